@@ -1,0 +1,57 @@
+# Duly in a few commands. `make setup` needs python3 (3.11 or newer) with venv and pip, nothing else.
+
+PYTHON ?= python3
+UV_VERSION := 0.13.7
+BIN := .venv/bin
+STAMP := .venv/.ready
+
+.PHONY: setup test check breaks where map bench lock clean
+.DEFAULT_GOAL := test
+
+setup: $(STAMP)
+
+# uv only reads the lock; pip fetches, so whatever index, proxy or certificate this machine's pip
+# is set up for is the one that is used (docs/decisions/006-hatchling-and-uv.md).
+$(STAMP): pyproject.toml uv.lock Makefile
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Duly needs Python 3.11 or newer; say PYTHON=python3.x to make.")'
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --quiet uv==$(UV_VERSION)
+	$(BIN)/uv export --quiet --frozen --no-hashes --no-emit-project --output-file .venv/requirements.txt
+	$(BIN)/pip install --quiet --quiet --requirement .venv/requirements.txt
+	$(BIN)/pip install --quiet --quiet --no-deps --no-build-isolation --editable .
+	@touch $@
+
+test: setup
+	$(BIN)/python -m pytest
+
+check: test
+
+# Every deliberate break must turn its tests red.
+breaks: setup
+	$(BIN)/python -m tests.breaks
+
+# `make where C8` prints the home, the tests and the sentence of a rule.
+ifeq (where,$(firstword $(MAKECMDGOALS)))
+RULES := $(wordlist 2,$(words $(MAKECMDGOALS)),$(MAKECMDGOALS))
+ifneq (,$(RULES))
+.PHONY: $(RULES)
+$(RULES): ; @:
+endif
+endif
+
+where: setup
+	@$(BIN)/python -m tests.where $(RULES)
+
+# Write the tests of each rule, as their docstrings name them, into tests/rules.toml.
+map: setup
+	$(BIN)/python -m tests.rules_map --write
+
+bench: setup
+	$(BIN)/python -m bench
+
+lock: setup
+	$(BIN)/uv lock --upgrade
+
+clean:
+	rm -rf .venv .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache dist
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

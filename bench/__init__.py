@@ -1,0 +1,1 @@
+"""How fast the store is, told as ratios: `python -m bench`, or `make bench`."""

@@ -1,0 +1,178 @@
+"""The same work through the store that ships: every verb, its guards and its constraints.
+
+A run is start_run, peek, prepare_run, send, record and commit_run with one publish. Each caller
+has a workflow of its own, for a workflow has at most one open run (F6). What the rules decide on
+the way is decided once, up front: this measures the store, not the engine.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from itertools import count
+from pathlib import Path
+
+from bench.measure import Slice, Stopwatch, events_needed
+from bench.yardstick import ARGUMENTS, PAYLOAD, PEEK, PREPARED, RESULT, STATE, TITLE
+from duly.config import Limits
+from duly.env import Loop
+from duly.rules.event import Publication
+from duly.rules.lifecycle import CONSUMER_START, advance, answer, commit
+from duly.rules.word import Answer, Kind, Step
+from duly.store import Store, part
+from duly.store.base import Durability, Fence, Transaction
+from duly.store.record import (
+    Action,
+    Call,
+    Commit,
+    HandlerSpec,
+    Pinned,
+    Recorded,
+    Reserve,
+    TopicSpec,
+    VersionSpec,
+)
+from duly.store.sqlite import FileDisk, open_sqlite
+from duly.store.workflow import Deployment
+
+INBOX, OUTBOX, OUTSIDE = "email.received", "row.created", "note.received"
+CONSUMER = "add_row"
+VERSION = "1.0"
+PEEK_BYTES = Limits().peek_bytes
+LEASE_MS = 3_600_000
+
+PINNED = advance(CONSUMER_START, Step.PREPARE_DONE)
+SENT = advance(advance(PINNED, Step.BEGIN_MUTATE), Step.SEND)
+APPLIED = answer(SENT, Answer.APPLIED)
+COMMITTED = commit(advance(APPLIED, Step.BEGIN_NEXT))
+
+Once = Callable[[Fence], Awaitable[None]]
+
+
+class CountingDisk(FileDisk):
+    """The real disk, counting how often the log is synced."""
+
+    syncs = 0
+
+    def sync_wal(self) -> None:
+        """Sync the log and count it."""
+        self.syncs += 1
+        super().sync_wal()
+
+
+class Subject:
+    """An open store with one workflow per caller."""
+
+    def __init__(self, store: Store, disk: CountingDisk, env: Loop) -> None:
+        self.store = store
+        self._disk = disk
+        self._env = env
+        self._numbers = count(1)
+        self._fences: list[Fence] = []
+        self._pending: dict[str, int] = {}
+
+    async def deploy(self, workflows: int) -> None:
+        """Deploy workflows that are all alike."""
+        await asyncio.gather(*(self._deploy_one(number) for number in range(workflows)))
+
+    async def claim(self, workflows: int) -> None:
+        """Take the right to write to the workflows that were deployed."""
+        now = self._env.now_ms()
+        until = now + LEASE_MS
+        self._fences = await asyncio.gather(
+            *(
+                self.store.claim(_workflow_id(number), "bench", lease_until=until, now=now)
+                for number in range(workflows)
+            )
+        )
+
+    async def run(self, callers: int, seconds: float) -> Slice:
+        """Let so many callers make whole runs for a while."""
+        await self._top_up(events_needed(seconds) // callers, self._fences[:callers])
+        return await self._repeat(self._run_once, callers, seconds)
+
+    async def publish(self, callers: int, seconds: float) -> Slice:
+        """Let so many callers publish for a while."""
+        return await self._repeat(self._publish_once, callers, seconds)
+
+    async def _deploy_one(self, number: int) -> None:
+        deployment = Deployment(
+            workflow_id=_workflow_id(number),
+            name=f"Email to sheets {number}",
+            replaces=None,
+            version=VersionSpec(VERSION, "python", "", "", "{}", "[]", "bench"),
+            handlers=(HandlerSpec(CONSUMER, Kind.CONSUMER, 0),),
+            topics=(
+                TopicSpec(INBOX, CONSUMER),
+                TopicSpec(OUTBOX),
+                TopicSpec(OUTSIDE, ingress=True),
+            ),
+        )
+        action = Action(self._env.new_id("action"), "bench", "deploy")
+        await self.store.deploy(deployment, successor_id="", action=action, now=self._env.now_ms())
+
+    async def _repeat(self, once: Once, callers: int, seconds: float) -> Slice:
+        watch = Stopwatch(seconds, lambda: self._disk.syncs)
+
+        async def call(fence: Fence) -> int:
+            done = 0
+            while not done or watch.is_running():
+                await once(fence)
+                done += 1
+            return done
+
+        counts = await asyncio.gather(*(call(fence) for fence in self._fences[:callers]))
+        # What is counted is durable, as the yardstick's work is.
+        await self.store.sync()
+        return watch.stop(sum(counts))
+
+    async def _run_once(self, fence: Fence) -> None:
+        store, now = self.store, self._env.now_ms
+        run_id = self._env.new_id("run")
+        await store.start_run(fence, run_id, CONSUMER, now=now())
+        event, *_ = await store.peek(fence.workflow_id, INBOX, limit=PEEK, bytes_max=PEEK_BYTES)
+        pinned = Pinned(PREPARED, now(), run_id)
+        reserves = (Reserve(INBOX, event.message_id, event.content),)
+        await store.prepare_run(fence, run_id, CONSUMER_START, PINNED, pinned, reserves, now=now())
+        mutation_id = self._env.new_id("mutation")
+        call = Call(
+            mutation_id, "sheets.append_row", ARGUMENTS, TITLE, run_id, mutation_id, mutation_id
+        )
+        await store.send(fence, run_id, PINNED, SENT, call, now=now())
+        await store.record(fence, run_id, SENT, APPLIED, Recorded(result=RESULT), now=now())
+        publications = (self._publication(OUTBOX),)
+        await store.commit_run(
+            fence, run_id, APPLIED, COMMITTED, Commit(publications, STATE), now=now()
+        )
+        self._pending[fence.workflow_id] -= 1
+
+    async def _publish_once(self, fence: Fence) -> None:
+        await self.store.publish(
+            fence.workflow_id, self._publication(OUTSIDE), by="bench", now=self._env.now_ms()
+        )
+
+    async def _top_up(self, pending: int, fences: list[Fence]) -> None:
+        now = self._env.now_ms()
+
+        def fill(tx: Transaction) -> None:
+            for fence in fences:
+                for _ in range(pending - self._pending.get(fence.workflow_id, 0)):
+                    publication = self._publication(INBOX)
+                    part.publish(tx, fence.workflow_id, publication, created_by="bench", now=now)
+
+        await self.store.backend.transact(fill, Durability.BARRIER)
+        self._pending.update({fence.workflow_id: pending for fence in fences})
+
+    def _publication(self, topic: str) -> Publication:
+        message_id = f"mail-{next(self._numbers)}"
+        return Publication(topic, message_id, TITLE, PAYLOAD, message_id)
+
+
+def _workflow_id(number: int) -> str:
+    return f"workflow_{number:04}"
+
+
+async def open_subject(path: Path, env: Loop) -> Subject:
+    """Open a store, new or filled, on the real disk."""
+    disk = CountingDisk(path)
+    return Subject(Store(await open_sqlite(disk, env)), disk, env)

@@ -1,0 +1,304 @@
+"""Settings: `duly.toml` and the environment become one frozen value, read once.
+
+Law: an unknown key is refused with the nearest known name; every limit has a name, a unit and a
+default (N in the rules). Sizes are bytes of UTF-8 JSON unless the name says otherwise. A value
+out of range cannot be built, neither by `load` nor by hand.
+
+    url = "sqlite:///duly.db"
+
+    [policy]
+    runs_max = 20
+    timezone = "Europe/Berlin"
+    approvals = { "sheets.*" = "above:low" }
+
+    [policy.limits]
+    state_bytes = 131072
+
+    [policy.workflows.Invoices]
+    mutate_reads = "by_id"
+
+    [bus]
+    poll_interval_s = 5
+
+The environment wins over the file. A variable is `DULY_` and the key in capitals, two underscores
+where the file has a dot: `DULY_URL`, `DULY_POLICY__RUNS_MAX=20`. Text stands for itself; anything
+else is written as in TOML: `DULY_POLICY__APPROVALS='{ "*" = "always" }'`.
+"""
+
+from __future__ import annotations
+
+import math
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, is_dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from duly.errors import ConfigError
+
+KIB = 1024
+MIB = 1024 * KIB
+PREFIX = "DULY_"
+APPROVALS = ("never", "always", "above:low", "above:medium")
+MAY_BE_ZERO = frozenset({"attempts", "repair_budget", "repair_budget_per_day"})
+
+
+def _check_numbers(section: object) -> None:
+    """Refuse a number that is not positive and finite; a few may be zero."""
+    for name in (each.name for each in fields(section)):  # type: ignore[arg-type]
+        number = getattr(section, name)
+        if not isinstance(number, int | float):
+            continue
+        lowest = 0 if name in MAY_BE_ZERO else math.ulp(0.0)
+        if not lowest <= number < math.inf:
+            least = "0 or more" if name in MAY_BE_ZERO else "more than 0"
+            raise ConfigError(f"{name} is {number}; give a number that is {least}, and finite")
+
+
+def _freeze_approvals(section: WorkflowPolicy | Policy) -> None:
+    """Refuse an unknown word, and keep a copy nobody else can change."""
+    for pattern, word in section.approvals.items():
+        if word not in APPROVALS:
+            raise ConfigError(
+                f"approvals: {pattern!r} asks for {word!r}; say one of {', '.join(APPROVALS)}"
+            )
+    object.__setattr__(section, "approvals", MappingProxyType(dict(section.approvals)))
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The default limits (N); one past any of them is a logic failure, or refused from outside."""
+
+    state_bytes: int = 64 * KIB
+    payload_bytes: int = 256 * KIB
+    data_bytes: int = 1 * MIB
+    result_bytes: int = 4 * MIB
+    publishes_per_run: int = 1000
+    publish_bytes_per_run: int = 16 * MIB
+    peek_events: int = 1000
+    peek_bytes: int = 4 * MIB
+    json_depth: int = 100
+    title_chars: int = 500
+    message_id_chars: int = 500
+    name_chars: int = 100
+    calls_per_step: int = 200
+    step_wall_s: float = 300
+    step_cpu_s: float = 10
+    step_memory_bytes: int = 64 * MIB
+    load_s: float = 5
+    log_lines: int = 256
+    log_line_chars: int = 1000
+    source_bytes: int = 256 * KIB
+    reconcile_s: float = 30
+
+    def __post_init__(self) -> None:
+        _check_numbers(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Backoff:
+    """Wait `first_s`, then `factor` times longer, at most `longest_s`, for so many `attempts`."""
+
+    first_s: float = 10
+    factor: float = 2
+    longest_s: float = 600
+    attempts: int = 5
+
+    def __post_init__(self) -> None:
+        _check_numbers(self)
+        if self.factor < 1:
+            raise ConfigError(f"factor is {self.factor}; give 1 or more, waits do not get shorter")
+        if self.longest_s < self.first_s:
+            raise ConfigError(
+                f"longest_s is {self.longest_s}, shorter than first_s ({self.first_s}); raise it"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class WorkflowPolicy:
+    """What one workflow's policy changes; the stricter approval holds (A3)."""
+
+    approvals: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    mutate_reads: Literal["none", "by_id"] = "none"
+
+    def __post_init__(self) -> None:
+        _freeze_approvals(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """What a host allows, how often it tries, and how long it waits."""
+
+    approvals: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({"*": "never"}))
+    limits: Limits = Limits()
+    retries: Backoff = Backoff()
+    reconcile: Backoff = Backoff()
+    repair_budget: int = 2
+    repair_budget_per_day: int = 10
+    stale_after_days: int = 7
+    retention_days: int | None = None
+    timezone: str = "UTC"
+    runs_max: int = 100
+    wake_min_s: float = 30
+    wake_max_s: float = 86_400
+    workflows: Mapping[str, WorkflowPolicy] = field(default_factory=lambda: MappingProxyType({}))
+
+    def __post_init__(self) -> None:
+        _check_numbers(self)
+        _freeze_approvals(self)
+        object.__setattr__(self, "workflows", MappingProxyType(dict(self.workflows)))
+        if self.wake_max_s < self.wake_min_s:
+            raise ConfigError(
+                f"wake_max_s is {self.wake_max_s}, less than wake_min_s ({self.wake_min_s}); "
+                "raise it"
+            )
+        try:
+            ZoneInfo(self.timezone)
+        except (ZoneInfoNotFoundError, ValueError, OSError):
+            raise ConfigError(
+                f"timezone is {self.timezone!r}, which nobody knows; "
+                'give a name such as "Europe/Berlin"'
+            ) from None
+
+
+@dataclass(frozen=True, slots=True)
+class BusSettings:
+    """How the bus looks for work (B14); a SQLite host is woken and never polls."""
+
+    poll_interval_s: float = 5
+    batch: int = 100
+
+    def __post_init__(self) -> None:
+        _check_numbers(self)
+
+
+@dataclass(frozen=True, slots=True)
+class SandboxSettings:
+    """How scripts are locked in; `unlocked` is for machines that cannot lock a process (X1)."""
+
+    unlocked: Literal["no", "i-accept"] = "no"
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """Everything a host is told before it starts."""
+
+    url: str = "sqlite:///duly.db"
+    policy: Policy = Policy()
+    bus: BusSettings = BusSettings()
+    sandbox: SandboxSettings = SandboxSettings()
+
+
+def load(path: Path | None, environ: Mapping[str, str]) -> Config:
+    """Read a file, if one is given, and the environment over it, into one value."""
+    tree: dict[str, Any] = {}
+    if path is not None:
+        try:
+            tree = _read(path)
+            # The file must be right by itself, so that a mistake is blamed on whoever made it.
+            _build(Config, tree, "")
+        except ConfigError as error:
+            raise ConfigError(f"{path}: {error}") from None
+    try:
+        for variable in sorted(name for name in environ if name.startswith(PREFIX)):
+            _overlay(tree, variable, environ[variable])
+        config = _build(Config, tree, "")
+    except ConfigError as error:
+        raise ConfigError(f"the environment: {error}") from None
+    assert isinstance(config, Config)
+    return config
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"the file cannot be read ({error}); check its name and mode") from error
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"this is not TOML: {error}") from error
+
+
+def _overlay(tree: dict[str, Any], variable: str, text: str) -> None:
+    """Put the value of one variable into the tree, where the file would have had it."""
+    *path, name = variable.removeprefix(PREFIX).lower().split("__")
+    kind: Any = Config
+    for part in [*path, name]:
+        hints = get_type_hints(kind) if is_dataclass(kind) else {}
+        if part not in hints:
+            raise _unknown(variable, [_variable(key) for key in _keys(Config, "")])
+        kind = hints[part]
+    for part in path:
+        tree = tree.setdefault(part, {})
+    if kind is str or get_origin(kind) is Literal:
+        tree[name] = text
+        return
+    try:
+        tree[name] = tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        raise ConfigError(f"{variable} is {text!r}; write {_wanted(kind)}") from None
+
+
+def _build(kind: Any, value: Any, key: str) -> Any:
+    """Make a value of a kind out of what TOML gave, or say what is wrong with it."""
+    if isinstance(kind, type) and is_dataclass(kind) and isinstance(value, dict):
+        hints = get_type_hints(kind)
+        for name in value.keys() - hints.keys():
+            raise _unknown(_join(key, name), [*_keys(kind, key), *_keys(Config, "")])
+        made = {name: _build(hints[name], each, _join(key, name)) for name, each in value.items()}
+        try:
+            return kind(**made)
+        except ConfigError as error:
+            raise ConfigError(f"[{key}] {error}" if key else str(error)) from None
+    if get_origin(kind) is Mapping and isinstance(value, dict):
+        inner = get_args(kind)[1]
+        return {name: _build(inner, each, _join(key, name)) for name, each in value.items()}
+    if not _fits(kind, value):
+        raise ConfigError(f"{key} is {value!r}; write {_wanted(kind)}")
+    return value
+
+
+def _fits(kind: Any, value: Any) -> bool:
+    if get_origin(kind) is Literal:
+        return value in get_args(kind)
+    # To Python a bool is an int; a setting that counts something must not accept one.
+    if isinstance(value, bool):
+        return False
+    if kind is str:
+        return isinstance(value, str)
+    if kind is float:
+        return isinstance(value, int | float)
+    return isinstance(value, int) and (kind is int or int in get_args(kind))
+
+
+def _wanted(kind: Any) -> str:
+    if get_origin(kind) is Literal:
+        return "one of " + ", ".join(f'"{word}"' for word in get_args(kind))
+    if is_dataclass(kind) or get_origin(kind) is Mapping:
+        return "a table"
+    return {str: "text in quotes", float: "a number"}.get(kind, "a whole number")
+
+
+def _keys(kind: Any, key: str) -> list[str]:
+    """List every key below this one, as the file would spell it."""
+    found = []
+    for name, inner in get_type_hints(kind).items():
+        found.append(_join(key, name))
+        if is_dataclass(inner):
+            found.extend(_keys(inner, _join(key, name)))
+    return found
+
+
+def _unknown(key: str, known: list[str]) -> ConfigError:
+    (nearest,) = get_close_matches(key, known, n=1, cutoff=0)
+    return ConfigError(f"{key} is no setting; the nearest one is {nearest}")
+
+
+def _variable(key: str) -> str:
+    return PREFIX + key.replace(".", "__").upper()
+
+
+def _join(key: str, name: str) -> str:
+    return f"{key}.{name}" if key else name

@@ -1,0 +1,91 @@
+"""The only place that knows the time, makes ids, is random, starts tasks or blocks.
+
+Law: everything that could differ between two runs of the same program comes from an `Env`, so a
+simulator that brings its own `Env` decides every interleaving and repeats it from one seed.
+
+A `Loop` belongs to the event loop that runs it. Ids begin with the time they were made at, so that
+their order is the order of creation to the millisecond and an index over them grows at its end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Protocol, TypeVar
+
+R = TypeVar("R")
+
+ID_TIME_DIGITS = 11
+ID_RANDOM_BYTES = 8
+BLOCKING_THREADS_MAX = 8
+
+
+class Env(Protocol):
+    """What the outside of the program gives to the inside."""
+
+    def now_ms(self) -> int:
+        """Answer the wall clock, in milliseconds since 1970 UTC."""
+
+    def monotonic_ms(self) -> int:
+        """Answer a clock that never goes back, for durations."""
+
+    async def sleep(self, seconds: float) -> None:
+        """Return after so many seconds."""
+
+    def new_id(self, kind: str) -> str:
+        """Make an id nobody has: `run_0192…`."""
+
+    def random_bytes(self, count: int) -> bytes:
+        """Make bytes nobody can guess."""
+
+    def spawn(self, coroutine: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
+        """Start a task that runs beside the caller."""
+
+    async def call_blocking(self, function: Callable[[], R]) -> R:
+        """Run a function that blocks, without stopping anybody else."""
+
+
+class Loop:
+    """The real world: the machine's clocks, its randomness, threads of the running event loop."""
+
+    def __init__(self) -> None:
+        self._threads = ThreadPoolExecutor(BLOCKING_THREADS_MAX, thread_name_prefix="duly")
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def now_ms(self) -> int:
+        """Answer the machine's wall clock."""
+        return time.time_ns() // 1_000_000
+
+    def monotonic_ms(self) -> int:
+        """Answer the machine's monotonic clock."""
+        return time.monotonic_ns() // 1_000_000
+
+    async def sleep(self, seconds: float) -> None:
+        """Sleep on the event loop."""
+        await asyncio.sleep(seconds)
+
+    def new_id(self, kind: str) -> str:
+        """Make an id out of the kind, the time and eight random bytes."""
+        return f"{kind}_{self.now_ms():0{ID_TIME_DIGITS}x}{os.urandom(ID_RANDOM_BYTES).hex()}"
+
+    def random_bytes(self, count: int) -> bytes:
+        """Ask the operating system."""
+        return os.urandom(count)
+
+    def spawn(self, coroutine: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
+        """Start a task and hold on to it until it ends; asyncio alone would let it be collected."""
+        task = asyncio.get_running_loop().create_task(coroutine, name=name)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    async def call_blocking(self, function: Callable[[], R]) -> R:
+        """Run the function in one of a few threads of our own."""
+        return await asyncio.get_running_loop().run_in_executor(self._threads, function)
+
+    def close(self) -> None:
+        """Let the threads end; a function still running is waited for."""
+        self._threads.shutdown(wait=True)

@@ -1,0 +1,167 @@
+"""Every exception Duly raises on purpose.
+
+Law: an error is classified where it is born, says what happened to which thing, and its
+docstring is its default message.
+
+    DulyError
+    ├── IllegalTransition       our own code asked for a change the rules do not allow: a bug
+    ├── Invalid                 a value breaks a rule; `path` names the place
+    ├── RequestRefused          a request to Duly was refused; nothing was changed
+    ├── NotDeployed             a source was refused; `findings` says why
+    ├── ScriptError             a script could not be loaded or threw; `line`, `column`
+    ├── ConfigError             a setting is unknown or has a wrong value
+    ├── StoreError
+    │   ├── Stale               the row is no longer in the state the decision was made on
+    │   ├── Fenced              another host has taken the workflow over
+    │   ├── NotFound            there is no such row
+    │   ├── StoreUnavailable    the disk or the database said no; nothing was written
+    │   ├── StoreInUse          another host holds this store
+    │   ├── StoreNewer          the store was written by a newer Duly
+    │   └── StoreDamaged        the integrity check failed
+    └── ConnectorError          the outside world, as a connector reports it (L4)
+        ├── NotSent             nothing left this machine
+        ├── Refused             the outside said no, on the merits of the call
+        ├── AuthNeeded          the outside wants a new sign-in
+        ├── PermissionDenied    the outside does not allow this
+        ├── Transient           a passing trouble; out of a mutation the outcome is unknown
+        └── UnknownOutcome      the call may or may not have taken effect
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+Outcome = Literal["refused", "not_sent"]
+
+
+class DulyError(Exception):
+    """Something went wrong in Duly."""
+
+    def __init__(self, message: str | None = None) -> None:
+        super().__init__(message or (type(self).__doc__ or "").split("\n")[0])
+
+
+class IllegalTransition(DulyError):
+    """Duly asked itself for a change its rules do not allow; this is a bug in Duly."""
+
+
+class Invalid(DulyError):
+    """A value breaks a rule."""
+
+    def __init__(self, message: str | None = None, *, path: str = "") -> None:
+        super().__init__(message)
+        self.path = path
+
+
+class RequestRefused(DulyError):
+    """The request was refused; nothing was changed."""
+
+
+class NotDeployed(DulyError):
+    """The source was refused; nothing was stored."""
+
+    def __init__(self, message: str | None = None, *, findings: tuple[object, ...] = ()) -> None:
+        super().__init__(message)
+        self.findings = findings
+
+
+class ScriptError(DulyError):
+    """The script could not be loaded or threw."""
+
+    def __init__(
+        self, message: str | None = None, *, line: int | None = None, column: int | None = None
+    ) -> None:
+        super().__init__(message)
+        self.line = line
+        self.column = column
+
+
+class ConfigError(DulyError):
+    """A setting is unknown or has a wrong value."""
+
+
+class StoreError(DulyError):
+    """The store could not do what it was asked."""
+
+
+class Stale(StoreError):
+    """The row is no longer in the state the decision was made on; nothing was changed."""
+
+
+class Fenced(StoreError):
+    """Another host has taken this workflow over; nothing was changed."""
+
+
+class NotFound(StoreError):
+    """There is no such thing in the store."""
+
+
+class StoreUnavailable(StoreError):
+    """The store cannot be written or read now; nothing was changed."""
+
+
+class StoreInUse(StoreError):
+    """Another host holds this store."""
+
+
+class StoreNewer(StoreError):
+    """The store was written by a newer Duly; upgrade before opening it."""
+
+
+class StoreDamaged(StoreError):
+    """The store failed its integrity check; restore a backup."""
+
+
+class ConnectorError(DulyError):
+    """A connector's call failed."""
+
+
+class NotSent(ConnectorError):
+    """Nothing left this machine; the call can be made again."""
+
+    def __init__(self, message: str | None = None, *, retry_after_s: float | None = None) -> None:
+        super().__init__(message)
+        self.retry_after_s = retry_after_s
+
+
+class Refused(ConnectorError):
+    """The outside refused this call on its merits; the same call would be refused again.
+
+    `remembered` says that an idempotent outside repeated the answer it kept for this key;
+    only then does a refused re-send settle an unknown call (L4).
+    """
+
+    def __init__(self, message: str | None = None, *, remembered: bool = False) -> None:
+        super().__init__(message)
+        self.remembered = remembered
+
+
+class AuthNeeded(ConnectorError):
+    """The outside needs a person to sign in again."""
+
+    def __init__(self, message: str | None = None, *, connect: str | None = None) -> None:
+        super().__init__(message)
+        self.connect = connect
+
+
+class PermissionDenied(ConnectorError):
+    """The outside does not permit this call."""
+
+
+class Transient(ConnectorError):
+    """A passing trouble outside; a mutation it struck has an unknown outcome unless `outcome` says."""
+
+    def __init__(
+        self,
+        message: str | None = None,
+        *,
+        retry_after_s: float | None = None,
+        outcome: Outcome | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.retry_after_s = retry_after_s
+        self.outcome = outcome
+
+
+class UnknownOutcome(ConnectorError):
+    """The call may or may not have taken effect."""

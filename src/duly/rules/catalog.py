@@ -1,0 +1,226 @@
+"""The catalogue: what every tool is called, what it does to the outside, and what it takes.
+
+Law 1: a tool is checked once, when it is made; whoever holds one may trust it.
+Law 2: a script's name for a tool or an argument is looked up in a table built from the tools,
+       never converted back. Two names that fall together are refused when the table is built.
+Law 3: arguments are checked against the parameters before permission and ledger see them (A1).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from keyword import iskeyword
+from math import isfinite
+from types import MappingProxyType
+from typing import Final, TypeVar
+
+from duly.errors import Invalid
+from duly.rules.value import Json, suggest
+
+Named = TypeVar("Named")
+
+
+class ToolKind(StrEnum):
+    """What a tool does to the outside."""
+
+    READ = "read"
+    READ_BY_ID = "read_by_id"
+    MUTATION = "mutation"
+
+
+class Risk(StrEnum):
+    """How much harm a tool can do (A1)."""
+
+    LOW = "low"
+    MEDIUM = "medium"
+    HIGH = "high"
+
+
+class JsonType(StrEnum):
+    """The types an argument can have."""
+
+    STRING = "string"
+    INTEGER = "integer"
+    NUMBER = "number"
+    BOOLEAN = "boolean"
+    LIST = "list"
+    OBJECT = "object"
+    NULL = "null"
+
+
+# An integer is a number too; a boolean is neither, although Python says otherwise.
+TYPES_OF: Final[Mapping[type, frozenset[JsonType]]] = MappingProxyType(
+    {
+        str: frozenset({JsonType.STRING}),
+        int: frozenset({JsonType.INTEGER, JsonType.NUMBER}),
+        float: frozenset({JsonType.NUMBER}),
+        bool: frozenset({JsonType.BOOLEAN}),
+        list: frozenset({JsonType.LIST}),
+        dict: frozenset({JsonType.OBJECT}),
+        type(None): frozenset({JsonType.NULL}),
+    }
+)
+
+TOOL_NAME_CHARS: Final = 100
+SNAKE: Final = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
+
+# `ctx` speaks these itself, and an object with a method `then` would be awaited as a promise.
+TAKEN: Final = frozenset({"publish", "peek", "get_by_ids", "then"})
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """One argument a tool takes; no types means any."""
+
+    name: str
+    required: bool = True
+    types: frozenset[JsonType] = frozenset()
+
+    def __post_init__(self) -> None:
+        _check_snake(self.name, "The parameter name")
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """One operation of a connector."""
+
+    name: str
+    kind: ToolKind
+    capability: str
+    risk: Risk = Risk.MEDIUM
+    parameters: tuple[Parameter, ...] = ()
+    noun: str | None = None
+    lag_s: float = 60
+    timeout_s: float = 30
+    idempotent: bool = False
+    key_lifetime_s: float | None = None
+    reconciles: bool = False
+
+    def __post_init__(self) -> None:
+        _check_dotted(self.name, "The tool name")
+        _check_dotted(self.capability, f"The capability of {self.name}")
+        _table(f"The parameters of {self.name}", ((each.name, each) for each in self.parameters))
+        # A lag of zero says that nothing lands late; a tool inside this process may say so.
+        _check_seconds(self, "lag_s", self.lag_s, is_zero_fine=True)
+        _check_seconds(self, "timeout_s", self.timeout_s)
+        if self.key_lifetime_s is not None:
+            _check_seconds(self, "key_lifetime_s", self.key_lifetime_s, is_endless_fine=True)
+        if self.idempotent != (self.key_lifetime_s is not None):
+            raise Invalid(
+                f"{self.name}: idempotent and key_lifetime_s go together (L7). Say how long the"
+                " outside remembers a key (math.inf for a unique column), or say neither.",
+                path="key_lifetime_s",
+            )
+        if self.kind is not ToolKind.MUTATION and (self.idempotent or self.reconciles):
+            raise Invalid(
+                f"{self.name} only reads, so there is nothing to settle. Make it a mutation, or"
+                " drop idempotent and reconciles.",
+                path="kind",
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Catalog:
+    """Every tool a host offers, by every name a script may use for it."""
+
+    tools: tuple[Tool, ...] = ()
+    names: Mapping[str, Tool] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        table = _table("The catalogue", ((tool.name, tool) for tool in self.tools))
+        object.__setattr__(self, "names", MappingProxyType(table))
+
+    def find(self, script_name: str) -> Tool:
+        """Answer the tool a script calls by this name, in either language."""
+        tool = self.names.get(script_name)
+        if tool is None:
+            hint = suggest(script_name, self.names)
+            raise Invalid(f"There is no tool {script_name[:TOOL_NAME_CHARS]}. {hint}", path="tool")
+        return tool
+
+
+def bind(tool: Tool, named: Mapping[str, Json], positional: Sequence[Json] = ()) -> dict[str, Json]:
+    """Match a script's arguments to the tool's parameters, under the tool's own names (A1)."""
+    known = _table(tool.name, ((each.name, each) for each in tool.parameters))
+    if len(positional) > len(tool.parameters):
+        most = len(tool.parameters)
+        raise Invalid(f"{tool.name} takes at most {most} arguments. Name them.", path=tool.name)
+    bound: dict[str, Json] = {}
+    for parameter, value in zip(tool.parameters, positional, strict=False):
+        _bind_one(tool, parameter, value, bound)
+    for name, value in named.items():
+        if name not in known:
+            own = [each.name for each in tool.parameters]
+            path = f"{tool.name}.{name[:TOOL_NAME_CHARS]}"
+            raise Invalid(f"{path}: no such argument. {suggest(name, own)}", path=path)
+        _bind_one(tool, known[name], value, bound)
+    for parameter in tool.parameters:
+        if parameter.required and parameter.name not in bound:
+            path = f"{tool.name}.{parameter.name}"
+            raise Invalid(f"{path} is missing. Pass it.", path=path)
+    return bound
+
+
+def camel(name: str) -> str:
+    """Write a name the way JavaScript does: sheets.append_row becomes sheets.appendRow."""
+    return re.sub(r"_([a-z0-9])", lambda found: found.group(1).upper(), name)
+
+
+def _bind_one(tool: Tool, parameter: Parameter, value: Json, bound: dict[str, Json]) -> None:
+    path = f"{tool.name}.{parameter.name}"
+    if parameter.name in bound:
+        raise Invalid(f"{path} is given twice. Pass it once.", path=path)
+    if parameter.types and not parameter.types & TYPES_OF[type(value)]:
+        wanted = " or ".join(sorted(parameter.types))
+        given = " or ".join(sorted(TYPES_OF[type(value)]))
+        raise Invalid(f"{path} is {given}. Pass {wanted}.", path=path)
+    bound[parameter.name] = value
+
+
+def _table(what: str, entries: Iterable[tuple[str, Named]]) -> dict[str, Named]:
+    """Map every name, and what JavaScript calls it, to its owner."""
+    table: dict[str, Named] = {}
+    for name, owner in entries:
+        for spelling in {name, camel(name)}:
+            if spelling in table:
+                raise Invalid(
+                    f'{what}: "{name}" and another both answer to "{spelling}" in a script.'
+                    " Rename one of them.",
+                    path=name,
+                )
+            table[spelling] = owner
+    return table
+
+
+def _check_dotted(name: str, what: str) -> None:
+    parts = name.split(".")
+    if len(parts) != 2 or len(name) > TOOL_NAME_CHARS:
+        raise Invalid(f'{what} is "{name}". Write it as "sheets.append_row".', path=name)
+    for part in parts:
+        _check_snake(part, what)
+
+
+def _check_snake(name: str, what: str) -> None:
+    if not SNAKE.fullmatch(name) or iskeyword(name) or name in TAKEN:
+        raise Invalid(
+            f'{what} has "{name}". Use lower-case letters, digits and single underscores, and'
+            " no word that Python or ctx already uses.",
+            path=name,
+        )
+
+
+def _check_seconds(
+    tool: Tool,
+    name: str,
+    value: float,
+    *,
+    is_zero_fine: bool = False,
+    is_endless_fine: bool = False,
+) -> None:
+    is_long_enough = value > 0 or (value == 0 and is_zero_fine)
+    is_short_enough = isfinite(value) or is_endless_fine
+    if not (is_long_enough and is_short_enough) or isinstance(value, bool):
+        raise Invalid(f"{tool.name}: {name} is {value}. Give a positive number.", path=name)

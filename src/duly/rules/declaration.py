@@ -1,0 +1,391 @@
+"""What a workflow declares, read once at deploy and stored as it was read (W1–W5, W7, W9).
+
+Law 1: a declaration is refused whole or not at all, and every problem is named, not only the
+       first (W5).
+Law 2: what is stored is what the scheduler uses: `parse(to_json(d)) == d` (W7).
+
+The sandbox hands over what it found in the source, with the word `function` in the place of every
+function and snake_case for the names we own; what the script left undefined is left out:
+
+    {"name": "email-to-sheets",
+     "topics": ["row.created"] or {"email.received": {"ingress": true or {"bus": "user.message"}}},
+     "producers": {"by_hand": "function",
+                   "poll": {"schedule": {"interval": "5m"}, "handler": "function",
+                            "publishes": ["email.received"]}},
+     "consumers": {"process": {"subscribe": ["email.received"], "prepare": "function",
+                               "mutate": "function", "next": "function", "publishes": []}}}
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from duly.config import Limits
+from duly.errors import Invalid, NotDeployed
+from duly.rules.access import Step
+from duly.rules.schedule import MANUAL, Schedule
+from duly.rules.schedule import declare as declare_schedule
+from duly.rules.schedule import parse as parse_schedule
+from duly.rules.value import DEFAULT_LIMITS, PATH_KEY_CHARS, Json, suggest
+from duly.rules.word import Kind
+
+FUNCTION: Final = "function"
+NAME: Final = re.compile(r"[A-Za-z0-9._-]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """A declared topic: `ingress` lets requests in, `bus` a topic of the bus (T10)."""
+
+    name: str
+    ingress: bool = False
+    bus: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerDeclaration:
+    """A producer; `publishes` is None where the handler names no topics of its own (W2, W3)."""
+
+    name: str
+    schedule: Schedule = MANUAL
+    publishes: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerDeclaration:
+    """A consumer and the steps it is written in (W3)."""
+
+    name: str
+    subscribe: tuple[str, ...]
+    steps: tuple[Step, ...] = (Step.PREPARE,)
+    publishes: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Declaration:
+    """A workflow as its source declares it; handlers keep the order of the source (S5)."""
+
+    name: str
+    topics: tuple[Topic, ...] = ()
+    producers: tuple[ProducerDeclaration, ...] = ()
+    consumers: tuple[ConsumerDeclaration, ...] = ()
+
+    def consumer_of(self, topic: str) -> str | None:
+        """Answer the one consumer of a topic; a terminal topic has none (W4)."""
+        return next((each.name for each in self.consumers if topic in each.subscribe), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One reason why a source is refused, and what to do about it (W5)."""
+
+    rule: str
+    path: str
+    sentence: str
+    suggestion: str
+
+    def __str__(self) -> str:
+        return f"{self.sentence} {self.suggestion}"
+
+
+def parse(raw: object, limits: Limits = DEFAULT_LIMITS) -> Declaration:
+    """Read what the sandbox extracted, or raise NotDeployed with every problem as a finding."""
+    reader = _Reader(limits)
+    declaration = reader.read(raw)
+    if reader.problems:
+        count = len(reader.problems)
+        sentences = " ".join(str(problem) for problem in reader.problems)
+        raise NotDeployed(
+            f"The workflow has {count} problem{'s' * (count > 1)}, so nothing was stored."
+            f" {sentences}",
+            findings=tuple(reader.problems),
+        )
+    return declaration
+
+
+def to_json(declaration: Declaration) -> dict[str, Json]:
+    """Write a declaration in the form `parse` reads (W7)."""
+    producers: dict[str, Json] = {}
+    for producer in declaration.producers:
+        schedule = declare_schedule(producer.schedule)
+        producers[producer.name] = {
+            "handler": FUNCTION,
+            **({} if schedule is None else {"schedule": {**schedule}}),
+            **_publishes_json(producer.publishes),
+        }
+    consumers: dict[str, Json] = {
+        consumer.name: {
+            "subscribe": list(consumer.subscribe),
+            **{str(step): FUNCTION for step in consumer.steps},
+            **_publishes_json(consumer.publishes),
+        }
+        for consumer in declaration.consumers
+    }
+    return {
+        "name": declaration.name,
+        "topics": {topic.name: _topic_json(topic) for topic in declaration.topics},
+        "producers": producers,
+        "consumers": consumers,
+    }
+
+
+def _topic_json(topic: Topic) -> Json:
+    if topic.bus is not None:
+        return {"ingress": {"bus": topic.bus}}
+    return {"ingress": True} if topic.ingress else {}
+
+
+def _publishes_json(publishes: tuple[str, ...] | None) -> dict[str, Json]:
+    return {} if publishes is None else {"publishes": list(publishes)}
+
+
+@dataclass(slots=True)
+class _Reader:
+    """One reading; it goes on after a problem, so that an author sees all of them at once."""
+
+    limits: Limits
+    problems: list[Problem] = field(default_factory=list)
+
+    def read(self, raw: object) -> Declaration:
+        fields = self.mapping(raw, "workflow", ("name",), ("topics", "producers", "consumers"))
+        name = self.workflow_name(fields["name"]) if "name" in fields else ""
+        topics = self.topics(fields.get("topics", []))
+        declared = [topic.name for topic in topics]
+        producers = tuple(
+            self.producer(name, each, declared)
+            for name, each in self.entries(fields.get("producers", {}), "producers", "handler")
+        )
+        consumers = tuple(
+            self.consumer(name, each, declared)
+            for name, each in self.entries(fields.get("consumers", {}), "consumers", "handler")
+        )
+        self.check_handlers(producers, consumers)
+        self.check_consumers(consumers)
+        return Declaration(name, topics, producers, consumers)
+
+    # -- the parts ------------------------------------------------------------------------------
+
+    def workflow_name(self, raw: object) -> str:
+        name = raw if isinstance(raw, str) else ""
+        is_short = len(name) <= self.limits.name_chars
+        if not (name.strip() and is_short and name.isprintable() and "/" not in name):
+            most = self.limits.name_chars
+            self.refuse(
+                "W1",
+                "name",
+                "is not a workflow name.",
+                f"Use 1 to {most} printable characters, without a slash.",
+            )
+        return name
+
+    def topics(self, raw: object) -> tuple[Topic, ...]:
+        if isinstance(raw, list):
+            names = self.names(raw, "topics", "topic")
+            return tuple(Topic(name) for name in names)
+        return tuple(
+            self.topic(name, options) for name, options in self.entries(raw, "topics", "topic")
+        )
+
+    def topic(self, name: str, raw: object) -> Topic:
+        path = f"topics.{name}"
+        ingress = self.mapping(raw, path, (), ("ingress",)).get("ingress", False)
+        if isinstance(ingress, bool):
+            return Topic(name, ingress=ingress)
+        bus = self.mapping(ingress, f"{path}.ingress", ("bus",), ()).get("bus", "")
+        return Topic(name, bus=self.name(bus, f"{path}.ingress.bus", "topic"))
+
+    def producer(self, name: str, raw: object, declared: list[str]) -> ProducerDeclaration:
+        path = f"producers.{name}"
+        if raw == FUNCTION:
+            return ProducerDeclaration(name)
+        fields = self.mapping(raw, path, ("handler",), ("schedule", "publishes"))
+        self.function(fields, path, "handler")
+        publishes = self.publishes(fields, path, declared)
+        return ProducerDeclaration(name, self.schedule(fields, path), publishes)
+
+    def schedule(self, fields: Mapping[str, object], path: str) -> Schedule:
+        if "schedule" not in fields:
+            return MANUAL
+        try:
+            return parse_schedule(fields["schedule"], path=f"{path}.schedule")
+        except Invalid as error:
+            self.problems.append(
+                Problem("W5", error.path, f"{error.path}: {error}", "Correct the schedule.")
+            )
+            return MANUAL
+
+    def consumer(self, name: str, raw: object, declared: list[str]) -> ConsumerDeclaration:
+        path = f"consumers.{name}"
+        optional = ("mutate", "next", "publishes")
+        fields = self.mapping(raw, path, ("subscribe", "prepare"), optional)
+        steps = tuple(
+            step
+            for step in (Step.PREPARE, Step.MUTATE, Step.NEXT)
+            if self.function(fields, path, step)
+        )
+        subscribe: tuple[str, ...] = ()
+        if "subscribe" in fields:
+            subscribe = self.known_topics(fields["subscribe"], f"{path}.subscribe", declared)
+            if fields["subscribe"] == []:
+                self.refuse("W3", f"{path}.subscribe", "is empty.", "Name at least one topic.")
+        return ConsumerDeclaration(name, subscribe, steps, self.publishes(fields, path, declared))
+
+    def publishes(
+        self, fields: Mapping[str, object], path: str, declared: list[str]
+    ) -> tuple[str, ...] | None:
+        if "publishes" not in fields:
+            return None
+        return self.known_topics(fields["publishes"], f"{path}.publishes", declared)
+
+    def known_topics(self, raw: object, path: str, declared: list[str]) -> tuple[str, ...]:
+        names = self.names(raw, path, "topic")
+        for name in names:
+            if NAME.fullmatch(name) and name not in declared:
+                self.refuse(
+                    "W4",
+                    path,
+                    f'names "{name}", which is not declared.',
+                    f"Add it to topics. {suggest(name, declared)}",
+                )
+        return names
+
+    # -- what holds between the parts -----------------------------------------------------------
+
+    def check_handlers(
+        self,
+        producers: tuple[ProducerDeclaration, ...],
+        consumers: tuple[ConsumerDeclaration, ...],
+    ) -> None:
+        if not producers and not consumers:
+            self.refuse("W1", "workflow", "has no handler.", "Declare a producer or a consumer.")
+        for name in sorted({one.name for one in producers} & {one.name for one in consumers}):
+            # State belongs to the handler's name (C1), so two handlers cannot have the same.
+            self.refuse(
+                "C1", f"consumers.{name}", "is the name of a producer too.", "Rename one of them."
+            )
+
+    def check_consumers(self, consumers: tuple[ConsumerDeclaration, ...]) -> None:
+        taken: dict[str, str] = {}
+        for consumer in consumers:
+            for topic in consumer.subscribe:
+                if topic in taken:
+                    self.refuse(
+                        "W4",
+                        f"consumers.{consumer.name}.subscribe",
+                        f'names "{topic}", which {taken[topic]} already consumes.',
+                        "Let one consumer do both, or publish to a second topic.",
+                    )
+                taken.setdefault(topic, consumer.name)
+
+    # -- the grammar ----------------------------------------------------------------------------
+
+    def mapping(
+        self, raw: object, path: str, required: tuple[str, ...], optional: tuple[str, ...]
+    ) -> dict[str, object]:
+        known = (*required, *optional)
+        if not isinstance(raw, dict):
+            self.refuse("W5", path, "is not an object.", f"Give it {', '.join(known)}.")
+            return {}
+        for name in required:
+            if name not in raw:
+                self.refuse("W5", f"{path}.{name}", "is missing.", "Add it.")
+        for name in raw:
+            if name not in known:
+                place = f"{path}.{str(name)[:PATH_KEY_CHARS]}"
+                self.refuse("W5", place, "is not known.", suggest(str(name), known))
+        return raw
+
+    def entries(self, raw: object, path: str, what: str) -> list[tuple[str, object]]:
+        if not isinstance(raw, dict):
+            self.refuse("W5", path, "is not an object.", f"Give each {what} a name in it.")
+            return []
+        return [(self.name(name, path, what), value) for name, value in raw.items()]
+
+    def names(self, raw: object, path: str, what: str) -> tuple[str, ...]:
+        if not isinstance(raw, list):
+            self.refuse("W5", path, "is not a list.", f"Give it a list of {what} names.")
+            return ()
+        names = [self.name(each, path, what) for each in raw]
+        for name in sorted({name for name in names if names.count(name) > 1}):
+            self.refuse("W5", path, f'names "{name}" twice.', "Name it once.")
+        return tuple(names)
+
+    def name(self, raw: object, path: str, what: str) -> str:
+        most = self.limits.name_chars
+        name = raw if isinstance(raw, str) else repr(raw)
+        if not (isinstance(raw, str) and NAME.fullmatch(name) and len(name) <= most):
+            self.refuse(
+                "W5",
+                path,
+                f"has {name[:PATH_KEY_CHARS]!a}, which is not a {what} name.",
+                f"Use 1 to {most} letters, digits, dots, underscores or hyphens.",
+            )
+        return name
+
+    def function(self, fields: Mapping[str, object], path: str, name: str) -> bool:
+        if name in fields and fields[name] != FUNCTION:
+            self.refuse("W5", f"{path}.{name}", "is not a function.", "Make it one.")
+        return name in fields
+
+    def refuse(self, rule: str, path: str, what: str, suggestion: str) -> None:
+        self.problems.append(Problem(rule, path, f"{path} {what}", suggestion))
+
+
+# -- Redeploy (W9) ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What a new declaration does to the handlers and topics of the old one (W9)."""
+
+    kept: tuple[str, ...]
+    added: tuple[str, ...]
+    removed: tuple[str, ...]
+    due_now: tuple[str, ...]
+    adopted_topics: tuple[str, ...]
+    orphaned_topics: tuple[str, ...]
+
+
+def changes(old: Declaration | None, new: Declaration) -> Changes:
+    """Compare two declarations of a workflow; without an old one everything is added (W9)."""
+    old = old or Declaration(new.name)
+    before, after = _handlers(old), _handlers(new)
+    schedules = {producer.name: producer.schedule for producer in old.producers}
+    # A name that changed from producer to consumer is another handler under the old name.
+    return Changes(
+        kept=_names(each for each in after if each in before),
+        added=_names(each for each in after if each not in before),
+        removed=_names(each for each in before if each not in after),
+        due_now=tuple(
+            producer.name
+            for producer in new.producers
+            if schedules.get(producer.name) != producer.schedule
+        ),
+        adopted_topics=tuple(
+            topic.name
+            for topic in old.topics
+            if old.consumer_of(topic.name) is None and new.consumer_of(topic.name) is not None
+        ),
+        orphaned_topics=tuple(
+            topic.name for topic in old.topics if _is_orphaned(topic.name, old, new)
+        ),
+    )
+
+
+def _handlers(declaration: Declaration) -> list[tuple[Kind, str]]:
+    return [(Kind.PRODUCER, each.name) for each in declaration.producers] + [
+        (Kind.CONSUMER, each.name) for each in declaration.consumers
+    ]
+
+
+def _names(handlers: Iterable[tuple[Kind, str]]) -> tuple[str, ...]:
+    return tuple(name for _, name in handlers)
+
+
+def _is_orphaned(topic: str, old: Declaration, new: Declaration) -> bool:
+    if topic not in {each.name for each in new.topics}:
+        return True
+    return old.consumer_of(topic) is not None and new.consumer_of(topic) is None

@@ -1,0 +1,385 @@
+"""The bus: what becomes of an event and of each delivery of it (B of the rules).
+
+Law 1  One event, one delivery per subscriber. A success is final and never called again; a failed
+       delivery stays in sight, as waiting, dead or discarded, and is never lost in silence (B4).
+Law 2  A status moves only along its table; a key missing from a table is the error.
+Law 3  Each subscriber sees a topic's events in the order of their ids, one at a time, and holds
+       back nobody but itself (B6).
+Law 4  What is emitted while something is handled stands one step deeper; a chain that does not
+       end is stopped by its depth (B12).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Container, Iterable, Mapping
+from copy import deepcopy
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from enum import StrEnum
+from typing import Any, Final, TypeVar
+
+from duly.config import Limits
+from duly.errors import IllegalTransition, Invalid
+from duly.rules.declaration import NAME
+from duly.rules.value import DEFAULT_LIMITS, encode
+
+HANDLER_TIMEOUT_S: Final = 300  # B3: a handler that takes longer has failed
+DEPTH_MAX: Final = 100  # B12
+RESETTING_DELAY_MS: Final = 1_000  # B12: a loop that waits is a habit, not a loop
+ATTEMPTS_MAX: Final = 100
+DELAY_MAX_MS: Final = 36_525 * 24 * 60 * 60 * 1_000  # a century
+SUBSCRIBER_ID_CHARS: Final = 320  # three names of 100 characters and an ordinal
+ERROR_CHARS: Final = 500
+
+
+# -- The words and their moves ------------------------------------------------------------------
+
+
+class JournalStatus(StrEnum):
+    """Where an event of the bus stands (B4)."""
+
+    PENDING = "pending"
+    PROCESSING = "processing"
+    DONE = "done"
+    FAILED = "failed"
+
+
+class DeliveryStatus(StrEnum):
+    """Where the delivery of one event to one subscriber stands; *waiting* also for a retry."""
+
+    WAITING = "waiting"
+    RUNNING = "running"
+    DONE = "done"
+    DEAD = "dead"
+    DISCARDED = "discarded"
+
+
+class DeferredStatus(StrEnum):
+    """Where a deferred event stands (B2)."""
+
+    SCHEDULED = "scheduled"
+    FIRED = "fired"
+    CANCELLED = "cancelled"
+
+
+class DeliveryMove(StrEnum):
+    """What can happen to a delivery."""
+
+    BEGIN = "begin"
+    SUCCEED = "succeed"
+    FAIL = "fail"
+    GIVE_UP = "give up"
+    LOSE_HOST = "lose its host"
+    RETRY = "be retried"
+    DISCARD = "be discarded"
+    LOSE_SUBSCRIBER = "lose its subscriber"
+
+
+class DeferredMove(StrEnum):
+    """What can happen to a deferred event."""
+
+    FIRE = "fire"
+    CANCEL = "be cancelled"
+
+
+# An event fails without a call when it stands too deep (B12) or cannot be read (B7); it is done
+# without one when nobody subscribes (B11). A retry opens a failed event again (B5).
+JOURNAL: Final[Mapping[JournalStatus, frozenset[JournalStatus]]] = {
+    JournalStatus.PENDING: frozenset(
+        {JournalStatus.PROCESSING, JournalStatus.DONE, JournalStatus.FAILED}
+    ),
+    JournalStatus.PROCESSING: frozenset(
+        {JournalStatus.PENDING, JournalStatus.DONE, JournalStatus.FAILED}
+    ),
+    JournalStatus.FAILED: frozenset({JournalStatus.PROCESSING}),
+    JournalStatus.DONE: frozenset(),
+}
+
+DELIVERIES: Final[Mapping[tuple[DeliveryStatus, DeliveryMove], DeliveryStatus]] = {
+    (DeliveryStatus.WAITING, DeliveryMove.BEGIN): DeliveryStatus.RUNNING,
+    (DeliveryStatus.WAITING, DeliveryMove.LOSE_SUBSCRIBER): DeliveryStatus.DISCARDED,
+    (DeliveryStatus.RUNNING, DeliveryMove.SUCCEED): DeliveryStatus.DONE,
+    (DeliveryStatus.RUNNING, DeliveryMove.FAIL): DeliveryStatus.WAITING,
+    (DeliveryStatus.RUNNING, DeliveryMove.GIVE_UP): DeliveryStatus.DEAD,
+    (DeliveryStatus.RUNNING, DeliveryMove.LOSE_HOST): DeliveryStatus.WAITING,
+    (DeliveryStatus.DEAD, DeliveryMove.RETRY): DeliveryStatus.WAITING,
+    (DeliveryStatus.DEAD, DeliveryMove.DISCARD): DeliveryStatus.DISCARDED,
+}
+
+DEFERRED: Final[Mapping[tuple[DeferredStatus, DeferredMove], DeferredStatus]] = {
+    (DeferredStatus.SCHEDULED, DeferredMove.FIRE): DeferredStatus.FIRED,
+    (DeferredStatus.SCHEDULED, DeferredMove.CANCEL): DeferredStatus.CANCELLED,
+}
+
+OPEN: Final = frozenset({DeliveryStatus.WAITING, DeliveryStatus.RUNNING})
+
+S = TypeVar("S", DeliveryStatus, DeferredStatus)
+M = TypeVar("M", DeliveryMove, DeferredMove)
+
+
+def move_delivery(status: DeliveryStatus, move: DeliveryMove) -> DeliveryStatus:
+    """Answer a delivery's status after a move (B4, B5)."""
+    return _move(DELIVERIES, status, move, "A delivery")
+
+
+def move_deferred(status: DeferredStatus, move: DeferredMove) -> DeferredStatus:
+    """Answer a deferred event's status after a move (B2)."""
+    return _move(DEFERRED, status, move, "A deferred event")
+
+
+def _move(table: Mapping[tuple[S, M], S], status: S, move: M, what: str) -> S:
+    try:
+        return table[status, move]
+    except KeyError:
+        raise IllegalTransition(f"{what} that is {status} cannot {move}.") from None
+
+
+# -- What is put on the bus (B1, B2, B8, B12, B13) ----------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """What a handler gets: the id is the same however often it is called (B8)."""
+
+    id: int
+    topic: str
+    source: str
+    payload: dict[str, Any]
+    created_at: float
+    correlation_id: str | None = None
+    status: str = "processing"
+
+
+def copy_event(event: Event) -> Event:
+    """Give a handler its own copy, so that no handler sees what another did to it (B8)."""
+    return replace(event, payload=deepcopy(event.payload))
+
+
+def check_topic(topic: object, limits: Limits = DEFAULT_LIMITS) -> str:
+    """Refuse what is not the name of a topic (N)."""
+    if not isinstance(topic, str) or not 1 <= len(topic) <= limits.name_chars:
+        raise Invalid(f"A topic is a name of 1 to {limits.name_chars} characters.", path="topic")
+    if NAME.fullmatch(topic) is None:
+        raise Invalid(
+            f"The topic {topic!a} may contain only letters, digits, dots, underscores and hyphens.",
+            path="topic",
+        )
+    return topic
+
+
+def encode_payload(payload: object, limits: Limits = DEFAULT_LIMITS) -> str:
+    """Refuse what is not a JSON object within its size; else copy it, as the text kept (B1)."""
+    if type(payload) is not dict:
+        raise Invalid("The payload of an event is a JSON object.", path="payload")
+    most_bytes, depth = limits.payload_bytes, limits.json_depth
+    return encode(payload, "payload", limit_bytes=most_bytes, depth=depth)
+
+
+def parse_delay_ms(delay: object) -> int:
+    """Read a delay in seconds or as a timedelta; none or less is at once (B2).
+
+    A fraction of a millisecond is rounded up: an event fires not before its time.
+    """
+    seconds = delay.total_seconds() if isinstance(delay, timedelta) else delay
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or seconds != seconds:
+        raise Invalid("A delay is a number of seconds or a timedelta.", path="delay")
+    # Bounded before it is multiplied: infinity has no ceiling.
+    delay_ms = math.ceil(min(max(seconds, 0), DELAY_MAX_MS) * 1_000)
+    if delay_ms > DELAY_MAX_MS:
+        raise Invalid("A delay is at most a century.", path="delay")
+    return delay_ms
+
+
+def depth_after(handled: int | None, delay_ms: int = 0) -> int:
+    """Answer how deep an event stands that is emitted while one at `handled` is handled (B12)."""
+    if handled is None or delay_ms >= RESETTING_DELAY_MS:
+        return 0
+    return handled + 1
+
+
+def loop_error(depth: int) -> str | None:
+    """Say why an event that stands too deep is failed, or answer `None` (B12)."""
+    if depth <= DEPTH_MAX:
+        return None
+    return f"This event is number {depth} of a chain of events that cause each other: a loop."
+
+
+def subscriber_id(extension: str, topic: str, handler: str, taken: Container[str]) -> str:
+    """Name a subscription; a repeated one gets an ordinal, in the order of registration (B13)."""
+    name, ordinal = f"{extension}:{topic}:{handler}", 1
+    found = name
+    while found in taken:
+        ordinal += 1
+        found = f"{name}:{ordinal}"
+    return found
+
+
+def check_subscriber_id(name: object) -> str:
+    """Refuse a name that could not be read in a list (B13)."""
+    if not isinstance(name, str) or not 1 <= len(name) <= SUBSCRIBER_ID_CHARS:
+        raise Invalid(
+            f"A subscriber id has 1 to {SUBSCRIBER_ID_CHARS} characters.", path="subscriber_id"
+        )
+    if not name.isprintable() or name.isspace():
+        raise Invalid(f"The subscriber id {name!a} is not readable.", path="subscriber_id")
+    return name
+
+
+# -- How an attempt ends (B5) -------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """How often a subscription is tried, and how long it waits before each further time."""
+
+    attempts: int = 3
+    delays_s: tuple[float, ...] = (1, 5)
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.attempts <= ATTEMPTS_MAX:
+            raise Invalid(f"A retry has 1 to {ATTEMPTS_MAX} attempts.", path="retry.attempts")
+        if self.attempts > 1 and not self.delays_s:
+            raise Invalid("A retry needs at least one delay.", path="retry.delays_s")
+        for delay_s in self.delays_s:
+            parse_delay_ms(delay_s)
+
+    def delay_ms(self, attempts: int) -> int:
+        """Answer the wait after so many attempts; the last delay serves all that follow."""
+        return parse_delay_ms(self.delays_s[min(attempts, len(self.delays_s)) - 1])
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """One event for one subscriber; `position` is the subscriber's place in registration order."""
+
+    event_id: int
+    topic: str
+    subscriber_id: str
+    position: int = 0
+    status: DeliveryStatus = DeliveryStatus.WAITING
+    attempts: int = 0
+    due_at_ms: int = 0
+    error: str | None = None
+
+
+def begin(delivery: Delivery) -> Delivery:
+    """Count the attempt before the handler runs, so that a crash cannot hide it (B5)."""
+    status = move_delivery(delivery.status, DeliveryMove.BEGIN)
+    return replace(delivery, status=status, attempts=delivery.attempts + 1)
+
+
+def end(delivery: Delivery, error: str | None, retry: Retry, now_ms: int) -> Delivery:
+    """Decide what an ended attempt makes of a delivery (B3, B5)."""
+    if error is None:
+        status = move_delivery(delivery.status, DeliveryMove.SUCCEED)
+        return replace(delivery, status=status, error=None)
+    error = error[:ERROR_CHARS] or "no message"
+    if delivery.attempts >= retry.attempts:
+        status = move_delivery(delivery.status, DeliveryMove.GIVE_UP)
+        return replace(delivery, status=status, error=error)
+    status = move_delivery(delivery.status, DeliveryMove.FAIL)
+    due_at_ms = now_ms + retry.delay_ms(delivery.attempts)
+    return replace(delivery, status=status, error=error, due_at_ms=due_at_ms)
+
+
+def reopen(delivery: Delivery, now_ms: int) -> Delivery:
+    """Give a dead delivery all its attempts again, beginning now (B5)."""
+    status = move_delivery(delivery.status, DeliveryMove.RETRY)
+    return replace(delivery, status=status, attempts=0, due_at_ms=now_ms)
+
+
+def discard(delivery: Delivery) -> Delivery:
+    """Close a dead delivery for good; its error stays (B5)."""
+    return replace(delivery, status=move_delivery(delivery.status, DeliveryMove.DISCARD))
+
+
+def close(delivery: Delivery) -> Delivery:
+    """Close a waiting delivery whose subscription ended; it was not delivered and says so (B13)."""
+    status = move_delivery(delivery.status, DeliveryMove.LOSE_SUBSCRIBER)
+    return replace(delivery, status=status, error=delivery.error or "unsubscribed before delivery")
+
+
+# -- What the deliveries make of their event (B4, B7, B11) --------------------------------------
+
+
+def judge(deliveries: Iterable[Delivery]) -> JournalStatus:
+    """Answer an event's status once its first call was made, or nobody was there to call (B4).
+
+    Discarding does not make a failed event done: done means that everyone succeeded.
+    """
+    statuses = {delivery.status for delivery in deliveries}
+    if statuses & OPEN:
+        return JournalStatus.PROCESSING
+    return JournalStatus.DONE if statuses <= {DeliveryStatus.DONE} else JournalStatus.FAILED
+
+
+def describe_failures(deliveries: Iterable[Delivery]) -> str | None:
+    """Name subscriber and message of every failure; `None` when there is none (B4)."""
+    failures = [
+        f"{delivery.subscriber_id}: {delivery.error}"
+        for delivery in sorted(deliveries, key=lambda each: each.position)
+        if delivery.error is not None and delivery.status is not DeliveryStatus.DONE
+    ]
+    return "; ".join(failures) or None
+
+
+def recover_event(status: JournalStatus) -> JournalStatus:
+    """Answer an event's status at a start: what was being processed is pending again (B7)."""
+    return JournalStatus.PENDING if status is JournalStatus.PROCESSING else status
+
+
+def recover_delivery(delivery: Delivery, now_ms: int) -> Delivery:
+    """Give a delivery whose host died back at once; the attempt stays counted (B5, B7)."""
+    if delivery.status is not DeliveryStatus.RUNNING:
+        return delivery
+    status = move_delivery(delivery.status, DeliveryMove.LOSE_HOST)
+    return replace(delivery, status=status, due_at_ms=now_ms)
+
+
+# -- What may begin (B2, B3, B6, B13) -----------------------------------------------------------
+
+
+def startable(
+    deliveries: Iterable[Delivery], connected: Container[str], now_ms: int
+) -> tuple[Delivery, ...]:
+    """Choose the deliveries that may begin now, side by side, oldest event first.
+
+    Of one event one handler runs at a time, in registration order (B3); a handler that must wait,
+    for its retry, an earlier event or its connection, lets the others of the event go first (B6).
+    """
+    still_open = [delivery for delivery in deliveries if delivery.status in OPEN]
+    running = [each for each in still_open if each.status is DeliveryStatus.RUNNING]
+    busy_events = {delivery.event_id for delivery in running}
+    # A reopened delivery is older than the one its subscriber may be at, so ids are not enough.
+    taken_lanes = {(delivery.subscriber_id, delivery.topic) for delivery in running}
+    chosen = []
+    for delivery in sorted(still_open, key=lambda each: (each.event_id, each.position)):
+        lane = (delivery.subscriber_id, delivery.topic)
+        if lane in taken_lanes:
+            continue
+        taken_lanes.add(lane)
+        is_ready = delivery.due_at_ms <= now_ms and delivery.subscriber_id in connected
+        if is_ready and delivery.event_id not in busy_events:
+            busy_events.add(delivery.event_id)
+            chosen.append(delivery)
+    return tuple(chosen)
+
+
+@dataclass(frozen=True, slots=True)
+class Deferred:
+    """An event that is to be put on the bus later."""
+
+    id: int
+    fire_at_ms: int
+    status: DeferredStatus = DeferredStatus.SCHEDULED
+
+
+def promotable(deferred: Iterable[Deferred], now_ms: int) -> tuple[Deferred, ...]:
+    """Choose what fires now, in the order of its time; of the same time, of its making (B2)."""
+    due = [
+        each
+        for each in deferred
+        if each.status is DeferredStatus.SCHEDULED and each.fire_at_ms <= now_ms
+    ]
+    return tuple(sorted(due, key=lambda each: (each.fire_at_ms, each.id)))

@@ -1,0 +1,345 @@
+"""Events: what may be published, what becomes of it, and what a script sees of it (T).
+
+Law 1  A publication is checked whole before any of it is kept; the same message published twice
+       is one event (T5).
+Law 2  The status moves only along the table; consumed and skipped are final (T4).
+Law 3  Nothing here is random: a message without an id is named by its content (T3), an event
+       from the bus by its number there (T10).
+
+Names are snake_case: the border of each language translates its own (`messageId`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Final, Literal, cast
+from unicodedata import category
+
+from duly.config import Limits
+from duly.errors import IllegalTransition, Invalid
+from duly.rules.declaration import Topic
+from duly.rules.value import (
+    DEFAULT_LIMITS,
+    INTEGER_MAX,
+    Json,
+    as_mapping,
+    digest,
+    encode,
+    is_text,
+    refuse_unknown,
+)
+
+PEEK_LIMIT_DEFAULT: Final = 100
+BUS_TEXT_CHARS: Final = 120
+
+
+class EventStatus(StrEnum):
+    """Where an event stands (T4)."""
+
+    PENDING = "pending"
+    RESERVED = "reserved"
+    CONSUMED = "consumed"
+    SKIPPED = "skipped"
+
+
+class EventMove(StrEnum):
+    """What can happen to an event; scripts cause none of it directly."""
+
+    RESERVE = "reserve"
+    RELEASE = "release"
+    CONSUME = "consume"
+    SKIP = "skip"
+
+
+MOVES: Final[Mapping[tuple[EventStatus, EventMove], EventStatus]] = MappingProxyType(
+    {
+        (EventStatus.PENDING, EventMove.RESERVE): EventStatus.RESERVED,
+        (EventStatus.PENDING, EventMove.SKIP): EventStatus.SKIPPED,
+        (EventStatus.RESERVED, EventMove.CONSUME): EventStatus.CONSUMED,
+        (EventStatus.RESERVED, EventMove.SKIP): EventStatus.SKIPPED,
+        (EventStatus.RESERVED, EventMove.RELEASE): EventStatus.PENDING,
+    }
+)
+
+
+def move(status: EventStatus, event_move: EventMove) -> EventStatus:
+    """Answer the status after a move; a move the table does not have is our own bug (T4)."""
+    try:
+        return MOVES[status, event_move]
+    except KeyError:
+        raise IllegalTransition(f"An event that is {status} cannot {event_move}.") from None
+
+
+# -- Publishing ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Publication:
+    """A checked message: `digest` is the same for the same title and payload (T5)."""
+
+    topic: str
+    message_id: str
+    title: str
+    payload_text: str
+    digest: str
+
+
+def parse_publication(topic: str, raw: object, limits: Limits = DEFAULT_LIMITS) -> Publication:
+    """Check what a script or an outside caller publishes into a declared topic (T3, T7, T8)."""
+    fields = as_mapping(raw, "publish", "Pass {message_id, title, payload}.")
+    refuse_unknown(fields, ("message_id", "title", "payload"), "publish")
+    title = parse_title(fields.get("title"), "publish.title", limits)
+    payload_text = encode(
+        fields.get("payload"),
+        "publish.payload",
+        limit_bytes=limits.payload_bytes,
+        depth=limits.json_depth,
+    )
+    payload = cast(Json, fields.get("payload"))  # it has just been checked
+    if fields.get("message_id") is None:
+        message_id = derive_message_id(topic, payload)
+    else:
+        message_id = parse_message_id(fields["message_id"], "publish.message_id", limits)
+    return Publication(topic, message_id, title, payload_text, digest([title, payload]))
+
+
+def parse_title(raw: object, path: str, limits: Limits = DEFAULT_LIMITS) -> str:
+    """Check a title: something to read, on one line (T3)."""
+    if not isinstance(raw, str):
+        raise Invalid(f"{path} must be a string. Say what this is, for a person.", path=path)
+    if len(raw) > limits.title_chars:
+        raise Invalid(f"{path} is longer than {limits.title_chars} characters. Cut it.", path=path)
+    if any(category(character) in ("Cc", "Cs") for character in raw):
+        raise Invalid(f"{path} has a control character. Keep it on one plain line.", path=path)
+    if _is_blank(raw):
+        raise Invalid(f"{path} is blank. Say what this is, for a person.", path=path)
+    return raw
+
+
+def parse_message_id(raw: object, path: str, limits: Limits = DEFAULT_LIMITS) -> str:
+    """Check a message id; an integer becomes its digits (T3)."""
+    if type(raw) is int and abs(raw) <= INTEGER_MAX:
+        return str(raw)
+    if not isinstance(raw, str):
+        raise Invalid(f"{path} must be a string or an integer. Use a stable id.", path=path)
+    if not 1 <= len(raw) <= limits.message_id_chars:
+        most = limits.message_id_chars
+        raise Invalid(f"{path} must have 1 to {most} characters. Use a stable id.", path=path)
+    if "\0" in raw or not is_text(raw):
+        # It is a plain column, and PostgreSQL keeps neither of the two in one.
+        raise Invalid(f"{path} has a NUL or half a character. Use a stable id.", path=path)
+    return raw
+
+
+def derive_message_id(topic: str, payload: Json) -> str:
+    """Name a message by its content, so that publishing it again gives the same event (T3)."""
+    return f"content:{digest([topic, payload])}"
+
+
+class Republish(StrEnum):
+    """What a publish did to the event of its message id (T5)."""
+
+    NEW = "new"
+    REPLACED = "replaced"
+    SAME = "same"
+    BESIDE = "beside"
+    FROZEN = "frozen"
+
+
+# Keyed by the event's status, None where there is none, and whether its content is the same.
+REPUBLISH: Final[Mapping[tuple[EventStatus | None, bool], Republish]] = MappingProxyType(
+    {
+        (None, False): Republish.NEW,
+        (EventStatus.PENDING, True): Republish.SAME,
+        (EventStatus.PENDING, False): Republish.REPLACED,
+        (EventStatus.RESERVED, True): Republish.SAME,
+        (EventStatus.RESERVED, False): Republish.BESIDE,
+        (EventStatus.CONSUMED, True): Republish.FROZEN,
+        (EventStatus.CONSUMED, False): Republish.FROZEN,
+        (EventStatus.SKIPPED, True): Republish.FROZEN,
+        (EventStatus.SKIPPED, False): Republish.FROZEN,
+    }
+)
+
+# What takes the counter's next number and wakes the consumer (T5, S3).
+CHANGES: Final = frozenset({Republish.NEW, Republish.REPLACED})
+
+
+def on_republish(status: EventStatus | None, is_same_content: bool) -> Republish:
+    """Decide what a publish does; "same" means the newest content, the one kept beside included."""
+    try:
+        return REPUBLISH[status, is_same_content]
+    except KeyError:
+        raise IllegalTransition("There is no event whose content could be the same.") from None
+
+
+@dataclass(frozen=True, slots=True)
+class PublishBudget:
+    """How much a run has published so far (N)."""
+
+    count: int = 0
+    payload_bytes: int = 0
+
+    def spend(self, publication: Publication, limits: Limits = DEFAULT_LIMITS) -> PublishBudget:
+        """Count one more publication, or refuse it."""
+        count = self.count + 1
+        payload_bytes = self.payload_bytes + len(publication.payload_text.encode())
+        if count > limits.publishes_per_run:
+            most = limits.publishes_per_run
+            raise Invalid(
+                f"publish: a run publishes at most {most} events. Leave the rest to the next run.",
+                path="publish",
+            )
+        if payload_bytes > limits.publish_bytes_per_run:
+            most = limits.publish_bytes_per_run
+            raise Invalid(
+                f"publish: a run publishes at most {most} bytes. Leave the rest to the next run.",
+                path="publish",
+            )
+        return PublishBudget(count, payload_bytes)
+
+
+# -- Reading ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Peek:
+    """A checked wish to see pending events of one topic, in the order of their numbers (T6)."""
+
+    topic: str
+    limit: int
+    after: str | None = None
+
+
+def parse_peek(
+    topic: str, limit: object = None, after: object = None, limits: Limits = DEFAULT_LIMITS
+) -> Peek:
+    """Check the arguments of a peek; the limit is 100 unless told (T6)."""
+    if limit is None:
+        limit = min(PEEK_LIMIT_DEFAULT, limits.peek_events)
+    if type(limit) is not int or not 1 <= limit <= limits.peek_events:
+        most = limits.peek_events
+        raise Invalid(f"peek.limit must be a whole number from 1 to {most}.", path="peek.limit")
+    return Peek(topic, limit, after if after is None else parse_message_id(after, "peek.after"))
+
+
+def count_fitting(sizes_bytes: Iterable[int], limits: Limits = DEFAULT_LIMITS) -> int:
+    """Answer how many of the events, in order, fit into one peek (T6).
+
+    The first always fits: otherwise an event larger than a page would be stuck in silence.
+    """
+    count = total_bytes = 0
+    for size_bytes in sizes_bytes:
+        total_bytes += size_bytes
+        if count == limits.peek_events or (count and total_bytes > limits.peek_bytes):
+            break
+        count += 1
+    return count
+
+
+@dataclass(frozen=True, slots=True)
+class EventView:
+    """Exactly what a script sees of an event (T7)."""
+
+    topic: str
+    message_id: str
+    title: str
+    payload: Json
+
+    def to_json(self) -> dict[str, Json]:
+        """Write the event as the script gets it; `id` is another name of the message id."""
+        return {
+            "topic": self.topic,
+            "message_id": self.message_id,
+            "id": self.message_id,
+            "title": self.title,
+            "payload": self.payload,
+        }
+
+
+# -- Causes -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Caused:
+    """An event's number and the numbers of the inputs it comes from; none means it is an input."""
+
+    seq: int
+    caused_by: tuple[int, ...] = ()
+
+
+def roots(reserved: Sequence[Caused]) -> tuple[int, ...]:
+    """Answer what an event published by `next` comes from; nothing: it is its own root (T9)."""
+    found = {seq for event in reserved for seq in event.caused_by or (event.seq,)}
+    return tuple(sorted(found))
+
+
+# -- From outside (T10) -------------------------------------------------------------------------
+
+
+def check_ingress(topic: Topic, way: Literal["request", "bus"], bus_topic: str = "") -> None:
+    """Refuse a publisher the topic does not let in: a request of a person, or a bus topic."""
+    if way == "request" and not topic.ingress:
+        raise Invalid(
+            f'The topic "{topic.name}" takes nothing from outside. Declare it with ingress: true.',
+            path=topic.name,
+        )
+    if way == "bus" and (topic.bus is None or topic.bus != bus_topic):
+        raise Invalid(
+            f'The topic "{topic.name}" does not listen to "{bus_topic}" on the bus. Declare it'
+            f' with ingress: {{bus: "{bus_topic}"}}.',
+            path=topic.name,
+        )
+
+
+def bus_publication(
+    topic: str,
+    *,
+    bus_topic: str,
+    source: str,
+    event_id: int,
+    payload: Mapping[str, Json],
+    limits: Limits = DEFAULT_LIMITS,
+) -> Publication:
+    """Make a bus event into a publication; its number on the bus names it for good (T10)."""
+    title = bus_title(bus_topic, source, event_id, payload, limits)
+    raw = {"message_id": f"bus:{event_id}", "title": title, "payload": dict(payload)}
+    return parse_publication(topic, raw, limits)
+
+
+def bus_title(
+    bus_topic: str,
+    source: str,
+    event_id: int,
+    payload: Mapping[str, Json],
+    limits: Limits = DEFAULT_LIMITS,
+) -> str:
+    """Find words for a bus event; they are made to fit, since nobody is there to correct them."""
+    spoken = (
+        _one_line(payload.get("title"), limits.title_chars),
+        _one_line(payload.get("text"), min(BUS_TEXT_CHARS, limits.title_chars)),
+        _one_line(f"{bus_topic} from {source} (bus:{event_id})", limits.title_chars),
+    )
+    return next(words for words in spoken if words)
+
+
+def _one_line(raw: object, most_chars: int) -> str:
+    if not isinstance(raw, str):
+        return ""
+    # Control characters and line ends become spaces; joiners inside an emoji may stay.
+    plain = "".join(each if _is_plain(each) else " " for each in raw[: 4 * most_chars])
+    line = " ".join(plain.split())
+    if _is_blank(line):
+        return ""
+    return line if len(line) <= most_chars else line[: most_chars - 1] + "…"
+
+
+def _is_plain(character: str) -> bool:
+    return character.isprintable() or category(character) == "Cf"
+
+
+def _is_blank(text: str) -> bool:
+    return not any(character.isprintable() and not character.isspace() for character in text)

@@ -1,0 +1,56 @@
+"""What an error of a connector means (F1, L4).
+
+Law: an error is classified once, where it is born; these tables translate its type. What is not
+listed is our bug in a read, and an unknown outcome in a mutation that began, never a failed one.
+A message's text decides nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from duly import errors
+from duly.rules.word import Answer, Failure
+
+READ_ERRORS: Final[Mapping[type[BaseException], Failure]] = {
+    errors.NotSent: Failure.TRANSIENT,
+    errors.Refused: Failure.LOGIC,
+    errors.AuthNeeded: Failure.AUTH,
+    errors.PermissionDenied: Failure.PERMISSION,
+    errors.Transient: Failure.TRANSIENT,
+    errors.UnknownOutcome: Failure.TRANSIENT,
+    TimeoutError: Failure.TRANSIENT,
+    ConnectionError: Failure.TRANSIENT,
+}
+MUTATION_ERRORS: Final[Mapping[type[BaseException], Answer]] = {
+    errors.NotSent: Answer.NOT_SENT,
+    errors.Refused: Answer.REFUSED,
+    errors.AuthNeeded: Answer.AUTH,
+    errors.PermissionDenied: Answer.PERMISSION,
+}
+TRANSIENT_OUTCOMES: Final[Mapping[str | None, Answer]] = {
+    None: Answer.UNKNOWN,
+    "refused": Answer.RATE_LIMITED,
+    "not_sent": Answer.NOT_SENT,
+}
+
+
+def failure_of(error: BaseException) -> Failure:
+    """Classify what a connector's read raised (F1)."""
+    for kind in type(error).__mro__:
+        if kind in READ_ERRORS:
+            return READ_ERRORS[kind]
+    return Failure.INTERNAL
+
+
+def answer_of(error: BaseException) -> Answer:
+    """Classify what a connector's mutation raised after the call began (L4)."""
+    if isinstance(error, errors.Transient):
+        return TRANSIENT_OUTCOMES[error.outcome]
+    if isinstance(error, errors.Refused) and error.remembered:
+        return Answer.REMEMBERED
+    for kind in type(error).__mro__:
+        if kind in MUTATION_ERRORS:
+            return MUTATION_ERRORS[kind]
+    return Answer.UNKNOWN

@@ -1,0 +1,475 @@
+"""The life of a run and of its one mutation (C, L, R, F of the rules).
+
+Law 1  Every change of a run's phase, status, outcome or ledger row is decided here, as a value;
+       the store writes it guarded by the value it was decided on (R8).
+Law 2  The phase only moves forward; a failure changes the status, never the phase (R2, R3).
+Law 3  The ledger row decides whether the mutation happened, never the phase (L3).
+       Applied, failed, rejected and skipped are final; an unknown row blocks every retry (L8).
+Law 4  A run that stops gets at most one successor, and what that one inherits is decided by the
+       row alone: nothing done, begin afresh; done or declined, go on to `next`; unknown, only
+       ask (R5). Whatever the run reserved goes with that decision (R6).
+Law 5  Every open state has an exit, by the host or by a person (R9).
+
+A run is three small machines side by side: the *phase* says how far it got, the *status* why it
+does not move, the *row* what is known of the outside. Callers ask with the run as they last saw
+it and get the run as it must be next, or an error: a key missing from a table is the error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Final, TypeVar
+
+from duly.errors import IllegalTransition, RequestRefused
+from duly.rules.word import (
+    Act,
+    Answer,
+    Failure,
+    Kind,
+    Outcome,
+    Phase,
+    Reserved,
+    Status,
+    Step,
+    Verdict,
+    Waits,
+    Way,
+)
+from duly.rules.word import MutationStatus as Row  # the rules' own short word for it
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+CRASHES_MAX: Final = 3  # the third crashed run in a row gets no automatic successor (R7)
+LOGIC_FAILURES_MAX: Final = 3  # the third logic failure in a row asks a person (F3)
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One run, as far as the rules care: it holds at most one ledger row."""
+
+    kind: Kind = Kind.CONSUMER
+    phase: Phase = Phase.PREPARING
+    status: Status = Status.ACTIVE
+    row: Row | None = None
+    outcome: Outcome | None = None
+    waits: Waits | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """How often a chain has failed; a commit ends the chain, a person's retry sets all to zero."""
+
+    transient: int = 0
+    logic: int = 0
+    crash: int = 0
+    repair: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A decided change: the run after it, its events, and the run that follows it, if one does."""
+
+    run: Run
+    reserved: Reserved = Reserved.HOLD
+    successor: Run | None = None
+
+    @property
+    def inherits(self) -> bool:
+        """Whether the successor takes over inputs, outcome, clock, seed and row (R5)."""
+        return self.reserved is Reserved.TRANSFER
+
+
+PRODUCER_START: Final = Run(Kind.PRODUCER, Phase.EXECUTING)
+CONSUMER_START: Final = Run(Kind.CONSUMER, Phase.PREPARING)
+START: Final = {Kind.PRODUCER: PRODUCER_START, Kind.CONSUMER: CONSUMER_START}
+
+UNKNOWN: Final = frozenset({Row.IN_FLIGHT, Row.NEEDS_RECONCILE, Row.INDETERMINATE})
+FINAL: Final = frozenset({Row.APPLIED, Row.FAILED, Row.REJECTED, Row.SKIPPED})
+ENDED: Final = frozenset({Status.COMMITTED, Status.ABANDONED})
+
+# L1: the moves a ledger row can make. `None` is the row that does not exist yet.
+LEDGER: Final[Mapping[Row | None, frozenset[Row]]] = {
+    None: frozenset({Row.PROPOSED, Row.IN_FLIGHT}),
+    Row.PROPOSED: frozenset({Row.IN_FLIGHT, Row.REJECTED, Row.FAILED}),
+    Row.IN_FLIGHT: frozenset(
+        {Row.APPLIED, Row.FAILED, Row.NEEDS_RECONCILE, Row.INDETERMINATE, Row.PROPOSED}
+    ),
+    Row.NEEDS_RECONCILE: frozenset({Row.APPLIED, Row.FAILED, Row.INDETERMINATE, Row.IN_FLIGHT}),
+    Row.INDETERMINATE: frozenset({Row.NEEDS_RECONCILE, Row.APPLIED, Row.FAILED, Row.SKIPPED}),
+    Row.APPLIED: frozenset(),
+    Row.FAILED: frozenset(),
+    Row.REJECTED: frozenset(),
+    Row.SKIPPED: frozenset(),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class To:
+    """The target of a table's row; what it leaves out stays as it was."""
+
+    phase: Phase | None = None
+    status: Status | None = None
+    row: Row | None = None
+    outcome: Outcome | None = None
+    waits: Waits | None = None
+
+
+APPLIED: Final = To(Phase.MUTATED, Status.ACTIVE, Row.APPLIED, Outcome.APPLIED)
+DECLINED: Final = To(Phase.MUTATED, Status.ACTIVE, Row.REJECTED, Outcome.SKIPPED)
+SKIPPED: Final = To(Phase.MUTATED, Status.ACTIVE, Row.SKIPPED, Outcome.SKIPPED)
+LATER: Final = To(status=Status.PAUSED_TRANSIENT, row=Row.FAILED)
+WRONG: Final = To(status=Status.FAILED_LOGIC, row=Row.FAILED)
+ASK: Final = To(status=Status.PAUSED_RECONCILIATION, row=Row.NEEDS_RECONCILE)
+GIVE_UP: Final = To(status=Status.PAUSED_RECONCILIATION, row=Row.INDETERMINATE)
+SENT: Final = To(status=Status.ACTIVE, row=Row.IN_FLIGHT)
+GO_ON: Final = To(status=Status.ACTIVE)
+WITHDRAWN: Final = To(row=Row.FAILED)
+
+# The way forward of an active run, by phase and row (C6–C11, P4).
+_BEGIN_NEXT: Final = {Step.BEGIN_NEXT: To(Phase.EMITTING)}
+_COMMIT: Final = {Step.COMMIT: To(Phase.COMMITTED, Status.COMMITTED)}
+STEPS: Final[Mapping[tuple[Phase, Row | None], Mapping[Step, To]]] = {
+    (Phase.EXECUTING, None): _COMMIT,
+    (Phase.PREPARING, None): {Step.PREPARE_DONE: To(Phase.PREPARED)},
+    (Phase.PREPARED, None): {
+        Step.BEGIN_MUTATE: To(Phase.MUTATING),
+        Step.NOTHING_RESERVED: To(Phase.EMITTING, outcome=Outcome.NONE),
+    },
+    (Phase.MUTATING, None): {
+        Step.ASK_APPROVAL: To(
+            status=Status.PAUSED_APPROVAL, row=Row.PROPOSED, waits=Waits.APPROVAL
+        ),
+        Step.SEND: SENT,
+        Step.NO_CALL: To(Phase.MUTATED, outcome=Outcome.NONE),
+    },
+    (Phase.MUTATED, None): _BEGIN_NEXT,
+    (Phase.MUTATED, Row.APPLIED): _BEGIN_NEXT,
+    (Phase.MUTATED, Row.REJECTED): _BEGIN_NEXT,
+    (Phase.MUTATED, Row.SKIPPED): _BEGIN_NEXT,
+    (Phase.EMITTING, None): _COMMIT,
+    (Phase.EMITTING, Row.APPLIED): _COMMIT,
+    (Phase.EMITTING, Row.REJECTED): _COMMIT,
+    (Phase.EMITTING, Row.SKIPPED): _COMMIT,
+}
+
+# What a failure makes of the status (F2–F5), and where each can strike: only a step that may call
+# a connector can lack a sign-in or a grant; between steps only our own code can fail.
+FAILURES: Final[Mapping[Failure, To]] = {
+    Failure.LOGIC: To(status=Status.FAILED_LOGIC),
+    Failure.TRANSIENT: To(status=Status.PAUSED_TRANSIENT),
+    Failure.AUTH: To(status=Status.PAUSED_APPROVAL, waits=Waits.CONNECTION),
+    Failure.PERMISSION: To(status=Status.PAUSED_APPROVAL, waits=Waits.GRANT),
+    Failure.INTERNAL: To(status=Status.FAILED_INTERNAL),
+}
+FAILS_AT: Final[Mapping[Phase, frozenset[Failure]]] = {
+    Phase.EXECUTING: frozenset(Failure),
+    Phase.PREPARING: frozenset(Failure),
+    Phase.PREPARED: frozenset({Failure.INTERNAL}),
+    Phase.MUTATING: frozenset(Failure),
+    Phase.MUTATED: frozenset({Failure.INTERNAL}),
+    Phase.EMITTING: frozenset({Failure.LOGIC, Failure.TRANSIENT, Failure.INTERNAL}),
+}
+
+# How a send's answer changes run and row (L4). The status tells the two kinds of send apart: an
+# active run sends for the first time, or again after a definite no (F4); a run that waits for
+# reconciliation sends an unknown call again (L7), and there a refusal proves nothing about the
+# first send unless the outside says that it remembered the key.
+ANSWERS: Final[Mapping[Status, Mapping[Answer, To]]] = {
+    Status.ACTIVE: {
+        Answer.APPLIED: APPLIED,
+        Answer.REFUSED: WRONG,
+        Answer.REMEMBERED: WRONG,
+        Answer.RATE_LIMITED: LATER,
+        Answer.NOT_SENT: LATER,
+        Answer.AUTH: To(status=Status.PAUSED_APPROVAL, row=Row.PROPOSED, waits=Waits.CONNECTION),
+        Answer.PERMISSION: To(status=Status.PAUSED_APPROVAL, row=Row.PROPOSED, waits=Waits.GRANT),
+        Answer.UNKNOWN: ASK,
+    },
+    Status.PAUSED_RECONCILIATION: {
+        Answer.APPLIED: APPLIED,
+        Answer.REFUSED: ASK,
+        Answer.REMEMBERED: WRONG,
+        Answer.RATE_LIMITED: ASK,
+        Answer.NOT_SENT: ASK,
+        Answer.AUTH: ASK,
+        Answer.PERMISSION: ASK,
+        Answer.UNKNOWN: ASK,
+    },
+}
+
+# L7: only a refusal on the merits of the call makes the next key another one.
+GROWS_GENERATION: Final = frozenset({Answer.REFUSED, Answer.REMEMBERED})
+
+# What asking the outside makes of an unknown row (L5, L6): inline while the run is active and the
+# row in flight, later in the background.
+VERDICTS: Final[Mapping[Verdict, To]] = {
+    Verdict.APPLIED: APPLIED,
+    Verdict.NOT_APPLIED: LATER,
+    Verdict.UNSURE: ASK,
+    Verdict.GIVEN_UP: GIVE_UP,
+}
+ASKABLE: Final = frozenset(
+    {(Status.ACTIVE, Row.IN_FLIGHT), (Status.PAUSED_RECONCILIATION, Row.NEEDS_RECONCILE)}
+)
+
+# What a person's act makes of a run whose row it finds, and of its events (R9, L10, U3, F4).
+_ENDED: Final = To(status=Status.ABANDONED)
+_WITHDRAWN_END: Final = To(status=Status.ABANDONED, row=Row.FAILED)
+_UNBLOCK: Final[Mapping[Row | None, tuple[To, Reserved]]] = {
+    None: (GO_ON, Reserved.HOLD),
+    Row.PROPOSED: (SENT, Reserved.HOLD),
+}
+_UNDONE: Final[Mapping[Row | None, tuple[To, Reserved]]] = {
+    None: (_ENDED, Reserved.RELEASE),
+    Row.FAILED: (_ENDED, Reserved.RELEASE),
+    Row.PROPOSED: (_WITHDRAWN_END, Reserved.RELEASE),
+}
+_FOLLOWED: Final[Mapping[Row | None, tuple[To, Reserved]]] = {
+    None: (To(), Reserved.RELEASE),
+    Row.FAILED: (To(), Reserved.RELEASE),
+    Row.PROPOSED: (WITHDRAWN, Reserved.RELEASE),
+    Row.APPLIED: (To(), Reserved.TRANSFER),
+    Row.REJECTED: (To(), Reserved.TRANSFER),
+    Row.SKIPPED: (To(), Reserved.TRANSFER),
+}
+ACTS: Final[Mapping[Act, Mapping[Row | None, tuple[To, Reserved]]]] = {
+    Act.APPROVE: {Row.PROPOSED: (SENT, Reserved.HOLD)},
+    Act.REJECT: {Row.PROPOSED: (DECLINED, Reserved.HOLD)},
+    Act.RECONNECT: _UNBLOCK,
+    Act.GRANT: _UNBLOCK,
+    Act.TRY_AGAIN: {Row.INDETERMINATE: (ASK, Reserved.HOLD)},
+    Act.DID_NOT_HAPPEN: {Row.INDETERMINATE: (LATER, Reserved.HOLD)},
+    Act.HAPPENED: {Row.INDETERMINATE: (APPLIED, Reserved.HOLD)},
+    Act.SKIP: {Row.INDETERMINATE: (SKIPPED, Reserved.HOLD)},
+    Act.SKIP_EVENT: _UNDONE,
+    Act.DEPLOY: _FOLLOWED,
+    Act.RETRY: _FOLLOWED,
+    Act.ABANDON: {
+        **_UNDONE,
+        Row.APPLIED: (_ENDED, Reserved.CONSUME),
+        Row.REJECTED: (_ENDED, Reserved.SKIP),
+        Row.SKIPPED: (_ENDED, Reserved.SKIP),
+    },
+    Act.PAUSE: {None: (_ENDED, Reserved.RELEASE)},
+}
+
+_STANDING_STILL: Final = frozenset(
+    {
+        Status.PAUSED_TRANSIENT,
+        Status.PAUSED_APPROVAL,
+        Status.FAILED_LOGIC,
+        Status.FAILED_INTERNAL,
+        Status.CRASHED,
+    }
+)
+_OPEN: Final = frozenset(Status) - ENDED
+_APPROVAL: Final = frozenset({Status.PAUSED_APPROVAL})
+_RECONCILIATION: Final = frozenset({Status.PAUSED_RECONCILIATION})
+ACT_STATUSES: Final[Mapping[Act, frozenset[Status]]] = {
+    Act.APPROVE: _APPROVAL,
+    Act.REJECT: _APPROVAL,
+    Act.RECONNECT: _APPROVAL,
+    Act.GRANT: _APPROVAL,
+    Act.TRY_AGAIN: _RECONCILIATION,
+    Act.DID_NOT_HAPPEN: _RECONCILIATION,
+    Act.HAPPENED: _RECONCILIATION,
+    Act.SKIP: _RECONCILIATION,
+    Act.SKIP_EVENT: _OPEN,
+    Act.DEPLOY: frozenset({Status.FAILED_LOGIC}),
+    Act.RETRY: _STANDING_STILL,
+    Act.ABANDON: _OPEN,
+    Act.PAUSE: frozenset({Status.ACTIVE}),
+}
+# The acts that need the run to wait for exactly that (F4); rejecting needs only a proposal.
+ACT_WAITS: Final[Mapping[Act, Waits]] = {
+    Act.APPROVE: Waits.APPROVAL,
+    Act.RECONNECT: Waits.CONNECTION,
+    Act.GRANT: Waits.GRANT,
+}
+# U3: a run has reserved nothing yet, so no event can be skipped away from it.
+HOLDS_NOTHING: Final = frozenset({Phase.EXECUTING, Phase.PREPARING})
+# F7: what a pause drops; past these the run goes on to its commit.
+PAUSE_DROPS: Final = frozenset({Phase.EXECUTING, Phase.PREPARING, Phase.PREPARED, Phase.MUTATING})
+
+# R5: how the run after a stopped one begins, and what the events do.
+_ASKING: Final = Run(
+    Kind.CONSUMER, Phase.MUTATING, Status.PAUSED_RECONCILIATION, Row.NEEDS_RECONCILE
+)
+_TELLING: Final = Run(Kind.CONSUMER, Phase.EMITTING, Status.ACTIVE, Row.APPLIED, Outcome.APPLIED)
+INHERITING: Final[Mapping[Row, Run]] = {
+    Row.APPLIED: _TELLING,
+    Row.REJECTED: replace(_TELLING, row=Row.REJECTED, outcome=Outcome.SKIPPED),
+    Row.SKIPPED: replace(_TELLING, row=Row.SKIPPED, outcome=Outcome.SKIPPED),
+    Row.IN_FLIGHT: _ASKING,
+    Row.NEEDS_RECONCILE: _ASKING,
+    Row.INDETERMINATE: replace(_ASKING, row=Row.INDETERMINATE),
+}
+FRESH: Final = frozenset({None, Row.FAILED, Row.PROPOSED})
+FOLLOWED_BY_HOST: Final = frozenset({Status.PAUSED_TRANSIENT, Status.CRASHED})
+
+# C11: how the events of a committed consumer run end.
+ON_COMMIT: Final[Mapping[Outcome, Reserved]] = {
+    Outcome.NONE: Reserved.CONSUME,
+    Outcome.APPLIED: Reserved.CONSUME,
+    Outcome.SKIPPED: Reserved.SKIP,
+}
+
+
+def advance(run: Run, step: Step) -> Run:
+    """Take one step forward; only an active run may."""
+    if run.status is not Status.ACTIVE:
+        raise IllegalTransition(f"A run that is {run.status} cannot take the step '{step}'.")
+    return _move(run, _look_up(STEPS.get((run.phase, run.row), {}), step, run))
+
+
+def commit(run: Run) -> Change:
+    """End a run whose last step is done; its events are consumed, or skipped after a skip (C11)."""
+    committed = advance(run, Step.COMMIT)
+    if run.kind is Kind.PRODUCER:
+        return Change(committed)
+    assert run.outcome is not None, run
+    return Change(committed, ON_COMMIT[run.outcome])
+
+
+def fail(run: Run, failure: Failure) -> Run:
+    """Stop an active run that has no call out; with a call out, its answer decides (`answer`)."""
+    if run.status is not Status.ACTIVE or run.row is Row.IN_FLIGHT:
+        raise IllegalTransition(f"A run that is {run.status} with a row {run.row} cannot fail.")
+    if failure not in FAILS_AT.get(run.phase, ()):
+        raise IllegalTransition(f"A run that is {run.phase} cannot fail by '{failure}'.")
+    return _move(run, FAILURES[failure])
+
+
+def answer(run: Run, given: Answer) -> Run:
+    """Record how a send ended."""
+    if run.row is not Row.IN_FLIGHT:
+        raise IllegalTransition(f"There is no call out: the row is {run.row}.")
+    return _move(run, _look_up(ANSWERS.get(run.status, {}), given, run))
+
+
+def resend(run: Run) -> Run:
+    """Send an unknown call again under its key (L7), where `ledger.may_resend` allows it."""
+    if (run.status, run.row) != (Status.PAUSED_RECONCILIATION, Row.NEEDS_RECONCILE):
+        raise IllegalTransition(f"A row {run.row} of a {run.status} run is not sent again.")
+    return _move(run, To(row=Row.IN_FLIGHT))
+
+
+def judge(run: Run, verdict: Verdict) -> Run:
+    """Record what asking gave; `ledger.is_absence_settled` comes before NOT_APPLIED (L6)."""
+    if (run.status, run.row) not in ASKABLE:
+        raise IllegalTransition(f"A row {run.row} of a {run.status} run is not asked about.")
+    return _move(run, VERDICTS[verdict])
+
+
+def act(run: Run, wish: Act, *, is_paused: bool = False) -> Change:
+    """Decide what a person's act does to this run, or refuse it with a sentence."""
+    if wish is Act.PAUSE and not is_dropped_by_pause(run):
+        return Change(run)
+    rows = ACTS[wish]
+    is_possible = run.status in ACT_STATUSES[wish] and run.row in rows
+    if not is_possible or (wish is Act.SKIP_EVENT and run.phase in HOLDS_NOTHING):
+        raise RequestRefused(_refusal(run, wish))
+    if run.waits is not ACT_WAITS.get(wish, run.waits):
+        raise RequestRefused(f"Cannot {wish}: this run waits for a {run.waits}, not for that.")
+    to, reserved = rows[run.row]
+    if is_paused and to is SENT:
+        raise RequestRefused(f"Cannot {wish} while the workflow is paused; resume it first (F7).")
+    after = _move(run, to)
+    if rows is _FOLLOWED:
+        return Change(after, reserved, _successor(run))
+    return Change(after, reserved)
+
+
+def is_dropped_by_pause(run: Run) -> bool:
+    """Tell whether a pause ends this run: it is active and its mutation call has not begun (F7)."""
+    return run.status is Status.ACTIVE and run.row is None and run.phase in PAUSE_DROPS
+
+
+def crash(run: Run, counts: Counts) -> Change:
+    """Recover a run the host died on (R7): `counts` already counts this crash."""
+    if run.status is Status.PAUSED_RECONCILIATION and run.row is Row.IN_FLIGHT:
+        return Change(_move(run, To(row=Row.NEEDS_RECONCILE)))
+    if run.status is not Status.ACTIVE:
+        raise IllegalTransition(f"A run that is {run.status} cannot crash.")
+    crashed = replace(run, status=Status.CRASHED)
+    if run.row is Row.IN_FLIGHT:
+        crashed = _move(crashed, To(row=Row.NEEDS_RECONCILE))
+    if counts.crash >= CRASHES_MAX and crashed.row not in UNKNOWN:
+        return Change(crashed)
+    return succeed(crashed)
+
+
+def succeed(run: Run) -> Change:
+    """Decide how the run after a stopped one begins, by the row it holds alone (R5).
+
+    Only a passing trouble and a crash are followed by the host itself; everything else waits for
+    a new version or a person, whose act is decided by `act`.
+    """
+    if run.status not in FOLLOWED_BY_HOST:
+        raise IllegalTransition(f"The host does not follow a run that is {run.status}.")
+    reserved = Reserved.RELEASE if run.row in FRESH else Reserved.TRANSFER
+    return Change(run, reserved, _successor(run))
+
+
+def counted(counts: Counts, run: Run) -> Counts:
+    """Count a stop; only crashes must come in a row, so any other stop sets them to zero."""
+    crashes = counts.crash + 1 if run.status is Status.CRASHED else 0
+    if run.status is Status.PAUSED_TRANSIENT:
+        return replace(counts, transient=counts.transient + 1, crash=crashes)
+    if run.status is Status.FAILED_LOGIC:
+        return replace(counts, logic=counts.logic + 1, crash=crashes)
+    return replace(counts, crash=crashes)
+
+
+def way(
+    run: Run, counts: Counts, *, retries_max: int = 5, repairs_max: int = 2, has_repairer: bool
+) -> Way:
+    """Say who moves an open run on; `counts` already counts its stop. A person means escalate."""
+    if run.status in ENDED:
+        raise IllegalTransition(f"A run that is {run.status} does not move any more.")
+    if run.status is Status.PAUSED_TRANSIENT:
+        return Way.BACKOFF if counts.transient <= retries_max else Way.PERSON
+    if run.status is Status.FAILED_LOGIC:
+        repairable = counts.logic < LOGIC_FAILURES_MAX and counts.repair < repairs_max
+        return Way.REPAIR if has_repairer and repairable else Way.PERSON
+    if run.status is Status.CRASHED:
+        return Way.HOST if counts.crash < CRASHES_MAX else Way.PERSON
+    if run.status is Status.PAUSED_RECONCILIATION and run.row is not Row.INDETERMINATE:
+        return Way.RECONCILER
+    return Way.HOST if run.status is Status.ACTIVE else Way.PERSON
+
+
+def _successor(run: Run) -> Run:
+    return START[run.kind] if run.row is None or run.row in FRESH else INHERITING[run.row]
+
+
+def _move(run: Run, to: To) -> Run:
+    row = to.row or run.row
+    if row is not run.row and row not in LEDGER[run.row]:
+        raise IllegalTransition(f"A ledger row cannot go from {run.row} to {row} (L1).")
+    status = to.status or run.status
+    # What a run waits for is a fact of paused:approval alone.
+    waits = (to.waits or run.waits) if status is Status.PAUSED_APPROVAL else None
+    return Run(run.kind, to.phase or run.phase, status, row, to.outcome or run.outcome, waits)
+
+
+def _look_up(table: Mapping[K, V], key: K, run: Run) -> V:
+    try:
+        return table[key]
+    except KeyError:
+        message = f"'{key}' is not allowed for a {run.status} run, {run.phase}, row {run.row}."
+        raise IllegalTransition(message) from None
+
+
+def _refusal(run: Run, wish: Act) -> str:
+    if run.status in ENDED:
+        return f"Cannot {wish}: the run is already {run.status}."
+    if run.row in UNKNOWN and wish in (Act.RETRY, Act.ABANDON, Act.SKIP_EVENT):
+        return (
+            f"Cannot {wish}: whether the outside change happened is not known yet ({run.row}); "
+            "settle it first."
+        )
+    row = f", its mutation {run.row}" if run.row else ""
+    return f"Cannot {wish}: the run is {run.status}{row}."

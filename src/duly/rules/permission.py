@@ -1,0 +1,295 @@
+"""What a workflow may touch, who must agree first, and what nobody may see (A1–A5).
+
+Law 1  The checks run in one order, and the first that stops a call decides: nothing was sent and
+       there is no ledger row (A1).
+Law 2  What is not granted is missing; a repair never grants itself anything (A2).
+Law 3  Of all approval policies that fit a tool the strictest holds (A3), and an approval is for
+       exactly the call and the inputs whose hash was shown (A4).
+Law 4  A secret is taken out wherever it stands, also inside a longer string and in a key (A5).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from fnmatch import fnmatchcase
+from types import MappingProxyType
+from typing import Final
+
+from duly.errors import Invalid
+from duly.rules.access import OPERATION_OF, MutateReads, Step, check_access
+from duly.rules.catalog import Risk, Tool, ToolKind, bind
+from duly.rules.value import Json, digest, suggest
+
+REDACTED: Final = "[redacted]"
+
+
+# -- Grants (A1, A2) ----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """Leave to use a capability; `where` maps an argument to the glob its strings must match."""
+
+    capability: str
+    mutations_per_day: int | None = None
+    where: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+
+    def __post_init__(self) -> None:
+        limit = self.mutations_per_day
+        if limit is not None and (type(limit) is not int or limit < 0):
+            raise Invalid(
+                f"{self.capability}: mutations_per_day is {limit}. Give a whole number, or none.",
+                path="mutations_per_day",
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Envelope:
+    """Everything a workflow was granted; of several grants of a capability one is enough."""
+
+    grants: tuple[Grant, ...] = ()
+
+    @property
+    def capabilities(self) -> frozenset[str]:
+        """Answer the capabilities that were granted, whatever their limits."""
+        return frozenset(grant.capability for grant in self.grants)
+
+
+class Lack(StrEnum):
+    """What a person would have to grant."""
+
+    CAPABILITY = "capability"
+    WHERE = "where"
+    MUTATIONS_PER_DAY = "mutations_per_day"
+
+
+@dataclass(frozen=True, slots=True)
+class Allowed:
+    """Nothing stands in the way; the arguments under the tool's own names."""
+
+    args: Mapping[str, Json]
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """The envelope does not reach so far: the run waits for a grant (F4)."""
+
+    lack: Lack
+    capability: str
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True)
+class Forbidden:
+    """The script must not do this, here or so: a logic failure (F1)."""
+
+    sentence: str
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class NeedsApproval:
+    """A person must agree to exactly this call first (A3)."""
+
+    args: Mapping[str, Json]
+
+
+Permission = Allowed | Missing | Forbidden | NeedsApproval
+
+
+def check_grant(
+    tool: Tool, args: Mapping[str, Json], envelope: Envelope, mutations_today: int
+) -> Allowed | Missing:
+    """Look for a grant that covers this call; `mutations_today` are those of its capability."""
+    capability = tool.capability
+    held = [grant for grant in envelope.grants if grant.capability == capability]
+    if not held:
+        return Missing(
+            Lack.CAPABILITY,
+            capability,
+            f"{tool.name} needs {capability}, which is not granted. Grant it to go on.",
+        )
+    fitting = [grant for grant in held if _fits(grant, args)]
+    if not fitting:
+        limits = "; ".join(f"{name}={glob}" for name, glob in held[0].where.items())
+        return Missing(
+            Lack.WHERE,
+            capability,
+            f"{tool.name} goes beyond the grant of {capability} ({limits}). Widen it to go on.",
+        )
+    if tool.kind is ToolKind.MUTATION and all(
+        _is_used_up(each, mutations_today) for each in fitting
+    ):
+        return Missing(
+            Lack.MUTATIONS_PER_DAY,
+            capability,
+            f"{capability} was used {mutations_today} times today, which is all its grant allows."
+            " Raise the limit, or wait for tomorrow.",
+        )
+    return Allowed(args)
+
+
+def _fits(grant: Grant, args: Mapping[str, Json]) -> bool:
+    return all(_matches(args.get(name), glob) for name, glob in grant.where.items())
+
+
+def _matches(value: Json, glob: str) -> bool:
+    """Match a string, or every string of a list; what cannot be matched is outside (A1)."""
+    if isinstance(value, list):
+        return bool(value) and all(isinstance(each, str) and _matches(each, glob) for each in value)
+    return isinstance(value, str) and fnmatchcase(value, glob)
+
+
+def _is_used_up(grant: Grant, mutations_today: int) -> bool:
+    return grant.mutations_per_day is not None and mutations_today >= grant.mutations_per_day
+
+
+def missing_capabilities(granted: Collection[str], used: Collection[str]) -> tuple[str, ...]:
+    """List what a source uses and nobody granted yet (A2)."""
+    return tuple(sorted(set(used) - set(granted)))
+
+
+def widens(granted: Collection[str], used: Collection[str]) -> bool:
+    """Tell whether a source reaches for more than was granted; no repair may (A2)."""
+    return bool(missing_capabilities(granted, used))
+
+
+# -- Approval (A3, A4) --------------------------------------------------------------------------
+
+
+class Approval(StrEnum):
+    """When a person is asked before a mutation, from the least strict to the strictest."""
+
+    NEVER = "never"
+    ABOVE_MEDIUM = "above:medium"
+    ABOVE_LOW = "above:low"
+    ALWAYS = "always"
+
+
+ASKED_AT: Final[Mapping[Approval, frozenset[Risk]]] = MappingProxyType(
+    {
+        Approval.NEVER: frozenset(),
+        Approval.ABOVE_MEDIUM: frozenset({Risk.HIGH}),
+        Approval.ABOVE_LOW: frozenset({Risk.MEDIUM, Risk.HIGH}),
+        Approval.ALWAYS: frozenset(Risk),
+    }
+)
+
+
+def parse_approval(word: object, path: str) -> Approval:
+    """Read one word of an approval policy."""
+    try:
+        return Approval(word)  # type: ignore[arg-type]  # an object that is no word is refused too
+    except ValueError:
+        raise Invalid(f"{path} is not known. {suggest(str(word), Approval)}", path=path) from None
+
+
+def approval_for(tool: Tool, *policies: Mapping[str, str]) -> Approval:
+    """Find the strictest policy whose glob fits the tool or its capability (A3)."""
+    fitting = [
+        parse_approval(word, f"approvals.{glob}")
+        for policy in policies
+        for glob, word in policy.items()
+        if fnmatchcase(tool.name, glob) or fnmatchcase(tool.capability, glob)
+    ]
+    # The stricter of two policies asks at more risks.
+    return max(fitting, key=lambda each: len(ASKED_AT[each]), default=Approval.NEVER)
+
+
+def is_approval_needed(tool: Tool, *policies: Mapping[str, str]) -> bool:
+    """Tell whether a person must agree first; a read changes nothing, so nobody is asked (A3)."""
+    asked = ASKED_AT[approval_for(tool, *policies)]
+    return tool.kind is ToolKind.MUTATION and tool.risk in asked
+
+
+def proposal_hash(tool: str, args: Mapping[str, Json], inputs: Json) -> str:
+    """Hash the observed call and the pinned inputs, which is what an approval is for (A4, L11)."""
+    return digest({"tool": tool, "args": dict(args), "inputs": inputs})
+
+
+# -- The order of checks (A1) -------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A tool call of a script, and all that decides on it."""
+
+    tool: Tool
+    step: Step
+    named: Mapping[str, Json]
+    positional: Sequence[Json] = ()
+    envelope: Envelope = Envelope()
+    mutations_today: int = 0
+    approvals: tuple[Mapping[str, str], ...] = ()
+    mutate_reads: MutateReads = "none"
+
+
+def permit(request: Request) -> Permission:
+    """Put a call through access, arguments, grant and approval, in this order (A1)."""
+    tool = request.tool
+    try:
+        check_access(OPERATION_OF[tool.kind], request.step, tool.name, request.mutate_reads)
+        args = bind(tool, request.named, request.positional)
+    except Invalid as error:
+        return Forbidden(str(error), error.path)
+    granted = check_grant(tool, args, request.envelope, request.mutations_today)
+    if isinstance(granted, Missing):
+        return granted
+    if is_approval_needed(tool, *request.approvals):
+        return NeedsApproval(args)
+    return Allowed(args)
+
+
+# -- Secrets (A5) -------------------------------------------------------------------------------
+
+
+def redact(value: Json, secrets: Iterable[str]) -> Json:
+    """Take every secret out of a value, so that it can be kept and shown."""
+    known = sorted({secret for secret in secrets if secret})
+    return _redact(value, known) if known else value
+
+
+def redact_text(text: str, secrets: Iterable[str]) -> str:
+    """Take every secret out of a string; where two overlap, both go whole."""
+    spans = sorted(span for secret in secrets if secret for span in _spans(text, secret))
+    pieces: list[str] = []
+    end = 0
+    for start, stop in spans:
+        if start >= end:
+            pieces += [text[end:start], REDACTED]
+        end = max(end, stop)
+    return "".join([*pieces, text[end:]])
+
+
+def _spans(text: str, secret: str) -> Iterable[tuple[int, int]]:
+    start = text.find(secret)
+    while start >= 0:
+        yield start, start + len(secret)
+        start = text.find(secret, start + 1)
+
+
+def _redact(value: Json, secrets: list[str]) -> Json:
+    if isinstance(value, list):
+        return [_redact(each, secrets) for each in value]
+    if isinstance(value, dict):
+        shown: dict[str, Json] = {}
+        for key, each in value.items():
+            shown[_free_key(redact_text(key, secrets), shown)] = _redact(each, secrets)
+        return shown
+    if value is None or isinstance(value, bool):
+        return value
+    # A secret may be all digits, and then it may come as a number.
+    text = str(value)
+    plain = redact_text(text, secrets)
+    return value if plain == text else plain
+
+
+def _free_key(key: str, taken: Collection[str]) -> str:
+    """Keep apart two keys that look the same now: a preview must not lose an argument."""
+    free, count = key, 1
+    while free in taken:
+        count += 1
+        free = f"{key} ({count})"
+    return free

@@ -1,0 +1,468 @@
+"""When something is due: producers by the clock, consumers by what changed (S of the rules).
+
+Law 1  Due-ness is computed from stored facts and the time alone; there is no flag to lose, so a
+       restart needs none and causes no extra run (S3, S8).
+Law 2  A planned time never comes twice, and missed ones come once together: the next time is
+       always later than both the one before and now (S2).
+Law 3  Nothing here reads a clock or rolls dice; times are integer milliseconds UTC.
+
+A cron pattern is a list of wall clock minutes, and each of them happens once, whatever the wall
+clock does. A minute the clock jumps over happens at the jump, together with all others it jumps
+over. A minute the clock shows twice happens the first time: in the hour that is repeated in
+autumn even `* * * * *` is silent, since every one of its minutes has had its turn. Whoever needs
+an even pace writes an interval, which knows no wall clock.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from typing import Final
+from zoneinfo import ZoneInfo
+
+from cronsim import CronSim, CronSimError
+
+from duly.config import Backoff
+from duly.errors import Invalid
+from duly.rules.value import refuse_unknown
+
+SECOND_MS: Final = 1_000
+MINUTE_MS: Final = 60 * SECOND_MS
+HOUR_MS: Final = 60 * MINUTE_MS
+DAY_MS: Final = 24 * HOUR_MS
+
+EMPTY_PUBLISH_PAUSE_MS: Final = 30 * SECOND_MS  # S3: what holds back a consumer that feeds itself
+RETRY_AFTER_MAX_MS: Final = DAY_MS  # F2: no outside can put us off for longer
+INTERVAL_MAX_MS: Final = 36_525 * DAY_MS  # a century: beyond it the sum leaves the calendar
+CRON_CHARS_MAX: Final = 200
+JITTER: Final = 0.2  # F2: × 0.8–1.2
+
+UNIT_MS: Final[Mapping[str, int]] = {"s": SECOND_MS, "m": MINUTE_MS, "h": HOUR_MS, "d": DAY_MS}
+
+_INTERVAL: Final = re.compile(r"([0-9]{1,12})([smhd])", re.ASCII)
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND: Final = timedelta(milliseconds=1)
+_MINUTE: Final = timedelta(minutes=1)
+
+
+# -- What a schedule is (W2, W5) ----------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """When a producer runs: at an interval, by a cron pattern, or, with neither, only by hand."""
+
+    interval_ms: int | None = None
+    cron: str | None = None
+    timezone: str | None = None
+
+    @property
+    def is_manual(self) -> bool:
+        """Whether only a person starts this producer (W2)."""
+        return self.interval_ms is None and self.cron is None
+
+
+MANUAL: Final = Schedule()
+
+
+def parse(declared: object, *, path: str = "schedule") -> Schedule:
+    """Read a declared schedule; nothing declared is a producer that runs only by hand (W2, W5)."""
+    if declared is None:
+        return MANUAL
+    if not isinstance(declared, Mapping):
+        raise Invalid('A schedule is {interval: "5m"} or {cron: "0 9 * * *"}.', path=path)
+    refuse_unknown(declared, ("interval", "cron", "timezone"), path)
+    if ("interval" in declared) == ("cron" in declared):
+        raise Invalid("A schedule has exactly one of interval and cron.", path=path)
+    if "interval" not in declared:
+        timezone = _parse_timezone(declared.get("timezone"), f"{path}.timezone")
+        return Schedule(cron=_parse_cron(declared["cron"], f"{path}.cron"), timezone=timezone)
+    if "timezone" in declared:
+        raise Invalid(
+            "An interval has no timezone; only a cron pattern has one.", path=f"{path}.timezone"
+        )
+    return Schedule(interval_ms=_parse_interval(declared["interval"], f"{path}.interval"))
+
+
+def declare(schedule: Schedule) -> dict[str, str] | None:
+    """Write a schedule so that `parse` reads the same one again; it is stored like this (W7)."""
+    if schedule.interval_ms is not None:
+        return {"interval": f"{schedule.interval_ms // SECOND_MS}s"}
+    if schedule.cron is None:
+        return None
+    zone = {} if schedule.timezone is None else {"timezone": schedule.timezone}
+    return {"cron": schedule.cron, **zone}
+
+
+def _parse_interval(text: object, path: str) -> int:
+    match = _INTERVAL.fullmatch(text) if isinstance(text, str) else None
+    if match is None or int(match[1]) < 1:
+        raise Invalid(
+            "An interval is a whole number of at least 1 and one of s, m, h or d, such as 5m.",
+            path=path,
+        )
+    interval_ms = int(match[1]) * UNIT_MS[match[2]]
+    if interval_ms > INTERVAL_MAX_MS:
+        raise Invalid(f"An interval is at most {INTERVAL_MAX_MS // DAY_MS}d.", path=path)
+    return interval_ms
+
+
+def _parse_cron(text: object, path: str) -> str:
+    if not isinstance(text, str) or len(text) > CRON_CHARS_MAX or len(text.split()) != 5:
+        raise Invalid(
+            "A cron pattern has five fields: minute, hour, day of month, month, day of week.",
+            path=path,
+        )
+    pattern = " ".join(text.split())
+    try:
+        happens = next(CronSim(pattern, datetime(2000, 1, 1, tzinfo=UTC)), None)
+    except CronSimError as error:
+        raise Invalid(f"The cron pattern {pattern!r} is wrong: {error}.", path=path) from error
+    if happens is None:
+        raise Invalid(f"The cron pattern {pattern!r} never happens.", path=path)
+    return pattern
+
+
+def _parse_timezone(name: object, path: str) -> str | None:
+    if name is None:
+        return None
+    if not isinstance(name, str):
+        raise Invalid("A timezone is a name such as Europe/Berlin.", path=path)
+    _find_zone(name, path)
+    return name
+
+
+def _find_zone(name: str, path: str) -> ZoneInfo:
+    try:
+        return ZoneInfo(name)
+    except (KeyError, ValueError, OSError) as error:
+        raise Invalid(
+            f"There is no timezone {name[:100]!r}; write a name such as Europe/Berlin.", path=path
+        ) from error
+
+
+# -- When a producer runs next (S2, W9) ---------------------------------------------------------
+
+
+def next_run_at(schedule: Schedule, planned_ms: int, now_ms: int, zone: str = "UTC") -> int | None:
+    """Answer the first time after the planned one and now; `None` for a manual producer (S2)."""
+    if schedule.interval_ms is not None:
+        missed = max(0, now_ms - planned_ms) // schedule.interval_ms
+        return planned_ms + (missed + 1) * schedule.interval_ms
+    if schedule.cron is None:
+        return None
+    return next_cron_at(schedule.cron, max(planned_ms, now_ms), schedule.timezone or zone)
+
+
+def next_run_at_on_deploy(
+    stored: Schedule | None, declared: Schedule, planned_ms: int | None, now_ms: int
+) -> int | None:
+    """Answer when a producer runs after a deploy: unchanged keeps its time, the rest is due (W9).
+
+    One that a person turned from planned to manual is due never: whoever takes the plan away
+    wants less work, not one more turn (W2).
+    """
+    if stored == declared:
+        return planned_ms
+    return None if stored is not None and declared.is_manual else now_ms
+
+
+def next_cron_at(pattern: str, after_ms: int, zone: str) -> int | None:
+    """Answer the first moment after `after_ms` at which the pattern happens in the zone (S2).
+
+    The pattern is walked over the wall clock, which knows no jumps, and each minute found is then
+    placed in time. The order of the minutes is the order of their places, and whatever lies
+    before where we are on the wall clock has had its place; only in the second turn of a repeated
+    hour do minutes still follow whose place was in the first.
+    """
+    zone_rules = _find_zone(zone, "timezone")
+    wall_clock = _moment(after_ms).astimezone(zone_rules).replace(tzinfo=None)
+    for minute in CronSim(pattern, wall_clock):
+        happens_ms = _place_ms(minute, zone_rules)
+        if happens_ms > after_ms:
+            return happens_ms
+    return None
+
+
+def _place_ms(minute: datetime, zone_rules: ZoneInfo) -> int:
+    """Answer when the wall clock first shows this minute, or jumps over it."""
+    while True:
+        moment = minute.replace(tzinfo=zone_rules, fold=0).astimezone(UTC)
+        if moment.astimezone(zone_rules).replace(tzinfo=None) == minute:
+            return _milliseconds(moment)
+        minute += _MINUTE  # never shown: the first minute that is shown again is the jump
+
+
+def _moment(at_ms: int) -> datetime:
+    return _EPOCH + at_ms * _MILLISECOND
+
+
+def _milliseconds(moment: datetime) -> int:
+    return (moment - _EPOCH) // _MILLISECOND
+
+
+# -- What is due (S1, S3, S4, S8, S9) -----------------------------------------------------------
+
+
+class Why(StrEnum):
+    """Why a consumer is due (S3)."""
+
+    NEW_VERSION = "new version"
+    CHANGED = "changed"
+    WAKE = "wake"
+
+
+@dataclass(frozen=True, slots=True)
+class Producer:
+    """What the store knows of a producer's time."""
+
+    next_run_at: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Consumer:
+    """What the store knows of a consumer (S3).
+
+    `changed` is the number of the last change to its topics, `seen` the number its last committed
+    run had looked at; `not_before_ms` holds back one that reserved nothing but published.
+    """
+
+    changed: int
+    seen: int
+    committed_by_active_version: bool
+    oldest_pending_seq: int | None = None
+    wake_at_ms: int | None = None
+    not_before_ms: int | None = None
+
+
+def is_producer_due(producer: Producer, now_ms: int) -> bool:
+    """Say whether a producer's time has come (S2)."""
+    return producer.next_run_at is not None and producer.next_run_at <= now_ms
+
+
+def is_consumer_due(consumer: Consumer, now_ms: int) -> bool:
+    """Say whether a consumer is to be started now (S3)."""
+    return why_due(consumer, now_ms) is not None
+
+
+def why_due(consumer: Consumer, now_ms: int) -> Why | None:
+    """Answer the first reason to start a consumer now, or `None` (S3)."""
+    if consumer.not_before_ms is not None and now_ms < consumer.not_before_ms:
+        return None
+    if not consumer.committed_by_active_version:
+        return Why.NEW_VERSION
+    if consumer.changed > consumer.seen and consumer.oldest_pending_seq is not None:
+        return Why.CHANGED
+    if consumer.wake_at_ms is not None and consumer.wake_at_ms <= now_ms:
+        return Why.WAKE
+    return None
+
+
+def consumer_due_at(consumer: Consumer, now_ms: int) -> int | None:
+    """Answer when a consumer is due if nothing else happens, so that a host can sleep (S9)."""
+    times = (now_ms, consumer.not_before_ms, consumer.wake_at_ms)
+    moments = sorted(time for time in times if time is not None and time >= now_ms)
+    return next((time for time in moments if is_consumer_due(consumer, time)), None)
+
+
+def earliest(times: Iterable[int | None]) -> int | None:
+    """Answer the next time a host must wake at; `None` lets it sleep until it is woken (S9)."""
+    return min((time for time in times if time is not None), default=None)
+
+
+def pause_after_commit(reserved: int, published: int, now_ms: int) -> int | None:
+    """Answer until when a consumer is held back: only one that fed itself on nothing (S3)."""
+    return now_ms + EMPTY_PUBLISH_PAUSE_MS if published and not reserved else None
+
+
+# -- Whose turn it is (S1, S5, S7) --------------------------------------------------------------
+
+
+class Turn(StrEnum):
+    """What can be started, in the order in which it goes (S5)."""
+
+    OPEN_RUN = "open run"
+    CONSUMER = "consumer"
+    PRODUCER = "producer"
+
+
+TURNS: Final = {turn: place for place, turn in enumerate(Turn)}
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """Something due in one workflow; `position` is where its handler was declared."""
+
+    turn: Turn
+    handler: str
+    position: int = 0
+    oldest_pending_seq: int | None = None
+    next_run_at: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DueWorkflow:
+    """A workflow with something due, and when a run of it was last started."""
+
+    workflow_id: str
+    started_at: int | None
+
+
+def order(candidates: Iterable[Candidate]) -> tuple[Candidate, ...]:
+    """Put what is due in one workflow in the order in which it goes (S5, F6)."""
+
+    def precedence(candidate: Candidate) -> tuple[int, float, int]:
+        key = candidate.next_run_at
+        if candidate.turn is Turn.CONSUMER:
+            key = candidate.oldest_pending_seq
+        # A consumer without pending events goes behind every one that has some.
+        return TURNS[candidate.turn], math.inf if key is None else key, candidate.position
+
+    return tuple(sorted(candidates, key=precedence))
+
+
+def admit(due: Iterable[DueWorkflow], running: frozenset[str], slots: int) -> tuple[str, ...]:
+    """Choose the workflows that start a run now; one that has a run waits, they take turns (S1)."""
+    idle = [workflow for workflow in due if workflow.workflow_id not in running]
+    idle.sort(key=lambda workflow: (workflow.started_at or 0, workflow.workflow_id))
+    return tuple(workflow.workflow_id for workflow in idle[: max(0, slots - len(running))])
+
+
+def run_now_refusal(open_run: bool, paused: bool) -> str | None:
+    """Say why *Run now* is refused, or answer `None` (S7)."""
+    if open_run:
+        return "The workflow is still busy with earlier work; wait for it, or settle it first."
+    if paused:
+        return "The workflow is paused; resume it first."
+    return None
+
+
+# -- How long to wait (S6, F2, L5) --------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Wake:
+    """What a script's wakeAt became: a time or none, and what to tell its author."""
+
+    at_ms: int | None = None
+    warning: str | None = None
+
+
+_ISO_TIME: Final = re.compile(r"[0-9W-]{7,10}(T[0-9:.,]+(Z|[+-][0-9:]+)?)?", re.ASCII)
+_SHOWN_CHARS: Final = 60
+
+
+def clamp_wake_at(declared: object, now_ms: int, wake_min_s: float, wake_max_s: float) -> Wake:
+    """Read a wakeAt and bring it within bounds; what cannot be read is no failure (S6)."""
+    if declared is None:
+        return Wake()
+    try:
+        if not isinstance(declared, str) or _ISO_TIME.fullmatch(declared) is None:
+            raise ValueError(declared)
+        moment = datetime.fromisoformat(declared)
+    except ValueError:
+        shown = repr(declared)[:_SHOWN_CHARS] if isinstance(declared, str) else "a value"
+        return Wake(
+            warning=f"wakeAt was ignored: {shown} is not an ISO 8601 time such as "
+            "2026-05-01T09:00:00Z."
+        )
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    soonest_ms = now_ms + round(wake_min_s * SECOND_MS)
+    latest_ms = now_ms + round(wake_max_s * SECOND_MS)
+    return Wake(at_ms=min(max(_milliseconds(moment), soonest_ms), latest_ms))
+
+
+def reconcile_delay_ms(backoff: Backoff, attempt: int) -> int:
+    """Answer how long to wait before asking again, `attempt` counted from 0 (L5)."""
+    delay_s = backoff.first_s
+    for _ in range(attempt):
+        delay_s *= backoff.factor
+        if delay_s >= backoff.longest_s:
+            break
+    return math.ceil(min(delay_s, backoff.longest_s) * SECOND_MS)
+
+
+def backoff_ms(
+    backoff: Backoff, count: int, jitter: float, retry_after_s: float | None = None
+) -> int:
+    """Answer how long a transient failure waits, `count` failures before it, `jitter` in [0, 1).
+
+    Jitter spreads what failed together; Retry-After only ever lengthens the wait (F2).
+    """
+    spread = 1 - JITTER + 2 * JITTER * jitter
+    delay_ms = math.ceil(reconcile_delay_ms(backoff, count) * spread)
+    if retry_after_s is None or math.isnan(retry_after_s):
+        return delay_ms
+    return max(delay_ms, math.ceil(min(retry_after_s * SECOND_MS, RETRY_AFTER_MAX_MS)))
+
+
+# -- In words (U1) ------------------------------------------------------------------------------
+
+_UNIT_WORDS: Final = ((DAY_MS, "day"), (HOUR_MS, "hour"), (MINUTE_MS, "minute"))
+_WAIT_WORDS: Final = (
+    (SECOND_MS, MINUTE_MS, "s"),
+    (MINUTE_MS, HOUR_MS, "min"),
+    (HOUR_MS, 2 * DAY_MS, "h"),
+)
+_DAYS: Final = ("Sundays", "Mondays", "Tuesdays", "Wednesdays", "Thursdays", "Fridays", "Saturdays")
+_DAY_WORDS: Final[Mapping[str, str]] = {
+    "*": "daily",
+    "1-5": "on weekdays",
+    "MON-FRI": "on weekdays",
+    **{str(number): f"on {day}" for number, day in enumerate((*_DAYS, "Sundays"))},
+    **{day[:3].upper(): f"on {day}" for day in _DAYS},
+}
+_SIMPLE_CRON: Final = re.compile(r"([0-9]{1,2}) ([0-9]{1,2}) \* \* (\S+)", re.ASCII)
+
+
+def describe(schedule: Schedule, zone: str = "UTC") -> str:
+    """Say a schedule in words; a zone other than the reader's is named (U1)."""
+    if schedule.interval_ms is not None:
+        return f"Checks every {_describe_interval(schedule.interval_ms)}"
+    if schedule.cron is None:
+        return "Runs only when you ask"
+    foreign = schedule.timezone is not None and schedule.timezone != zone
+    where = f" ({schedule.timezone})" if foreign else ""
+    simple = _SIMPLE_CRON.fullmatch(schedule.cron)
+    days = _DAY_WORDS.get(simple[3].upper()) if simple else None
+    if simple is None or days is None:
+        return f"Runs on the schedule {schedule.cron}{where}"
+    return f"Runs {days} at {_describe_time(int(simple[2]), int(simple[1]))}{where}"
+
+
+def describe_next(next_run_at: int | None, now_ms: int) -> str:
+    """Say how far away the next check is, rounded up so that it never comes late (U1)."""
+    if next_run_at is None:
+        return "No check is planned"
+    if next_run_at <= now_ms:
+        return "Next check now"
+    return f"Next check in {describe_wait(next_run_at - now_ms)}"
+
+
+def describe_wait(wait_ms: int) -> str:
+    """Say how long something takes, rounded up to a unit a person would use."""
+    for unit_ms, longest_ms, word in _WAIT_WORDS:
+        if wait_ms <= longest_ms:
+            return f"{math.ceil(wait_ms / unit_ms)} {word}"
+    return f"{math.ceil(wait_ms / DAY_MS)} days"
+
+
+def _describe_interval(interval_ms: int) -> str:
+    for unit_ms, word in _UNIT_WORDS:
+        if interval_ms % unit_ms == 0:
+            count = interval_ms // unit_ms
+            return word if count == 1 else f"{count} {word}s"
+    count = interval_ms // SECOND_MS
+    return "second" if count == 1 else f"{count} seconds"
+
+
+def _describe_time(hour: int, minute: int) -> str:
+    if minute == 0 and hour in (0, 12):
+        return "midnight" if hour == 0 else "noon"
+    shown = f":{minute:02}" if minute else ""
+    return f"{hour % 12 or 12}{shown}{'am' if hour < 12 else 'pm'}"

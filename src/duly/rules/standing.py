@@ -1,0 +1,301 @@
+"""What a person is told about a workflow (U of the rules).
+
+Law 1  A workflow has one standing, the first that applies, with one sentence of reason (U1).
+Law 2  Every sentence comes from stored facts, never from what a process remembers (U7).
+Law 3  The machinery's own words stay one click deeper: nobody needs them to understand how
+       things stand, so they do not occur here (U5).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from duly.errors import RequestRefused
+from duly.rules.event import EventStatus
+from duly.rules.lifecycle import Run, act
+from duly.rules.schedule import DAY_MS, describe_wait
+from duly.rules.word import Act, MutationStatus, Status, Waits, Way
+
+
+class Standing(StrEnum):
+    """How a workflow stands, the most urgent first (U1)."""
+
+    NEEDS_ATTENTION = "needs attention"
+    STOPPED = "stopped"
+    RUNNING = "running"
+    IDLE = "idle"
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What the store knows: the open run, a person's wish, and the words that go with them.
+
+    `waits_for` names the connection or capability that is missing, `title` is what the script
+    says it is doing, `escalated` the sentence a person was told, `due_at_ms` when the host goes on.
+    """
+
+    run: Run | None = None
+    paused: bool = False
+    escalated: str | None = None
+    waits_for: str | None = None
+    title: str | None = None
+    due_at_ms: int | None = None
+
+    @property
+    def status(self) -> Status | None:
+        """The open run's status."""
+        return self.run.status if self.run else None
+
+    @property
+    def change(self) -> str:
+        """The outside change in words: what the script calls it, else that it is one."""
+        return f"“{self.title}”" if self.title else "a change"
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A standing and the sentence of reason that goes with it."""
+
+    standing: Standing
+    reason: str
+
+
+# -- How a workflow stands (U1) -----------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """One line of the table: where it applies, and what it says."""
+
+    standing: Standing
+    applies: Callable[[Facts], bool]
+    say: Callable[[Facts, int], str]
+
+
+def _waits(waits: Waits) -> Callable[[Facts], bool]:
+    return lambda facts: (
+        facts.run is not None
+        and facts.run.status is Status.PAUSED_APPROVAL
+        and facts.run.waits is waits
+    )
+
+
+def _is(status: Status) -> Callable[[Facts], bool]:
+    return lambda facts: facts.status is status
+
+
+def _has_row(row: MutationStatus) -> Callable[[Facts], bool]:
+    return lambda facts: facts.run is not None and facts.run.row is row
+
+
+def _is_escalated(facts: Facts) -> bool:
+    # F5 tells a person about a fault of our own as well, but U1 calls that workflow stopped.
+    return facts.escalated is not None and facts.status is not Status.FAILED_INTERNAL
+
+
+def _say_wait(facts: Facts, now_ms: int) -> str:
+    if facts.due_at_ms is None or facts.due_at_ms <= now_ms:
+        return "A passing trouble outside; trying again now"
+    return f"A passing trouble outside; trying again in {describe_wait(facts.due_at_ms - now_ms)}"
+
+
+_ATTENTION, _STOPPED = Standing.NEEDS_ATTENTION, Standing.STOPPED
+_RUNNING, _IDLE = Standing.RUNNING, Standing.IDLE
+
+# The first line that applies is the standing; the last one always does.
+LINES: Final[tuple[_Line, ...]] = (
+    _Line(
+        _ATTENTION,
+        _has_row(MutationStatus.INDETERMINATE),
+        lambda facts, _: f"Waiting for you to say whether {facts.change} happened",
+    ),
+    _Line(
+        _ATTENTION,
+        _waits(Waits.APPROVAL),
+        lambda facts, _: f"Waiting for you to approve {facts.change}",
+    ),
+    _Line(
+        _ATTENTION,
+        _waits(Waits.CONNECTION),
+        lambda facts, _: f"Waiting for you to reconnect {facts.waits_for or 'a connection'}",
+    ),
+    _Line(
+        _ATTENTION,
+        _waits(Waits.GRANT),
+        lambda facts, _: f"Waiting for you to allow {facts.waits_for or 'what it needs'}",
+    ),
+    _Line(_ATTENTION, _is_escalated, lambda facts, _: facts.escalated or ""),
+    _Line(
+        _STOPPED,
+        lambda facts: facts.paused and facts.status is Status.ACTIVE,
+        lambda facts, _: f"Paused by you; {facts.change} under way is still finished",
+    ),
+    _Line(_STOPPED, lambda facts: facts.paused, lambda facts, _: "Paused by you"),
+    _Line(
+        _STOPPED,
+        _is(Status.FAILED_INTERNAL),
+        lambda facts, _: facts.escalated or "A fault inside Duly stopped it; it waits for you",
+    ),
+    _Line(
+        _RUNNING,
+        _has_row(MutationStatus.IN_FLIGHT),
+        lambda facts, _: f"Sending {facts.change}",
+    ),
+    _Line(
+        _RUNNING,
+        _is(Status.PAUSED_RECONCILIATION),
+        lambda facts, _: f"Finding out whether {facts.change} happened",
+    ),
+    _Line(_RUNNING, _is(Status.PAUSED_TRANSIENT), _say_wait),
+    _Line(_RUNNING, _is(Status.FAILED_LOGIC), lambda facts, _: "The script is being repaired"),
+    _Line(_RUNNING, _is(Status.CRASHED), lambda facts, _: "Going on after an interruption"),
+    _Line(_RUNNING, lambda facts: facts.run is not None, lambda facts, _: "At work"),
+    _Line(_IDLE, lambda facts: True, lambda facts, _: "Nothing to do right now"),
+)
+
+
+def read(facts: Facts, now_ms: int) -> Reading:
+    """Answer how a workflow stands and why, in one sentence (U1)."""
+    line = next(line for line in LINES if line.applies(facts))
+    return Reading(line.standing, line.say(facts, now_ms))
+
+
+# -- What happened lately (U1) ------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """How many of something; `done` says what became of them (“added”)."""
+
+    count: int
+    noun: str
+    done: str = ""
+
+    def __str__(self) -> str:
+        noun = self.noun if self.count == 1 else plural(self.noun)
+        return f"{self.count} {noun} {self.done}".rstrip()
+
+
+def plural(noun: str) -> str:
+    """Make an English noun plural by its ending."""
+    if noun.endswith(("s", "x", "z", "ch", "sh")):
+        return f"{noun}es"
+    if noun.endswith("y") and noun[-2:-1] not in ("a", "e", "i", "o", "u", ""):
+        return f"{noun[:-1]}ies"
+    return f"{noun}s"
+
+
+def describe_activity(inputs: Iterable[Count], outputs: Iterable[Count]) -> str:
+    """Say what was processed and what came of it: “Processed 3 emails → 3 rows added” (U1)."""
+    taken = ", ".join(str(count) for count in inputs if count.count)
+    made = ", ".join(str(count) for count in outputs if count.count)
+    if not taken:
+        return f"→ {made}" if made else "Nothing processed lately"
+    return f"Processed {taken} → {made}" if made else f"Processed {taken}"
+
+
+def describe_pending(pending: Count) -> str:
+    """Say how much work waits (U1)."""
+    return f"{pending} waiting" if pending.count else "Nothing waiting"
+
+
+# -- Inputs (U2, U4) ----------------------------------------------------------------------------
+
+
+class InputStatus(StrEnum):
+    """What became of an input (U2)."""
+
+    PENDING = "pending"
+    SKIPPED = "skipped"
+    DONE = "done"
+
+
+@dataclass(frozen=True, slots=True)
+class CausedEvent:
+    """The input itself, or an event that was published because of it."""
+
+    status: EventStatus
+    has_consumer: bool
+
+
+UNFINISHED: Final = frozenset({EventStatus.PENDING, EventStatus.RESERVED})
+
+
+def input_status(caused: Iterable[CausedEvent]) -> InputStatus:
+    """Answer what became of an input; what nobody consumes is an output, not work (U2)."""
+    statuses = {event.status for event in caused if event.has_consumer}
+    if statuses & UNFINISHED:
+        return InputStatus.PENDING
+    return InputStatus.SKIPPED if statuses == {EventStatus.SKIPPED} else InputStatus.DONE
+
+
+def is_stale(event: CausedEvent, created_at_ms: int, now_ms: int, stale_after_days: int) -> bool:
+    """Tell whether an event has waited longer than work should (U4)."""
+    is_work = event.has_consumer and event.status is EventStatus.PENDING
+    return is_work and now_ms - created_at_ms > stale_after_days * DAY_MS
+
+
+# -- Why (U7) -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Why:
+    """Everything there is to say about an open run; claimed and observed are kept apart (L11)."""
+
+    inputs: tuple[str, ...]
+    claimed: str | None
+    observed: str | None
+    reason: str
+    moved_on_by: str
+    at_ms: int | None
+    offered: tuple[Act, ...]
+
+
+MOVERS: Final[Mapping[Way, str]] = {
+    Way.HOST: "Duly goes on by itself.",
+    Way.BACKOFF: "Duly tries again by itself when the time has come.",
+    Way.REPAIR: "The repairer is asked for a new version.",
+    Way.RECONCILER: "Duly asks the outside what happened, by itself.",
+    Way.PERSON: "You decide; nothing happens before.",
+}
+PAUSED_MOVER: Final = "Nothing follows before you resume the workflow."
+
+# F7: what goes on although a person paused the workflow; it sends nothing new.
+GOES_ON_PAUSED: Final = frozenset({Status.ACTIVE, Status.PAUSED_RECONCILIATION})
+
+
+def why(
+    facts: Facts, way: Way, now_ms: int, *, inputs: tuple[str, ...], observed: str | None = None
+) -> Why:
+    """Say of an open run what it works on, why it waits, who moves it on, and when (U7)."""
+    if facts.run is None:
+        raise RequestRefused("Nothing is open in this workflow, so there is nothing to explain.")
+    is_held = facts.paused and facts.status not in GOES_ON_PAUSED
+    is_timed = way in (Way.BACKOFF, Way.RECONCILER) and not is_held
+    return Why(
+        inputs=inputs,
+        claimed=facts.title,
+        observed=observed,
+        reason=read(facts, now_ms).reason,
+        moved_on_by=PAUSED_MOVER if is_held else MOVERS[way],
+        at_ms=facts.due_at_ms if is_timed else None,
+        offered=offered(facts.run, is_paused=facts.paused),
+    )
+
+
+def offered(run: Run, *, is_paused: bool) -> tuple[Act, ...]:
+    """List what a person can do to a run, by asking the rules for each act (R9)."""
+    return tuple(wish for wish in Act if _is_offered(run, wish, is_paused))
+
+
+def _is_offered(run: Run, wish: Act, is_paused: bool) -> bool:
+    if wish is Act.PAUSE and is_paused:
+        return False
+    try:
+        act(run, wish, is_paused=is_paused)
+    except RequestRefused:
+        return False
+    return True

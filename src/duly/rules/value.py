@@ -1,0 +1,184 @@
+"""Strict JSON: the only kind of value that crosses a border or reaches the store (T8).
+
+Law 1: a value is checked before it is written; what breaks T8 is refused with the path to it.
+Law 2: `decode(encode(value))` is the value again, to the last bit, on every store. The text holds
+       no NUL, since the encoder escapes it and PostgreSQL could not keep it.
+Law 3: equal content has one digest. It is taken over RFC 8785 bytes, for which the order of keys
+       means nothing and 1 and 1.0 are the same number, as they are in JavaScript.
+
+The check counts at least one byte for every value it meets, so that a small object that refers to
+the same list again and again is refused long before it would fill the memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from hashlib import sha256
+from math import isfinite
+from typing import Final, Never, TypeAlias
+
+import msgspec
+import rfc8785
+
+from duly.config import Limits
+from duly.errors import Invalid
+
+Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
+
+INTEGER_MAX: Final = 2**53 - 1
+DEFAULT_LIMITS: Final = Limits()
+DEPTH_MAX: Final = DEFAULT_LIMITS.json_depth
+PATH_KEY_CHARS: Final = 40
+SUGGESTIONS_MAX: Final = 10
+
+
+def check_json(
+    value: object, path: str = "value", *, limit_bytes: int, depth: int = DEPTH_MAX
+) -> None:
+    """Refuse a value that is not strict JSON or is longer than the limit."""
+    encode(value, path, limit_bytes=limit_bytes, depth=depth)
+
+
+def encode(value: object, path: str = "value", *, limit_bytes: int, depth: int = DEPTH_MAX) -> str:
+    """Check a value and write it as compact JSON text, keys in the order they came."""
+    _Walk(path, limit_bytes, depth).visit(value)
+    text = msgspec.json.encode(value)
+    if len(text) > limit_bytes:
+        raise _too_long(path, limit_bytes)
+    return text.decode()
+
+
+def decode(text: str, path: str = "value") -> Json:
+    """Read JSON text; it is as strict as its writer was, so check what a stranger wrote."""
+    try:
+        value: Json = msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError, UnicodeError) as error:
+        raise Invalid(f"{path} is not JSON: {error}. Send valid JSON text.", path=path) from error
+    return value
+
+
+def canonical(value: Json) -> bytes:
+    """Write a checked value as the bytes that are hashed (RFC 8785)."""
+    return rfc8785.dumps(value)
+
+
+def digest(value: Json) -> str:
+    """Answer the SHA-256 of a checked value, in hexadecimal."""
+    return sha256(canonical(value)).hexdigest()
+
+
+def refuse_unknown(given: Iterable[object], known: Iterable[str], path: str) -> None:
+    """Refuse the first field that nobody reads, and name the one that was probably meant."""
+    names = list(known)
+    for name in given:
+        if name not in names:
+            place = f"{path}.{str(name)[:PATH_KEY_CHARS]}"
+            raise Invalid(f"{place} is not known. {suggest(str(name), names)}", path=place)
+
+
+def suggest(name: str, known: Iterable[str]) -> str:
+    """Say which of the known names was probably meant, or name some."""
+    names = sorted(known)
+    close = get_close_matches(name[:PATH_KEY_CHARS], names, n=1)
+    if close:
+        return f'Did you mean "{close[0]}"?'
+    more = ", …" if len(names) > SUGGESTIONS_MAX else ""
+    return f"Known: {', '.join(names[:SUGGESTIONS_MAX])}{more}." if names else "There is none."
+
+
+def _too_long(path: str, limit_bytes: int) -> Invalid:
+    return Invalid(
+        f"{path} is longer than {limit_bytes} bytes of JSON. Keep less in it.", path=path
+    )
+
+
+@dataclass(slots=True)
+class _Walk:
+    """One pass over a value; `trail` is where it stands, `around` what it stands in."""
+
+    root: str
+    limit_bytes: int
+    depth: int
+    room_bytes: int = 0
+    trail: list[str | int] = field(default_factory=list)
+    around: set[int] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self.room_bytes = self.limit_bytes
+
+    def visit(self, value: object) -> None:
+        """Check one value and all it holds; only the exact types of JSON pass."""
+        self.take(1)
+        if type(value) is str:
+            self.visit_text(value)
+        elif type(value) is int:
+            if abs(value) > INTEGER_MAX:
+                self.refuse("is an integer beyond ±(2^53 - 1)", "Send it as a string.")
+        elif type(value) is float:
+            if not isfinite(value):
+                self.refuse(f"is {value}, which JSON does not know", "Send null or a string.")
+        elif type(value) is list:
+            self.enter(value, enumerate(value))
+        elif type(value) is dict:
+            self.enter(value, value.items())
+        elif value is not None and type(value) is not bool:
+            kind = type(value).__name__
+            self.refuse(f"is a {kind}", "Use an object, list, string, number, boolean or null.")
+
+    def enter(self, holder: object, items: Iterable[tuple[object, object]]) -> None:
+        """Check what an object or a list holds; its depth is bounded, so the recursion is."""
+        if id(holder) in self.around:
+            self.refuse("contains itself", "Remove the cycle.")
+        if len(self.trail) >= self.depth:
+            self.refuse(f"is nested deeper than {self.depth}", "Make it flatter.")
+        self.around.add(id(holder))
+        for key, value in items:
+            if type(key) is str:
+                self.visit_text(key)
+            elif type(holder) is dict:
+                self.refuse(f"has the key {key!r:.{PATH_KEY_CHARS}}", "Keys must be strings.")
+            self.trail.append(key)  # type: ignore[arg-type]  # a string, or the index in a list
+            self.visit(value)
+            self.trail.pop()
+        self.around.discard(id(holder))
+
+    def visit_text(self, text: str) -> None:
+        """Check a string or a key."""
+        self.take(len(text))
+        if not is_text(text):
+            self.refuse("has a lone surrogate", "Send whole characters.")
+
+    def take(self, count: int) -> None:
+        """Count bytes that the text will have at least."""
+        self.room_bytes -= count
+        if self.room_bytes < 0:
+            raise _too_long(self.root, self.limit_bytes)
+
+    def refuse(self, what: str, advice: str) -> Never:
+        """Raise, naming where the walk stands."""
+        path = self.root + "".join(_part(key) for key in self.trail)
+        raise Invalid(f"{path} {what}. {advice}", path=path)
+
+
+def is_text(text: str) -> bool:
+    """Tell whether a string can be written as UTF-8, that is, has no lone surrogate."""
+    if text.isascii():
+        return True
+    return not any("\ud800" <= character <= "\udfff" for character in text)
+
+
+def _part(key: str | int) -> str:
+    if isinstance(key, int):
+        return f"[{key}]"
+    if key.isidentifier() and len(key) <= PATH_KEY_CHARS:
+        return f".{key}"
+    return f"[{key[:PATH_KEY_CHARS]!a}]"
+
+
+def as_mapping(raw: object, path: str, advice: str) -> Mapping[str, object]:
+    """Read an object, or refuse with the advice given."""
+    if type(raw) is not dict or not all(type(key) is str for key in raw):
+        raise Invalid(f"{path} must be an object. {advice}", path=path)
+    return raw

@@ -1,0 +1,91 @@
+"""Where everything is kept: every verb of the store and how durable it is, in one table.
+
+Law: one verb, one transaction. A barrier waits for the disk, a rider for the commit, a read changes
+nothing. Nothing outside this room knows SQL.
+"""
+
+from __future__ import annotations
+
+from duly.store import event, ledger, people, run, workflow
+from duly.store import due as due_now
+from duly.store.base import Backend, barrier, read, rider
+
+
+class Store:
+    """The verbs, over any backend."""
+
+    def __init__(self, backend: Backend) -> None:
+        self.backend = backend
+
+    async def sync(self) -> None:
+        """Return when everything committed so far is power-loss durable."""
+        await self.backend.sync()
+
+    async def close(self) -> None:
+        """Make everything durable and give the database back."""
+        await self.backend.close()
+
+    # Workflows
+    deploy = barrier(workflow.deploy)
+    keep_version = barrier(workflow.keep_version)
+    set_wish = barrier(workflow.set_wish)
+    run_now = barrier(workflow.run_now)
+    remove = barrier(workflow.remove)
+    grant = barrier(workflow.grant)
+    revoke = barrier(workflow.revoke)
+    reconnect = barrier(workflow.reconnect)
+    set_secret = barrier(workflow.set_secret)
+    claim = barrier(workflow.claim)
+    renew = rider(workflow.renew)
+    release = rider(workflow.release)
+
+    # Events
+    publish = barrier(event.publish)
+    skip_event = barrier(event.skip_event)
+    peek = read(event.peek)
+    get_by_ids = read(event.get_by_ids)
+
+    # Runs
+    start_run = rider(run.start_run)
+    prepare_run = rider(run.prepare_run)
+    move_run = rider(run.move_run)
+    stop_run = rider(run.stop_run)
+    succeed_run = rider(run.succeed_run)
+    commit_producer = rider(run.commit_producer)
+    commit_run = rider(run.commit_run)
+    abandon_run = barrier(run.abandon_run)
+    retry_run = barrier(run.retry_run)
+
+    # The ledger
+    propose = barrier(ledger.propose)
+    send = barrier(ledger.send)
+    send_again = barrier(ledger.send_again)
+    record = rider(ledger.record)
+    count_attempt = rider(ledger.count_attempt)
+    settle = barrier(ledger.settle)
+    approve = barrier(ledger.approve)
+    reject = barrier(ledger.reject)
+    count_refusals = read(ledger.count_refusals)
+
+    # What is due
+    due = read(due_now.due)
+
+    # What people look at
+    list_workflows = read(people.list_workflows)
+    find_workflow = read(people.find_workflow)
+    get_workflow = read(people.get_workflow)
+    list_handlers = read(people.list_handlers)
+    list_topics = read(people.list_topics)
+    list_versions = read(people.list_versions)
+    get_version = read(people.get_version)
+    list_events = read(people.list_events)
+    list_causes = read(people.list_causes)
+    list_effects = read(people.list_effects)
+    list_inputs = read(people.list_inputs)
+    list_runs = read(people.list_runs)
+    get_run = read(people.get_run)
+    list_mutations = read(people.list_mutations)
+    get_mutation = read(people.get_mutation)
+    list_actions = read(people.list_actions)
+    list_grants = read(people.list_grants)
+    get_secret = read(people.get_secret)

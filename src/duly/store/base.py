@@ -1,0 +1,115 @@
+"""What a store is: verbs over transactions, and the two ways a transaction becomes durable.
+
+Law 1: one verb is one transaction; what must agree is written by the same verb.
+Law 2: a *barrier* returns when its transaction is on the disk, power-loss durable (L2).
+       A *rider* returns when it is committed; the next barrier, or an idle moment, makes it durable.
+Law 3: a transaction is a function that can be run again: it changes nothing but the database.
+
+A verb is written once, as a plain function over a `Transaction` of named statements
+(`sql/queries.sql`), and turned into a coroutine of the store by `@barrier`, `@rider` or
+`@read`. SQLite and PostgreSQL differ in their `Backend`, never in their verbs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, overload
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+Row = tuple[Any, ...]
+
+
+class Durability(StrEnum):
+    """When a verb may return."""
+
+    BARRIER = "barrier"
+    RIDER = "rider"
+    READ = "read"
+
+
+class Transaction(Protocol):
+    """One open transaction, spoken to in named statements only."""
+
+    def all(self, statement: str, /, **parameters: Any) -> list[Row]:
+        """Run a statement and return every row."""
+
+    def one(self, statement: str, /, **parameters: Any) -> Row | None:
+        """Run a statement and return its only row, if there is one."""
+
+    def run(self, statement: str, /, **parameters: Any) -> int:
+        """Run a statement that returns no rows; answer how many rows it changed."""
+
+
+class Backend(Protocol):
+    """A database that runs transactions."""
+
+    async def transact(self, body: Callable[[Transaction], R], durability: Durability) -> R:
+        """Run `body` in a transaction of its own and answer what it returned, once durable."""
+
+    async def sync(self) -> None:
+        """Return when everything committed so far is power-loss durable."""
+
+    async def close(self) -> None:
+        """Make everything durable and give the database back."""
+
+
+class HasBackend(Protocol):
+    """Whatever carries verbs."""
+
+    backend: Backend
+
+
+@dataclass(frozen=True, slots=True)
+class Fence:
+    """The right to write to a workflow: a write under an old epoch is refused (H2)."""
+
+    workflow_id: str
+    epoch: int
+
+
+class Verb(Generic[P, R]):
+    """A transaction body as a coroutine of a store: `Store.publish` is the verb, `store.publish(…)` calls it."""
+
+    def __init__(
+        self, body: Callable[Concatenate[Transaction, P], R], durability: Durability
+    ) -> None:
+        self.body = body
+        self.durability = durability
+        self.__doc__ = body.__doc__
+
+    @overload
+    def __get__(self, store: None, owner: type) -> Verb[P, R]: ...
+    @overload
+    def __get__(self, store: HasBackend, owner: type) -> Callable[P, Awaitable[R]]: ...
+    def __get__(
+        self, store: HasBackend | None, owner: type
+    ) -> Verb[P, R] | Callable[P, Awaitable[R]]:
+        if store is None:
+            return self
+
+        def call(*args: P.args, **kwargs: P.kwargs) -> Awaitable[R]:
+            def transaction(tx: Transaction) -> R:
+                return self.body(tx, *args, **kwargs)
+
+            return store.backend.transact(transaction, self.durability)
+
+        return call
+
+
+def barrier(body: Callable[Concatenate[Transaction, P], R]) -> Verb[P, R]:
+    """Make a verb whose caller waits for the disk."""
+    return Verb(body, Durability.BARRIER)
+
+
+def rider(body: Callable[Concatenate[Transaction, P], R]) -> Verb[P, R]:
+    """Make a verb whose caller waits for the commit only."""
+    return Verb(body, Durability.RIDER)
+
+
+def read(body: Callable[Concatenate[Transaction, P], R]) -> Verb[P, R]:
+    """Make a verb that changes nothing."""
+    return Verb(body, Durability.READ)

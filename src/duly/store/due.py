@@ -1,0 +1,79 @@
+"""What can be done now, and when to look again (S, R7, L5, B2).
+
+Law: due-ness is computed from the store alone, so a restart needs no flag (S8), and asking costs by
+what is due and by what waits for a time, never by how much history there is (S9).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from duly.rules.schedule import earliest
+from duly.store.base import Transaction
+
+DUE_LIMIT_MAX = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class DueRun:
+    """An open run that can move: active, or past the time it waited for."""
+
+    workflow_id: str
+    run_id: str
+    status: str
+
+
+@dataclass(frozen=True, slots=True)
+class DueHandler:
+    """A handler that is due in a workflow without an open run."""
+
+    workflow_id: str
+    name: str
+    position: int
+    oldest_pending_seq: int | None = None
+    next_run_at: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DueReconcile:
+    """An unknown mutation whose time to be asked about has come."""
+
+    workflow_id: str
+    mutation_id: str
+    run_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """Everything that can be done now; `next_at` is the next time at which more will be."""
+
+    runs: tuple[DueRun, ...] = ()
+    producers: tuple[DueHandler, ...] = ()
+    consumers: tuple[DueHandler, ...] = ()
+    reconciles: tuple[DueReconcile, ...] = ()
+    deferred: int = 0
+    deliveries: int = 0
+    next_at: int | None = None
+
+
+def due(tx: Transaction, now: int) -> Due:
+    """Find what is due, in every workflow and on the bus."""
+    here = {"now": now, "limit": DUE_LIMIT_MAX}
+    consumers = {
+        (row[0], row[1]): DueHandler(*row)
+        for statement in ("due_untried", "due_changed", "due_woken")
+        for row in tx.all(statement, **here)
+    }
+    producers = tuple(
+        DueHandler(workflow, name, position, None, at)
+        for workflow, name, position, at in tx.all("due_producers", **here)
+    )
+    return Due(
+        runs=tuple(DueRun(*row) for row in tx.all("due_runs", **here)),
+        producers=producers,
+        consumers=tuple(consumers.values()),
+        reconciles=tuple(DueReconcile(*row) for row in tx.all("due_reconciles", **here)),
+        deferred=tx.all("due_deferred", now=now)[0][0],
+        deliveries=tx.all("due_deliveries", now=now)[0][0],
+        next_at=earliest(at for (at,) in tx.all("next_due_times", now=now)),
+    )

@@ -1,0 +1,126 @@
+"""Events from outside, events skipped by a person, and what scripts read (T, U3, C2)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from duly.errors import NotFound, RequestRefused
+from duly.rules.event import EventMove, EventStatus, Publication, Republish, move
+from duly.rules.lifecycle import Counts, act
+from duly.rules.word import Act, Status
+from duly.store import part
+from duly.store.base import Transaction
+from duly.store.record import Action, EventRow
+from duly.store.run import end_run, follow_run
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """What skipping an event did: whether it changed, and which run ended or was followed."""
+
+    is_changed: bool
+    abandoned: str | None = None
+    retried: str | None = None
+
+
+def publish(
+    tx: Transaction,
+    workflow_id: str,
+    publication: Publication,
+    *,
+    by: str,
+    now: int,
+) -> tuple[Republish, int]:
+    """Write an event that comes from outside; only a topic with ingress takes it (T10)."""
+    part.look(tx, workflow_id)
+    topic = tx.one("get_topic", workflow_id=workflow_id, name=publication.topic)
+    if topic is None or topic[2]:
+        raise NotFound(f"Workflow {workflow_id} has no topic {publication.topic}.")
+    if not topic[1]:
+        raise RequestRefused(
+            f"Topic {publication.topic} takes no events from outside; "
+            "declare it with ingress: true to allow that."
+        )
+    return part.publish(tx, workflow_id, publication, created_by=by, now=now)
+
+
+def skip_event(
+    tx: Transaction,
+    workflow_id: str,
+    topic: str,
+    message_id: str,
+    *,
+    successor_id: str,
+    action: Action,
+    now: int,
+) -> Skipped:
+    """Skip an event for good (U3); a run that had reserved it ends, its other events are free."""
+    part.look(tx, workflow_id)
+    found = tx.one("find_event", workflow_id=workflow_id, topic=topic, message_id=message_id)
+    if found is None:
+        raise NotFound(f"Topic {topic} has no event {message_id}.")
+    seq, status = found[0], EventStatus(found[1])
+    if status in (EventStatus.CONSUMED, EventStatus.SKIPPED):
+        return Skipped(is_changed=False)
+    abandoned = None
+    if status is EventStatus.RESERVED:
+        abandoned = found[6]
+        run = part.read_run(tx, abandoned)
+        end_run(tx, run, act(run.state, Act.SKIP_EVENT), now)
+        status = EventStatus.PENDING
+    skipped = move(status, EventMove.SKIP)
+    tx.run("skip_event", workflow_id=workflow_id, seq=seq, status=skipped, now=now)
+    part.touch(tx, workflow_id, (topic,), part.take(tx, workflow_id))
+    part.note(tx, action, now, workflow_id=workflow_id, target=f"{topic}/{message_id}")
+    retried = None if abandoned else _retry_failed(tx, workflow_id, topic, successor_id, now)
+    return Skipped(True, abandoned, retried)
+
+
+def _retry_failed(
+    tx: Transaction, workflow_id: str, topic: str, successor_id: str, now: int
+) -> str | None:
+    """Follow an open failed:logic run of the topic's consumer: its poison may be gone (U3)."""
+    found = tx.one("open_run_of_topic", workflow_id=workflow_id, topic=topic)
+    if found is None or found[1] != Status.FAILED_LOGIC:
+        return None
+    run = part.read_run(tx, found[0])
+    follow_run(tx, run, act(run.state, Act.RETRY), successor_id, Counts(), now)
+    return run.id
+
+
+def peek(
+    tx: Transaction,
+    workflow_id: str,
+    topic: str,
+    *,
+    limit: int,
+    bytes_max: int,
+    after: str | None = None,
+) -> tuple[EventRow, ...]:
+    """Read pending events in their order, from behind a message id, within both limits (T6)."""
+    start = -1
+    if after is not None:
+        found = tx.one("find_event", workflow_id=workflow_id, topic=topic, message_id=after)
+        if found is None:
+            raise NotFound(f"Topic {topic} has no event {after} to peek after.")
+        start = found[0]
+    rows = tx.all("peek_events", workflow_id=workflow_id, topic=topic, after=start, limit=limit)
+    events: list[EventRow] = []
+    for row in rows:
+        event = EventRow(*row)
+        bytes_max -= len(event.body.encode()) + len(event.title.encode())
+        if bytes_max < 0 and events:  # the first one always fits: a payload's own limit is smaller
+            break
+        events.append(event)
+    return tuple(events)
+
+
+def get_by_ids(
+    tx: Transaction, workflow_id: str, topic: str, message_ids: tuple[str, ...]
+) -> tuple[EventRow, ...]:
+    """Read known events of any status; unknown ids are left out (T7)."""
+    found = (
+        tx.one("get_event", workflow_id=workflow_id, topic=topic, message_id=message_id)
+        for message_id in dict.fromkeys(message_ids)
+    )
+    return tuple(EventRow(*row) for row in found if row is not None)

@@ -1,0 +1,263 @@
+"""The ledger: every outside change, written down before it is made (L).
+
+Law: a row is `in_flight` on the disk before the first byte leaves (L2), it moves only as the rules
+decided, together with the run that holds it, and its call is never changed.
+"""
+
+from __future__ import annotations
+
+from duly.errors import NotFound, RequestRefused, Stale
+from duly.rules.lifecycle import Change, Run, act
+from duly.rules.word import Act, Status
+from duly.store import part
+from duly.store.base import Fence, Transaction
+from duly.store.record import Action, Call, JournalEvent, MutationRow, Recorded, RunRow, Stop
+from duly.store.run import write_stop
+
+
+def count_refusals(tx: Transaction, inputs: str) -> int:
+    """Answer the generation of a set of inputs: how often it was refused on its merits (L7)."""
+    (count,) = part.must(tx.one("count_refusals", inputs=inputs), "The ledger")
+    return int(count)
+
+
+def propose(
+    tx: Transaction,
+    fence: Fence,
+    run_id: str,
+    old: Run,
+    new: Run,
+    call: Call,
+    *,
+    now: int,
+    announce: tuple[JournalEvent, ...] = (),
+) -> None:
+    """Write a call that waits for a person; nothing is sent (A3)."""
+    part.check(tx, fence)
+    _open_row(tx, fence, run_id, old, new, call, now=now, sent_at=None)
+    part.announce(tx, announce, now)
+
+
+def send(
+    tx: Transaction, fence: Fence, run_id: str, old: Run, new: Run, call: Call, *, now: int
+) -> None:
+    """Write the call that is about to be sent (L2)."""
+    part.check(tx, fence)
+    _open_row(tx, fence, run_id, old, new, call, now=now, sent_at=now)
+
+
+def send_again(
+    tx: Transaction, fence: Fence, run_id: str, old: Run, new: Run, *, now: int
+) -> MutationRow:
+    """Write that the recorded call is about to be sent once more: same row, same key (F4, L7)."""
+    part.check(tx, fence)
+    is_resend = old.status is Status.PAUSED_RECONCILIATION
+    moved = tx.one("move_run", **part.guard(run_id, old), **part.target(new), now=now)
+    part.must(moved, f"Run {run_id}")
+    return _send_row(tx, run_id, old, now, is_resend=is_resend)
+
+
+def record(
+    tx: Transaction,
+    fence: Fence,
+    run_id: str,
+    old: Run,
+    new: Run,
+    recorded: Recorded,
+    *,
+    stop: Stop | None = None,
+    now: int,
+    announce: tuple[JournalEvent, ...] = (),
+) -> None:
+    """Write what became known of a mutation, with the phase or the stop that follows (L9, L4)."""
+    part.check(tx, fence)
+    _settle_run(tx, run_id, old, new, recorded.result, stop, now)
+    _settle_row(tx, run_id, old, new, recorded, now)
+    part.announce(tx, announce, now)
+
+
+def count_attempt(
+    tx: Transaction,
+    fence: Fence,
+    mutation_id: str,
+    asks: int,
+    *,
+    is_counted: bool,
+    due_at: int | None,
+    error: str | None,
+    now: int,
+) -> None:
+    """Write that asking gave no answer, and when to ask again; too early an answer is not counted."""
+    part.check(tx, fence)
+    counted = tx.one(
+        "count_ask",
+        id=mutation_id,
+        old_asks=asks,
+        asks=asks + int(is_counted),
+        due_at=due_at,
+        error=error,
+        now=now,
+    )
+    part.must(counted, f"Mutation {mutation_id}")
+
+
+def settle(
+    tx: Transaction,
+    mutation_id: str,
+    answer: Act,
+    *,
+    result: str | None = None,
+    stop: Stop | None = None,
+    due_at: int | None = None,
+    action: Action,
+    now: int,
+    announce: tuple[JournalEvent, ...] = (),
+) -> Change:
+    """Decide an indeterminate mutation by a person's answer; of two answers one wins (L10)."""
+    mutation, run = _held(tx, mutation_id)
+    change = act(run.state, answer)
+    recorded = Recorded(result=result, due_at=due_at)
+    _settle_run(tx, run.id, run.state, change.run, result, stop, now)
+    _settle_row(tx, run.id, run.state, change.run, recorded, now)
+    if answer is Act.TRY_AGAIN:
+        tx.run("reset_asks", id=mutation_id)
+    part.note(tx, action, now, workflow_id=mutation.workflow_id, target=mutation_id)
+    part.announce(tx, announce, now)
+    return change
+
+
+def approve(
+    tx: Transaction,
+    fence: Fence,
+    mutation_id: str,
+    seen: str,
+    *,
+    action: Action,
+    now: int,
+    announce: tuple[JournalEvent, ...] = (),
+) -> MutationRow:
+    """Let exactly the proposed call be sent, once; the caller sends what is answered (A4)."""
+    standing = part.check(tx, fence)
+    mutation, run = _held(tx, mutation_id)
+    if mutation.hash != seen:
+        raise RequestRefused(
+            f"Mutation {mutation_id} is not what was shown when it was approved; look at it again."
+        )
+    change = act(run.state, Act.APPROVE, is_paused=standing.paused)
+    moved = tx.one("move_run", **part.guard(run.id, run.state), **part.target(change.run), now=now)
+    part.must(moved, f"Run {run.id}")
+    part.note(tx, action, now, workflow_id=mutation.workflow_id, target=mutation_id)
+    part.announce(tx, announce, now)
+    return _send_row(tx, run.id, run.state, now, is_resend=False)
+
+
+def reject(
+    tx: Transaction,
+    mutation_id: str,
+    *,
+    action: Action,
+    now: int,
+    announce: tuple[JournalEvent, ...] = (),
+) -> Change:
+    """Decline a proposed call: nothing is sent, `next` is told it was skipped (A4)."""
+    mutation, run = _held(tx, mutation_id)
+    change = act(run.state, Act.REJECT)
+    _settle_run(tx, run.id, run.state, change.run, None, None, now)
+    part.move_row(tx, run.id, run.state, change.run, now)
+    part.note(tx, action, now, workflow_id=mutation.workflow_id, target=mutation_id)
+    part.announce(tx, announce, now)
+    return change
+
+
+def read_mutation(tx: Transaction, mutation_id: str) -> MutationRow:
+    """Read a row of the ledger."""
+    found = tx.one("get_mutation", id=mutation_id)
+    if found is None:
+        raise NotFound(f"There is no mutation {mutation_id}.")
+    return MutationRow(*found)
+
+
+def _held(tx: Transaction, mutation_id: str) -> tuple[MutationRow, RunRow]:
+    """Read a row and the run that answers for it, under the workflow's lock."""
+    mutation = read_mutation(tx, mutation_id)
+    part.look(tx, mutation.workflow_id)
+    run = part.read_run(tx, mutation.held_by)
+    if not run.open:
+        raise Stale(f"Mutation {mutation_id} is {mutation.status}; its run is over.")
+    return mutation, run
+
+
+def _open_row(
+    tx: Transaction,
+    fence: Fence,
+    run_id: str,
+    old: Run,
+    new: Run,
+    call: Call,
+    *,
+    now: int,
+    sent_at: int | None,
+) -> None:
+    assert old.row is None and new.row is not None, (old, new)
+    moved = tx.one("move_run", **part.guard(run_id, old), **part.target(new), now=now)
+    part.must(moved, f"Run {run_id}")
+    inserted = tx.one(
+        "insert_mutation",
+        id=call.id,
+        workflow_id=fence.workflow_id,
+        run_id=run_id,
+        tool=call.tool,
+        args=call.args,
+        title=call.title,
+        inputs=call.inputs,
+        key=call.key,
+        hash=call.hash,
+        status=new.row,
+        attempt=0 if sent_at is None else 1,
+        sent_at=sent_at,
+        now=now,
+    )
+    part.must(inserted, f"Run {run_id}, which has its mutation already,")
+
+
+def _send_row(tx: Transaction, run_id: str, old: Run, now: int, *, is_resend: bool) -> MutationRow:
+    sent = tx.one(
+        "send_mutation", held_by=run_id, old_status=old.row, is_resend=int(is_resend), now=now
+    )
+    (mutation_id,) = part.must(sent, f"The mutation of run {run_id}")
+    return read_mutation(tx, mutation_id)
+
+
+def _settle_run(
+    tx: Transaction,
+    run_id: str,
+    old: Run,
+    new: Run,
+    result: str | None,
+    stop: Stop | None,
+    now: int,
+) -> None:
+    if stop is not None:
+        write_stop(tx, run_id, old, new, stop, now)
+        return
+    settled = tx.one(
+        "settle_run", **part.guard(run_id, old), **part.target(new), result=result, now=now
+    )
+    part.must(settled, f"Run {run_id}")
+
+
+def _settle_row(
+    tx: Transaction, run_id: str, old: Run, new: Run, recorded: Recorded, now: int
+) -> None:
+    settled = tx.one(
+        "settle_mutation",
+        held_by=run_id,
+        old_status=old.row,
+        status=new.row,
+        result=recorded.result,
+        error=recorded.error,
+        refused=int(recorded.refused),
+        due_at=recorded.due_at,
+        now=now,
+    )
+    part.must(settled, f"The mutation of run {run_id}")

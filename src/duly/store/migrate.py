@@ -1,0 +1,84 @@
+"""Gives a database its schema: makes a new one, refuses a newer one, brings an older one up.
+
+Law: a database has the whole schema of one version or nothing at all, for making it and bringing
+it up are one transaction each (H4). Before an older database is changed it is copied.
+
+SQLite keeps two numbers in a file's header: whose file it is (`application_id`) and which schema
+it has (`user_version`). They change with the schema, in its transaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import apsw
+
+from duly.errors import IllegalTransition, StoreError, StoreNewer
+
+SCHEMA_VERSION = 1
+APPLICATION_ID = 0x44554C59  # "DULY"
+
+# The text that brings a database from this version to the next.
+MIGRATIONS: Mapping[int, str] = {}
+
+
+def bring_up(
+    connection: apsw.Connection,
+    schema: str,
+    *,
+    path: str,
+    copy: Callable[[int], None],
+    version: int = SCHEMA_VERSION,
+    migrations: Mapping[int, str] = MIGRATIONS,
+) -> None:
+    """Give the database the schema of `version`; `copy` keeps it as it was, if it is older."""
+    found = version_of(connection, path)
+    if found is None:
+        _apply(connection, [schema], version)
+    elif found > version:
+        raise StoreNewer(
+            f"{path}: written by a newer Duly (its schema is {found}, this Duly knows {version}); "
+            "upgrade Duly, nothing was changed"
+        )
+    elif found < version:
+        steps = _steps(found, version, migrations)
+        copy(found)
+        _apply(connection, steps, version)
+
+
+def version_of(connection: apsw.Connection, path: str) -> int | None:
+    """Answer the version of a database of ours, nothing for an empty file; refuse another's."""
+    application_id = connection.pragma("application_id")
+    if application_id == APPLICATION_ID:
+        version: int = connection.pragma("user_version")
+        return version
+    if application_id == 0 and not connection.pragma("user_version") and _is_empty(connection):
+        return None
+    raise StoreError(
+        f"{path}: a SQLite database of another program; name another file, nothing was changed"
+    )
+
+
+def _is_empty(connection: apsw.Connection) -> bool:
+    return connection.execute("select count(*) from sqlite_schema").fetchall() == [(0,)]
+
+
+def _steps(found: int, version: int, migrations: Mapping[int, str]) -> list[str]:
+    missing = [step for step in range(found, version) if step not in migrations]
+    if missing:
+        raise IllegalTransition(f"no migration leads from schema {missing[0]} to {missing[0] + 1}")
+    return [migrations[step] for step in range(found, version)]
+
+
+def _apply(connection: apsw.Connection, texts: list[str], version: int) -> None:
+    connection.execute("begin immediate")
+    try:
+        for text in texts:
+            connection.execute(text).fetchall()
+        connection.pragma("application_id", APPLICATION_ID)
+        connection.pragma("user_version", version)
+        connection.execute("commit")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("rollback")
+        raise

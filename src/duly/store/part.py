@@ -1,0 +1,228 @@
+"""The parts verbs are made of: the fence, numbers, publishing, and what becomes of reserved events.
+
+Law: nothing here begins or ends a transaction; each function is a few statements of the verb that
+calls it. Whatever touches a topic takes the workflow's next number and writes it on the consumer
+of that topic (S3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from duly.errors import Fenced, NotFound, Stale
+from duly.rules.event import EventStatus, Publication, Republish, on_republish
+from duly.rules.lifecycle import Run
+from duly.rules.word import Reserved, Status
+from duly.store.base import Fence, Row, Transaction
+from duly.store.record import Action, JournalEvent, RunRow
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What a verb needs to know of its workflow."""
+
+    epoch: int
+    counter: int
+    paused: bool
+    active_version: str | None
+
+
+def look(tx: Transaction, workflow_id: str) -> Standing:
+    """Read the workflow, on PostgreSQL locked until the end of the transaction."""
+    found = tx.one("look_at_workflow", id=workflow_id)
+    if found is None:
+        raise NotFound(f"There is no workflow {workflow_id}.")
+    return Standing(found[0], found[1], bool(found[2]), found[3])
+
+
+def check(tx: Transaction, fence: Fence) -> Standing:
+    """Refuse a write under an old epoch (H2)."""
+    standing = look(tx, fence.workflow_id)
+    if standing.epoch != fence.epoch:
+        raise Fenced(
+            f"Workflow {fence.workflow_id} is in its epoch {standing.epoch}, not {fence.epoch}: "
+            "another host has taken it over."
+        )
+    return standing
+
+
+def must(found: Row | None, what: str) -> Row:
+    """Answer the row, or refuse: it is no longer in the state the decision was made on (R8)."""
+    if found is None:
+        raise Stale(f"{what} is no longer in the state this was decided on; nothing was changed.")
+    return found
+
+
+def announce(tx: Transaction, events: Iterable[JournalEvent], now: int) -> tuple[int, ...]:
+    """Write events into the journal of the bus, in the transaction of their cause (B10)."""
+    return tuple(emit(tx, event, now) for event in events)
+
+
+def emit(tx: Transaction, event: JournalEvent, now: int) -> int:
+    """Give one event its number and write it."""
+    (number,) = must(tx.one("take_bus_number", name="journal"), "The journal's counter")
+    tx.run(
+        "insert_journal_event",
+        id=number,
+        topic=event.topic,
+        source=event.source,
+        payload=event.payload,
+        correlation_id=event.correlation_id,
+        causation_id=event.causation_id,
+        depth=event.depth,
+        now=now,
+    )
+    return int(number)
+
+
+def note(
+    tx: Transaction, action: Action, now: int, *, workflow_id: str | None, target: str | None
+) -> None:
+    """Write down who did what, in the transaction of the act (A6)."""
+    tx.run(
+        "insert_action",
+        id=action.id,
+        at=now,
+        by=action.by,
+        verb=action.verb,
+        workflow_id=workflow_id,
+        target=target,
+        detail=action.detail,
+    )
+
+
+def take(tx: Transaction, workflow_id: str, count: int = 1) -> int:
+    """Take the workflow's next numbers; the last one is answered (T6)."""
+    (last,) = must(tx.one("take_numbers", id=workflow_id, count=count), f"Workflow {workflow_id}")
+    return int(last)
+
+
+def touch(tx: Transaction, workflow_id: str, topics: Iterable[str], number: int) -> None:
+    """Tell the consumers of these topics that something changed (S3)."""
+    for topic in sorted(set(topics)):
+        tx.run("touch_consumer", workflow_id=workflow_id, topic=topic, number=number)
+
+
+def publish(
+    tx: Transaction,
+    workflow_id: str,
+    publication: Publication,
+    *,
+    created_by: str,
+    roots: Sequence[int] = (),
+    now: int,
+) -> tuple[Republish, int]:
+    """Write one event by its message id (T5); answer what that did, and the event's number."""
+    found = tx.one(
+        "find_event",
+        workflow_id=workflow_id,
+        topic=publication.topic,
+        message_id=publication.message_id,
+    )
+    if found is None:
+        seq = take(tx, workflow_id)
+        _keep(tx, workflow_id, seq, publication)
+        tx.run(
+            "insert_event",
+            workflow_id=workflow_id,
+            seq=seq,
+            topic=publication.topic,
+            message_id=publication.message_id,
+            created_by=created_by,
+            now=now,
+        )
+        _trace(tx, workflow_id, seq, roots)
+        touch(tx, workflow_id, (publication.topic,), seq)
+        return Republish.NEW, seq
+    seq, status, _, beside, digest, attempts = found
+    decision = on_republish(EventStatus(status), digest == publication.digest)
+    if decision in (Republish.SAME, Republish.FROZEN):
+        return decision, seq
+    number = take(tx, workflow_id)
+    _keep(tx, workflow_id, number, publication)
+    if decision is Republish.BESIDE:
+        tx.run("set_content_beside", workflow_id=workflow_id, seq=seq, content=number)
+        if beside is not None:  # nobody was ever shown it
+            tx.run("drop_payload", workflow_id=workflow_id, content=beside)
+        return decision, seq
+    tx.run("replace_content", workflow_id=workflow_id, seq=seq, content=number)
+    if not attempts:  # no run ever pinned the old content
+        tx.run("drop_payload", workflow_id=workflow_id, content=found[2])
+    _trace(tx, workflow_id, seq, roots)
+    touch(tx, workflow_id, (publication.topic,), number)
+    return decision, seq
+
+
+def dispose(
+    tx: Transaction,
+    workflow_id: str,
+    run_id: str,
+    reserved: Reserved,
+    now: int,
+    *,
+    successor_id: str | None = None,
+) -> int:
+    """Do what was decided with the events a run reserved (R6, C11); answer how many there were."""
+    if reserved is Reserved.HOLD:
+        return 0
+    if reserved is Reserved.TRANSFER:
+        tx.run("transfer_reservations", run_id=run_id, successor_id=successor_id)
+        return tx.run("transfer_events", run_id=run_id, successor_id=successor_id)
+    if reserved is Reserved.RELEASE:
+        topics = [topic for (topic,) in tx.all("release_events", run_id=run_id)]
+        if topics:
+            touch(tx, workflow_id, topics, take(tx, workflow_id))
+        return len(topics)
+    status = {Reserved.CONSUME: EventStatus.CONSUMED, Reserved.SKIP: EventStatus.SKIPPED}[reserved]
+    return tx.run("finish_events", run_id=run_id, status=status, now=now)
+
+
+def read_run(tx: Transaction, run_id: str) -> RunRow:
+    """Read a run as it is now."""
+    found = tx.one("get_run", id=run_id)
+    if found is None:
+        raise NotFound(f"There is no run {run_id}.")
+    return RunRow(*found)
+
+
+def guard(run_id: str, old: Run) -> dict[str, str | None]:
+    """Spell the state a decision was made on, for the statement that writes it (R8)."""
+    return {"id": run_id, "old_phase": old.phase, "old_status": old.status, "old_row": old.row}
+
+
+def target(new: Run, *, is_followed: bool = False) -> dict[str, str | int | None]:
+    """Spell the state a run goes to; it stays open until it has ended or is followed."""
+    is_open = new.status not in (Status.COMMITTED, Status.ABANDONED) and not is_followed
+    return {
+        "phase": new.phase,
+        "status": new.status,
+        "outcome": new.outcome,
+        "waits": new.waits,
+        "open": int(is_open),
+    }
+
+
+def move_row(tx: Transaction, run_id: str, old: Run, new: Run, now: int) -> None:
+    """Move the ledger row a run holds, if the decision moved it, whatever else stays."""
+    if new.row is old.row:
+        return
+    moved = tx.one("move_mutation", held_by=run_id, old_status=old.row, status=new.row, now=now)
+    must(moved, f"The mutation of run {run_id}")
+
+
+def _keep(tx: Transaction, workflow_id: str, content: int, publication: Publication) -> None:
+    tx.run(
+        "insert_payload",
+        workflow_id=workflow_id,
+        content=content,
+        title=publication.title,
+        body=publication.payload_text,
+        digest=publication.digest,
+    )
+
+
+def _trace(tx: Transaction, workflow_id: str, seq: int, roots: Sequence[int]) -> None:
+    for root in roots:
+        if root != seq:
+            tx.run("insert_cause", workflow_id=workflow_id, root=root, seq=seq)

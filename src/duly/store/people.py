@@ -1,0 +1,223 @@
+"""What people look at: rows as they are, in pages (U).
+
+Law: a page is at most a thousand rows and goes on from the last key of the one before, never from
+an offset; nothing here changes anything.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from duly.errors import Invalid, NotFound
+from duly.store import ledger, part
+from duly.store.base import Transaction
+from duly.store.record import (
+    EventRow,
+    HandlerRow,
+    MutationRow,
+    RunRow,
+    VersionRow,
+    WorkflowRow,
+)
+
+PAGE_ROWS_MAX = 1000
+LAST = "\U0010ffff"  # behind every id
+
+
+@dataclass(frozen=True, slots=True)
+class TopicRow:
+    """A topic of a workflow."""
+
+    name: str
+    consumer: str | None
+    ingress: bool
+    bus_topic: str | None
+    orphaned: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ActionRow:
+    """Something a person or an agent did (A6)."""
+
+    id: str
+    at: int
+    by: str
+    verb: str
+    workflow_id: str | None
+    target: str | None
+    detail: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class GrantRow:
+    """A capability a workflow has (A1)."""
+
+    capability: str
+    mutations_per_day: int | None
+    matching: str
+    granted_by: str
+    granted_at: int
+
+
+def list_workflows(
+    tx: Transaction, *, limit: int = 100, after: str = ""
+) -> tuple[WorkflowRow, ...]:
+    """Read workflows by name, from behind a name."""
+    rows = tx.all("list_workflows", after=after, limit=page(limit))
+    return tuple(WorkflowRow(*row) for row in rows)
+
+
+def find_workflow(tx: Transaction, name: str) -> WorkflowRow | None:
+    """Read the workflow that has this name now."""
+    found = tx.one("find_workflow", name=name)
+    return None if found is None else WorkflowRow(*found)
+
+
+def get_workflow(tx: Transaction, workflow_id: str) -> WorkflowRow:
+    """Read a workflow, removed or not."""
+    return WorkflowRow(*_known(tx.one("get_workflow", id=workflow_id), "workflow", workflow_id))
+
+
+def list_handlers(tx: Transaction, workflow_id: str) -> tuple[HandlerRow, ...]:
+    """Read the handlers of a workflow, orphaned ones last."""
+    rows = tx.all("list_handlers", workflow_id=workflow_id)
+    return tuple(HandlerRow(*row) for row in rows)
+
+
+def list_topics(tx: Transaction, workflow_id: str) -> tuple[TopicRow, ...]:
+    """Read the topics of a workflow."""
+    return tuple(TopicRow(*row) for row in tx.all("list_topics", workflow_id=workflow_id))
+
+
+def list_versions(tx: Transaction, workflow_id: str, *, limit: int = 100) -> tuple[VersionRow, ...]:
+    """Read the versions of a workflow, newest first."""
+    rows = tx.all("list_versions", workflow_id=workflow_id, limit=page(limit))
+    return tuple(VersionRow(*row) for row in rows)
+
+
+def get_version(tx: Transaction, workflow_id: str, version: str) -> VersionRow:
+    """Read one version."""
+    found = tx.one("get_version", workflow_id=workflow_id, version=version)
+    return VersionRow(*_known(found, "version", version))
+
+
+def list_events(
+    tx: Transaction,
+    workflow_id: str,
+    *,
+    topic: str | None = None,
+    status: str | None = None,
+    limit: int = 100,
+    after: int = -1,
+) -> tuple[EventRow, ...]:
+    """Read events, oldest first, from behind a number."""
+    rows = tx.all(
+        "list_events",
+        workflow_id=workflow_id,
+        topic=topic,
+        status=status,
+        after=after,
+        limit=page(limit),
+    )
+    return tuple(EventRow(*row) for row in rows)
+
+
+def list_causes(tx: Transaction, workflow_id: str, seq: int) -> tuple[tuple[str, str], ...]:
+    """Read the inputs an event goes back to, as (topic, message id) (T9)."""
+    return tuple(
+        (row[0], row[1]) for row in tx.all("list_causes", workflow_id=workflow_id, seq=seq)
+    )
+
+
+def list_effects(tx: Transaction, workflow_id: str, root: int) -> tuple[tuple[str, str], ...]:
+    """Read the events an input led to, as (topic, message id) (T9)."""
+    rows = tx.all("list_effects", workflow_id=workflow_id, root=root)
+    return tuple((row[0], row[1]) for row in rows)
+
+
+def list_inputs(tx: Transaction, run_id: str) -> tuple[EventRow, ...]:
+    """Read the events a run reserved, with the content it was shown (C6)."""
+    return tuple(EventRow(*row) for row in tx.all("list_inputs", run_id=run_id))
+
+
+def list_runs(
+    tx: Transaction,
+    workflow_id: str | None = None,
+    *,
+    handler: str | None = None,
+    status: str | None = None,
+    limit: int = 100,
+    before: str | None = None,
+) -> tuple[RunRow, ...]:
+    """Read runs, newest first."""
+    narrow = {"handler": handler, "status": status, "before": before or LAST, "limit": page(limit)}
+    if workflow_id is None:
+        return tuple(RunRow(*row) for row in tx.all("list_runs", **narrow))
+    rows = tx.all("list_workflow_runs", workflow_id=workflow_id, **narrow)
+    return tuple(RunRow(*row) for row in rows)
+
+
+def get_run(tx: Transaction, run_id: str) -> RunRow:
+    """Read one run."""
+    return part.read_run(tx, run_id)
+
+
+def list_mutations(
+    tx: Transaction,
+    workflow_id: str | None = None,
+    *,
+    status: str | None = None,
+    limit: int = 100,
+    before: str | None = None,
+) -> tuple[MutationRow, ...]:
+    """Read the ledger, newest first."""
+    narrow = {"status": status, "before": before or LAST, "limit": page(limit)}
+    if workflow_id is None:
+        return tuple(MutationRow(*row) for row in tx.all("list_mutations", **narrow))
+    rows = tx.all("list_workflow_mutations", workflow_id=workflow_id, **narrow)
+    return tuple(MutationRow(*row) for row in rows)
+
+
+def get_mutation(tx: Transaction, mutation_id: str) -> MutationRow:
+    """Read one row of the ledger."""
+    return ledger.read_mutation(tx, mutation_id)
+
+
+def list_actions(
+    tx: Transaction,
+    workflow_id: str | None = None,
+    *,
+    limit: int = 100,
+    before: str | None = None,
+) -> tuple[ActionRow, ...]:
+    """Read what people and agents did, newest first (A6)."""
+    narrow = {"before": before or LAST, "limit": page(limit)}
+    if workflow_id is None:
+        return tuple(ActionRow(*row) for row in tx.all("list_actions", **narrow))
+    rows = tx.all("list_workflow_actions", workflow_id=workflow_id, **narrow)
+    return tuple(ActionRow(*row) for row in rows)
+
+
+def list_grants(tx: Transaction, workflow_id: str) -> tuple[GrantRow, ...]:
+    """Read the envelope of a workflow (A1)."""
+    return tuple(GrantRow(*row) for row in tx.all("list_grants", workflow_id=workflow_id))
+
+
+def get_secret(tx: Transaction, connector: str, name: str) -> str:
+    """Read a secret, sealed as it is (A5)."""
+    found = tx.one("get_secret", connector=connector, name=name)
+    return str(_known(found, "secret", f"{connector}.{name}")[0])
+
+
+def page(limit: int) -> int:
+    """Check the size of a page."""
+    if not 1 <= limit <= PAGE_ROWS_MAX:
+        raise Invalid(f"limit is {limit}; a page has 1 to {PAGE_ROWS_MAX} rows.", path="limit")
+    return limit
+
+
+def _known(found: tuple[object, ...] | None, kind: str, name: str) -> tuple[Any, ...]:
+    if found is None:
+        raise NotFound(f"There is no {kind} {name}.")
+    return found

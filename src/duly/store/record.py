@@ -1,0 +1,310 @@
+"""The values that go into the store and come out of it.
+
+Law: no dict with known keys crosses the border of this room; every record is frozen, its JSON is
+text, its times are milliseconds, and a record read from a statement has the statement's columns
+in their order.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from duly.rules.event import Publication
+from duly.rules.lifecycle import Counts, Run
+from duly.rules.word import Kind, MutationStatus, Outcome, Phase, Status, Waits
+
+
+class Origin(StrEnum):
+    """How a version came to be (W8)."""
+
+    DEPLOY = "deploy"
+    REPAIR = "repair"
+    ROLLBACK = "rollback"
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """Who did what (A6); written in the transaction of the act."""
+
+    id: str
+    by: str
+    verb: str
+    detail: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class JournalEvent:
+    """An event for the bus, written in the transaction that gives cause to it (B10)."""
+
+    topic: str
+    source: str
+    payload: str
+    correlation_id: str | None = None
+    causation_id: str | None = None
+    depth: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class HandlerSpec:
+    """A handler as the new version declares it."""
+
+    name: str
+    kind: Kind
+    position: int
+    schedule: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TopicSpec:
+    """A topic as the new version declares it."""
+
+    name: str
+    consumer: str | None = None
+    ingress: bool = False
+    bus_topic: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class VersionSpec:
+    """A version to keep."""
+
+    version: str
+    language: str
+    source: str
+    hash: str
+    declaration: str
+    findings: str
+    author: str
+    origin: Origin = Origin.DEPLOY
+    parent: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Reserve:
+    """One event a prepare result asks for; `offered` is the content it was shown, if it was."""
+
+    topic: str
+    message_id: str
+    offered: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Pinned:
+    """What prepare gave, as it is kept for mutate, next and every heir (C6, C12, C13)."""
+
+    prepared: str
+    clock_at: int
+    seed: str
+    wake_at_asked: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """Everything a stopped run keeps: why, since how often, until when, and what a person is told."""
+
+    counts: Counts
+    error: str | None = None
+    due_at: int | None = None
+    waits_on: str | None = None
+    escalated: str | None = None
+    calls: str | None = None
+    logs: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """What the commit of a run brings: events, the new state (None keeps the old), what it logged."""
+
+    publications: tuple[Publication, ...] = ()
+    state: str | None = None
+    next_run_at: int | None = None
+    wake_at: int | None = None
+    calls: str | None = None
+    logs: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A mutation to be written into the ledger before it is sent (L2)."""
+
+    id: str
+    tool: str
+    args: str
+    title: str | None
+    inputs: str
+    key: str
+    hash: str
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """What became known about a mutation."""
+
+    result: str | None = None
+    error: str | None = None
+    refused: bool = False
+    due_at: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WorkflowRow:
+    """A workflow."""
+
+    id: str
+    name: str
+    active_version: str | None
+    paused: bool
+    paused_since: int | None
+    counter: int
+    holder: str | None
+    lease_until: int
+    epoch: int
+    created_at: int
+    removed_at: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class VersionRow:
+    """A version, active or proposed."""
+
+    version: str
+    language: str
+    source: str
+    hash: str
+    declaration: str
+    findings: str
+    author: str
+    origin: str
+    parent: str | None
+    activated_at: int | None
+    created_at: int
+
+
+@dataclass(frozen=True, slots=True)
+class HandlerRow:
+    """A handler with its state and its times."""
+
+    name: str
+    kind: str
+    position: int
+    orphaned: bool
+    schedule: str | None
+    state: str | None
+    next_run_at: int | None
+    wake_at: int | None
+    changed: int
+    seen: int
+    not_before: int
+    untried: bool
+
+
+@dataclass(frozen=True, slots=True)
+class EventRow:
+    """An event with its content."""
+
+    topic: str
+    message_id: str
+    seq: int
+    content: int
+    title: str
+    body: str
+    status: str
+    reserved_by: str | None
+    finished_by: str | None
+    created_by: str
+    attempts: int
+    created_at: int
+    finished_at: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class RunRow:
+    """A run with everything it keeps; `row` is the status of the ledger row it holds."""
+
+    id: str
+    workflow_id: str
+    version: str
+    handler: str
+    kind: str
+    retry_of: str | None
+    chain: str
+    open: int
+    phase: str
+    status: str
+    outcome: str | None
+    waits: str | None
+    waits_on: str | None
+    counter: int
+    prepared: str | None
+    prepared_by: str | None
+    wake_at_asked: str | None
+    result: str | None
+    state_before: str | None
+    state_after: str | None
+    clock_at: int | None
+    seed: str | None
+    error: str | None
+    due_at: int | None
+    transient_count: int
+    logic_count: int
+    crash_count: int
+    repair_count: int
+    escalated: str | None
+    calls: str | None
+    logs: str | None
+    created_at: int
+    updated_at: int
+    row: str | None
+
+    @property
+    def state(self) -> Run:
+        """The run as the rules see it."""
+        return run_of(self.kind, self.phase, self.status, self.row, self.outcome, self.waits)
+
+    @property
+    def counts(self) -> Counts:
+        """The failures of its chain."""
+        return Counts(self.transient_count, self.logic_count, self.crash_count, self.repair_count)
+
+
+@dataclass(frozen=True, slots=True)
+class MutationRow:
+    """A row of the ledger."""
+
+    id: str
+    workflow_id: str
+    run_id: str
+    held_by: str
+    tool: str
+    args: str
+    title: str | None
+    inputs: str
+    key: str
+    hash: str
+    status: str
+    refused: int
+    result: str | None
+    error: str | None
+    attempt: int
+    resends: int
+    asks: int
+    first_sent_at: int | None
+    sent_at: int | None
+    due_at: int | None
+    created_at: int
+    updated_at: int
+
+
+def run_of(
+    kind: str, phase: str, status: str, row: str | None, outcome: str | None, waits: str | None
+) -> Run:
+    """Read the words of a stored run."""
+    return Run(
+        Kind(kind),
+        Phase(phase),
+        Status(status),
+        MutationStatus(row) if row else None,
+        Outcome(outcome) if outcome else None,
+        Waits(waits) if waits else None,
+    )

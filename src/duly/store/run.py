@@ -1,0 +1,356 @@
+"""Runs: start, prepare, move, stop, succeed, commit, abandon (R, C, P, S3).
+
+Law: a verb is given the run as the caller last knew it and the run as the rules decided it; it
+writes the second only where it still finds the first (R8), under the caller's epoch (H2). A
+person's act is decided inside its own transaction, on what is really there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from duly.errors import Invalid, NotFound, Stale
+from duly.rules.event import EventStatus
+from duly.rules.lifecycle import START, Change, Counts, Run, act
+from duly.rules.prepared import Judgement, judge_all, judge_reservation
+from duly.rules.schedule import pause_after_commit
+from duly.rules.word import Act, Kind
+from duly.store import part
+from duly.store.base import Fence, Transaction
+from duly.store.record import Action, Commit, JournalEvent, Pinned, Reserve, RunRow, Stop
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """What a new run begins with: the version it pins, its handler's state, S3's counter."""
+
+    version: str
+    state: str | None
+    counter: int
+
+
+def start_run(tx: Transaction, fence: Fence, run_id: str, handler: str, *, now: int) -> Started:
+    """Open a run of a handler with the active version; a workflow has at most one open run (F6)."""
+    standing = part.check(tx, fence)
+    if standing.paused:
+        raise Stale(f"Workflow {fence.workflow_id} is paused; no run starts.")
+    found = tx.one("get_handler", workflow_id=fence.workflow_id, name=handler)
+    if found is None or found[3] or standing.active_version is None:
+        raise NotFound(f"Workflow {fence.workflow_id} has no handler {handler} to run.")
+    state: str | None = found[5]
+    begun = START[Kind(found[1])]
+    part.must(
+        tx.one(
+            "insert_run",
+            id=run_id,
+            workflow_id=fence.workflow_id,
+            version=standing.active_version,
+            handler=handler,
+            kind=begun.kind,
+            phase=begun.phase,
+            counter=standing.counter,
+            state_before=state,
+            now=now,
+        ),
+        f"Workflow {fence.workflow_id}, which has an open run already,",
+    )
+    return Started(standing.active_version, state, standing.counter)
+
+
+def prepare_run(
+    tx: Transaction,
+    fence: Fence,
+    run_id: str,
+    old: Run,
+    new: Run,
+    pinned: Pinned,
+    reserves: tuple[Reserve, ...],
+    *,
+    now: int,
+) -> Judgement:
+    """Pin the prepare result and reserve all it asks for, or nothing of it (C5, C6)."""
+    part.check(tx, fence)
+    found = [_find(tx, fence.workflow_id, reserve) for reserve in reserves]
+    judgement = judge_all(
+        judge_reservation(status, content, reserve.offered)
+        for (status, _, content), reserve in zip(found, reserves, strict=True)
+    )
+    if judgement is Judgement.AGAIN:
+        return judgement
+    if judgement is Judgement.REFUSE:
+        raise _refusal(found, reserves)
+    prepared = tx.one(
+        "prepare_run",
+        **part.guard(run_id, old),
+        **part.target(new),
+        prepared=pinned.prepared,
+        wake_at_asked=pinned.wake_at_asked,
+        clock_at=pinned.clock_at,
+        seed=pinned.seed,
+        now=now,
+    )
+    part.must(prepared, f"Run {run_id}")
+    for _, seq, content in found:
+        reserved = tx.one("reserve_event", workflow_id=fence.workflow_id, seq=seq, run_id=run_id)
+        part.must(reserved, f"Event {seq}")
+        tx.run("insert_reservation", run_id=run_id, seq=seq, content=content)
+    if reserves:
+        topics = {reserve.topic for reserve in reserves}
+        part.touch(tx, fence.workflow_id, topics, part.take(tx, fence.workflow_id))
+    return judgement
+
+
+def move_run(tx: Transaction, fence: Fence, run_id: str, old: Run, new: Run, *, now: int) -> None:
+    """Let the same run go on: another phase, status or ledger row (R4, F4)."""
+    part.check(tx, fence)
+    _write(tx, run_id, old, new, now)
+
+
+def stop_run(
+    tx: Transaction,
+    fence: Fence,
+    run_id: str,
+    old: Run,
+    new: Run,
+    stop: Stop,
+    *,
+    now: int,
+    announce: tuple[JournalEvent, ...] = (),
+) -> None:
+    """Write down why a run stopped, until when, and what a person is told (F2–F5, F8)."""
+    part.check(tx, fence)
+    write_stop(tx, run_id, old, new, stop, now)
+    part.move_row(tx, run_id, old, new, now)
+    part.announce(tx, announce, now)
+
+
+def succeed_run(
+    tx: Transaction,
+    fence: Fence,
+    run_id: str,
+    old: Run,
+    change: Change,
+    successor_id: str,
+    counts: Counts,
+    *,
+    now: int,
+    announce: tuple[JournalEvent, ...] = (),
+) -> None:
+    """Close a stopped run and open the one that follows it, with all it inherits (R5–R7)."""
+    part.check(tx, fence)
+    run = part.read_run(tx, run_id)
+    if run.state != old or not run.open:
+        raise Stale(f"Run {run_id} is no longer in the state this was decided on.")
+    follow_run(tx, run, change, successor_id, counts, now)
+    part.announce(tx, announce, now)
+
+
+def commit_producer(
+    tx: Transaction,
+    fence: Fence,
+    run_id: str,
+    old: Run,
+    change: Change,
+    commit: Commit,
+    *,
+    now: int,
+    announce: tuple[JournalEvent, ...] = (),
+) -> None:
+    """Write a producer's events, its state and its next time at once (P3)."""
+    part.check(tx, fence)
+    handler, _, _ = _finish(tx, run_id, old, change.run, commit, now)
+    for publication in commit.publications:
+        part.publish(tx, fence.workflow_id, publication, created_by=run_id, now=now)
+    tx.run(
+        "commit_producer",
+        workflow_id=fence.workflow_id,
+        name=handler,
+        state=commit.state,
+        next_run_at=commit.next_run_at,
+    )
+    part.announce(tx, announce, now)
+
+
+def commit_run(
+    tx: Transaction,
+    fence: Fence,
+    run_id: str,
+    old: Run,
+    change: Change,
+    commit: Commit,
+    *,
+    now: int,
+    announce: tuple[JournalEvent, ...] = (),
+) -> None:
+    """End a consumer's run: events finished, publishes, state, wakeAt, all or nothing (C11)."""
+    standing = part.check(tx, fence)
+    handler, counter, prepared_by = _finish(tx, run_id, old, change.run, commit, now)
+    roots: list[int] = []
+    if commit.publications:
+        roots = [
+            root for (root,) in tx.all("run_roots", workflow_id=fence.workflow_id, run_id=run_id)
+        ]
+    reserved = part.dispose(tx, fence.workflow_id, run_id, change.reserved, now)
+    for publication in commit.publications:
+        part.publish(tx, fence.workflow_id, publication, created_by=run_id, roots=roots, now=now)
+    tx.run(
+        "commit_consumer",
+        workflow_id=fence.workflow_id,
+        name=handler,
+        state=commit.state,
+        wake_at=commit.wake_at,
+        seen=counter,
+        not_before=pause_after_commit(reserved, len(commit.publications), now) or 0,
+        is_tried=int(prepared_by == standing.active_version),
+    )
+    part.announce(tx, announce, now)
+
+
+def abandon_run(
+    tx: Transaction,
+    run_id: str,
+    *,
+    action: Action,
+    now: int,
+    announce: tuple[JournalEvent, ...] = (),
+) -> Change:
+    """End a run by a person's act; its events go where the ledger says (R9)."""
+    run = part.read_run(tx, run_id)
+    part.look(tx, run.workflow_id)
+    change = act(run.state, Act.ABANDON)
+    end_run(tx, run, change, now)
+    part.note(tx, action, now, workflow_id=run.workflow_id, target=run_id)
+    part.announce(tx, announce, now)
+    return change
+
+
+def retry_run(
+    tx: Transaction,
+    run_id: str,
+    successor_id: str,
+    *,
+    action: Action,
+    now: int,
+    announce: tuple[JournalEvent, ...] = (),
+) -> Change:
+    """Follow a stopped run now, by a person's act; all counts begin again (R9)."""
+    run = part.read_run(tx, run_id)
+    part.look(tx, run.workflow_id)
+    if not run.open:
+        raise Stale(f"Run {run_id} has been followed by another run already.")
+    change = act(run.state, Act.RETRY)
+    follow_run(tx, run, change, successor_id, Counts(), now)
+    part.note(tx, action, now, workflow_id=run.workflow_id, target=run_id)
+    part.announce(tx, announce, now)
+    return change
+
+
+def end_run(tx: Transaction, run: RunRow, change: Change, now: int) -> None:
+    """Write a change that ends a run without a successor."""
+    _write(tx, run.id, run.state, change.run, now)
+    part.dispose(tx, run.workflow_id, run.id, change.reserved, now)
+
+
+def follow_run(
+    tx: Transaction, run: RunRow, change: Change, successor_id: str, counts: Counts, now: int
+) -> None:
+    """Write a change that closes a run and opens its successor, in that order (R6)."""
+    assert change.successor is not None, change
+    old = run.state
+    closed = tx.one(
+        "move_run", **part.guard(run.id, old), **part.target(change.run, is_followed=True), now=now
+    )
+    part.must(closed, f"Run {run.id}")
+    part.move_row(tx, run.id, old, change.run, now)
+    if not change.inherits:
+        part.dispose(tx, run.workflow_id, run.id, change.reserved, now)
+    inserted = tx.one(
+        "insert_heir" if change.inherits else "insert_successor",
+        id=successor_id,
+        retry_of=run.id,
+        phase=change.successor.phase,
+        status=change.successor.status,
+        outcome=change.successor.outcome,
+        transient_count=counts.transient,
+        logic_count=counts.logic,
+        crash_count=counts.crash,
+        repair_count=counts.repair,
+        now=now,
+    )
+    part.must(inserted, f"Run {run.id}")
+    if change.inherits:
+        part.dispose(tx, run.workflow_id, run.id, change.reserved, now, successor_id=successor_id)
+        held = tx.one("pass_mutation", held_by=run.id, successor_id=successor_id, now=now)
+        part.must(held, f"The mutation of run {run.id}")
+
+
+def write_stop(tx: Transaction, run_id: str, old: Run, new: Run, stop: Stop, now: int) -> None:
+    """Write a stopped run, guarded; its ledger row is the caller's to move."""
+    stopped = tx.one(
+        "stop_run",
+        **part.guard(run_id, old),
+        **part.target(new),
+        error=stop.error,
+        due_at=stop.due_at,
+        waits_on=stop.waits_on,
+        escalated=stop.escalated,
+        transient_count=stop.counts.transient,
+        logic_count=stop.counts.logic,
+        crash_count=stop.counts.crash,
+        repair_count=stop.counts.repair,
+        calls=stop.calls,
+        logs=stop.logs,
+        now=now,
+    )
+    part.must(stopped, f"Run {run_id}")
+
+
+def _write(tx: Transaction, run_id: str, old: Run, new: Run, now: int) -> None:
+    moved = tx.one("move_run", **part.guard(run_id, old), **part.target(new), now=now)
+    part.must(moved, f"Run {run_id}")
+    part.move_row(tx, run_id, old, new, now)
+
+
+def _finish(
+    tx: Transaction, run_id: str, old: Run, new: Run, commit: Commit, now: int
+) -> tuple[str, int, str | None]:
+    """Write the committed run; answer its handler, S3's counter and the version that prepared it."""
+    finished = tx.one(
+        "finish_run",
+        **part.guard(run_id, old),
+        **part.target(new),
+        state_after=commit.state,
+        calls=commit.calls,
+        logs=commit.logs,
+        now=now,
+    )
+    handler, counter, prepared_by = part.must(finished, f"Run {run_id}")
+    return handler, counter, prepared_by
+
+
+def _find(
+    tx: Transaction, workflow_id: str, reserve: Reserve
+) -> tuple[EventStatus | None, int, int | None]:
+    found = tx.one(
+        "find_event",
+        workflow_id=workflow_id,
+        topic=reserve.topic,
+        message_id=reserve.message_id,
+    )
+    if found is None:
+        return None, 0, None
+    return EventStatus(found[1]), found[0], found[2]
+
+
+def _refusal(
+    found: list[tuple[EventStatus | None, int, int | None]], reserves: tuple[Reserve, ...]
+) -> Invalid:
+    for (status, _, content), reserve in zip(found, reserves, strict=True):
+        if judge_reservation(status, content, reserve.offered) is Judgement.REFUSE:
+            state = f"is {status}" if status else "does not exist"
+            return Invalid(
+                f"reservations: event {reserve.message_id} of topic {reserve.topic} {state}; "
+                "reserve only events that peek returned.",
+                path="reservations",
+            )
+    raise AssertionError(reserves)

@@ -1,0 +1,419 @@
+-- Every statement that changes something or decides what is due; what people look at is in views.sql.
+-- Format: `-- name`, a line saying why, the statement. Parameters are `:name`. A statement PostgreSQL must
+-- word differently is repeated in postgres.sql under the same name.
+-- Lock order: workflow, run, mutation, event, handler, journal.
+
+-- look_at_workflow
+-- The first statement of every fenced verb: epoch and counter are read here and hold to the end.
+select epoch, counter, paused, active_version from workflow where id = :id and removed_at is null
+
+-- insert_workflow
+-- The name must be free; a removed workflow's name is.
+insert into workflow (id, name, active_version, created_at)
+values (:id, :name, :version, :now)
+on conflict do nothing returning id
+
+-- activate_version
+-- Only over the version the caller saw active: of two deploys at once one is told to look again.
+update workflow set active_version = :version
+where id = :id and active_version = :old_version and removed_at is null returning id
+
+-- insert_version
+-- A version is never changed once it is there (W8).
+insert into version (workflow_id, version, language, source, hash, declaration, findings, author, origin, parent, activated_at, created_at)
+values (:workflow_id, :version, :language, :source, :hash, :declaration, :findings, :author, :origin, :parent, :activated_at, :now)
+on conflict do nothing returning version
+
+-- orphan_handlers
+-- Before the new version's handlers are written; whoever is not written again stays orphaned (W9).
+update handler set orphaned = 1 where workflow_id = :workflow_id
+
+-- orphan_topics
+-- As with handlers: the events stay visible.
+update topic set orphaned = 1, consumer = null where workflow_id = :workflow_id
+
+-- put_topic
+-- Options are those of the newest version.
+insert into topic (workflow_id, name, consumer, ingress, bus_topic)
+values (:workflow_id, :name, :consumer, :ingress, :bus_topic)
+on conflict (workflow_id, name) do update
+set consumer = excluded.consumer, ingress = excluded.ingress, bus_topic = excluded.bus_topic, orphaned = 0
+
+-- put_handler
+-- An unchanged schedule keeps its next time, a changed or new one is due now; state and wakeAt stay with the name (W9).
+insert into handler (workflow_id, name, kind, position, schedule, next_run_at, changed, untried)
+values (:workflow_id, :name, :kind, :position, :schedule,
+  case when :kind = 'producer' then :now end, :changed, case when :kind = 'consumer' then 1 else 0 end)
+on conflict (workflow_id, name) do update
+set kind = excluded.kind, position = excluded.position, orphaned = 0, schedule = excluded.schedule,
+  changed = excluded.changed, untried = excluded.untried,
+  next_run_at = case
+    when excluded.kind = 'producer' and handler.kind = 'producer' and handler.schedule is not distinct from excluded.schedule
+    then handler.next_run_at else excluded.next_run_at end
+
+-- set_wish
+-- A person's wish, apart from everything the system decides; an unchanged wish keeps its time (F7).
+update workflow set paused_since = case when :paused = 0 then null else coalesce(paused_since, :now) end, paused = :paused
+where id = :id
+
+-- run_now
+-- All producers of the workflow, in one transaction (S7).
+update handler set next_run_at = :now where workflow_id = :workflow_id and kind = 'producer' and orphaned = 0
+
+-- remove_workflow
+-- The row stays: history is readable and ids are never used again (W10).
+update workflow set removed_at = :now, holder = null, lease_until = 0, epoch = epoch + 1 where id = :id and removed_at is null
+
+-- put_grant
+-- Granting again replaces the limits.
+insert into granted (workflow_id, capability, mutations_per_day, matching, granted_by, granted_at)
+values (:workflow_id, :capability, :mutations_per_day, :matching, :by, :now)
+on conflict (workflow_id, capability) do update
+set mutations_per_day = excluded.mutations_per_day, matching = excluded.matching,
+  granted_by = excluded.granted_by, granted_at = excluded.granted_at
+
+-- drop_grant
+-- Revocable at any moment; who revoked it is in `action`.
+delete from granted where workflow_id = :workflow_id and capability = :capability
+
+-- wake_granted_run
+-- Only a run that waits for exactly this capability (F4); the host then moves it on.
+update run set due_at = :now
+where workflow_id = :workflow_id and open = 1 and waits = 'grant' and waits_on = :capability returning id
+
+-- wake_connected_runs
+-- Every workflow that waits for this connection; open runs are few, so their index is walked (scan of run_one_open).
+update run set due_at = :now where open = 1 and waits = 'connection' and waits_on = :connector returning id
+
+-- put_secret
+-- Sealed before it comes here (A5).
+insert into secret (connector, name, sealed, set_at) values (:connector, :name, :sealed, :now)
+on conflict (connector, name) do update set sealed = excluded.sealed, set_at = excluded.set_at
+
+-- claim_workflow
+-- Take the lease if it is free, expired or already ours; the new epoch fences every earlier holder.
+update workflow set holder = :holder, lease_until = :lease_until, epoch = epoch + 1
+where id = :id and removed_at is null and (holder is null or holder = :holder or lease_until < :now) returning epoch
+
+-- renew_workflow
+-- The epoch stays: it is the same tenure.
+update workflow set lease_until = :lease_until where id = :id and epoch = :epoch
+
+-- release_workflow
+-- Given back, so that another host need not wait for the lease to end.
+update workflow set holder = null, lease_until = 0 where id = :id and epoch = :epoch
+
+-- insert_action
+-- Who did what, when, to what (A6).
+insert into action (id, at, by, verb, workflow_id, target, detail)
+values (:id, :at, :by, :verb, :workflow_id, :target, :detail)
+
+-- take_numbers
+-- One counter per workflow, locked until commit: numbers become visible in order (T6).
+update workflow set counter = counter + :count where id = :id returning counter
+
+-- touch_consumer
+-- Something changed in a topic: its consumer is to look again (S3).
+update handler set changed = :number
+where workflow_id = :workflow_id
+  and name = (select t.consumer from topic t where t.workflow_id = :workflow_id and t.name = :topic)
+
+-- get_topic
+-- What a publish from outside is checked against.
+select consumer, ingress, orphaned, bus_topic from topic where workflow_id = :workflow_id and name = :name
+
+-- find_event
+-- By message id, with the digest of its newest content: the one kept beside, if there is one (T5).
+select e.seq, e.status, e.content, e.content_beside, p.digest, e.attempts, e.reserved_by
+from event e join payload p on p.workflow_id = e.workflow_id and p.content = coalesce(e.content_beside, e.content)
+where e.workflow_id = :workflow_id and e.topic = :topic and e.message_id = :message_id
+
+-- insert_payload
+-- Title and body of one content of an event.
+insert into payload (workflow_id, content, title, body, digest) values (:workflow_id, :content, :title, :body, :digest)
+
+-- drop_payload
+-- Only a content no run was ever shown.
+delete from payload where workflow_id = :workflow_id and content = :content
+
+-- insert_event
+-- A new event: its number is the number of its first content.
+insert into event (workflow_id, seq, topic, message_id, content, created_by, created_at)
+values (:workflow_id, :seq, :topic, :message_id, :seq, :created_by, :now)
+
+-- replace_content
+-- Other content on a pending event: same place in the order, new content number (T5).
+update event set content = :content where workflow_id = :workflow_id and seq = :seq and status = 'pending'
+
+-- set_content_beside
+-- Other content on a reserved event waits for a release (T5).
+update event set content_beside = :content, dropped = dropped + case when content_beside is null then 0 else 1 end
+where workflow_id = :workflow_id and seq = :seq and status = 'reserved'
+
+-- insert_cause
+-- Which input an event goes back to (T9).
+insert into cause (workflow_id, root, seq) values (:workflow_id, :root, :seq) on conflict do nothing
+
+-- run_roots
+-- The inputs behind everything a run reserved: an event's roots, or itself if it is an input (T9).
+select distinct coalesce(c.root, r.seq) from reservation r
+left join cause c on c.workflow_id = :workflow_id and c.seq = r.seq
+where r.run_id = :run_id
+
+-- reserve_event
+-- Only while it is pending; the judgement was made in this same transaction.
+update event set status = 'reserved', reserved_by = :run_id, attempts = attempts + 1
+where workflow_id = :workflow_id and seq = :seq and status = 'pending' returning seq
+
+-- insert_reservation
+-- Which content the run was shown, pinned (C6).
+insert into reservation (run_id, seq, content) values (:run_id, :seq, :content)
+
+-- release_events
+-- Back to pending, with the content that arrived meanwhile (T5).
+update event set status = 'pending', reserved_by = null, content = coalesce(content_beside, content), content_beside = null
+where reserved_by = :run_id and status = 'reserved' returning topic
+
+-- transfer_events
+-- The successor owns them from the moment it exists (R6).
+update event set reserved_by = :successor_id where reserved_by = :run_id and status = 'reserved'
+
+-- transfer_reservations
+-- The pinned contents go with the events.
+update reservation set run_id = :successor_id where run_id = :run_id
+
+-- finish_events
+-- Consumed or skipped, for good; a content that came meanwhile is dropped and counted (T5, C11).
+update event set status = :status, reserved_by = null, finished_by = :run_id, finished_at = :now,
+  dropped = dropped + case when content_beside is null then 0 else 1 end, content_beside = null
+where reserved_by = :run_id and status = 'reserved'
+
+-- skip_event
+-- By a person, for good (U3).
+update event set status = :status, finished_at = :now
+where workflow_id = :workflow_id and seq = :seq and status = 'pending'
+
+-- peek_events
+-- Pending events of one topic in their order (T6).
+select e.topic, e.message_id, e.seq, e.content, p.title, p.body, e.status, e.reserved_by, e.finished_by, e.created_by, e.attempts, e.created_at, e.finished_at
+from event e join payload p on p.workflow_id = e.workflow_id and p.content = e.content
+where e.workflow_id = :workflow_id and e.topic = :topic and e.status = 'pending' and e.seq > :after
+order by e.seq limit :limit
+
+-- get_event
+-- One event of any status (T7).
+select e.topic, e.message_id, e.seq, e.content, p.title, p.body, e.status, e.reserved_by, e.finished_by, e.created_by, e.attempts, e.created_at, e.finished_at
+from event e join payload p on p.workflow_id = e.workflow_id and p.content = e.content
+where e.workflow_id = :workflow_id and e.topic = :topic and e.message_id = :message_id
+
+-- get_handler
+-- One handler with its state.
+select name, kind, position, orphaned, schedule, state, next_run_at, wake_at, changed, seen, not_before, untried
+from handler where workflow_id = :workflow_id and name = :name
+
+-- insert_run
+-- The first run of a chain; the index on open runs refuses a second one (F6).
+insert into run (id, workflow_id, version, handler, kind, chain, phase, status, counter, state_before, created_at, updated_at)
+values (:id, :workflow_id, :version, :handler, :kind, :id, :phase, 'active', :counter, :state_before, :now, :now)
+on conflict do nothing returning id
+
+-- insert_successor
+-- Fresh: nothing is copied but the chain (R5). It uses the active version, or the run's own if its handler is gone.
+insert into run (id, workflow_id, version, handler, kind, retry_of, chain, phase, status, outcome, counter, state_before,
+  transient_count, logic_count, crash_count, repair_count, created_at, updated_at)
+select :id, r.workflow_id, case when h.orphaned = 0 then w.active_version else r.version end, r.handler, r.kind, r.id, r.chain,
+  :phase, :status, :outcome, w.counter, h.state, :transient_count, :logic_count, :crash_count, :repair_count, :now, :now
+from run r join workflow w on w.id = r.workflow_id join handler h on h.workflow_id = r.workflow_id and h.name = r.handler
+where r.id = :retry_of
+on conflict do nothing returning id
+
+-- insert_heir
+-- It inherits inputs, outcome, result, state, clock, seed and S3's counter, so every later one decides the same (R5).
+insert into run (id, workflow_id, version, handler, kind, retry_of, chain, phase, status, outcome, counter, prepared, prepared_by,
+  wake_at_asked, result, state_before, clock_at, seed, transient_count, logic_count, crash_count, repair_count, created_at, updated_at)
+select :id, r.workflow_id, case when h.orphaned = 0 then w.active_version else r.version end, r.handler, r.kind, r.id, r.chain,
+  :phase, :status, :outcome, r.counter, r.prepared, r.prepared_by, r.wake_at_asked, r.result, r.state_before, r.clock_at, r.seed,
+  :transient_count, :logic_count, :crash_count, :repair_count, :now, :now
+from run r join workflow w on w.id = r.workflow_id join handler h on h.workflow_id = r.workflow_id and h.name = r.handler
+where r.id = :retry_of
+on conflict do nothing returning id
+
+-- get_run
+-- Everything a run keeps, with the status of the ledger row it holds.
+select r.id, r.workflow_id, r.version, r.handler, r.kind, r.retry_of, r.chain, r.open, r.phase, r.status, r.outcome, r.waits,
+  r.waits_on, r.counter, r.prepared, r.prepared_by, r.wake_at_asked, r.result, r.state_before, r.state_after, r.clock_at, r.seed,
+  r.error, r.due_at, r.transient_count, r.logic_count, r.crash_count, r.repair_count, r.escalated, r.calls, r.logs,
+  r.created_at, r.updated_at, m.status
+from run r left join mutation m on m.held_by = r.id where r.id = :id
+
+-- open_run
+-- The one open run of a workflow (F6).
+select id, status from run where workflow_id = :workflow_id and open = 1
+
+-- open_run_of_topic
+-- The open run, if it is of the consumer of this topic (U3).
+select r.id, r.status from run r join topic t on t.workflow_id = r.workflow_id and t.consumer = r.handler
+where r.workflow_id = :workflow_id and r.open = 1 and t.name = :topic
+
+-- prepare_run
+-- The prepare result is pinned with the phase (C6); guarded by the state it was decided on (R8).
+update run set phase = :phase, status = :status, outcome = :outcome, waits = :waits, open = :open, prepared = :prepared,
+  prepared_by = version, wake_at_asked = :wake_at_asked, clock_at = :clock_at, seed = :seed, updated_at = :now
+where id = :id and open = 1 and phase = :old_phase and status = :old_status
+  and (select m.status from mutation m where m.held_by = run.id) is not distinct from :old_row
+returning id
+
+-- move_run
+-- The same run goes on; it waits for nothing and no time any more.
+update run set phase = :phase, status = :status, outcome = :outcome, waits = :waits, open = :open, due_at = null, updated_at = :now
+where id = :id and open = 1 and phase = :old_phase and status = :old_status
+  and (select m.status from mutation m where m.held_by = run.id) is not distinct from :old_row
+returning id
+
+-- settle_run
+-- The outcome and the result stand with the phase, in one write (L9).
+update run set phase = :phase, status = :status, outcome = :outcome, waits = :waits, open = :open, result = :result, due_at = null, updated_at = :now
+where id = :id and open = 1 and phase = :old_phase and status = :old_status
+  and (select m.status from mutation m where m.held_by = run.id) is not distinct from :old_row
+returning id
+
+-- stop_run
+-- Why, how often, until when, and what a person is told (F2–F5, F8).
+update run set phase = :phase, status = :status, outcome = :outcome, waits = :waits, open = :open, waits_on = :waits_on,
+  error = :error, due_at = :due_at, escalated = :escalated, transient_count = :transient_count, logic_count = :logic_count,
+  crash_count = :crash_count, repair_count = :repair_count, calls = :calls, logs = :logs, updated_at = :now
+where id = :id and open = 1 and phase = :old_phase and status = :old_status
+  and (select m.status from mutation m where m.held_by = run.id) is not distinct from :old_row
+returning id
+
+-- finish_run
+-- The run is over; what S3 needs of it is answered.
+update run set phase = :phase, status = :status, outcome = :outcome, waits = :waits, open = :open, due_at = null,
+  state_after = :state_after, calls = :calls, logs = :logs, updated_at = :now
+where id = :id and open = 1 and phase = :old_phase and status = :old_status
+  and (select m.status from mutation m where m.held_by = run.id) is not distinct from :old_row
+returning handler, counter, prepared_by
+
+-- commit_producer
+-- No state returned keeps the old one (P2).
+update handler set state = coalesce(:state, state), next_run_at = :next_run_at where workflow_id = :workflow_id and name = :name
+
+-- commit_consumer
+-- `seen` is what the run knew before it looked, so whatever came since makes it due again (S3).
+update handler set state = coalesce(:state, state), wake_at = :wake_at, seen = :seen, not_before = :not_before,
+  untried = case when :is_tried = 1 then 0 else untried end
+where workflow_id = :workflow_id and name = :name
+
+-- insert_mutation
+-- One row per run that makes one, and per run that holds one (L1).
+insert into mutation (id, workflow_id, run_id, held_by, tool, args, title, inputs, key, hash, status, attempt, first_sent_at, sent_at, created_at, updated_at)
+values (:id, :workflow_id, :run_id, :run_id, :tool, :args, :title, :inputs, :key, :hash, :status, :attempt, :sent_at, :sent_at, :now, :now)
+on conflict do nothing returning id
+
+-- move_mutation
+-- The status alone, guarded by the one it was decided on (R8); a row that is now unknown is to be asked about at once.
+update mutation set status = :status, due_at = case when :status = 'needs_reconcile' then :now end, updated_at = :now where held_by = :held_by and status = :old_status returning id
+
+-- send_mutation
+-- Same row, same call, same key, one attempt more; the send time is stored first (L7, F4).
+update mutation set status = 'in_flight', attempt = attempt + 1, resends = resends + :is_resend,
+  first_sent_at = coalesce(first_sent_at, :now), sent_at = :now, due_at = null, updated_at = :now
+where held_by = :held_by and status = :old_status returning id
+
+-- settle_mutation
+-- What became known; a refusal on the merits grows the generation (L7).
+update mutation set status = :status, result = :result, error = :error, refused = :refused, due_at = :due_at, updated_at = :now
+where held_by = :held_by and status = :old_status returning id
+
+-- pass_mutation
+-- A row passes to the successor; it is never copied (L1).
+update mutation set held_by = :successor_id, updated_at = :now where held_by = :held_by returning id
+
+-- count_ask
+-- One attempt to ask, counted once even if it is written twice (L5).
+update mutation set asks = :asks, due_at = :due_at, error = :error, updated_at = :now
+where id = :id and status = 'needs_reconcile' and asks = :old_asks and (due_at is distinct from :due_at or asks <> :asks) returning id
+
+-- reset_asks
+-- A person asked to try again: the attempts begin anew (L10).
+update mutation set asks = 0, resends = 0 where id = :id
+
+-- count_refusals
+-- The generation of a set of inputs (L7).
+select count(*) from mutation where inputs = :inputs and refused = 1
+
+-- get_mutation
+-- A row of the ledger.
+select id, workflow_id, run_id, held_by, tool, args, title, inputs, key, hash, status, refused, result, error, attempt, resends, asks,
+  first_sent_at, sent_at, due_at, created_at, updated_at
+from mutation where id = :id
+
+-- due_runs
+-- Open runs that can move: active ones, and those whose time has come; a paused workflow's wait for resume (F7). Open runs are few, so their index is walked (scan of run_one_open).
+select r.workflow_id, r.id, r.status from run r join workflow w on w.id = r.workflow_id
+where r.open = 1 and w.paused = 0 and (r.status = 'active' or r.due_at <= :now)
+order by r.workflow_id limit :limit
+
+-- due_producers
+-- Planned times that have come, in workflows that are free (S2, F6).
+select h.workflow_id, h.name, h.position, h.next_run_at from handler h join workflow w on w.id = h.workflow_id
+where h.kind = 'producer' and h.orphaned = 0 and h.next_run_at is not null and h.next_run_at <= :now and w.paused = 0
+  and not exists (select 1 from run r where r.workflow_id = h.workflow_id and r.open = 1)
+order by h.next_run_at, h.position limit :limit
+
+-- due_untried
+-- Consumers no run of the active version has committed for (S3a); they are few, so their index is walked (scan of handler_untried).
+select h.workflow_id, h.name, h.position,
+  (select min((select e.seq from event e where e.workflow_id = t.workflow_id and e.topic = t.name and e.status = 'pending' order by e.seq limit 1))
+   from topic t where t.workflow_id = h.workflow_id and t.consumer = h.name and t.consumer is not null and t.orphaned = 0)
+from handler h join workflow w on w.id = h.workflow_id
+where h.kind = 'consumer' and h.orphaned = 0 and h.untried = 1 and h.not_before <= :now and w.paused = 0
+  and not exists (select 1 from run r where r.workflow_id = h.workflow_id and r.open = 1)
+order by h.workflow_id, h.position limit :limit
+
+-- due_changed
+-- Consumers whose topics changed since they looked, and that have something pending (S3b); walks the consumers with changes (scan of handler_changed).
+select d.workflow_id, d.name, d.position, d.oldest from (
+  select h.workflow_id, h.name, h.position,
+    (select min((select e.seq from event e where e.workflow_id = t.workflow_id and e.topic = t.name and e.status = 'pending' order by e.seq limit 1))
+     from topic t where t.workflow_id = h.workflow_id and t.consumer = h.name and t.consumer is not null and t.orphaned = 0) as oldest
+  from handler h join workflow w on w.id = h.workflow_id
+  where h.kind = 'consumer' and h.orphaned = 0 and h.changed > h.seen and h.not_before <= :now and w.paused = 0
+    and not exists (select 1 from run r where r.workflow_id = h.workflow_id and r.open = 1)
+) d
+where d.oldest is not null order by d.workflow_id, d.position limit :limit
+
+-- due_woken
+-- Consumers whose wakeAt has come (S3c).
+select h.workflow_id, h.name, h.position,
+  (select min((select e.seq from event e where e.workflow_id = t.workflow_id and e.topic = t.name and e.status = 'pending' order by e.seq limit 1))
+   from topic t where t.workflow_id = h.workflow_id and t.consumer = h.name and t.consumer is not null and t.orphaned = 0)
+from handler h join workflow w on w.id = h.workflow_id
+where h.kind = 'consumer' and h.orphaned = 0 and h.wake_at is not null and h.wake_at <= :now and h.not_before <= :now and w.paused = 0
+  and not exists (select 1 from run r where r.workflow_id = h.workflow_id and r.open = 1)
+order by h.wake_at, h.position limit :limit
+
+-- due_reconciles
+-- Unknown mutations whose time to be asked about has come; a pause does not stop the asking (F7).
+select workflow_id, id, held_by from mutation
+where status = 'needs_reconcile' and due_at <= :now
+order by due_at limit :limit
+
+-- due_deferred
+-- Deferred events whose time has come (B2).
+select count(*) from (select 1 from deferred where status = 'scheduled' and fire_at <= :now limit 1000) d
+
+-- due_deliveries
+-- Journal events nobody was told of yet, and deliveries whose time has come (B3, B5).
+select (select count(*) from (select 1 from journal where status = 'pending' limit 1000) j)
+  + (select count(*) from (select 1 from delivery where status = 'waiting' and due_at <= :now limit 1000) d)
+
+-- next_due_times
+-- When to look again: the first time of each kind that is still to come (S9).
+select min(next_run_at) from handler where kind = 'producer' and orphaned = 0 and next_run_at is not null and next_run_at > :now
+union all select min(wake_at) from handler where kind = 'consumer' and orphaned = 0 and wake_at is not null and wake_at > :now
+union all select min(not_before) from handler where kind = 'consumer' and orphaned = 0 and changed > seen and not_before > :now
+union all select min(due_at) from run where open = 1 and due_at is not null and due_at > :now
+union all select min(due_at) from mutation where status = 'needs_reconcile' and due_at > :now
+union all select min(fire_at) from deferred where status = 'scheduled' and fire_at > :now
+union all select min(due_at) from delivery where status = 'waiting' and due_at > :now

@@ -1,0 +1,311 @@
+"""A SQLite file as a store's backend: one file, one host, one connection.
+
+Law 1: one host has the file (H1). Its lock lies beside the file and dies with its holder.
+Law 2: the file is looked at before it is changed: another program's or a newer one is left alone.
+Law 3: a barrier is on the disk: the log is synced by us, and it is still the file at its path.
+
+What the writer needs from a disk is a `Disk`, so that a test can bring one in memory that fails,
+or loses its power, wherever the test says.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+import apsw
+
+from duly.env import Env
+from duly.errors import ConfigError, StoreDamaged, StoreInUse, StoreUnavailable
+from duly.store import queries
+from duly.store.base import Durability, Transaction
+from duly.store.migrate import MIGRATIONS, SCHEMA_VERSION, bring_up, version_of
+from duly.store.writer import CHECKPOINT_PAGES, Writer, explain, is_sync_failure, shut
+
+R = TypeVar("R")
+
+URL_PREFIX = "sqlite:///"
+CACHE_KIB = 64 * 1024
+BUSY_MS = 250
+STATEMENT_CACHE_MAX = 512
+PAGE_BYTES = 4096
+PROBLEMS_MAX = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """What a database must look like and what may be asked of it."""
+
+    text: str
+    statements: Mapping[str, str]
+    version: int = SCHEMA_VERSION
+    migrations: Mapping[int, str] = field(default_factory=lambda: MIGRATIONS)
+
+
+class Disk(Protocol):
+    """Where the database lies."""
+
+    @property
+    def path(self) -> str:
+        """What errors call the database."""
+
+    def take(self) -> None:
+        """Keep every other host away, or raise StoreInUse."""
+
+    def connect(self) -> apsw.Connection:
+        """Open the database, making an empty one if there is none."""
+
+    def settle(self) -> None:
+        """Make the names of the files durable; from now on `sync_wal` may be called."""
+
+    def sync_wal(self) -> None:
+        """Return when the log is on the disk; raise if that cannot be said."""
+
+    def copy(self, connection: apsw.Connection, version: int) -> None:
+        """Keep the database as it is, under a name that says its version."""
+
+    def release(self) -> None:
+        """Let other hosts in."""
+
+
+class SqliteBackend:
+    """Runs transactions in one SQLite file."""
+
+    def __init__(self, disk: Disk, connection: apsw.Connection, writer: Writer) -> None:
+        self._disk = disk
+        self._connection = connection
+        self._writer = writer
+
+    async def transact(self, body: Callable[[Transaction], R], durability: Durability) -> R:
+        """Run `body` in a transaction of its own and answer what it returned, once durable."""
+        return await self._writer.transact(body, durability)
+
+    async def sync(self) -> None:
+        """Return when everything committed so far is power-loss durable."""
+        await self._writer.sync()
+
+    async def integrity_check(self, *, full: bool = False) -> None:
+        """Raise StoreDamaged if the database is unsound; `full` compares the indexes as well."""
+        pragma = "integrity_check" if full else "quick_check"
+
+        def check(transaction: Transaction) -> object:
+            return self._connection.pragma(pragma, PROBLEMS_MAX)
+
+        # A barrier runs in a thread: the check reads the whole file.
+        problems = await self._writer.transact(check, Durability.BARRIER)
+        if problems != "ok":
+            raise StoreDamaged(
+                f"{self._disk.path}: the integrity check failed; restore a backup ({problems})"
+            )
+
+    async def close(self) -> None:
+        """Make everything durable and give the database back."""
+        await self._writer.close()
+
+
+def path_from_url(url: str) -> Path:
+    """Read `sqlite:///relative.db` or `sqlite:////absolute.db`."""
+    path = url.removeprefix(URL_PREFIX)
+    if path == url or not path or path.endswith("/") or "\0" in path:
+        raise ConfigError(
+            f"{url!r} names no SQLite file; write sqlite:///relative.db or sqlite:////absolute.db"
+        )
+    return Path(path)
+
+
+def default_schema() -> Schema:
+    """Read the schema and the statements that Duly ships."""
+    text = queries.read("schema")
+    return Schema(text, queries.load("queries", "bus", "views"))
+
+
+async def open_sqlite(
+    place: Path | Disk,
+    env: Env,
+    *,
+    schema: Schema | None = None,
+    checkpoint_pages: int = CHECKPOINT_PAGES,
+) -> SqliteBackend:
+    """Take a SQLite file, bring its schema up, and answer a backend that is ready."""
+    disk: Disk = FileDisk(place) if isinstance(place, Path) else place
+    wanted = schema or default_schema()
+    connection = await env.call_blocking(lambda: _open(disk, wanted))
+    writer = Writer(
+        connection,
+        queries.prepare(wanted.statements),
+        env,
+        path=disk.path,
+        sync_wal=disk.sync_wal,
+        release=disk.release,
+        checkpoint_pages=checkpoint_pages,
+    )
+    return SqliteBackend(disk, connection, writer)
+
+
+def _open(disk: Disk, schema: Schema) -> apsw.Connection:
+    connection: apsw.Connection | None = None
+    try:
+        disk.take()
+        connection = disk.connect()
+        # Asked before the journal mode is set, which would already change another's file.
+        version_of(connection, disk.path)
+        _configure(connection, disk.path)
+        bring_up(
+            connection,
+            schema.text,
+            path=disk.path,
+            copy=lambda version: disk.copy(connection, version),
+            version=schema.version,
+            migrations=schema.migrations,
+        )
+        disk.settle()
+        _empty_log(connection)
+    except BaseException as error:
+        if connection is not None:
+            shut(connection)
+        disk.release()
+        if isinstance(error, apsw.Error | OSError):
+            raise _unopened(error, disk.path) from error
+        raise
+    return connection
+
+
+def _configure(connection: apsw.Connection, path: str) -> None:
+    connection.set_busy_timeout(BUSY_MS)
+    if connection.pragma("journal_mode", "wal") != "wal":
+        raise StoreUnavailable(f"{path}: this disk cannot hold a write-ahead log; use a local disk")
+    settings: dict[str, Any] = {
+        "synchronous": "normal",
+        "wal_autocheckpoint": 0,
+        "journal_size_limit": CHECKPOINT_PAGES * PAGE_BYTES,
+        "foreign_keys": True,
+        "cache_size": -CACHE_KIB,
+        "temp_store": "memory",
+        "trusted_schema": False,
+    }
+    for name, value in settings.items():
+        connection.pragma(name, value)
+
+
+def _empty_log(connection: apsw.Connection) -> None:
+    """Move what the last host left in the log into the database.
+
+    If that host died of a failed sync, what we read of the log may be in memory only; a copy into
+    the database, synced, no longer depends on it.
+    """
+    try:
+        connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+    except apsw.Error as error:
+        # On a full disk the log stays where it is, as sound as before.
+        if is_sync_failure(error):
+            raise
+
+
+def _unopened(error: apsw.Error | OSError, path: str) -> Exception:
+    if isinstance(error, apsw.Error):
+        return explain(error, path)
+    return StoreUnavailable(f"{path} cannot be opened: {error}; nothing was written")
+
+
+class FileDisk:
+    """The real disk: the database, its log, and the lock beside them."""
+
+    def __init__(self, path: Path) -> None:
+        # Two names of one file must meet at one lock.
+        self._path = path.resolve()
+        self._lock_path = self._path.with_name(self._path.name + ".lock")
+        self._wal_path = self._path.with_name(self._path.name + "-wal")
+        self._lock: int | None = None
+        self._wal: int | None = None
+        self._files: dict[Path, tuple[int, int]] = {}
+
+    @property
+    def path(self) -> str:
+        """The file's absolute path."""
+        return str(self._path)
+
+    def take(self) -> None:
+        """Lock the file beside the database; it stays there for good, only the lock goes."""
+        self._lock = os.open(self._lock_path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            holder = os.read(self._lock, 32).decode("ascii", "replace").strip()
+            raise StoreInUse(
+                f"{self._path}: another host holds this store"
+                f"{f' (process {holder})' if holder else ''}; stop it or name another file"
+            ) from None
+        os.ftruncate(self._lock, 0)
+        os.pwrite(self._lock, f"{os.getpid()}\n".encode("ascii"), 0)
+
+    def connect(self) -> apsw.Connection:
+        """Open the database file."""
+        return apsw.Connection(str(self._path), statementcachesize=STATEMENT_CACHE_MAX)
+
+    def settle(self) -> None:
+        """Sync the folder, which holds the names, and remember which files they are."""
+        self._wal = os.open(self._wal_path, os.O_RDWR | os.O_CLOEXEC)
+        _sync_path(self._path.parent)
+        self._files = {path: _identity(path) for path in (self._path, self._wal_path)}
+
+    def sync_wal(self) -> None:
+        """Sync the log, and see that database and log are still the files at their paths.
+
+        A deleted file can be written and synced without any error.
+        """
+        assert self._wal is not None
+        _sync_data(self._wal)
+        for path, identity in self._files.items():
+            try:
+                found = _identity(path)
+            except FileNotFoundError:
+                raise StoreUnavailable(f"{path} was removed while it was open") from None
+            if found != identity:
+                raise StoreUnavailable(f"{path} was replaced by another file while it was open")
+
+    def copy(self, connection: apsw.Connection, version: int) -> None:
+        """Copy the database to `<name>.v<version>.backup`, whole or not at all."""
+        target = self._path.with_name(f"{self._path.name}.v{version}.backup")
+        unfinished = target.with_name(target.name + ".unfinished")
+        unfinished.unlink(missing_ok=True)
+        with contextlib.closing(apsw.Connection(str(unfinished))) as copy:
+            copy.pragma("journal_mode", "delete")
+            with copy.backup("main", connection, "main") as backup:
+                backup.step()
+        _sync_path(unfinished)
+        unfinished.replace(target)
+        _sync_path(target.parent)
+
+    def release(self) -> None:
+        """Close the log and let go of the lock."""
+        for descriptor in (self._wal, self._lock):
+            if descriptor is not None:
+                os.close(descriptor)
+        self._wal = self._lock = None
+
+
+def _identity(path: Path) -> tuple[int, int]:
+    status = path.stat()
+    return status.st_dev, status.st_ino
+
+
+def _sync_path(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _sync_data(descriptor: int) -> None:
+    if sys.platform == "darwin":
+        # There fsync hands the data to the drive, which may keep it in its cache.
+        fcntl.fcntl(descriptor, fcntl.F_FULLFSYNC)
+    else:
+        os.fdatasync(descriptor)

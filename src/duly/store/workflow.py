@@ -1,0 +1,262 @@
+"""Workflows: deploy, keep a proposal, pause, run now, remove, grant, secrets, the lease (W, A, H2)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from duly.errors import NotFound, RequestRefused, Stale
+from duly.rules.lifecycle import Counts, act, is_dropped_by_pause
+from duly.rules.schedule import run_now_refusal
+from duly.rules.word import Act, Status
+from duly.store import part
+from duly.store.base import Fence, Transaction
+from duly.store.record import (
+    Action,
+    HandlerSpec,
+    JournalEvent,
+    Origin,
+    TopicSpec,
+    VersionSpec,
+)
+from duly.store.run import end_run, follow_run
+
+
+@dataclass(frozen=True, slots=True)
+class Deployment:
+    """A version to activate: `replaces` is the version that must still be active, None for a new name."""
+
+    workflow_id: str
+    name: str
+    replaces: str | None
+    version: VersionSpec
+    handlers: tuple[HandlerSpec, ...]
+    topics: tuple[TopicSpec, ...]
+
+
+def deploy(
+    tx: Transaction,
+    deployment: Deployment,
+    *,
+    successor_id: str,
+    action: Action,
+    now: int,
+    announce: tuple[JournalEvent, ...] = (),
+) -> str | None:
+    """Activate a version (W8, W9); an open failed:logic run is followed, and its id answered (F3)."""
+    workflow_id, version = deployment.workflow_id, deployment.version
+    if deployment.replaces is None:
+        inserted = tx.one(
+            "insert_workflow",
+            id=workflow_id,
+            name=deployment.name,
+            version=version.version,
+            now=now,
+        )
+        part.must(inserted, f"The name {deployment.name}, which another workflow has,")
+    else:
+        part.look(tx, workflow_id)
+        activated = tx.one(
+            "activate_version",
+            id=workflow_id,
+            version=version.version,
+            old_version=deployment.replaces,
+        )
+        part.must(activated, f"Workflow {workflow_id}")
+    _insert_version(tx, workflow_id, version, activated_at=now, now=now)
+    _declare(tx, deployment, now)
+    part.note(tx, action, now, workflow_id=workflow_id, target=version.version)
+    part.announce(tx, announce, now)
+    return _follow_failed(tx, workflow_id, version.origin, successor_id, now)
+
+
+def keep_version(
+    tx: Transaction, workflow_id: str, version: VersionSpec, *, action: Action, now: int
+) -> None:
+    """Keep a version that is not active: what a repair proposes to a person (F3)."""
+    part.look(tx, workflow_id)
+    _insert_version(tx, workflow_id, version, activated_at=None, now=now)
+    part.note(tx, action, now, workflow_id=workflow_id, target=version.version)
+
+
+def set_wish(
+    tx: Transaction, workflow_id: str, *, is_paused: bool, action: Action, now: int
+) -> str | None:
+    """Store a person's wish to pause or resume; a run that the pause drops is answered (F7)."""
+    part.look(tx, workflow_id)
+    tx.run("set_wish", id=workflow_id, paused=int(is_paused), now=now)
+    part.note(tx, action, now, workflow_id=workflow_id, target=None)
+    open_run = tx.one("open_run", workflow_id=workflow_id)
+    if not is_paused or open_run is None:
+        return None
+    run = part.read_run(tx, open_run[0])
+    if not is_dropped_by_pause(run.state):
+        return None
+    end_run(tx, run, act(run.state, Act.PAUSE), now)
+    return run.id
+
+
+def run_now(tx: Transaction, workflow_id: str, *, action: Action, now: int) -> int:
+    """Make every producer due now (S7); answer how many there are."""
+    standing = part.look(tx, workflow_id)
+    has_open_run = tx.one("open_run", workflow_id=workflow_id) is not None
+    refusal = run_now_refusal(has_open_run, standing.paused)
+    if refusal is not None:
+        raise RequestRefused(refusal)
+    part.note(tx, action, now, workflow_id=workflow_id, target=None)
+    return tx.run("run_now", workflow_id=workflow_id, now=now)
+
+
+def remove(
+    tx: Transaction,
+    workflow_id: str,
+    *,
+    action: Action,
+    now: int,
+    announce: tuple[JournalEvent, ...] = (),
+) -> None:
+    """Take a workflow out of service; its history stays and its name is free (W10)."""
+    part.look(tx, workflow_id)
+    if tx.one("open_run", workflow_id=workflow_id) is not None:
+        raise RequestRefused(f"Workflow {workflow_id} has an open run; finish or abandon it first.")
+    tx.run("remove_workflow", id=workflow_id, now=now)
+    tx.run("orphan_handlers", workflow_id=workflow_id)
+    tx.run("orphan_topics", workflow_id=workflow_id)
+    part.note(tx, action, now, workflow_id=workflow_id, target=None)
+    part.announce(tx, announce, now)
+
+
+def grant(
+    tx: Transaction,
+    workflow_id: str,
+    capability: str,
+    *,
+    mutations_per_day: int | None = None,
+    matching: str = "{}",
+    action: Action,
+    now: int,
+) -> str | None:
+    """Allow a capability (A1); an open run that waits for just that is due now and answered (F4)."""
+    part.look(tx, workflow_id)
+    tx.run(
+        "put_grant",
+        workflow_id=workflow_id,
+        capability=capability,
+        mutations_per_day=mutations_per_day,
+        matching=matching,
+        by=action.by,
+        now=now,
+    )
+    part.note(tx, action, now, workflow_id=workflow_id, target=capability)
+    woken = tx.one("wake_granted_run", workflow_id=workflow_id, capability=capability, now=now)
+    return None if woken is None else str(woken[0])
+
+
+def revoke(tx: Transaction, workflow_id: str, capability: str, *, action: Action, now: int) -> None:
+    """Take a capability back."""
+    part.look(tx, workflow_id)
+    if not tx.run("drop_grant", workflow_id=workflow_id, capability=capability):
+        raise NotFound(f"Workflow {workflow_id} has no grant for {capability}.")
+    part.note(tx, action, now, workflow_id=workflow_id, target=capability)
+
+
+def reconnect(tx: Transaction, connector: str, *, action: Action, now: int) -> tuple[str, ...]:
+    """Make every open run that waits for this connection due now (F4); answer their ids."""
+    part.note(tx, action, now, workflow_id=None, target=connector)
+    return tuple(
+        run_id for (run_id,) in tx.all("wake_connected_runs", connector=connector, now=now)
+    )
+
+
+def set_secret(
+    tx: Transaction, connector: str, name: str, sealed: str, *, action: Action, now: int
+) -> None:
+    """Keep a sealed secret (A5); what it says is never written down as an action."""
+    tx.run("put_secret", connector=connector, name=name, sealed=sealed, now=now)
+    part.note(tx, action, now, workflow_id=None, target=f"{connector}.{name}")
+
+
+def claim(tx: Transaction, workflow_id: str, holder: str, *, lease_until: int, now: int) -> Fence:
+    """Take the workflow's lease if it is free or expired; the new epoch fences the old holder."""
+    claimed = tx.one(
+        "claim_workflow", id=workflow_id, holder=holder, lease_until=lease_until, now=now
+    )
+    if claimed is None:
+        part.look(tx, workflow_id)
+        raise Stale(f"Workflow {workflow_id} is held by another host until its lease ends.")
+    return Fence(workflow_id, claimed[0])
+
+
+def renew(tx: Transaction, fence: Fence, *, lease_until: int) -> None:
+    """Hold the lease for longer."""
+    part.check(tx, fence)
+    tx.run("renew_workflow", id=fence.workflow_id, epoch=fence.epoch, lease_until=lease_until)
+
+
+def release(tx: Transaction, fence: Fence) -> None:
+    """Give the lease back."""
+    part.check(tx, fence)
+    tx.run("release_workflow", id=fence.workflow_id, epoch=fence.epoch)
+
+
+def _insert_version(
+    tx: Transaction, workflow_id: str, version: VersionSpec, *, activated_at: int | None, now: int
+) -> None:
+    inserted = tx.one(
+        "insert_version",
+        workflow_id=workflow_id,
+        version=version.version,
+        language=version.language,
+        source=version.source,
+        hash=version.hash,
+        declaration=version.declaration,
+        findings=version.findings,
+        author=version.author,
+        origin=version.origin,
+        parent=version.parent,
+        activated_at=activated_at,
+        now=now,
+    )
+    part.must(inserted, f"Version {version.version} of workflow {workflow_id}, which exists,")
+
+
+def _declare(tx: Transaction, deployment: Deployment, now: int) -> None:
+    """Write handlers and topics; what the version no longer has is orphaned, never deleted (W9)."""
+    workflow_id = deployment.workflow_id
+    tx.run("orphan_handlers", workflow_id=workflow_id)
+    tx.run("orphan_topics", workflow_id=workflow_id)
+    for topic in deployment.topics:
+        tx.run(
+            "put_topic",
+            workflow_id=workflow_id,
+            name=topic.name,
+            consumer=topic.consumer,
+            ingress=int(topic.ingress),
+            bus_topic=topic.bus_topic,
+        )
+    number = part.take(tx, workflow_id)
+    for handler in deployment.handlers:
+        tx.run(
+            "put_handler",
+            workflow_id=workflow_id,
+            name=handler.name,
+            kind=handler.kind,
+            position=handler.position,
+            schedule=handler.schedule,
+            changed=number,
+            now=now,
+        )
+
+
+def _follow_failed(
+    tx: Transaction, workflow_id: str, origin: Origin, successor_id: str, now: int
+) -> str | None:
+    """Give an open failed:logic run its successor under the new version (F3)."""
+    open_run = tx.one("open_run", workflow_id=workflow_id)
+    if open_run is None or open_run[1] != Status.FAILED_LOGIC:
+        return None
+    run = part.read_run(tx, open_run[0])
+    counts = Counts()
+    if origin is Origin.REPAIR:  # only a person's act lets the counts begin again
+        counts = replace(run.counts, repair=run.counts.repair + 1)
+    follow_run(tx, run, act(run.state, Act.DEPLOY), successor_id, counts, now)
+    return run.id

@@ -1,0 +1,446 @@
+"""The one writer of a SQLite database: it commits in groups and says when a group is on the disk.
+
+Law 1: one batch at a time touches the connection. Whoever waits while a batch runs is in the next.
+Law 2: nobody is answered before COMMIT, and no barrier before the sync that covers it (L2), also
+       if the barrier changed no row: what it saw may have been a rider's.
+Law 3: a job that fails, fails alone; a batch that is lost is run again, one job at a time.
+Law 4: after a failed sync nothing is known about the disk, so nothing more is answered: the store
+       must be opened again, as after a crash.
+
+The connection runs with `synchronous=normal`: SQLite orders its checkpoints with syncs of its own,
+and a COMMIT syncs nothing. The sync of the write-ahead log is ours (decision 010).
+
+A batch with a barrier blocks, so it goes to a thread. A batch without one is a matter of
+microseconds and runs where it is, unless the batches before it were slow.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import apsw
+
+from duly.env import Env
+from duly.errors import (
+    DulyError,
+    IllegalTransition,
+    StoreDamaged,
+    StoreError,
+    StoreUnavailable,
+)
+from duly.store.base import Durability, Row, Transaction
+from duly.store.queries import Statement
+
+R = TypeVar("R")
+
+BATCH_JOBS_MAX = 500
+IDLE_SYNC_MS = 10
+CHECKPOINT_PAGES = 1_000
+INLINE_JOBS_MAX = 20
+INLINE_SLOW_MS = 5
+INLINE_PAUSE_BATCHES = 100
+
+_CAUSES: dict[type[apsw.Error], str] = {
+    apsw.FullError: "the disk is full; free some space",
+    apsw.BusyError: "another program is writing to the database; end it",
+    apsw.LockedError: "another program is writing to the database; end it",
+    apsw.ReadOnlyError: "the database cannot be written; give this user the right to write to it",
+    apsw.PermissionsError: "the database cannot be read; give this user the right to read it",
+    apsw.CantOpenError: "the database cannot be opened; see that its folder exists and is readable",
+    apsw.NoMemError: "there is no memory left; free some",
+    apsw.IOError: "the disk answered with an error; see to the disk",
+}
+_DAMAGE: dict[type[apsw.Error], str] = {
+    apsw.CorruptError: "the database is damaged; restore a backup",
+    apsw.NotADBError: "this is not a SQLite database; name another file or restore a backup",
+}
+_SYNC_FAILURES = {apsw.SQLITE_IOERR_FSYNC, apsw.SQLITE_IOERR_DIR_FSYNC}
+_NOT_OPEN = IllegalTransition("a transaction was used outside of its body")
+
+
+def explain(error: Exception, path: str) -> Exception:
+    """Turn what SQLite said into what happened, to which file, and what to do."""
+    if not isinstance(error, apsw.Error):
+        return error
+    kind = type(error)
+    if kind in _CAUSES:
+        return StoreUnavailable(f"{path}: {_CAUSES[kind]}; nothing was written ({error})")
+    if kind in _DAMAGE:
+        return StoreDamaged(f"{path}: {_DAMAGE[kind]} ({error})")
+    # The verbs check before they write, so a constraint or a wrong statement is our own bug.
+    return IllegalTransition(f"{path}: SQLite refused a statement; this is a bug in Duly: {error}")
+
+
+def is_sync_failure(error: BaseException) -> bool:
+    """Tell whether SQLite failed to sync a file, after which its content is anybody's guess."""
+    return getattr(error, "extendedresult", None) in _SYNC_FAILURES
+
+
+def shut(connection: apsw.Connection) -> None:
+    """Close a connection; the checkpoint SQLite makes then may fail, for the log has it all."""
+    with contextlib.suppress(apsw.Error):
+        connection.close()
+
+
+class NamedTransaction:
+    """The open transaction of one job: named statements over the writer's connection.
+
+    A failed statement closes it, as PostgreSQL would: on a full disk SQLite has already rolled
+    back, and the next statement of a body that shrugged would commit on its own.
+    """
+
+    __slots__ = ("_changes", "_cursor", "_statements", "closed_by")
+
+    def __init__(self, connection: apsw.Connection, statements: Mapping[str, Statement]) -> None:
+        self._cursor = connection.cursor()
+        self._changes = connection.changes
+        self._statements = statements
+        self.closed_by: Exception | None = _NOT_OPEN
+
+    def all(self, statement: str, /, **parameters: Any) -> list[Row]:
+        """Run a statement and return every row."""
+        if self.closed_by is not None:
+            raise self.closed_by
+        known = self._statements[statement]
+        try:
+            bound = known.bind(parameters)
+        except KeyError:
+            raise known.refuse(parameters) from None
+        if len(bound) != len(parameters):
+            raise known.refuse(parameters)
+        try:
+            # Rows are read to the end: a RETURNING left unread has not changed its last rows.
+            return self._cursor.execute(known.text, bound).fetchall()
+        except apsw.Error as error:
+            self.closed_by = error
+            raise
+
+    def one(self, statement: str, /, **parameters: Any) -> Row | None:
+        """Run a statement and return its only row, if there is one."""
+        rows = self.all(statement, **parameters)
+        assert len(rows) <= 1, f"statement {statement} answered {len(rows)} rows"
+        return rows[0] if rows else None
+
+    def run(self, statement: str, /, **parameters: Any) -> int:
+        """Run a statement that returns no rows; answer how many rows it changed."""
+        rows = self.all(statement, **parameters)
+        assert not rows, f"statement {statement} answered {len(rows)} rows"
+        return self._changes()
+
+
+@dataclass(slots=True, eq=False)
+class Job:
+    """One transaction somebody waits for, and what became of it."""
+
+    body: Callable[[Transaction], Any]
+    durability: Durability
+    future: asyncio.Future[Any]
+    value: Any = None
+    error: Exception | None = None
+
+    def answer(self) -> None:
+        """Tell the caller, unless it went away."""
+        if self.future.done():
+            return
+        if self.error is None:
+            self.future.set_result(self.value)
+        else:
+            self.future.set_exception(self.error)
+
+
+class TransactionLost(Exception):
+    """SQLite has ended the transaction by itself, and everything in it is gone."""
+
+
+class Writer:
+    """Runs transactions on one connection: a queue, a drain, and the moments of durability."""
+
+    def __init__(
+        self,
+        connection: apsw.Connection,
+        statements: Mapping[str, Statement],
+        env: Env,
+        *,
+        path: str,
+        sync_wal: Callable[[], None],
+        release: Callable[[], None],
+        checkpoint_pages: int = CHECKPOINT_PAGES,
+    ) -> None:
+        self._connection = connection
+        self._execute = connection.cursor().execute
+        self._transaction = NamedTransaction(connection, statements)
+        self._env = env
+        self._path = path
+        self._sync_wal = sync_wal
+        self._release = release
+        self._waiting: deque[Job] = deque()
+        self._draining = False
+        self._sweeper: asyncio.Task[None] | None = None
+        self._broken: str | None = None
+        self._closing = False
+        self._shut_down = False
+        # A drain that was cancelled leaves its thread at work; closing waits for it here.
+        self._lock = threading.Lock()
+        # Riders of a process that was killed may be in the log and not on the disk.
+        self._unsynced = True
+        self._wal_pages = 0
+        self._checkpoint_pages = checkpoint_pages
+        self._checkpoint_at_pages = checkpoint_pages
+        # The first commit into a log begun anew syncs its header: not on the event loop.
+        self._is_log_fresh = True
+        self._inline_pause_batches = 0
+        connection.set_wal_hook(self._note_growth)
+
+    async def transact(self, body: Callable[[Transaction], R], durability: Durability) -> R:
+        """Run `body` in a transaction of its own and answer what it returned, once durable.
+
+        A caller that is cancelled before its job was taken has changed nothing; one that is
+        cancelled later may have: the job is carried out.
+        """
+        if self._closing:
+            raise StoreUnavailable(f"{self._path}: the store is closed; open it again")
+        value: R = await self._enqueue(body, durability)
+        return value
+
+    async def sync(self) -> None:
+        """Return when everything committed so far is power-loss durable."""
+        await self._enqueue(_nothing, Durability.BARRIER)
+
+    async def close(self) -> None:
+        """Answer everybody who waits, make it durable, and give the connection back."""
+        self._closing = True
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+        try:
+            if self._broken is None:
+                await self.sync()
+        finally:
+            await self._env.call_blocking(self._shut)
+
+    def _enqueue(
+        self, body: Callable[[Transaction], Any], durability: Durability
+    ) -> asyncio.Future[Any]:
+        if self._broken is not None:
+            raise StoreUnavailable(self._broken)
+        job = Job(body, durability, asyncio.get_running_loop().create_future())
+        self._waiting.append(job)
+        if not self._draining:
+            self._draining = True
+            self._env.spawn(self._drain(), "store writer")
+        return job.future
+
+    async def _drain(self) -> None:
+        """Commit batch after batch until nobody waits."""
+        batch: list[Job] = []
+        try:
+            while self._waiting:
+                batch = self._take()
+                await self._perform(batch)
+                for job in batch:
+                    job.answer()
+                if self._wal_pages >= self._checkpoint_at_pages:
+                    await self._env.call_blocking(self._checkpoint)
+        except BaseException as error:
+            self._break(error, batch)
+            if not isinstance(error, Exception):
+                raise
+        finally:
+            self._draining = False
+        if self._unsynced and self._sweeper is None and self._broken is None:
+            self._sweeper = self._env.spawn(self._sweep(), "store sync")
+
+    def _take(self) -> list[Job]:
+        """Take all that wait, up to the limit; a job nobody waits for any more is dropped."""
+        batch: list[Job] = []
+        while self._waiting and len(batch) < BATCH_JOBS_MAX:
+            job = self._waiting.popleft()
+            if not job.future.done():
+                batch.append(job)
+        return batch
+
+    async def _perform(self, batch: list[Job]) -> None:
+        """Commit a batch, in a thread if it would hold up the event loop."""
+        if not self._is_quick(batch):
+            self._inline_pause_batches = max(0, self._inline_pause_batches - 1)
+            await self._env.call_blocking(lambda: self._commit(batch))
+            return
+        started_ms = self._env.monotonic_ms()
+        self._commit(batch)
+        if self._env.monotonic_ms() - started_ms >= INLINE_SLOW_MS:
+            self._inline_pause_batches = INLINE_PAUSE_BATCHES
+
+    def _is_quick(self, batch: list[Job]) -> bool:
+        return (
+            self._inline_pause_batches == 0
+            and not self._is_log_fresh
+            and len(batch) <= INLINE_JOBS_MAX
+            and all(job.durability is not Durability.BARRIER for job in batch)
+        )
+
+    async def _sweep(self) -> None:
+        """Sync the riders nobody syncs: none stays in memory longer than this."""
+        await self._env.sleep(IDLE_SYNC_MS / 1000)
+        self._sweeper = None
+        if self._unsynced and self._broken is None and not self._closing:
+            try:
+                await self.sync()
+            except StoreError:
+                # The next caller is told why; there is nobody to tell here.
+                assert self._broken is not None
+
+    def _break(self, error: BaseException, batch: list[Job]) -> None:
+        """Answer nothing but errors from now on (law 4)."""
+        told = isinstance(error, DulyError | OSError | apsw.Error)
+        cause = str(error) if told else repr(error)
+        self._broken = (
+            f"{self._path}: the store stopped, what it had not yet confirmed may be lost; "
+            f"open it again ({cause})"
+        )
+        batch.extend(self._waiting)
+        self._waiting.clear()
+        for job in batch:
+            job.error = StoreUnavailable(self._broken)
+            job.answer()
+
+    # What follows runs in whichever thread holds the lock; nothing of it touches the event loop.
+
+    def _commit(self, batch: list[Job]) -> None:
+        """Run a batch of jobs and note in each what became of it."""
+        with self._lock:
+            if self._broken is not None:
+                raise StoreUnavailable(self._broken)
+            jobs = [job for job in batch if job.body is not _nothing]
+            try:
+                if len(jobs) == 1:
+                    self._commit_alone(jobs[0])
+                elif jobs:
+                    self._commit_together(jobs)
+            finally:
+                self._transaction.closed_by = _NOT_OPEN
+                self._roll_back()
+            if any(job.durability is Durability.BARRIER for job in batch):
+                self._sync()
+
+    def _commit_alone(self, job: Job) -> None:
+        try:
+            # A reader needs no lock, so another program that writes is not in its way.
+            is_reader = job.durability is Durability.READ
+            self._execute("begin" if is_reader else "begin immediate")
+            value = self._run(job)
+            self._execute("commit")
+        except Exception as error:
+            self._fail(job, error)
+            self._roll_back()
+        else:
+            job.value = value
+
+    def _commit_together(self, jobs: list[Job]) -> None:
+        try:
+            self._execute("begin immediate")
+        except apsw.Error as error:
+            # Nothing has run, and alone none of them would fare better.
+            for job in jobs:
+                self._fail(job, error)
+            return
+        try:
+            for job in jobs:
+                self._run_in_savepoint(job)
+            self._execute("commit")
+        except (apsw.Error, TransactionLost) as error:
+            if is_sync_failure(error):
+                raise
+            self._roll_back()
+            for job in jobs:
+                job.value = job.error = None
+                self._commit_alone(job)
+
+    def _run_in_savepoint(self, job: Job) -> None:
+        self._require_transaction()
+        self._execute("savepoint job")
+        try:
+            value = self._run(job)
+        except Exception as error:
+            self._require_transaction()
+            self._execute("rollback to job")
+            self._fail(job, error)
+        else:
+            job.value = value
+        self._execute("release job")
+        self._require_transaction()
+
+    def _run(self, job: Job) -> Any:
+        self._transaction.closed_by = None
+        value = job.body(self._transaction)
+        if self._transaction.closed_by is not None:
+            # The body shrugged at a failed statement; its transaction is not worth committing.
+            raise self._transaction.closed_by
+        self._require_transaction()
+        return value
+
+    def _require_transaction(self) -> None:
+        if not self._connection.in_transaction:
+            raise TransactionLost
+
+    def _fail(self, job: Job, error: Exception) -> None:
+        if is_sync_failure(error):
+            raise error
+        if isinstance(error, TransactionLost):
+            error = StoreUnavailable(f"{self._path}: SQLite gave up; nothing was written")
+        if isinstance(error, StopIteration):
+            # A future refuses this one, and with it the answers of a whole batch.
+            error = IllegalTransition("a transaction raised StopIteration; this is a bug in Duly")
+        job.error = explain(error, self._path)
+
+    def _roll_back(self) -> None:
+        if self._connection.in_transaction:
+            self._execute("rollback")
+
+    def _sync(self) -> None:
+        if self._unsynced:
+            self._sync_wal()
+            self._unsynced = False
+
+    def _note_growth(self, connection: apsw.Connection, database: str, pages: int) -> int:
+        """Note a commit that wrote to the log; one that changed nothing does not come here."""
+        self._unsynced = True
+        self._is_log_fresh = False
+        self._wal_pages = pages
+        return apsw.SQLITE_OK
+
+    def _checkpoint(self) -> None:
+        """Move the log into the database, so that SQLite writes it again from its start."""
+        with self._lock:
+            try:
+                pages, moved = self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+            except apsw.Error as error:
+                # Everybody was answered, and the log still has it all: a full disk is no loss.
+                if is_sync_failure(error):
+                    raise
+                pages, moved = self._wal_pages, 0
+            # A reader that stands in the way is not asked again before the log has grown as much.
+            self._wal_pages = 0 if moved >= pages else pages
+            self._checkpoint_at_pages = self._wal_pages + self._checkpoint_pages
+            self._is_log_fresh = moved >= pages
+
+    def _shut(self) -> None:
+        with self._lock:
+            if self._shut_down:
+                return
+            self._shut_down = True
+            if self._broken is not None:
+                # A page whose sync failed may read back as it was before: moving it into the
+                # database would spread the damage.
+                self._connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+            self._broken = self._broken or f"{self._path}: the store is closed; open it again"
+            shut(self._connection)
+            self._release()
+
+
+def _nothing(transaction: Transaction) -> None:
+    """Change nothing: the body of a bare sync, which needs no transaction."""

@@ -1,0 +1,253 @@
+"""Deliberate breaks: each takes one guard away and expects its tests to notice.
+
+Law: a break is red. One whose place does not exist, whose tests stay green under it, or whose
+tests are not green without it, fails. Only the tests that claim the broken rule are asked: what
+another rule's test happens to notice proves nothing about this one.
+
+The breaks stand in `breaks_<area>.py` beside this file: `from tests.breaks import Break`, and
+`BREAKS: tuple[Break, …]`. Every such module is found by its name. Each break runs in a pytest
+process of its own, with `break_plugin` putting it in place before anything is collected.
+
+    python -m tests.breaks                 every break (`make breaks`)
+    python -m tests.breaks C8 L6           the breaks of some rules
+    python -m tests.breaks --tenth 3       every tenth break, beginning with the fourth
+    python -m tests.breaks --tenth         the tenth that belongs to the commit checked out
+
+The tenth of the ordinary test run is a function of the commit, so a red run stays red when it is
+repeated, and the next commit tries another tenth. `DULY_TENTH` overrides it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import subprocess
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import reduce
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from tests.rules_map import read_claims, tests_of
+
+ROOT = Path(__file__).parents[1]
+BREAK_VARIABLE = "DULY_BREAK"
+AREAS_VARIABLE = "DULY_BREAK_AREAS"
+TENTH_VARIABLE = "DULY_TENTH"
+PARTS = 10
+PARALLEL = 2
+TIMEOUT_S = 300.0
+WORDS_CHARS = 1500
+EXIT_MISSING = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Break:
+    """One guard taken away: `replacement` stands where `module.attribute` stood.
+
+    The attribute may be dotted (`Run.is_open`). A table is broken by giving the whole broken
+    table: `replacement={**access.TABLE, key: wrong}`. `tests` are files, of which the tests that
+    claim the rule are run, or single tests (`file::test`), which are run as they are.
+    """
+
+    rule: str
+    module: str
+    attribute: str
+    replacement: Any
+    tests: tuple[str, ...]
+    says: str
+
+    @property
+    def key(self) -> str:
+        """Name this break among all others."""
+        return f"{self.rule}: {self.says}"
+
+
+class Verdict(StrEnum):
+    """What became of a break."""
+
+    RED = "red"
+    GREEN = "stayed green"
+    MISSING = "no such place"
+    BROKEN_BEFORE = "red without the break"
+    DID_NOT_RUN = "tests did not run"
+    UNCLAIMED = "no test claims the rule"
+    HUNG = "did not end"
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """A break, what became of it, and the last words of its tests."""
+
+    broken: Break
+    verdict: Verdict
+    detail: str = ""
+
+
+class NoSuchPlace(Exception):
+    """A break names a module or attribute that does not exist."""
+
+
+def apply(broken: Break) -> None:
+    """Put the replacement in place, also where other modules of the package imported the name."""
+    try:
+        module = importlib.import_module(broken.module)
+        *path, name = broken.attribute.split(".")
+        holder: Any = reduce(getattr, path, module)
+        original = getattr(holder, name)
+    except (ImportError, AttributeError) as error:
+        raise NoSuchPlace(f"{broken.module}.{broken.attribute}: {error}") from error
+    setattr(holder, name, broken.replacement)
+    if holder is not module:
+        return
+    package = broken.module.partition(".")[0]
+    for other in imported(package):
+        # `from duly.config import KIB` made a second name for the same object.
+        if vars(other).get(name) is original:
+            setattr(other, name, broken.replacement)
+
+
+def imported(package: str) -> list[ModuleType]:
+    """List every module of a package that is imported now."""
+    return [
+        module
+        for name, module in list(sys.modules.items())
+        if name == package or name.startswith(f"{package}.")
+    ]
+
+
+def collect() -> tuple[Break, ...]:
+    """Gather the breaks of every `breaks_<area>.py`, or of the areas named in the environment."""
+    found = sorted(path.stem for path in Path(__file__).parent.glob("breaks_*.py"))
+    named = os.environ.get(AREAS_VARIABLE, "").split()
+    areas = [importlib.import_module(f"tests.{area}") for area in named or found]
+    return tuple(sorted((b for area in areas for b in area.BREAKS), key=lambda b: b.key))
+
+
+def tenth(breaks: Sequence[Break], number: int) -> tuple[Break, ...]:
+    """Take every tenth break, beginning with the `number`-th."""
+    return tuple(breaks[number % PARTS :: PARTS])
+
+
+def tenth_of_commit(root: Path = ROOT) -> int:
+    """Answer which tenth belongs to this run: `DULY_TENTH`, else a digit of the commit, else 0."""
+    if given := os.environ.get(TENTH_VARIABLE):
+        return int(given) % PARTS
+    try:
+        command = ["git", "-C", str(root), "rev-parse", "--verify", "--quiet", "HEAD"]
+        head = subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
+    except OSError:
+        return 0
+    return int(head or "0", 16) % PARTS
+
+
+def select(broken: Break, claims: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
+    """Choose the tests a break must turn red: those that claim its rule, of the files it names."""
+    claiming = tests_of(broken.rule, claims)
+    return tuple(
+        test
+        for named in broken.tests
+        for test in ([named] if "::" in named else claiming)
+        if test.partition("::")[0] == named.partition("::")[0]
+    )
+
+
+def run_tests(tests: Iterable[str], *, key: str, timeout_s: float) -> tuple[int, str]:
+    """Run tests in a process of their own, under the break of that name; answer exit and words."""
+    environment = {
+        **os.environ,
+        BREAK_VARIABLE: key,
+    }
+    for name in ("PYTEST_XDIST_WORKER", "PYTEST_ADDOPTS", "PYTEST_CURRENT_TEST"):
+        environment.pop(name, None)
+    options = ("-x", "--no-header", "--tb=line", "-p", "no:cacheprovider")
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", *options, "-p", "tests.break_plugin", *tests],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=timeout_s,
+        check=False,
+    )
+    return done.returncode, (done.stdout + done.stderr).strip()
+
+
+# What an exit status of pytest means while a break is in place. An error during collection does
+# not count as red: it would hide whether a test looks at the guard at all.
+EXITS = {
+    0: Verdict.GREEN,
+    1: Verdict.RED,
+    2: Verdict.DID_NOT_RUN,
+    3: Verdict.DID_NOT_RUN,
+    4: Verdict.DID_NOT_RUN,
+    5: Verdict.DID_NOT_RUN,
+    EXIT_MISSING: Verdict.MISSING,
+}
+
+
+def try_break(broken: Break, tests: Sequence[str], *, timeout_s: float = TIMEOUT_S) -> Report:
+    """Run these tests under a break and judge what they say."""
+    if not tests:
+        return Report(broken, Verdict.UNCLAIMED, f"looked in {', '.join(broken.tests)}")
+    try:
+        status, words = run_tests(tests, key=broken.key, timeout_s=timeout_s)
+    except subprocess.TimeoutExpired:
+        return Report(broken, Verdict.HUNG, f"no end after {timeout_s} s")
+    verdict = EXITS.get(status, Verdict.DID_NOT_RUN)
+    return Report(broken, verdict, "" if verdict is Verdict.RED else words[-WORDS_CHARS:])
+
+
+def try_breaks(breaks: Sequence[Break], *, control: bool) -> list[Report]:
+    """Try the breaks, two at a time; with a control, first see that all is green without them."""
+    claims = read_claims()
+    chosen = [select(broken, claims) for broken in breaks]
+    if control and (every := sorted({test for tests in chosen for test in tests})):
+        status, words = run_tests(every, key="", timeout_s=TIMEOUT_S)
+        if status != 0:
+            return [Report(b, Verdict.BROKEN_BEFORE, words[-WORDS_CHARS:]) for b in breaks]
+    with ThreadPoolExecutor(PARALLEL) as threads:
+        return list(threads.map(try_break, breaks, chosen))
+
+
+def table(reports: Iterable[Report]) -> str:
+    """Lay the reports out for a terminal, with the words of the tests under what is not red."""
+    lines = []
+    for report in reports:
+        broken = report.broken
+        lines.append(f"{report.verdict:22} {broken.key}  ({broken.module}.{broken.attribute})")
+        lines.extend(f"    {line}" for line in report.detail.splitlines())
+    return "\n".join(lines)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Try the breaks the command line asks for; answer the exit status."""
+    parser = argparse.ArgumentParser(description="Take each guard away and see its tests go red.")
+    parser.add_argument("rules", nargs="*", help="only the breaks of these rules")
+    parser.add_argument(
+        "--tenth", nargs="?", type=int, const=-1, help="every tenth break; default by the commit"
+    )
+    given = parser.parse_args(arguments)
+    breaks = collect()
+    if given.rules:
+        breaks = tuple(b for b in breaks if b.rule in given.rules)
+    if given.tenth is not None:
+        breaks = tenth(breaks, tenth_of_commit() if given.tenth < 0 else given.tenth)
+    if not breaks:
+        print("There is no such break; tests/breaks_<area>.py is where they stand.")
+        return 1
+    reports = try_breaks(breaks, control=True)
+    print(table(reports))
+    failed = [report for report in reports if report.verdict is not Verdict.RED]
+    print(f"{len(reports)} breaks, {len(reports) - len(failed)} red, {len(failed)} not.")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    # The areas import `tests.breaks`: the command must be that module, not a second copy of it.
+    sys.exit(importlib.import_module("tests.breaks").main())

@@ -1,0 +1,26 @@
+"""What every test stands on: asyncio, and properties that try the same examples every time."""
+
+from __future__ import annotations
+
+import os
+
+import hypothesis
+import pytest
+
+from tests.breaks import BREAK_VARIABLE
+
+# No deadline: a slow machine must not fail a test. No database: a run depends on nothing but the
+# tree. Under a break the first counterexample is enough, so it is not made smaller.
+hypothesis.settings.register_profile("duly", derandomize=True, deadline=None, database=None)
+hypothesis.settings.register_profile(
+    "break",
+    hypothesis.settings.get_profile("duly"),
+    phases=[hypothesis.Phase.explicit, hypothesis.Phase.generate],
+)
+hypothesis.settings.load_profile("break" if os.environ.get(BREAK_VARIABLE) else "duly")
+
+
+@pytest.fixture(scope="session")
+def anyio_backend() -> str:
+    """Run coroutines on asyncio, the only loop Duly speaks."""
+    return "asyncio"

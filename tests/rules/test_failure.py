@@ -1,0 +1,68 @@
+"""What a connector's error means, in a read and in a mutation that began."""
+
+from __future__ import annotations
+
+import pytest
+
+from duly import errors
+from duly.rules.failure import answer_of, failure_of
+from duly.rules.word import Answer, Failure
+
+READS = [
+    (errors.NotSent("no route"), Failure.TRANSIENT),
+    (errors.Refused("no such sheet"), Failure.LOGIC),
+    (errors.AuthNeeded("token expired"), Failure.AUTH),
+    (errors.PermissionDenied("not shared"), Failure.PERMISSION),
+    (errors.Transient("429", retry_after_s=5), Failure.TRANSIENT),
+    (errors.UnknownOutcome("cut off"), Failure.TRANSIENT),
+    (TimeoutError(), Failure.TRANSIENT),
+    (ConnectionResetError(), Failure.TRANSIENT),
+    (KeyError("items"), Failure.INTERNAL),
+    (errors.ConnectorError("unclassified"), Failure.INTERNAL),
+]
+
+MUTATIONS = [
+    (errors.NotSent("no route"), Answer.NOT_SENT),
+    (errors.Refused("bad row"), Answer.REFUSED),
+    (errors.Refused("bad row", remembered=True), Answer.REMEMBERED),
+    (errors.AuthNeeded("token expired"), Answer.AUTH),
+    (errors.PermissionDenied("not shared"), Answer.PERMISSION),
+    (errors.Transient("429", outcome="refused"), Answer.RATE_LIMITED),
+    (errors.Transient("down", outcome="not_sent"), Answer.NOT_SENT),
+    (errors.Transient("503"), Answer.UNKNOWN),
+    (errors.UnknownOutcome("cut off"), Answer.UNKNOWN),
+    (TimeoutError(), Answer.UNKNOWN),
+    (ConnectionResetError(), Answer.UNKNOWN),
+    (KeyError("items"), Answer.UNKNOWN),
+    (errors.ConnectorError("the key was used with other parameters"), Answer.UNKNOWN),
+]
+
+
+@pytest.mark.parametrize(("error", "failure"), READS)
+def test_an_error_out_of_a_read_has_one_class(error: Exception, failure: Failure) -> None:
+    """F1: what nobody classified is our own bug."""
+    assert failure_of(error) is failure
+
+
+@pytest.mark.parametrize(("error", "answer"), MUTATIONS)
+def test_an_error_out_of_a_mutation_is_definite_only_where_it_says_so(
+    error: Exception, answer: Answer
+) -> None:
+    """L4: a timeout, a 503, a lost connection and whatever is unclassified leave it unknown."""
+    assert answer_of(error) is answer
+
+
+def test_a_message_never_decides() -> None:
+    """L4: words that sound definite change nothing."""
+    assert answer_of(RuntimeError("400 Bad Request: refused, nothing was sent")) is Answer.UNKNOWN
+    assert failure_of(RuntimeError("rate limit, try again later")) is Failure.INTERNAL
+
+
+def test_a_connector_may_refine_an_error_without_changing_its_class() -> None:
+    """F1, L4: a subclass means what its base means."""
+
+    class QuotaReached(errors.Refused):
+        """The mailbox is full."""
+
+    assert failure_of(QuotaReached()) is Failure.LOGIC
+    assert answer_of(QuotaReached()) is Answer.REFUSED

@@ -1,0 +1,285 @@
+"""Permission: the order of checks, the envelope, approvals, and secrets that stay secret."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import product
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from duly.errors import Invalid
+from duly.rules.access import Step
+from duly.rules.catalog import Parameter, Risk, Tool, ToolKind
+from duly.rules.permission import (
+    REDACTED,
+    Allowed,
+    Envelope,
+    Forbidden,
+    Grant,
+    Lack,
+    Missing,
+    NeedsApproval,
+    Request,
+    approval_for,
+    check_grant,
+    is_approval_needed,
+    missing_capabilities,
+    parse_approval,
+    permit,
+    proposal_hash,
+    redact,
+    redact_text,
+    widens,
+)
+from duly.rules.value import Json
+
+PROPERTY = settings(derandomize=True, deadline=None, max_examples=200)
+
+SEND = Tool(
+    "mail.send",
+    ToolKind.MUTATION,
+    "mail.write",
+    Risk.MEDIUM,
+    parameters=(Parameter("to"), Parameter("text", required=False)),
+)
+SEARCH = Tool("mail.search", ToolKind.READ, "mail.read", Risk.HIGH)
+ARGS: dict[str, Json] = {"to": "bob@acme.com"}
+GRANTED = Envelope((Grant("mail.write"), Grant("mail.read")))
+ASK = ({"*": "always"},)
+
+
+def lack(grant: Grant | None, *, today: int = 0, tool: Tool = SEND, **args: Json) -> Lack | None:
+    envelope = Envelope(() if grant is None else (grant,))
+    answer = check_grant(tool, {**ARGS, **args}, envelope, today)
+    if isinstance(answer, Missing):
+        assert answer.capability == tool.capability
+        assert tool.capability in answer.sentence
+        return answer.lack
+    return None
+
+
+# -- The order of checks (A1) -------------------------------------------------------------------
+
+
+def test_the_first_check_that_stops_a_call_decides() -> None:
+    """A1: access, arguments, grant, approval; each is asked only when those before it passed."""
+    wrong = Request(SEND, Step.PREPARE, {"cc": "x"}, approvals=ASK)
+    first = permit(wrong)
+    assert isinstance(first, Forbidden)
+    assert "may not change anything outside" in first.sentence
+    second = permit(replace(wrong, step=Step.MUTATE))
+    assert isinstance(second, Forbidden)
+    assert second.path == "mail.send.cc"
+    third = permit(replace(wrong, step=Step.MUTATE, named=ARGS))
+    assert isinstance(third, Missing)
+    fourth = replace(wrong, step=Step.MUTATE, named=ARGS, envelope=GRANTED)
+    assert permit(fourth) == NeedsApproval(ARGS)
+    assert permit(replace(fourth, approvals=())) == Allowed(ARGS)
+
+
+def test_reads_need_a_grant_too_and_no_approval() -> None:
+    """A1: grants also for reads; nobody is asked about a call that changes nothing."""
+    read = Request(SEARCH, Step.PREPARE, {}, approvals=ASK)
+    assert isinstance(permit(read), Missing)
+    assert permit(replace(read, envelope=GRANTED)) == Allowed({})
+
+
+def test_the_arguments_that_are_checked_are_those_that_are_sent() -> None:
+    """A1: a positional argument cannot slip past the limits of a grant."""
+    narrow = Envelope((Grant("mail.write", where={"to": "*@acme.com"}),))
+    request = Request(SEND, Step.MUTATE, {}, ("eve@evil.com",), narrow)
+    assert isinstance(permit(request), Missing)
+    assert permit(replace(request, positional=("bob@acme.com",))) == Allowed(ARGS)
+
+
+# -- The envelope (A1, A2) ----------------------------------------------------------------------
+
+
+def test_what_is_not_granted_is_missing() -> None:
+    """A1: outside the envelope the run waits and is told for what; a capability is no glob."""
+    assert lack(None) is Lack.CAPABILITY
+    assert lack(Grant("mail.read")) is Lack.CAPABILITY
+    assert lack(Grant("mail.*")) is Lack.CAPABILITY
+    assert lack(Grant("mail.write")) is None
+
+
+def test_a_daily_limit_is_used_up_by_the_last_mutation_it_allows() -> None:
+    """A1: at the limit minus one a mutation is allowed, at the limit not; reads do not count."""
+    assert lack(Grant("mail.write", mutations_per_day=3), today=2) is None
+    assert lack(Grant("mail.write", mutations_per_day=3), today=3) is Lack.MUTATIONS_PER_DAY
+    assert lack(Grant("mail.write", mutations_per_day=0)) is Lack.MUTATIONS_PER_DAY
+    assert lack(Grant("mail.read", mutations_per_day=0), tool=SEARCH) is None
+
+
+@pytest.mark.parametrize(
+    ("to", "fits"),
+    [
+        ("bob@acme.com", True),
+        ("bob@ACME.com", False),
+        ("bob@acme.com.evil.com", False),
+        (["a@acme.com", "b@acme.com"], True),
+        (["a@acme.com", "b@evil.com"], False),
+        (["a@acme.com", ["b@acme.com"]], False),
+        ([], False),
+        (None, False),
+        (5, False),
+        ({"address": "bob@acme.com"}, False),
+    ],
+)
+def test_an_argument_must_match_the_glob_of_its_grant(to: Json, fits: bool) -> None:
+    """A1: globs over string arguments; what is no string cannot be shown to be inside."""
+    expected = None if fits else Lack.WHERE
+    assert lack(Grant("mail.write", where={"to": "*@acme.com"}), to=to) is expected
+
+
+def test_an_argument_that_is_absent_does_not_match_its_glob() -> None:
+    """A1: leaving an argument out is no way around a grant, and every glob must match."""
+    assert lack(Grant("mail.write", where={"cc": "*"})) is Lack.WHERE
+    both = {"to": "*@acme.com", "text": "Dear *"}
+    assert lack(Grant("mail.write", where=both), text="Hello") is Lack.WHERE
+    assert lack(Grant("mail.write", where=both), text="Dear Bob") is None
+
+
+def test_of_several_grants_one_that_covers_the_call_is_enough() -> None:
+    """A1: a limit belongs to its own grant."""
+    narrow = Grant("mail.write", 1, {"to": "*@acme.com"})
+    wide = Grant("mail.write", 5)
+    assert check_grant(SEND, ARGS, Envelope((narrow, wide)), 1) == Allowed(ARGS)
+    answer = check_grant(SEND, ARGS, Envelope((narrow, wide)), 5)
+    assert isinstance(answer, Missing)
+    assert answer.lack is Lack.MUTATIONS_PER_DAY
+
+
+@pytest.mark.parametrize("limit", [-1, True, 1.5, "3"])
+def test_a_daily_limit_that_is_no_count_is_refused(limit: Any) -> None:
+    """A1: a limit is a whole number."""
+    with pytest.raises(Invalid, match="whole number"):
+        Grant("mail.write", limit)
+
+
+def test_a_source_that_uses_more_than_was_granted_widens_the_envelope() -> None:
+    """A2: deploy lists what is missing, and a repair that needs any of it is refused."""
+    granted = GRANTED.capabilities
+    assert granted == {"mail.read", "mail.write"}
+    assert not widens(granted, ["mail.read"])
+    assert not widens(granted, granted)
+    assert widens(granted, ["mail.read", "sheets.append"])
+    assert missing_capabilities(granted, ["z.a", "mail.read", "a.z", "z.a"]) == ("a.z", "z.a")
+
+
+# -- Approval (A3, A4) --------------------------------------------------------------------------
+
+ASKED = {
+    "never": "",
+    "above:medium": "high",
+    "above:low": "medium high",
+    "always": "low medium high",
+}
+
+
+@pytest.mark.parametrize(("word", "risk"), list(product(ASKED, Risk)))
+def test_a_person_is_asked_above_the_risk_the_policy_names(word: str, risk: Risk) -> None:
+    """A3: every policy against every risk."""
+    tool = replace(SEND, risk=risk)
+    assert is_approval_needed(tool, {"*": word}) is (risk in ASKED[word].split())
+
+
+@pytest.mark.parametrize(("host", "own"), list(product(ASKED, ASKED)))
+def test_the_stricter_of_host_and_workflow_holds(host: str, own: str) -> None:
+    """A3: neither can loosen the other, whatever the order."""
+    order = list(ASKED)
+    stricter = max(host, own, key=order.index)
+    assert approval_for(SEND, {"*": host}, {"*": own}) == stricter
+    assert approval_for(SEND, {"*": host, "mail.*": own}) == stricter
+
+
+def test_a_policy_is_found_by_tool_or_by_capability() -> None:
+    """A3: globs over tool or capability; never is the default."""
+    assert approval_for(SEND) == "never"
+    assert approval_for(SEND, {"sheets.*": "always"}) == "never"
+    assert approval_for(SEND, {"mail.send": "always"}) == "always"
+    assert approval_for(SEND, {"mail.write": "above:low"}) == "above:low"
+    assert approval_for(SEND, {"*.write": "above:medium"}) == "above:medium"
+
+
+@pytest.mark.parametrize("word", ["alway", "", None, 5, "above:high", []])
+def test_an_unknown_policy_is_refused_and_never_taken_for_never(word: Any) -> None:
+    """A3: a misspelt policy must not let a mutation through."""
+    with pytest.raises(Invalid, match=r"approvals\.\* is not known"):
+        parse_approval(word, "approvals.*")
+    with pytest.raises(Invalid):
+        is_approval_needed(SEND, {"*": word})
+
+
+def test_the_hash_changes_with_the_call_and_with_the_inputs() -> None:
+    """A4: an approval is for exactly what was shown; the order of keys means nothing."""
+    shown = proposal_hash("mail.send", {"to": "a", "text": "b"}, [["mail", "m1"]])
+    assert proposal_hash("mail.send", {"text": "b", "to": "a"}, [["mail", "m1"]]) == shown
+    others = {
+        proposal_hash("mail.draft", {"to": "a", "text": "b"}, [["mail", "m1"]]),
+        proposal_hash("mail.send", {"to": "a", "text": "c"}, [["mail", "m1"]]),
+        proposal_hash("mail.send", {"to": "a", "text": "b"}, [["mail", "m2"]]),
+        proposal_hash("mail.send", {"to": "a", "text": "b"}, []),
+        proposal_hash("mail.send", {"to": "a"}, [["mail", "m1"]]),
+    }
+    assert len(others | {shown}) == 6
+    assert len(shown) == 64
+
+
+# -- Secrets (A5) -------------------------------------------------------------------------------
+
+
+def test_a_secret_is_taken_out_wherever_it_stands() -> None:
+    """A5: in strings, inside longer strings, in keys, in lists, and as a number."""
+    value: Json = {
+        "header": "Bearer s3cr3t!",
+        "s3cr3t": ["s3cr3t", {"deep": "xs3cr3ts3cr3tx"}],
+        "pin": 4711,
+        "ratio": 0.4711,
+        "flag": True,
+        "nothing": None,
+        "plain": "text",
+        "count": 3,
+    }
+    assert redact(value, ["s3cr3t", "4711", ""]) == {
+        "header": f"Bearer {REDACTED}!",
+        REDACTED: [REDACTED, {"deep": f"x{REDACTED}{REDACTED}x"}],
+        "pin": REDACTED,
+        "ratio": f"0.{REDACTED}",
+        "flag": True,
+        "nothing": None,
+        "plain": "text",
+        "count": 3,
+    }
+
+
+def test_secrets_that_overlap_go_whole() -> None:
+    """A5: no end of one secret is left over by another, whatever the order."""
+    assert redact_text("xabcdx", ["abc", "bcd"]) == f"x{REDACTED}x"
+    assert redact_text("abcd", ["abcd", "b"]) == REDACTED
+    assert redact_text("aaa", ["aa"]) == REDACTED
+
+
+def test_two_keys_that_were_secrets_stay_two() -> None:
+    """A5, L11: a preview hides a secret and never an argument."""
+    assert redact({"k1": 1, "k2": 2}, ["k1", "k2"]) == {REDACTED: 1, f"{REDACTED} (2)": 2}
+
+
+def test_without_secrets_a_value_is_as_it_was() -> None:
+    """A5: nothing to hide changes nothing."""
+    assert redact({"a": [1.0, "x"]}, []) == {"a": [1.0, "x"]}
+    assert redact({"a": [1.0, "x"]}, [""]) == {"a": [1.0, "x"]}
+
+
+@PROPERTY
+@given(st.lists(st.text("ab ", min_size=1, max_size=3), max_size=3), st.text("ab c", max_size=20))
+def test_no_secret_is_left_in_a_redacted_text(secrets: list[str], text: str) -> None:
+    """A5: what is left between the marks holds no secret, and the rest is untouched."""
+    shown = redact_text(text, secrets)
+    for piece in shown.split(REDACTED):
+        assert not any(secret in piece for secret in secrets)
+    if not any(secret in text for secret in secrets):
+        assert shown == text

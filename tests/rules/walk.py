@@ -1,0 +1,81 @@
+"""Every state of a run that can be reached, and every move out of it: the map the tests walk."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from duly.errors import IllegalTransition, RequestRefused
+from duly.rules import lifecycle
+from duly.rules.lifecycle import Change, Counts, Run
+from duly.rules.word import Act, Answer, Failure, Status, Step, Verdict
+
+ANY_CRASH = Counts(crash=1)
+THIRD_CRASH = Counts(crash=lifecycle.CRASHES_MAX)
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """One move out of a state: who makes it, what it is called, and what it makes of the run."""
+
+    by: str
+    name: str
+    change: Change
+
+
+def _try(by: str, name: str, decide: object, *args: object) -> Iterator[Move]:
+    assert callable(decide)
+    try:
+        decided = decide(*args)
+    except (IllegalTransition, RequestRefused):
+        return
+    yield Move(by, name, decided if isinstance(decided, Change) else Change(decided))
+
+
+def moves(run: Run) -> Iterator[Move]:
+    """Try everything that could happen to a run; what the rules refuse is not a move."""
+    for step in Step:
+        if step is Step.COMMIT:
+            yield from _try("host", step, lifecycle.commit, run)
+        else:
+            yield from _try("host", step, lifecycle.advance, run, step)
+    for failure in Failure:
+        yield from _try("failure", failure, lifecycle.fail, run, failure)
+    for given in Answer:
+        yield from _try("answer", given, lifecycle.answer, run, given)
+    yield from _try("reconciler", "send again", lifecycle.resend, run)
+    for verdict in Verdict:
+        yield from _try("reconciler", verdict, lifecycle.judge, run, verdict)
+    yield from _try("restart", "crash", lifecycle.crash, run, ANY_CRASH)
+    yield from _try("restart", "third crash", lifecycle.crash, run, THIRD_CRASH)
+    yield from _try("host", "succeed", lifecycle.succeed, run)
+    for wish in Act:
+        for move in _try("person", wish, lifecycle.act, run, wish):
+            if move.change.run != run or move.change.successor:
+                yield move
+
+
+def reachable() -> tuple[Run, ...]:
+    """Walk from both starts through every move and every successor."""
+    seen: dict[Run, None] = {}
+    todo = [lifecycle.PRODUCER_START, lifecycle.CONSUMER_START]
+    while todo:
+        run = todo.pop()
+        if run in seen:
+            continue
+        seen[run] = None
+        for move in moves(run):
+            if move.change.successor is None:
+                todo.append(move.change.run)
+            else:
+                todo.append(move.change.successor)
+    return tuple(seen)
+
+
+def is_open(run: Run) -> bool:
+    """Tell whether a run is still to be moved on."""
+    return run.status not in (Status.COMMITTED, Status.ABANDONED)
+
+
+ALL = reachable()
+OPEN = tuple(run for run in ALL if is_open(run))

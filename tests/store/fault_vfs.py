@@ -1,0 +1,345 @@
+"""A disk in memory under SQLite that fails where a test says, and loses its power.
+
+Law 1: what was not synced is not on the disk. A power cut takes all of it, or the end of it, or
+       any part of it, down to half a page.
+Law 2: an operation that fails changes nothing, but a sync that fails forgets what it should have
+       written: it is still read, and no later sync will write it. That is what Linux does.
+Law 3: everything SQLite does to the disk is counted, so that a test can name any single operation.
+
+`MemoryDisk` is a `Disk` for `open_sqlite`. It holds no locks: one connection uses it at a time,
+and says so to SQLite (`locking_mode=exclusive`), since Python cannot give SQLite shared memory.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import itertools
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from random import Random
+from typing import cast
+
+import apsw
+
+NAME = "memory.db"
+SECTOR_BYTES = 512
+KEEP_IN_ORDER = 0.8
+KEEP_ANY = 0.5
+TEAR = 0.15
+
+_numbers = itertools.count()
+
+
+class Operation(StrEnum):
+    """What is done to a disk, as far as it can fail."""
+
+    WRITE = "write"
+    SYNC = "sync"
+    TRUNCATE = "truncate"
+
+
+class Kind(StrEnum):
+    """What a disk answers instead of doing it."""
+
+    FULL = "full"
+    IOERR = "ioerr"
+    READONLY = "readonly"
+
+
+class Loss(StrEnum):
+    """What a power cut takes of the writes that were not synced."""
+
+    ALL = "all"
+    TAIL = "tail"
+    SUBSET = "subset"
+
+
+_ERRORS: Mapping[tuple[Operation, Kind], tuple[type[apsw.Error], int]] = {
+    (Operation.WRITE, Kind.FULL): (apsw.FullError, apsw.SQLITE_FULL),
+    (Operation.WRITE, Kind.IOERR): (apsw.IOError, apsw.SQLITE_IOERR_WRITE),
+    (Operation.WRITE, Kind.READONLY): (apsw.ReadOnlyError, apsw.SQLITE_READONLY),
+    # Whatever the system says to a sync, SQLite's own VFS calls it IOERR_FSYNC.
+    (Operation.SYNC, Kind.FULL): (apsw.IOError, apsw.SQLITE_IOERR_FSYNC),
+    (Operation.SYNC, Kind.IOERR): (apsw.IOError, apsw.SQLITE_IOERR_FSYNC),
+    (Operation.SYNC, Kind.READONLY): (apsw.IOError, apsw.SQLITE_IOERR_FSYNC),
+    (Operation.TRUNCATE, Kind.FULL): (apsw.FullError, apsw.SQLITE_FULL),
+    (Operation.TRUNCATE, Kind.IOERR): (apsw.IOError, apsw.SQLITE_IOERR_TRUNCATE),
+    (Operation.TRUNCATE, Kind.READONLY): (apsw.ReadOnlyError, apsw.SQLITE_READONLY),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One write that is not synced; a truncation is a write of nothing that ends the file."""
+
+    offset: int
+    data: bytes
+    is_truncation: bool = False
+
+    def apply(self, content: bytearray) -> None:
+        if self.is_truncation:
+            del content[self.offset :]
+            return
+        content.extend(bytes(max(0, self.offset - len(content))))
+        content[self.offset : self.offset + len(self.data)] = self.data
+
+    def torn(self, random: Random) -> Change:
+        """Answer this write with only its first sectors."""
+        sectors = random.randrange(len(self.data) // SECTOR_BYTES + 1)
+        return Change(self.offset, self.data[: sectors * SECTOR_BYTES], self.is_truncation)
+
+
+@dataclass(slots=True)
+class MemoryFile:
+    """What a program sees of a file, what is on the disk, and the changes between the two."""
+
+    content: bytearray = field(default_factory=bytearray)
+    durable: bytearray = field(default_factory=bytearray)
+    pending: list[Change] = field(default_factory=list)
+
+    def change(self, change: Change) -> None:
+        change.apply(self.content)
+        self.pending.append(change)
+
+    def sync(self) -> None:
+        for change in self.pending:
+            change.apply(self.durable)
+        self.pending.clear()
+
+    def forget(self) -> None:
+        self.pending.clear()
+
+    def after_power_cut(self, loss: Loss, random: Random) -> bytes:
+        content = bytearray(self.durable)
+        for change in self.pending:
+            if loss is Loss.ALL or (loss is Loss.TAIL and random.random() > KEEP_IN_ORDER):
+                break
+            if loss is Loss.SUBSET and random.random() > KEEP_ANY:
+                continue
+            is_torn = loss is Loss.SUBSET and random.random() < TEAR
+            (change.torn(random) if is_torn else change).apply(content)
+        return bytes(content)
+
+
+@dataclass(slots=True)
+class Fault:
+    """The coming failure: the operation fails when `wait` more of its kind were done."""
+
+    operation: Operation
+    wait: int
+    kind: Kind
+    lasting: bool
+    file: str | None
+
+
+class MemoryDisk:
+    """One database on a disk in memory."""
+
+    path = NAME
+
+    def __init__(
+        self,
+        files: Mapping[str, bytes] | None = None,
+        *,
+        on_operation: Callable[[], None] = lambda: None,
+        synchronous: str = "normal",
+    ) -> None:
+        self.files = {
+            name: MemoryFile(bytearray(content), bytearray(content))
+            for name, content in (files or {}).items()
+        }
+        self.counts: Counter[Operation] = Counter()
+        self.on_operation = on_operation
+        self.faults_met = 0
+        self._removed: dict[str, MemoryFile] = {}
+        self._fault: Fault | None = None
+        self._synchronous = synchronous
+        self._vfs = _MemoryVfs(self, f"memory{next(_numbers)}")
+        self._connection: apsw.Connection | None = None
+
+    # What a test does to the disk.
+
+    def fail(
+        self,
+        operation: Operation,
+        wait: int,
+        kind: Kind,
+        *,
+        lasting: bool,
+        file: str | None = None,
+    ) -> None:
+        """Let the operation after the next `wait` of its kind fail, on any file or on one."""
+        self._fault = Fault(operation, wait, kind, lasting, file)
+
+    def heal(self) -> None:
+        self._fault = None
+
+    def cut_power(self, loss: Loss, random: Random) -> dict[str, bytes]:
+        """Answer what would be on the disk if the power failed now; the disk itself goes on."""
+        survivors = {name: file.after_power_cut(loss, random) for name, file in self.files.items()}
+        for name, file in self._removed.items():
+            # The removal of a name is not synced either.
+            if name not in survivors and (loss is Loss.ALL or random.random() > KEEP_ANY):
+                survivors[name] = file.after_power_cut(loss, random)
+        return survivors
+
+    def next_process(self) -> MemoryDisk:
+        """Answer the same disk as the next process finds it when this one was killed."""
+        disk = MemoryDisk()
+        disk.files = copy.deepcopy(self.files)
+        return disk
+
+    def drop(self) -> None:
+        """Let go of the connection as a killed process would: without writing anything."""
+        self.heal()
+        self.on_operation = lambda: None
+        if self._connection is not None:
+            with contextlib.suppress(apsw.ConnectionClosedError):
+                self._connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+            self._connection.close()
+        self.release()
+
+    # What `open_sqlite` asks of a disk.
+
+    def take(self) -> None:
+        pass
+
+    def connect(self) -> apsw.Connection:
+        self._connection = apsw.Connection(NAME, vfs=self._vfs.name)
+        self._connection.pragma("locking_mode", "exclusive")
+        return self._connection
+
+    def settle(self) -> None:
+        assert self._connection is not None
+        self._removed.clear()
+        self._connection.pragma("synchronous", self._synchronous)
+
+    def sync_wal(self) -> None:
+        self.sync(f"{NAME}-wal")
+
+    def copy(self, connection: apsw.Connection, version: int) -> None:
+        self.files[f"{NAME}.v{version}.backup"] = MemoryFile(
+            bytearray(connection.serialize("main"))
+        )
+
+    def release(self) -> None:
+        if self._vfs.name in apsw.vfs_names():
+            self._vfs.unregister()
+
+    # What SQLite does to the disk.
+
+    def open(self, name: str) -> MemoryFile:
+        if name not in self.files:
+            self.files[name] = MemoryFile()
+            self._removed.pop(name, None)
+        return self.files[name]
+
+    def write(self, name: str, data: bytes, offset: int) -> None:
+        self._step(Operation.WRITE, name)
+        self.files[name].change(Change(offset, data))
+
+    def truncate(self, name: str, size_bytes: int) -> None:
+        self._step(Operation.TRUNCATE, name)
+        self.files[name].change(Change(size_bytes, b"", is_truncation=True))
+
+    def sync(self, name: str) -> None:
+        try:
+            self._step(Operation.SYNC, name)
+        except apsw.Error:
+            self.files[name].forget()
+            raise
+        self.files[name].sync()
+
+    def remove(self, name: str) -> None:
+        self.on_operation()
+        if name in self.files:
+            self._removed[name] = self.files.pop(name)
+
+    def _step(self, operation: Operation, name: str) -> None:
+        self.on_operation()
+        self.counts[operation] += 1
+        fault = self._fault
+        if fault is None or fault.operation is not operation or fault.file not in (None, name):
+            return
+        if fault.wait > 0:
+            fault.wait -= 1
+            return
+        if not fault.lasting:
+            self._fault = None
+        self.faults_met += 1
+        error_class, code = _ERRORS[operation, fault.kind]
+        error = error_class(f"planted: {operation} answers {fault.kind}")
+        error.extendedresult = code  # type: ignore[attr-defined]  # apsw sets and reads it
+        raise error
+
+
+class _MemoryVfs(apsw.VFS):
+    """SQLite's way to a `MemoryDisk`; clock and chance come from the system's own."""
+
+    def __init__(self, disk: MemoryDisk, name: str) -> None:
+        self._disk = disk
+        self.name = name
+        super().__init__(name, "")
+
+    def xOpen(self, name: str | apsw.URIFilename | None, flags: list[int]) -> apsw.VFSFile:  # noqa: N802
+        plain = name.filename() if isinstance(name, apsw.URIFilename) else name
+        assert plain is not None, "a temporary file would escape the test"
+        return cast(apsw.VFSFile, _Handle(self._disk, plain))
+
+    def xAccess(self, pathname: str, flags: int) -> bool:  # noqa: N802
+        return pathname in self._disk.files
+
+    def xDelete(self, filename: str, syncdir: bool) -> None:  # noqa: N802
+        self._disk.remove(filename)
+
+    def xFullPathname(self, name: str) -> str:  # noqa: N802
+        return name
+
+
+class _Handle:
+    """One open file of a `MemoryDisk`."""
+
+    def __init__(self, disk: MemoryDisk, name: str) -> None:
+        self._disk = disk
+        self._name = name
+        self._file = disk.open(name)
+
+    def xRead(self, amount: int, offset: int) -> bytes:  # noqa: N802
+        return bytes(self._file.content[offset : offset + amount])
+
+    def xWrite(self, data: bytes, offset: int) -> None:  # noqa: N802
+        self._disk.write(self._name, bytes(data), offset)
+
+    def xTruncate(self, newsize: int) -> None:  # noqa: N802
+        self._disk.truncate(self._name, newsize)
+
+    def xSync(self, flags: int) -> None:  # noqa: N802
+        self._disk.sync(self._name)
+
+    def xFileSize(self) -> int:  # noqa: N802
+        return len(self._file.content)
+
+    def xLock(self, level: int) -> None:  # noqa: N802
+        pass
+
+    def xUnlock(self, level: int) -> None:  # noqa: N802
+        pass
+
+    def xCheckReservedLock(self) -> bool:  # noqa: N802
+        return False
+
+    def xFileControl(self, op: int, ptr: int) -> bool:  # noqa: N802
+        return False
+
+    def xSectorSize(self) -> int:  # noqa: N802
+        return SECTOR_BYTES
+
+    def xDeviceCharacteristics(self) -> int:  # noqa: N802
+        # As SQLite's own VFS says: a torn write spoils no byte outside of what it wrote.
+        return apsw.SQLITE_IOCAP_POWERSAFE_OVERWRITE
+
+    def xClose(self) -> None:  # noqa: N802
+        pass

@@ -1,0 +1,389 @@
+"""A stage for the store's tests: one workflow deployed, and a run of it in any open state.
+
+Law: a scene is made by verbs alone, so whatever it shows the product can reach. `PATHS` is found by
+walking the rules: every open state a run can be in, and the shortest way there. A way is a tuple of
+words: a step, a failure, an answer, a verdict, an act, or one of `Then`.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from pathlib import Path
+from typing import Final
+
+from duly.errors import IllegalTransition, RequestRefused
+from duly.rules import lifecycle
+from duly.rules.event import Publication, parse_publication
+from duly.rules.lifecycle import Change, Counts, Run
+from duly.rules.word import Act, Answer, Failure, Kind, Status, Verdict, Waits
+from duly.rules.word import MutationStatus as Row
+from duly.rules.word import Step as RunStep
+from duly.store import Store
+from duly.store.base import Fence
+from duly.store.record import (
+    Action,
+    Call,
+    Commit,
+    HandlerSpec,
+    Origin,
+    Pinned,
+    Recorded,
+    Reserve,
+    Stop,
+    TopicSpec,
+    VersionSpec,
+)
+from duly.store.workflow import Deployment
+from tests.store.exam import Arrange, World
+
+WORKFLOW = "workflow_1"
+NAME = "mail"
+HOST = "host_1"
+NOON = 1_750_000_000_000
+LEASE_MS = 60_000
+CAPABILITY = "sheets.append"
+CONNECTOR = "gmail"
+WAITS_ON = {Waits.APPROVAL: None, Waits.CONNECTION: CONNECTOR, Waits.GRANT: CAPABILITY}
+INTERVAL = '{"interval":"5m"}'
+
+POLL = HandlerSpec("poll", Kind.PRODUCER, 0, INTERVAL)
+FILE = HandlerSpec("file", Kind.CONSUMER, 1)
+TELL = HandlerSpec("tell", Kind.CONSUMER, 2)
+HANDLERS = (POLL, FILE, TELL)
+TOPICS = (
+    TopicSpec("mail", "file", ingress=True),
+    TopicSpec("letter", "file", ingress=True),
+    TopicSpec("row", "tell"),
+    TopicSpec("told"),
+)
+INPUTS = (Reserve("mail", "mail:1"), Reserve("letter", "letter:1"))
+
+
+class Then(StrEnum):
+    """What else can become of a run."""
+
+    RESEND = "resend"
+    DIE = "die"
+    FOLLOW = "follow"
+
+
+Word = RunStep | Failure | Answer | Verdict | Act | Then
+Way = tuple[Word, ...]
+
+# Ends, and what only a run that reserved nothing does, are not on the way to an open state.
+WORDS: Final[Way] = (
+    *(word for word in RunStep if word not in (RunStep.COMMIT, RunStep.NOTHING_RESERVED)),
+    *Failure,
+    *Answer,
+    *Verdict,
+    Act.APPROVE,
+    Act.REJECT,
+    Act.RECONNECT,
+    Act.GRANT,
+    Act.TRY_AGAIN,
+    Act.DID_NOT_HAPPEN,
+    Act.HAPPENED,
+    Act.SKIP,
+    *Then,
+)
+LAST_CRASH: Final = Counts(crash=lifecycle.CRASHES_MAX)
+
+
+def decide(run: Run, word: Word) -> Change:
+    """Ask the rules what a word makes of a run."""
+    match word:
+        case RunStep():
+            return Change(lifecycle.advance(run, word))
+        case Failure():
+            return Change(lifecycle.fail(run, word))
+        case Answer():
+            return Change(lifecycle.answer(run, word))
+        case Verdict():
+            return Change(lifecycle.judge(run, word))
+        case Act():
+            return lifecycle.act(run, word)
+        case Then.RESEND:
+            return Change(lifecycle.resend(run))
+        case Then.DIE:
+            return lifecycle.crash(run, LAST_CRASH)
+        case Then.FOLLOW:
+            return lifecycle.succeed(run)
+
+
+def find_paths(start: Run) -> dict[Run, Way]:
+    """Walk the rules from a new run to every open state, by the shortest way to each."""
+    paths: dict[Run, Way] = {start: ()}
+    waiting = deque([start])
+    while waiting:
+        run = waiting.popleft()
+        for word in WORDS:
+            try:
+                change = decide(run, word)
+            except (IllegalTransition, RequestRefused):
+                continue
+            reached = change.successor or change.run
+            if reached not in paths:
+                paths[reached] = (*paths[run], word)
+                waiting.append(reached)
+    return paths
+
+
+PATHS: Final[Mapping[Run, Way]] = {
+    **find_paths(lifecycle.PRODUCER_START),
+    **find_paths(lifecycle.CONSUMER_START),
+}
+
+
+def title_of(run: Run) -> str:
+    """Name a state for a test's id."""
+    words = (run.kind, run.phase, run.status, run.row, run.outcome, run.waits)
+    return " ".join(str(word) for word in words if word)
+
+
+def publication(topic: str, message_id: str, text: str = "first") -> Publication:
+    """Make an event; another text is another content."""
+    raw = {"message_id": message_id, "title": f"{message_id}, {text}", "payload": {"text": text}}
+    return parse_publication(topic, raw)
+
+
+def version(number: str, origin: Origin = Origin.DEPLOY) -> VersionSpec:
+    """Make a version to deploy."""
+    return VersionSpec(number, "python", f"source {number}", "hash", "{}", "[]", "me", origin)
+
+
+def deployment(
+    number: str = "1.0",
+    replaces: str | None = None,
+    *,
+    handlers: tuple[HandlerSpec, ...] = HANDLERS,
+    topics: tuple[TopicSpec, ...] = TOPICS,
+    origin: Origin = Origin.DEPLOY,
+    workflow_id: str = WORKFLOW,
+    name: str = NAME,
+) -> Deployment:
+    """Make a deployment of the stage's workflow."""
+    return Deployment(workflow_id, name, replaces, version(number, origin), handlers, topics)
+
+
+@asynccontextmanager
+async def opened(folder: Path) -> AsyncIterator[World]:
+    """Open a world in a folder and close it in the end."""
+    world = await World(folder / "world").open()
+    try:
+        yield world
+    finally:
+        await world.close()
+
+
+@dataclass
+class Scene:
+    """A deployed workflow, its fence, and the run a test is about, as the rules see it."""
+
+    store: Store
+    fence: Fence
+    now: int = NOON
+    run: Run = lifecycle.CONSUMER_START
+    run_id: str = "run_00"
+    handler: str = "file"
+    counts: Counts = field(default_factory=Counts)
+    made: int = 0
+
+    def tick(self) -> int:
+        """Let a millisecond pass."""
+        self.now += 1
+        return self.now
+
+    def new_id(self, kind: str) -> str:
+        """Make an id that sorts behind all earlier ones."""
+        self.made += 1
+        return f"{kind}_{self.made:02}"
+
+    def action(self, verb: str = "act") -> Action:
+        """Make the record of a person's act."""
+        return Action(self.new_id("action"), "me", verb)
+
+    @property
+    def mutation_id(self) -> str:
+        """The id of the one mutation of this stage."""
+        return "mutation_1"
+
+    def call(self, **changes: str) -> Call:
+        """Make the call of the run's mutation."""
+        call = Call(self.mutation_id, CAPABILITY, '{"a":1}', "Add a row", "inputs", "key", "shown")
+        return replace(call, **changes)
+
+    def stop(self, after: Run) -> Stop:
+        """Make what a stopped run keeps, by what it waits for."""
+        self.counts = lifecycle.counted(self.counts, after)
+        due_at = self.now + 10_000 if after.status is Status.PAUSED_TRANSIENT else None
+        waits_on = WAITS_ON[after.waits] if after.waits else None
+        return Stop(self.counts, f"stopped: {after.status}", due_at, waits_on)
+
+    async def publish(self, topic: str, message_id: str, text: str = "first") -> None:
+        """Write an event from outside."""
+        new = publication(topic, message_id, text)
+        await self.store.publish(WORKFLOW, new, by="api", now=self.tick())
+
+    async def start(self, handler: str = "file") -> None:
+        """Open a run of a handler."""
+        self.run_id, self.handler = self.new_id("run"), handler
+        kind = next(each.kind for each in HANDLERS if each.name == handler)
+        self.run, self.counts = lifecycle.START[kind], Counts()
+        await self.store.start_run(self.fence, self.run_id, handler, now=self.tick())
+
+    async def prepare(self, reserves: tuple[Reserve, ...] = INPUTS) -> None:
+        """Pin a prepare result with these events."""
+        after = lifecycle.advance(self.run, RunStep.PREPARE_DONE)
+        pinned = Pinned('{"data":{}}', self.now, "seed", "2026-05-01T09:00:00Z")
+        await self.store.prepare_run(
+            self.fence, self.run_id, self.run, after, pinned, reserves, now=self.tick()
+        )
+        self.run = after
+
+    async def follow(self, change: Change, counts: Counts) -> None:
+        """Close the run and go on with its successor."""
+        successor_id = self.new_id("run")
+        await self.store.succeed_run(
+            self.fence, self.run_id, self.run, change, successor_id, counts, now=self.tick()
+        )
+        assert change.successor is not None
+        self.run_id, self.run, self.counts = successor_id, change.successor, counts
+
+    async def go(self, *words: Word) -> Scene:
+        """Take a way, each word by its verb."""
+        for word in words:
+            await self._take(word)
+        return self
+
+    async def commit(self, commit: Commit = Commit()) -> None:  # noqa: B008, it is frozen
+        """End the run, from wherever nothing more can go wrong."""
+        before = self.run
+        if before.row is None and before.phase in ("prepared", "mutating"):
+            before = replace(before, phase=lifecycle.Phase.MUTATED, outcome=lifecycle.Outcome.NONE)
+        if before.phase == "mutated":
+            before = lifecycle.advance(before, RunStep.BEGIN_NEXT)
+        change = lifecycle.commit(before)
+        is_producer = before.kind is Kind.PRODUCER
+        verb = self.store.commit_producer if is_producer else self.store.commit_run
+        await verb(self.fence, self.run_id, self.run, change, commit, now=self.tick())
+        self.run = change.run
+
+    async def _take(self, word: Word) -> None:
+        if word is RunStep.PREPARE_DONE:
+            return await self.prepare()
+        change = decide(self.run, word)
+        if change.successor is not None:
+            return await self.follow(change, self.counts)
+        await self._write(word, change.run)
+        self.run = change.run
+        return None
+
+    async def _write(self, word: Word, after: Run) -> None:
+        """Write a change of the same run by the verb the word belongs to."""
+        here = (self.fence, self.run_id, self.run, after)
+        now = self.tick()
+        match word:
+            case RunStep.SEND:
+                await self.store.send(*here, self.call(), now=now)
+            case RunStep.ASK_APPROVAL:
+                await self.store.propose(*here, self.call(), now=now)
+            case RunStep():
+                await self.store.move_run(*here, now=now)
+            case Failure() | Then.DIE:
+                await self.store.stop_run(*here, self.stop(after), now=now)
+            case Answer() | Verdict():
+                await self._record(after, is_refused=word in lifecycle.GROWS_GENERATION)
+            case Then.RESEND:
+                await self.store.send_again(*here, now=now)
+            case Act.RECONNECT | Act.GRANT:
+                await self._unblock(word, after)
+            case Act():
+                await self._decide(word, after)
+
+    async def _record(self, after: Run, *, is_refused: bool) -> None:
+        is_stopped = after.status is not Status.ACTIVE
+        recorded = Recorded(
+            result='{"id":7}' if after.row is Row.APPLIED else None,
+            refused=is_refused,
+            due_at=self.now + 5_000 if after.row is Row.NEEDS_RECONCILE else None,
+        )
+        await self.store.record(
+            self.fence,
+            self.run_id,
+            self.run,
+            after,
+            recorded,
+            stop=self.stop(after) if is_stopped else None,
+            now=self.now,
+        )
+
+    async def _unblock(self, word: Act, after: Run) -> None:
+        """Do what a person does, and then what the host makes of it (F4)."""
+        if word is Act.GRANT:
+            await self.store.grant(WORKFLOW, CAPABILITY, action=self.action(), now=self.now)
+        else:
+            await self.store.reconnect(CONNECTOR, action=self.action(), now=self.now)
+        here = (self.fence, self.run_id, self.run, after)
+        verb = self.store.send_again if after.row is Row.IN_FLIGHT else self.store.move_run
+        await verb(*here, now=self.tick())
+
+    async def _decide(self, word: Act, after: Run) -> None:
+        action, now = self.action(word), self.now
+        match word:
+            case Act.APPROVE:
+                await self.store.approve(
+                    self.fence, self.mutation_id, "shown", action=action, now=now
+                )
+            case Act.REJECT:
+                await self.store.reject(self.mutation_id, action=action, now=now)
+            case _:
+                is_stopped = after.status is Status.PAUSED_TRANSIENT
+                await self.store.settle(
+                    self.mutation_id,
+                    word,
+                    result='{"id":8}' if word is Act.HAPPENED else None,
+                    stop=self.stop(after) if is_stopped else None,
+                    due_at=now if word is Act.TRY_AGAIN else None,
+                    action=action,
+                    now=now,
+                )
+
+
+async def deployed(store: Store) -> Scene:
+    """Deploy the workflow, take its lease and publish three inputs."""
+    action = Action("action_00", "me", "deploy")
+    await store.deploy(deployment(), successor_id="run_none", action=action, now=NOON)
+    fence = await store.claim(WORKFLOW, HOST, lease_until=NOON + LEASE_MS, now=NOON)
+    scene = Scene(store, fence)
+    for topic, message_id in (("mail", "mail:1"), ("letter", "letter:1"), ("mail", "mail:2")):
+        await scene.publish(topic, message_id)
+    return scene
+
+
+async def at(store: Store, run: Run) -> Scene:
+    """Deploy the workflow and bring a run of it into a state."""
+    scene = await deployed(store)
+    await scene.start("poll" if run.kind is Kind.PRODUCER else "file")
+    await scene.go(*PATHS[run])
+    assert scene.run == run, scene.run
+    return scene
+
+
+def arranged(run: Run | None = None) -> Arrange:
+    """Arrange a world with the workflow deployed, and a run of it in a state if one is named."""
+
+    async def arrange(world: World) -> None:
+        scene = await (deployed(world.store) if run is None else at(world.store, run))
+        world.fence, world.kept["scene"] = scene.fence, scene
+
+    return arrange
+
+
+def on(world: World) -> Scene:
+    """Answer the scene as it was arranged, over the world's own store: a call can be repeated."""
+    arranged: Scene = world.kept["scene"]
+    return replace(arranged, store=world.store, fence=world.fence)

@@ -1,0 +1,118 @@
+"""Schemas: an older store is copied and brought up, whole or not at all.
+
+Today there is one version, so the tests pretend that there are three.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from random import Random
+
+import apsw
+import pytest
+
+from duly.env import Loop
+from duly.errors import IllegalTransition
+from duly.store.base import Durability
+from duly.store.migrate import APPLICATION_ID
+from duly.store.sqlite import Schema, open_sqlite
+from tests.store import notebook
+from tests.store.fault_vfs import Loss, MemoryDisk
+from tests.store.notebook import write
+from tests.store.test_sqlite import files_beside, open_notebook, run
+from tests.store.virtual import VirtualEnv
+
+BARRIER, READ = Durability.BARRIER, Durability.READ
+
+MIGRATIONS = {
+    1: "alter table line add column colour text;",
+    2: "update line set colour = 'blue'; create table shade (name text) strict;",
+}
+THIRD = Schema(notebook.SCHEMA_TEXT, notebook.STATEMENTS, version=3, migrations=MIGRATIONS)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "duly.db"
+
+
+def test_an_older_store_is_copied_and_brought_up(path: Path) -> None:
+    """H4: every step in one transaction, and the store as it was beside it."""
+
+    async def story(env: Loop) -> None:
+        backend = await open_notebook(path, env)
+        await backend.transact(write("kept"), BARRIER)
+        await backend.close()
+        backend = await open_sqlite(path, env, schema=THIRD)
+        assert await backend.transact(notebook.read, READ) == ["kept"]
+        colours = backend._connection.execute("select colour from line").fetchall()
+        assert colours == [("blue",)]
+        assert backend._connection.pragma("user_version") == 3
+        await backend.close()
+        await (await open_sqlite(path, env, schema=THIRD)).close()
+
+    run(story)
+    backup = apsw.Connection(f"{path}.v1.backup", flags=apsw.SQLITE_OPEN_READONLY)
+    assert backup.pragma("user_version") == 1
+    assert backup.pragma("application_id") == APPLICATION_ID
+    assert backup.execute("select label from line").fetchall() == [("kept",)]
+    backup.close()
+
+
+def test_a_migration_that_fails_changes_nothing(path: Path) -> None:
+    """H4: the store is still of the old version and works with the old Duly."""
+    broken = {1: MIGRATIONS[1], 2: "insert into nowhere values (1);"}
+
+    async def story(env: Loop) -> None:
+        backend = await open_notebook(path, env)
+        await backend.transact(write("kept"), BARRIER)
+        await backend.close()
+        schema = Schema(notebook.SCHEMA_TEXT, notebook.STATEMENTS, version=3, migrations=broken)
+        with pytest.raises(IllegalTransition, match="no such table: nowhere"):
+            await open_sqlite(path, env, schema=schema)
+        backend = await open_notebook(path, env)
+        assert await backend.transact(notebook.read, READ) == ["kept"]
+        await backend.close()
+
+    run(story)
+
+
+def test_a_gap_between_versions_is_refused_before_anything_is_done(path: Path) -> None:
+    """H4: no copy, no change."""
+    gap = Schema(notebook.SCHEMA_TEXT, notebook.STATEMENTS, version=3, migrations={1: "select 1"})
+
+    async def story(env: Loop) -> None:
+        await (await open_notebook(path, env)).close()
+        with pytest.raises(IllegalTransition, match="no migration leads from schema 2 to 3"):
+            await open_sqlite(path, env, schema=gap)
+        assert files_beside(path) == ["duly.db", "duly.db.lock"]
+        await (await open_notebook(path, env)).close()
+
+    run(story)
+
+
+def test_a_power_cut_anywhere_in_a_migration_leaves_one_version_whole() -> None:
+    """H4: opened again, the migration is finished or done anew."""
+
+    async def story() -> None:
+        old = MemoryDisk()
+        backend = await open_sqlite(old, VirtualEnv(), schema=notebook.SCHEMA)
+        await backend.transact(write("kept"), BARRIER)
+        await backend.close()
+        cuts: list[dict[str, bytes]] = []
+        disk = old.next_process()
+        disk.on_operation = lambda: cuts.extend(
+            disk.cut_power(loss, Random(len(cuts))) for loss in Loss
+        )
+        await (await open_sqlite(disk, VirtualEnv(), schema=THIRD)).close()
+        assert cuts
+        for files in cuts:
+            left = MemoryDisk(files)
+            backend = await open_sqlite(left, VirtualEnv(), schema=THIRD)
+            await backend.integrity_check(full=True)
+            colours = backend._connection.execute("select label, colour from line").fetchall()
+            assert colours == [("kept", "blue")]
+            await backend.close()
+
+    asyncio.run(story())

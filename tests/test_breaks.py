@@ -1,0 +1,179 @@
+"""The breaks are judged rightly, each has a place and a rule, and a tenth of them is red here."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests import breaks, planted_breaks
+from tests.breaks import Break, NoSuchPlace, Verdict
+from tests.rules_map import MAP, ROOT, RULES, read_map, read_rules
+
+ALL = breaks.collect()
+
+
+# The judge.
+
+
+@pytest.mark.parametrize(
+    ("planted", "verdict"),
+    [
+        (planted_breaks.GUARDED, Verdict.RED),
+        (planted_breaks.UNGUARDED, Verdict.GREEN),
+        (planted_breaks.NO_MODULE, Verdict.MISSING),
+        (planted_breaks.NO_ATTRIBUTE, Verdict.MISSING),
+        (planted_breaks.UNCLAIMED, Verdict.UNCLAIMED),
+        (planted_breaks.NO_TESTS, Verdict.DID_NOT_RUN),
+        (planted_breaks.UNFINDABLE, Verdict.MISSING),
+    ],
+    ids=lambda value: value.says if isinstance(value, Break) else None,
+)
+def test_each_planted_break_gets_its_verdict(
+    monkeypatch: pytest.MonkeyPatch, planted: Break, verdict: Verdict
+) -> None:
+    monkeypatch.setenv(breaks.AREAS_VARIABLE, "planted_breaks")
+    (report,) = breaks.try_breaks([planted], control=False)
+    assert report.verdict is verdict, report.detail
+
+
+def test_tests_that_are_red_without_the_break_are_no_proof(tmp_path: Path) -> None:
+    (tmp_path / "test_red.py").write_text("def test_red() -> None:\n    assert False\n")
+    named = (f"{tmp_path / 'test_red.py'}::test_red",)
+    broken = Break("N", "duly.config", "KIB", 1000, named, "a test that is always red")
+    (report,) = breaks.try_breaks([broken], control=True)
+    assert report.verdict is Verdict.BROKEN_BEFORE
+
+
+def test_a_break_that_does_not_end_is_no_proof() -> None:
+    report = breaks.try_break(ALL[0], ALL[0].tests, timeout_s=0.001)
+    assert report.verdict is Verdict.HUNG
+
+
+def test_what_is_not_red_makes_the_command_fail(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(breaks, "collect", lambda: (planted_breaks.UNCLAIMED,))
+    assert breaks.main([]) == 1
+    assert "no test claims the rule" in capsys.readouterr().out
+    assert breaks.main(["C8"]) == 1
+    assert "There is no such break" in capsys.readouterr().out
+
+
+def test_the_table_shows_the_words_of_what_is_not_red() -> None:
+    report = breaks.Report(planted_breaks.GUARDED, Verdict.GREEN, "2 passed\nin no time")
+    shown = breaks.table([report]).splitlines()
+    assert shown[0].startswith("stayed green")
+    assert shown[1:] == ["    2 passed", "    in no time"]
+
+
+# Putting a break in place.
+
+
+@pytest.fixture
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """Make a small package in which one module imports a name from another."""
+    room = tmp_path / "lamps"
+    room.mkdir()
+    (room / "__init__.py").touch()
+    (room / "table.py").write_text("WATTS = {1: 2}\nOTHER = [1]\nclass Lamp:\n    lit = True\n")
+    (room / "user.py").write_text("from lamps.table import OTHER, WATTS\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    importlib.import_module("lamps.user")
+    yield "lamps"
+    for name in [name for name in sys.modules if name.partition(".")[0] == "lamps"]:
+        del sys.modules[name]
+
+
+def broken(module: str, attribute: str, replacement: object) -> Break:
+    return Break("N", module, attribute, replacement, (), "planted")
+
+
+def test_a_break_reaches_every_module_that_imported_the_name(package: str) -> None:
+    breaks.apply(broken(f"{package}.table", "WATTS", {}))
+    assert sys.modules["lamps.table"].WATTS == sys.modules["lamps.user"].WATTS == {}
+    assert sys.modules["lamps.user"].OTHER == [1]
+
+
+def test_another_object_of_the_same_name_is_left_alone(package: str) -> None:
+    sys.modules["lamps.user"].__dict__["WATTS"] = mine = {1: 2}
+    breaks.apply(broken(f"{package}.table", "WATTS", {}))
+    assert sys.modules["lamps.user"].WATTS is mine
+
+
+def test_a_dotted_attribute_is_replaced_in_its_class(package: str) -> None:
+    breaks.apply(broken(f"{package}.table", "Lamp.lit", False))
+    assert sys.modules["lamps.table"].Lamp.lit is False
+
+
+@pytest.mark.parametrize(
+    ("module", "attribute"), [("lamps.attic", "X"), ("lamps.table", "X"), ("lamps.table", "Lamp.x")]
+)
+def test_a_place_that_does_not_exist_is_refused(package: str, module: str, attribute: str) -> None:
+    assert package
+    with pytest.raises(NoSuchPlace, match=f"{module}.{attribute}"):
+        breaks.apply(broken(module, attribute, 1))
+
+
+# Which tests, and which tenth.
+
+
+def test_of_a_file_only_the_tests_that_claim_the_rule_are_run() -> None:
+    claims = {"a.py::test_1": ("C8",), "a.py::test_2": ("L2",), "b.py::test_3": ("C8", "L2")}
+    chosen = Break("C8", "m", "x", 1, ("a.py", "b.py::test_4"), "")
+    assert breaks.select(chosen, claims) == ("a.py::test_1", "b.py::test_4")
+
+
+def test_ten_tenths_are_all_breaks_once() -> None:
+    many = [broken("m", str(number), number) for number in range(23)]
+    tenths = [breaks.tenth(many, number) for number in range(10)]
+    assert sorted(b.replacement for part in tenths for b in part) == list(range(23))
+    assert {len(part) for part in tenths} == {2, 3}
+    assert breaks.tenth(many, 13) == breaks.tenth(many, 3)
+
+
+def test_the_tenth_is_given_or_belongs_to_the_commit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(breaks.TENTH_VARIABLE, "17")
+    assert breaks.tenth_of_commit() == 7
+    monkeypatch.delenv(breaks.TENTH_VARIABLE)
+    assert breaks.tenth_of_commit() == breaks.tenth_of_commit() in range(10)
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
+    assert breaks.tenth_of_commit(tmp_path) == 0
+
+
+# The breaks of the repository.
+
+
+def test_every_break_has_a_rule_a_place_and_tests() -> None:
+    rules = read_rules(RULES.read_text(encoding="utf-8"))
+    assert [b.key for b in ALL if b.rule not in rules] == []
+    assert [b.key for b in ALL if not b.says.strip() or not b.tests] == []
+    files = {test.partition("::")[0] for b in ALL for test in b.tests}
+    assert [file for file in sorted(files) if not (ROOT / file).is_file()] == []
+    # This file runs breaks; a break that ran it would never end.
+    assert "tests/test_breaks.py" not in files
+
+
+def test_no_two_breaks_have_the_same_name() -> None:
+    names = [b.key for b in ALL]
+    assert sorted(names) == sorted(set(names))
+
+
+def test_every_proven_rule_of_the_heart_has_a_break() -> None:
+    """Every id of C, L, R, S, A, B that a test claims is broken once, or the map says why not."""
+    entries = read_map(MAP.read_text(encoding="utf-8"))
+    proven = [rule for rule, entry in entries.items() if entry.tests and rule[0] in "CLRSAB"]
+    covered = {b.rule for b in ALL}
+    assert [r for r in proven if r not in covered and not entries[r].unbroken] == []
+    assert [r for r in entries if entries[r].unbroken and r in covered] == []
+
+
+def test_a_tenth_of_the_breaks_is_red() -> None:
+    """`make breaks` tries them all; the tests themselves are seen green by this very run."""
+    reports = breaks.try_breaks(breaks.tenth(ALL, breaks.tenth_of_commit()), control=False)
+    assert [r for r in reports if r.verdict is not Verdict.RED] == [], breaks.table(reports)

@@ -1,0 +1,163 @@
+"""The real `Env`: clocks that go forward, ids nobody has, tasks that live, threads that end."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import re
+import threading
+import time
+import weakref
+from collections.abc import Iterator
+
+import pytest
+
+from duly.env import BLOCKING_THREADS_MAX, Env, Loop
+
+PATIENCE_S = 60  # no test waits this long unless it is about to fail
+
+
+@pytest.fixture
+def env() -> Iterator[Loop]:
+    loop = Loop()
+    yield loop
+    loop.close()
+
+
+def test_a_loop_is_an_env(env: Loop) -> None:
+    """The assignment is what the type checker looks at; the call is what we look at."""
+    checked: Env = env
+    assert isinstance(checked.now_ms(), int)
+
+
+def test_now_is_the_wall_clock_in_milliseconds(env: Loop) -> None:
+    before = time.time_ns() // 1_000_000
+    now = env.now_ms()
+    assert before <= now <= time.time_ns() // 1_000_000
+
+
+def test_monotonic_is_a_clock_of_its_own_that_never_goes_back(env: Loop) -> None:
+    before = time.monotonic_ns() // 1_000_000
+    readings = [env.monotonic_ms() for _ in range(1000)]
+    assert readings == sorted(readings)
+    assert before <= readings[0] <= readings[-1] <= time.monotonic_ns() // 1_000_000
+
+
+def test_an_id_names_its_kind_and_is_nobody_elses(env: Loop) -> None:
+    ids = [env.new_id("run") for _ in range(1000)]
+    assert len(set(ids)) == 1000
+    assert all(re.fullmatch(r"run_[0-9a-f]{27}", each) for each in ids)
+
+
+def test_ids_sort_by_the_millisecond_they_were_made_in(
+    env: Loop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    times = [0, 1, 0xF, 0x10, 2**40, 2**44 - 1]
+    clock = iter(times)
+    monkeypatch.setattr(env, "now_ms", lambda: next(clock))
+    ids = [env.new_id("run") for _ in times]
+    assert ids == sorted(ids)
+    assert len({len(each) for each in ids}) == 1
+
+
+def test_random_bytes_are_as_many_as_asked_and_differ(env: Loop) -> None:
+    assert len(env.random_bytes(0)) == 0
+    assert len(env.random_bytes(32)) == 32
+    assert env.random_bytes(32) != env.random_bytes(32)
+
+
+async def test_sleep_lets_others_run(env: Loop) -> None:
+    order = []
+
+    async def other() -> None:
+        order.append("other")
+
+    task = env.spawn(other(), "other")
+    await env.sleep(0)
+    await task
+    assert order == ["other"]
+
+
+async def test_sleep_lasts_as_long_as_asked(env: Loop) -> None:
+    before = time.monotonic()
+    await env.sleep(0.01)
+    assert time.monotonic() - before >= 0.009
+
+
+async def test_a_spawned_task_has_its_name_and_is_kept_until_it_ends(env: Loop) -> None:
+    """asyncio keeps only a weak reference to a task; whoever spawns may forget it."""
+    ended = asyncio.Event()
+
+    async def work() -> None:
+        # Nothing but the task itself refers to what it waits for, as with a lost timer.
+        waiting: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        waiters.append(weakref.ref(waiting))
+        await waiting
+        ended.set()
+
+    waiters: list[weakref.ref[asyncio.Future[None]]] = []
+    assert env.spawn(work(), "work").get_name() == "work"
+    await env.sleep(0)
+    gc.collect()
+    waiting = waiters[0]()
+    assert waiting is not None, "the task was collected while it waited"
+    waiting.set_result(None)
+    await asyncio.wait_for(ended.wait(), PATIENCE_S)
+
+
+async def test_an_ended_task_is_let_go(env: Loop) -> None:
+    async def work() -> None:
+        return None
+
+    task = env.spawn(work(), "work")
+    await task
+    await env.sleep(0)
+    assert env._tasks == set()
+
+
+async def test_a_blocking_call_does_not_stop_the_loop(env: Loop) -> None:
+    """The function ends only when the loop went on beside it."""
+    went_on = threading.Event()
+
+    async def other() -> None:
+        went_on.set()
+
+    env.spawn(other(), "other")
+    assert await env.call_blocking(lambda: went_on.wait(PATIENCE_S)) is True
+
+
+async def test_a_blocking_call_answers_and_raises_as_the_function_does(env: Loop) -> None:
+    assert await env.call_blocking(lambda: 7) == 7
+
+    def fail() -> None:
+        raise LookupError("no such row")
+
+    with pytest.raises(LookupError, match="no such row"):
+        await env.call_blocking(fail)
+
+
+async def test_as_many_functions_block_at_once_as_there_are_threads(env: Loop) -> None:
+    """None of them ends before all of them have begun."""
+    begun = threading.Barrier(BLOCKING_THREADS_MAX, timeout=PATIENCE_S)
+    calls = (env.call_blocking(begun.wait) for _ in range(BLOCKING_THREADS_MAX))
+    assert sorted(await asyncio.gather(*calls)) == list(range(BLOCKING_THREADS_MAX))
+
+
+async def test_close_waits_for_what_is_still_running() -> None:
+    env = Loop()
+    begun, may_end, ended = threading.Event(), threading.Event(), threading.Event()
+
+    def work() -> None:
+        begun.set()
+        may_end.wait(PATIENCE_S)
+        ended.set()
+
+    call = asyncio.ensure_future(env.call_blocking(work))
+    await asyncio.to_thread(begun.wait, PATIENCE_S)
+    closing = asyncio.ensure_future(asyncio.to_thread(env.close))
+    done, _ = await asyncio.wait([closing], timeout=0.05)
+    assert not done, "close returned while a function was running"
+    may_end.set()
+    await closing
+    assert ended.is_set()
+    await call

@@ -1,0 +1,360 @@
+"""The house keeps its own order: layers, sizes, words, format, lint, types.
+
+Every checker is shown an offence too, so that none of them can be asleep.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from enum import StrEnum
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+import duly
+from tests import house
+from tests.house import ROOT, SOURCE, TESTS
+
+Checker = Callable[[str], list[str]]
+
+# Every column with a list of words, and the enum whose words they are.
+WORDS = {
+    "handler.kind": "duly.rules.word.Kind",
+    "event.status": "duly.rules.event.EventStatus",
+    "run.kind": "duly.rules.word.Kind",
+    "run.phase": "duly.rules.word.Phase",
+    "run.status": "duly.rules.word.Status",
+    "run.outcome": "duly.rules.word.Outcome",
+    "run.waits": "duly.rules.word.Waits",
+    "mutation.status": "duly.rules.word.MutationStatus",
+    "journal.status": "duly.rules.delivery.JournalStatus",
+    "delivery.status": "duly.rules.delivery.DeliveryStatus",
+    "deferred.status": "duly.rules.delivery.DeferredStatus",
+}
+
+
+def command(tool: str, *words: str, cwd: Path = ROOT, given: str = "") -> tuple[int, str]:
+    """Run a tool of this environment; answer its exit status and what it said."""
+    done = subprocess.run(
+        [str(Path(sys.executable).with_name(tool)), *words],
+        cwd=cwd,
+        input=given,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return done.returncode, done.stdout + done.stderr
+
+
+def name(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+def offences(check: Checker, paths: list[Path]) -> list[str]:
+    return [
+        f"{name(path)}:{offence}"
+        for path in paths
+        for offence in check(path.read_text(encoding="utf-8"))
+    ]
+
+
+# Tools: each is asked about the repository, and about an offence that its settings must catch.
+
+
+def test_format_is_the_house_format() -> None:
+    status, words = command("ruff", "format", "--check", ".")
+    assert status == 0, words
+
+
+def test_a_badly_formatted_file_is_caught() -> None:
+    options = ("--check", "--stdin-filename=src/duly/planted.py", "-")
+    assert command("ruff", "format", *options, given="x = 1\n")[0] == 0
+    assert command("ruff", "format", *options, given="x  =  1\n")[0] == 1
+
+
+def test_lint_has_nothing_to_say() -> None:
+    status, words = command("ruff", "check", "--output-format=concise", ".")
+    assert status == 0, words
+
+
+@pytest.mark.parametrize(
+    ("rule", "text"),
+    [
+        ("D100", "X = 1\n"),
+        ("D101", '"""Doc."""\n\n\nclass Public:\n    x = 1\n'),
+        ("D103", '"""Doc."""\n\n\ndef public() -> None:\n    pass\n'),
+        ("E501", f'"""Doc."""\n\nX = "{"x" * 100}"\n'),
+        ("F401", '"""Doc."""\n\nimport json\n'),
+        ("T201", '"""Doc."""\n\nprint(1)\n'),
+    ],
+)
+def test_lint_catches_a_planted_offence(rule: str, text: str) -> None:
+    where = "--stdin-filename=src/duly/planted.py"
+    status, words = command("ruff", "check", where, "-", given=text)
+    assert (status, rule in words) == (1, True), words
+
+
+def test_types_are_strict() -> None:
+    status, words = command("mypy")
+    assert status == 0, words
+
+
+def test_a_function_without_types_is_caught(tmp_path: Path) -> None:
+    (tmp_path / "planted.py").write_text("def f(x):\n    return x\n", encoding="utf-8")
+    status, words = command("mypy", str(tmp_path / "planted.py"))
+    assert (status, "no-untyped-def" in words) == (1, True), words
+
+
+def test_rooms_import_downward_only() -> None:
+    status, words = command("lint-imports", "--no-cache", "--no-logo")
+    assert status == 0, words
+
+
+@pytest.fixture
+def small_house(tmp_path: Path) -> Path:
+    """Build a house of empty rooms that keeps the contracts of this one."""
+    for room in ("rules", "store", "engine", "bus", "desk", "config", "env", "errors"):
+        (tmp_path / "duly" / room).mkdir(parents=True)
+        (tmp_path / "duly" / room / "__init__.py").touch()
+        (tmp_path / "duly" / room / "planted.py").touch()
+    (tmp_path / "duly" / "__init__.py").touch()
+    (tmp_path / "duly" / "store" / "base.py").write_text("import apsw\n")
+    (tmp_path / "duly" / "rules" / "other.py").write_text("import duly.rules.planted\n")
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    # The one import the contract of purity looks past must exist for it to look past.
+    (tmp_path / "duly" / "config" / "__init__.py").write_text("import pathlib\n")
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "contract"),
+    [
+        ("config/planted.py", "", None),
+        ("errors/planted.py", "import duly.rules", "Rooms"),
+        ("rules/planted.py", "import duly.store.base", "Rooms"),
+        ("engine/planted.py", "import duly.bus.planted", "Rooms"),
+        ("attic/__init__.py", "", "Rooms"),
+        ("rules/planted.py", "import time", "Rules are pure"),
+        ("rules/planted.py", "import duly.env", "Rules are pure"),
+        ("rules/planted.py", "import apsw", "Only the store"),
+        ("desk/planted.py", "import apsw", "Only the store"),
+        ("rules/planted.py", "import duly.rules.other", "No cycles"),
+    ],
+)
+def test_a_planted_import_breaks_its_contract(
+    small_house: Path, file: str, text: str, contract: str | None
+) -> None:
+    planted = small_house / "duly" / file
+    planted.parent.mkdir(exist_ok=True)
+    planted.write_text(text)
+    _, words = command("lint-imports", "--no-cache", "--no-logo", cwd=small_house)
+    assert "No cycles anywhere" in words, words
+    broken = [line for line in words.splitlines() if " BROKEN" in line]
+    if contract is None:
+        assert broken == [], words
+    else:
+        assert any(line.startswith(contract) for line in broken), words
+
+
+# Sizes, names, words: each checker of house.py, over the repository and over a planted offence.
+
+
+@pytest.mark.parametrize(
+    "check",
+    [
+        house.long_file,
+        house.long_functions,
+        house.sql_in_strings,
+        house.leftovers,
+        house.undocumented_module,
+    ],
+)
+def test_the_package_keeps_the_house_rules(check: Checker) -> None:
+    assert offences(check, house.modules()) == []
+
+
+@pytest.mark.parametrize(
+    "check", [house.long_file, house.long_functions, house.leftovers, house.ways_not_to_run]
+)
+def test_the_tests_keep_the_house_rules(check: Checker) -> None:
+    assert offences(check, house.modules(TESTS)) == []
+
+
+def test_time_and_chance_come_from_env_alone() -> None:
+    paths = [path for path in house.modules() if path != SOURCE / "env.py"]
+    assert offences(house.chance, paths) == []
+    assert offences(house.chance, [SOURCE / "env.py"]) != []
+
+
+def test_modules_are_named_after_what_they_know() -> None:
+    assert [name(path) for path in house.modules() if house.banned_name(path.stem)] == []
+
+
+def test_the_repository_names_no_machine() -> None:
+    paths = list(house.repository())
+    assert {"README.md", ".ci/run", "src/duly/env.py"} <= {name(path) for path in paths}
+    assert offences(house.machine_names, paths) == []
+
+
+def test_a_file_past_the_limit_is_caught() -> None:
+    assert house.long_file("x\n" * 500) == []
+    assert house.long_file("x\n" * 501) == ["501 lines; split it by what it knows"]
+
+
+def test_a_function_past_the_limit_is_caught() -> None:
+    assert house.long_functions("def f():\n" + "    x\n" * 69) == []
+    assert house.long_functions("def f():\n" + "    x\n" * 70) == ["1: f does not fit on a screen"]
+    assert house.long_functions("class A:\n  async def f():\n" + "    x\n" * 70) != []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "x = 'select id from run'",
+        "x = f'select {x} from run'",
+        "x = '''\n  insert into run values (1)'''",
+        "x = 'insert or replace into run values (1)'",
+        "x = 'UPDATE run SET x = 1'",
+        "x = f'delete from {table}'",
+        "x = 'create unique index a on b (c)'",
+        "x = 'with due as (select 1)'",
+        "f('drop table run')",
+    ],
+)
+def test_sql_in_a_string_is_caught(text: str) -> None:
+    assert house.sql_in_strings(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["'''Select this from that.'''", "x = 'update your settings'", "x = 'select'"]
+)
+def test_prose_is_not_sql(text: str) -> None:
+    assert house.sql_in_strings(text) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "import time",
+        "from time import monotonic",
+        "import random as r",
+        "from uuid import uuid4",
+        "import secrets",
+        "from os import urandom",
+        "import os\nos.urandom(8)",
+        "datetime.now(UTC)",
+        "datetime.datetime.utcnow()",
+        "asyncio.sleep(1)",
+    ],
+)
+def test_a_clock_or_a_die_outside_env_is_caught(text: str) -> None:
+    assert house.chance(text)
+
+
+def test_a_time_that_is_an_argument_is_no_chance() -> None:
+    assert house.chance("import datetime, os\nos.open\nenv.sleep(1)\nrun.time") == []
+
+
+def test_a_leftover_is_caught() -> None:
+    assert house.leftovers("x = 1  # TO" + "DO: later") != []
+    assert house.leftovers("# a todo list is a workflow") == []
+
+
+def test_a_machine_name_is_caught() -> None:
+    for word in ("/wo" + "rk/main", "see /op" + "t/x", "files.python" + "hosted.org"):
+        assert house.machine_names(f"see {word} for more") != []
+    assert house.machine_names("docs/work/plan and src/opt/x") == []
+
+
+def test_a_name_that_says_nothing_is_caught() -> None:
+    assert house.banned_name("utils") != []
+    assert house.banned_name("ledger") == []
+
+
+def test_a_module_without_a_docstring_is_caught() -> None:
+    assert house.undocumented_module("x = 1") != []
+    assert house.undocumented_module("'''Say it.'''") == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "pytest.skip('x')",
+        "@pytest.mark.skip\ndef test_x(): ...",
+        "@pytest.mark.skipif(True, reason='')\ndef test_x(): ...",
+        "@pytest.mark.xfail\ndef test_x(): ...",
+        "pytest.importorskip('x')",
+    ],
+)
+def test_a_test_that_may_not_run_is_caught(text: str) -> None:
+    assert house.ways_not_to_run(text)
+
+
+def test_skipping_an_event_is_no_skipped_test() -> None:
+    assert house.ways_not_to_run("store.skip(event)") == []
+
+
+# Words: what the schema's CHECK lists say is what the enums of the rules say.
+
+
+class Light(StrEnum):
+    """A small enum for the tests below."""
+
+    RED = "red"
+    DARK = "paused:dark"
+
+
+LAMP = """
+create table lamp (
+  colour text not null check (colour in ('red', 'paused:dark')),
+  open   integer check (open in (0, 1)),
+  check ((colour in ('red')) = (open = 1))
+);
+"""
+
+
+def test_equal_words_are_praised() -> None:
+    assert house.words_of_schema(LAMP) == {"lamp.colour": frozenset({"red", "paused:dark"})}
+    assert house.strange_words(LAMP, {"lamp.colour": Light}) == []
+
+
+@pytest.mark.parametrize("words", ["'paused:dark'", "'red', 'paused:dark', 'blue'"])
+def test_a_word_on_one_side_only_is_caught(words: str) -> None:
+    schema = LAMP.replace("'red', 'paused:dark'", words)
+    assert len(house.strange_words(schema, {"lamp.colour": Light})) == 1
+
+
+def test_a_column_on_one_side_only_is_caught() -> None:
+    assert house.strange_words(LAMP, {}) != []
+    assert house.strange_words("", {"lamp.colour": Light}) != []
+
+
+def test_the_schema_speaks_the_words_of_the_rules() -> None:
+    """R3: the words of every status column are those of the enum, no more and no fewer."""
+    schema = (SOURCE / "store" / "sql" / "schema.sql").read_text(encoding="utf-8")
+    enums: dict[str, type[StrEnum]] = {}
+    for column, place in WORDS.items():
+        module, _, enum = place.rpartition(".")
+        enums[column] = getattr(import_module(module), enum)
+    assert house.strange_words(schema, enums) == []
+
+
+# What a user may import.
+
+
+def test_the_public_names_are_exactly_these() -> None:
+    """The list is written twice on purpose: a name leaves or enters with a change here."""
+    settings = {"Backoff", "Limits", "Policy", "WorkflowPolicy"}
+    connectors = {"AuthNeeded", "NotSent", "PermissionDenied", "Refused", "Transient"}
+    assert set(duly.__all__) == settings | connectors | (
+        {"DulyError", "NotDeployed", "UnknownOutcome"}
+    )
+
+
+@pytest.mark.parametrize("public", duly.__all__)
+def test_every_public_name_exists_and_is_documented(public: str) -> None:
+    assert getattr(duly, public).__doc__
