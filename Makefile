@@ -22,7 +22,7 @@ $(STAMP): pyproject.toml uv.lock Makefile
 	@touch $@
 
 test: setup
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 check: test
 

@@ -58,11 +58,13 @@ class Trial:
     work: MeasuredLater
     yardstick: Measured
 
-    async def take(self, size: Size) -> None:
-        """Take one slice between two of the yardstick."""
+    async def take(self, size: Size, *, is_kept: bool) -> None:
+        """Take one slice between two of the yardstick; the first round only warms the caches."""
         before = self.yardstick(size.yardstick_s)
         done = await self.work(size.slice_s)
-        self.figure.add(before, done, self.yardstick(size.yardstick_s))
+        after = self.yardstick(size.yardstick_s)
+        if is_kept:
+            self.figure.add(before, done, after)
 
 
 def trials(subject: Subject, yardstick: Yardstick, suffix: str = "") -> list[Trial]:
@@ -106,9 +108,9 @@ async def measure(folder: Path, size: Size) -> list[Figure]:
         _itself("yardstick publish", yardstick.publish),
     ]
     every = [*own, *plain, *crowded]
-    for _ in range(size.rounds):
+    for number in range(size.rounds + 1):
         for trial in every:
-            await trial.take(size)
+            await trial.take(size, is_kept=number > 0)
     for subject in subjects:
         await subject.store.close()
     yardstick.close()

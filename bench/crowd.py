@@ -1,7 +1,8 @@
 """A store that is full: so many pending events, so many committed runs, each with its mutation.
 
-The rows are written past the verbs, a table at a time in the order of its key, without a journal;
-only the figures taken afterwards go through the store.
+Every run has left a trace of what it published (T9), though not the event itself. The rows are
+written past the verbs, a table at a time in the order of its key, without a journal; only the
+figures taken afterwards go through the store.
 """
 
 from __future__ import annotations
@@ -46,7 +47,10 @@ select replace(r.id, 'run', 'mutation'), r.workflow_id, r.id, r.id, 'sheets.appe
   r.updated_at
 from run r order by r.id;
 
-update workflow set counter = counter + :each;
+insert into cause (workflow_id, root, seq)
+select w.id, w.counter + n, w.counter + n + :each from workflow w cross join number;
+
+update workflow set counter = counter + 2 * :each;
 update handler set changed = (select counter from workflow where id = handler.workflow_id);
 """
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from statistics import median
 
 MICROSECONDS = 1_000_000
-RUNS_PER_S_MAX = 20_000
+RUNS_PER_S_MAX = 15_000
 RUNS_MIN = 1_000
 
 

@@ -153,15 +153,20 @@ class Subject:
 
     async def _top_up(self, pending: int, fences: list[Fence]) -> None:
         now = self._env.now_ms()
+        missing = {
+            fence.workflow_id: max(0, pending - self._pending.get(fence.workflow_id, 0))
+            for fence in fences
+        }
 
         def fill(tx: Transaction) -> None:
-            for fence in fences:
-                for _ in range(pending - self._pending.get(fence.workflow_id, 0)):
+            for workflow_id, events in missing.items():
+                for _ in range(events):
                     publication = self._publication(INBOX)
-                    part.publish(tx, fence.workflow_id, publication, created_by="bench", now=now)
+                    part.publish(tx, workflow_id, publication, created_by="bench", now=now)
 
         await self.store.backend.transact(fill, Durability.BARRIER)
-        self._pending.update({fence.workflow_id: pending for fence in fences})
+        for workflow_id, events in missing.items():
+            self._pending[workflow_id] = self._pending.get(workflow_id, 0) + events
 
     def _publication(self, topic: str) -> Publication:
         message_id = f"mail-{next(self._numbers)}"

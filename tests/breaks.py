@@ -227,7 +227,9 @@ def table(reports: Iterable[Report]) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Try the breaks the command line asks for; answer the exit status."""
-    parser = argparse.ArgumentParser(description="Take each guard away and see its tests go red.")
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.breaks", description="Take each guard away and see its tests go red."
+    )
     parser.add_argument("rules", nargs="*", help="only the breaks of these rules")
     parser.add_argument(
         "--tenth", nargs="?", type=int, const=-1, help="every tenth break; default by the commit"

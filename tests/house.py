@@ -9,7 +9,6 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator, Mapping
-from enum import StrEnum
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -42,6 +41,7 @@ NOT_OURS = frozenset(
     {".git", ".venv", ".hypothesis", ".import_linter_cache", ".mypy_cache", ".pytest_cache"}
     | {".ruff_cache", "__pycache__", "dist"}
 )
+EXAMPLE = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 CHECK_LIST = re.compile(r"check \((\w+) in \(('[^()]*')\)\)")
 TABLE = re.compile(r"^create table (\w+) \((.*?)^\);", re.MULTILINE | re.DOTALL)
 
@@ -172,6 +172,11 @@ def ways_not_to_run(text: str) -> list[str]:
     ]
 
 
+def examples(page: str) -> list[str]:
+    """Read the Python examples of a page."""
+    return EXAMPLE.findall(page)
+
+
 def words_of_schema(schema: str) -> dict[str, frozenset[str]]:
     """Read the list of words of every column that has one: `run.phase` to its words."""
     return {
@@ -181,15 +186,12 @@ def words_of_schema(schema: str) -> dict[str, frozenset[str]]:
     }
 
 
-def strange_words(schema: str, words: Mapping[str, type[StrEnum]]) -> list[str]:
-    """Find columns whose words are not exactly those of their enum, and words without a column."""
+def strange_words(schema: str, words: Mapping[str, frozenset[str]]) -> list[str]:
+    """Find columns whose words are not exactly the ones given, and words without a column."""
     found = words_of_schema(schema)
-    offences = [
-        f"{column}: the schema lists words that no enum does" for column in found.keys() - words
-    ]
-    for column, enum in words.items():
-        if column not in found:
-            offences.append(f"{column}: the schema does not list the words of {enum.__name__}")
-        elif strange := found[column] ^ {str(word.value) for word in enum}:
-            offences.append(f"{column}: {', '.join(sorted(strange))} stand on one side only")
+    offences = [f"{column}: words nobody else knows" for column in found.keys() - words.keys()]
+    offences += [f"{column}: the schema has no list" for column in words.keys() - found.keys()]
+    for column in found.keys() & words.keys():
+        if strange := found[column] ^ words[column]:
+            offences.append(f"{column}: {', '.join(sorted(strange))} on one side only")
     return sorted(offences)

@@ -41,6 +41,10 @@ def test_the_bench_prints_the_same_rows_as_json(
         assert figure["ratio_min"] <= figure["ratio"] <= figure["ratio_max"]
         assert min(figure["per_s"], figure["syncs"], figure["cpu_us"]) > 0
         assert (figure["goal"] is None) == figure["figure"].startswith("yardstick")
+    by_name = {figure["figure"]: figure for figure in printed["figures"]}
+    for name in PLAIN:
+        full_goal = by_name[f"{name}, 1,000 rows"]["goal"]
+        assert full_goal == pytest.approx(0.8 * by_name[name]["ratio"])
 
 
 def test_a_crowd_is_a_sound_store_with_so_many_pending_events(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from duly.config import (
+    APPROVALS,
     MAY_BE_ZERO,
     Backoff,
     BusSettings,
@@ -20,6 +21,7 @@ from duly.config import (
     load,
 )
 from duly.errors import ConfigError
+from duly.rules.permission import Approval
 
 KIB, MIB = 1024, 1024 * 1024
 
@@ -302,6 +304,11 @@ def test_an_unknown_word_of_approval_is_refused(
         assert section(approvals={"*": word}).approvals == {"*": word}
     with pytest.raises(ConfigError, match=r"approvals: '\*' asks for 'above:high'"):
         section(approvals={"*": "above:high"})
+
+
+def test_settings_and_permission_know_the_same_words_of_approval() -> None:
+    """A3: config stands below the rules and cannot import their words, so a test compares them."""
+    assert set(APPROVALS) == {word.value for word in Approval}
 
 
 def test_a_policy_does_not_change_with_the_dict_it_was_made_from() -> None:

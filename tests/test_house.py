@@ -5,9 +5,13 @@ Every checker is shown an offence too, so that none of them can be asleep.
 
 from __future__ import annotations
 
+import os
+import re
 import shutil
 import subprocess
 import sys
+import tomllib
+import zipfile
 from collections.abc import Callable
 from enum import StrEnum
 from importlib import import_module
@@ -23,6 +27,7 @@ Checker = Callable[[str], list[str]]
 
 # Every column with a list of words, and the enum whose words they are.
 WORDS = {
+    "version.origin": "duly.store.record.Origin",
     "handler.kind": "duly.rules.word.Kind",
     "event.status": "duly.rules.event.EventStatus",
     "run.kind": "duly.rules.word.Kind",
@@ -34,6 +39,11 @@ WORDS = {
     "journal.status": "duly.rules.delivery.JournalStatus",
     "delivery.status": "duly.rules.delivery.DeliveryStatus",
     "deferred.status": "duly.rules.delivery.DeferredStatus",
+}
+# Names of things, not states of them: nothing is decided by these, so they have no enum.
+NAMES = {
+    "version.language": frozenset({"javascript", "python"}),
+    "counter.name": frozenset({"journal", "deferred", "subscription"}),
 }
 
 
@@ -301,12 +311,7 @@ def test_skipping_an_event_is_no_skipped_test() -> None:
 # Words: what the schema's CHECK lists say is what the enums of the rules say.
 
 
-class Light(StrEnum):
-    """A small enum for the tests below."""
-
-    RED = "red"
-    DARK = "paused:dark"
-
+LIGHT = {"lamp.colour": frozenset({"red", "paused:dark"})}
 
 LAMP = """
 create table lamp (
@@ -318,32 +323,33 @@ create table lamp (
 
 
 def test_equal_words_are_praised() -> None:
-    assert house.words_of_schema(LAMP) == {"lamp.colour": frozenset({"red", "paused:dark"})}
-    assert house.strange_words(LAMP, {"lamp.colour": Light}) == []
+    assert house.words_of_schema(LAMP) == LIGHT
+    assert house.strange_words(LAMP, LIGHT) == []
 
 
 @pytest.mark.parametrize("words", ["'paused:dark'", "'red', 'paused:dark', 'blue'"])
 def test_a_word_on_one_side_only_is_caught(words: str) -> None:
     schema = LAMP.replace("'red', 'paused:dark'", words)
-    assert len(house.strange_words(schema, {"lamp.colour": Light})) == 1
+    assert len(house.strange_words(schema, LIGHT)) == 1
 
 
 def test_a_column_on_one_side_only_is_caught() -> None:
     assert house.strange_words(LAMP, {}) != []
-    assert house.strange_words("", {"lamp.colour": Light}) != []
+    assert house.strange_words("", LIGHT) != []
 
 
 def test_the_schema_speaks_the_words_of_the_rules() -> None:
     """R3: the words of every status column are those of the enum, no more and no fewer."""
     schema = (SOURCE / "store" / "sql" / "schema.sql").read_text(encoding="utf-8")
-    enums: dict[str, type[StrEnum]] = {}
+    words = dict(NAMES)
     for column, place in WORDS.items():
-        module, _, enum = place.rpartition(".")
-        enums[column] = getattr(import_module(module), enum)
-    assert house.strange_words(schema, enums) == []
+        module, _, name = place.rpartition(".")
+        enum: type[StrEnum] = getattr(import_module(module), name)
+        words[column] = frozenset(word.value for word in enum)
+    assert house.strange_words(schema, words) == []
 
 
-# What a user may import.
+# What a user gets: the names, the wheel, the examples.
 
 
 def test_the_public_names_are_exactly_these() -> None:
@@ -358,3 +364,39 @@ def test_the_public_names_are_exactly_these() -> None:
 @pytest.mark.parametrize("public", duly.__all__)
 def test_every_public_name_exists_and_is_documented(public: str) -> None:
     assert getattr(duly, public).__doc__
+
+
+def test_the_wheel_brings_types_and_sql(tmp_path: Path) -> None:
+    status, words = command("hatchling", "build", "-t", "wheel", "-d", str(tmp_path))
+    assert status == 0, words
+    (wheel,) = tmp_path.glob("*.whl")
+    files = set(zipfile.ZipFile(wheel).namelist())
+    sources = [*SOURCE.rglob("*.py"), *SOURCE.rglob("*.sql"), SOURCE / "py.typed"]
+    assert {name(path).removeprefix("src/") for path in sources} <= files
+
+
+def test_every_python_example_of_the_docs_runs() -> None:
+    pages = [path for path in house.repository() if path.suffix == ".md"]
+    examples = [(name(path), text) for path in pages for text in house.examples(path.read_text())]
+    assert "README.md" in {page for page, _ in examples}
+    for page, text in examples:
+        exec(compile(text, page, "exec"), {})
+
+
+def test_an_example_is_found_where_it_stands() -> None:
+    page = "Try:\n\n```python\nx = 1\n```\n\n```sh\nmake\n```\n```python\ny = 2\n```\n"
+    assert house.examples(page) == ["x = 1\n", "y = 2\n"]
+
+
+def test_every_dependency_has_its_page() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    wanted = {re.split(r"[<>=\[ ]", each)[0] for each in project["dependencies"]}
+    pages = {path.stem.partition("-")[2] for path in (ROOT / "docs" / "decisions").glob("*.md")}
+    assert wanted - pages == set()
+    assert "apsw" in wanted
+
+
+def test_ci_runs_the_one_command() -> None:
+    script = ROOT / ".ci" / "run"
+    assert os.access(script, os.X_OK)
+    assert script.read_text(encoding="utf-8").splitlines()[-1] == "make test"

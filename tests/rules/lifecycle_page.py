@@ -1,4 +1,4 @@
-"""Writes docs/lifecycle.md from the tables of `duly.rules.lifecycle`; a test fails when it is stale.
+"""Writes docs/lifecycle.md from the tables of `duly.rules.lifecycle`; a test says when it is stale.
 
 python -m tests.rules.lifecycle_page    writes the page anew (`make docs`)
 """
@@ -31,9 +31,9 @@ that is `paused:reconciliation` sends an unknown call again: there a refusal pro
 the first send.
 """
 
-EXITS = """{states} states can be reached; {open} of them are open. What is `committed` or `abandoned`
-never moves again. The host moves a run by what it is doing, by a restart or by asking about an
-unknown mutation; a person by one of the acts named here.
+EXITS = """{states} states can be reached; {open} of them are open. What is `committed` or
+`abandoned` never moves again. The host moves a run by what it is doing, by a restart or by asking
+about an unknown mutation; a person by one of the acts named here.
 """
 
 

@@ -162,6 +162,11 @@ def test_arguments_that_do_not_fit_are_refused_by_name(
     assert refused.value.path == path
 
 
+def test_all_arguments_may_be_given_by_place() -> None:
+    """A1: as many as there are parameters, and not one more."""
+    assert bind(APPEND, {}, ("S1", [], 1, "n")) == {**GOOD, "at": 1, "note": "n"}
+
+
 def test_an_argument_of_any_listed_type_fits() -> None:
     """A1: an integer is a number, null fits where it is listed, no types means any."""
     for value in (1, None):

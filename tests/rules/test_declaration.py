@@ -212,6 +212,8 @@ def test_a_workflow_name_of_printable_characters_is_kept(name: str) -> None:
 def test_a_workflow_name_that_is_none_is_refused(name: object) -> None:
     """N: not blank, not too long, no slash, nothing that does not print."""
     assert paths(workflow(name=name)) == ["name"]
+    with pytest.raises(NotDeployed, match="has 1 problem, so nothing was stored"):
+        parse(workflow(name=name))
 
 
 def test_a_topic_or_handler_name_of_100_characters_is_the_longest() -> None:
@@ -222,6 +224,16 @@ def test_a_topic_or_handler_name_of_100_characters_is_the_longest() -> None:
     assert paths(workflow(topics=[name + "x"])) == ["topics"]
     assert paths(workflow(producers={name + "x": "function"})) == ["producers"]
     assert paths(workflow(topics=["mail\n"])) == ["topics"]
+
+
+def test_a_workflow_of_1000_names_is_the_largest() -> None:
+    """W6, N: a declaration made by a loop is refused before it can keep the host busy."""
+    topics = [f"t{number}" for number in range(999)]
+    assert len(parse(workflow(topics=topics)).topics) == 999
+    assert "producers" in paths(workflow(topics=[*topics, "one.more"]))
+    assert "topics" in paths(workflow(topics=["t"] * 1_000_000))
+    many = {f"p{number}": "function" for number in range(1001)}
+    assert "producers" in paths(workflow(topics=[], producers=many))
 
 
 # -- Storing (W7) -------------------------------------------------------------------------------

@@ -99,6 +99,7 @@ def test_a_title_for_a_person_is_kept_as_it_is(title: str) -> None:
 @pytest.mark.parametrize(
     ("raw", "kept"),
     [
+        (INTEGER_MAX, "9007199254740991"),
         ("a", "a"),
         ("é" * 500, "é" * 500),
         (7, "7"),

@@ -272,6 +272,7 @@ def test_without_secrets_a_value_is_as_it_was() -> None:
     """A5: nothing to hide changes nothing."""
     assert redact({"a": [1.0, "x"]}, []) == {"a": [1.0, "x"]}
     assert redact({"a": [1.0, "x"]}, [""]) == {"a": [1.0, "x"]}
+    assert redact([True, False, None], ["True", "None", "a"]) == [True, False, None]
 
 
 @PROPERTY

@@ -145,7 +145,7 @@ class MemoryDisk:
         files: Mapping[str, bytes] | None = None,
         *,
         on_operation: Callable[[], None] = lambda: None,
-        synchronous: str = "normal",
+        synchronous: str | None = None,
     ) -> None:
         self.files = {
             name: MemoryFile(bytearray(content), bytearray(content))
@@ -215,7 +215,8 @@ class MemoryDisk:
     def settle(self) -> None:
         assert self._connection is not None
         self._removed.clear()
-        self._connection.pragma("synchronous", self._synchronous)
+        if self._synchronous is not None:
+            self._connection.pragma("synchronous", self._synchronous)
 
     def sync_wal(self) -> None:
         self.sync(f"{NAME}-wal")

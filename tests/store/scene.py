@@ -19,7 +19,7 @@ from duly.errors import IllegalTransition, RequestRefused
 from duly.rules import lifecycle
 from duly.rules.event import Publication, parse_publication
 from duly.rules.lifecycle import Change, Counts, Run
-from duly.rules.word import Act, Answer, Failure, Kind, Status, Verdict, Waits
+from duly.rules.word import Act, Answer, Failure, Kind, Outcome, Phase, Status, Verdict, Waits
 from duly.rules.word import MutationStatus as Row
 from duly.rules.word import Step as RunStep
 from duly.store import Store
@@ -43,7 +43,7 @@ from tests.store.exam import Arrange, World
 WORKFLOW = "workflow_1"
 NAME = "mail"
 HOST = "host_1"
-NOON = 1_750_000_000_000
+NOON = 1_000_000
 LEASE_MS = 60_000
 CAPABILITY = "sheets.append"
 CONNECTOR = "gmail"
@@ -136,6 +136,34 @@ PATHS: Final[Mapping[Run, Way]] = {
     **find_paths(lifecycle.PRODUCER_START),
     **find_paths(lifecycle.CONSUMER_START),
 }
+
+
+def reach(*words: Word) -> Run:
+    """Answer the state a consumer's run is in after these words."""
+    run = lifecycle.CONSUMER_START
+    for word in words:
+        change = decide(run, word)
+        run = change.successor or change.run
+    return run
+
+
+PREPARING: Final = reach()
+PREPARED: Final = reach(RunStep.PREPARE_DONE)
+MUTATING: Final = reach(RunStep.PREPARE_DONE, RunStep.BEGIN_MUTATE)
+NO_CALL: Final = reach(*PATHS[MUTATING], RunStep.NO_CALL)
+PROPOSED: Final = reach(*PATHS[MUTATING], RunStep.ASK_APPROVAL)
+REJECTED: Final = reach(*PATHS[PROPOSED], Act.REJECT)
+IN_FLIGHT: Final = reach(*PATHS[MUTATING], RunStep.SEND)
+APPLIED: Final = reach(*PATHS[IN_FLIGHT], Answer.APPLIED)
+EMITTING: Final = reach(*PATHS[APPLIED], RunStep.BEGIN_NEXT)
+REFUSED: Final = reach(*PATHS[IN_FLIGHT], Answer.REFUSED)
+NOT_SENT: Final = reach(*PATHS[IN_FLIGHT], Answer.NOT_SENT)
+UNSIGNED: Final = reach(*PATHS[IN_FLIGHT], Answer.AUTH)
+UNKNOWN: Final = reach(*PATHS[IN_FLIGHT], Answer.UNKNOWN)
+INDETERMINATE: Final = reach(*PATHS[IN_FLIGHT], Verdict.GIVEN_UP)
+FAILED: Final = reach(*PATHS[MUTATING], Failure.LOGIC)
+LATER: Final = reach(*PATHS[MUTATING], Failure.TRANSIENT)
+UNTOLD: Final = reach(*PATHS[EMITTING], Failure.LOGIC)
 
 
 def title_of(run: Run) -> str:
@@ -263,7 +291,7 @@ class Scene:
         """End the run, from wherever nothing more can go wrong."""
         before = self.run
         if before.row is None and before.phase in ("prepared", "mutating"):
-            before = replace(before, phase=lifecycle.Phase.MUTATED, outcome=lifecycle.Outcome.NONE)
+            before = replace(before, phase=Phase.MUTATED, outcome=Outcome.NONE)
         if before.phase == "mutated":
             before = lifecycle.advance(before, RunStep.BEGIN_NEXT)
         change = lifecycle.commit(before)
@@ -321,7 +349,7 @@ class Scene:
             now=self.now,
         )
 
-    async def _unblock(self, word: Act, after: Run) -> None:
+    async def _unblock(self, word: Word, after: Run) -> None:
         """Do what a person does, and then what the host makes of it (F4)."""
         if word is Act.GRANT:
             await self.store.grant(WORKFLOW, CAPABILITY, action=self.action(), now=self.now)
@@ -373,6 +401,22 @@ async def at(store: Store, run: Run) -> Scene:
     return scene
 
 
+async def statuses(store: Store) -> dict[str, str]:
+    """Read the status of every event by its message id."""
+    return {each.message_id: each.status for each in await store.list_events(WORKFLOW)}
+
+
+def journal(world: World) -> list[str]:
+    """Read the topics that were announced on the bus (B10)."""
+    return [str(row[1]) for row in world.dump()["journal"]]
+
+
+def last_action(world: World) -> tuple[object, ...]:
+    """Read who did what, in which workflow, to what, the last time (A6)."""
+    _, _, by, verb, workflow_id, target, _ = world.dump()["action"][-1]
+    return by, verb, workflow_id, target
+
+
 def arranged(run: Run | None = None) -> Arrange:
     """Arrange a world with the workflow deployed, and a run of it in a state if one is named."""
 
@@ -381,6 +425,29 @@ def arranged(run: Run | None = None) -> Arrange:
         world.fence, world.kept["scene"] = scene.fence, scene
 
     return arrange
+
+
+def reached(*words: Word) -> Arrange:
+    """Go on from the arranged state; the call is still decided on that one."""
+
+    async def broken(world: World) -> None:
+        await on(world).go(*words)
+
+    return broken
+
+
+async def pause(world: World) -> None:
+    """Pause the workflow; a run that this drops ends."""
+    scene = on(world)
+    action = Action("action_pause", "me", "pause")
+    await scene.store.set_wish(WORKFLOW, is_paused=True, action=action, now=scene.tick())
+
+
+async def abandon(world: World) -> None:
+    """End the run by a person's act."""
+    scene = on(world)
+    action = Action("action_abandon", "me", "abandon")
+    await scene.store.abandon_run(scene.run_id, action=action, now=scene.tick())
 
 
 def on(world: World) -> Scene:

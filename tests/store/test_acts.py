@@ -1,4 +1,4 @@
-"""Every open state of a run, and every act of a person upon it: the store does what the rules say."""
+"""Every open state of a run and every act of a person on it: the store does what the rules say."""
 
 from __future__ import annotations
 
@@ -11,16 +11,17 @@ import pytest
 
 from duly.errors import NotFound, RequestRefused
 from duly.rules import lifecycle
-from duly.rules.lifecycle import Change, Run
-from duly.rules.word import Act, Kind, Reserved, Status
+from duly.rules.lifecycle import Change, Counts, Run
+from duly.rules.word import Act, Kind, MutationStatus, Reserved, Status, Waits
 from duly.store import Store, part
 from duly.store.base import Durability, Transaction
-from duly.store.record import RunRow
+from duly.store.record import RunRow, Stop
 from tests.store.exam import World
 from tests.store.scene import (
     CAPABILITY,
     CONNECTOR,
     INPUTS,
+    NOON,
     PATHS,
     WORKFLOW,
     Scene,
@@ -51,9 +52,11 @@ class Found:
 
 
 def _settle(answer: Act) -> Callable[[Transaction, Scene], Any]:
+    stop = Stop(Counts(transient=1), due_at=NOON) if answer is Act.DID_NOT_HAPPEN else None
+
     def call(tx: Transaction, scene: Scene) -> Any:
         action, now = scene.action(), scene.tick()
-        return Store.settle.body(tx, scene.mutation_id, answer, action=action, now=now)
+        return Store.settle.body(tx, scene.mutation_id, answer, stop=stop, action=action, now=now)
 
     return call
 
@@ -64,9 +67,9 @@ def _deploy(tx: Transaction, scene: Scene) -> Any:
 
 
 def _skip_event(tx: Transaction, scene: Scene) -> Any:
-    topic, message_id = INPUTS[0].topic, INPUTS[0].message_id
-    here = {"successor_id": NEXT, "action": scene.action(), "now": scene.tick()}
-    return Store.skip_event.body(tx, WORKFLOW, topic, message_id, **here)
+    event = (WORKFLOW, INPUTS[0].topic, INPUTS[0].message_id)
+    action, now = scene.action(), scene.tick()
+    return Store.skip_event.body(tx, *event, successor_id=NEXT, action=action, now=now)
 
 
 def _pause(tx: Transaction, scene: Scene) -> Any:
@@ -217,8 +220,28 @@ async def see_refused(world: World, run: Run, act: Act, sentence: str) -> None:
         assert str(caught.value) == sentence, act
 
 
+WAITING = [run for run in PATHS if run.status is Status.PAUSED_APPROVAL]
+
+
+@pytest.mark.parametrize("run", WAITING, ids=title_of)
+async def test_a_grant_and_a_sign_in_wake_only_who_waits_for_exactly_that(
+    run: Run, world: World
+) -> None:
+    """F4: not for another capability or connector, and never what waits for approval."""
+    await arranged(run)(world)
+    scene, run_id = on(world), on(world).run_id
+    grant, reconnect = world.store.grant, world.store.reconnect
+    assert await grant(WORKFLOW, "mail.send", action=scene.action(), now=scene.tick()) is None
+    assert await reconnect("slack", action=scene.action(), now=scene.tick()) == ()
+    assert (await world.store.get_run(run_id)).due_at is None
+    granted = await grant(WORKFLOW, CAPABILITY, action=scene.action(), now=scene.tick())
+    assert granted == (run_id if run.waits is Waits.GRANT else None)
+    connected = await reconnect(CONNECTOR, action=scene.action(), now=scene.tick())
+    assert connected == ((run_id,) if run.waits is Waits.CONNECTION else ())
+
+
 def test_the_stage_knows_every_status_a_run_can_be_open_in() -> None:
     """R9: a state that no scene shows would be examined by nobody."""
     assert {run.status for run in PATHS} == set(Status) - lifecycle.ENDED
-    assert {run.row for run in PATHS} == {None, *lifecycle.Row}
-    assert {run.waits for run in PATHS} == {None, *lifecycle.Waits}
+    assert {run.row for run in PATHS} == {None, *MutationStatus}
+    assert {run.waits for run in PATHS} == {None, *Waits}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +51,10 @@ def sat_trials() -> list[Trial]:
 
 def unasked(verb: str, durability: Durability, trials: Iterable[Trial]) -> set[Question]:
     """Answer the questions a verb was not asked."""
-    asked = {trial.question for trial in trials if trial.case.verb == verb}
+    of_verb = [trial for trial in trials if trial.case.verb == verb]
+    asked = {trial.question for trial in of_verb}
+    if any(isinstance(each.case, Case) and each.case.never_refuses for each in of_verb):
+        asked.add(Question.REFUSAL)
     wanted = QUESTIONS_OF_A_READ if durability is Durability.READ else QUESTIONS
     return set(wanted - asked)
 
@@ -64,6 +68,20 @@ def test_every_verb_of_the_store_sat_every_question() -> None:
         if (questions := unasked(name, verb.durability, trials))
     }
     assert missing == {}
+
+
+BARRIERS = {
+    *("deploy", "keep_version", "set_wish", "run_now", "remove", "grant", "revoke", "reconnect"),
+    *("set_secret", "claim", "publish", "skip_event", "abandon_run", "retry_run"),
+    *("propose", "send", "send_again", "settle", "approve", "reject"),
+    *("emit", "defer", "cancel", "subscribe", "unsubscribe", "discard", "retry_delivery"),
+}
+
+
+def test_what_the_world_is_told_of_waits_for_the_disk() -> None:
+    """L2, B1: a verb is a barrier if its caller tells somebody outside that it was done."""
+    found = {name for name, verb in VERBS.items() if verb.durability is Durability.BARRIER}
+    assert found == BARRIERS
 
 
 def test_no_case_is_about_a_verb_that_is_gone() -> None:
@@ -193,6 +211,8 @@ def test_a_verb_without_a_refusal_is_found() -> None:
     """R8: a case with nothing it refuses lacks a question."""
     trials = trials_of(_case("take"))
     assert unasked("take", Durability.BARRIER, trials) == {Question.REFUSAL}
+    excused = trials_of(replace(_case("take"), never_refuses="there is nothing to refuse"))
+    assert unasked("take", Durability.BARRIER, excused) == set()
     assert unasked("take", Durability.READ, []) == set(QUESTIONS_OF_A_READ)
 
 

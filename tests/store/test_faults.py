@@ -17,6 +17,7 @@ import pytest
 from duly.errors import StoreUnavailable
 from duly.store.base import Durability
 from duly.store.sqlite import SqliteBackend, open_sqlite
+from duly.store.writer import BATCH_JOBS_MAX
 from tests.store import notebook
 from tests.store.fault_vfs import NAME, Kind, Loss, MemoryDisk, Operation
 from tests.store.virtual import VirtualEnv
@@ -181,6 +182,25 @@ def test_a_failed_sync_stops_the_store_until_it_is_opened_again(wait: int, calle
     asyncio.run(scene())
 
 
+def test_a_failed_sync_is_told_to_those_who_wait_for_a_later_batch() -> None:
+    """H3: nobody waits for ever."""
+
+    async def scene() -> None:
+        disk, env = MemoryDisk(), VirtualEnv()
+        backend = await open_sqlite(disk, env, schema=notebook.SCHEMA)
+        disk.fail(Operation.SYNC, 0, Kind.IOERR, lasting=True)
+        calls = [
+            asyncio.ensure_future(backend.transact(notebook.write(f"{n}"), Durability.BARRIER))
+            for n in range(BATCH_JOBS_MAX + 1)
+        ]
+        await env.rest()
+        assert all(call.done() for call in calls)
+        assert all(isinstance(call.exception(), StoreUnavailable) for call in calls)
+        await backend.close()
+
+    asyncio.run(scene())
+
+
 def test_what_a_host_reads_after_a_failed_sync_is_made_durable_anew() -> None:
     """H3, L2: a page that no sync will write any more is copied before anything rests on it."""
 
@@ -225,6 +245,42 @@ def test_riders_of_a_killed_process_are_durable_after_the_first_barrier_of_the_n
         left = MemoryDisk(second.cut_power(Loss.ALL, Random(0)))
         second.drop()
         assert await read_back(left) == ["rider"]
+
+    asyncio.run(scene())
+
+
+async def left_behind(label: str) -> MemoryDisk:
+    """Answer the disk of a process that was killed with a line in the log."""
+    disk = MemoryDisk()
+    backend = await open_sqlite(disk, VirtualEnv(), schema=notebook.SCHEMA)
+    await backend.transact(notebook.write(label), Durability.BARRIER)
+    left = disk.next_process()
+    disk.drop()
+    return left
+
+
+def test_a_store_on_a_full_disk_can_be_opened_and_read() -> None:
+    """H3: the log cannot be emptied, and is as sound as before."""
+
+    async def scene() -> None:
+        disk = await left_behind("in the log")
+        disk.fail(Operation.WRITE, 0, Kind.FULL, lasting=True)
+        backend = await open_sqlite(disk, VirtualEnv(), schema=notebook.SCHEMA)
+        assert disk.faults_met
+        assert await backend.transact(notebook.read, Durability.READ) == ["in the log"]
+        await backend.close()
+
+    asyncio.run(scene())
+
+
+def test_a_store_whose_log_cannot_be_synced_is_not_opened() -> None:
+    """H3: nothing is answered on the strength of a disk that has just failed."""
+
+    async def scene() -> None:
+        disk = await left_behind("in the log")
+        disk.fail(Operation.SYNC, 0, Kind.IOERR, lasting=False)
+        with pytest.raises(StoreUnavailable, match=r"memory\.db: the disk answered with an error"):
+            await open_sqlite(disk, VirtualEnv(), schema=notebook.SCHEMA)
 
     asyncio.run(scene())
 

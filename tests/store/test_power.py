@@ -92,7 +92,7 @@ async def read_notebook(backend: SqliteBackend) -> list[str]:
 NOTEBOOK = Workload(notebook.SCHEMA, play_notebook, read_notebook)
 
 
-async def examine(workload: Workload, seed: int, synchronous: str = "normal") -> Findings:
+async def examine(workload: Workload, seed: int, synchronous: str | None = None) -> Findings:
     """Play a workload, cut the power before each operation, and look at what is left."""
     confirmed: list[str] = []
     cuts: list[Cut] = []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import fcntl
 import os
 import signal
 import subprocess
@@ -33,6 +34,7 @@ from duly.store.sqlite import (
     default_schema,
     open_sqlite,
     path_from_url,
+    sync_data,
 )
 from duly.store.writer import CHECKPOINT_PAGES
 from tests.store import notebook
@@ -296,6 +298,25 @@ def test_a_damaged_store_is_found_by_the_integrity_check(path: Path) -> None:
     run(story)
 
 
+def test_an_index_that_disagrees_with_its_table_is_found_by_the_full_check(path: Path) -> None:
+    """H5: the quick check reads every page and compares no index."""
+
+    async def story(env: Loop) -> None:
+        await (await open_notebook(path, env)).close()
+        other = apsw.Connection(str(path))
+        other.execute("create table shade (a, b); create index shade_index on shade (a)")
+        other.execute("insert into shade values (1, 2); pragma writable_schema = on")
+        other.execute("update sqlite_schema set sql = replace(sql, '(a)', '(b)')")
+        other.close()
+        backend = await open_notebook(path, env)
+        await backend.integrity_check()
+        with pytest.raises(StoreDamaged, match=r"duly\.db: .*missing from index"):
+            await backend.integrity_check(full=True)
+        await backend.close()
+
+    run(story)
+
+
 @pytest.mark.parametrize("suffix", ["", "-wal"])
 @pytest.mark.parametrize(
     ("harm", "message"),
@@ -330,7 +351,7 @@ def test_the_folder_is_synced_before_a_new_store_is_used(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """L2: a file whose name is not on the disk is lost with all that is in it."""
-    synced = _record_inodes(monkeypatch, "fsync")
+    synced = _record_inodes(monkeypatch, "os.fsync")
 
     async def story(env: Loop) -> None:
         backend = await open_notebook(path, env)
@@ -340,12 +361,27 @@ def test_the_folder_is_synced_before_a_new_store_is_used(
     run(story)
 
 
-@pytest.mark.skipif(sys.platform == "darwin", reason="macOS syncs by fcntl")
+@pytest.mark.parametrize(
+    ("platform", "call"), [("linux", "fdatasync"), ("darwin", "fcntl F_FULLFSYNC")]
+)
+def test_data_is_synced_as_the_platform_asks_for(
+    platform: str, call: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """L2: on macOS an fsync stops at the drive's own memory."""
+    calls: list[str] = []
+    monkeypatch.setattr(sys, "platform", platform)
+    monkeypatch.setattr(os, "fdatasync", lambda _: calls.append("fdatasync"), raising=False)
+    monkeypatch.setattr(fcntl, "F_FULLFSYNC", "F_FULLFSYNC", raising=False)
+    monkeypatch.setattr(fcntl, "fcntl", lambda _, command: calls.append(f"fcntl {command}"))
+    sync_data(0)
+    assert calls == [call]
+
+
 def test_a_barrier_syncs_the_log_and_a_rider_does_not(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """L2: the sync is ours, on the file SQLite writes to."""
-    synced = _record_inodes(monkeypatch, "fdatasync")
+    synced = _record_inodes(monkeypatch, "duly.store.sqlite.sync_data")
 
     async def story(env: Loop) -> None:
         backend = await open_notebook(path, env)
@@ -358,7 +394,6 @@ def test_a_barrier_syncs_the_log_and_a_rider_does_not(
     run(story)
 
 
-@pytest.mark.skipif(sys.platform == "darwin", reason="macOS syncs by fcntl")
 def test_a_disk_that_cannot_sync_stops_the_store(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -370,7 +405,7 @@ def test_a_disk_that_cannot_sync_stops_the_store(
     async def story(env: Loop) -> None:
         backend = await open_notebook(path, env)
         with monkeypatch.context() as broken:
-            broken.setattr(os, "fdatasync", fail)
+            broken.setattr("duly.store.sqlite.sync_data", fail)
             with pytest.raises(StoreUnavailable, match=r"duly\.db: .*stopped.*Input/output error"):
                 await backend.transact(write("unsure"), BARRIER)
         with pytest.raises(StoreUnavailable, match="open it again"):
@@ -383,13 +418,7 @@ def test_a_disk_that_cannot_sync_stops_the_store(
 
 def _record_inodes(monkeypatch: pytest.MonkeyPatch, function: str) -> list[int]:
     inodes: list[int] = []
-    original = getattr(os, function)
-
-    def record(descriptor: int) -> None:
-        inodes.append(os.fstat(descriptor).st_ino)
-        original(descriptor)
-
-    monkeypatch.setattr(os, function, record)
+    monkeypatch.setattr(function, lambda file: inodes.append(os.fstat(file).st_ino))
     return inodes
 
 
@@ -449,7 +478,14 @@ def test_a_writer_from_outside_is_a_clear_error_and_passes(path: Path) -> None:
         other.execute("begin immediate")
         with pytest.raises(StoreUnavailable, match=r"duly\.db: another program is writing"):
             await backend.transact(write("refused"), BARRIER)
+        for answer in await asyncio.gather(
+            backend.transact(write("refused 1"), RIDER),
+            backend.transact(write("refused 2"), RIDER),
+            return_exceptions=True,
+        ):
+            assert "another program is writing" in str(answer)
         assert await backend.transact(notebook.read, READ) == []
+        await backend.sync()
         other.execute("rollback")
         other.close()
         await backend.transact(write("accepted"), BARRIER)

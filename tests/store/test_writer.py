@@ -15,13 +15,7 @@ import pytest
 from duly.errors import IllegalTransition, Stale, StoreUnavailable
 from duly.store.base import Durability, Transaction
 from duly.store.sqlite import SqliteBackend, open_sqlite
-from duly.store.writer import (
-    BATCH_JOBS_MAX,
-    IDLE_SYNC_MS,
-    INLINE_JOBS_MAX,
-    INLINE_SLOW_MS,
-    explain,
-)
+from duly.store.writer import BATCH_JOBS_MAX, IDLE_SYNC_MS, INLINE_JOBS_MAX, INLINE_SLOW_MS
 from tests.store import notebook
 from tests.store.fault_vfs import Kind, Loss, MemoryDisk, Operation
 from tests.store.notebook import ChangedItsMind, write, write_and_fail
@@ -412,69 +406,3 @@ def test_after_a_slow_batch_the_next_ones_go_to_a_thread() -> None:
             assert stage.env.blocking_calls == before + calls
 
     play(story)
-
-
-def test_a_closed_store_says_so() -> None:
-    """H3: closing answers everybody who waits, makes riders durable, and is final."""
-
-    async def main() -> None:
-        disk, env = MemoryDisk(), VirtualEnv()
-        backend = await open_sqlite(disk, env, schema=notebook.SCHEMA)
-        waiting = asyncio.ensure_future(backend.transact(write("waiting"), RIDER))
-        await asyncio.sleep(0)
-        await backend.close()
-        assert await waiting == 1
-        await backend.close()
-        for call in (backend.transact(write("late"), RIDER), backend.sync()):
-            with pytest.raises(StoreUnavailable, match=r"memory\.db: the store is closed"):
-                await call
-        left = MemoryDisk(disk.cut_power(Loss.ALL, Random(0)))
-        again = await open_sqlite(left, env, schema=notebook.SCHEMA)
-        assert await again.transact(notebook.read, READ) == ["waiting"]
-        await again.close()
-
-    asyncio.run(main())
-
-
-def test_a_drain_that_is_cancelled_answers_everybody() -> None:
-    """H3: nobody waits for ever, and nothing is confirmed by a writer that is gone."""
-
-    async def main() -> None:
-        disk, env = MemoryDisk(), VirtualEnv()
-        backend = await open_sqlite(disk, env, schema=notebook.SCHEMA)
-        waiting = asyncio.ensure_future(backend.transact(write("waiting"), BARRIER))
-        await asyncio.sleep(0)
-        await asyncio.sleep(0)
-        for task in asyncio.all_tasks():
-            if task.get_name() == "store writer":
-                task.cancel()
-        with pytest.raises(StoreUnavailable, match="the store stopped"):
-            await waiting
-        with pytest.raises(StoreUnavailable, match="the store stopped"):
-            await backend.transact(notebook.read, READ)
-        await backend.close()
-
-    asyncio.run(main())
-
-
-@pytest.mark.parametrize(
-    ("error", "expected"),
-    [
-        (apsw.FullError("x"), "the disk is full"),
-        (apsw.BusyError("x"), "another program is writing"),
-        (apsw.ReadOnlyError("x"), "cannot be written"),
-        (apsw.CantOpenError("x"), "cannot be opened"),
-        (apsw.IOError("x"), "the disk answered with an error"),
-        (apsw.CorruptError("x"), "is damaged; restore a backup"),
-        (apsw.NotADBError("x"), "not a SQLite database"),
-        (apsw.ConstraintError("x"), "a bug in Duly"),
-        (apsw.SQLError("x"), "a bug in Duly"),
-    ],
-)
-def test_every_error_of_sqlite_names_the_file_and_what_to_do(
-    error: apsw.Error, expected: str
-) -> None:
-    """H3: what happened, to which file, what to do."""
-    told = str(explain(error, "/data/duly.db"))
-    assert told.startswith("/data/duly.db: ")
-    assert expected in told

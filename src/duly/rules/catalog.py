@@ -184,7 +184,7 @@ def _table(what: str, entries: Iterable[tuple[str, Named]]) -> dict[str, Named]:
     """Map every name, and what JavaScript calls it, to its owner."""
     table: dict[str, Named] = {}
     for name, owner in entries:
-        for spelling in {name, camel(name)}:
+        for spelling in dict.fromkeys((name, camel(name))):
             if spelling in table:
                 raise Invalid(
                     f'{what}: "{name}" and another both answer to "{spelling}" in a script.'

@@ -19,6 +19,7 @@ function and snake_case for the names we own; what the script left undefined is 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
@@ -34,6 +35,7 @@ from duly.rules.word import Kind
 
 FUNCTION: Final = "function"
 NAME: Final = re.compile(r"[A-Za-z0-9._-]+")
+NAMES_MAX: Final = 1000  # a script can build its declaration in a loop; the host reads it in one go
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +150,7 @@ class _Reader:
 
     limits: Limits
     problems: list[Problem] = field(default_factory=list)
+    names_left: int = NAMES_MAX
 
     def read(self, raw: object) -> Declaration:
         fields = self.mapping(raw, "workflow", ("name",), ("topics", "producers", "consumers"))
@@ -302,25 +305,39 @@ class _Reader:
         if not isinstance(raw, dict):
             self.refuse("W5", path, "is not an object.", f"Give each {what} a name in it.")
             return []
+        if not self.has_room(len(raw), path):
+            return []
         return [(self.name(name, path, what), value) for name, value in raw.items()]
 
     def names(self, raw: object, path: str, what: str) -> tuple[str, ...]:
         if not isinstance(raw, list):
             self.refuse("W5", path, "is not a list.", f"Give it a list of {what} names.")
             return ()
+        if not self.has_room(len(raw), path):
+            return ()
         names = [self.name(each, path, what) for each in raw]
-        for name in sorted({name for name in names if names.count(name) > 1}):
-            self.refuse("W5", path, f'names "{name}" twice.', "Name it once.")
+        for name, count in Counter(names).items():
+            if count > 1:
+                self.refuse("W5", path, f'names "{name}" more than once.', "Name it once.")
         return tuple(names)
+
+    def has_room(self, count: int, path: str) -> bool:
+        if count <= self.names_left:
+            self.names_left -= count
+            return True
+        most = f"A workflow has at most {NAMES_MAX} names in all."
+        self.refuse("W5", path, "declares too much.", most)
+        return False
 
     def name(self, raw: object, path: str, what: str) -> str:
         most = self.limits.name_chars
-        name = raw if isinstance(raw, str) else repr(raw)
-        if not (isinstance(raw, str) and NAME.fullmatch(name) and len(name) <= most):
+        name = raw if isinstance(raw, str) else ""
+        if not NAME.fullmatch(name) or len(name) > most:
+            shown = ascii(name[:PATH_KEY_CHARS]) if isinstance(raw, str) else type(raw).__name__
             self.refuse(
                 "W5",
                 path,
-                f"has {name[:PATH_KEY_CHARS]!a}, which is not a {what} name.",
+                f"has {shown}, which is not a {what} name.",
                 f"Use 1 to {most} letters, digits, dots, underscores or hyphens.",
             )
         return name

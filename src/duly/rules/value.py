@@ -138,7 +138,7 @@ class _Walk:
             if type(key) is str:
                 self.visit_text(key)
             elif type(holder) is dict:
-                self.refuse(f"has the key {key!r:.{PATH_KEY_CHARS}}", "Keys must be strings.")
+                self.refuse(f"has a key that is a {type(key).__name__}", "Keys must be strings.")
             self.trail.append(key)  # type: ignore[arg-type]  # a string, or the index in a list
             self.visit(value)
             self.trail.pop()

@@ -6,7 +6,7 @@ nothing. Nothing outside this room knows SQL.
 
 from __future__ import annotations
 
-from duly.store import event, ledger, people, run, workflow
+from duly.store import bus, delivery, event, ledger, people, run, workflow
 from duly.store import due as due_now
 from duly.store.base import Backend, barrier, read, rider
 
@@ -66,6 +66,26 @@ class Store:
     approve = barrier(ledger.approve)
     reject = barrier(ledger.reject)
     count_refusals = read(ledger.count_refusals)
+
+    # The bus
+    emit = barrier(bus.emit)
+    defer = barrier(bus.defer)
+    cancel = barrier(bus.cancel)
+    promote_due = rider(bus.promote_due)
+    subscribe = barrier(bus.subscribe)
+    unsubscribe = barrier(delivery.unsubscribe)
+    recover_bus = rider(delivery.recover_bus)
+    begin_delivery = rider(delivery.begin_delivery)
+    finish_delivery = rider(delivery.finish_delivery)
+    discard = barrier(delivery.discard)
+    retry_delivery = barrier(delivery.retry_delivery)
+    put_state = rider(bus.put_state)
+    open_deliveries = read(delivery.open_deliveries)
+    get_state = read(bus.get_state)
+    list_journal = read(bus.list_journal)
+    list_deliveries = read(bus.list_deliveries)
+    list_deferred = read(bus.list_deferred)
+    list_subscriptions = read(bus.list_subscriptions)
 
     # What is due
     due = read(due_now.due)

@@ -1,8 +1,8 @@
 """What a store is: verbs over transactions, and the two ways a transaction becomes durable.
 
 Law 1: one verb is one transaction; what must agree is written by the same verb.
-Law 2: a *barrier* returns when its transaction is on the disk, power-loss durable (L2).
-       A *rider* returns when it is committed; the next barrier, or an idle moment, makes it durable.
+Law 2: a *barrier* returns when its transaction is on the disk, power-loss durable (L2). A *rider*
+       returns when it is committed; the next barrier, or an idle moment, makes it durable.
 Law 3: a transaction is a function that can be run again: it changes nothing but the database.
 
 A verb is written once, as a plain function over a `Transaction` of named statements
@@ -72,7 +72,7 @@ class Fence:
 
 
 class Verb(Generic[P, R]):
-    """A transaction body as a coroutine of a store: `Store.publish` is the verb, `store.publish(…)` calls it."""
+    """A transaction as a coroutine: `Store.publish` is the verb, `store.publish(…)` calls it."""
 
     def __init__(
         self, body: Callable[Concatenate[Transaction, P], R], durability: Durability

@@ -42,7 +42,7 @@ def send(
     tx: Transaction, fence: Fence, run_id: str, old: Run, new: Run, call: Call, *, now: int
 ) -> None:
     """Write the call that is about to be sent (L2)."""
-    part.check(tx, fence)
+    _check_sending(tx, fence)
     _open_row(tx, fence, run_id, old, new, call, now=now, sent_at=now)
 
 
@@ -50,7 +50,7 @@ def send_again(
     tx: Transaction, fence: Fence, run_id: str, old: Run, new: Run, *, now: int
 ) -> MutationRow:
     """Write that the recorded call is about to be sent once more: same row, same key (F4, L7)."""
-    part.check(tx, fence)
+    _check_sending(tx, fence)
     is_resend = old.status is Status.PAUSED_RECONCILIATION
     moved = tx.one("move_run", **part.guard(run_id, old), **part.target(new), now=now)
     part.must(moved, f"Run {run_id}")
@@ -87,7 +87,7 @@ def count_attempt(
     error: str | None,
     now: int,
 ) -> None:
-    """Write that asking gave no answer, and when to ask again; too early an answer is not counted."""
+    """Write that asking gave no answer, and when to ask again; not every ask is counted (L6)."""
     part.check(tx, fence)
     counted = tx.one(
         "count_ask",
@@ -187,6 +187,14 @@ def _held(tx: Transaction, mutation_id: str) -> tuple[MutationRow, RunRow]:
     return mutation, run
 
 
+def _check_sending(tx: Transaction, fence: Fence) -> None:
+    """Refuse to send in a paused workflow: the pause may have come after the decision (F7)."""
+    if part.check(tx, fence).paused:
+        raise Stale(
+            f"Workflow {fence.workflow_id} is paused; nothing is sent before it is resumed."
+        )
+
+
 def _open_row(
     tx: Transaction,
     fence: Fence,
@@ -237,6 +245,9 @@ def _settle_run(
     stop: Stop | None,
     now: int,
 ) -> None:
+    # A stop has no place for a result, and a run that waits for a time must say which (F2).
+    assert stop is None or new.status is not Status.ACTIVE, (new, stop)
+    assert stop is not None or new.status in (Status.ACTIVE, Status.PAUSED_RECONCILIATION), new
     if stop is not None:
         write_stop(tx, run_id, old, new, stop, now)
         return

@@ -48,19 +48,15 @@ def bring_up(
 
 def version_of(connection: apsw.Connection, path: str) -> int | None:
     """Answer the version of a database of ours, nothing for an empty file; refuse another's."""
-    application_id = connection.pragma("application_id")
-    if application_id == APPLICATION_ID:
+    if connection.pragma("application_id") == APPLICATION_ID:
         version: int = connection.pragma("user_version")
         return version
-    if application_id == 0 and not connection.pragma("user_version") and _is_empty(connection):
+    # The schema version counts every change of the schema: at nought nobody has made a table.
+    if not any(map(connection.pragma, ("application_id", "user_version", "schema_version"))):
         return None
     raise StoreError(
         f"{path}: a SQLite database of another program; name another file, nothing was changed"
     )
-
-
-def _is_empty(connection: apsw.Connection) -> bool:
-    return connection.execute("select count(*) from sqlite_schema").fetchall() == [(0,)]
 
 
 def _steps(found: int, version: int, migrations: Mapping[int, str]) -> list[str]:

@@ -79,8 +79,8 @@ def emit(tx: Transaction, event: JournalEvent, now: int) -> int:
 def note(
     tx: Transaction, action: Action, now: int, *, workflow_id: str | None, target: str | None
 ) -> None:
-    """Write down who did what, in the transaction of the act (A6)."""
-    tx.run(
+    """Write down who did what, in the transaction of the act, and refuse to do it twice (A6)."""
+    noted = tx.one(
         "insert_action",
         id=action.id,
         at=now,
@@ -90,6 +90,8 @@ def note(
         target=target,
         detail=action.detail,
     )
+    if noted is None:
+        raise Stale(f"Action {action.id} was done already; nothing was changed.")
 
 
 def take(tx: Transaction, workflow_id: str, count: int = 1) -> int:
@@ -135,7 +137,7 @@ def publish(
         _trace(tx, workflow_id, seq, roots)
         touch(tx, workflow_id, (publication.topic,), seq)
         return Republish.NEW, seq
-    seq, status, _, beside, digest, attempts = found
+    seq, status, content, beside, digest, attempts, _ = found
     decision = on_republish(EventStatus(status), digest == publication.digest)
     if decision in (Republish.SAME, Republish.FROZEN):
         return decision, seq
@@ -148,7 +150,7 @@ def publish(
         return decision, seq
     tx.run("replace_content", workflow_id=workflow_id, seq=seq, content=number)
     if not attempts:  # no run ever pinned the old content
-        tx.run("drop_payload", workflow_id=workflow_id, content=found[2])
+        tx.run("drop_payload", workflow_id=workflow_id, content=content)
     _trace(tx, workflow_id, seq, roots)
     touch(tx, workflow_id, (publication.topic,), number)
     return decision, seq
@@ -184,6 +186,14 @@ def read_run(tx: Transaction, run_id: str) -> RunRow:
     if found is None:
         raise NotFound(f"There is no run {run_id}.")
     return RunRow(*found)
+
+
+def check_run(tx: Transaction, run_id: str, old: Run) -> RunRow:
+    """Read a run and refuse to go on if it is not the one a decision was made on (R8)."""
+    run = read_run(tx, run_id)
+    if run.state != old or not run.open:
+        raise Stale(f"Run {run_id} is no longer in the state this was decided on.")
+    return run
 
 
 def guard(run_id: str, old: Run) -> dict[str, str | None]:

@@ -101,7 +101,7 @@ class Pinned:
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """Everything a stopped run keeps: why, since how often, until when, and what a person is told."""
+    """What a stopped run keeps: why, how often, until when, and what a person is told."""
 
     counts: Counts
     error: str | None = None
@@ -114,7 +114,7 @@ class Stop:
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """What the commit of a run brings: events, the new state (None keeps the old), what it logged."""
+    """What a commit brings: events, the new state (None keeps the old), what was logged."""
 
     publications: tuple[Publication, ...] = ()
     state: str | None = None

@@ -75,6 +75,8 @@ def prepare_run(
         judge_reservation(status, content, reserve.offered)
         for (status, _, content), reserve in zip(found, reserves, strict=True)
     )
+    if judgement is not Judgement.RESERVE:
+        part.check_run(tx, run_id, old)  # a run that is over made no mistake
     if judgement is Judgement.AGAIN:
         return judgement
     if judgement is Judgement.REFUSE:
@@ -138,9 +140,7 @@ def succeed_run(
 ) -> None:
     """Close a stopped run and open the one that follows it, with all it inherits (R5–R7)."""
     part.check(tx, fence)
-    run = part.read_run(tx, run_id)
-    if run.state != old or not run.open:
-        raise Stale(f"Run {run_id} is no longer in the state this was decided on.")
+    run = part.check_run(tx, run_id, old)
     follow_run(tx, run, change, successor_id, counts, now)
     part.announce(tx, announce, now)
 
@@ -236,9 +236,9 @@ def retry_run(
     """Follow a stopped run now, by a person's act; all counts begin again (R9)."""
     run = part.read_run(tx, run_id)
     part.look(tx, run.workflow_id)
+    change = act(run.state, Act.RETRY)
     if not run.open:
         raise Stale(f"Run {run_id} has been followed by another run already.")
-    change = act(run.state, Act.RETRY)
     follow_run(tx, run, change, successor_id, Counts(), now)
     part.note(tx, action, now, workflow_id=run.workflow_id, target=run_id)
     part.announce(tx, announce, now)
@@ -314,7 +314,7 @@ def _write(tx: Transaction, run_id: str, old: Run, new: Run, now: int) -> None:
 def _finish(
     tx: Transaction, run_id: str, old: Run, new: Run, commit: Commit, now: int
 ) -> tuple[str, int, str | None]:
-    """Write the committed run; answer its handler, S3's counter and the version that prepared it."""
+    """Write the committed run; answer its handler, S3's counter and who prepared it."""
     finished = tx.one(
         "finish_run",
         **part.guard(run_id, old),

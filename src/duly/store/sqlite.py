@@ -182,7 +182,6 @@ def _configure(connection: apsw.Connection, path: str) -> None:
         raise StoreUnavailable(f"{path}: this disk cannot hold a write-ahead log; use a local disk")
     settings: dict[str, Any] = {
         "synchronous": "normal",
-        "wal_autocheckpoint": 0,
         "journal_size_limit": CHECKPOINT_PAGES * PAGE_BYTES,
         "foreign_keys": True,
         "cache_size": -CACHE_KIB,
@@ -260,7 +259,7 @@ class FileDisk:
         A deleted file can be written and synced without any error.
         """
         assert self._wal is not None
-        _sync_data(self._wal)
+        sync_data(self._wal)
         for path, identity in self._files.items():
             try:
                 found = _identity(path)
@@ -303,7 +302,8 @@ def _sync_path(path: Path) -> None:
         os.close(descriptor)
 
 
-def _sync_data(descriptor: int) -> None:
+def sync_data(descriptor: int) -> None:
+    """Return when what was written to a file is on the disk."""
     if sys.platform == "darwin":
         # There fsync hands the data to the drive, which may keep it in its cache.
         fcntl.fcntl(descriptor, fcntl.F_FULLFSYNC)

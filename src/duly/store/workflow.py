@@ -1,4 +1,4 @@
-"""Workflows: deploy, keep a proposal, pause, run now, remove, grant, secrets, the lease (W, A, H2)."""
+"""Workflows: deploy, propose, pause, run now, remove, grant, secrets and the lease (W, A, H2)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from duly.store.run import end_run, follow_run
 
 @dataclass(frozen=True, slots=True)
 class Deployment:
-    """A version to activate: `replaces` is the version that must still be active, None for a new name."""
+    """A version to activate; `replaces` is the one that must still be active, if there is one."""
 
     workflow_id: str
     name: str
@@ -42,7 +42,7 @@ def deploy(
     now: int,
     announce: tuple[JournalEvent, ...] = (),
 ) -> str | None:
-    """Activate a version (W8, W9); an open failed:logic run is followed, and its id answered (F3)."""
+    """Activate a version (W8, W9); an open failed:logic run is followed and answered (F3)."""
     workflow_id, version = deployment.workflow_id, deployment.version
     if deployment.replaces is None:
         inserted = tx.one(
@@ -135,7 +135,7 @@ def grant(
     action: Action,
     now: int,
 ) -> str | None:
-    """Allow a capability (A1); an open run that waits for just that is due now and answered (F4)."""
+    """Allow a capability (A1); an open run that waits for it is due now and answered (F4)."""
     part.look(tx, workflow_id)
     tx.run(
         "put_grant",

@@ -195,6 +195,7 @@ class Writer:
         # The first commit into a log begun anew syncs its header: not on the event loop.
         self._is_log_fresh = True
         self._inline_pause_batches = 0
+        # SQLite checkpoints by such a hook of its own, inside COMMIT; ours takes its place.
         connection.set_wal_hook(self._note_growth)
 
     async def transact(self, body: Callable[[Transaction], R], durability: Durability) -> R:

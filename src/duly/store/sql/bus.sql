@@ -9,3 +9,163 @@ update counter set value = value + 1 where name = :name returning value
 -- Written in the transaction of whatever gave cause to it (B10).
 insert into journal (id, topic, source, payload, correlation_id, causation_id, depth, created_at)
 values (:id, :topic, :source, :payload, :correlation_id, :causation_id, :depth, :now)
+
+-- get_journal_event
+-- The first statement of every verb that moves an event: its status is read here and holds to the end.
+select id, topic, source, payload, correlation_id, causation_id, depth, status, opened, undelivered, error, created_at, processed_at
+from journal where id = :id
+
+-- move_journal_event
+-- Guarded by the status the decision was made on; an event that has moved once is no longer unopened (B4, B13).
+update journal set status = :status, opened = 1, undelivered = :undelivered, error = :error, processed_at = :processed_at
+where id = :id and status = :old_status returning id
+
+-- recover_journal_events
+-- What was being processed when a host died is pending again; its delivery records stay (B7).
+update journal set status = :status where status = :old_status
+
+-- first_unopened_event
+-- The head of a topic: until it is opened it stands before every later event of each subscriber (B6).
+select id from journal where topic = :topic and opened = 0 order by id limit 1
+
+-- next_unopened_topic
+-- One step through the topics that have unopened events, so that a backlog costs as much as one event.
+select topic from journal where topic > :after and opened = 0 order by topic, id limit 1
+
+-- unopened_events
+-- What nobody subscribes to is closed in the order it came (B11).
+select id from journal where topic = :topic and opened = 0 order by id limit :limit
+
+-- insert_subscription
+-- From here on every event that is opened in its topic is opened for it too (B13).
+insert into subscription (subscriber_id, topic, position, attempts_max, delays_s, created_at)
+values (:subscriber_id, :topic, :position, :attempts_max, :delays_s, :now)
+
+-- change_subscription
+-- The same subscriber registers at every start and may bring another retry; its place stays (B3, B13).
+update subscription set attempts_max = :attempts_max, delays_s = :delays_s where subscriber_id = :subscriber_id
+
+-- drop_subscription
+-- From here on no event is opened for it.
+delete from subscription where subscriber_id = :subscriber_id
+
+-- get_subscription
+-- With its place and its retry.
+select subscriber_id, topic, position, attempts_max, delays_s, created_at
+from subscription where subscriber_id = :subscriber_id
+
+-- topic_subscriptions
+-- Everybody an event is opened for, in registration order (B3, B13).
+select subscriber_id, topic, position, attempts_max, delays_s, created_at
+from subscription where topic = :topic order by position
+
+-- insert_delivery
+-- One record per event and subscriber (B4).
+insert into delivery (event_id, subscriber_id, topic, position, due_at, updated_at)
+values (:event_id, :subscriber_id, :topic, :position, :now, :now)
+
+-- get_delivery
+-- As it is now.
+select event_id, topic, subscriber_id, position, status, attempts, due_at, error
+from delivery where event_id = :event_id and subscriber_id = :subscriber_id
+
+-- first_open_delivery
+-- The oldest event a subscriber has not finished; it holds back the later ones (B6).
+select event_id, topic, subscriber_id, position, status, attempts, due_at, error
+from delivery where subscriber_id = :subscriber_id and topic = :topic and status in ('waiting', 'running')
+order by event_id limit 1
+
+-- open_deliveries
+-- What a subscriber leaves behind when it goes (B13).
+select event_id, topic, subscriber_id, position, status, attempts, due_at, error
+from delivery where subscriber_id = :subscriber_id and topic = :topic and status in ('waiting', 'running')
+order by event_id
+
+-- running_deliveries
+-- As many as handlers run now: few, so their index is walked (scan of delivery_running).
+select event_id, topic, subscriber_id, position, status, attempts, due_at, error
+from delivery where status = 'running' order by event_id, subscriber_id
+
+-- event_deliveries
+-- All of one event, in registration order; as few as subscribe (sort of what it finds).
+select event_id, topic, subscriber_id, position, status, attempts, due_at, error
+from delivery where event_id = :event_id order by position, subscriber_id
+
+-- move_delivery
+-- Guarded by the attempt and the status the decision was made on (B4).
+update delivery set status = :status, attempts = :attempts, due_at = :due_at, error = :error, updated_at = :now
+where event_id = :event_id and subscriber_id = :subscriber_id and status = :old_status and attempts = :old_attempts
+returning event_id
+
+-- insert_deferred_event
+-- Kept with everything it will have when it fires (B2).
+insert into deferred (id, topic, source, payload, correlation_id, causation_id, depth, fire_at, created_at)
+values (:id, :topic, :source, :payload, :correlation_id, :causation_id, :depth, :fire_at, :now)
+
+-- get_deferred_event
+-- Its status is what cancelling is decided on.
+select id, topic, source, payload, correlation_id, causation_id, depth, status, fire_at, created_at, fired_at, event_id
+from deferred where id = :id
+
+-- overdue_deferred_events
+-- In order of their time; of the same time, of their making (B2).
+select id, topic, source, payload, correlation_id, causation_id, depth, status, fire_at, created_at, fired_at, event_id
+from deferred where status = 'scheduled' and fire_at <= :now order by fire_at, id limit :limit
+
+-- move_deferred_event
+-- Fires or is cancelled, never both: guarded by the status (B2).
+update deferred set status = :status, fired_at = :fired_at, event_id = :event_id
+where id = :id and status = :old_status returning id
+
+-- put_extension_state
+-- An extension's own key and value.
+insert into extension_state (extension, key, value, updated_at) values (:extension, :key, :value, :now)
+on conflict (extension, key) do update set value = excluded.value, updated_at = excluded.updated_at
+
+-- get_extension_state
+-- What the extension last put there.
+select value from extension_state where extension = :extension and key = :key
+
+-- list_journal
+-- Newest first; the other filters have statements of their own, so that each reads along an index (B14).
+select id, topic, source, payload, correlation_id, causation_id, depth, status, opened, undelivered, error, created_at, processed_at
+from journal where id < :before order by id desc limit :limit
+
+-- list_journal_by_topic
+-- Newest first, of one topic.
+select id, topic, source, payload, correlation_id, causation_id, depth, status, opened, undelivered, error, created_at, processed_at
+from journal where topic = :topic and id < :before and (:status is null or status = :status) order by id desc limit :limit
+
+-- list_journal_by_status
+-- Newest first, of one status.
+select id, topic, source, payload, correlation_id, causation_id, depth, status, opened, undelivered, error, created_at, processed_at
+from journal where status = :status and id < :before order by id desc limit :limit
+
+-- list_journal_by_correlation
+-- Newest first, of one chain: a chain is short, so its other filters are looked at row by row.
+select id, topic, source, payload, correlation_id, causation_id, depth, status, opened, undelivered, error, created_at, processed_at
+from journal where correlation_id = :correlation_id and correlation_id is not null and id < :before
+  and (:topic is null or topic = :topic) and (:status is null or status = :status)
+order by id desc limit :limit
+
+-- list_deliveries
+-- Oldest first; what is not done is what people look for, so a status other than done has the next statement.
+select event_id, topic, subscriber_id, position, status, attempts, due_at, error
+from delivery where (event_id, subscriber_id) > (:event_id, :subscriber_id) and (:status is null or status = :status)
+order by event_id, subscriber_id limit :limit
+
+-- list_unfinished_deliveries
+-- Dead letters, and what waits, runs or was discarded (B5).
+select event_id, topic, subscriber_id, position, status, attempts, due_at, error
+from delivery where status <> 'done' and status = :status and (event_id, subscriber_id) > (:event_id, :subscriber_id)
+order by event_id, subscriber_id limit :limit
+
+-- list_deferred
+-- In the order in which they fire, of one status (B14).
+select id, topic, source, payload, correlation_id, causation_id, depth, status, fire_at, created_at, fired_at, event_id
+from deferred where status = :status and (fire_at, id) > (:fire_at, :id) order by fire_at, id limit :limit
+
+-- list_subscriptions
+-- In registration order; they are as few as handlers, so the table is walked (scan of subscription, and a sort).
+select subscriber_id, topic, position, attempts_max, delays_s, created_at
+from subscription order by position

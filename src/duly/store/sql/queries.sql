@@ -104,9 +104,10 @@ update workflow set lease_until = :lease_until where id = :id and epoch = :epoch
 update workflow set holder = null, lease_until = 0 where id = :id and epoch = :epoch
 
 -- insert_action
--- Who did what, when, to what (A6).
+-- Who did what, when, to what (A6); one act has one id, so that a repeated request does nothing.
 insert into action (id, at, by, verb, workflow_id, target, detail)
 values (:id, :at, :by, :verb, :workflow_id, :target, :detail)
+on conflict do nothing returning id
 
 -- take_numbers
 -- One counter per workflow, locked until commit: numbers become visible in order (T6).
@@ -221,7 +222,7 @@ on conflict do nothing returning id
 -- Fresh: nothing is copied but the chain (R5). It uses the active version, or the run's own if its handler is gone.
 insert into run (id, workflow_id, version, handler, kind, retry_of, chain, phase, status, outcome, counter, state_before,
   transient_count, logic_count, crash_count, repair_count, created_at, updated_at)
-select :id, r.workflow_id, case when h.orphaned = 0 then w.active_version else r.version end, r.handler, r.kind, r.id, r.chain,
+select :id, r.workflow_id, case when h.orphaned = 0 and h.kind = r.kind then w.active_version else r.version end, r.handler, r.kind, r.id, r.chain,
   :phase, :status, :outcome, w.counter, h.state, :transient_count, :logic_count, :crash_count, :repair_count, :now, :now
 from run r join workflow w on w.id = r.workflow_id join handler h on h.workflow_id = r.workflow_id and h.name = r.handler
 where r.id = :retry_of
@@ -231,7 +232,7 @@ on conflict do nothing returning id
 -- It inherits inputs, outcome, result, state, clock, seed and S3's counter, so every later one decides the same (R5).
 insert into run (id, workflow_id, version, handler, kind, retry_of, chain, phase, status, outcome, counter, prepared, prepared_by,
   wake_at_asked, result, state_before, clock_at, seed, transient_count, logic_count, crash_count, repair_count, created_at, updated_at)
-select :id, r.workflow_id, case when h.orphaned = 0 then w.active_version else r.version end, r.handler, r.kind, r.id, r.chain,
+select :id, r.workflow_id, case when h.orphaned = 0 and h.kind = r.kind then w.active_version else r.version end, r.handler, r.kind, r.id, r.chain,
   :phase, :status, :outcome, r.counter, r.prepared, r.prepared_by, r.wake_at_asked, r.result, r.state_before, r.clock_at, r.seed,
   :transient_count, :logic_count, :crash_count, :repair_count, :now, :now
 from run r join workflow w on w.id = r.workflow_id join handler h on h.workflow_id = r.workflow_id and h.name = r.handler
@@ -321,8 +322,9 @@ update mutation set status = 'in_flight', attempt = attempt + 1, resends = resen
 where held_by = :held_by and status = :old_status returning id
 
 -- settle_mutation
--- What became known; a refusal on the merits grows the generation (L7).
-update mutation set status = :status, result = :result, error = :error, refused = :refused, due_at = :due_at, updated_at = :now
+-- What became known; a refusal on the merits grows the generation (L7). A row that stays unknown always has a time to be asked at (L5).
+update mutation set status = :status, result = :result, error = :error, refused = :refused,
+  due_at = case when :status = 'needs_reconcile' then coalesce(:due_at, :now) end, updated_at = :now
 where held_by = :held_by and status = :old_status returning id
 
 -- pass_mutation
@@ -350,8 +352,8 @@ from mutation where id = :id
 
 -- due_runs
 -- Open runs that can move: active ones, and those whose time has come; a paused workflow's wait for resume (F7). Open runs are few, so their index is walked (scan of run_one_open).
-select r.workflow_id, r.id, r.status from run r join workflow w on w.id = r.workflow_id
-where r.open = 1 and w.paused = 0 and (r.status = 'active' or r.due_at <= :now)
+select r.workflow_id, r.id, r.status from run r
+where r.open = 1 and (r.status = 'active' or r.due_at <= :now) and (select w.paused from workflow w where w.id = r.workflow_id) = 0
 order by r.workflow_id limit :limit
 
 -- due_producers
@@ -409,10 +411,13 @@ select (select count(*) from (select 1 from journal where status = 'pending' lim
   + (select count(*) from (select 1 from delivery where status = 'waiting' and due_at <= :now limit 1000) d)
 
 -- next_due_times
--- When to look again: the first time of each kind that is still to come (S9).
+-- When to look again: the first time of each kind that is still to come (S9). A consumer that is held back may wait for it by each of
+-- S3's three ways; those that are, are few, so their indexes are walked (scan of handler_changed and handler_untried).
 select min(next_run_at) from handler where kind = 'producer' and orphaned = 0 and next_run_at is not null and next_run_at > :now
 union all select min(wake_at) from handler where kind = 'consumer' and orphaned = 0 and wake_at is not null and wake_at > :now
 union all select min(not_before) from handler where kind = 'consumer' and orphaned = 0 and changed > seen and not_before > :now
+union all select min(not_before) from handler where kind = 'consumer' and orphaned = 0 and untried = 1 and not_before > :now
+union all select min(not_before) from handler where kind = 'consumer' and orphaned = 0 and wake_at is not null and wake_at <= :now and not_before > :now
 union all select min(due_at) from run where open = 1 and due_at is not null and due_at > :now
 union all select min(due_at) from mutation where status = 'needs_reconcile' and due_at > :now
 union all select min(fire_at) from deferred where status = 'scheduled' and fire_at > :now

@@ -247,6 +247,7 @@ create table journal (
   causation_id    text,
   depth           integer not null default 0,
   status          text not null default 'pending' check (status in ('pending', 'processing', 'done', 'failed')),
+  opened          integer not null default 0 check (opened in (0, 1)),       -- B13: told to somebody, or closed without
   undelivered     integer not null default 0 check (undelivered in (0, 1)),  -- B11: nobody subscribed
   error           text,
   created_at      bigint not null,
@@ -255,6 +256,7 @@ create table journal (
 );
 create index journal_by_status on journal (status, id);
 create index journal_by_topic on journal (topic, id);
+create index journal_unopened on journal (topic, id) where opened = 0;
 create index journal_by_correlation on journal (correlation_id, id) where correlation_id is not null;
 
 create table subscription (
@@ -262,7 +264,7 @@ create table subscription (
   topic           text not null,
   position        bigint not null,                                       -- registration order (B3)
   attempts_max    integer not null check (attempts_max >= 1),
-  delays_ms       text not null,
+  delays_s        text not null,                                         -- a JSON list (B5)
   created_at      bigint not null
 );
 create index subscription_by_topic on subscription (topic, position);
@@ -273,8 +275,7 @@ create table delivery (
   topic           text not null,
   position        bigint not null,
   status          text not null default 'waiting' check (status in ('waiting', 'running', 'done', 'dead', 'discarded')),
-  attempts        integer not null default 0,
-  attempts_max    integer not null,
+  attempts        integer not null default 0,                            -- counted before the handler runs (B5)
   due_at          bigint not null,
   error           text,
   updated_at      bigint not null,
@@ -282,7 +283,8 @@ create table delivery (
 );
 create index delivery_due on delivery (due_at, event_id) where status = 'waiting';
 create index delivery_open on delivery (subscriber_id, topic, event_id) where status in ('waiting', 'running');
-create index delivery_dead on delivery (event_id) where status = 'dead';
+create index delivery_running on delivery (event_id, subscriber_id) where status = 'running';
+create index delivery_unfinished on delivery (event_id, subscriber_id) where status <> 'done';
 
 create table deferred (
   id              bigint primary key,

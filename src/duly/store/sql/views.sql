@@ -17,7 +17,7 @@ select id, name, active_version, paused, paused_since, counter, holder, lease_un
 from workflow where id = :id
 
 -- list_handlers
--- In declaration order, orphaned ones last.
+-- In declaration order, orphaned ones last; a workflow has few (sort of its handlers).
 select name, kind, position, orphaned, schedule, state, next_run_at, wake_at, changed, seen, not_before, untried
 from handler where workflow_id = :workflow_id order by orphaned, position, name
 
@@ -26,7 +26,7 @@ from handler where workflow_id = :workflow_id order by orphaned, position, name
 select name, consumer, ingress, bus_topic, orphaned from topic where workflow_id = :workflow_id order by name
 
 -- list_versions
--- Newest first, proposals included.
+-- Newest first, proposals included; a workflow has few (sort of its versions).
 select version, language, source, hash, declaration, findings, author, origin, parent, activated_at, created_at
 from version where workflow_id = :workflow_id order by created_at desc, version desc limit :limit
 

@@ -1,0 +1,314 @@
+"""The bus: the journal, what is deferred, who subscribes, and what extensions keep (B).
+
+Law: an event is on the bus when the transaction that gave cause to it is committed (B1, B10); a
+deferred event fires once or is cancelled once, never both (B2); a subscription lasts from its first
+registration until it is ended (B13). Who is told of an event is the matter of `delivery`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, cast
+
+from duly.config import Limits
+from duly.errors import Invalid, NotFound, RequestRefused
+from duly.rules.delivery import (
+    Deferred,
+    DeferredMove,
+    DeferredStatus,
+    Delivery,
+    DeliveryStatus,
+    Retry,
+    check_subscriber_id,
+    check_topic,
+    depth_after,
+    move_deferred,
+    promotable,
+)
+from duly.rules.value import DEFAULT_LIMITS, decode, encode
+from duly.store import part
+from duly.store.base import Row, Transaction
+from duly.store.people import page
+from duly.store.record import JournalEvent
+
+STATE_KEY_CHARS = 500
+LAST_ID = 2**62  # behind every event
+
+
+@dataclass(frozen=True, slots=True)
+class JournalRow:
+    """An event of the bus."""
+
+    id: int
+    topic: str
+    source: str
+    payload: str
+    correlation_id: str | None
+    causation_id: str | None
+    depth: int
+    status: str
+    opened: int
+    undelivered: int
+    error: str | None
+    created_at: int
+    processed_at: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class SubscriptionRow:
+    """A subscription, from its first registration until it is ended (B13)."""
+
+    subscriber_id: str
+    topic: str
+    position: int
+    attempts_max: int
+    delays_s: str
+    created_at: int
+
+    @property
+    def retry(self) -> Retry:
+        """How often it is tried, and after which waits (B5)."""
+        return Retry(self.attempts_max, tuple(cast("list[float]", decode(self.delays_s))))
+
+
+@dataclass(frozen=True, slots=True)
+class DeferredRow:
+    """An event that is to be put on the bus later, or was (B2)."""
+
+    id: int
+    topic: str
+    source: str
+    payload: str
+    correlation_id: str | None
+    causation_id: str | None
+    depth: int
+    status: str
+    fire_at: int
+    created_at: int
+    fired_at: int | None
+    event_id: int | None
+
+
+# -- Events now and later (B1, B2) --------------------------------------------------------------
+
+
+def emit(tx: Transaction, event: JournalEvent, *, now: int) -> int:
+    """Put an event on the bus; answer its id (B1)."""
+    check_topic(event.topic)
+    return part.emit(tx, event, now)
+
+
+def defer(tx: Transaction, event: JournalEvent, *, delay_ms: int, now: int) -> int:
+    """Keep an event until its time; answer the id it can be cancelled by (B2)."""
+    check_topic(event.topic)
+    (number,) = part.must(tx.one("take_bus_number", name="deferred"), "The bus's counter")
+    tx.run(
+        "insert_deferred_event",
+        id=number,
+        topic=event.topic,
+        source=event.source,
+        payload=event.payload,
+        correlation_id=event.correlation_id,
+        causation_id=event.causation_id,
+        # The event stands one below what was handled; a long enough wait begins a new chain (B12).
+        depth=depth_after(event.depth - 1, delay_ms),
+        fire_at=now + max(0, delay_ms),
+        now=now,
+    )
+    return int(number)
+
+
+def cancel(tx: Transaction, deferred_id: int) -> bool:
+    """Stop a deferred event; false if it has fired or was cancelled before (B2)."""
+    found = tx.one("get_deferred_event", id=deferred_id)
+    if found is None:
+        raise NotFound(f"There is no deferred event {deferred_id}.")
+    if DeferredRow(*found).status != DeferredStatus.SCHEDULED:
+        return False
+    _move_deferred(tx, deferred_id, DeferredMove.CANCEL, fired_at=None, event_id=None)
+    return True
+
+
+def promote_due(tx: Transaction, *, now: int, limit: int) -> tuple[int, ...]:
+    """Put what is overdue on the bus, in order of its time; answer the events' ids (B2)."""
+    rows = tx.all("overdue_deferred_events", now=now, limit=page(limit))
+    overdue = {row[0]: DeferredRow(*row) for row in rows}
+    chosen = promotable(
+        (Deferred(each.id, each.fire_at, DeferredStatus(each.status)) for each in overdue.values()),
+        now,
+    )
+    return tuple(_promote(tx, overdue[each.id], now) for each in chosen)
+
+
+# -- Who subscribes (B13) -----------------------------------------------------------------------
+
+
+def subscribe(tx: Transaction, subscriber_id: str, topic: str, retry: Retry, *, now: int) -> int:
+    """Register a subscriber, for good; one that comes again keeps its place, which is answered."""
+    kept = {
+        "subscriber_id": check_subscriber_id(subscriber_id),
+        "attempts_max": retry.attempts,
+        "delays_s": encode(list(retry.delays_s), "retry", limit_bytes=DEFAULT_LIMITS.state_bytes),
+    }
+    known = find_subscription(tx, subscriber_id)
+    if known is None:
+        (position,) = part.must(tx.one("take_bus_number", name="subscription"), "The bus's counter")
+        tx.run("insert_subscription", topic=check_topic(topic), position=position, now=now, **kept)
+        return int(position)
+    if known.topic != topic:
+        raise RequestRefused(
+            f"Subscriber {subscriber_id} has subscribed to {known.topic}; "
+            f"unsubscribe it before it subscribes to {topic}."
+        )
+    tx.run("change_subscription", **kept)
+    return known.position
+
+
+# -- What extensions keep -----------------------------------------------------------------------
+
+
+def put_state(
+    tx: Transaction,
+    extension: str,
+    key: str,
+    value: str,
+    *,
+    now: int,
+    limits: Limits = DEFAULT_LIMITS,
+) -> None:
+    """Keep an extension's value under a key."""
+    if not 1 <= len(key) <= STATE_KEY_CHARS:
+        raise Invalid(f"A key of state has 1 to {STATE_KEY_CHARS} characters.", path="key")
+    if len(value.encode()) > limits.state_bytes:
+        raise Invalid(f"The state {key} has more than {limits.state_bytes} bytes.", path="value")
+    tx.run("put_extension_state", extension=extension, key=key, value=value, now=now)
+
+
+def get_state(tx: Transaction, extension: str, key: str) -> str | None:
+    """Read what an extension kept under a key."""
+    found = tx.one("get_extension_state", extension=extension, key=key)
+    return None if found is None else str(found[0])
+
+
+# -- What people look at (B14) ------------------------------------------------------------------
+
+
+def list_journal(
+    tx: Transaction,
+    *,
+    topic: str | None = None,
+    status: str | None = None,
+    correlation_id: str | None = None,
+    limit: int = 100,
+    before: int = LAST_ID,
+) -> tuple[JournalRow, ...]:
+    """Read events, newest first."""
+    here: dict[str, Any] = {"before": before, "limit": page(limit)}
+    if correlation_id is not None:
+        here |= {"topic": topic, "status": status, "correlation_id": correlation_id}
+        rows = tx.all("list_journal_by_correlation", **here)
+    elif topic is not None:
+        rows = tx.all("list_journal_by_topic", topic=topic, status=status, **here)
+    elif status is not None:
+        rows = tx.all("list_journal_by_status", status=status, **here)
+    else:
+        rows = tx.all("list_journal", **here)
+    return tuple(JournalRow(*row) for row in rows)
+
+
+def list_deliveries(
+    tx: Transaction,
+    *,
+    event_id: int | None = None,
+    status: str | None = None,
+    limit: int = 100,
+    after: tuple[int, str] = (0, ""),
+) -> tuple[Delivery, ...]:
+    """Read the deliveries of one event, or all, oldest first; dead letters by their status (B5)."""
+    page(limit)
+    if event_id is not None:
+        found = deliveries_of(tx, event_id)
+        return tuple(each for each in found if status in (None, each.status))[:limit]
+    here = {"status": status, "event_id": after[0], "subscriber_id": after[1], "limit": limit}
+    is_open_ended = status in (None, DeliveryStatus.DONE)
+    rows = tx.all("list_deliveries" if is_open_ended else "list_unfinished_deliveries", **here)
+    return tuple(map(delivery_of, rows))
+
+
+def list_deferred(
+    tx: Transaction,
+    *,
+    status: str = DeferredStatus.SCHEDULED,
+    limit: int = 100,
+    after: tuple[int, int] = (0, 0),
+) -> tuple[DeferredRow, ...]:
+    """Read deferred events of one status in the order in which they fire."""
+    here = {"status": status, "fire_at": after[0], "id": after[1], "limit": page(limit)}
+    return tuple(DeferredRow(*row) for row in tx.all("list_deferred", **here))
+
+
+def list_subscriptions(tx: Transaction) -> tuple[SubscriptionRow, ...]:
+    """Read all subscriptions in registration order."""
+    return tuple(SubscriptionRow(*row) for row in tx.all("list_subscriptions"))
+
+
+# -- What the verbs of `delivery` read ----------------------------------------------------------
+
+
+def read_event(tx: Transaction, event_id: int) -> JournalRow:
+    """Read an event as it is now."""
+    found = tx.one("get_journal_event", id=event_id)
+    if found is None:
+        raise NotFound(f"There is no event {event_id} on the bus.")
+    return JournalRow(*found)
+
+
+def find_subscription(tx: Transaction, subscriber_id: str) -> SubscriptionRow | None:
+    """Read a subscription, if it has not ended."""
+    found = tx.one("get_subscription", subscriber_id=subscriber_id)
+    return None if found is None else SubscriptionRow(*found)
+
+
+def delivery_of(row: Row) -> Delivery:
+    """Read a delivery as the rules see it."""
+    event_id, topic, subscriber_id, position, status, *rest = row
+    return Delivery(event_id, topic, subscriber_id, position, DeliveryStatus(status), *rest)
+
+
+def deliveries_of(tx: Transaction, event_id: int) -> tuple[Delivery, ...]:
+    """Read all deliveries of an event in registration order."""
+    return tuple(map(delivery_of, tx.all("event_deliveries", event_id=event_id)))
+
+
+def _promote(tx: Transaction, deferred: DeferredRow, now: int) -> int:
+    event = JournalEvent(
+        deferred.topic,
+        deferred.source,
+        deferred.payload,
+        deferred.correlation_id,
+        deferred.causation_id,
+        deferred.depth,
+    )
+    event_id = part.emit(tx, event, now)
+    _move_deferred(tx, deferred.id, DeferredMove.FIRE, fired_at=now, event_id=event_id)
+    return event_id
+
+
+def _move_deferred(
+    tx: Transaction,
+    deferred_id: int,
+    move: DeferredMove,
+    *,
+    fired_at: int | None,
+    event_id: int | None,
+) -> None:
+    old = DeferredStatus.SCHEDULED
+    moved = tx.one(
+        "move_deferred_event",
+        id=deferred_id,
+        old_status=old,
+        status=move_deferred(old, move),
+        fired_at=fired_at,
+        event_id=event_id,
+    )
+    part.must(moved, f"Deferred event {deferred_id}")

@@ -1,0 +1,409 @@
+"""Who is told of an event, and what became of telling them (B3–B7, B11, B13).
+
+Law: an event has one delivery record per subscriber, written at its first delivery (B13). An
+attempt is counted before the handler runs, a success is recorded once, and what becomes of an event
+follows from its records in the transaction that changes one of them (B4). What moves, and where
+to, is decided by `rules.delivery`; a verb writes it only where it still finds what was decided on.
+
+A subscriber's *lane* is the events of its topic in the order of their ids. Only the head of a lane
+may begin (B6): an open delivery, or an event that nobody was told of yet and that stands before
+it. So looking for work costs by the subscribers, never by the backlog (S9).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+
+from duly.errors import Invalid, NotFound, RequestRefused, Stale
+from duly.rules.declaration import Topic
+from duly.rules.delivery import (
+    DELIVERIES,
+    JOURNAL,
+    Delivery,
+    DeliveryMove,
+    DeliveryStatus,
+    Event,
+    JournalStatus,
+    Retry,
+    begin,
+    close,
+    describe_failures,
+    end,
+    judge,
+    loop_error,
+    recover_delivery,
+    recover_event,
+    reopen,
+    startable,
+)
+from duly.rules.delivery import discard as discard_dead
+from duly.rules.event import Publication, check_ingress
+from duly.rules.value import decode
+from duly.store import part
+from duly.store.base import Transaction
+from duly.store.bus import (
+    JournalRow,
+    SubscriptionRow,
+    deliveries_of,
+    delivery_of,
+    find_subscription,
+    promote_due,
+    read_event,
+)
+from duly.store.people import PAGE_ROWS_MAX, page
+from duly.store.record import Action
+
+
+@dataclass(frozen=True, slots=True)
+class OpenDelivery:
+    """An event that can be begun now, and for whom; nobody if it only has to be closed (B11)."""
+
+    event_id: int
+    subscriber_id: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """A delivery whose handler may be called, or the status of an event nobody is called for."""
+
+    status: JournalStatus
+    event: Event | None = None
+    delivery: Delivery | None = None
+    depth: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """What an ended attempt made of its delivery and of the event."""
+
+    delivery: Delivery
+    status: JournalStatus
+
+
+@dataclass(frozen=True, slots=True)
+class Recovered:
+    """How many events a start gave back, and how many deferred ones were overdue (B7)."""
+
+    events: int
+    promoted: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ingress:
+    """The workflow a bus event goes into, and what it is called there (T10)."""
+
+    workflow_id: str
+    publication: Publication
+
+
+def unsubscribe(tx: Transaction, subscriber_id: str, *, now: int) -> int:
+    """End a subscription; what waited for it is closed and says so, what runs may end (B13)."""
+    subscription = find_subscription(tx, subscriber_id)
+    if subscription is None:
+        raise NotFound(f"There is no subscriber {subscriber_id}.")
+    tx.run("drop_subscription", subscriber_id=subscriber_id)
+    rows = tx.all("open_deliveries", subscriber_id=subscriber_id, topic=subscription.topic)
+    waiting = [each for each in map(delivery_of, rows) if each.status is DeliveryStatus.WAITING]
+    for delivery in waiting:
+        _move(tx, delivery, close(delivery), now)
+        _settle(tx, delivery.event_id, now)
+    return len(waiting)
+
+
+def recover_bus(tx: Transaction, *, now: int) -> Recovered:
+    """Give back what the last host was at, once, before anything is dispatched (B7)."""
+    left = []
+    for lost in map(delivery_of, tx.all("running_deliveries")):
+        back = recover_delivery(lost, now)
+        if find_subscription(tx, lost.subscriber_id) is None:
+            back = close(back)
+            left.append(lost.event_id)
+        _move(tx, lost, back, now)
+    processing = JournalStatus.PROCESSING
+    events = tx.run(
+        "recover_journal_events", old_status=processing, status=recover_event(processing)
+    )
+    for event_id in left:
+        _settle(tx, event_id, now)
+    promoted = 0
+    while batch := promote_due(tx, now=now, limit=PAGE_ROWS_MAX):
+        promoted += len(batch)
+    return Recovered(events, promoted)
+
+
+def begin_delivery(
+    tx: Transaction, event_id: int, connected: Collection[str], *, now: int
+) -> Begun:
+    """Begin the event's next delivery to one of the connected subscribers, counting the attempt.
+
+    The first one opens the event: a record for every subscription of its topic (B13). An event
+    that nobody subscribes to, that cannot be read or that ends a loop is closed instead (B11, B7,
+    B12). Stale if no delivery of it may begin now (B3, B6).
+
+    The answer may not be on the disk yet, and neither may the event: the caller awaits the
+    store's `sync` before it calls the handler (B4).
+    """
+    row = read_event(tx, event_id)
+    if row.status not in (JournalStatus.PENDING, JournalStatus.PROCESSING):
+        raise Stale(f"Event {event_id} is {row.status}; there is nothing to deliver.")
+    event, error = _read(row)
+    subscriptions = [] if row.opened else _subscriptions(tx, row.topic)
+    if not row.opened and error is not None:
+        return _close(tx, row, JournalStatus.FAILED, now, error=error)
+    if not row.opened and not subscriptions:
+        return _close(tx, row, JournalStatus.DONE, now, undelivered=1)
+    subscribers = {each.subscriber_id for each in subscriptions or deliveries_of(tx, event_id)}
+    able = _startable(tx, subscribers.intersection(connected), now)
+    chosen = next((each for each in able if each.event_id == event_id), None)
+    if chosen is None:
+        raise Stale(f"No delivery of event {event_id} may begin now.")
+    for subscription in subscriptions:
+        _open(tx, row, subscription, now)
+    begun = begin(chosen)
+    _move(tx, chosen, begun, now)
+    _move_event(tx, row, JournalStatus.PROCESSING, now, error=row.error)
+    return Begun(JournalStatus.PROCESSING, event, begun, row.depth)
+
+
+def finish_delivery(
+    tx: Transaction,
+    event_id: int,
+    subscriber_id: str,
+    attempt: int,
+    *,
+    error: str | None = None,
+    ingress: Ingress | None = None,
+    now: int,
+) -> Finished:
+    """Record how an attempt ended: done, waiting for the next, or dead (B4, B5).
+
+    A success may bring the event into a workflow's topic, in the same transaction (T10).
+    """
+    found = _known_delivery(tx, event_id, subscriber_id)
+    if found.attempts != attempt:
+        raise Stale(f"{_name(found)} is at its attempt {found.attempts}, not {attempt}.")
+    running = replace(found, status=DeliveryStatus.RUNNING)
+    subscription = find_subscription(tx, subscriber_id)
+    ended = end(running, error, subscription.retry if subscription else Retry(), now)
+    if subscription is None and ended.status is DeliveryStatus.WAITING:
+        ended = close(ended)
+    if found.status is not DeliveryStatus.RUNNING:
+        if (found.status, found.error) != (ended.status, ended.error):
+            raise Stale(f"{_name(found)} is {found.status}; this attempt has ended otherwise.")
+        return Finished(found, JournalStatus(read_event(tx, event_id).status))
+    if error is None and ingress is not None:
+        _enter(tx, found, ingress, now)
+    _move(tx, found, ended, now)
+    return Finished(ended, _settle(tx, event_id, now))
+
+
+def discard(
+    tx: Transaction, event_id: int, subscriber_id: str, *, action: Action, now: int
+) -> JournalStatus:
+    """Close a dead delivery for good; its error stays (B5)."""
+    dead = _dead(tx, event_id, subscriber_id, DeliveryMove.DISCARD)
+    return _decide(tx, dead, discard_dead(dead), action, now)
+
+
+def retry_delivery(
+    tx: Transaction, event_id: int, subscriber_id: str, *, action: Action, now: int
+) -> JournalStatus:
+    """Give a dead delivery all its attempts again, beginning now (B5)."""
+    dead = _dead(tx, event_id, subscriber_id, DeliveryMove.RETRY)
+    if find_subscription(tx, subscriber_id) is None:
+        raise RequestRefused(f"Nobody subscribes as {subscriber_id} any more; discard this one.")
+    return _decide(tx, dead, reopen(dead, now), action, now)
+
+
+def open_deliveries(
+    tx: Transaction, connected: Collection[str], *, now: int, limit: int
+) -> tuple[OpenDelivery, ...]:
+    """Find what can be begun now, oldest event first, at most one delivery of each event (B3)."""
+    found = [
+        OpenDelivery(each.event_id, each.subscriber_id) for each in _startable(tx, connected, now)
+    ]
+    found += [OpenDelivery(event_id, None) for event_id in _unwanted(tx, page(limit))]
+    return tuple(sorted(found, key=lambda each: each.event_id)[:limit])
+
+
+# -- Lanes (B3, B6) -----------------------------------------------------------------------------
+
+
+def _startable(tx: Transaction, connected: Collection[str], now: int) -> tuple[Delivery, ...]:
+    """Choose what may begin, of the heads of the connected subscribers' lanes."""
+    running = [delivery_of(row) for row in tx.all("running_deliveries")]
+    heads = [head for each in sorted(connected) if (head := _head(tx, each, now)) is not None]
+    return startable([*running, *heads], connected, now)
+
+
+def _head(tx: Transaction, subscriber_id: str, now: int) -> Delivery | None:
+    subscription = find_subscription(tx, subscriber_id)
+    if subscription is None:
+        return None
+    topic = subscription.topic
+    heads = []
+    if opened := tx.one("first_open_delivery", subscriber_id=subscriber_id, topic=topic):
+        heads.append(delivery_of(opened))
+    if unopened := tx.one("first_unopened_event", topic=topic):
+        # Nobody was told of it yet; its record will look like this.
+        place = subscription.position
+        heads.append(Delivery(unopened[0], topic, subscriber_id, place, due_at_ms=now))
+    return min(heads, key=lambda head: head.event_id, default=None)
+
+
+def _unwanted(tx: Transaction, limit: int) -> list[int]:
+    """Find events nobody subscribes to, topic by topic."""
+    found: list[int] = []
+    topic = ""
+    while len(found) < limit and (next_one := tx.one("next_unopened_topic", after=topic)):
+        (topic,) = next_one
+        if not _subscriptions(tx, topic):
+            left = limit - len(found)
+            found += [row[0] for row in tx.all("unopened_events", topic=topic, limit=left)]
+    return found
+
+
+def _subscriptions(tx: Transaction, topic: str) -> list[SubscriptionRow]:
+    return [SubscriptionRow(*row) for row in tx.all("topic_subscriptions", topic=topic)]
+
+
+# -- Events -------------------------------------------------------------------------------------
+
+
+def _read(row: JournalRow) -> tuple[Event | None, str | None]:
+    """Read what a handler gets, or say why nobody gets it (B7, B8, B12)."""
+    if error := loop_error(row.depth):
+        return None, error
+    try:
+        payload = decode(row.payload, "payload")
+    except Invalid as invalid:
+        return None, f"This event cannot be read: {invalid}"
+    if not isinstance(payload, dict):
+        return None, "This event cannot be read: its payload is not a JSON object."
+    created_at_s = row.created_at / 1000
+    return Event(row.id, row.topic, row.source, payload, created_at_s, row.correlation_id), None
+
+
+def _open(tx: Transaction, event: JournalRow, subscription: SubscriptionRow, now: int) -> None:
+    tx.run(
+        "insert_delivery",
+        event_id=event.id,
+        subscriber_id=subscription.subscriber_id,
+        topic=event.topic,
+        position=subscription.position,
+        now=now,
+    )
+
+
+def _close(
+    tx: Transaction,
+    event: JournalRow,
+    status: JournalStatus,
+    now: int,
+    *,
+    error: str | None = None,
+    undelivered: int = 0,
+) -> Begun:
+    _move_event(tx, event, status, now, error=error, undelivered=undelivered)
+    return Begun(status)
+
+
+def _settle(tx: Transaction, event_id: int, now: int) -> JournalStatus:
+    """Write what its deliveries make of an event (B4)."""
+    event = read_event(tx, event_id)
+    deliveries = deliveries_of(tx, event_id)
+    status = judge(deliveries)
+    if status is JournalStatus.PROCESSING and event.status == JournalStatus.PENDING:
+        # It was given back at a start, and nobody has been called since (B7).
+        status = JournalStatus.PENDING
+    _move_event(tx, event, status, now, error=describe_failures(deliveries))
+    return status
+
+
+def _move_event(
+    tx: Transaction,
+    event: JournalRow,
+    status: JournalStatus,
+    now: int,
+    *,
+    error: str | None,
+    undelivered: int = 0,
+) -> None:
+    old = JournalStatus(event.status)
+    assert status is old or status in JOURNAL[old], (event, status)
+    is_closed = status in (JournalStatus.DONE, JournalStatus.FAILED)
+    moved = tx.one(
+        "move_journal_event",
+        id=event.id,
+        old_status=old,
+        status=status,
+        undelivered=undelivered,
+        error=error,
+        processed_at=(event.processed_at or now) if is_closed else None,
+    )
+    part.must(moved, f"Event {event.id}")
+
+
+# -- Deliveries ---------------------------------------------------------------------------------
+
+
+def _known_delivery(tx: Transaction, event_id: int, subscriber_id: str) -> Delivery:
+    found = tx.one("get_delivery", event_id=event_id, subscriber_id=subscriber_id)
+    if found is None:
+        raise NotFound(f"There is no delivery of event {event_id} to {subscriber_id}.")
+    return delivery_of(found)
+
+
+def _dead(tx: Transaction, event_id: int, subscriber_id: str, move: DeliveryMove) -> Delivery:
+    """Read a delivery that a person wants to move, or refuse: only the dead can be (B5)."""
+    delivery = _known_delivery(tx, event_id, subscriber_id)
+    if (delivery.status, move) not in DELIVERIES:
+        raise RequestRefused(
+            f"{_name(delivery)} is {delivery.status}; only a dead delivery can {move}."
+        )
+    return delivery
+
+
+def _decide(
+    tx: Transaction, old: Delivery, new: Delivery, action: Action, now: int
+) -> JournalStatus:
+    """Write what a person decided, and who it was (A6)."""
+    _move(tx, old, new, now)
+    part.note(tx, action, now, workflow_id=None, target=f"{old.event_id}/{old.subscriber_id}")
+    return _settle(tx, old.event_id, now)
+
+
+def _enter(tx: Transaction, delivery: Delivery, ingress: Ingress, now: int) -> None:
+    """Publish a bus event into the topic of a workflow that listens to it (T10)."""
+    publication = ingress.publication
+    part.look(tx, ingress.workflow_id)
+    found = tx.one("get_topic", workflow_id=ingress.workflow_id, name=publication.topic)
+    if found is None or found[2]:
+        raise NotFound(f"Workflow {ingress.workflow_id} has no topic {publication.topic}.")
+    check_ingress(
+        Topic(publication.topic, bool(found[1]), found[3]), "bus", bus_topic=delivery.topic
+    )
+    created_by = f"bus:{delivery.event_id}"
+    assert publication.message_id == created_by, publication
+    part.publish(tx, ingress.workflow_id, publication, created_by=created_by, now=now)
+
+
+def _move(tx: Transaction, old: Delivery, new: Delivery, now: int) -> None:
+    moved = tx.one(
+        "move_delivery",
+        event_id=old.event_id,
+        subscriber_id=old.subscriber_id,
+        old_status=old.status,
+        old_attempts=old.attempts,
+        status=new.status,
+        attempts=new.attempts,
+        due_at=new.due_at_ms,
+        error=new.error,
+        now=now,
+    )
+    part.must(moved, _name(old))
+
+
+def _name(delivery: Delivery) -> str:
+    return f"The delivery of event {delivery.event_id} to {delivery.subscriber_id}"

@@ -1,0 +1,478 @@
+"""The workflows' verbs sit their exam: deploy, pause, remove, grant, secrets, the lease."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from duly.errors import NotFound, RequestRefused, Stale
+from duly.rules import lifecycle
+from duly.rules.lifecycle import Counts
+from duly.rules.word import Failure, Status, Step
+from duly.store.base import Fence
+from duly.store.record import Action, JournalEvent, Origin
+from tests.store.exam import Again, Call, Case, Refusal, Trial, World, exam, nothing
+from tests.store.scene import (
+    CAPABILITY,
+    CONNECTOR,
+    FAILED,
+    LEASE_MS,
+    NAME,
+    NOON,
+    PREPARED,
+    UNSIGNED,
+    WORKFLOW,
+    arranged,
+    deployment,
+    journal,
+    last_action,
+    on,
+    pause,
+    reach,
+    statuses,
+    version,
+)
+
+NEXT = "run_next"
+TOLD = (JournalEvent("workflow.deployed", "duly", "{}"),)
+UNGRANTED = reach(Step.PREPARE_DONE, Step.BEGIN_MUTATE, Failure.PERMISSION)
+
+
+def act(verb: str) -> Action:
+    """Make the record of an act whose id a second call repeats."""
+    return Action(f"action_{verb}", "me", verb)
+
+
+async def run_status(world: World, run_id: str | None = None) -> tuple[str, int]:
+    """Read how the run of the scene stands."""
+    run = await world.store.get_run(run_id or on(world).run_id)
+    return run.status, run.open
+
+
+# -- deploy, keep_version -----------------------------------------------------------------------
+
+
+async def _deploy_new(world: World, name: str = NAME) -> str | None:
+    new = deployment(name=name)
+    return await world.store.deploy(
+        new, successor_id=NEXT, action=act("deploy"), now=NOON, announce=TOLD
+    )
+
+
+async def _see_new(world: World, answer: str | None) -> None:
+    assert answer is None
+    workflow = await world.store.find_workflow(NAME)
+    assert workflow is not None
+    assert (workflow.id, workflow.active_version, workflow.counter) == (WORKFLOW, "1.0", 1)
+    poll, file, tell = await world.store.list_handlers(WORKFLOW)
+    assert (poll.next_run_at, poll.untried, poll.changed) == (NOON, 0, 1)
+    assert [(each.next_run_at, each.untried, each.changed) for each in (file, tell)] == [
+        (None, 1, 1),
+        (None, 1, 1),
+    ]
+    assert (await world.store.get_version(WORKFLOW, "1.0")).activated_at == NOON
+    assert last_action(world) == ("me", "deploy", WORKFLOW, "1.0")
+    assert journal(world) == ["workflow.deployed"]
+
+
+async def _take_the_name(world: World) -> None:
+    other = deployment(workflow_id="workflow_2")
+    await world.store.deploy(other, successor_id=NEXT, action=act("other"), now=NOON)
+
+
+DEPLOY = Case(
+    "deploy",
+    nothing,
+    _deploy_new,
+    _see_new,
+    Again.STALE,
+    refusals=(Refusal("a name another has", Stale, broken=_take_the_name, match="another"),),
+)
+
+
+def _redeploy(number: str = "2.0", replaces: str = "1.0", **more: Any) -> Call:
+    async def call(world: World) -> str | None:
+        scene = on(world)
+        newer = deployment(number, replaces, **more)
+        return await scene.store.deploy(
+            newer, successor_id=NEXT, action=act("deploy"), now=scene.tick(), announce=TOLD
+        )
+
+    return call
+
+
+async def _see_followed(world: World, answer: str | None) -> None:
+    old, new = await world.store.get_run(on(world).run_id), await world.store.get_run(NEXT)
+    assert answer == old.id
+    assert (old.status, old.open, new.version, new.counts) == ("failed:logic", 0, "2.0", Counts())
+    assert new.state == lifecycle.CONSUMER_START
+    assert (await world.store.get_workflow(WORKFLOW)).active_version == "2.0"
+    assert set((await statuses(world.store)).values()) == {"pending"}
+    assert journal(world) == ["workflow.deployed"]
+
+
+async def _deploy_meanwhile(world: World) -> None:
+    scene = on(world)
+    other = deployment("1.1", "1.0", origin=Origin.REPAIR)
+    await scene.store.deploy(other, successor_id="run_other", action=act("other"), now=scene.now)
+
+
+REDEPLOY = Case(
+    "deploy",
+    arranged(FAILED),
+    _redeploy(),
+    _see_followed,
+    Again.STALE,
+    refusals=(
+        Refusal("what another deploy replaced", Stale, broken=_deploy_meanwhile),
+        Refusal("a number that exists", Stale, call=_redeploy("1.0"), match="exists"),
+        Refusal(
+            "a workflow nobody knows", NotFound, call=_redeploy(workflow_id="workflow_9", name="x")
+        ),
+    ),
+    says="over a failed run",
+)
+
+
+async def _keep(world: World, workflow_id: str = WORKFLOW) -> None:
+    proposal = version("1.1", Origin.REPAIR)
+    await world.store.keep_version(workflow_id, proposal, action=act("propose"), now=NOON + 9)
+
+
+async def _keep_nowhere(world: World) -> None:
+    await _keep(world, "workflow_9")
+
+
+async def _see_kept(world: World, answer: None) -> None:
+    kept = await world.store.get_version(WORKFLOW, "1.1")
+    assert (kept.activated_at, kept.origin, kept.created_at) == (None, "repair", NOON + 9)
+    assert (await world.store.get_workflow(WORKFLOW)).active_version == "1.0"
+    assert last_action(world) == ("me", "propose", WORKFLOW, "1.1")
+
+
+KEEP = Case(
+    "keep_version",
+    arranged(),
+    _keep,
+    _see_kept,
+    Again.STALE,
+    refusals=(Refusal("a workflow nobody knows", NotFound, call=_keep_nowhere),),
+)
+
+
+# -- set_wish, run_now, remove ------------------------------------------------------------------
+
+
+async def _pause(world: World, workflow_id: str = WORKFLOW) -> str | None:
+    now = on(world).tick()
+    return await world.store.set_wish(workflow_id, is_paused=True, action=act("pause"), now=now)
+
+
+async def _pause_nobody(world: World) -> str | None:
+    return await _pause(world, "workflow_9")
+
+
+async def _see_paused(world: World, answer: str | None) -> None:
+    scene = on(world)
+    workflow = await world.store.get_workflow(WORKFLOW)
+    assert (workflow.paused, workflow.paused_since) == (1, scene.now + 1)
+    assert answer == scene.run_id
+    assert await run_status(world) == (Status.ABANDONED, 0)
+    assert set((await statuses(world.store)).values()) == {"pending"}
+    assert last_action(world) == ("me", "pause", WORKFLOW, None)
+
+
+NO_WORKFLOW = "a workflow nobody knows"
+PAUSE = Case(
+    "set_wish",
+    arranged(PREPARED),
+    _pause,
+    _see_paused,
+    Again.STALE,
+    refusals=(Refusal(NO_WORKFLOW, NotFound, call=_pause_nobody),),
+)
+
+
+async def _resume(world: World) -> str | None:
+    now = on(world).tick()
+    return await world.store.set_wish(WORKFLOW, is_paused=False, action=act("resume"), now=now)
+
+
+async def _see_resumed(world: World, answer: str | None) -> None:
+    workflow = await world.store.get_workflow(WORKFLOW)
+    assert (workflow.paused, workflow.paused_since, answer) == (0, None, None)
+
+
+async def _arrange_paused(world: World) -> None:
+    await arranged()(world)
+    await pause(world)
+
+
+RESUME = Case("set_wish", _arrange_paused, _resume, _see_resumed, Again.STALE, says="to go on")
+
+
+async def _run_now(world: World, workflow_id: str = WORKFLOW) -> int:
+    return await world.store.run_now(workflow_id, action=act("run now"), now=NOON + 500)
+
+
+async def _run_nobody_now(world: World) -> int:
+    return await _run_now(world, "workflow_9")
+
+
+async def _see_due_now(world: World, answer: int) -> None:
+    assert answer == 1
+    assert (await world.store.list_handlers(WORKFLOW))[0].next_run_at == NOON + 500
+    assert last_action(world) == ("me", "run now", WORKFLOW, None)
+
+
+async def _start(world: World) -> None:
+    await on(world).start()
+
+
+RUN_NOW = Case(
+    "run_now",
+    arranged(),
+    _run_now,
+    _see_due_now,
+    Again.STALE,
+    refusals=(
+        Refusal("an open run", RequestRefused, broken=_start, match="busy"),
+        Refusal("a paused workflow", RequestRefused, broken=pause, match="paused"),
+        Refusal(NO_WORKFLOW, NotFound, call=_run_nobody_now),
+    ),
+)
+
+
+async def _remove(world: World) -> None:
+    now = NOON + 500
+    await world.store.remove(WORKFLOW, action=act("remove"), now=now, announce=TOLD)
+
+
+async def _see_removed(world: World, answer: None) -> None:
+    workflow = await world.store.get_workflow(WORKFLOW)
+    assert (workflow.removed_at, workflow.holder) == (NOON + 500, None)
+    assert await world.store.find_workflow(NAME) is None
+    assert len(await world.store.list_events(WORKFLOW)) == 3
+    assert all(each.orphaned for each in await world.store.list_handlers(WORKFLOW))
+    assert all(each.orphaned for each in await world.store.list_topics(WORKFLOW))
+    assert last_action(world) == ("me", "remove", WORKFLOW, None)
+    due = await world.store.due(NOON + 10**9)
+    assert (due.consumers, due.producers, due.next_at) == ((), (), None)
+
+
+REMOVE = Case(
+    "remove",
+    arranged(),
+    _remove,
+    _see_removed,
+    Again.MISSING,
+    refusals=(Refusal("an open run", RequestRefused, broken=_start, match="open run"),),
+)
+
+
+# -- grant, revoke, reconnect, set_secret -------------------------------------------------------
+
+
+async def _grant(world: World, workflow_id: str = WORKFLOW) -> str | None:
+    return await world.store.grant(
+        workflow_id,
+        CAPABILITY,
+        mutations_per_day=9,
+        matching='{"to":"*"}',
+        action=act("grant"),
+        now=NOON + 500,
+    )
+
+
+async def _grant_nobody(world: World) -> str | None:
+    return await _grant(world, "workflow_9")
+
+
+async def _see_granted(world: World, answer: str | None) -> None:
+    run = await world.store.get_run(on(world).run_id)
+    assert (answer, run.due_at, run.state) == (run.id, NOON + 500, UNGRANTED)
+    (granted,) = await world.store.list_grants(WORKFLOW)
+    assert (granted.capability, granted.mutations_per_day, granted.matching) == (
+        CAPABILITY,
+        9,
+        '{"to":"*"}',
+    )
+    assert (granted.granted_by, granted.granted_at) == ("me", NOON + 500)
+    assert last_action(world) == ("me", "grant", WORKFLOW, CAPABILITY)
+    assert [due.run_id for due in (await world.store.due(NOON + 500)).runs] == [run.id]
+
+
+GRANT = Case(
+    "grant",
+    arranged(UNGRANTED),
+    _grant,
+    _see_granted,
+    Again.STALE,
+    refusals=(Refusal(NO_WORKFLOW, NotFound, call=_grant_nobody),),
+)
+
+
+async def _revoke(world: World) -> None:
+    await world.store.revoke(WORKFLOW, CAPABILITY, action=act("revoke"), now=NOON + 600)
+
+
+async def _see_revoked(world: World, answer: None) -> None:
+    assert await world.store.list_grants(WORKFLOW) == ()
+    assert last_action(world) == ("me", "revoke", WORKFLOW, CAPABILITY)
+
+
+async def _arrange_granted(world: World) -> None:
+    await arranged(UNGRANTED)(world)
+    await _grant(world)
+
+
+async def _revoke_before(world: World) -> None:
+    await world.store.revoke(WORKFLOW, CAPABILITY, action=act("before"), now=NOON + 600)
+
+
+REVOKE = Case(
+    "revoke",
+    _arrange_granted,
+    _revoke,
+    _see_revoked,
+    Again.MISSING,
+    refusals=(Refusal("a grant that is gone", NotFound, broken=_revoke_before),),
+)
+
+
+async def _reconnect(world: World) -> tuple[str, ...]:
+    return await world.store.reconnect(CONNECTOR, action=act("reconnect"), now=NOON + 500)
+
+
+async def _see_reconnected(world: World, answer: tuple[str, ...]) -> None:
+    run = await world.store.get_run(on(world).run_id)
+    assert (answer, run.due_at, run.state) == ((run.id,), NOON + 500, UNSIGNED)
+    assert last_action(world) == ("me", "reconnect", None, CONNECTOR)
+
+
+async def _reconnect_before(world: World) -> None:
+    await _reconnect(world)
+
+
+DONE_BEFORE = Refusal("an act that was done", Stale, broken=_reconnect_before, match="already")
+RECONNECT = Case(
+    "reconnect", arranged(UNSIGNED), _reconnect, _see_reconnected, Again.STALE, (DONE_BEFORE,)
+)
+
+
+async def _set_secret(world: World) -> None:
+    await world.store.set_secret(CONNECTOR, "token", "sealed", action=act("secret"), now=NOON)
+
+
+async def _see_secret(world: World, answer: None) -> None:
+    assert await world.store.get_secret(CONNECTOR, "token") == "sealed"
+    assert last_action(world) == ("me", "secret", None, f"{CONNECTOR}.token")
+    assert "sealed" not in str(world.dump()["action"])
+
+
+async def _set_before(world: World) -> None:
+    await _set_secret(world)
+
+
+SET_SECRET = Case(
+    "set_secret",
+    nothing,
+    _set_secret,
+    _see_secret,
+    Again.STALE,
+    refusals=(Refusal("an act that was done", Stale, broken=_set_before, match="already"),),
+)
+
+
+# -- claim, renew, release ----------------------------------------------------------------------
+
+LATER = NOON + LEASE_MS + 1  # the first moment at which the lease of the scene is over
+
+
+async def _claim(world: World, *, now: int = LATER, workflow_id: str = WORKFLOW) -> Fence:
+    return await world.store.claim(workflow_id, "host_2", lease_until=now + 10, now=now)
+
+
+async def _claim_early(world: World) -> Fence:
+    return await _claim(world, now=LATER - 1)
+
+
+async def _claim_nobody(world: World) -> Fence:
+    return await _claim(world, workflow_id="workflow_9")
+
+
+async def _see_claimed(world: World, answer: Fence) -> None:
+    workflow = await world.store.get_workflow(WORKFLOW)
+    assert answer == Fence(WORKFLOW, world.fence.epoch + 1)
+    assert (workflow.epoch, workflow.holder, workflow.lease_until) == (
+        answer.epoch,
+        "host_2",
+        LATER + 10,
+    )
+
+
+async def _see_claimed_again(world: World, answer: Fence) -> None:
+    # A host that takes its own lease again fences whatever it was still doing.
+    assert answer == Fence(WORKFLOW, world.fence.epoch + 2)
+
+
+CLAIM = Case(
+    "claim",
+    arranged(),
+    _claim,
+    _see_claimed,
+    Again.FREE,
+    refusals=(
+        Refusal("a lease that is not over", Stale, call=_claim_early, match="held by another"),
+        Refusal(NO_WORKFLOW, NotFound, call=_claim_nobody),
+    ),
+    effect_again=_see_claimed_again,
+)
+
+
+async def _renew(world: World) -> None:
+    await world.store.renew(world.fence, lease_until=LATER + 77)
+
+
+async def _see_renewed(world: World, answer: None) -> None:
+    workflow = await world.store.get_workflow(WORKFLOW)
+    assert (workflow.lease_until, workflow.epoch) == (LATER + 77, world.fence.epoch)
+
+
+async def _release(world: World) -> None:
+    await world.store.release(world.fence)
+
+
+async def _see_released(world: World, answer: None) -> None:
+    workflow = await world.store.get_workflow(WORKFLOW)
+    assert (workflow.holder, workflow.lease_until, workflow.epoch) == (None, 0, world.fence.epoch)
+
+
+RENEW = Case("renew", arranged(), _renew, _see_renewed, Again.SAME)
+RELEASE = Case("release", arranged(), _release, _see_released, Again.SAME)
+
+
+@pytest.mark.parametrize(
+    "trial",
+    exam(
+        DEPLOY,
+        REDEPLOY,
+        KEEP,
+        PAUSE,
+        RESUME,
+        RUN_NOW,
+        REMOVE,
+        GRANT,
+        REVOKE,
+        RECONNECT,
+        SET_SECRET,
+        CLAIM,
+        RENEW,
+        RELEASE,
+    ),
+)
+async def test_the_verbs_of_workflows_pass_their_exam(trial: Trial, tmp_path: Path) -> None:
+    """W8, A6, H2: what a person does is done whole, once, and written down with who did it."""
+    await trial.sit(tmp_path)

@@ -1,0 +1,106 @@
+"""No hot statement reads a whole table: how SQLite means to run each one, over a full store.
+
+Law: a plan that walks a table or an index from end to end, or sorts what it found, is allowed only
+where the statement's own comment says so, with the reason (the words *scan* and *sort*).
+"""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from duly.store import queries
+from tests.store.memory import Memory
+
+EVENTS = 10_000
+FILES = ("queries", "bus", "views")
+STATEMENTS = [(file, name) for file in FILES for name in queries.load(file)]
+COMMENT = re.compile(r"^-- ([a-z][a-z0-9_]*)\n((?:--[^\n]*\n)+)", re.MULTILINE)
+REASONS = {name: words for file in FILES for name, words in COMMENT.findall(queries.read(file))}
+
+DERIVED = re.compile(r"(?:CO-ROUTINE|MATERIALIZE) (\w+)")
+
+
+def fill(memory: Memory) -> None:
+    """Put so much history into a database that a scan would hurt, and little that is open."""
+    memory.connection.execute("begin")
+    for number in range(20):
+        workflow_id = f"workflow {number}"
+        memory.workflow(workflow_id, counter=EVENTS)
+        memory.handler(workflow_id, seen=number)
+        memory.handler(workflow_id, "poll", kind="producer", position=1, next_run_at=number)
+    for seq in range(1, EVENTS + 1):
+        _put_history(memory, f"workflow {seq % 20}", seq)
+    memory.run("workflow 1", "run open", status="paused:transient", due_at=1)
+    memory.connection.execute("commit")
+
+
+def _put_history(memory: Memory, workflow_id: str, seq: int) -> None:
+    run_id = f"run {seq}"
+    if seq % 100:
+        memory.event(workflow_id, seq, status="consumed", finished_by=run_id, finished_at=1)
+    else:
+        memory.event(workflow_id, seq)
+    memory.insert("cause", workflow_id=workflow_id, root=seq, seq=seq + 1)
+    memory.run(workflow_id, run_id, phase="committed", status="committed", open=0)
+    memory.insert("reservation", run_id=run_id, seq=seq, content=seq)
+    memory.mutation(workflow_id, run_id, f"mutation {seq}", status="applied")
+    memory.insert("action", id=f"action {seq}", at=0, by="me", verb="act", workflow_id=workflow_id)
+    ended = {"status": "done", "processed_at": 0, "created_at": 0}
+    known = {"topic": f"topic {seq % 7}", "source": "s", "payload": "{}"}
+    memory.insert("journal", id=seq, **known, **ended)
+    done = {"status": "done", "due_at": 0, "updated_at": 0, "position": 1}
+    memory.insert("delivery", event_id=seq, subscriber_id="s", topic=known["topic"], **done)
+    fired = {"status": "fired", "fire_at": 0, "fired_at": 0, "created_at": 0}
+    memory.insert("deferred", id=seq, **known, **fired)
+
+
+@pytest.fixture(scope="module", params=["without statistics", "with statistics"])
+def full(request: pytest.FixtureRequest) -> Memory:
+    """Fill a database once; SQLite plans otherwise when it has counted the rows, so try both."""
+    memory = Memory()
+    fill(memory)
+    if request.param == "with statistics":
+        memory.connection.execute("analyze")
+    return memory
+
+
+def plan(memory: Memory, text: str) -> list[str]:
+    """Ask how a statement would be run."""
+    unbound = dict.fromkeys(queries.parameters(text))
+    rows = memory.connection.execute(f"explain query plan {text}", unbound)
+    return [str(row[3]) for row in rows]
+
+
+def offences(lines: list[str], reason: str) -> list[str]:
+    """List the lines of a plan that its statement's comment does not answer for.
+
+    What a sub-select gave is read to its end, of course; how it was found has lines of its own.
+    """
+    given = {f"SCAN {found[1]}" for line in lines if (found := DERIVED.fullmatch(line))}
+    given.add("SCAN CONSTANT ROW")
+    return [
+        line
+        for line in lines
+        for sign, word in (("SCAN ", "scan"), ("TEMP B-TREE FOR ORDER BY", "sort"))
+        if sign in line and word not in reason and line not in given
+    ]
+
+
+@pytest.mark.parametrize(("file", "name"), STATEMENTS, ids=[name for _, name in STATEMENTS])
+def test_no_statement_reads_a_whole_table_without_saying_so(
+    file: str, name: str, full: Memory
+) -> None:
+    """S9: what a statement costs grows with what it finds, never with history."""
+    text = queries.load(file)[name]
+    assert offences(plan(full, text), REASONS[name]) == []
+
+
+def test_a_scan_and_a_sort_are_found() -> None:
+    """S9: what this file must catch, it catches, and a reason is heard."""
+    memory = Memory()
+    lines = plan(memory, "select id from run where error = :error order by updated_at")
+    assert len(offences(lines, "-- Nothing said.")) == 2
+    assert offences(lines, "-- Runs are few (scan of run, sort of what it finds).") == []
+    assert offences(plan(memory, "select id from run where id = :id"), "") == []
