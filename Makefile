@@ -5,7 +5,7 @@ UV_VERSION := 0.13.7
 BIN := .venv/bin
 STAMP := .venv/.ready
 
-.PHONY: setup test check breaks where map bench lock clean
+.PHONY: setup test check breaks where map docs bench lock clean
 .DEFAULT_GOAL := test
 
 setup: $(STAMP)
@@ -45,6 +45,10 @@ where: setup
 # Write the tests of each rule, as their docstrings name them, into tests/rules.toml.
 map: setup
 	$(BIN)/python -m tests.rules_map --write
+
+# Write the pages that are made from tables: docs/lifecycle.md.
+docs: setup
+	$(BIN)/python -m tests.rules.lifecycle_page
 
 bench: setup
 	$(BIN)/python -m bench

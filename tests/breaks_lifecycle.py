@@ -11,7 +11,7 @@ from duly.rules.word import MutationStatus as Row
 from tests.breaks import Break
 
 HERE = "duly.rules.lifecycle"
-WALK = ("tests/rules/test_lifecycle.py",)
+WALK = ("tests/rules/test_lifecycle.py", "tests/rules/test_lifecycle_acts.py")
 LEDGER = ("tests/rules/test_ledger.py",)
 FAILURE = ("tests/rules/test_failure.py",)
 

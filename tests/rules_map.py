@@ -123,8 +123,10 @@ def problems(
             found.append(f"{rule}: no such rule on the page")
         if entry.home and not (root / entry.home).is_file():
             found.append(f"{rule}: its home {entry.home} does not exist")
-        if not entry.open and not (entry.home and entry.tests):
-            found.append(f"{rule}: neither at home and proven nor open")
+        if entry.tests and not entry.home:
+            found.append(f"{rule}: has tests and no home")
+        if not entry.tests and not entry.open:
+            found.append(f"{rule}: neither proven nor open")
         if entry.open and not set(entry.open.partition(":")[0].split(", ")) <= PARTS:
             found.append(f"{rule}: open must begin with parts of the product: {entry.open}")
         if set(entry.tests) != set(tests_of(rule, claims)):

@@ -97,13 +97,13 @@ def test_a_proven_rule_and_an_open_one_are_no_problem(root: Path) -> None:
     [
         (None, {}, "no entry in rules.toml"),
         (Entry("gone.py", PROVEN.tests), CLAIMS, "its home gone.py does not exist"),
-        (Entry("home.py"), {}, "neither at home and proven nor open"),
-        (Entry("", PROVEN.tests), CLAIMS, "neither at home and proven nor open"),
+        (Entry("home.py"), {}, "neither proven nor open"),
+        (Entry("", PROVEN.tests), CLAIMS, "has tests and no home"),
         (Entry(open="later"), {}, "open must begin with parts of the product"),
         (PROVEN, {}, "rules.toml and the docstrings disagree"),
         (Entry(open="engine"), CLAIMS, "rules.toml and the docstrings disagree"),
         (Entry(open="bus"), {"t": ("C9",)}, "claims C9, which is no rule"),
-        (Entry(open="bus", tests=("t",)), {"t": ("C1",) * 4}, "claims 4 rules"),
+        (Entry("home.py", ("t",)), {"t": ("C1",) * 4}, "claims 4 rules"),
     ],
 )
 def test_each_disagreement_is_found(
@@ -120,7 +120,7 @@ def test_an_entry_without_a_rule_is_found(root: Path) -> None:
 
 def test_three_claims_are_not_too_many(root: Path) -> None:
     rules = {"C1": "", "C2": "", "C3": ""}
-    entries = {rule: Entry(open="bus", tests=("t",)) for rule in rules}
+    entries = {rule: Entry("home.py", ("t",)) for rule in rules}
     assert problems(rules, entries, {"t": ("C1", "C2", "C3")}, root) == []
 
 

@@ -45,7 +45,11 @@ class Env(Protocol):
         """Start a task that runs beside the caller."""
 
     async def call_blocking(self, function: Callable[[], R]) -> R:
-        """Run a function that blocks, without stopping anybody else."""
+        """Run a function that blocks, without stopping anybody else.
+
+        This is the store's way to its disk. What waits for somebody else's computer, a connector
+        that blocks, brings threads of its own, so that no barrier ever waits behind it.
+        """
 
 
 class Loop:

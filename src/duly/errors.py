@@ -14,7 +14,7 @@ docstring is its default message.
     │   ├── Stale               the row is no longer in the state the decision was made on
     │   ├── Fenced              another host has taken the workflow over
     │   ├── NotFound            there is no such row
-    │   ├── StoreUnavailable    the disk or the database said no; nothing was written
+    │   ├── StoreUnavailable    the disk or the database said no; the message says what is certain
     │   ├── StoreInUse          another host holds this store
     │   ├── StoreNewer          the store was written by a newer Duly
     │   └── StoreDamaged        the integrity check failed
@@ -97,7 +97,7 @@ class NotFound(StoreError):
 
 
 class StoreUnavailable(StoreError):
-    """The store cannot be written or read now; nothing was changed."""
+    """The store cannot be written or read now; see to its disk and try again."""
 
 
 class StoreInUse(StoreError):
@@ -149,7 +149,7 @@ class PermissionDenied(ConnectorError):
 
 
 class Transient(ConnectorError):
-    """A passing trouble outside; a mutation it struck has an unknown outcome unless `outcome` says."""
+    """A passing trouble outside; a mutation it struck is unknown unless `outcome` says."""
 
     def __init__(
         self,

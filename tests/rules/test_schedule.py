@@ -192,14 +192,14 @@ EVERY_5_MIN = Schedule(interval_ms=5 * MINUTE_MS)
         (MANUAL, EVERY_5_MIN, None, NOW),
         (None, EVERY_5_MIN, None, NOW),
         (None, MANUAL, None, NOW),
-        (EVERY_5_MIN, MANUAL, NOW + 7, None),
+        (EVERY_5_MIN, MANUAL, NOW + 7, NOW),
         (Schedule(cron="0 9 * * *"), Schedule(cron="0 9 * * *", timezone="UTC"), NOW + 7, NOW),
     ],
 )
 def test_a_deploy_keeps_an_unchanged_time_and_starts_what_is_new(
     stored: Schedule | None, declared: Schedule, planned_ms: int | None, expected_ms: int | None
 ) -> None:
-    """W9, W2: unchanged keeps its time, changed or new is due; turned manual is due never."""
+    """W9, W2: unchanged keeps its time, changed or new is due, manual ones once."""
     assert schedule.next_run_at_on_deploy(stored, declared, planned_ms, NOW) == expected_ms
 
 

@@ -77,5 +77,22 @@ def is_open(run: Run) -> bool:
     return run.status not in (Status.COMMITTED, Status.ABANDONED)
 
 
+def in_flight() -> Run:
+    """Answer a run whose call is out."""
+    run = lifecycle.advance(lifecycle.CONSUMER_START, Step.PREPARE_DONE)
+    return lifecycle.advance(lifecycle.advance(run, Step.BEGIN_MUTATE), Step.SEND)
+
+
+def proposed() -> Run:
+    """Answer a run whose call waits for approval."""
+    run = lifecycle.advance(lifecycle.CONSUMER_START, Step.PREPARE_DONE)
+    return lifecycle.advance(lifecycle.advance(run, Step.BEGIN_MUTATE), Step.ASK_APPROVAL)
+
+
+def indeterminate() -> Run:
+    """Answer a run that nobody but a person can settle."""
+    return lifecycle.judge(in_flight(), Verdict.GIVEN_UP)
+
+
 ALL = reachable()
 OPEN = tuple(run for run in ALL if is_open(run))

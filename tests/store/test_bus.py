@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from duly.errors import Stale
 from duly.rules.delivery import DEPTH_MAX, DeliveryStatus, JournalStatus
+from duly.rules.value import DEFAULT_LIMITS
 from duly.store import queries
 from duly.store.delivery import OpenDelivery
 from duly.store.record import JournalEvent
@@ -162,6 +163,16 @@ async def test_an_event_is_done_when_everyone_has_succeeded(world: World) -> Non
     assert (event.status, event.processed_at, event.error) == ("done", NOW + 1, None)
 
 
+async def test_a_failure_stays_in_sight_while_it_is_tried_again(world: World) -> None:
+    """B4: the error goes when its subscriber has succeeded, not before."""
+    await emitted(world)
+    await attempt(world, 1, "it rained")
+    await attempt(world, 1)
+    await world.store.begin_delivery(1, BOTH, now=NOW + A_SECOND)
+    event = (await world.store.list_journal())[-1]
+    assert (event.status, event.error) == ("processing", f"{FIRST}: it rained")
+
+
 async def test_a_failed_event_names_every_failure_until_it_is_made_good(world: World) -> None:
     """B4, B5: the error names the subscriber; a retry that succeeds makes the event done."""
     await dead(world)
@@ -263,6 +274,7 @@ async def test_a_deferred_event_fires_once_and_not_before_its_time(world: World)
 async def test_a_delay_of_less_than_nothing_is_at_once(world: World) -> None:
     """B2: it fires with the next batch."""
     await world.store.defer(MAIL, delay_ms=-5, now=NOW)
+    assert [each.fire_at for each in await world.store.list_deferred()] == [NOW]
     assert await world.store.promote_due(now=NOW, limit=9) == (1,)
 
 
@@ -300,6 +312,15 @@ async def test_a_recorded_success_outlives_the_host(world: World) -> None:
     assert await statuses(world) == ["done", "pending"]
 
 
+async def test_what_was_given_back_is_pending_until_somebody_is_called(world: World) -> None:
+    """B7: that one of its subscribers leaves does not make an event processing."""
+    await begun(world)
+    await world.store.recover_bus(now=NOW)
+    await world.store.unsubscribe(SECOND, now=NOW)
+    assert await statuses(world) == ["pending", "pending"]
+    assert await attempt(world, 1) == FIRST
+
+
 async def test_a_dead_host_s_delivery_to_a_subscriber_that_left_is_closed(world: World) -> None:
     """B7, B13: it would wait for ever and hold the event open."""
     await begun(world)
@@ -321,6 +342,13 @@ async def test_an_event_that_cannot_be_read_is_failed(world: World, payload: str
     event = (await world.store.list_journal())[-1]
     assert (event.error or "").startswith("This event cannot be read:")
     assert await attempt(world, 2) == FIRST
+
+
+async def test_a_state_at_its_limit_is_kept(world: World) -> None:
+    """N: the limit itself is not past it."""
+    value = "é" * (DEFAULT_LIMITS.state_bytes // 2)
+    await world.store.put_state("postman", "k", value, now=NOW)
+    assert await world.store.get_state("postman", "k") == value
 
 
 # -- Ways in and out (T10, B14) -----------------------------------------------------------------

@@ -10,6 +10,7 @@ import pytest
 from duly.errors import Invalid, NotFound, RequestRefused, Stale
 from duly.rules.delivery import Delivery, DeliveryStatus, JournalStatus
 from duly.store.delivery import Begun, Finished, OpenDelivery, Recovered
+from duly.store.record import Action
 from tests.store.exam import NOW, Again, Call, Case, ReadCase, Refusal, Trial, World, exam
 from tests.store.post import (
     A_MINUTE,
@@ -29,7 +30,7 @@ from tests.store.post import (
     mixed,
     statuses,
 )
-from tests.store.scene import WORKFLOW
+from tests.store.scene import WORKFLOW, deployment
 
 # -- Recover, begin, finish ---------------------------------------------------------------------
 
@@ -169,6 +170,12 @@ async def _it_is_in_the_workflow(world: World, answer: Any) -> None:
     assert event.created_by == "bus:1"
 
 
+async def _drop_the_topic(world: World) -> None:
+    action = Action("action_drop", "ada", "deploy")
+    bare = deployment("2.0", "1.0", handlers=(), topics=())
+    await world.store.deploy(bare, successor_id="run_0", action=action, now=NOW)
+
+
 ENTER = Case(
     verb="finish_delivery",
     says="into a workflow",
@@ -178,6 +185,7 @@ ENTER = Case(
     refusals=(
         Refusal("a topic that does not listen", Invalid, call=finish(into="deaf")),
         Refusal("a topic nobody declared", NotFound, call=finish(into="nowhere")),
+        Refusal("a topic that was dropped", NotFound, broken=_drop_the_topic),
     ),
     again=Again.SAME,
 )
@@ -255,6 +263,8 @@ async def _oldest_first(world: World, answer: Any) -> None:
 
 
 async def _one_at_a_time(world: World) -> None:
+    first = await world.store.open_deliveries(BOTH, now=NOW, limit=1)
+    assert first == (OpenDelivery(2, FIRST),)
     await world.store.begin_delivery(2, BOTH, now=NOW)
     await world.store.begin_delivery(3, BOTH, now=NOW)
     assert await world.store.open_deliveries(BOTH, now=NOW, limit=1) == ()

@@ -1,0 +1,1 @@
+"""What must hold: values and pure decisions, one file for each part of the rules."""

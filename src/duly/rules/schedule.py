@@ -161,14 +161,8 @@ def next_run_at(schedule: Schedule, planned_ms: int, now_ms: int, zone: str = "U
 def next_run_at_on_deploy(
     stored: Schedule | None, declared: Schedule, planned_ms: int | None, now_ms: int
 ) -> int | None:
-    """Answer when a producer runs after a deploy: unchanged keeps its time, the rest is due (W9).
-
-    One that a person turned from planned to manual is due never: whoever takes the plan away
-    wants less work, not one more turn (W2).
-    """
-    if stored == declared:
-        return planned_ms
-    return None if stored is not None and declared.is_manual else now_ms
+    """Answer a producer's time after a deploy: unchanged keeps it, the rest is due now (W9)."""
+    return planned_ms if stored == declared else now_ms
 
 
 def next_cron_at(pattern: str, after_ms: int, zone: str) -> int | None:

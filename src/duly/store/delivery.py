@@ -145,8 +145,6 @@ def begin_delivery(
     store's `sync` before it calls the handler (B4).
     """
     row = read_event(tx, event_id)
-    if row.status not in (JournalStatus.PENDING, JournalStatus.PROCESSING):
-        raise Stale(f"Event {event_id} is {row.status}; there is nothing to deliver.")
     event, error = _read(row)
     subscriptions = [] if row.opened else _subscriptions(tx, row.topic)
     if not row.opened and error is not None:
@@ -157,7 +155,7 @@ def begin_delivery(
     able = _startable(tx, subscribers.intersection(connected), now)
     chosen = next((each for each in able if each.event_id == event_id), None)
     if chosen is None:
-        raise Stale(f"No delivery of event {event_id} may begin now.")
+        raise Stale(f"Event {event_id} is {row.status}; no delivery of it may begin now.")
     for subscription in subscriptions:
         _open(tx, row, subscription, now)
     begun = begin(chosen)
