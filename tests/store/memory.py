@@ -5,15 +5,18 @@ Law: rows are put there directly, so a test can ask about facts that no verb wou
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 import apsw
 
 from duly.store import queries
+from duly.store.base import Durability, Transaction
 from duly.store.sqlite import default_schema
 from duly.store.writer import NamedTransaction
+
+R = TypeVar("R")
 
 WORKFLOW = {"active_version": "1.0", "created_at": 0}
 HANDLER = {"kind": "consumer", "position": 0}
@@ -82,3 +85,30 @@ class Memory:
         known = {"id": mutation_id, "workflow_id": workflow_id, "run_id": run_id}
         known["held_by"] = run_id
         self.insert("mutation", **{**MUTATION, **RUN_TIMES, **known, **columns})
+
+
+class MemoryBackend:
+    """A backend that forgets: verbs run over a database in memory, each whole or not at all."""
+
+    def __init__(self, memory: Memory) -> None:
+        self._memory = memory
+
+    async def transact(self, body: Callable[[Transaction], R], durability: Durability) -> R:
+        """Run a verb; one that raises leaves nothing."""
+        execute = self._memory.connection.execute
+        execute("savepoint verb")
+        try:
+            value = body(self._memory.transaction)
+        except BaseException:
+            execute("rollback to verb")
+            execute("release verb")
+            raise
+        execute("release verb")
+        return value
+
+    async def sync(self) -> None:
+        """There is no disk to wait for."""
+
+    async def close(self) -> None:
+        """Nothing is kept."""
+        self._memory.connection.close()

@@ -19,7 +19,7 @@ from duly.errors import IllegalTransition, RequestRefused
 from duly.rules import lifecycle
 from duly.rules.event import Publication, parse_publication
 from duly.rules.lifecycle import Change, Counts, Run
-from duly.rules.word import Act, Answer, Failure, Kind, Outcome, Phase, Status, Verdict, Waits
+from duly.rules.word import Act, Answer, Failure, Kind, Phase, Status, Verdict, Waits
 from duly.rules.word import MutationStatus as Row
 from duly.rules.word import Step as RunStep
 from duly.store import Store
@@ -90,6 +90,12 @@ WORDS: Final[Way] = (
     Act.SKIP,
     *Then,
 )
+# What is between a phase and the commit of a run that makes no call.
+STEPS_LEFT: Final[Mapping[Phase, tuple[RunStep, ...]]] = {
+    Phase.PREPARED: (RunStep.NOTHING_RESERVED,),
+    Phase.MUTATING: (RunStep.NO_CALL, RunStep.BEGIN_NEXT),
+    Phase.MUTATED: (RunStep.BEGIN_NEXT,),
+}
 LAST_CRASH: Final = Counts(crash=lifecycle.CRASHES_MAX)
 
 
@@ -284,31 +290,27 @@ class Scene:
     async def go(self, *words: Word) -> Scene:
         """Take a way, each word by its verb."""
         for word in words:
-            await self._take(word)
+            if word is RunStep.PREPARE_DONE:
+                await self.prepare()
+                continue
+            change = decide(self.run, word)
+            if change.successor is not None:
+                await self.follow(change, self.counts)
+                continue
+            await self._write(word, change.run)
+            self.run = change.run
         return self
 
     async def commit(self, commit: Commit = Commit()) -> None:  # noqa: B008, it is frozen
-        """End the run, from wherever nothing more can go wrong."""
+        """End the run, with all the steps that are left decided at once."""
         before = self.run
-        if before.row is None and before.phase in ("prepared", "mutating"):
-            before = replace(before, phase=Phase.MUTATED, outcome=Outcome.NONE)
-        if before.phase == "mutated":
-            before = lifecycle.advance(before, RunStep.BEGIN_NEXT)
+        for step in STEPS_LEFT.get(before.phase, ()):
+            before = lifecycle.advance(before, step)
         change = lifecycle.commit(before)
         is_producer = before.kind is Kind.PRODUCER
         verb = self.store.commit_producer if is_producer else self.store.commit_run
         await verb(self.fence, self.run_id, self.run, change, commit, now=self.tick())
         self.run = change.run
-
-    async def _take(self, word: Word) -> None:
-        if word is RunStep.PREPARE_DONE:
-            return await self.prepare()
-        change = decide(self.run, word)
-        if change.successor is not None:
-            return await self.follow(change, self.counts)
-        await self._write(word, change.run)
-        self.run = change.run
-        return None
 
     async def _write(self, word: Word, after: Run) -> None:
         """Write a change of the same run by the verb the word belongs to."""

@@ -344,13 +344,6 @@ async def test_an_event_that_cannot_be_read_is_failed(world: World, payload: str
     assert await attempt(world, 2) == FIRST
 
 
-async def test_a_state_at_its_limit_is_kept(world: World) -> None:
-    """N: the limit itself is not past it."""
-    value = "é" * (DEFAULT_LIMITS.state_bytes // 2)
-    await world.store.put_state("postman", "k", value, now=NOW)
-    assert await world.store.get_state("postman", "k") == value
-
-
 # -- Ways in and out (T10, B14) -----------------------------------------------------------------
 
 
@@ -422,6 +415,16 @@ async def test_the_bus_is_read_along_its_indexes(world: World, tmp_path: Path, n
     plan = [row[3] for row in ([rows] if isinstance(rows, tuple) else rows or [])]
     assert any(f"INDEX {INDEXES[name]}" in step for step in plan), plan
     assert not any("TEMP B-TREE" in step for step in plan), plan
+
+
+# -- What extensions keep -----------------------------------------------------------------------
+
+
+async def test_a_state_at_its_limit_is_kept(world: World) -> None:
+    """N: the limit itself is not past it."""
+    value = "é" * (DEFAULT_LIMITS.state_bytes // 2)
+    await world.store.put_state("postman", "k", value, now=NOW)
+    assert await world.store.get_state("postman", "k") == value
 
 
 # -- Whatever happens (B4, B6) ------------------------------------------------------------------

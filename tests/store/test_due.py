@@ -11,7 +11,7 @@ import pytest
 from duly.errors import RequestRefused
 from duly.rules.schedule import Consumer, consumer_due_at, is_consumer_due, is_producer_due
 from duly.rules.schedule import Producer as ProducerFacts
-from duly.store.due import Due, DueHandler, DueReconcile, DueRun, due
+from duly.store.due import DUE_LIMIT_MAX, Due, DueHandler, DueReconcile, DueRun, due
 from duly.store.record import Commit
 from tests.store.memory import Memory
 from tests.store.scene import NOON, UNKNOWN, WORKFLOW, at, deployed
@@ -156,6 +156,17 @@ def test_the_oldest_pending_event_of_all_its_topics_gives_a_consumer_its_turn() 
     memory.event("workflow", 5, "letter")
     (found,) = due(memory.transaction, NOW).consumers
     assert found.oldest_pending_seq == 5
+
+
+@pytest.mark.parametrize("count", [DUE_LIMIT_MAX, DUE_LIMIT_MAX + 1])
+def test_one_look_finds_at_most_a_thousand_of_a_kind(count: int) -> None:
+    """S9: the rest is found by the next look; the oldest plan goes first."""
+    memory = Memory()
+    for number in range(count):
+        memory.workflow(f"workflow {number}")
+        memory.handler(f"workflow {number}", "poll", kind="producer", next_run_at=number)
+    found = [each.next_run_at for each in due(memory.transaction, NOW).producers]
+    assert found == list(range(DUE_LIMIT_MAX))
 
 
 OPEN_RUNS = [

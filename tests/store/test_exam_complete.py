@@ -121,6 +121,7 @@ def _note(tx: Transaction) -> None:
 class WrongStore(Store):
     """Verbs that break the law of the exam, each in its own way."""
 
+    has_taken = False
     take = barrier(_take)
     take_two_and_hush = barrier(_take_two_and_hush)
     take_under_any_epoch = rider(_take_under_any_epoch)
@@ -132,6 +133,11 @@ class WrongStore(Store):
     async def take_and_then_refuse(self) -> None:
         await self.take()
         raise Stale
+
+    async def take_once_per_process(self) -> None:
+        if not self.has_taken:
+            await self.take()
+        self.has_taken = True
 
     async def take_in_memory(self) -> int:
         return 1
@@ -164,11 +170,21 @@ async def deploy_nothing(world: World) -> str:
     return "w1"
 
 
+async def _take_once(world: World) -> None:
+    assert isinstance(world.store, WrongStore)
+    await world.store.take_once_per_process()
+
+
 REFUSED = Refusal("everything", Stale)
 WRONG = [
     (_case("take_in_two_transactions"), "crash_inside", "failed after statement 2 changed rows"),
     (_case("take_two_and_hush"), "crash_inside", "statement 1 failed and nobody was told"),
     (_case("take_in_memory"), "crash_inside", "ran no statement at all"),
+    (
+        replace(_case("take_once_per_process"), arrange=_take_once),
+        "crash_before",
+        "the call after a crash changed rows",
+    ),
     (_case("take", Again.SAME), "a_second_call_gives_the_same_answer", "second call changed rows"),
     (_case("take", Again.STALE), "a_second_call_is_stale", "DID NOT RAISE"),
     (_case("take_in_memory", Again.NOTHING), "a_second_call_gives_another_answer", "answered 1"),

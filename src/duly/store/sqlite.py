@@ -178,6 +178,8 @@ def _open(disk: Disk, schema: Schema) -> apsw.Connection:
 
 def _configure(connection: apsw.Connection, path: str) -> None:
     connection.set_busy_timeout(BUSY_MS)
+    # Otherwise a statement whose plan might depend on a value is compiled again at every call.
+    connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
     if connection.pragma("journal_mode", "wal") != "wal":
         raise StoreUnavailable(f"{path}: this disk cannot hold a write-ahead log; use a local disk")
     settings: dict[str, Any] = {

@@ -44,7 +44,7 @@ IDLE_SYNC_MS = 10
 CHECKPOINT_PAGES = 1_000
 INLINE_JOBS_MAX = 20
 INLINE_SLOW_MS = 5
-INLINE_PAUSE_BATCHES = 100
+INLINE_PAUSE_BATCHES = 10
 
 _CAUSES: dict[type[apsw.Error], str] = {
     apsw.FullError: "the disk is full; free some space",

@@ -116,7 +116,7 @@ create table cause (
   seq             bigint not null,
   primary key (workflow_id, root, seq)
 );
-create index cause_by_event on cause (workflow_id, seq);
+create index cause_by_event on cause (workflow_id, seq, root);
 
 create table run (
   id              text primary key,
