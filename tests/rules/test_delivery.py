@@ -335,19 +335,31 @@ def test_recovery_makes_what_was_being_processed_pending() -> None:
 
 
 def test_an_attempt_cut_short_by_a_crash_is_repeated_without_a_wait() -> None:
-    """B5, B7: it stays counted and is due at once, even if it was the last one."""
-    cut = bus.begin(replace(FIRST, attempts=2, due_at_ms=NOW - 9))
-    recovered = bus.recover_delivery(cut, NOW)
-    assert (recovered.status, recovered.attempts, recovered.due_at_ms) == (WAITING, 3, NOW)
-    assert bus.recover_delivery(recovered, NOW + 5) == recovered
-    assert attempt(recovered, "boom").status is DEAD
+    """B5, B7: it stays counted and is due at once, also where one attempt is all there is."""
+    cut = bus.begin(replace(FIRST, attempts=1, due_at_ms=NOW - 9))
+    for retry in (Retry(), Retry(attempts=1)):
+        recovered = bus.recover_delivery(cut, retry, NOW)
+        assert (recovered.status, recovered.attempts, recovered.due_at_ms) == (WAITING, 2, NOW)
+        assert bus.recover_delivery(recovered, retry, NOW + 5) == recovered
+
+
+@pytest.mark.parametrize(("allowed", "dead_after"), [(1, 3), (3, 3), (5, 5)])
+def test_a_handler_that_kills_its_host_every_time_is_parked(allowed: int, dead_after: int) -> None:
+    """B5: after its attempts, and after three deaths at the least, its delivery is dead."""
+    delivery, retry = FIRST, Retry(attempts=allowed)
+    for _ in range(dead_after):
+        assert delivery.status is WAITING
+        delivery = bus.recover_delivery(bus.begin(delivery), retry, NOW)
+    assert delivery.status is DEAD
+    assert delivery.error
+    assert "host died" in delivery.error
 
 
 @pytest.mark.parametrize("status", sorted(set(DeliveryStatus) - {RUNNING}))
 def test_recovery_leaves_every_other_delivery_alone(status: DeliveryStatus) -> None:
     """B7: a recorded success is never called again, and a wait goes on."""
     delivery = replace(FIRST, status=status, due_at_ms=NOW + 5_000)
-    assert bus.recover_delivery(delivery, NOW) == delivery
+    assert bus.recover_delivery(delivery, Retry(), NOW) == delivery
 
 
 # -- Who is called --------------------------------------------------------------------------

@@ -302,6 +302,18 @@ async def test_what_a_dead_host_was_at_is_begun_again_at_once(world: World) -> N
     assert answer.event.id == 1
 
 
+async def test_an_event_that_kills_every_host_is_parked_after_its_attempts(world: World) -> None:
+    """B5, B7: its delivery is dead and the others go on."""
+    await emitted(world)
+    for _ in range(3):
+        answer = await world.store.begin_delivery(1, frozenset({FIRST}), now=NOW)
+        assert answer.delivery is not None
+        await world.store.recover_bus(now=NOW)
+    assert [row[2] for row in await delivered(world)] == ["dead", "waiting"]
+    assert await attempt(world, 1) == SECOND
+    assert await statuses(world) == ["failed", "pending"]
+
+
 async def test_a_recorded_success_outlives_the_host(world: World) -> None:
     """B4, B7: it is not called again; the event goes on with the others."""
     await emitted(world)

@@ -258,5 +258,5 @@ async def walk(choose: Choose) -> None:
 
 @pytest.mark.parametrize("seed", range(WALKS))
 def test_no_walk_strands_an_event_or_leaves_the_store_unsound(seed: int) -> None:
-    """S3, R6, F6: any order of acts, answers, failures, crashes and deploys."""
+    """S3, L1, R9: any order of acts, answers, failures, crashes and deploys."""
     asyncio.run(walk(Random(seed).randrange))

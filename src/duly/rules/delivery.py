@@ -27,6 +27,8 @@ from duly.rules.value import DEFAULT_LIMITS, encode
 HANDLER_TIMEOUT_S: Final = 300  # B3: a handler that takes longer has failed
 DEPTH_MAX: Final = 100  # B12
 RESETTING_DELAY_MS: Final = 1_000  # B12: a loop that waits is a habit, not a loop
+HOST_DEATHS_MAX: Final = 3  # B5: fewer attempts than these do not park what a crash cut short
+HOST_DIED: Final = "the host died while this subscriber was called"
 ATTEMPTS_MAX: Final = 100
 DELAY_MAX_MS: Final = 36_525 * 24 * 60 * 60 * 1_000  # a century
 SUBSCRIBER_ID_CHARS: Final = 320  # three names of 100 characters and an ordinal
@@ -329,10 +331,17 @@ def recover_event(status: JournalStatus) -> JournalStatus:
     return JournalStatus.PENDING if status is JournalStatus.PROCESSING else status
 
 
-def recover_delivery(delivery: Delivery, now_ms: int) -> Delivery:
-    """Give a delivery whose host died back at once; the attempt stays counted (B5, B7)."""
+def recover_delivery(delivery: Delivery, retry: Retry, now_ms: int) -> Delivery:
+    """Give a delivery whose host died back at once; the attempt stays counted (B5, B7).
+
+    A handler that takes its host with it every time is not called for ever: when its attempts are
+    used up, and a host has died often enough for it not to be chance, the delivery is dead.
+    """
     if delivery.status is not DeliveryStatus.RUNNING:
         return delivery
+    if delivery.attempts >= max(retry.attempts, HOST_DEATHS_MAX):
+        status = move_delivery(delivery.status, DeliveryMove.GIVE_UP)
+        return replace(delivery, status=status, error=HOST_DIED)
     status = move_delivery(delivery.status, DeliveryMove.LOSE_HOST)
     return replace(delivery, status=status, due_at_ms=now_ms)
 

@@ -115,9 +115,11 @@ def recover_bus(tx: Transaction, *, now: int) -> Recovered:
     """Give back what the last host was at, once, before anything is dispatched (B7)."""
     left = []
     for lost in map(delivery_of, tx.all("running_deliveries")):
-        back = recover_delivery(lost, now)
-        if find_subscription(tx, lost.subscriber_id) is None:
+        subscription = find_subscription(tx, lost.subscriber_id)
+        back = recover_delivery(lost, subscription.retry if subscription else Retry(), now)
+        if subscription is None and back.status is DeliveryStatus.WAITING:
             back = close(back)
+        if back.status is not DeliveryStatus.WAITING:
             left.append(lost.event_id)
         _move(tx, lost, back, now)
     processing = JournalStatus.PROCESSING
