@@ -52,8 +52,7 @@ def send_again(
     """Write that the recorded call is about to be sent once more: same row, same key (F4, L7)."""
     _check_sending(tx, fence)
     is_resend = old.status is Status.PAUSED_RECONCILIATION
-    moved = tx.one("move_run", **part.guard(run_id, old), **part.target(new), now=now)
-    part.must(moved, f"Run {run_id}")
+    part.change_run(tx, "move_run", fence.workflow_id, run_id, old, new, now=now)
     return _send_row(tx, run_id, old, now, is_resend=is_resend)
 
 
@@ -71,7 +70,7 @@ def record(
 ) -> None:
     """Write what became known of a mutation, with the phase or the stop that follows (L9, L4)."""
     part.check(tx, fence)
-    _settle_run(tx, run_id, old, new, recorded.result, stop, now)
+    _settle_run(tx, fence.workflow_id, run_id, old, new, recorded.result, stop, now)
     _settle_row(tx, run_id, old, new, recorded, now)
     part.announce(tx, announce, now)
 
@@ -83,7 +82,7 @@ def count_attempt(
     asks: int,
     *,
     is_counted: bool,
-    due_at: int | None,
+    due_at: int,
     error: str | None,
     now: int,
 ) -> None:
@@ -92,6 +91,7 @@ def count_attempt(
     counted = tx.one(
         "count_ask",
         id=mutation_id,
+        workflow_id=fence.workflow_id,
         old_asks=asks,
         asks=asks + int(is_counted),
         due_at=due_at,
@@ -117,7 +117,7 @@ def settle(
     mutation, run = _held(tx, mutation_id)
     change = act(run.state, answer)
     recorded = Recorded(result=result, due_at=due_at)
-    _settle_run(tx, run.id, run.state, change.run, result, stop, now)
+    _settle_run(tx, run.workflow_id, run.id, run.state, change.run, result, stop, now)
     _settle_row(tx, run.id, run.state, change.run, recorded, now)
     if answer is Act.TRY_AGAIN:
         tx.run("reset_asks", id=mutation_id)
@@ -144,8 +144,7 @@ def approve(
             f"Mutation {mutation_id} is not what was shown when it was approved; look at it again."
         )
     change = act(run.state, Act.APPROVE, is_paused=standing.paused)
-    moved = tx.one("move_run", **part.guard(run.id, run.state), **part.target(change.run), now=now)
-    part.must(moved, f"Run {run.id}")
+    part.change_run(tx, "move_run", run.workflow_id, run.id, run.state, change.run, now=now)
     part.note(tx, action, now, workflow_id=mutation.workflow_id, target=mutation_id)
     part.announce(tx, announce, now)
     return _send_row(tx, run.id, run.state, now, is_resend=False)
@@ -162,7 +161,7 @@ def reject(
     """Decline a proposed call: nothing is sent, `next` is told it was skipped (A4)."""
     mutation, run = _held(tx, mutation_id)
     change = act(run.state, Act.REJECT)
-    _settle_run(tx, run.id, run.state, change.run, None, None, now)
+    _settle_run(tx, run.workflow_id, run.id, run.state, change.run, None, None, now)
     part.move_row(tx, run.id, run.state, change.run, now)
     part.note(tx, action, now, workflow_id=mutation.workflow_id, target=mutation_id)
     part.announce(tx, announce, now)
@@ -206,9 +205,9 @@ def _open_row(
     now: int,
     sent_at: int | None,
 ) -> None:
-    assert old.row is None and new.row is not None, (old, new)
-    moved = tx.one("move_run", **part.guard(run_id, old), **part.target(new), now=now)
-    part.must(moved, f"Run {run_id}")
+    assert old.row is None, old
+    assert new.row is not None, new
+    part.change_run(tx, "move_run", fence.workflow_id, run_id, old, new, now=now)
     inserted = tx.one(
         "insert_mutation",
         id=call.id,
@@ -238,6 +237,7 @@ def _send_row(tx: Transaction, run_id: str, old: Run, now: int, *, is_resend: bo
 
 def _settle_run(
     tx: Transaction,
+    workflow_id: str,
     run_id: str,
     old: Run,
     new: Run,
@@ -249,12 +249,9 @@ def _settle_run(
     assert stop is None or new.status is not Status.ACTIVE, (new, stop)
     assert stop is not None or new.status in (Status.ACTIVE, Status.PAUSED_RECONCILIATION), new
     if stop is not None:
-        write_stop(tx, run_id, old, new, stop, now)
+        write_stop(tx, workflow_id, run_id, old, new, stop, now)
         return
-    settled = tx.one(
-        "settle_run", **part.guard(run_id, old), **part.target(new), result=result, now=now
-    )
-    part.must(settled, f"Run {run_id}")
+    part.change_run(tx, "settle_run", workflow_id, run_id, old, new, result=result, now=now)
 
 
 def _settle_row(

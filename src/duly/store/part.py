@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from duly.errors import Fenced, NotFound, Stale
 from duly.rules.event import EventStatus, Publication, Republish, on_republish
 from duly.rules.lifecycle import Run
-from duly.rules.word import Reserved, Status
+from duly.rules.word import Reserved
 from duly.store.base import Fence, Row, Transaction
 from duly.store.record import Action, JournalEvent, RunRow
 
@@ -188,29 +188,38 @@ def read_run(tx: Transaction, run_id: str) -> RunRow:
     return RunRow(*found)
 
 
-def check_run(tx: Transaction, run_id: str, old: Run) -> RunRow:
+def check_run(tx: Transaction, fence: Fence, run_id: str, old: Run) -> RunRow:
     """Read a run and refuse to go on if it is not the one a decision was made on (R8)."""
     run = read_run(tx, run_id)
-    if run.state != old or not run.open:
+    if run.workflow_id != fence.workflow_id or run.state != old or not run.open:
         raise Stale(f"Run {run_id} is no longer in the state this was decided on.")
     return run
 
 
-def guard(run_id: str, old: Run) -> dict[str, str | None]:
-    """Spell the state a decision was made on, for the statement that writes it (R8)."""
-    return {"id": run_id, "old_phase": old.phase, "old_status": old.status, "old_row": old.row}
-
-
-def target(new: Run, *, is_followed: bool = False) -> dict[str, str | int | None]:
-    """Spell the state a run goes to; it stays open until it has ended or is followed."""
-    is_open = new.status not in (Status.COMMITTED, Status.ABANDONED) and not is_followed
-    return {
-        "phase": new.phase,
-        "status": new.status,
-        "outcome": new.outcome,
-        "waits": new.waits,
-        "open": int(is_open),
-    }
+def change_run(
+    tx: Transaction,
+    statement: str,
+    workflow_id: str,
+    run_id: str,
+    old: Run,
+    new: Run,
+    **further: str | int | None,
+) -> Row:
+    """Write a run as it was decided, where it still is what the decision was made on (R8)."""
+    changed = tx.one(
+        statement,
+        id=run_id,
+        workflow_id=workflow_id,
+        old_phase=old.phase,
+        old_status=old.status,
+        old_row=old.row,
+        phase=new.phase,
+        status=new.status,
+        outcome=new.outcome,
+        waits=new.waits,
+        **further,
+    )
+    return must(changed, f"Run {run_id}")
 
 
 def move_row(tx: Transaction, run_id: str, old: Run, new: Run, now: int) -> None:

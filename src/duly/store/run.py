@@ -76,22 +76,24 @@ def prepare_run(
         for (status, _, content), reserve in zip(found, reserves, strict=True)
     )
     if judgement is not Judgement.RESERVE:
-        part.check_run(tx, run_id, old)  # a run that is over made no mistake
+        part.check_run(tx, fence, run_id, old)  # a run that is over made no mistake
     if judgement is Judgement.AGAIN:
         return judgement
     if judgement is Judgement.REFUSE:
         raise _refusal(found, reserves)
-    prepared = tx.one(
+    part.change_run(
+        tx,
         "prepare_run",
-        **part.guard(run_id, old),
-        **part.target(new),
+        fence.workflow_id,
+        run_id,
+        old,
+        new,
         prepared=pinned.prepared,
         wake_at_asked=pinned.wake_at_asked,
         clock_at=pinned.clock_at,
         seed=pinned.seed,
         now=now,
     )
-    part.must(prepared, f"Run {run_id}")
     for _, seq, content in found:
         reserved = tx.one("reserve_event", workflow_id=fence.workflow_id, seq=seq, run_id=run_id)
         part.must(reserved, f"Event {seq}")
@@ -105,7 +107,8 @@ def prepare_run(
 def move_run(tx: Transaction, fence: Fence, run_id: str, old: Run, new: Run, *, now: int) -> None:
     """Let the same run go on: another phase, status or ledger row (R4, F4)."""
     part.check(tx, fence)
-    _write(tx, run_id, old, new, now)
+    part.change_run(tx, "move_run", fence.workflow_id, run_id, old, new, now=now)
+    part.move_row(tx, run_id, old, new, now)
 
 
 def stop_run(
@@ -121,7 +124,7 @@ def stop_run(
 ) -> None:
     """Write down why a run stopped, until when, and what a person is told (F2–F5, F8)."""
     part.check(tx, fence)
-    write_stop(tx, run_id, old, new, stop, now)
+    write_stop(tx, fence.workflow_id, run_id, old, new, stop, now)
     part.move_row(tx, run_id, old, new, now)
     part.announce(tx, announce, now)
 
@@ -140,7 +143,7 @@ def succeed_run(
 ) -> None:
     """Close a stopped run and open the one that follows it, with all it inherits (R5–R7)."""
     part.check(tx, fence)
-    run = part.check_run(tx, run_id, old)
+    run = part.check_run(tx, fence, run_id, old)
     follow_run(tx, run, change, successor_id, counts, now)
     part.announce(tx, announce, now)
 
@@ -158,7 +161,7 @@ def commit_producer(
 ) -> None:
     """Write a producer's events, its state and its next time at once (P3)."""
     part.check(tx, fence)
-    handler, _, _ = _finish(tx, run_id, old, change.run, commit, now)
+    handler, _, _ = _finish(tx, fence, run_id, old, change.run, commit, now)
     for publication in commit.publications:
         part.publish(tx, fence.workflow_id, publication, created_by=run_id, now=now)
     tx.run(
@@ -184,7 +187,7 @@ def commit_run(
 ) -> None:
     """End a consumer's run: events finished, publishes, state, wakeAt, all or nothing (C11)."""
     standing = part.check(tx, fence)
-    handler, counter, prepared_by = _finish(tx, run_id, old, change.run, commit, now)
+    handler, counter, prepared_by = _finish(tx, fence, run_id, old, change.run, commit, now)
     roots: list[int] = []
     if commit.publications:
         roots = [
@@ -247,7 +250,8 @@ def retry_run(
 
 def end_run(tx: Transaction, run: RunRow, change: Change, now: int) -> None:
     """Write a change that ends a run without a successor."""
-    _write(tx, run.id, run.state, change.run, now)
+    part.change_run(tx, "close_run", run.workflow_id, run.id, run.state, change.run, now=now)
+    part.move_row(tx, run.id, run.state, change.run, now)
     part.dispose(tx, run.workflow_id, run.id, change.reserved, now)
 
 
@@ -257,10 +261,7 @@ def follow_run(
     """Write a change that closes a run and opens its successor, in that order (R6)."""
     assert change.successor is not None, change
     old = run.state
-    closed = tx.one(
-        "move_run", **part.guard(run.id, old), **part.target(change.run, is_followed=True), now=now
-    )
-    part.must(closed, f"Run {run.id}")
+    part.change_run(tx, "close_run", run.workflow_id, run.id, old, change.run, now=now)
     part.move_row(tx, run.id, old, change.run, now)
     if not change.inherits:
         part.dispose(tx, run.workflow_id, run.id, change.reserved, now)
@@ -284,12 +285,17 @@ def follow_run(
         part.must(held, f"The mutation of run {run.id}")
 
 
-def write_stop(tx: Transaction, run_id: str, old: Run, new: Run, stop: Stop, now: int) -> None:
+def write_stop(
+    tx: Transaction, workflow_id: str, run_id: str, old: Run, new: Run, stop: Stop, now: int
+) -> None:
     """Write a stopped run, guarded; its ledger row is the caller's to move."""
-    stopped = tx.one(
+    part.change_run(
+        tx,
         "stop_run",
-        **part.guard(run_id, old),
-        **part.target(new),
+        workflow_id,
+        run_id,
+        old,
+        new,
         error=stop.error,
         due_at=stop.due_at,
         waits_on=stop.waits_on,
@@ -302,29 +308,24 @@ def write_stop(tx: Transaction, run_id: str, old: Run, new: Run, stop: Stop, now
         logs=stop.logs,
         now=now,
     )
-    part.must(stopped, f"Run {run_id}")
-
-
-def _write(tx: Transaction, run_id: str, old: Run, new: Run, now: int) -> None:
-    moved = tx.one("move_run", **part.guard(run_id, old), **part.target(new), now=now)
-    part.must(moved, f"Run {run_id}")
-    part.move_row(tx, run_id, old, new, now)
 
 
 def _finish(
-    tx: Transaction, run_id: str, old: Run, new: Run, commit: Commit, now: int
+    tx: Transaction, fence: Fence, run_id: str, old: Run, new: Run, commit: Commit, now: int
 ) -> tuple[str, int, str | None]:
     """Write the committed run; answer its handler, S3's counter and who prepared it."""
-    finished = tx.one(
+    handler, counter, prepared_by = part.change_run(
+        tx,
         "finish_run",
-        **part.guard(run_id, old),
-        **part.target(new),
+        fence.workflow_id,
+        run_id,
+        old,
+        new,
         state_after=commit.state,
         calls=commit.calls,
         logs=commit.logs,
         now=now,
     )
-    handler, counter, prepared_by = part.must(finished, f"Run {run_id}")
     return handler, counter, prepared_by
 
 

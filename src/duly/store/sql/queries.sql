@@ -258,40 +258,47 @@ where r.workflow_id = :workflow_id and r.open = 1 and t.name = :topic
 
 -- prepare_run
 -- The prepare result is pinned with the phase (C6); guarded by the state it was decided on (R8).
-update run set phase = :phase, status = :status, outcome = :outcome, waits = :waits, open = :open, prepared = :prepared,
+update run set phase = :phase, status = :status, outcome = :outcome, waits = :waits, prepared = :prepared,
   prepared_by = version, wake_at_asked = :wake_at_asked, clock_at = :clock_at, seed = :seed, updated_at = :now
-where id = :id and open = 1 and phase = :old_phase and status = :old_status
+where id = :id and workflow_id = :workflow_id and open = 1 and phase = :old_phase and status = :old_status
   and (select m.status from mutation m where m.held_by = run.id) is not distinct from :old_row
 returning id
 
 -- move_run
--- The same run goes on; it waits for nothing and no time any more.
-update run set phase = :phase, status = :status, outcome = :outcome, waits = :waits, open = :open, due_at = null, updated_at = :now
-where id = :id and open = 1 and phase = :old_phase and status = :old_status
+-- The same run goes on; it waits for no person and no time any more.
+update run set phase = :phase, status = :status, outcome = :outcome, waits = :waits, waits_on = null, escalated = null, due_at = null, updated_at = :now
+where id = :id and workflow_id = :workflow_id and open = 1 and phase = :old_phase and status = :old_status
+  and (select m.status from mutation m where m.held_by = run.id) is not distinct from :old_row
+returning id
+
+-- close_run
+-- The run ends here, or its successor takes over in this same transaction.
+update run set phase = :phase, status = :status, outcome = :outcome, waits = :waits, open = 0, due_at = null, updated_at = :now
+where id = :id and workflow_id = :workflow_id and open = 1 and phase = :old_phase and status = :old_status
   and (select m.status from mutation m where m.held_by = run.id) is not distinct from :old_row
 returning id
 
 -- settle_run
 -- The outcome and the result stand with the phase, in one write (L9).
-update run set phase = :phase, status = :status, outcome = :outcome, waits = :waits, open = :open, result = :result, due_at = null, updated_at = :now
-where id = :id and open = 1 and phase = :old_phase and status = :old_status
+update run set phase = :phase, status = :status, outcome = :outcome, waits = :waits, waits_on = null, escalated = null, result = :result, due_at = null, updated_at = :now
+where id = :id and workflow_id = :workflow_id and open = 1 and phase = :old_phase and status = :old_status
   and (select m.status from mutation m where m.held_by = run.id) is not distinct from :old_row
 returning id
 
 -- stop_run
 -- Why, how often, until when, and what a person is told (F2–F5, F8).
-update run set phase = :phase, status = :status, outcome = :outcome, waits = :waits, open = :open, waits_on = :waits_on,
+update run set phase = :phase, status = :status, outcome = :outcome, waits = :waits, waits_on = :waits_on,
   error = :error, due_at = :due_at, escalated = :escalated, transient_count = :transient_count, logic_count = :logic_count,
   crash_count = :crash_count, repair_count = :repair_count, calls = :calls, logs = :logs, updated_at = :now
-where id = :id and open = 1 and phase = :old_phase and status = :old_status
+where id = :id and workflow_id = :workflow_id and open = 1 and phase = :old_phase and status = :old_status
   and (select m.status from mutation m where m.held_by = run.id) is not distinct from :old_row
 returning id
 
 -- finish_run
 -- The run is over; what S3 needs of it is answered.
-update run set phase = :phase, status = :status, outcome = :outcome, waits = :waits, open = :open, due_at = null,
+update run set phase = :phase, status = :status, outcome = :outcome, waits = :waits, open = 0, due_at = null,
   state_after = :state_after, calls = :calls, logs = :logs, updated_at = :now
-where id = :id and open = 1 and phase = :old_phase and status = :old_status
+where id = :id and workflow_id = :workflow_id and open = 1 and phase = :old_phase and status = :old_status
   and (select m.status from mutation m where m.held_by = run.id) is not distinct from :old_row
 returning handler, counter, prepared_by
 
@@ -334,7 +341,7 @@ update mutation set held_by = :successor_id, updated_at = :now where held_by = :
 -- count_ask
 -- One attempt to ask, counted once even if it is written twice (L5).
 update mutation set asks = :asks, due_at = :due_at, error = :error, updated_at = :now
-where id = :id and status = 'needs_reconcile' and asks = :old_asks and (due_at is distinct from :due_at or asks <> :asks) returning id
+where id = :id and workflow_id = :workflow_id and status = 'needs_reconcile' and asks = :old_asks and (due_at is distinct from :due_at or asks <> :asks) returning id
 
 -- reset_asks
 -- A person asked to try again: the attempts begin anew (L10).

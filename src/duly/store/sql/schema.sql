@@ -193,7 +193,8 @@ create table mutation (
   sent_at         bigint,
   due_at          bigint,                                                -- when to ask or send again
   created_at      bigint not null,
-  updated_at      bigint not null
+  updated_at      bigint not null,
+  check (status <> 'needs_reconcile' or due_at is not null)              -- L5: whoever is unknown is asked about
 );
 create index mutation_due on mutation (due_at) where status = 'needs_reconcile';
 create index mutation_refused on mutation (inputs) where refused = 1;
