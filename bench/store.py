@@ -18,7 +18,7 @@ from duly.config import Limits
 from duly.env import Loop
 from duly.rules.event import Publication
 from duly.rules.lifecycle import CONSUMER_START, advance, answer, commit
-from duly.rules.word import Answer, Kind, Step
+from duly.rules.word import Answer, Kind, Progress
 from duly.store import Store, part
 from duly.store.base import Durability, Fence, Transaction
 from duly.store.record import (
@@ -41,10 +41,10 @@ VERSION = "1.0"
 PEEK_BYTES = Limits().peek_bytes
 LEASE_MS = 3_600_000
 
-PINNED = advance(CONSUMER_START, Step.PREPARE_DONE)
-SENT = advance(advance(PINNED, Step.BEGIN_MUTATE), Step.SEND)
+PINNED = advance(CONSUMER_START, Progress.PREPARE_DONE)
+SENT = advance(advance(PINNED, Progress.BEGIN_MUTATE), Progress.SEND)
 APPLIED = answer(SENT, Answer.APPLIED)
-COMMITTED = commit(advance(APPLIED, Step.BEGIN_NEXT))
+COMMITTED = commit(advance(APPLIED, Progress.BEGIN_NEXT))
 
 Once = Callable[[Fence], Awaitable[None]]
 

@@ -116,7 +116,10 @@ BREAKS = (
     _broken("B5", "_dead", delivery._known_delivery, "any delivery can be retried or discarded"),
     _broken("B6", "_head", _head_among_opened, "the newest event overtakes the older ones"),
     _broken(
-        "B7", "recover_delivery", lambda lost, retry, now: lost, "what a dead host was at runs for ever"
+        "B7",
+        "recover_delivery",
+        lambda lost, retry, now: lost,
+        "what a dead host was at runs for ever",
     ),
     _broken("B7", "_read", _read_anything, "an event that cannot be read is delivered"),
     _broken("B11", "_close", _close_quietly, "nobody sees that nobody was told"),

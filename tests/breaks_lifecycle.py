@@ -6,7 +6,17 @@ from dataclasses import replace
 
 from duly.rules import failure, lifecycle
 from duly.rules.lifecycle import Change, Counts, Run, To
-from duly.rules.word import Act, Answer, Failure, Outcome, Phase, Reserved, Status, Step, Verdict
+from duly.rules.word import (
+    Act,
+    Answer,
+    Failure,
+    Outcome,
+    Phase,
+    Progress,
+    Reserved,
+    Status,
+    Verdict,
+)
 from duly.rules.word import MutationStatus as Row
 from tests.breaks import Break
 
@@ -26,7 +36,7 @@ def _acts(wish: Act, row: Row | None, to: To, reserved: Reserved) -> object:
     return {**lifecycle.ACTS, wish: {**lifecycle.ACTS[wish], row: (to, reserved)}}
 
 
-def _steps(phase: Phase, step: Step, to: To) -> object:
+def _steps(phase: Phase, step: Progress, to: To) -> object:
     key = (phase, None)
     return {**lifecycle.STEPS, key: {**lifecycle.STEPS[key], step: to}}
 
@@ -44,7 +54,7 @@ BREAKS = (
         "C6",
         HERE,
         "STEPS",
-        _steps(Phase.PREPARING, Step.PREPARE_DONE, To(Phase.MUTATING)),
+        _steps(Phase.PREPARING, Progress.PREPARE_DONE, To(Phase.MUTATING)),
         WALK,
         "prepare goes straight to mutating",
     ),
@@ -52,7 +62,7 @@ BREAKS = (
         "C7",
         HERE,
         "STEPS",
-        _steps(Phase.PREPARED, Step.NOTHING_RESERVED, To(Phase.MUTATING)),
+        _steps(Phase.PREPARED, Progress.NOTHING_RESERVED, To(Phase.MUTATING)),
         WALK,
         "a run that reserved nothing runs mutate",
     ),
@@ -60,7 +70,7 @@ BREAKS = (
         "C9",
         HERE,
         "STEPS",
-        _steps(Phase.MUTATING, Step.NO_CALL, To(Phase.EMITTING, outcome=Outcome.NONE)),
+        _steps(Phase.MUTATING, Progress.NO_CALL, To(Phase.EMITTING, outcome=Outcome.NONE)),
         WALK,
         "a mutate without a call is never mutated",
     ),
@@ -92,7 +102,7 @@ BREAKS = (
         "L2",
         HERE,
         "STEPS",
-        _steps(Phase.MUTATING, Step.SEND, To()),
+        _steps(Phase.MUTATING, Progress.SEND, To()),
         WALK,
         "a call is sent without a row",
     ),

@@ -14,9 +14,9 @@ from duly.rules.word import (
     Kind,
     Outcome,
     Phase,
+    Progress,
     Reserved,
     Status,
-    Step,
     Verdict,
     Waits,
     Way,
@@ -26,7 +26,7 @@ from tests.rules.walk import ALL, OPEN, in_flight, indeterminate, moves, propose
 
 ORDER = list(Phase)
 UNKNOWN = {Row.IN_FLIGHT, Row.NEEDS_RECONCILE, Row.INDETERMINATE}
-SENDS = {Step.SEND, Act.APPROVE, Act.RECONNECT, Act.GRANT, "send again"}
+SENDS = {Progress.SEND, Act.APPROVE, Act.RECONNECT, Act.GRANT, "send again"}
 UNKNOWN_STATES = [run for run in ALL if run.row in UNKNOWN]
 
 
@@ -54,19 +54,19 @@ def test_a_failure_a_crash_or_a_refusal_never_moves_the_phase() -> None:
 
 def test_the_way_of_a_consumer_without_trouble() -> None:
     """C6, C9, R2: prepare, mutate, next, in this order, with and without a call."""
-    run = lifecycle.advance(lifecycle.CONSUMER_START, Step.PREPARE_DONE)
+    run = lifecycle.advance(lifecycle.CONSUMER_START, Progress.PREPARE_DONE)
     assert run.phase is Phase.PREPARED
-    mutating = lifecycle.advance(run, Step.BEGIN_MUTATE)
-    quiet = lifecycle.advance(mutating, Step.NO_CALL)
+    mutating = lifecycle.advance(run, Progress.BEGIN_MUTATE)
+    quiet = lifecycle.advance(mutating, Progress.NO_CALL)
     assert (quiet.phase, quiet.row, quiet.outcome) == (Phase.MUTATED, None, Outcome.NONE)
-    ended = lifecycle.commit(lifecycle.advance(quiet, Step.BEGIN_NEXT))
+    ended = lifecycle.commit(lifecycle.advance(quiet, Progress.BEGIN_NEXT))
     assert (ended.run.status, ended.reserved) == (Status.COMMITTED, Reserved.CONSUME)
 
 
 def test_a_run_that_reserved_nothing_goes_straight_to_next_with_outcome_none() -> None:
     """C7: mutate is skipped and next is told `none`."""
-    run = lifecycle.advance(lifecycle.CONSUMER_START, Step.PREPARE_DONE)
-    emitting = lifecycle.advance(run, Step.NOTHING_RESERVED)
+    run = lifecycle.advance(lifecycle.CONSUMER_START, Progress.PREPARE_DONE)
+    emitting = lifecycle.advance(run, Progress.NOTHING_RESERVED)
     assert (emitting.phase, emitting.outcome) == (Phase.EMITTING, Outcome.NONE)
 
 
@@ -106,7 +106,7 @@ def test_a_commit_consumes_the_events_or_skips_them_after_a_skip(
         for run in ALL
         if run.kind is Kind.CONSUMER and run.outcome is outcome
         for move in moves(run)
-        if move.name == Step.COMMIT
+        if move.name == Progress.COMMIT
     ]
     assert committed
     assert {change.reserved for change in committed} == {reserved}
@@ -340,7 +340,7 @@ def test_a_wait_is_named_exactly_while_a_run_waits_for_approval() -> None:
 def test_a_move_the_tables_do_not_have_is_our_own_bug() -> None:
     """R8: a missing key is the error."""
     with pytest.raises(IllegalTransition):
-        lifecycle.advance(lifecycle.CONSUMER_START, Step.SEND)
+        lifecycle.advance(lifecycle.CONSUMER_START, Progress.SEND)
     with pytest.raises(IllegalTransition):
         lifecycle.fail(in_flight(), Failure.LOGIC)
     with pytest.raises(IllegalTransition):

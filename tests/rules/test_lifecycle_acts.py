@@ -14,9 +14,9 @@ from duly.rules.word import (
     Answer,
     Outcome,
     Phase,
+    Progress,
     Reserved,
     Status,
-    Step,
     Waits,
     Way,
 )
@@ -25,7 +25,7 @@ from tests.rules.walk import ALL, OPEN, in_flight, indeterminate, moves, propose
 
 ORDER = list(Phase)
 UNKNOWN = {Row.IN_FLIGHT, Row.NEEDS_RECONCILE, Row.INDETERMINATE}
-SENDS = {Step.SEND, Act.APPROVE, Act.RECONNECT, Act.GRANT, "send again"}
+SENDS = {Progress.SEND, Act.APPROVE, Act.RECONNECT, Act.GRANT, "send again"}
 UNKNOWN_STATES = [run for run in ALL if run.row in UNKNOWN]
 
 

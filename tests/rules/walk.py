@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from duly.errors import IllegalTransition, RequestRefused
 from duly.rules import lifecycle
 from duly.rules.lifecycle import Change, Counts, Run
-from duly.rules.word import Act, Answer, Failure, Status, Step, Verdict
+from duly.rules.word import Act, Answer, Failure, Progress, Status, Verdict
 
 ANY_CRASH = Counts(crash=1)
 THIRD_CRASH = Counts(crash=lifecycle.CRASHES_MAX)
@@ -34,8 +34,8 @@ def _try(by: str, name: str, decide: object, *args: object) -> Iterator[Move]:
 
 def moves(run: Run) -> Iterator[Move]:
     """Try everything that could happen to a run; what the rules refuse is not a move."""
-    for step in Step:
-        if step is Step.COMMIT:
+    for step in Progress:
+        if step is Progress.COMMIT:
             yield from _try("host", step, lifecycle.commit, run)
         else:
             yield from _try("host", step, lifecycle.advance, run, step)
@@ -79,14 +79,14 @@ def is_open(run: Run) -> bool:
 
 def in_flight() -> Run:
     """Answer a run whose call is out."""
-    run = lifecycle.advance(lifecycle.CONSUMER_START, Step.PREPARE_DONE)
-    return lifecycle.advance(lifecycle.advance(run, Step.BEGIN_MUTATE), Step.SEND)
+    run = lifecycle.advance(lifecycle.CONSUMER_START, Progress.PREPARE_DONE)
+    return lifecycle.advance(lifecycle.advance(run, Progress.BEGIN_MUTATE), Progress.SEND)
 
 
 def proposed() -> Run:
     """Answer a run whose call waits for approval."""
-    run = lifecycle.advance(lifecycle.CONSUMER_START, Step.PREPARE_DONE)
-    return lifecycle.advance(lifecycle.advance(run, Step.BEGIN_MUTATE), Step.ASK_APPROVAL)
+    run = lifecycle.advance(lifecycle.CONSUMER_START, Progress.PREPARE_DONE)
+    return lifecycle.advance(lifecycle.advance(run, Progress.BEGIN_MUTATE), Progress.ASK_APPROVAL)
 
 
 def indeterminate() -> Run:

@@ -15,7 +15,7 @@ from random import Random
 from duly.rules import lifecycle
 from duly.rules.event import Publication, parse_publication
 from duly.rules.lifecycle import Run
-from duly.rules.word import Answer, Step
+from duly.rules.word import Answer, Progress
 from duly.store import Store
 from duly.store.base import Fence
 from duly.store.record import Action, Call, Commit, JournalEvent, Pinned, Recorded, Reserve
@@ -73,12 +73,12 @@ class Office:
         self.note(f"published {name}")
         await self.store.start_run(fence, run_id, "file", now=self.tick())
         self.note(f"started {name}")
-        run, after = lifecycle.CONSUMER_START, _go(lifecycle.CONSUMER_START, Step.PREPARE_DONE)
+        run, after = lifecycle.CONSUMER_START, _go(lifecycle.CONSUMER_START, Progress.PREPARE_DONE)
         pinned = Pinned('{"data":{}}', self.now, "seed")
         reserves = (Reserve("mail", name),)
         await self.store.prepare_run(fence, run_id, run, after, pinned, reserves, now=self.tick())
         self.note(f"prepared {name}")
-        run, after = after, _go(after, Step.BEGIN_MUTATE, Step.SEND)
+        run, after = after, _go(after, Progress.BEGIN_MUTATE, Progress.SEND)
         call = Call(f"mutation_{name}", "sheets.append", "{}", "Add a row", name, name, "hash")
         await self.store.send(fence, run_id, run, after, call, now=self.tick())
         self.note(f"sent {name}")
@@ -86,7 +86,7 @@ class Office:
         recorded = Recorded(result='{"id":7}')
         await self.store.record(fence, run_id, run, after, recorded, now=self.tick())
         self.note(f"applied {name}")
-        change = lifecycle.commit(_go(after, Step.BEGIN_NEXT))
+        change = lifecycle.commit(_go(after, Progress.BEGIN_NEXT))
         commit = Commit((_event("row", f"row:{name}", text),), state='{"n":1}')
         await self.store.commit_run(fence, run_id, after, change, commit, now=self.tick())
         self.note(f"committed {name}")
@@ -134,7 +134,7 @@ def _event(topic: str, message_id: str, text: str) -> Publication:
     return parse_publication(topic, raw)
 
 
-def _go(run: Run, *steps: Step) -> Run:
+def _go(run: Run, *steps: Progress) -> Run:
     for step in steps:
         run = lifecycle.advance(run, step)
     return run

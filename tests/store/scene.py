@@ -19,9 +19,8 @@ from duly.errors import IllegalTransition, RequestRefused
 from duly.rules import lifecycle
 from duly.rules.event import Publication, parse_publication
 from duly.rules.lifecycle import Change, Counts, Run
-from duly.rules.word import Act, Answer, Failure, Kind, Phase, Status, Verdict, Waits
+from duly.rules.word import Act, Answer, Failure, Kind, Phase, Progress, Status, Verdict, Waits
 from duly.rules.word import MutationStatus as Row
-from duly.rules.word import Step as RunStep
 from duly.store import Store
 from duly.store.base import Fence
 from duly.store.record import (
@@ -71,12 +70,12 @@ class Then(StrEnum):
     FOLLOW = "follow"
 
 
-Word = RunStep | Failure | Answer | Verdict | Act | Then
+Word = Progress | Failure | Answer | Verdict | Act | Then
 Way = tuple[Word, ...]
 
 # Ends, and what only a run that reserved nothing does, are not on the way to an open state.
 WORDS: Final[Way] = (
-    *(word for word in RunStep if word not in (RunStep.COMMIT, RunStep.NOTHING_RESERVED)),
+    *(word for word in Progress if word not in (Progress.COMMIT, Progress.NOTHING_RESERVED)),
     *Failure,
     *Answer,
     *Verdict,
@@ -91,10 +90,10 @@ WORDS: Final[Way] = (
     *Then,
 )
 # What is between a phase and the commit of a run that makes no call.
-STEPS_LEFT: Final[Mapping[Phase, tuple[RunStep, ...]]] = {
-    Phase.PREPARED: (RunStep.NOTHING_RESERVED,),
-    Phase.MUTATING: (RunStep.NO_CALL, RunStep.BEGIN_NEXT),
-    Phase.MUTATED: (RunStep.BEGIN_NEXT,),
+STEPS_LEFT: Final[Mapping[Phase, tuple[Progress, ...]]] = {
+    Phase.PREPARED: (Progress.NOTHING_RESERVED,),
+    Phase.MUTATING: (Progress.NO_CALL, Progress.BEGIN_NEXT),
+    Phase.MUTATED: (Progress.BEGIN_NEXT,),
 }
 LAST_CRASH: Final = Counts(crash=lifecycle.CRASHES_MAX)
 
@@ -102,7 +101,7 @@ LAST_CRASH: Final = Counts(crash=lifecycle.CRASHES_MAX)
 def decide(run: Run, word: Word) -> Change:
     """Ask the rules what a word makes of a run."""
     match word:
-        case RunStep():
+        case Progress():
             return Change(lifecycle.advance(run, word))
         case Failure():
             return Change(lifecycle.fail(run, word))
@@ -154,14 +153,14 @@ def reach(*words: Word) -> Run:
 
 
 PREPARING: Final = reach()
-PREPARED: Final = reach(RunStep.PREPARE_DONE)
-MUTATING: Final = reach(RunStep.PREPARE_DONE, RunStep.BEGIN_MUTATE)
-NO_CALL: Final = reach(*PATHS[MUTATING], RunStep.NO_CALL)
-PROPOSED: Final = reach(*PATHS[MUTATING], RunStep.ASK_APPROVAL)
+PREPARED: Final = reach(Progress.PREPARE_DONE)
+MUTATING: Final = reach(Progress.PREPARE_DONE, Progress.BEGIN_MUTATE)
+NO_CALL: Final = reach(*PATHS[MUTATING], Progress.NO_CALL)
+PROPOSED: Final = reach(*PATHS[MUTATING], Progress.ASK_APPROVAL)
 REJECTED: Final = reach(*PATHS[PROPOSED], Act.REJECT)
-IN_FLIGHT: Final = reach(*PATHS[MUTATING], RunStep.SEND)
+IN_FLIGHT: Final = reach(*PATHS[MUTATING], Progress.SEND)
 APPLIED: Final = reach(*PATHS[IN_FLIGHT], Answer.APPLIED)
-EMITTING: Final = reach(*PATHS[APPLIED], RunStep.BEGIN_NEXT)
+EMITTING: Final = reach(*PATHS[APPLIED], Progress.BEGIN_NEXT)
 REFUSED: Final = reach(*PATHS[IN_FLIGHT], Answer.REFUSED)
 NOT_SENT: Final = reach(*PATHS[IN_FLIGHT], Answer.NOT_SENT)
 UNSIGNED: Final = reach(*PATHS[IN_FLIGHT], Answer.AUTH)
@@ -271,7 +270,7 @@ class Scene:
 
     async def prepare(self, reserves: tuple[Reserve, ...] = INPUTS) -> None:
         """Pin a prepare result with these events."""
-        after = lifecycle.advance(self.run, RunStep.PREPARE_DONE)
+        after = lifecycle.advance(self.run, Progress.PREPARE_DONE)
         pinned = Pinned('{"data":{}}', self.now, "seed", "2026-05-01T09:00:00Z")
         await self.store.prepare_run(
             self.fence, self.run_id, self.run, after, pinned, reserves, now=self.tick()
@@ -290,7 +289,7 @@ class Scene:
     async def go(self, *words: Word) -> Scene:
         """Take a way, each word by its verb."""
         for word in words:
-            if word is RunStep.PREPARE_DONE:
+            if word is Progress.PREPARE_DONE:
                 await self.prepare()
                 continue
             change = decide(self.run, word)
@@ -317,11 +316,11 @@ class Scene:
         here = (self.fence, self.run_id, self.run, after)
         now = self.tick()
         match word:
-            case RunStep.SEND:
+            case Progress.SEND:
                 await self.store.send(*here, self.call(), now=now)
-            case RunStep.ASK_APPROVAL:
+            case Progress.ASK_APPROVAL:
                 await self.store.propose(*here, self.call(), now=now)
-            case RunStep():
+            case Progress():
                 await self.store.move_run(*here, now=now)
             case Failure() | Then.DIE:
                 await self.store.stop_run(*here, self.stop(after), now=now)

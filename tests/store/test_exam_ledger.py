@@ -10,7 +10,7 @@ import pytest
 from duly.errors import NotFound, RequestRefused, Stale
 from duly.rules import lifecycle
 from duly.rules.lifecycle import Change, Counts, Run
-from duly.rules.word import Act, Answer, Outcome, Phase, Status, Step, Verdict
+from duly.rules.word import Act, Answer, Outcome, Phase, Progress, Status, Verdict
 from duly.rules.word import MutationStatus as Row
 from duly.store.record import JournalEvent, MutationRow, Recorded, Stop
 from tests.store.exam import Again, Call, Case, Effect, ReadCase, Refusal, Trial, World, exam
@@ -93,7 +93,7 @@ PROPOSE = Case(
     _propose,
     _see_proposed,
     Again.STALE,
-    refusals=(DROPPED, Refusal("a second row", Stale, broken=reached(Step.SEND))),
+    refusals=(DROPPED, Refusal("a second row", Stale, broken=reached(Progress.SEND))),
 )
 SEND = Case(
     "send",
@@ -101,7 +101,11 @@ SEND = Case(
     _send,
     _see_sent,
     Again.STALE,
-    refusals=(DROPPED, PAUSED, Refusal("a second row", Stale, broken=reached(Step.ASK_APPROVAL))),
+    refusals=(
+        DROPPED,
+        PAUSED,
+        Refusal("a second row", Stale, broken=reached(Progress.ASK_APPROVAL)),
+    ),
 )
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from duly.errors import Invalid, NotFound
 from duly.rules import lifecycle
-from duly.rules.word import Step
+from duly.rules.word import Progress
 from duly.store.due import DueHandler, DueRun
 from duly.store.people import PAGE_ROWS_MAX
 from duly.store.record import Action, Commit, Reserve
@@ -51,8 +51,8 @@ async def _arrange(world: World) -> None:
 async def _propose_another(scene: Scene) -> None:
     await scene.start()
     await scene.prepare((Reserve("mail", "mail:2"),))
-    await scene.go(Step.BEGIN_MUTATE)
-    after = lifecycle.advance(scene.run, Step.ASK_APPROVAL)
+    await scene.go(Progress.BEGIN_MUTATE)
+    after = lifecycle.advance(scene.run, Progress.ASK_APPROVAL)
     here = (scene.fence, scene.run_id, scene.run, after, scene.call(id="mutation_2"))
     await scene.store.propose(*here, now=scene.tick())
 

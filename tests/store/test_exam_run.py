@@ -11,7 +11,7 @@ from duly.errors import Invalid, NotFound, RequestRefused, Stale
 from duly.rules import lifecycle
 from duly.rules.lifecycle import Counts
 from duly.rules.prepared import Judgement
-from duly.rules.word import Act, Phase, Status, Step
+from duly.rules.word import Act, Phase, Progress, Status
 from duly.rules.word import MutationStatus as Row
 from duly.store.record import Commit, JournalEvent, Pinned, Reserve, RunRow
 from duly.store.run import Started
@@ -350,7 +350,7 @@ async def _see_abandoned(world: World, answer: lifecycle.Change) -> None:
 async def commit_it(world: World) -> None:
     """Let the run come to its commit."""
     scene = on(world)
-    await scene.go(Act.REJECT, Step.BEGIN_NEXT)
+    await scene.go(Act.REJECT, Progress.BEGIN_NEXT)
     await scene.commit()
 
 

@@ -10,7 +10,7 @@ import pytest
 from duly.errors import NotFound, RequestRefused, Stale
 from duly.rules import lifecycle
 from duly.rules.lifecycle import Counts
-from duly.rules.word import Failure, Status, Step
+from duly.rules.word import Failure, Progress, Status
 from duly.store.base import Fence
 from duly.store.record import Action, JournalEvent, Origin
 from tests.store.exam import Again, Call, Case, Refusal, Trial, World, exam, nothing
@@ -37,7 +37,7 @@ from tests.store.scene import (
 
 NEXT = "run_next"
 TOLD = (JournalEvent("workflow.deployed", "duly", "{}"),)
-UNGRANTED = reach(Step.PREPARE_DONE, Step.BEGIN_MUTATE, Failure.PERMISSION)
+UNGRANTED = reach(Progress.PREPARE_DONE, Progress.BEGIN_MUTATE, Failure.PERMISSION)
 
 
 def act(verb: str) -> Action:

@@ -14,7 +14,7 @@ import pytest
 
 from duly.errors import StoreUnavailable
 from duly.rules import lifecycle
-from duly.rules.word import Step
+from duly.rules.word import Progress
 from duly.store import Store
 from duly.store.record import Commit
 from duly.store.sqlite import open_sqlite
@@ -29,13 +29,13 @@ Verb = Callable[[Scene], Awaitable[None]]
 
 async def send(scene: Scene) -> None:
     """Write the row of the call that is about to leave."""
-    after = lifecycle.advance(scene.run, Step.SEND)
+    after = lifecycle.advance(scene.run, Progress.SEND)
     await scene.store.send(scene.fence, scene.run_id, scene.run, after, scene.call(), now=scene.now)
 
 
 async def commit(scene: Scene) -> None:
     """End the run with a state and an event that is larger than a page of the database."""
-    change = lifecycle.commit(lifecycle.advance(scene.run, Step.BEGIN_NEXT))
+    change = lifecycle.commit(lifecycle.advance(scene.run, Progress.BEGIN_NEXT))
     brought = Commit((publication("row", "row:1", "x" * 400),), state=f'"{"y" * 9_000}"')
     await scene.store.commit_run(
         scene.fence, scene.run_id, scene.run, change, brought, now=scene.now

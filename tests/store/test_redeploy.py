@@ -10,7 +10,8 @@ import pytest
 
 from duly.errors import NotFound
 from duly.rules.lifecycle import CONSUMER_START, Counts
-from duly.rules.word import Act, Failure, Kind, Step
+from duly.rules.schedule import DAY_MS
+from duly.rules.word import Act, Failure, Kind, Progress
 from duly.store.record import Commit, HandlerRow, HandlerSpec, Origin, Reserve, TopicSpec
 from tests.store.exam import World
 from tests.store.scene import (
@@ -34,6 +35,7 @@ from tests.store.scene import (
     deployment,
     publication,
     statuses,
+    version,
 )
 from tests.store.scene import opened as opened_world
 
@@ -243,13 +245,29 @@ async def test_repairs_are_counted_along_the_chain(world: World) -> None:
     assert (await scene.store.get_run("run_last")).counts == Counts()
 
 
+async def test_repairs_are_counted_per_workflow_and_day(world: World) -> None:
+    """F3: adopted or only proposed, each counts; a day later the count begins anew."""
+    scene = await at(world.store, FAILED)
+    await redeploy(scene, origin=Origin.REPAIR, number="1.1")
+    proposal = version("1.2", Origin.REPAIR)
+    for number, now in (("1.2", scene.tick()), ("1.3", scene.now + DAY_MS - 10)):
+        await scene.store.keep_version(
+            WORKFLOW, replace(proposal, version=number), action=scene.action(), now=now
+        )
+    assert (await scene.store.get_workflow(WORKFLOW)).repairs == 3
+    await scene.store.keep_version(
+        WORKFLOW, replace(proposal, version="1.4"), action=scene.action(), now=scene.now + DAY_MS
+    )
+    assert (await scene.store.get_workflow(WORKFLOW)).repairs == 1
+
+
 # -- W10: remove ----------------------------------------------------------------------------------
 
 
 async def test_a_removed_name_starts_again_as_another_workflow(world: World) -> None:
     """W10, T1: history stays readable under the old id, and is nobody's backlog."""
     scene = await at(world.store, PREPARED)
-    await scene.go(Step.BEGIN_MUTATE, Step.NO_CALL)
+    await scene.go(Progress.BEGIN_MUTATE, Progress.NO_CALL)
     await scene.commit()
     await scene.store.remove(WORKFLOW, action=scene.action("remove"), now=scene.tick())
     again = deployment(workflow_id="workflow_2")

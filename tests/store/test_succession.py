@@ -11,7 +11,7 @@ import pytest
 from duly.errors import RequestRefused, Stale
 from duly.rules import lifecycle
 from duly.rules.lifecycle import Change, Counts, Run
-from duly.rules.word import Act, Answer, Failure, Status, Step, Verdict
+from duly.rules.word import Act, Answer, Failure, Progress, Status, Verdict
 from duly.rules.word import MutationStatus as Row
 from duly.store.record import Commit, Reserve, RunRow
 from tests.store.exam import World
@@ -117,13 +117,13 @@ async def test_an_heir_has_the_state_the_clock_and_the_seed_of_the_first_attempt
 ) -> None:
     """C12, C13: `next` computes the same, however often it is tried."""
     scene = await at(world.store, PREPARED)
-    await scene.go(Step.BEGIN_MUTATE, Step.NO_CALL)
+    await scene.go(Progress.BEGIN_MUTATE, Progress.NO_CALL)
     await scene.commit(Commit(state='{"n":1}'))
     await scene.publish("letter", "letter:2")
     await scene.start()
     await scene.prepare((Reserve("letter", "letter:2"),))
     clock_at = scene.now - 1
-    await scene.go(Step.BEGIN_MUTATE, Step.SEND, Answer.APPLIED, Step.BEGIN_NEXT)
+    await scene.go(Progress.BEGIN_MUTATE, Progress.SEND, Answer.APPLIED, Progress.BEGIN_NEXT)
     for _ in range(2):
         await scene.go(Failure.TRANSIENT, Then.FOLLOW)
         heir = await scene.store.get_run(scene.run_id)
@@ -234,7 +234,7 @@ async def test_what_has_begun_comes_to_its_commit_while_paused(world: World) -> 
     """F7: the answer is written, `next` runs, the events end."""
     scene = await at(world.store, IN_FLIGHT)
     await pause(scene)
-    await scene.go(Answer.APPLIED, Step.BEGIN_NEXT)
+    await scene.go(Answer.APPLIED, Progress.BEGIN_NEXT)
     await scene.commit(Commit((publication("row", "row:1"),)))
     assert (await statuses(world.store))["mail:1"] == "consumed"
 
@@ -264,10 +264,10 @@ async def test_a_run_that_became_active_after_the_pause_sends_nothing(world: Wor
     await pause(scene)
     await scene.store.retry_run(scene.run_id, "run_next", action=scene.action(), now=scene.tick())
     scene.run_id, scene.run = "run_next", lifecycle.CONSUMER_START
-    await scene.go(Step.PREPARE_DONE, Step.BEGIN_MUTATE)
+    await scene.go(Progress.PREPARE_DONE, Progress.BEGIN_MUTATE)
     before = world.dump()
     with pytest.raises(Stale, match="paused"):
-        await scene.go(Step.SEND)
+        await scene.go(Progress.SEND)
     assert world.dump() == before
 
 
@@ -284,6 +284,6 @@ async def test_a_pause_stays_as_old_as_it_is(world: World) -> None:
 async def test_an_event_reserved_by_a_paused_run_stays_reserved(world: World) -> None:
     """L8: nothing frees it but the end of its run."""
     scene = await at(world.store, PREPARED)
-    await scene.go(Step.BEGIN_MUTATE, Step.SEND, Answer.UNKNOWN)
+    await scene.go(Progress.BEGIN_MUTATE, Progress.SEND, Answer.UNKNOWN)
     await pause(scene)
     assert (await statuses(world.store))["mail:1"] == "reserved"

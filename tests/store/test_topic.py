@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from duly.errors import Invalid
+from duly.errors import Invalid, Stale
+from duly.rules import lifecycle
 from duly.rules.event import Republish
 from duly.rules.prepared import Judgement
-from duly.rules.word import Act, Failure, Step
+from duly.rules.word import Act, Failure, Progress
 from duly.store.record import Commit, EventRow, HandlerRow, Pinned, Reserve
 from tests.store.exam import World
 from tests.store.scene import (
@@ -32,7 +33,7 @@ from tests.store.scene import (
 from tests.store.scene import opened as opened_world
 
 FIRST = INPUTS[0]
-REJECTED = reach(Step.PREPARE_DONE, Step.BEGIN_MUTATE, Step.ASK_APPROVAL, Act.REJECT)
+REJECTED = reach(Progress.PREPARE_DONE, Progress.BEGIN_MUTATE, Progress.ASK_APPROVAL, Act.REJECT)
 
 
 @pytest.fixture
@@ -305,3 +306,25 @@ async def test_an_event_of_a_run_that_reserved_nothing_is_its_own_root(world: Wo
     await scene.commit(Commit((publication("told", "told:1"),)))
     told = await event(scene, "told:1", "told")
     assert await scene.store.list_causes(WORKFLOW, told.seq) == (("row", "row:1"),)
+
+
+async def test_an_input_that_a_run_replaces_goes_back_to_itself_as_well(world: World) -> None:
+    """T9: nobody forgets that it came from outside; its roots are then its own and the run's."""
+    scene = await at(world.store, EMITTING)
+    await scene.commit(Commit((publication("mail", "mail:2", "from the run"),)))
+    replaced = await event(scene, "mail:2")
+    causes = await scene.store.list_causes(WORKFLOW, replaced.seq)
+    assert causes == (("mail", "mail:1"), ("letter", "letter:1"), ("mail", "mail:2"))
+
+
+async def test_a_run_of_another_workflow_is_not_moved_by_this_one_s_fence(world: World) -> None:
+    """H2, R8: the right to write to one workflow is no right to write to another."""
+    scene = await at(world.store, PREPARED)
+    other = deployment(workflow_id="workflow_2", name="other")
+    await scene.store.deploy(other, successor_id="none", action=scene.action(), now=scene.tick())
+    fence = await scene.store.claim("workflow_2", "host", lease_until=10**9, now=scene.tick())
+    after = lifecycle.advance(scene.run, Progress.BEGIN_MUTATE)
+    before = world.dump()
+    with pytest.raises(Stale):
+        await scene.store.move_run(fence, scene.run_id, scene.run, after, now=scene.tick())
+    assert world.dump() == before

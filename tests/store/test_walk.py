@@ -16,7 +16,7 @@ import pytest
 
 from duly.errors import IllegalTransition, NotFound, RequestRefused, Stale
 from duly.rules.lifecycle import FINAL, UNKNOWN
-from duly.rules.word import Act, Answer, Kind, Phase, Status, Step, Verdict
+from duly.rules.word import Act, Answer, Kind, Phase, Progress, Status, Verdict
 from duly.rules.word import MutationStatus as Row
 from duly.store import Store
 from duly.store.record import Commit, Reserve
@@ -158,12 +158,12 @@ def enabled(walker: Walker) -> list[Word]:
 
 async def go_on(walker: Walker) -> None:
     words = enabled(walker)
-    steps = [word for word in words if isinstance(word, Step | Answer)]
+    steps = [word for word in words if isinstance(word, Progress | Answer)]
     if not words:
         return
     # Something goes wrong at every third word: a walk that fails at once does not get far.
     word = walker.pick(steps if steps and walker.choose(3) else words)
-    if word is Step.PREPARE_DONE:
+    if word is Progress.PREPARE_DONE:
         await walker.reserve(most=walker.choose(3) + 1)
     else:
         await walker.go(word)

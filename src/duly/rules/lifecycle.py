@@ -29,9 +29,9 @@ from duly.rules.word import (
     Kind,
     Outcome,
     Phase,
+    Progress,
     Reserved,
     Status,
-    Step,
     Verdict,
     Waits,
     Way,
@@ -128,21 +128,21 @@ GO_ON: Final = To(status=Status.ACTIVE)
 WITHDRAWN: Final = To(row=Row.FAILED)
 
 # The way forward of an active run, by phase and row (C6–C11, P4).
-_BEGIN_NEXT: Final = {Step.BEGIN_NEXT: To(Phase.EMITTING)}
-_COMMIT: Final = {Step.COMMIT: To(Phase.COMMITTED, Status.COMMITTED)}
-STEPS: Final[Mapping[tuple[Phase, Row | None], Mapping[Step, To]]] = {
+_BEGIN_NEXT: Final = {Progress.BEGIN_NEXT: To(Phase.EMITTING)}
+_COMMIT: Final = {Progress.COMMIT: To(Phase.COMMITTED, Status.COMMITTED)}
+STEPS: Final[Mapping[tuple[Phase, Row | None], Mapping[Progress, To]]] = {
     (Phase.EXECUTING, None): _COMMIT,
-    (Phase.PREPARING, None): {Step.PREPARE_DONE: To(Phase.PREPARED)},
+    (Phase.PREPARING, None): {Progress.PREPARE_DONE: To(Phase.PREPARED)},
     (Phase.PREPARED, None): {
-        Step.BEGIN_MUTATE: To(Phase.MUTATING),
-        Step.NOTHING_RESERVED: To(Phase.EMITTING, outcome=Outcome.NONE),
+        Progress.BEGIN_MUTATE: To(Phase.MUTATING),
+        Progress.NOTHING_RESERVED: To(Phase.EMITTING, outcome=Outcome.NONE),
     },
     (Phase.MUTATING, None): {
-        Step.ASK_APPROVAL: To(
+        Progress.ASK_APPROVAL: To(
             status=Status.PAUSED_APPROVAL, row=Row.PROPOSED, waits=Waits.APPROVAL
         ),
-        Step.SEND: SENT,
-        Step.NO_CALL: To(Phase.MUTATED, outcome=Outcome.NONE),
+        Progress.SEND: SENT,
+        Progress.NO_CALL: To(Phase.MUTATED, outcome=Outcome.NONE),
     },
     (Phase.MUTATED, None): _BEGIN_NEXT,
     (Phase.MUTATED, Row.APPLIED): _BEGIN_NEXT,
@@ -317,7 +317,7 @@ ON_COMMIT: Final[Mapping[Outcome, Reserved]] = {
 }
 
 
-def advance(run: Run, step: Step) -> Run:
+def advance(run: Run, step: Progress) -> Run:
     """Take one step forward; only an active run may."""
     if run.status is not Status.ACTIVE:
         raise IllegalTransition(f"A run that is {run.status} cannot take the step '{step}'.")
@@ -326,7 +326,7 @@ def advance(run: Run, step: Step) -> Run:
 
 def commit(run: Run) -> Change:
     """End a run whose last step is done; its events are consumed, or skipped after a skip (C11)."""
-    committed = advance(run, Step.COMMIT)
+    committed = advance(run, Progress.COMMIT)
     if run.kind is Kind.PRODUCER:
         return Change(committed)
     assert run.outcome is not None, run

@@ -80,7 +80,7 @@ class Failure(StrEnum):
     INTERNAL = "internal"
 
 
-class Step(StrEnum):
+class Progress(StrEnum):
     """What an active run does when nothing goes wrong."""
 
     PREPARE_DONE = "prepare done"

@@ -143,6 +143,9 @@ def publish(
         return decision, seq
     number = take(tx, workflow_id)
     _keep(tx, workflow_id, number, publication)
+    if roots:  # an input that a run replaced goes back to itself as well (T9)
+        tx.run("insert_own_cause", workflow_id=workflow_id, seq=seq)
+        _trace(tx, workflow_id, seq, roots)
     if decision is Republish.BESIDE:
         tx.run("set_content_beside", workflow_id=workflow_id, seq=seq, content=number)
         if beside is not None:  # nobody was ever shown it
@@ -151,7 +154,6 @@ def publish(
     tx.run("replace_content", workflow_id=workflow_id, seq=seq, content=number)
     if not attempts:  # no run ever pinned the old content
         tx.run("drop_payload", workflow_id=workflow_id, content=content)
-    _trace(tx, workflow_id, seq, roots)
     touch(tx, workflow_id, (publication.topic,), number)
     return decision, seq
 
@@ -243,5 +245,4 @@ def _keep(tx: Transaction, workflow_id: str, content: int, publication: Publicat
 
 def _trace(tx: Transaction, workflow_id: str, seq: int, roots: Sequence[int]) -> None:
     for root in roots:
-        if root != seq:
-            tx.run("insert_cause", workflow_id=workflow_id, root=root, seq=seq)
+        tx.run("insert_cause", workflow_id=workflow_id, root=root, seq=seq)

@@ -31,9 +31,9 @@ class TopicRow:
 
     name: str
     consumer: str | None
-    ingress: bool
+    ingress: int
     bus_topic: str | None
-    orphaned: bool
+    orphaned: int
 
 
 @dataclass(frozen=True, slots=True)

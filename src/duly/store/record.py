@@ -154,12 +154,14 @@ class WorkflowRow:
     id: str
     name: str
     active_version: str | None
-    paused: bool
+    paused: int
     paused_since: int | None
     counter: int
     holder: str | None
     lease_until: int
     epoch: int
+    repairs: int
+    repairs_since: int
     created_at: int
     removed_at: int | None
 
@@ -188,7 +190,7 @@ class HandlerRow:
     name: str
     kind: str
     position: int
-    orphaned: bool
+    orphaned: int
     schedule: str | None
     state: str | None
     next_run_at: int | None
@@ -196,7 +198,7 @@ class HandlerRow:
     changed: int
     seen: int
     not_before: int
-    untried: bool
+    untried: int
 
 
 @dataclass(frozen=True, slots=True)

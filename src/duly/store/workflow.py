@@ -6,8 +6,15 @@ from dataclasses import dataclass, replace
 
 from duly.errors import NotFound, RequestRefused, Stale
 from duly.rules.lifecycle import Counts, act, is_dropped_by_pause
-from duly.rules.schedule import run_now_refusal
-from duly.rules.word import Act, Status
+from duly.rules.schedule import (
+    DAY_MS,
+    Schedule,
+    next_run_at_on_deploy,
+    parse,
+    run_now_refusal,
+)
+from duly.rules.value import decode
+from duly.rules.word import Act, Kind, Status
 from duly.store import part
 from duly.store.base import Fence, Transaction
 from duly.store.record import (
@@ -201,6 +208,8 @@ def release(tx: Transaction, fence: Fence) -> None:
 def _insert_version(
     tx: Transaction, workflow_id: str, version: VersionSpec, *, activated_at: int | None, now: int
 ) -> None:
+    if version.origin is Origin.REPAIR:
+        tx.run("count_repair", id=workflow_id, day_ms=DAY_MS, now=now)
     inserted = tx.one(
         "insert_version",
         workflow_id=workflow_id,
@@ -242,9 +251,24 @@ def _declare(tx: Transaction, deployment: Deployment, now: int) -> None:
             kind=handler.kind,
             position=handler.position,
             schedule=handler.schedule,
+            next_run_at=_next_run_at(tx, workflow_id, handler, now),
             changed=number,
-            now=now,
         )
+
+
+def _next_run_at(tx: Transaction, workflow_id: str, handler: HandlerSpec, now: int) -> int | None:
+    """Ask the rules when a producer is due under the new version (W9)."""
+    if handler.kind is not Kind.PRODUCER:
+        return None
+    found = tx.one("get_handler", workflow_id=workflow_id, name=handler.name)
+    stored, planned = None, None
+    if found is not None and found[1] == Kind.PRODUCER:
+        stored, planned = _schedule(found[4]), found[6]
+    return next_run_at_on_deploy(stored, _schedule(handler.schedule), planned, now)
+
+
+def _schedule(text: str | None) -> Schedule:
+    return parse(None if text is None else decode(text))
 
 
 def _follow_failed(

@@ -18,6 +18,12 @@ on conflict do nothing returning id
 update workflow set active_version = :version
 where id = :id and active_version = :old_version and removed_at is null returning id
 
+-- count_repair
+-- Repairs are counted per day, beginning with the first one (F3).
+update workflow set repairs = case when repairs = 0 or :now - repairs_since >= :day_ms then 1 else repairs + 1 end,
+  repairs_since = case when repairs = 0 or :now - repairs_since >= :day_ms then :now else repairs_since end
+where id = :id
+
 -- insert_version
 -- A version is never changed once it is there (W8).
 insert into version (workflow_id, version, language, source, hash, declaration, findings, author, origin, parent, activated_at, created_at)
@@ -40,16 +46,12 @@ on conflict (workflow_id, name) do update
 set consumer = excluded.consumer, ingress = excluded.ingress, bus_topic = excluded.bus_topic, orphaned = 0
 
 -- put_handler
--- An unchanged schedule keeps its next time, a changed or new one is due now; state and wakeAt stay with the name (W9).
+-- State and wakeAt stay with the name (W9).
 insert into handler (workflow_id, name, kind, position, schedule, next_run_at, changed, untried)
-values (:workflow_id, :name, :kind, :position, :schedule,
-  case when :kind = 'producer' then :now end, :changed, case when :kind = 'consumer' then 1 else 0 end)
+values (:workflow_id, :name, :kind, :position, :schedule, :next_run_at, :changed, case when :kind = 'consumer' then 1 else 0 end)
 on conflict (workflow_id, name) do update
 set kind = excluded.kind, position = excluded.position, orphaned = 0, schedule = excluded.schedule,
-  changed = excluded.changed, untried = excluded.untried,
-  next_run_at = case
-    when excluded.kind = 'producer' and handler.kind = 'producer' and handler.schedule is not distinct from excluded.schedule
-    then handler.next_run_at else excluded.next_run_at end
+  next_run_at = excluded.next_run_at, changed = excluded.changed, untried = excluded.untried
 
 -- set_wish
 -- A person's wish, apart from everything the system decides; an unchanged wish keeps its time (F7).
@@ -154,6 +156,11 @@ where workflow_id = :workflow_id and seq = :seq and status = 'reserved'
 -- insert_cause
 -- Which input an event goes back to (T9).
 insert into cause (workflow_id, root, seq) values (:workflow_id, :root, :seq) on conflict do nothing
+
+-- insert_own_cause
+-- An input is its own root, which is written down when it is about to get others (T9).
+insert into cause (workflow_id, root, seq)
+select :workflow_id, :seq, :seq where not exists (select 1 from cause c where c.workflow_id = :workflow_id and c.seq = :seq)
 
 -- run_roots
 -- The inputs behind everything a run reserved: an event's roots, or itself if it is an input (T9).
