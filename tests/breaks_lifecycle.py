@@ -78,9 +78,9 @@ BREAKS = (
         "C10",
         HERE,
         "VERDICTS",
-        {**lifecycle.VERDICTS, Verdict.APPLIED: To(Phase.MUTATED, Status.ACTIVE, Row.APPLIED)},
+        {**lifecycle.VERDICTS, Verdict.APPLIED: replace(lifecycle.APPLIED, outcome=Outcome.NONE)},
         WALK,
-        "applied without an outcome",
+        "next is told none after an applied mutation",
     ),
     Break(
         "C11",

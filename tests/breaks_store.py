@@ -169,16 +169,22 @@ RUNS = (
         "case when :status = 'needs_reconcile' then null end",
     ),
     _sql("R8", "a run moves from any state", "move_run", OLD_STATE, ANY_STATE),
+    _sql(
+        "R8",
+        "any workflow's fence moves a run",
+        "move_run",
+        "workflow_id = :workflow_id",
+        ":workflow_id = :workflow_id",
+    ),
     _verb("R9", "a proposal outlives its run", ".part:move_row", _nothing),
 )
 SCHEDULE = (
     _verb("H2", "an old epoch still writes", ".part:check", _look_only),
-    _sql(
+    _verb(
         "S2",
         "a redeploy starts every producer",
-        "put_handler",
-        "then handler.next_run_at else",
-        "then excluded.next_run_at else",
+        ".workflow:next_run_at_on_deploy",
+        lambda stored, declared, planned_ms, now_ms: now_ms,
     ),
     _verb("S3", "nobody tells the consumer", ".part:touch", _nothing),
     _sql("S5", "the youngest event counts", "due_changed", "select min((", "select max(("),

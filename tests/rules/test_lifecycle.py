@@ -83,8 +83,7 @@ def test_next_runs_once_the_outcome_is_known_and_only_then() -> None:
     for run in ALL:
         if run.phase in (Phase.MUTATED, Phase.EMITTING) and run.kind is Kind.CONSUMER:
             assert run.outcome is not None, run
-        if run.outcome is Outcome.APPLIED:
-            assert run.row is Row.APPLIED, run
+        assert (run.outcome is Outcome.APPLIED) is (run.row is Row.APPLIED), run
         if run.outcome is Outcome.SKIPPED:
             assert run.row in (Row.SKIPPED, Row.REJECTED), run
 
