@@ -139,7 +139,7 @@ class Subject:
             mutation_id, "sheets.append_row", ARGUMENTS, TITLE, run_id, mutation_id, mutation_id
         )
         await store.send(fence, run_id, PINNED, SENT, call, now=now())
-        await store.record(fence, run_id, SENT, APPLIED, Recorded(result=RESULT), now=now())
+        await store.record(fence, run_id, SENT, APPLIED, Recorded(1, result=RESULT), now=now())
         publications = (self._publication(OUTBOX),)
         await store.commit_run(
             fence, run_id, APPLIED, COMMITTED, Commit(publications, STATE), now=now()

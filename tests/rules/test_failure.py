@@ -52,6 +52,13 @@ def test_an_error_out_of_a_mutation_is_definite_only_where_it_says_so(
     assert answer_of(error) is answer
 
 
+@pytest.mark.parametrize("word", ["unknown", "applied", "", "timeout"])
+def test_an_outcome_nobody_knows_is_an_unknown_one(word: str) -> None:
+    """L4: connectors are written by many; the classifier does not throw while a call is out."""
+    error = errors.Transient("503", outcome=word)  # type: ignore[arg-type]  # a connector's mistake
+    assert answer_of(error) is Answer.UNKNOWN
+
+
 def test_a_message_never_decides() -> None:
     """L4: words that sound definite change nothing."""
     assert answer_of(RuntimeError("400 Bad Request: refused, nothing was sent")) is Answer.UNKNOWN

@@ -33,7 +33,6 @@ from __future__ import annotations
 import inspect
 import shutil
 from collections.abc import Awaitable, Callable
-from contextlib import closing
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
@@ -68,11 +67,11 @@ class FastDisk(FileDisk):
     """A disk nobody waits for: in this exam processes die, the power stays on."""
 
     def connect(self) -> apsw.Connection:
-        self._connection = super().connect()
-        return self._connection
+        self.connection = super().connect()
+        return self.connection
 
     def settle(self) -> None:
-        self._connection.pragma("synchronous", "off")
+        self.connection.pragma("synchronous", "off")
 
     def sync_wal(self) -> None:
         pass
@@ -93,6 +92,7 @@ class World:
         self._numbers = 0
         self._heirs: list[World] = []
         self._backend: Backend
+        self._disk: FastDisk
 
     async def open(self) -> World:
         """Open the store, making an empty one if there is none."""
@@ -103,7 +103,8 @@ class World:
             World._empty = path.read_bytes()
         if not path.exists():
             path.write_bytes(World._empty)
-        self._backend = await open_sqlite(FastDisk(path), VirtualEnv(), schema=SCHEMA)
+        self._disk = FastDisk(path)
+        self._backend = await open_sqlite(self._disk, VirtualEnv(), schema=SCHEMA)
         self.store = self._make(self._backend)
         return self
 
@@ -112,6 +113,11 @@ class World:
         for heir in self._heirs:
             await heir.close()
         await self._backend.close()
+
+    @property
+    def connection(self) -> apsw.Connection:
+        """The store's own connection, to look at what its verbs wrote."""
+        return self._disk.connection
 
     async def claim(self, workflow_id: str, *, now: int = NOW) -> Fence:
         """Take a workflow's lease and keep the fence."""
@@ -126,14 +132,12 @@ class World:
         return self._numbers
 
     def dump(self) -> Dump:
-        """Read every row of every table, through a connection of its own."""
-        flags = apsw.SQLITE_OPEN_READONLY
-        with closing(apsw.Connection(str(self._folder / FILE), flags=flags)) as connection:
-            tables = connection.execute("select name from sqlite_schema where type = 'table'")
-            return {
-                str(name): sorted(connection.execute(f'select * from "{name}"'), key=repr)
-                for (name,) in tables.fetchall()
-            }
+        """Read every row of every table; nobody else is let in, so through the store's own way."""
+        execute = self.connection.execute
+        tables = execute("select name from sqlite_schema where type = 'table'").fetchall()
+        return {
+            str(name): sorted(execute(f'select * from "{name}"'), key=repr) for (name,) in tables
+        }
 
     async def crash(self) -> World:
         """Answer a world over what a process that is killed now would leave on the disk.

@@ -83,7 +83,7 @@ class Office:
         await self.store.send(fence, run_id, run, after, call, now=self.tick())
         self.note(f"sent {name}")
         run, after = after, lifecycle.answer(after, Answer.APPLIED)
-        recorded = Recorded(result='{"id":7}')
+        recorded = Recorded(1, result='{"id":7}')
         await self.store.record(fence, run_id, run, after, recorded, now=self.tick())
         self.note(f"applied {name}")
         change = lifecycle.commit(_go(after, Progress.BEGIN_NEXT))

@@ -336,6 +336,7 @@ class Scene:
     async def _record(self, after: Run, *, is_refused: bool) -> None:
         is_stopped = after.status is not Status.ACTIVE
         recorded = Recorded(
+            (await self.store.get_mutation(self.mutation_id)).attempt,
             result='{"id":7}' if after.row is Row.APPLIED else None,
             refused=is_refused,
             due_at=self.now + 5_000 if after.row is Row.NEEDS_RECONCILE else None,

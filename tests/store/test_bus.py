@@ -5,12 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 from collections.abc import AsyncIterator
-from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-import apsw
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -21,7 +19,7 @@ from duly.rules.value import DEFAULT_LIMITS
 from duly.store import queries
 from duly.store.delivery import OpenDelivery
 from duly.store.record import JournalEvent
-from tests.store.exam import FILE, NOW, World, same
+from tests.store.exam import NOW, World, same
 from tests.store.post import (
     A_MINUTE,
     A_SECOND,
@@ -377,15 +375,12 @@ async def test_a_failed_attempt_enters_no_workflow(world: World) -> None:
     assert await world.store.list_events(WORKFLOW) == ()
 
 
-async def test_the_views_speak_the_words_of_the_bus_in_unix_seconds(
-    world: World, tmp_path: Path
-) -> None:
+async def test_the_views_speak_the_words_of_the_bus_in_unix_seconds(world: World) -> None:
     """B14: columns, words and times are those its users know."""
     await dead(world)
     await deferred(world)
-    with closing(apsw.Connection(str(tmp_path / "world" / FILE))) as connection:
-        journal = connection.execute("select * from event_journal order by id").get
-        later = connection.execute("select * from deferred_events where id = 1").get
+    journal = world.connection.execute("select * from event_journal order by id").get
+    later = world.connection.execute("select * from deferred_events where id = 1").get
     error = f"{SECOND}: it rained"
     at_s = NOW / 1000
     payload = '{"text":"hello"}'
@@ -418,12 +413,11 @@ INDEXES = {
 
 
 @pytest.mark.parametrize("name", INDEXES)
-async def test_the_bus_is_read_along_its_indexes(world: World, tmp_path: Path, name: str) -> None:
+async def test_the_bus_is_read_along_its_indexes(world: World, name: str) -> None:
     """B14, S9: no read of the bus walks a table or sorts what it found."""
     text = queries.load("bus")[name]
-    with closing(apsw.Connection(str(tmp_path / "world" / FILE))) as connection:
-        given = dict.fromkeys(queries.parameters(text))
-        rows = connection.execute(f"explain query plan {text}", given).get
+    given = dict.fromkeys(queries.parameters(text))
+    rows = world.connection.execute(f"explain query plan {text}", given).get
     plan = [row[3] for row in ([rows] if isinstance(rows, tuple) else rows or [])]
     assert any(f"INDEX {INDEXES[name]}" in step for step in plan), plan
     assert not any("TEMP B-TREE" in step for step in plan), plan

@@ -206,9 +206,9 @@ def _recorded(says: str, new: Run, recorded: Recorded, effect: Effect, *, stop: 
 
 
 RECORD = (
-    _recorded("applied", APPLIED, Recorded('{"id":7}'), _see_applied, stop=False),
-    _recorded("refused", REFUSED, Recorded(None, "said no", True), _see_refused, stop=True),
-    _recorded("unknown", UNKNOWN, Recorded(error="lost"), _see_unknown, stop=True),
+    _recorded("applied", APPLIED, Recorded(1, '{"id":7}'), _see_applied, stop=False),
+    _recorded("refused", REFUSED, Recorded(1, None, "said no", True), _see_refused, stop=True),
+    _recorded("unknown", UNKNOWN, Recorded(1, error="lost"), _see_unknown, stop=True),
 )
 
 

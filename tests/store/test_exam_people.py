@@ -162,7 +162,17 @@ WORKFLOWS = (
         is_paged=True,
     ),
 )
+
+
+async def _lose_its_run(world: World) -> None:
+    """Do what no verb does: end a run and forget its event (R7)."""
+    world.connection.execute("update run set open = 0, status = 'crashed', waits = null where open")
+    (stray,) = await world.store.list_strays()
+    assert (stray.message_id, stray.reserved_by) == ("mail:2", SECOND)
+
+
 EVENTS = (
+    _read("list_strays", sees=_see(None), edge=_lose_its_run, is_paged=True),
     _read(
         "list_events",
         WORKFLOW,

@@ -6,7 +6,7 @@ import apsw
 import pytest
 
 from duly.errors import DulyError, IllegalTransition, Stale, StoreDamaged, StoreUnavailable
-from duly.store.writer import explain
+from duly.store.writer import explain, is_sync_failure
 
 PATH = "/data/duly.db"
 
@@ -15,7 +15,7 @@ PATH = "/data/duly.db"
     ("error", "expected", "words"),
     [
         (apsw.FullError("x"), StoreUnavailable, "the disk is full; free some space"),
-        (apsw.BusyError("x"), StoreUnavailable, "another program is writing"),
+        (apsw.BusyError("x"), StoreUnavailable, "another program has the database open; end it"),
         (apsw.ReadOnlyError("x"), StoreUnavailable, "cannot be written"),
         (apsw.CantOpenError("x"), StoreUnavailable, "cannot be opened"),
         (apsw.IOError("x"), StoreUnavailable, "the disk answered with an error"),
@@ -44,3 +44,19 @@ def test_an_error_that_is_not_sqlites_is_left_alone() -> None:
     """H3: what a verb says to its caller is not ours to reword."""
     error = Stale("run_1 is no longer active")
     assert explain(error, PATH) is error
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        (apsw.SQLITE_IOERR_FSYNC, True),
+        (apsw.SQLITE_IOERR_DIR_FSYNC, True),
+        (apsw.SQLITE_IOERR_WRITE, False),
+        (apsw.SQLITE_FULL, False),
+    ],
+)
+def test_a_failed_sync_of_a_file_or_of_its_folder_is_known(code: int, expected: bool) -> None:
+    """H3: after either nothing is known about the disk; a write that failed has changed nothing."""
+    error = apsw.IOError("x")
+    error.extendedresult = code  # type: ignore[attr-defined]  # apsw sets and reads it
+    assert is_sync_failure(error) is expected

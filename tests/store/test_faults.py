@@ -16,8 +16,8 @@ import pytest
 
 from duly.errors import StoreUnavailable
 from duly.store.base import Durability
-from duly.store.sqlite import SqliteBackend, open_sqlite
-from duly.store.writer import BATCH_JOBS_MAX
+from duly.store.sqlite import PAGE_BYTES, SqliteBackend, open_sqlite
+from duly.store.writer import BATCH_JOBS_MAX, LOG_GROWTH_MAX
 from tests.store import notebook
 from tests.store.fault_vfs import NAME, Kind, Loss, MemoryDisk, Operation
 from tests.store.virtual import VirtualEnv
@@ -229,7 +229,7 @@ def test_riders_of_a_killed_process_are_durable_after_the_first_barrier_of_the_n
 ) -> None:
     """L2: a barrier that changed no row confirms what it read, whoever wrote it.
 
-    Opening empties the log, if nobody stands in the way; the barrier does not rely on that.
+    Opening empties the log; the barrier does not rely on that.
     """
     if not is_log_emptied:
         monkeypatch.setattr("duly.store.sqlite._empty_log", lambda connection: None)
@@ -259,16 +259,16 @@ async def left_behind(label: str) -> MemoryDisk:
     return left
 
 
-def test_a_store_on_a_full_disk_can_be_opened_and_read() -> None:
-    """H3: the log cannot be emptied, and is as sound as before."""
+def test_a_store_whose_log_cannot_be_emptied_is_not_opened() -> None:
+    """H3: on a full disk the log stays as it is; when there is room again it is opened whole."""
 
     async def scene() -> None:
         disk = await left_behind("in the log")
         disk.fail(Operation.WRITE, 0, Kind.FULL, lasting=True)
-        backend = await open_sqlite(disk, VirtualEnv(), schema=notebook.SCHEMA)
+        with pytest.raises(StoreUnavailable, match=r"memory\.db: the disk is full; free some space"):
+            await open_sqlite(disk, VirtualEnv(), schema=notebook.SCHEMA)
         assert disk.faults_met
-        assert await backend.transact(notebook.read, Durability.READ) == ["in the log"]
-        await backend.close()
+        assert await read_back(disk.next_process()) == ["in the log"]
 
     asyncio.run(scene())
 
@@ -296,5 +296,100 @@ def test_a_checkpoint_that_fails_fails_nobody() -> None:
         await backend.transact(notebook.write("and goes on"), Durability.BARRIER)
         assert disk.faults_met == 1
         await backend.close()
+
+    asyncio.run(scene())
+
+
+def test_a_log_that_cannot_be_moved_grows_to_its_limit_and_then_says_so() -> None:
+    """H3: past the limit nothing is written, readers are answered, and work goes on by itself."""
+
+    async def scene() -> None:
+        disk = MemoryDisk()
+        backend = await open_sqlite(disk, VirtualEnv(), schema=notebook.SCHEMA, checkpoint_pages=1)
+        disk.fail(Operation.WRITE, 0, Kind.FULL, lasting=True, file=NAME)
+        written = []
+        while log_pages(disk) <= LOG_GROWTH_MAX:
+            written.append(f"line {len(written)}")
+            await backend.transact(notebook.write(written[-1]), Durability.RIDER)
+        pages = log_pages(disk)
+        refused = await asyncio.gather(
+            *(backend.transact(notebook.write(f"{n}"), Durability.BARRIER) for n in range(2)),
+            backend.transact(notebook.write("rider"), Durability.RIDER),
+            return_exceptions=True,
+        )
+        for error in refused:
+            assert isinstance(error, StoreUnavailable)
+            assert "memory.db: the disk is full; free some space; nothing was" in str(error)
+            assert "the log is at its limit" in str(error)
+        await backend.sync()
+        assert await backend.transact(notebook.read, Durability.READ) == written
+        assert log_pages(disk) == pages
+        disk.heal()
+        await backend.transact(notebook.write("room again"), Durability.BARRIER)
+        assert await backend.transact(notebook.read, Durability.READ) == [*written, "room again"]
+        await backend.close()
+
+    asyncio.run(scene())
+
+
+def test_a_large_transaction_is_not_a_log_that_cannot_be_moved() -> None:
+    """H3: a log past its limit that was moved as ever refuses nobody."""
+
+    async def scene() -> None:
+        disk = MemoryDisk()
+        backend = await open_sqlite(disk, VirtualEnv(), schema=notebook.SCHEMA, checkpoint_pages=1)
+        large_bytes = 2 * LOG_GROWTH_MAX * PAGE_BYTES
+        for label in ("large", "larger"):
+            await backend.transact(notebook.write(label, large_bytes), Durability.BARRIER)
+        assert log_pages(disk) > LOG_GROWTH_MAX
+        await backend.close()
+
+    asyncio.run(scene())
+
+
+def log_pages(disk: MemoryDisk) -> int:
+    """Answer how many pages the log has in it."""
+    return len(disk.files[f"{NAME}-wal"].content) // PAGE_BYTES
+
+
+def test_what_a_store_confirms_after_a_failed_sync_and_a_full_disk_is_there() -> None:
+    """H3, L2: nothing is confirmed behind a page of the log that no sync will write any more."""
+
+    async def scene() -> None:
+        disk = MemoryDisk()
+        backend = await open_sqlite(disk, VirtualEnv(), schema=notebook.SCHEMA)
+        await backend.transact(notebook.write("first"), Durability.BARRIER)
+        disk.fail(Operation.SYNC, 0, Kind.IOERR, lasting=False)
+        with pytest.raises(StoreUnavailable, match="the store stopped"):
+            await backend.transact(notebook.write("unsure"), Durability.BARRIER)
+        second = disk.next_process()
+        disk.drop()
+        second.fail(Operation.WRITE, 0, Kind.FULL, lasting=True)
+        with pytest.raises(StoreUnavailable, match="the disk is full"):
+            await open_sqlite(second, VirtualEnv(), schema=notebook.SCHEMA)
+        third = second.next_process()
+        backend = await open_sqlite(third, VirtualEnv(), schema=notebook.SCHEMA)
+        confirmed = await backend.transact(notebook.read, Durability.BARRIER)
+        await backend.transact(notebook.write("third"), Durability.BARRIER)
+        left = MemoryDisk(third.cut_power(Loss.ALL, Random(0)))
+        third.drop()
+        assert await read_back(left) == [*confirmed, "third"] == ["first", "unsure", "third"]
+
+    asyncio.run(scene())
+
+
+@pytest.mark.parametrize("wait", [0, 1], ids=["log", "database"])
+def test_an_opening_that_died_of_a_failed_sync_writes_nothing_more(wait: int) -> None:
+    """H3: closing must not move a log into the database whose sync has just failed."""
+
+    async def scene() -> None:
+        disk = await left_behind("in the log")
+        disk.fail(Operation.SYNC, wait, Kind.IOERR, lasting=False)
+        steps: list[int] = []
+        disk.on_operation = lambda: steps.append(disk.faults_met)
+        with pytest.raises(StoreUnavailable, match="the disk answered with an error"):
+            await open_sqlite(disk, VirtualEnv(), schema=notebook.SCHEMA)
+        assert disk.faults_met == 1
+        assert 1 not in steps
 
     asyncio.run(scene())

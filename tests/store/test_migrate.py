@@ -20,7 +20,7 @@ from duly.store.sqlite import Schema, open_sqlite
 from tests.store import notebook
 from tests.store.fault_vfs import Loss, MemoryDisk
 from tests.store.notebook import write
-from tests.store.test_sqlite import files_beside, open_notebook, run
+from tests.store.test_sqlite import content, files_beside, open_notebook, run
 from tests.store.virtual import VirtualEnv
 
 BARRIER, READ = Durability.BARRIER, Durability.READ
@@ -84,9 +84,11 @@ def test_a_gap_between_versions_is_refused_before_anything_is_done(path: Path) -
 
     async def story(env: Loop) -> None:
         await (await open_notebook(path, env)).close()
+        before = content(path)
         with pytest.raises(IllegalTransition, match="no migration leads from schema 2 to 3"):
             await open_sqlite(path, env, schema=gap)
-        assert files_beside(path) == ["duly.db", "duly.db.lock"]
+        assert content(path) == before
+        assert not [name for name in files_beside(path) if "backup" in name]
         await (await open_notebook(path, env)).close()
 
     run(story)

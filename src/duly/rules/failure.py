@@ -47,7 +47,7 @@ def failure_of(error: BaseException) -> Failure:
 def answer_of(error: BaseException) -> Answer:
     """Classify what a connector's mutation raised after the call began (L4)."""
     if isinstance(error, errors.Transient):
-        return TRANSIENT_OUTCOMES[error.outcome]
+        return TRANSIENT_OUTCOMES.get(error.outcome, Answer.UNKNOWN)
     if isinstance(error, errors.Refused) and error.remembered:
         return Answer.REMEMBERED
     for kind in type(error).__mro__:

@@ -37,6 +37,7 @@ DAY_MS: Final = 24 * HOUR_MS
 
 EMPTY_PUBLISH_PAUSE_MS: Final = 30 * SECOND_MS  # S3: what holds back a consumer that feeds itself
 RETRY_AFTER_MAX_MS: Final = DAY_MS  # F2: no outside can put us off for longer
+WAIT_MAX_MS: Final = DAY_MS + HOUR_MS  # nobody waits longer; a later time is a wrong clock's
 INTERVAL_MAX_MS: Final = 36_525 * DAY_MS  # a century: beyond it the sum leaves the calendar
 CRON_CHARS_MAX: Final = 200
 JITTER: Final = 0.2  # F2: × 0.8–1.2
@@ -245,7 +246,7 @@ def is_consumer_due(consumer: Consumer, now_ms: int) -> bool:
 
 def why_due(consumer: Consumer, now_ms: int) -> Why | None:
     """Answer the first reason to start a consumer now, or `None` (S3)."""
-    if consumer.not_before_ms is not None and now_ms < consumer.not_before_ms:
+    if _is_held_back(consumer, now_ms):
         return None
     if not consumer.committed_by_active_version:
         return Why.NEW_VERSION
@@ -254,6 +255,12 @@ def why_due(consumer: Consumer, now_ms: int) -> Why | None:
     if consumer.wake_at_ms is not None and consumer.wake_at_ms <= now_ms:
         return Why.WAKE
     return None
+
+
+def _is_held_back(consumer: Consumer, now_ms: int) -> bool:
+    """Say whether a consumer rests; a rest that ends too late was set by a clock that was wrong."""
+    until_ms = consumer.not_before_ms
+    return until_ms is not None and now_ms < until_ms <= now_ms + EMPTY_PUBLISH_PAUSE_MS
 
 
 def consumer_due_at(consumer: Consumer, now_ms: int) -> int | None:

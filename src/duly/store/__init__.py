@@ -101,6 +101,7 @@ class Store:
     list_events = read(people.list_events)
     list_causes = read(people.list_causes)
     list_effects = read(people.list_effects)
+    list_strays = read(people.list_strays)
     list_inputs = read(people.list_inputs)
     list_runs = read(people.list_runs)
     get_run = read(people.get_run)

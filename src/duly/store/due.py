@@ -1,14 +1,16 @@
 """What can be done now, and when to look again (S, R7, L5, B2).
 
 Law: due-ness is computed from the store alone, so a restart needs no flag (S8), and asking costs by
-what is due and by what waits for a time, never by how much history there is (S9).
+what is due and by what waits for a time, never by how much history there is (S9). A time that is
+further ahead than anything that waits was ever told was written by a clock that was wrong, and is
+no reason to wait.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from duly.rules.schedule import earliest
+from duly.rules.schedule import EMPTY_PUBLISH_PAUSE_MS, WAIT_MAX_MS, earliest
 from duly.store.base import Transaction
 
 DUE_LIMIT_MAX = 1000
@@ -59,20 +61,22 @@ class Due:
 def due(tx: Transaction, now: int) -> Due:
     """Find what is due, in every workflow and on the bus."""
     here = {"now": now, "limit": DUE_LIMIT_MAX}
+    consumer_times = {**here, "held_until": now + EMPTY_PUBLISH_PAUSE_MS}
+    waiting_times = {**here, "horizon": now + WAIT_MAX_MS}
     consumers = {
         (row[0], row[1]): DueHandler(*row)
         for statement in ("due_untried", "due_changed", "due_woken")
-        for row in tx.all(statement, **here)
+        for row in tx.all(statement, **consumer_times)
     }
     producers = tuple(
         DueHandler(workflow, name, position, None, at)
         for workflow, name, position, at in tx.all("due_producers", **here)
     )
     return Due(
-        runs=tuple(DueRun(*row) for row in tx.all("due_runs", **here)),
+        runs=tuple(DueRun(*row) for row in tx.all("due_runs", **waiting_times)),
         producers=producers,
         consumers=tuple(consumers.values()),
-        reconciles=tuple(DueReconcile(*row) for row in tx.all("due_reconciles", **here)),
+        reconciles=tuple(DueReconcile(*row) for row in tx.all("due_reconciles", **waiting_times)),
         deferred=tx.all("due_deferred", now=now)[0][0],
         deliveries=tx.all("due_deliveries", now=now)[0][0],
         next_at=earliest(at for (at,) in tx.all("next_due_times", now=now)),

@@ -66,6 +66,7 @@ def skip_event(
     if status is EventStatus.RESERVED:
         abandoned = found[6]
         run = part.read_run(tx, abandoned)
+        tx.run("drop_content_beside", workflow_id=workflow_id, seq=seq)
         end_run(tx, run, act(run.state, Act.SKIP_EVENT), now)
         status = EventStatus.PENDING
     skipped = move(status, EventMove.SKIP)

@@ -116,7 +116,7 @@ def settle(
     """Decide an indeterminate mutation by a person's answer; of two answers one wins (L10)."""
     mutation, run = _held(tx, mutation_id)
     change = act(run.state, answer)
-    recorded = Recorded(result=result, due_at=due_at)
+    recorded = Recorded(mutation.attempt, result=result, due_at=due_at)
     _settle_run(tx, run.workflow_id, run.id, run.state, change.run, result, stop, now)
     _settle_row(tx, run.id, run.state, change.run, recorded, now)
     if answer is Act.TRY_AGAIN:
@@ -261,6 +261,7 @@ def _settle_row(
         "settle_mutation",
         held_by=run_id,
         old_status=old.row,
+        attempt=recorded.attempt,
         status=new.row,
         result=recorded.result,
         error=recorded.error,

@@ -32,18 +32,24 @@ def bring_up(
     migrations: Mapping[int, str] = MIGRATIONS,
 ) -> None:
     """Give the database the schema of `version`; `copy` keeps it as it was, if it is older."""
-    found = version_of(connection, path)
+    found = check_version(connection, path, version)
     if found is None:
         _apply(connection, [schema], version)
-    elif found > version:
-        raise StoreNewer(
-            f"{path}: written by a newer Duly (its schema is {found}, this Duly knows {version}); "
-            "upgrade Duly, nothing was changed"
-        )
     elif found < version:
         steps = _steps(found, version, migrations)
         copy(found)
         _apply(connection, steps, version)
+
+
+def check_version(connection: apsw.Connection, path: str, version: int) -> int | None:
+    """Answer the version of a database, nothing for an empty file; refuse a newer one."""
+    found = version_of(connection, path)
+    if found is not None and found > version:
+        raise StoreNewer(
+            f"{path}: written by a newer Duly (its schema is {found}, this Duly knows {version}); "
+            "upgrade Duly, nothing was changed"
+        )
+    return found
 
 
 def version_of(connection: apsw.Connection, path: str) -> int | None:

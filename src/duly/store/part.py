@@ -146,6 +146,8 @@ def publish(
     if roots:  # an input that a run replaced goes back to itself as well (T9)
         tx.run("insert_own_cause", workflow_id=workflow_id, seq=seq)
         _trace(tx, workflow_id, seq, roots)
+    else:
+        tx.run("insert_own_cause_too", workflow_id=workflow_id, seq=seq)
     if decision is Republish.BESIDE:
         tx.run("set_content_beside", workflow_id=workflow_id, seq=seq, content=number)
         if beside is not None:  # nobody was ever shown it
@@ -215,6 +217,7 @@ def change_run(
         old_phase=old.phase,
         old_status=old.status,
         old_row=old.row,
+        old_waits=old.waits,
         phase=new.phase,
         status=new.status,
         outcome=new.outcome,

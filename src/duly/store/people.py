@@ -37,6 +37,16 @@ class TopicRow:
 
 
 @dataclass(frozen=True, slots=True)
+class StrayRow:
+    """A reserved event whose run is over (R7)."""
+
+    workflow_id: str
+    topic: str
+    message_id: str
+    reserved_by: str
+
+
+@dataclass(frozen=True, slots=True)
 class ActionRow:
     """Something a person or an agent did (A6)."""
 
@@ -134,6 +144,11 @@ def list_effects(tx: Transaction, workflow_id: str, root: int) -> tuple[tuple[st
     """Read the events an input led to, as (topic, message id) (T9)."""
     rows = tx.all("list_effects", workflow_id=workflow_id, root=root)
     return tuple((row[0], row[1]) for row in rows)
+
+
+def list_strays(tx: Transaction, *, limit: int = 100) -> tuple[StrayRow, ...]:
+    """Read the events that no open run answers for: reported, never released in silence (R7)."""
+    return tuple(StrayRow(*row) for row in tx.all("list_strays", limit=page(limit)))
 
 
 def list_inputs(tx: Transaction, run_id: str) -> tuple[EventRow, ...]:

@@ -139,8 +139,9 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """What became known about a mutation."""
+    """What became known about a mutation by its so many-th send (L6)."""
 
+    attempt: int
     result: str | None = None
     error: str | None = None
     refused: bool = False

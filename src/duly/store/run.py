@@ -14,7 +14,7 @@ from duly.rules.event import EventStatus
 from duly.rules.lifecycle import START, Change, Counts, Run, act
 from duly.rules.prepared import Judgement, judge_all, judge_reservation
 from duly.rules.schedule import pause_after_commit
-from duly.rules.word import Act, Kind
+from duly.rules.word import Act, Kind, Status
 from duly.store import part
 from duly.store.base import Fence, Transaction
 from duly.store.record import Action, Commit, JournalEvent, Pinned, Reserve, RunRow, Stop
@@ -106,7 +106,7 @@ def prepare_run(
 
 def move_run(tx: Transaction, fence: Fence, run_id: str, old: Run, new: Run, *, now: int) -> None:
     """Let the same run go on: another phase, status or ledger row (R4, F4)."""
-    part.check(tx, fence)
+    _check_going_on(part.check(tx, fence), old)
     part.change_run(tx, "move_run", fence.workflow_id, run_id, old, new, now=now)
     part.move_row(tx, run_id, old, new, now)
 
@@ -142,7 +142,7 @@ def succeed_run(
     announce: tuple[JournalEvent, ...] = (),
 ) -> None:
     """Close a stopped run and open the one that follows it, with all it inherits (R5–R7)."""
-    part.check(tx, fence)
+    _check_going_on(part.check(tx, fence), old)
     run = part.check_run(tx, fence, run_id, old)
     follow_run(tx, run, change, successor_id, counts, now)
     part.announce(tx, announce, now)
@@ -161,7 +161,7 @@ def commit_producer(
 ) -> None:
     """Write a producer's events, its state and its next time at once (P3)."""
     part.check(tx, fence)
-    handler, _, _ = _finish(tx, fence, run_id, old, change.run, commit, now)
+    handler, counter, _ = _finish(tx, fence, run_id, old, change.run, commit, now)
     for publication in commit.publications:
         part.publish(tx, fence.workflow_id, publication, created_by=run_id, now=now)
     tx.run(
@@ -170,6 +170,7 @@ def commit_producer(
         name=handler,
         state=commit.state,
         next_run_at=commit.next_run_at,
+        counter=counter,
     )
     part.announce(tx, announce, now)
 
@@ -308,6 +309,12 @@ def write_stop(
         logs=stop.logs,
         now=now,
     )
+
+
+def _check_going_on(standing: part.Standing, old: Run) -> None:
+    """Refuse to end a wait in a paused workflow: the pause may be newer than the decision (F7)."""
+    if standing.paused and old.status in (Status.PAUSED_TRANSIENT, Status.PAUSED_APPROVAL):
+        raise Stale("The workflow is paused; a run that waits goes on when it is resumed.")
 
 
 def _finish(

@@ -1,6 +1,7 @@
 """A SQLite file as a store's backend: one file, one host, one connection.
 
-Law 1: one host has the file (H1). Its lock lies beside the file and dies with its holder.
+Law 1: one host has the file (H1). Its lock lies beside the file and dies with its holder; SQLite's
+       own lock on the file itself keeps out whoever comes by another name.
 Law 2: the file is looked at before it is changed: another program's or a newer one is left alone.
 Law 3: a barrier is on the disk: the log is synced by us, and it is still the file at its path.
 
@@ -10,10 +11,12 @@ or loses its power, wherever the test says.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import fcntl
 import os
 import sys
+import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,8 +28,8 @@ from duly.env import Env
 from duly.errors import ConfigError, StoreDamaged, StoreInUse, StoreUnavailable
 from duly.store import queries
 from duly.store.base import Durability, Transaction
-from duly.store.migrate import MIGRATIONS, SCHEMA_VERSION, bring_up, version_of
-from duly.store.writer import CHECKPOINT_PAGES, Writer, explain, is_sync_failure, shut
+from duly.store.migrate import MIGRATIONS, SCHEMA_VERSION, bring_up, check_version
+from duly.store.writer import CHECKPOINT_PAGES, Writer, explain, shut
 
 R = TypeVar("R")
 
@@ -36,6 +39,10 @@ BUSY_MS = 250
 STATEMENT_CACHE_MAX = 512
 PAGE_BYTES = 4096
 PROBLEMS_MAX = 10
+# Where the header says how the file is written and read, and how a file without a log says it.
+HEADER_BYTES = 100
+FORMAT_BYTES = slice(18, 20)
+FORMAT_WITHOUT_LOG = b"\x01\x01"
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +142,17 @@ async def open_sqlite(
     """Take a SQLite file, bring its schema up, and answer a backend that is ready."""
     disk: Disk = FileDisk(place) if isinstance(place, Path) else place
     wanted = schema or default_schema()
-    connection = await env.call_blocking(lambda: _open(disk, wanted))
+    opening = _Opening(disk, wanted)
+    thread = asyncio.ensure_future(env.call_blocking(opening.run))
+    try:
+        connection = await asyncio.shield(thread)
+    except asyncio.CancelledError:
+        opening.leave()
+        # The thread is waited for, so that whoever hears of the end finds the file free. If it
+        # fails now, nobody asks any more; a second cancel ends the waiting, not the giving back.
+        with contextlib.suppress(Exception):
+            await asyncio.shield(thread)
+        raise
     writer = Writer(
         connection,
         queries.prepare(wanted.statements),
@@ -148,13 +165,46 @@ async def open_sqlite(
     return SqliteBackend(disk, connection, writer)
 
 
+class _Opening:
+    """Opens a database in a thread that a cancelled caller cannot stop.
+
+    Whoever is second, the thread that has opened or the caller that leaves, gives the file back.
+    """
+
+    def __init__(self, disk: Disk, schema: Schema) -> None:
+        self._disk = disk
+        self._schema = schema
+        self._lock = threading.Lock()
+        self._connection: apsw.Connection | None = None
+        self._is_left = False
+
+    def run(self) -> apsw.Connection:
+        connection = _open(self._disk, self._schema)
+        with self._lock:
+            self._connection = connection
+            self._give_back_if_left()
+        return connection
+
+    def leave(self) -> None:
+        with self._lock:
+            self._is_left = True
+            self._give_back_if_left()
+
+    def _give_back_if_left(self) -> None:
+        if self._is_left and self._connection is not None:
+            shut(self._connection)
+            self._disk.release()
+
+
 def _open(disk: Disk, schema: Schema) -> apsw.Connection:
     connection: apsw.Connection | None = None
     try:
         disk.take()
         connection = disk.connect()
+        # A program that has the database open for a moment is waited for.
+        connection.set_busy_timeout(BUSY_MS)
         # Asked before the journal mode is set, which would already change another's file.
-        version_of(connection, disk.path)
+        check_version(connection, disk.path, schema.version)
         _configure(connection, disk.path)
         bring_up(
             connection,
@@ -168,6 +218,8 @@ def _open(disk: Disk, schema: Schema) -> apsw.Connection:
         _empty_log(connection)
     except BaseException as error:
         if connection is not None:
+            # Closing must not checkpoint: the log may be another's, or its sync has just failed.
+            connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
             shut(connection)
         disk.release()
         if isinstance(error, apsw.Error | OSError):
@@ -177,13 +229,16 @@ def _open(disk: Disk, schema: Schema) -> apsw.Connection:
 
 
 def _configure(connection: apsw.Connection, path: str) -> None:
-    connection.set_busy_timeout(BUSY_MS)
     # Otherwise a statement whose plan might depend on a value is compiled again at every call.
     connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
     if connection.pragma("journal_mode", "wal") != "wal":
         raise StoreUnavailable(f"{path}: this disk cannot hold a write-ahead log; use a local disk")
     settings: dict[str, Any] = {
         "synchronous": "normal",
+        # SQLite would checkpoint inside COMMIT and keep a failed sync to itself.
+        "wal_autocheckpoint": 0,
+        # On macOS the database must leave the drive's cache before its log is begun anew.
+        "checkpoint_fullfsync": True,
         "journal_size_limit": CHECKPOINT_PAGES * PAGE_BYTES,
         "foreign_keys": True,
         "cache_size": -CACHE_KIB,
@@ -195,20 +250,21 @@ def _configure(connection: apsw.Connection, path: str) -> None:
 
 
 def _empty_log(connection: apsw.Connection) -> None:
-    """Move what the last host left in the log into the database.
+    """Move what the last host left in the log into the database, or do not open.
 
-    If that host died of a failed sync, what we read of the log may be in memory only; a copy into
-    the database, synced, no longer depends on it.
+    If that host died of a failed sync, what we read of the log may be in memory only, and no later
+    sync would write it: whatever is appended behind it would be lost with it. A copy in the
+    database, synced, no longer depends on it.
     """
-    try:
-        connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
-    except apsw.Error as error:
-        # On a full disk the log stays where it is, as sound as before.
-        if is_sync_failure(error):
-            raise
+    connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
 
 
 def _unopened(error: apsw.Error | OSError, path: str) -> Exception:
+    if isinstance(error, apsw.BusyError):
+        return StoreInUse(
+            f"{path}: another program has this database open, under this name or another; "
+            f"end it and open again ({error})"
+        )
     if isinstance(error, apsw.Error):
         return explain(error, path)
     return StoreUnavailable(f"{path} cannot be opened: {error}; nothing was written")
@@ -223,6 +279,7 @@ class FileDisk:
         self._lock_path = self._path.with_name(self._path.name + ".lock")
         self._wal_path = self._path.with_name(self._path.name + "-wal")
         self._lock: int | None = None
+        self._holder: int | None = None
         self._wal: int | None = None
         self._files: dict[Path, tuple[int, int]] = {}
 
@@ -242,12 +299,37 @@ class FileDisk:
                 f"{self._path}: another host holds this store"
                 f"{f' (process {holder})' if holder else ''}; stop it or name another file"
             ) from None
+        self._holder = os.getpid()
         os.ftruncate(self._lock, 0)
         os.pwrite(self._lock, f"{os.getpid()}\n".encode("ascii"), 0)
 
     def connect(self) -> apsw.Connection:
         """Open the database file."""
-        return apsw.Connection(str(self._path), statementcachesize=STATEMENT_CACHE_MAX)
+        # Nobody but this user reads what is in it (A5); SQLite gives its log the same mode.
+        _create(self._path)
+        connection = apsw.Connection(str(self._path), statementcachesize=STATEMENT_CACHE_MAX)
+        try:
+            self._refuse_the_log_of_another()
+            # SQLite locks the file itself, under whatever name (H1), and keeps the log's index in
+            # memory: a COMMIT cannot fail after its frames were written, for want of room for it.
+            connection.pragma("locking_mode", "exclusive")
+        except BaseException:
+            shut(connection)
+            raise
+        return connection
+
+    def _refuse_the_log_of_another(self) -> None:
+        """Refuse a restored copy beside the log of the database it replaced (H5).
+
+        A copy says in its header that it has no log, a store that was ever opened says it has one.
+        SQLite would write the log's newer pages over the older database.
+        """
+        has_log = self._wal_path.exists() and self._wal_path.stat().st_size > 0
+        if has_log and _header(self._path)[FORMAT_BYTES] == FORMAT_WITHOUT_LOG:
+            raise StoreUnavailable(
+                f"{self._wal_path} belongs to the database that {self._path.name} has replaced; "
+                "move it away and open again, nothing was written"
+            )
 
     def settle(self) -> None:
         """Sync the folder, which holds the names, and remember which files they are."""
@@ -275,20 +357,44 @@ class FileDisk:
         target = self._path.with_name(f"{self._path.name}.v{version}.backup")
         unfinished = target.with_name(target.name + ".unfinished")
         unfinished.unlink(missing_ok=True)
+        _create(unfinished)
         with contextlib.closing(apsw.Connection(str(unfinished))) as copy:
-            copy.pragma("journal_mode", "delete")
             with copy.backup("main", connection, "main") as backup:
                 backup.step()
+            # Said in the header, which the copy has just taken over: this one has no log.
+            copy.pragma("journal_mode", "delete")
         _sync_path(unfinished)
         unfinished.replace(target)
         _sync_path(target.parent)
 
     def release(self) -> None:
         """Close the log and let go of the lock."""
+        if self._lock is not None and self._holder == os.getpid():
+            # A forked child shares the lock: our closing alone would leave it with the child.
+            fcntl.flock(self._lock, fcntl.LOCK_UN)
         for descriptor in (self._wal, self._lock):
             if descriptor is not None:
                 os.close(descriptor)
-        self._wal = self._lock = None
+        self._wal = self._lock = self._holder = None
+
+
+def _create(path: Path) -> None:
+    """Make an empty file for this user alone; one that is there is not even opened.
+
+    Closing any descriptor of a database would end the locks SQLite has on it in this process.
+    """
+    with contextlib.suppress(FileExistsError):
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+
+
+def _header(path: Path) -> bytes:
+    """Read a database's header through SQLite, which keeps its locks when it closes the file."""
+    flags = apsw.SQLITE_OPEN_MAIN_DB | apsw.SQLITE_OPEN_READONLY
+    file = apsw.VFSFile("", str(path), [flags, 0])
+    try:
+        return file.xRead(HEADER_BYTES, 0)
+    finally:
+        file.xClose()
 
 
 def _identity(path: Path) -> tuple[int, int]:
@@ -299,7 +405,10 @@ def _identity(path: Path) -> tuple[int, int]:
 def _sync_path(path: Path) -> None:
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        os.fsync(descriptor)
+        if sys.platform == "darwin":
+            fcntl.fcntl(descriptor, fcntl.F_FULLFSYNC)
+        else:
+            os.fsync(descriptor)
     finally:
         os.close(descriptor)
 

@@ -6,6 +6,8 @@ Law 2: nobody is answered before COMMIT, and no barrier before the sync that cov
 Law 3: a job that fails, fails alone; a batch that is lost is run again, one job at a time.
 Law 4: after a failed sync nothing is known about the disk, so nothing more is answered: the store
        must be opened again, as after a crash.
+Law 5: the log has a bound. One that cannot be moved into the database may outgrow it for a while;
+       then it takes nothing more, and whoever writes is told why, until it can be moved (H3).
 
 The connection runs with `synchronous=normal`: SQLite orders its checkpoints with syncs of its own,
 and a COMMIT syncs nothing. The sync of the write-ahead log is ours (decision 010).
@@ -42,14 +44,16 @@ R = TypeVar("R")
 BATCH_JOBS_MAX = 500
 IDLE_SYNC_MS = 10
 CHECKPOINT_PAGES = 1_000
+# A log that cannot be moved may grow to so many times the pages at which it should have been.
+LOG_GROWTH_MAX = 16
 INLINE_JOBS_MAX = 20
 INLINE_SLOW_MS = 5
 INLINE_PAUSE_BATCHES = 10
 
 _CAUSES: dict[type[apsw.Error], str] = {
     apsw.FullError: "the disk is full; free some space",
-    apsw.BusyError: "another program is writing to the database; end it",
-    apsw.LockedError: "another program is writing to the database; end it",
+    apsw.BusyError: "another program has the database open; end it",
+    apsw.LockedError: "another program has the database open; end it",
     apsw.ReadOnlyError: "the database cannot be written; give this user the right to write to it",
     apsw.PermissionsError: "the database cannot be read; give this user the right to read it",
     apsw.CantOpenError: "the database cannot be opened; see that its folder exists and is readable",
@@ -180,7 +184,7 @@ class Writer:
         self._sync_wal = sync_wal
         self._release = release
         self._waiting: deque[Job] = deque()
-        self._draining = False
+        self._drainer: asyncio.Task[None] | None = None
         self._sweeper: asyncio.Task[None] | None = None
         self._broken: str | None = None
         self._closing = False
@@ -192,6 +196,7 @@ class Writer:
         self._wal_pages = 0
         self._checkpoint_pages = checkpoint_pages
         self._checkpoint_at_pages = checkpoint_pages
+        self._checkpoint_error: apsw.Error | None = None
         # The first commit into a log begun anew syncs its header: not on the event loop.
         self._is_log_fresh = True
         self._inline_pause_batches = 0
@@ -231,10 +236,20 @@ class Writer:
             raise StoreUnavailable(self._broken)
         job = Job(body, durability, asyncio.get_running_loop().create_future())
         self._waiting.append(job)
-        if not self._draining:
-            self._draining = True
-            self._env.spawn(self._drain(), "store writer")
+        # Not a flag: a task that is cancelled before its first step would never take it back.
+        if self._drainer is None or self._drainer.done():
+            self._start_drain()
         return job.future
+
+    def _start_drain(self) -> None:
+        self._drainer = self._env.spawn(self._drain(), "store writer")
+        self._drainer.add_done_callback(self._replace_drain)
+
+    def _replace_drain(self, drainer: asyncio.Task[None]) -> None:
+        """Start another drain if this one was cancelled before it began: nobody waits for ever."""
+        is_needed = any(not job.future.done() for job in self._waiting)
+        if drainer is self._drainer and is_needed and self._broken is None:
+            self._start_drain()
 
     async def _drain(self) -> None:
         """Commit batch after batch until nobody waits."""
@@ -251,9 +266,8 @@ class Writer:
             self._break(error, batch)
             if not isinstance(error, Exception):
                 raise
-        finally:
-            self._draining = False
-        if self._unsynced and self._sweeper is None and self._broken is None:
+        is_swept = self._sweeper is not None and not self._sweeper.done()
+        if self._unsynced and not is_swept and self._broken is None:
             self._sweeper = self._env.spawn(self._sweep(), "store sync")
 
     def _take(self) -> list[Job]:
@@ -280,6 +294,7 @@ class Writer:
         return (
             self._inline_pause_batches == 0
             and not self._is_log_fresh
+            and not self._is_log_overgrown()
             and len(batch) <= INLINE_JOBS_MAX
             and all(job.durability is not Durability.BARRIER for job in batch)
         )
@@ -317,6 +332,9 @@ class Writer:
             if self._broken is not None:
                 raise StoreUnavailable(self._broken)
             jobs = [job for job in batch if job.body is not _nothing]
+            if self._is_log_overgrown():
+                self._move_log()
+                jobs = self._refuse_writers(jobs)
             try:
                 if len(jobs) == 1:
                     self._commit_alone(jobs[0])
@@ -330,7 +348,7 @@ class Writer:
 
     def _commit_alone(self, job: Job) -> None:
         try:
-            # A reader needs no lock, so another program that writes is not in its way.
+            # A reader asks for no right to write: it is answered where nothing can be written.
             is_reader = job.durability is Durability.READ
             self._execute("begin" if is_reader else "begin immediate")
             value = self._run(job)
@@ -417,17 +435,38 @@ class Writer:
     def _checkpoint(self) -> None:
         """Move the log into the database, so that SQLite writes it again from its start."""
         with self._lock:
-            try:
-                pages, moved = self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
-            except apsw.Error as error:
-                # Everybody was answered, and the log still has it all: a full disk is no loss.
-                if is_sync_failure(error):
-                    raise
-                pages, moved = self._wal_pages, 0
-            # A reader that stands in the way is not asked again before the log has grown as much.
-            self._wal_pages = 0 if moved >= pages else pages
-            self._checkpoint_at_pages = self._wal_pages + self._checkpoint_pages
-            self._is_log_fresh = moved >= pages
+            self._move_log()
+
+    def _move_log(self) -> None:
+        try:
+            pages, moved = self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+        except apsw.Error as error:
+            if is_sync_failure(error):
+                raise
+            # Everybody was answered, and the log still has it all: a full disk is no loss. It is
+            # tried again when the log has grown as much once more.
+            self._checkpoint_error = error
+        else:
+            # The file is ours alone, so no reader can have stood in the way.
+            assert moved == pages, (moved, pages)
+            self._checkpoint_error = None
+            self._wal_pages = 0
+            self._is_log_fresh = True
+        self._checkpoint_at_pages = self._wal_pages + self._checkpoint_pages
+
+    def _is_log_overgrown(self) -> bool:
+        is_past_bound = self._wal_pages > LOG_GROWTH_MAX * self._checkpoint_pages
+        return self._checkpoint_error is not None and is_past_bound
+
+    def _refuse_writers(self, jobs: list[Job]) -> list[Job]:
+        """Refuse those who write while the log cannot be moved (law 5); answer who is left."""
+        if self._checkpoint_error is None:
+            return jobs
+        told = explain(self._checkpoint_error, self._path)
+        for job in jobs:
+            if job.durability is not Durability.READ:
+                job.error = type(told)(f"{told}; the log is at its limit and takes nothing more")
+        return [job for job in jobs if job.error is None]
 
     def _shut(self) -> None:
         with self._lock:

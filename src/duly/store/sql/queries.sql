@@ -46,12 +46,15 @@ on conflict (workflow_id, name) do update
 set consumer = excluded.consumer, ingress = excluded.ingress, bus_topic = excluded.bus_topic, orphaned = 0
 
 -- put_handler
--- State and wakeAt stay with the name (W9).
+-- State and wakeAt stay with the name (W9). On a producer `changed` is the number of the deploy that changed its schedule.
 insert into handler (workflow_id, name, kind, position, schedule, next_run_at, changed, untried)
 values (:workflow_id, :name, :kind, :position, :schedule, :next_run_at, :changed, case when :kind = 'consumer' then 1 else 0 end)
 on conflict (workflow_id, name) do update
 set kind = excluded.kind, position = excluded.position, orphaned = 0, schedule = excluded.schedule,
-  next_run_at = excluded.next_run_at, changed = excluded.changed, untried = excluded.untried
+  next_run_at = excluded.next_run_at,
+  changed = case when excluded.kind = 'producer' and handler.kind = 'producer' and handler.schedule is not distinct from excluded.schedule
+    then handler.changed else excluded.changed end,
+  untried = excluded.untried
 
 -- set_wish
 -- A person's wish, apart from everything the system decides; an unchanged wish keeps its time (F7).
@@ -162,6 +165,12 @@ insert into cause (workflow_id, root, seq) values (:workflow_id, :root, :seq) on
 insert into cause (workflow_id, root, seq)
 select :workflow_id, :seq, :seq where not exists (select 1 from cause c where c.workflow_id = :workflow_id and c.seq = :seq)
 
+-- insert_own_cause_too
+-- New content from outside on an event that a run had made: it goes back to itself from now on as well (T9).
+insert into cause (workflow_id, root, seq)
+select :workflow_id, :seq, :seq where exists (select 1 from cause c where c.workflow_id = :workflow_id and c.seq = :seq)
+on conflict do nothing
+
 -- run_roots
 -- The inputs behind everything a run reserved: an event's roots, or itself if it is an input (T9).
 select distinct coalesce(c.root, r.seq) from reservation r
@@ -200,6 +209,11 @@ where reserved_by = :run_id and status = 'reserved'
 -- By a person, for good (U3).
 update event set status = :status, finished_at = :now
 where workflow_id = :workflow_id and seq = :seq and status = 'pending'
+
+-- drop_content_beside
+-- An event that ends takes no other content any more; what waited is dropped and counted (T5).
+update event set content_beside = null, dropped = dropped + 1
+where workflow_id = :workflow_id and seq = :seq and content_beside is not null
 
 -- peek_events
 -- Pending events of one topic in their order (T6).
@@ -267,28 +281,28 @@ where r.workflow_id = :workflow_id and r.open = 1 and t.name = :topic
 -- The prepare result is pinned with the phase (C6); guarded by the state it was decided on (R8).
 update run set phase = :phase, status = :status, outcome = :outcome, waits = :waits, prepared = :prepared,
   prepared_by = version, wake_at_asked = :wake_at_asked, clock_at = :clock_at, seed = :seed, updated_at = :now
-where id = :id and workflow_id = :workflow_id and open = 1 and phase = :old_phase and status = :old_status
+where id = :id and workflow_id = :workflow_id and open = 1 and phase = :old_phase and status = :old_status and waits is not distinct from :old_waits
   and (select m.status from mutation m where m.held_by = run.id) is not distinct from :old_row
 returning id
 
 -- move_run
 -- The same run goes on; it waits for no person and no time any more.
 update run set phase = :phase, status = :status, outcome = :outcome, waits = :waits, waits_on = null, escalated = null, due_at = null, updated_at = :now
-where id = :id and workflow_id = :workflow_id and open = 1 and phase = :old_phase and status = :old_status
+where id = :id and workflow_id = :workflow_id and open = 1 and phase = :old_phase and status = :old_status and waits is not distinct from :old_waits
   and (select m.status from mutation m where m.held_by = run.id) is not distinct from :old_row
 returning id
 
 -- close_run
 -- The run ends here, or its successor takes over in this same transaction.
 update run set phase = :phase, status = :status, outcome = :outcome, waits = :waits, open = 0, due_at = null, updated_at = :now
-where id = :id and workflow_id = :workflow_id and open = 1 and phase = :old_phase and status = :old_status
+where id = :id and workflow_id = :workflow_id and open = 1 and phase = :old_phase and status = :old_status and waits is not distinct from :old_waits
   and (select m.status from mutation m where m.held_by = run.id) is not distinct from :old_row
 returning id
 
 -- settle_run
 -- The outcome and the result stand with the phase, in one write (L9).
 update run set phase = :phase, status = :status, outcome = :outcome, waits = :waits, waits_on = null, escalated = null, result = :result, due_at = null, updated_at = :now
-where id = :id and workflow_id = :workflow_id and open = 1 and phase = :old_phase and status = :old_status
+where id = :id and workflow_id = :workflow_id and open = 1 and phase = :old_phase and status = :old_status and waits is not distinct from :old_waits
   and (select m.status from mutation m where m.held_by = run.id) is not distinct from :old_row
 returning id
 
@@ -297,7 +311,7 @@ returning id
 update run set phase = :phase, status = :status, outcome = :outcome, waits = :waits, waits_on = :waits_on,
   error = :error, due_at = :due_at, escalated = :escalated, transient_count = :transient_count, logic_count = :logic_count,
   crash_count = :crash_count, repair_count = :repair_count, calls = :calls, logs = :logs, updated_at = :now
-where id = :id and workflow_id = :workflow_id and open = 1 and phase = :old_phase and status = :old_status
+where id = :id and workflow_id = :workflow_id and open = 1 and phase = :old_phase and status = :old_status and waits is not distinct from :old_waits
   and (select m.status from mutation m where m.held_by = run.id) is not distinct from :old_row
 returning id
 
@@ -305,13 +319,14 @@ returning id
 -- The run is over; what S3 needs of it is answered.
 update run set phase = :phase, status = :status, outcome = :outcome, waits = :waits, open = 0, due_at = null,
   state_after = :state_after, calls = :calls, logs = :logs, updated_at = :now
-where id = :id and workflow_id = :workflow_id and open = 1 and phase = :old_phase and status = :old_status
+where id = :id and workflow_id = :workflow_id and open = 1 and phase = :old_phase and status = :old_status and waits is not distinct from :old_waits
   and (select m.status from mutation m where m.held_by = run.id) is not distinct from :old_row
 returning handler, counter, prepared_by
 
 -- commit_producer
--- No state returned keeps the old one (P2).
-update handler set state = coalesce(:state, state), next_run_at = :next_run_at where workflow_id = :workflow_id and name = :name
+-- No state returned keeps the old one (P2). A schedule that was deployed since the run began has its own time, which stays (W9).
+update handler set state = coalesce(:state, state), next_run_at = case when changed > :counter then next_run_at else :next_run_at end
+where workflow_id = :workflow_id and name = :name
 
 -- commit_consumer
 -- `seen` is what the run knew before it looked, so whatever came since makes it due again (S3).
@@ -336,10 +351,10 @@ update mutation set status = 'in_flight', attempt = attempt + 1, resends = resen
 where held_by = :held_by and status = :old_status returning id
 
 -- settle_mutation
--- What became known; a refusal on the merits grows the generation (L7). A row that stays unknown always has a time to be asked at (L5).
+-- What became known by the newest send; a refusal on the merits grows the generation (L7). A row that stays unknown always has a time to be asked at (L5).
 update mutation set status = :status, result = :result, error = :error, refused = :refused,
   due_at = case when :status = 'needs_reconcile' then coalesce(:due_at, :now) end, updated_at = :now
-where held_by = :held_by and status = :old_status returning id
+where held_by = :held_by and status = :old_status and attempt = :attempt returning id
 
 -- pass_mutation
 -- A row passes to the successor; it is never copied (L1).
@@ -365,9 +380,11 @@ select id, workflow_id, run_id, held_by, tool, args, title, inputs, key, hash, s
 from mutation where id = :id
 
 -- due_runs
--- Open runs that can move: active ones, and those whose time has come; a paused workflow's wait for resume (F7). Open runs are few, so their index is walked (scan of run_one_open).
+-- Open runs that can move: active ones, and those whose time has come; a paused workflow's wait for resume (F7). Whoever has a call out
+-- is seen always: after a restart nobody waits for its answer, and asking goes on (R7). Open runs are few, so their index is walked (scan of run_one_open).
 select r.workflow_id, r.id, r.status from run r
-where r.open = 1 and (r.status = 'active' or r.due_at <= :now) and (select w.paused from workflow w where w.id = r.workflow_id) = 0
+where r.open = 1 and ((select m.status from mutation m where m.held_by = r.id) = 'in_flight'
+  or (r.status = 'active' or r.due_at <= :now or r.due_at > :horizon) and (select w.paused from workflow w where w.id = r.workflow_id) = 0)
 order by r.workflow_id limit :limit
 
 -- due_producers
@@ -383,7 +400,7 @@ select h.workflow_id, h.name, h.position,
   (select min((select e.seq from event e where e.workflow_id = t.workflow_id and e.topic = t.name and e.status = 'pending' order by e.seq limit 1))
    from topic t where t.workflow_id = h.workflow_id and t.consumer = h.name and t.consumer is not null and t.orphaned = 0)
 from handler h join workflow w on w.id = h.workflow_id
-where h.kind = 'consumer' and h.orphaned = 0 and h.untried = 1 and h.not_before <= :now and w.paused = 0
+where h.kind = 'consumer' and h.orphaned = 0 and h.untried = 1 and (h.not_before <= :now or h.not_before > :held_until) and w.paused = 0
   and not exists (select 1 from run r where r.workflow_id = h.workflow_id and r.open = 1)
 order by h.workflow_id, h.position limit :limit
 
@@ -394,7 +411,7 @@ select d.workflow_id, d.name, d.position, d.oldest from (
     (select min((select e.seq from event e where e.workflow_id = t.workflow_id and e.topic = t.name and e.status = 'pending' order by e.seq limit 1))
      from topic t where t.workflow_id = h.workflow_id and t.consumer = h.name and t.consumer is not null and t.orphaned = 0) as oldest
   from handler h join workflow w on w.id = h.workflow_id
-  where h.kind = 'consumer' and h.orphaned = 0 and h.changed > h.seen and h.not_before <= :now and w.paused = 0
+  where h.kind = 'consumer' and h.orphaned = 0 and h.changed > h.seen and (h.not_before <= :now or h.not_before > :held_until) and w.paused = 0
     and not exists (select 1 from run r where r.workflow_id = h.workflow_id and r.open = 1)
 ) d
 where d.oldest is not null order by d.workflow_id, d.position limit :limit
@@ -405,14 +422,14 @@ select h.workflow_id, h.name, h.position,
   (select min((select e.seq from event e where e.workflow_id = t.workflow_id and e.topic = t.name and e.status = 'pending' order by e.seq limit 1))
    from topic t where t.workflow_id = h.workflow_id and t.consumer = h.name and t.consumer is not null and t.orphaned = 0)
 from handler h join workflow w on w.id = h.workflow_id
-where h.kind = 'consumer' and h.orphaned = 0 and h.wake_at is not null and h.wake_at <= :now and h.not_before <= :now and w.paused = 0
+where h.kind = 'consumer' and h.orphaned = 0 and h.wake_at is not null and h.wake_at <= :now and (h.not_before <= :now or h.not_before > :held_until) and w.paused = 0
   and not exists (select 1 from run r where r.workflow_id = h.workflow_id and r.open = 1)
 order by h.wake_at, h.position limit :limit
 
 -- due_reconciles
--- Unknown mutations whose time to be asked about has come; a pause does not stop the asking (F7).
+-- Unknown mutations whose time to be asked about has come; a pause does not stop the asking (F7). They are few, so their index is walked (scan of mutation_due).
 select workflow_id, id, held_by from mutation
-where status = 'needs_reconcile' and due_at <= :now
+where status = 'needs_reconcile' and (due_at <= :now or due_at > :horizon)
 order by due_at limit :limit
 
 -- due_deferred

@@ -199,7 +199,6 @@ create table mutation (
 create index mutation_due on mutation (due_at) where status = 'needs_reconcile';
 create index mutation_refused on mutation (inputs) where refused = 1;
 create index mutation_by_workflow on mutation (workflow_id, id);
-create index mutation_unknown on mutation (workflow_id) where status in ('in_flight', 'needs_reconcile', 'indeterminate');
 
 -- A1: what a workflow may do; `grant` itself is a word of SQL.
 create table granted (

@@ -53,6 +53,12 @@ where c.workflow_id = :workflow_id and c.seq = :seq order by c.root
 select e.topic, e.message_id from cause c join event e on e.workflow_id = c.workflow_id and e.seq = c.seq
 where c.workflow_id = :workflow_id and c.root = :root order by c.seq
 
+-- list_strays
+-- Events reserved by no open run: none, unless something went wrong (R7). What is reserved is little (scan of event_reserved).
+select e.workflow_id, e.topic, e.message_id, e.reserved_by from event e
+where e.status = 'reserved' and not exists (select 1 from run r where r.id = e.reserved_by and r.open = 1)
+order by e.reserved_by limit :limit
+
 -- list_inputs
 -- What a run was shown: the events it reserved, with the content it pinned (C6).
 select e.topic, e.message_id, e.seq, v.content, p.title, p.body, e.status, e.reserved_by, e.finished_by, e.created_by, e.attempts, e.created_at, e.finished_at

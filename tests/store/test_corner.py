@@ -1,0 +1,225 @@
+"""Corners: hosts that die at the worst moment, decisions that come late, clocks that were wrong."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from duly.errors import Stale
+from duly.rules import lifecycle
+from duly.rules.lifecycle import Counts, Run
+from duly.rules.word import Act, Answer, Failure, Progress, Verdict, Waits
+from duly.store import Store
+from duly.store.record import Commit, Recorded, Stop
+from tests.store.memory import Memory, MemoryBackend
+from tests.store.scene import (
+    CONNECTOR,
+    EMITTING,
+    FILE,
+    IN_FLIGHT,
+    INPUTS,
+    LATER,
+    POLL,
+    PREPARED,
+    TELL,
+    TOPICS,
+    UNKNOWN,
+    UNSIGNED,
+    UNTOLD,
+    WORKFLOW,
+    Scene,
+    Then,
+    at,
+    deployed,
+    deployment,
+    publication,
+    reach,
+)
+
+LONG_AFTER = 10**12
+DAY_MS = 86_400_000
+YEAR_MS = 365 * DAY_MS
+
+
+@pytest.fixture
+def memory() -> Memory:
+    """A database that lives as long as the test."""
+    return Memory()
+
+
+@pytest.fixture
+def store(memory: Memory) -> Store:
+    """The verbs over it."""
+    return Store(MemoryBackend(memory))
+
+
+async def pause(scene: Scene) -> None:
+    """Let a person pause the workflow."""
+    await scene.store.set_wish(WORKFLOW, is_paused=True, action=scene.action(), now=scene.tick())
+
+
+async def deploy(scene: Scene, number: str, replaces: str, poll: str | None) -> None:
+    """Deploy a version in which the producer has this schedule."""
+    handlers = (replace(POLL, schedule=poll), FILE, TELL)
+    newer = deployment(number, replaces, handlers=handlers)
+    await scene.store.deploy(newer, successor_id="x", action=scene.action(), now=scene.tick())
+
+
+# -- Hosts that die ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("is_paused", [False, True])
+@pytest.mark.parametrize("way", [(), (Answer.UNKNOWN, Then.RESEND)], ids=["first", "again"])
+async def test_a_call_that_was_out_when_its_host_died_is_found_again(
+    way: tuple[Answer | Then, ...], is_paused: bool, store: Store
+) -> None:
+    """R7, L3, F7: by asking what is due alone, also in a workflow that is paused."""
+    scene = await at(store, IN_FLIGHT)
+    await scene.go(*way)
+    if is_paused:
+        await pause(scene)
+    assert [run.run_id for run in (await store.due(LONG_AFTER)).runs] == [scene.run_id]
+
+
+# -- Decisions that come late --------------------------------------------------------------------
+
+
+async def test_the_commit_of_an_old_run_leaves_the_time_of_a_new_schedule(store: Store) -> None:
+    """W9, S2: a deploy made it due; what the old schedule says is of no interest any more."""
+    scene = await deployed(store)
+    await deploy(scene, "2.0", "1.0", None)
+    await scene.start("poll")
+    await deploy(scene, "3.0", "2.0", '{"interval":"5m"}')
+    await scene.commit(Commit(next_run_at=None))
+    assert [each.name for each in (await store.due(scene.now)).producers] == ["poll"]
+
+
+async def test_no_backoff_ends_while_paused(store: Store) -> None:
+    """F7: the pause is newer than the decision to follow."""
+    scene = await at(store, LATER)
+    await pause(scene)
+    with pytest.raises(Stale, match="paused"):
+        await scene.go(Then.FOLLOW)
+
+
+async def test_no_wait_for_a_connection_ends_while_paused(store: Store) -> None:
+    """F7, F4: the run goes on when the workflow is resumed."""
+    scene = await at(store, reach(Failure.AUTH))
+    await store.reconnect(CONNECTOR, action=scene.action(), now=scene.tick())
+    after = lifecycle.act(scene.run, Act.RECONNECT).run
+    await pause(scene)
+    with pytest.raises(Stale, match="paused"):
+        await store.move_run(scene.fence, scene.run_id, scene.run, after, now=scene.tick())
+    assert (await store.due(scene.now)).runs == ()
+    await store.set_wish(WORKFLOW, is_paused=False, action=scene.action(), now=scene.tick())
+    assert [run.run_id for run in (await store.due(scene.now)).runs] == [scene.run_id]
+
+
+async def test_a_decision_for_another_wait_is_stale(store: Store) -> None:
+    """R8, F4: it was decided for a connection; by now the run waits for a grant."""
+    scene = await at(store, UNSIGNED)
+    old, sent = scene.run, lifecycle.act(scene.run, Act.RECONNECT).run
+    await scene.go(Act.RECONNECT, Answer.PERMISSION)
+    assert scene.run.waits is Waits.GRANT
+    with pytest.raises(Stale):
+        await store.send_again(scene.fence, scene.run_id, old, sent, now=scene.tick())
+
+
+async def test_a_verdict_older_than_the_last_send_settles_nothing(store: Store) -> None:
+    """L6, R8: "not there" was asked about the first send, and a second one has left since."""
+    scene = await at(store, UNKNOWN)
+    asked: Run = scene.run
+    await scene.go(Then.RESEND, Answer.UNKNOWN)
+    late = lifecycle.judge(asked, Verdict.NOT_APPLIED)
+    stop = Stop(Counts(transient=1), due_at=scene.now)
+    with pytest.raises(Stale):
+        await store.record(
+            scene.fence, scene.run_id, asked, late, Recorded(1), stop=stop, now=scene.tick()
+        )
+
+
+async def test_skipping_a_reserved_event_drops_what_came_beside_it(
+    memory: Memory, store: Store
+) -> None:
+    """T5, U3: it ends with the content the run was shown; what came meanwhile is counted."""
+    scene = await at(store, PREPARED)
+    await scene.publish("mail", "mail:1", "second")
+    action = scene.action()
+    await store.skip_event(
+        WORKFLOW, "mail", "mail:1", successor_id="x", action=action, now=scene.tick()
+    )
+    (skipped,) = await store.get_by_ids(WORKFLOW, "mail", ("mail:1",))
+    assert (skipped.status, skipped.title) == ("skipped", "mail:1, first")
+    dropped = memory.connection.execute("select sum(dropped) from event").get
+    assert dropped == 1
+
+
+async def test_content_from_outside_on_a_derived_event_goes_back_to_itself_too(
+    store: Store,
+) -> None:
+    """T9: a producer's event is its own root, whatever was there before it."""
+    scene = await at(store, EMITTING)
+    await scene.commit(Commit((publication("row", "row:1"),)))
+    await scene.start("poll")
+    second = publication("row", "row:1", "second")
+    await scene.commit(Commit((second,), next_run_at=scene.now + 1))
+    (row,) = await store.get_by_ids(WORKFLOW, "row", ("row:1",))
+    causes = await store.list_causes(WORKFLOW, row.seq)
+    assert causes == (*((each.topic, each.message_id) for each in INPUTS), ("row", "row:1"))
+
+
+async def test_an_heir_of_a_removed_handler_keeps_its_own_version(store: Store) -> None:
+    """R5, W9: its `next` must know the results it is given."""
+    scene = await at(store, UNTOLD)
+    without = (replace(TOPICS[0], consumer=None), replace(TOPICS[1], consumer=None), *TOPICS[2:])
+    newer = deployment("2.0", "1.0", handlers=(POLL, TELL), topics=without)
+    await store.deploy(newer, successor_id="heir", action=scene.action(), now=scene.tick())
+    assert (await store.get_run("heir")).version == "1.0"
+
+
+async def test_a_redeploy_makes_a_tried_consumer_due_though_nothing_is_pending(
+    store: Store,
+) -> None:
+    """S3: no run prepared by the active version has committed yet."""
+    scene = await deployed(store)
+    for topic, message_id in (("mail", "mail:1"), ("letter", "letter:1"), ("mail", "mail:2")):
+        action = scene.action()
+        await store.skip_event(
+            WORKFLOW, topic, message_id, successor_id="x", action=action, now=scene.tick()
+        )
+    await scene.start()
+    await scene.prepare(())
+    await scene.commit()
+    assert "file" not in [each.name for each in (await store.due(scene.now)).consumers]
+    await deploy(scene, "2.0", "1.0", POLL.schedule)
+    assert "file" in [each.name for each in (await store.due(scene.now)).consumers]
+
+
+# -- Clocks that were wrong ----------------------------------------------------------------------
+
+
+async def test_a_rest_set_by_a_clock_a_year_ahead_holds_nobody_back(store: Store) -> None:
+    """S3, S4: thirty seconds are all a consumer rests, whatever the clock said then."""
+    scene = await deployed(store)
+    scene.now += YEAR_MS
+    await scene.start()
+    await scene.prepare(())
+    await scene.commit(Commit((publication("told", "told:1"),)))
+    scene.now -= YEAR_MS
+    await scene.publish("mail", "mail:9")
+    assert "file" in [each.name for each in (await store.due(scene.now)).consumers]
+
+
+@pytest.mark.parametrize("run", [UNKNOWN, LATER], ids=["unknown", "backoff"])
+async def test_a_wait_set_by_a_clock_a_year_ahead_is_over(run: Run, store: Store) -> None:
+    """L5, F2: nobody is told to wait longer than a day."""
+    before = await at(store, IN_FLIGHT if run == UNKNOWN else reach(*_WAY_TO_LATER))
+    before.now += YEAR_MS
+    await before.go(Answer.UNKNOWN if run == UNKNOWN else Failure.TRANSIENT)
+    before.now -= YEAR_MS
+    found = await store.due(before.now)
+    assert found.reconciles or found.runs
+
+
+_WAY_TO_LATER = (Progress.PREPARE_DONE, Progress.BEGIN_MUTATE)
