@@ -113,7 +113,12 @@ BREAKS = (
         lambda found: replace(found, status=DeliveryStatus.RUNNING),
         "the store does not count an attempt",
     ),
-    _broken("B5", "_dead", delivery._known_delivery, "any delivery can be retried or discarded"),
+    _broken(
+        "B5",
+        "_dead",
+        lambda tx, event_id, name, move: delivery._known_delivery(tx, event_id, name),
+        "any delivery can be retried or discarded",
+    ),
     _broken("B6", "_head", _head_among_opened, "the newest event overtakes the older ones"),
     _broken(
         "B7",

@@ -243,7 +243,7 @@ EVENTS = (
     ),
     _sql("T9", "roots are lost on the way", "run_roots", "coalesce(c.root, r.seq)", "r.seq"),
     _sql(
-        "P2", "no state returned forgets it", "commit_consumer", "coalesce(:state, state)", ":state"
+        "P2", "no state returned forgets it", "commit_producer", "coalesce(:state, state)", ":state"
     ),
 )
 

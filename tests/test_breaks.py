@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import sys
 from collections.abc import Iterator
+from functools import reduce
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -177,3 +180,17 @@ def test_a_tenth_of_the_breaks_is_red() -> None:
     """`make breaks` tries them all; the tests themselves are seen green by this very run."""
     reports = breaks.try_breaks(breaks.tenth(ALL, breaks.tenth_of_commit()), control=False)
     assert [r for r in reports if r.verdict is not Verdict.RED] == [], breaks.table(reports)
+
+
+def test_a_break_is_called_like_what_it_replaces() -> None:
+    """A replacement that cannot be called so is red for its own mistake and proves nothing."""
+    for broken in breaks.collect():
+        *path, name = broken.attribute.split(".")
+        holder: Any = reduce(getattr, path, importlib.import_module(broken.module))
+        original = getattr(holder, name)
+        if not callable(original) or isinstance(original, type):
+            continue
+        wanted = inspect.signature(original).parameters.values()
+        named = {each.name: each for each in wanted if each.kind is each.KEYWORD_ONLY}
+        placed = [each for each in wanted if each.kind <= each.POSITIONAL_OR_KEYWORD]
+        inspect.signature(broken.replacement).bind(*placed, **named)

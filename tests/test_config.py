@@ -319,3 +319,15 @@ def test_a_policy_does_not_change_with_the_dict_it_was_made_from() -> None:
     workflows.clear()
     assert policy.approvals == {"*": "always"}
     assert policy.workflows == {"a": WorkflowPolicy()}
+
+
+def test_a_policy_made_by_hand_is_checked_as_well() -> None:
+    """C2: a word that is none would be found out at the first call only."""
+    with pytest.raises(ConfigError, match="none or by_id"):
+        WorkflowPolicy(mutate_reads="all")  # type: ignore[arg-type]  # what is refused
+
+
+def test_a_variable_that_is_a_value_where_a_table_stands_is_refused() -> None:
+    """The two variables contradict each other; the error names the one that is wrong."""
+    with pytest.raises(ConfigError, match="write a table"):
+        load(None, {"DULY_POLICY": "5", "DULY_POLICY__RUNS_MAX": "20"})

@@ -126,6 +126,8 @@ class WorkflowPolicy:
 
     def __post_init__(self) -> None:
         _freeze_approvals(self)
+        if self.mutate_reads not in ("none", "by_id"):
+            raise ConfigError(f"mutate_reads is {self.mutate_reads!r}; say none or by_id")
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,6 +234,8 @@ def _overlay(tree: dict[str, Any], variable: str, text: str) -> None:
         kind = hints[part]
     for part in path:
         tree = tree.setdefault(part, {})
+        if not isinstance(tree, dict):
+            raise ConfigError(f"{_variable(part)} is {tree!r}; write a table")
     if kind is str or get_origin(kind) is Literal:
         tree[name] = text
         return

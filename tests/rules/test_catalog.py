@@ -175,3 +175,14 @@ def test_an_argument_of_any_listed_type_fits() -> None:
     number = tool(parameters=(Parameter("n", types=frozenset({JsonType.NUMBER})),))
     assert bind(number, {"n": 1}) == {"n": 1}
     assert bind(number, {"n": 1.5}) == {"n": 1.5}
+
+
+@pytest.mark.parametrize(
+    "value",
+    [2**60, float("nan"), "\ud800", "x" * 1_100_000],
+    ids=["integer", "nan", "half", "long"],
+)
+def test_an_argument_that_is_no_strict_json_is_refused_before_it_is_hashed(value: object) -> None:
+    """A1, T8: the ledger keeps arguments as JSON, so a mistake of the script is named as one."""
+    with pytest.raises(Invalid):
+        bind(APPEND, {**GOOD, "note": value})  # type: ignore[dict-item]  # what a script may send

@@ -1,4 +1,4 @@
-"""Declarations: every problem named, what is stored is what was read, and what redeploy changes."""
+"""Declarations: every problem named, and what is stored is what was read."""
 
 from __future__ import annotations
 
@@ -11,13 +11,11 @@ from hypothesis import strategies as st
 from duly.errors import NotDeployed
 from duly.rules.access import Step
 from duly.rules.declaration import (
-    Changes,
     ConsumerDeclaration,
     Declaration,
     Problem,
     ProducerDeclaration,
     Topic,
-    changes,
     parse,
     to_json,
 )
@@ -276,76 +274,30 @@ def test_what_is_stored_is_what_was_declared(declaration: Declaration) -> None:
     assert parse(decode(text)) == declaration
 
 
-# -- Redeploy (W9) ------------------------------------------------------------------------------
+# -- How much of it (W6) --------------------------------------------------------------------------
 
 
-def declared(**fields: Any) -> Declaration:
-    return parse(workflow(**fields))
+def test_a_declaration_full_of_mistakes_is_refused_with_the_first_twenty() -> None:
+    """W6: whoever writes a thousand mistakes is told of enough of them, and soon."""
+    unknown = {f"key{number}": 1 for number in range(100_000)}
+    with pytest.raises(NotDeployed) as refused:
+        parse({**workflow(), **unknown})
+    assert len(refused.value.findings) == 20
 
 
-def every(interval: str) -> dict[str, Any]:
-    return {"handler": "function", "schedule": {"interval": interval}}
+def test_a_thousand_near_names_are_looked_up_no_more_than_twenty_times(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """W6: looking for the nearest name is the dear part of a refusal."""
+    looked_up: list[str] = []
 
+    def suggest(name: str, known: object) -> str:
+        looked_up.append(name)
+        return ""
 
-def test_the_first_deploy_adds_everything() -> None:
-    """W9: without an older version all is new, and every producer is due."""
-    new = declared(consumers={"c": CONSUMER})
-    assert changes(None, new) == Changes((), ("poll", "c"), (), ("poll",), (), ())
-
-
-@PROPERTY
-@given(declarations())
-def test_the_same_declaration_changes_nothing(declaration: Declaration) -> None:
-    """W9: an unchanged schedule keeps its time."""
-    producers = [producer.name for producer in declaration.producers]
-    consumers = [consumer.name for consumer in declaration.consumers]
-    kept = (*producers, *consumers)
-    assert changes(declaration, declaration) == Changes(kept, (), (), (), (), ())
-
-
-def test_only_a_new_or_changed_schedule_is_due_now() -> None:
-    """W9, W2: same text or same length is the same schedule; a change in either way is due."""
-    old = declared(
-        producers={"a": every("60s"), "b": every("5m"), "c": "function", "d": every("1h")}
-    )
-    new = declared(
-        producers={
-            "a": every("1m"),
-            "b": every("6m"),
-            "c": every("1d"),
-            "d": "function",
-            "e": "function",
-        }
-    )
-    assert changes(old, new).due_now == ("b", "c", "d", "e")
-
-
-def test_a_topic_that_gains_a_consumer_is_adopted_and_one_that_loses_it_is_orphaned() -> None:
-    """W9: the backlog of an adopted topic is delivered; orphaned events stay visible."""
-    old = declared(topics=["mail", "row", "gone"], consumers={"c": CONSUMER})
-    new = declared(
-        topics=["mail", "row", "fresh"],
-        consumers={"d": {**CONSUMER, "subscribe": ["row", "fresh"]}},
-    )
-    assert changes(old, new) == Changes(
-        kept=("poll",),
-        added=("d",),
-        removed=("c",),
-        due_now=(),
-        adopted_topics=("row",),
-        orphaned_topics=("mail", "gone"),
-    )
-
-
-def test_a_topic_that_passes_to_another_consumer_is_neither() -> None:
-    """W9: the topic keeps a consumer, so nothing is left behind."""
-    old = declared(consumers={"c": CONSUMER})
-    result = changes(old, declared(consumers={"d": CONSUMER}))
-    assert (result.adopted_topics, result.orphaned_topics) == ((), ())
-
-
-def test_a_name_that_changes_its_kind_is_another_handler() -> None:
-    """W9: a producer that becomes a consumer was removed and added."""
-    old = declared(producers={"x": "function"})
-    result = changes(old, declared(producers={}, consumers={"x": CONSUMER}))
-    assert (result.kept, result.added, result.removed) == ((), ("x",), ("x",))
+    monkeypatch.setattr("duly.rules.declaration.suggest", suggest)
+    topics = [f"topic.number.{number}" for number in range(490)]
+    near = [f"topic.numbre.{number}" for number in range(490)]
+    with pytest.raises(NotDeployed):
+        parse(workflow(topics=topics, consumers={"c": {**CONSUMER, "subscribe": near}}))
+    assert len(looked_up) == 20

@@ -242,13 +242,11 @@ def test_a_peek_sees_100_events_unless_told() -> None:
 
 def test_a_peek_holds_4_mebibytes_and_at_least_one_event() -> None:
     """T6: at most 1000 events and 4 MiB, but never nothing while something is pending."""
-    limits = Limits(peek_bytes=10, peek_events=3)
-    assert count_fitting([5, 5, 1], limits) == 2
-    assert count_fitting([5, 6], limits) == 1
-    assert count_fitting([11, 1], limits) == 1
-    assert count_fitting([1, 1, 1, 1], limits) == 3
-    assert count_fitting([], limits) == 0
-    assert count_fitting([4 * 1024 * 1024, 0, 1]) == 2
+    assert count_fitting([5, 5, 1], 10) == 2
+    assert count_fitting([5, 6], 10) == 1
+    assert count_fitting([11, 1], 10) == 1
+    assert count_fitting([], 10) == 0
+    assert count_fitting([4 * 1024 * 1024, 0, 1], Limits().peek_bytes) == 2
 
 
 def test_a_script_sees_exactly_five_fields() -> None:
@@ -327,3 +325,48 @@ def test_a_bus_event_is_never_refused_for_its_title(payload: dict[str, Json]) ->
     )
     assert made.message_id == "bus:7"
     assert made.topic == "inbox"
+
+
+SMALL = Limits(title_chars=5, message_id_chars=5, payload_bytes=8, json_depth=2)
+
+
+def test_peek_after_takes_the_message_ids_the_policy_allows() -> None:
+    """T6, N: an id that could be published can be peeked after, and no other."""
+    assert parse_peek("t", 1, "x" * 600, Limits(message_id_chars=600)).after == "x" * 600
+    with pytest.raises(Invalid, match=r"peek\.after"):
+        parse_peek("t", 1, "x" * 6, SMALL)
+
+
+@pytest.mark.parametrize(
+    ("field", "fits", "past"),
+    [
+        ("title", "12345", "123456"),
+        ("message_id", "12345", "123456"),
+        ("payload", "123456", "1234567"),
+        ("payload", [[]], [[[]]]),
+    ],
+)
+def test_a_publication_is_held_to_the_limits_of_the_policy(
+    field: str, fits: object, past: object
+) -> None:
+    """N: one at the limit, one past it."""
+    raw = {"title": "t", "message_id": "m", "payload": None}
+    parse_publication("t", {**raw, field: fits}, SMALL)
+    with pytest.raises(Invalid):
+        parse_publication("t", {**raw, field: past}, SMALL)
+
+
+TURNED = ["Add a row\u2028Approved by you", "a\u2029b", "Pay \u202e000,1\u202c to Bob", "a\u2066b"]
+
+
+@pytest.mark.parametrize("title", TURNED)
+def test_a_title_that_breaks_or_turns_its_line_is_refused(title: str) -> None:
+    """T3, L11: whoever approves must read what stands there, in its order."""
+    with pytest.raises(Invalid, match="control character"):
+        parse_title(title, "title")
+
+
+def test_an_emoji_of_several_characters_stays_in_a_title() -> None:
+    """T3: joiners control nothing."""
+    joined = "Mail from \N{WOMAN}\N{ZERO WIDTH JOINER}\N{ROCKET}"
+    assert parse_title(joined, "title") == joined

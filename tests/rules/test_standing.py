@@ -191,6 +191,8 @@ CONSUMED, SKIPPED = work(EventStatus.CONSUMED), work(EventStatus.SKIPPED)
         ([CONSUMED, SKIPPED], InputStatus.DONE),
         ([CONSUMED, TERMINAL], InputStatus.DONE),
         ([TERMINAL], InputStatus.DONE),
+        ([CausedEvent(EventStatus.PENDING, False, is_orphaned=True)], InputStatus.PENDING),
+        ([CausedEvent(EventStatus.SKIPPED, False, is_orphaned=True)], InputStatus.SKIPPED),
     ],
 )
 def test_an_input_is_pending_until_all_it_caused_is_finished(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from duly.errors import NotFound, RequestRefused
+from duly.errors import Invalid, NotFound, RequestRefused
 from duly.rules.event import Republish
 from duly.rules.word import Act, Failure, Status
 from duly.rules.word import MutationStatus as Row
@@ -67,7 +67,7 @@ async def _see_replaced(world: World, answer: tuple[Republish, int]) -> None:
     assert len(world.dump()["payload"]) == 3
 
 
-CLOSED = Refusal("a topic without ingress", RequestRefused, call=_publish("row", "row:1"))
+CLOSED = Refusal("a topic without ingress", Invalid, call=_publish("row", "row:1"))
 UNKNOWN_TOPIC = Refusal("a topic nobody declared", NotFound, call=_publish("post", "post:1"))
 UNKNOWN_WORKFLOW = Refusal(
     "a workflow nobody knows", NotFound, call=_publish("mail", "mail:9", workflow="workflow_9")

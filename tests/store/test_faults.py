@@ -265,7 +265,7 @@ def test_a_store_whose_log_cannot_be_emptied_is_not_opened() -> None:
     async def scene() -> None:
         disk = await left_behind("in the log")
         disk.fail(Operation.WRITE, 0, Kind.FULL, lasting=True)
-        with pytest.raises(StoreUnavailable, match=r"memory\.db: the disk is full; free some space"):
+        with pytest.raises(StoreUnavailable, match=r"memory\.db: the disk is full; free some"):
             await open_sqlite(disk, VirtualEnv(), schema=notebook.SCHEMA)
         assert disk.faults_met
         assert await read_back(disk.next_process()) == ["in the log"]
@@ -307,7 +307,7 @@ def test_a_log_that_cannot_be_moved_grows_to_its_limit_and_then_says_so() -> Non
         disk = MemoryDisk()
         backend = await open_sqlite(disk, VirtualEnv(), schema=notebook.SCHEMA, checkpoint_pages=1)
         disk.fail(Operation.WRITE, 0, Kind.FULL, lasting=True, file=NAME)
-        written = []
+        written: list[str] = []
         while log_pages(disk) <= LOG_GROWTH_MAX:
             written.append(f"line {len(written)}")
             await backend.transact(notebook.write(written[-1]), Durability.RIDER)
@@ -327,6 +327,29 @@ def test_a_log_that_cannot_be_moved_grows_to_its_limit_and_then_says_so() -> Non
         disk.heal()
         await backend.transact(notebook.write("room again"), Durability.BARRIER)
         assert await backend.transact(notebook.read, Durability.READ) == [*written, "room again"]
+        await backend.close()
+
+    asyncio.run(scene())
+
+
+def test_a_log_that_cannot_be_moved_takes_a_commit_at_its_limit_and_none_past_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """H3: one page decides; the way to a refusal tries the disk, so it is not the event loop's."""
+
+    async def scene() -> None:
+        disk, env = MemoryDisk(), VirtualEnv()
+        backend = await open_sqlite(disk, env, schema=notebook.SCHEMA, checkpoint_pages=1)
+        disk.fail(Operation.WRITE, 0, Kind.FULL, lasting=True, file=NAME)
+        await backend.transact(notebook.write("first"), Durability.BARRIER)
+        monkeypatch.setattr("duly.store.writer.LOG_GROWTH_MAX", log_pages(disk))
+        await backend.transact(notebook.write("at the limit"), Durability.RIDER)
+        monkeypatch.setattr("duly.store.writer.LOG_GROWTH_MAX", log_pages(disk) - 1)
+        await env.rest()
+        calls = env.blocking_calls
+        with pytest.raises(StoreUnavailable, match="the log is at its limit"):
+            await backend.transact(notebook.write("past it"), Durability.RIDER)
+        assert env.blocking_calls == calls + 1
         await backend.close()
 
     asyncio.run(scene())

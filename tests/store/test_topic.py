@@ -275,6 +275,16 @@ async def test_no_state_returned_keeps_the_old_one(world: World) -> None:
         assert (await handler(scene)).state == kept
 
 
+async def test_a_producer_that_returns_nothing_keeps_its_state(world: World) -> None:
+    """P2: a commit without a state leaves the cursor where it was; null is a state."""
+    scene = await deployed(world.store)
+    first = '{"cursor":1}'
+    for given, kept in ((first, first), (None, first), ("null", "null")):
+        await scene.start("poll")
+        await scene.commit(Commit(state=given))
+        assert (await handler(scene, "poll")).state == kept
+
+
 async def test_causes_go_back_to_the_inputs_through_two_consumers(world: World) -> None:
     """T9: the union of the roots, also when a successor publishes."""
     scene = await at(world.store, EMITTING)

@@ -18,7 +18,7 @@ from types import MappingProxyType
 from typing import Final, TypeVar
 
 from duly.errors import Invalid
-from duly.rules.value import Json, suggest
+from duly.rules.value import DEFAULT_LIMITS, Json, check_json, suggest
 
 Named = TypeVar("Named")
 
@@ -161,6 +161,8 @@ def bind(tool: Tool, named: Mapping[str, Json], positional: Sequence[Json] = ())
         if parameter.required and parameter.name not in bound:
             path = f"{tool.name}.{parameter.name}"
             raise Invalid(f"{path} is missing. Pass it.", path=path)
+    # They are hashed and kept in the ledger: what is no strict JSON is refused before that (F1).
+    check_json(bound, tool.name, limit_bytes=DEFAULT_LIMITS.data_bytes)
     return bound
 
 

@@ -1,7 +1,7 @@
-"""What a workflow declares, read once at deploy and stored as it was read (W1–W5, W7, W9).
+"""What a workflow declares, read once at deploy and stored as it was read (W1–W5, W7).
 
-Law 1: a declaration is refused whole or not at all, and every problem is named, not only the
-       first (W5).
+Law 1: a declaration is refused whole or not at all, and the first twenty problems are named, not
+       only the first (W5).
 Law 2: what is stored is what the scheduler uses: `parse(to_json(d)) == d` (W7).
 
 The sandbox hands over what it found in the source, with the word `function` in the place of every
@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -31,10 +31,10 @@ from duly.rules.schedule import MANUAL, Schedule
 from duly.rules.schedule import declare as declare_schedule
 from duly.rules.schedule import parse as parse_schedule
 from duly.rules.value import DEFAULT_LIMITS, PATH_KEY_CHARS, Json, suggest
-from duly.rules.word import Kind
 
 FUNCTION: Final = "function"
 NAME: Final = re.compile(r"[A-Za-z0-9._-]+")
+PROBLEMS_MAX: Final = 20  # an author corrects these first; looking for near names costs time (W6)
 NAMES_MAX: Final = 1000  # a script can build its declaration in a loop; the host reads it in one go
 
 
@@ -246,6 +246,8 @@ class _Reader:
     def known_topics(self, raw: object, path: str, declared: list[str]) -> tuple[str, ...]:
         names = self.names(raw, path, "topic")
         for name in names:
+            if self.is_full:
+                return names
             if NAME.fullmatch(name) and name not in declared:
                 self.refuse(
                     "W4",
@@ -296,6 +298,8 @@ class _Reader:
             if name not in raw:
                 self.refuse("W5", f"{path}.{name}", "is missing.", "Add it.")
         for name in raw:
+            if self.is_full:
+                return raw
             if name not in known:
                 place = f"{path}.{str(name)[:PATH_KEY_CHARS]}"
                 self.refuse("W5", place, "is not known.", suggest(str(name), known))
@@ -347,62 +351,11 @@ class _Reader:
             self.refuse("W5", f"{path}.{name}", "is not a function.", "Make it one.")
         return name in fields
 
+    @property
+    def is_full(self) -> bool:
+        return len(self.problems) >= PROBLEMS_MAX
+
     def refuse(self, rule: str, path: str, what: str, suggestion: str) -> None:
+        if self.is_full:
+            return
         self.problems.append(Problem(rule, path, f"{path} {what}", suggestion))
-
-
-# -- Redeploy (W9) ------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Changes:
-    """What a new declaration does to the handlers and topics of the old one (W9)."""
-
-    kept: tuple[str, ...]
-    added: tuple[str, ...]
-    removed: tuple[str, ...]
-    due_now: tuple[str, ...]
-    adopted_topics: tuple[str, ...]
-    orphaned_topics: tuple[str, ...]
-
-
-def changes(old: Declaration | None, new: Declaration) -> Changes:
-    """Compare two declarations of a workflow; without an old one everything is added (W9)."""
-    old = old or Declaration(new.name)
-    before, after = _handlers(old), _handlers(new)
-    schedules = {producer.name: producer.schedule for producer in old.producers}
-    # A name that changed from producer to consumer is another handler under the old name.
-    return Changes(
-        kept=_names(each for each in after if each in before),
-        added=_names(each for each in after if each not in before),
-        removed=_names(each for each in before if each not in after),
-        due_now=tuple(
-            producer.name
-            for producer in new.producers
-            if schedules.get(producer.name) != producer.schedule
-        ),
-        adopted_topics=tuple(
-            topic.name
-            for topic in old.topics
-            if old.consumer_of(topic.name) is None and new.consumer_of(topic.name) is not None
-        ),
-        orphaned_topics=tuple(
-            topic.name for topic in old.topics if _is_orphaned(topic.name, old, new)
-        ),
-    )
-
-
-def _handlers(declaration: Declaration) -> list[tuple[Kind, str]]:
-    return [(Kind.PRODUCER, each.name) for each in declaration.producers] + [
-        (Kind.CONSUMER, each.name) for each in declaration.consumers
-    ]
-
-
-def _names(handlers: Iterable[tuple[Kind, str]]) -> tuple[str, ...]:
-    return tuple(name for _, name in handlers)
-
-
-def _is_orphaned(topic: str, old: Declaration, new: Declaration) -> bool:
-    if topic not in {each.name for each in new.topics}:
-        return True
-    return old.consumer_of(topic) is not None and new.consumer_of(topic) is None

@@ -112,7 +112,7 @@ def parse_title(raw: object, path: str, limits: Limits = DEFAULT_LIMITS) -> str:
         raise Invalid(f"{path} must be a string. Say what this is, for a person.", path=path)
     if len(raw) > limits.title_chars:
         raise Invalid(f"{path} is longer than {limits.title_chars} characters. Cut it.", path=path)
-    if any(category(character) in ("Cc", "Cs") for character in raw):
+    if any(_is_control(character) for character in raw):
         raise Invalid(f"{path} has a control character. Keep it on one plain line.", path=path)
     if _is_blank(raw):
         raise Invalid(f"{path} is blank. Say what this is, for a person.", path=path)
@@ -223,10 +223,12 @@ def parse_peek(
     if type(limit) is not int or not 1 <= limit <= limits.peek_events:
         most = limits.peek_events
         raise Invalid(f"peek.limit must be a whole number from 1 to {most}.", path="peek.limit")
-    return Peek(topic, limit, after if after is None else parse_message_id(after, "peek.after"))
+    if after is not None:
+        after = parse_message_id(after, "peek.after", limits)
+    return Peek(topic, limit, after)
 
 
-def count_fitting(sizes_bytes: Iterable[int], limits: Limits = DEFAULT_LIMITS) -> int:
+def count_fitting(sizes_bytes: Iterable[int], bytes_max: int) -> int:
     """Answer how many of the events, in order, fit into one peek (T6).
 
     The first always fits: otherwise an event larger than a page would be stuck in silence.
@@ -234,7 +236,7 @@ def count_fitting(sizes_bytes: Iterable[int], limits: Limits = DEFAULT_LIMITS) -
     count = total_bytes = 0
     for size_bytes in sizes_bytes:
         total_bytes += size_bytes
-        if count == limits.peek_events or (count and total_bytes > limits.peek_bytes):
+        if count and total_bytes > bytes_max:
             break
         count += 1
     return count
@@ -337,7 +339,17 @@ def _one_line(raw: object, most_chars: int) -> str:
     return line if len(line) <= most_chars else line[: most_chars - 1] + "…"
 
 
+# Embeddings, overrides and isolates turn a line around; a person would approve other words.
+TURNS: Final = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+
+
+def _is_control(character: str) -> bool:
+    return category(character) in ("Cc", "Cs", "Zl", "Zp") or character in TURNS
+
+
 def _is_plain(character: str) -> bool:
+    if _is_control(character):
+        return False
     return character.isprintable() or category(character) == "Cf"
 
 

@@ -23,6 +23,7 @@ from duly.rules.catalog import Risk, Tool, ToolKind, bind
 from duly.rules.value import Json, digest, suggest
 
 REDACTED: Final = "[redacted]"
+SEVERAL: Final = frozenset(",; \t\r\n<>")  # what can stand between two addresses
 
 
 # -- Grants (A1, A2) ----------------------------------------------------------------------------
@@ -139,7 +140,11 @@ def _matches(value: Json, glob: str) -> bool:
     """Match a string, or every string of a list; what cannot be matched is outside (A1)."""
     if isinstance(value, list):
         return bool(value) and all(isinstance(each, str) and _matches(each, glob) for each in value)
-    return isinstance(value, str) and fnmatchcase(value, glob)
+    if not isinstance(value, str):
+        return False
+    # A glob of an address speaks of one address: "*@acme.com" must not let a second one through.
+    is_single = "@" not in glob or (value.count("@") == 1 and not SEVERAL.intersection(value))
+    return is_single and fnmatchcase(value, glob)
 
 
 def _is_used_up(grant: Grant, mutations_today: int) -> bool:

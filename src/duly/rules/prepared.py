@@ -109,7 +109,7 @@ def _as_list(raw: object, path: str) -> list[object]:
 
 
 class Offered(StrEnum):
-    """What this prepare was shown of an event, against what is stored now."""
+    """What this prepare was shown of an event while it was pending, against what is stored now."""
 
     NEVER = "never"
     AS_IT_IS = "as it is"
@@ -140,7 +140,7 @@ JUDGEMENTS: Final[Mapping[tuple[EventStatus | None, Offered], Judgement]] = Mapp
 def judge_reservation(
     found: EventStatus | None, content: int | None, offered_content: int | None
 ) -> Judgement:
-    """Judge one id: its status and content number now, and the number it was offered with (C5)."""
+    """Judge one id: status and content number now, and the number it had as pending (C5)."""
     if offered_content is None:
         offered = Offered.NEVER
     else:

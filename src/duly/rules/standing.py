@@ -219,14 +219,18 @@ class CausedEvent:
 
     status: EventStatus
     has_consumer: bool
+    is_orphaned: bool = False
 
 
 UNFINISHED: Final = frozenset({EventStatus.PENDING, EventStatus.RESERVED})
 
 
 def input_status(caused: Iterable[CausedEvent]) -> InputStatus:
-    """Answer what became of an input; what nobody consumes is an output, not work (U2)."""
-    statuses = {event.status for event in caused if event.has_consumer}
+    """Answer what became of an input; what nobody consumes is an output, not work (U2).
+
+    What a newer version left behind is still not done (W9): it waits for a person to skip it.
+    """
+    statuses = {event.status for event in caused if event.has_consumer or event.is_orphaned}
     if statuses & UNFINISHED:
         return InputStatus.PENDING
     return InputStatus.SKIPPED if statuses == {EventStatus.SKIPPED} else InputStatus.DONE

@@ -16,7 +16,6 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 from duly.errors import Invalid, NotFound, RequestRefused, Stale
-from duly.rules.declaration import Topic
 from duly.rules.delivery import (
     DELIVERIES,
     JOURNAL,
@@ -378,12 +377,8 @@ def _enter(tx: Transaction, delivery: Delivery, ingress: Ingress, now: int) -> N
     """Publish a bus event into the topic of a workflow that listens to it (T10)."""
     publication = ingress.publication
     part.look(tx, ingress.workflow_id)
-    found = tx.one("get_topic", workflow_id=ingress.workflow_id, name=publication.topic)
-    if found is None or found[2]:
-        raise NotFound(f"Workflow {ingress.workflow_id} has no topic {publication.topic}.")
-    check_ingress(
-        Topic(publication.topic, bool(found[1]), found[3]), "bus", bus_topic=delivery.topic
-    )
+    topic = part.read_topic(tx, ingress.workflow_id, publication.topic)
+    check_ingress(topic, "bus", bus_topic=delivery.topic)
     created_by = f"bus:{delivery.event_id}"
     assert publication.message_id == created_by, publication
     part.publish(tx, ingress.workflow_id, publication, created_by=created_by, now=now)

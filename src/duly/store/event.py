@@ -4,8 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from duly.errors import NotFound, RequestRefused
-from duly.rules.event import EventMove, EventStatus, Publication, Republish, move
+from duly.errors import NotFound
+from duly.rules.event import (
+    EventMove,
+    EventStatus,
+    Publication,
+    Republish,
+    check_ingress,
+    count_fitting,
+    move,
+)
 from duly.rules.lifecycle import Counts, act
 from duly.rules.word import Act, Status
 from duly.store import part
@@ -33,14 +41,7 @@ def publish(
 ) -> tuple[Republish, int]:
     """Write an event that comes from outside; only a topic with ingress takes it (T10)."""
     part.look(tx, workflow_id)
-    topic = tx.one("get_topic", workflow_id=workflow_id, name=publication.topic)
-    if topic is None or topic[2]:
-        raise NotFound(f"Workflow {workflow_id} has no topic {publication.topic}.")
-    if not topic[1]:
-        raise RequestRefused(
-            f"Topic {publication.topic} takes no events from outside; "
-            "declare it with ingress: true to allow that."
-        )
+    check_ingress(part.read_topic(tx, workflow_id, publication.topic), "request")
     return part.publish(tx, workflow_id, publication, created_by=by, now=now)
 
 
@@ -106,14 +107,9 @@ def peek(
             raise NotFound(f"Topic {topic} has no event {after} to peek after.")
         start = found[0]
     rows = tx.all("peek_events", workflow_id=workflow_id, topic=topic, after=start, limit=limit)
-    events: list[EventRow] = []
-    for row in rows:
-        event = EventRow(*row)
-        bytes_max -= len(event.body.encode()) + len(event.title.encode())
-        if bytes_max < 0 and events:  # the first one always fits: a payload's own limit is smaller
-            break
-        events.append(event)
-    return tuple(events)
+    events = [EventRow(*row) for row in rows]
+    sizes_bytes = (len(event.body.encode()) + len(event.title.encode()) for event in events)
+    return tuple(events[: count_fitting(sizes_bytes, bytes_max)])
 
 
 def get_by_ids(

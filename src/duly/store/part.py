@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from duly.errors import Fenced, NotFound, Stale
+from duly.rules.declaration import Topic
 from duly.rules.event import EventStatus, Publication, Republish, on_republish
 from duly.rules.lifecycle import Run
 from duly.rules.word import Reserved
@@ -182,6 +183,14 @@ def dispose(
         return len(topics)
     status = {Reserved.CONSUME: EventStatus.CONSUMED, Reserved.SKIP: EventStatus.SKIPPED}[reserved]
     return tx.run("finish_events", run_id=run_id, status=status, now=now)
+
+
+def read_topic(tx: Transaction, workflow_id: str, name: str) -> Topic:
+    """Read a topic the active version declares."""
+    found = tx.one("get_topic", workflow_id=workflow_id, name=name)
+    if found is None or found[2]:
+        raise NotFound(f"Workflow {workflow_id} has no topic {name}.")
+    return Topic(name, bool(found[1]), found[3])
 
 
 def read_run(tx: Transaction, run_id: str) -> RunRow:

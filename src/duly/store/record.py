@@ -82,7 +82,11 @@ class VersionSpec:
 
 @dataclass(frozen=True, slots=True)
 class Reserve:
-    """One event a prepare result asks for; `offered` is the content it was shown, if it was."""
+    """One event a prepare result asks for.
+
+    `offered` is the content number with which this prepare was shown it *as pending*. What getByIds
+    showed reserved, consumed or skipped was not offered: it would be prepared again for ever (C5).
+    """
 
     topic: str
     message_id: str

@@ -142,6 +142,7 @@ async def open_sqlite(
     """Take a SQLite file, bring its schema up, and answer a backend that is ready."""
     disk: Disk = FileDisk(place) if isinstance(place, Path) else place
     wanted = schema or default_schema()
+    statements = queries.prepare(wanted.statements)
     opening = _Opening(disk, wanted)
     thread = asyncio.ensure_future(env.call_blocking(opening.run))
     try:
@@ -155,7 +156,7 @@ async def open_sqlite(
         raise
     writer = Writer(
         connection,
-        queries.prepare(wanted.statements),
+        statements,
         env,
         path=disk.path,
         sync_wal=disk.sync_wal,

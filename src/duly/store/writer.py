@@ -455,8 +455,7 @@ class Writer:
         self._checkpoint_at_pages = self._wal_pages + self._checkpoint_pages
 
     def _is_log_overgrown(self) -> bool:
-        is_past_bound = self._wal_pages > LOG_GROWTH_MAX * self._checkpoint_pages
-        return self._checkpoint_error is not None and is_past_bound
+        return self._wal_pages > LOG_GROWTH_MAX * self._checkpoint_pages
 
     def _refuse_writers(self, jobs: list[Job]) -> list[Job]:
         """Refuse those who write while the log cannot be moved (law 5); answer who is left."""
