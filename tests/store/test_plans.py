@@ -104,3 +104,18 @@ def test_a_scan_and_a_sort_are_found() -> None:
     assert len(offences(lines, "-- Nothing said.")) == 2
     assert offences(lines, "-- Runs are few (scan of run, sort of what it finds).") == []
     assert offences(plan(memory, "select id from run where id = :id"), "") == []
+
+
+def builds_a_table(memory: Memory, table: str) -> bool:
+    """Tell whether SQLite builds a table of its own to check one row of this one."""
+    steps = memory.connection.execute(f"explain insert into {table} default values")
+    return any(step[1] == "OpenEphemeral" for step in steps)
+
+
+def test_no_check_builds_a_table_at_every_write() -> None:
+    """A write costs what it writes; a table of the known words costs more than the row."""
+    memory = Memory()
+    tables = memory.connection.execute("select name from sqlite_schema where type = 'table'")
+    assert [name for (name,) in tables if builds_a_table(memory, name)] == []
+    memory.connection.execute("create table lamp (colour text check (colour in ('a', 'b', 'c')))")
+    assert builds_a_table(memory, "lamp")

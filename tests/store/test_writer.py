@@ -125,7 +125,7 @@ def test_a_job_that_fails_in_a_batch_fails_alone() -> None:
 
 
 def test_a_job_that_fails_alone_leaves_nothing() -> None:
-    """H3: the direct path has no savepoint and needs none."""
+    """H3: what it wrote before it failed is rolled back."""
 
     async def story(stage: Scene) -> None:
         with pytest.raises(ChangedItsMind):

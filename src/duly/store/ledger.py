@@ -88,7 +88,7 @@ def count_attempt(
 ) -> None:
     """Write that asking gave no answer, and when to ask again; not every ask is counted (L6)."""
     part.check(tx, fence)
-    counted = tx.one(
+    counted = tx.run(
         "count_ask",
         id=mutation_id,
         workflow_id=fence.workflow_id,
@@ -98,7 +98,7 @@ def count_attempt(
         error=error,
         now=now,
     )
-    part.must(counted, f"Mutation {mutation_id}")
+    part.must_change(counted, f"Mutation {mutation_id}")
 
 
 def settle(
@@ -208,7 +208,7 @@ def _open_row(
     assert old.row is None, old
     assert new.row is not None, new
     part.change_run(tx, "move_run", fence.workflow_id, run_id, old, new, now=now)
-    inserted = tx.one(
+    inserted = tx.run(
         "insert_mutation",
         id=call.id,
         workflow_id=fence.workflow_id,
@@ -224,7 +224,7 @@ def _open_row(
         sent_at=sent_at,
         now=now,
     )
-    part.must(inserted, f"Run {run_id}, which has its mutation already,")
+    part.must_change(inserted, f"Run {run_id}, which has its mutation already,")
 
 
 def _send_row(tx: Transaction, run_id: str, old: Run, now: int, *, is_resend: bool) -> MutationRow:
@@ -257,7 +257,7 @@ def _settle_run(
 def _settle_row(
     tx: Transaction, run_id: str, old: Run, new: Run, recorded: Recorded, now: int
 ) -> None:
-    settled = tx.one(
+    settled = tx.run(
         "settle_mutation",
         held_by=run_id,
         old_status=old.row,
@@ -269,4 +269,4 @@ def _settle_row(
         due_at=recorded.due_at,
         now=now,
     )
-    part.must(settled, f"The mutation of run {run_id}")
+    part.must_change(settled, f"The mutation of run {run_id}")

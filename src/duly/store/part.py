@@ -51,8 +51,14 @@ def check(tx: Transaction, fence: Fence) -> Standing:
 def must(found: Row | None, what: str) -> Row:
     """Answer the row, or refuse: it is no longer in the state the decision was made on (R8)."""
     if found is None:
-        raise Stale(f"{what} is no longer in the state this was decided on; nothing was changed.")
+        raise _stale(what)
     return found
+
+
+def must_change(rows: int, what: str) -> None:
+    """Refuse if a guarded write changed nothing; no row is asked back for that (R8)."""
+    if not rows:
+        raise _stale(what)
 
 
 def announce(tx: Transaction, events: Iterable[JournalEvent], now: int) -> tuple[int, ...]:
@@ -217,31 +223,38 @@ def change_run(
     old: Run,
     new: Run,
     **further: str | int | None,
-) -> Row:
+) -> None:
     """Write a run as it was decided, where it still is what the decision was made on (R8)."""
-    changed = tx.one(
-        statement,
-        id=run_id,
-        workflow_id=workflow_id,
-        old_phase=old.phase,
-        old_status=old.status,
-        old_row=old.row,
-        old_waits=old.waits,
-        phase=new.phase,
-        status=new.status,
-        outcome=new.outcome,
-        waits=new.waits,
-        **further,
-    )
-    return must(changed, f"Run {run_id}")
+    decided = guarded(workflow_id, run_id, old, new)
+    must_change(tx.run(statement, **decided, **further), f"Run {run_id}")
+
+
+def guarded(workflow_id: str, run_id: str, old: Run, new: Run) -> dict[str, str | None]:
+    """Spell a decision about a run: what it was made on, and what it says."""
+    return {
+        "id": run_id,
+        "workflow_id": workflow_id,
+        "old_phase": old.phase,
+        "old_status": old.status,
+        "old_row": old.row,
+        "old_waits": old.waits,
+        "phase": new.phase,
+        "status": new.status,
+        "outcome": new.outcome,
+        "waits": new.waits,
+    }
 
 
 def move_row(tx: Transaction, run_id: str, old: Run, new: Run, now: int) -> None:
     """Move the ledger row a run holds, if the decision moved it, whatever else stays."""
     if new.row is old.row:
         return
-    moved = tx.one("move_mutation", held_by=run_id, old_status=old.row, status=new.row, now=now)
-    must(moved, f"The mutation of run {run_id}")
+    moved = tx.run("move_mutation", held_by=run_id, old_status=old.row, status=new.row, now=now)
+    must_change(moved, f"The mutation of run {run_id}")
+
+
+def _stale(what: str) -> Stale:
+    return Stale(f"{what} is no longer in the state this was decided on; nothing was changed.")
 
 
 def _keep(tx: Transaction, workflow_id: str, content: int, publication: Publication) -> None:

@@ -39,8 +39,8 @@ def start_run(tx: Transaction, fence: Fence, run_id: str, handler: str, *, now: 
         raise NotFound(f"Workflow {fence.workflow_id} has no handler {handler} to run.")
     state: str | None = found[5]
     begun = START[Kind(found[1])]
-    part.must(
-        tx.one(
+    part.must_change(
+        tx.run(
             "insert_run",
             id=run_id,
             workflow_id=fence.workflow_id,
@@ -95,8 +95,8 @@ def prepare_run(
         now=now,
     )
     for _, seq, content in found:
-        reserved = tx.one("reserve_event", workflow_id=fence.workflow_id, seq=seq, run_id=run_id)
-        part.must(reserved, f"Event {seq}")
+        reserved = tx.run("reserve_event", workflow_id=fence.workflow_id, seq=seq, run_id=run_id)
+        part.must_change(reserved, f"Event {seq}")
         tx.run("insert_reservation", run_id=run_id, seq=seq, content=content)
     if reserves:
         topics = {reserve.topic for reserve in reserves}
@@ -266,7 +266,7 @@ def follow_run(
     part.move_row(tx, run.id, old, change.run, now)
     if not change.inherits:
         part.dispose(tx, run.workflow_id, run.id, change.reserved, now)
-    inserted = tx.one(
+    inserted = tx.run(
         "insert_heir" if change.inherits else "insert_successor",
         id=successor_id,
         retry_of=run.id,
@@ -279,11 +279,11 @@ def follow_run(
         repair_count=counts.repair,
         now=now,
     )
-    part.must(inserted, f"Run {run.id}")
+    part.must_change(inserted, f"Run {run.id}")
     if change.inherits:
         part.dispose(tx, run.workflow_id, run.id, change.reserved, now, successor_id=successor_id)
-        held = tx.one("pass_mutation", held_by=run.id, successor_id=successor_id, now=now)
-        part.must(held, f"The mutation of run {run.id}")
+        held = tx.run("pass_mutation", held_by=run.id, successor_id=successor_id, now=now)
+        part.must_change(held, f"The mutation of run {run.id}")
 
 
 def write_stop(
@@ -321,18 +321,15 @@ def _finish(
     tx: Transaction, fence: Fence, run_id: str, old: Run, new: Run, commit: Commit, now: int
 ) -> tuple[str, int, str | None]:
     """Write the committed run; answer its handler, S3's counter and who prepared it."""
-    handler, counter, prepared_by = part.change_run(
-        tx,
+    finished = tx.one(
         "finish_run",
-        fence.workflow_id,
-        run_id,
-        old,
-        new,
+        **part.guarded(fence.workflow_id, run_id, old, new),
         state_after=commit.state,
         calls=commit.calls,
         logs=commit.logs,
         now=now,
     )
+    handler, counter, prepared_by = part.must(finished, f"Run {run_id}")
     return handler, counter, prepared_by
 
 

@@ -109,6 +109,21 @@ class NamedTransaction:
 
     def all(self, statement: str, /, **parameters: Any) -> list[Row]:
         """Run a statement and return every row."""
+        return self._rows(statement, parameters)
+
+    def one(self, statement: str, /, **parameters: Any) -> Row | None:
+        """Run a statement and return its only row, if there is one."""
+        rows = self._rows(statement, parameters)
+        assert len(rows) <= 1, f"statement {statement} answered {len(rows)} rows"
+        return rows[0] if rows else None
+
+    def run(self, statement: str, /, **parameters: Any) -> int:
+        """Run a statement that returns no rows; answer how many rows it changed."""
+        rows = self._rows(statement, parameters)
+        assert not rows, f"statement {statement} answered {len(rows)} rows"
+        return self._changes()
+
+    def _rows(self, statement: str, parameters: dict[str, Any]) -> list[Row]:
         if self.closed_by is not None:
             raise self.closed_by
         known = self._statements[statement]
@@ -124,18 +139,6 @@ class NamedTransaction:
         except apsw.Error as error:
             self.closed_by = error
             raise
-
-    def one(self, statement: str, /, **parameters: Any) -> Row | None:
-        """Run a statement and return its only row, if there is one."""
-        rows = self.all(statement, **parameters)
-        assert len(rows) <= 1, f"statement {statement} answered {len(rows)} rows"
-        return rows[0] if rows else None
-
-    def run(self, statement: str, /, **parameters: Any) -> int:
-        """Run a statement that returns no rows; answer how many rows it changed."""
-        rows = self.all(statement, **parameters)
-        assert not rows, f"statement {statement} answered {len(rows)} rows"
-        return self._changes()
 
 
 @dataclass(slots=True, eq=False)

@@ -180,7 +180,7 @@ where r.run_id = :run_id
 -- reserve_event
 -- Only while it is pending; the judgement was made in this same transaction.
 update event set status = 'reserved', reserved_by = :run_id, attempts = attempts + 1
-where workflow_id = :workflow_id and seq = :seq and status = 'pending' returning seq
+where workflow_id = :workflow_id and seq = :seq and status = 'pending'
 
 -- insert_reservation
 -- Which content the run was shown, pinned (C6).
@@ -237,7 +237,7 @@ from handler where workflow_id = :workflow_id and name = :name
 -- The first run of a chain; the index on open runs refuses a second one (F6).
 insert into run (id, workflow_id, version, handler, kind, chain, phase, status, counter, state_before, created_at, updated_at)
 values (:id, :workflow_id, :version, :handler, :kind, :id, :phase, 'active', :counter, :state_before, :now, :now)
-on conflict do nothing returning id
+on conflict do nothing
 
 -- insert_successor
 -- Fresh: nothing is copied but the chain (R5). It uses the active version, or the run's own if its handler is gone.
@@ -247,7 +247,7 @@ select :id, r.workflow_id, case when h.orphaned = 0 and h.kind = r.kind then w.a
   :phase, :status, :outcome, w.counter, h.state, :transient_count, :logic_count, :crash_count, :repair_count, :now, :now
 from run r join workflow w on w.id = r.workflow_id join handler h on h.workflow_id = r.workflow_id and h.name = r.handler
 where r.id = :retry_of
-on conflict do nothing returning id
+on conflict do nothing
 
 -- insert_heir
 -- It inherits inputs, outcome, result, state, clock, seed and S3's counter, so every later one decides the same (R5).
@@ -258,7 +258,7 @@ select :id, r.workflow_id, case when h.orphaned = 0 and h.kind = r.kind then w.a
   :transient_count, :logic_count, :crash_count, :repair_count, :now, :now
 from run r join workflow w on w.id = r.workflow_id join handler h on h.workflow_id = r.workflow_id and h.name = r.handler
 where r.id = :retry_of
-on conflict do nothing returning id
+on conflict do nothing
 
 -- get_run
 -- Everything a run keeps, with the status of the ledger row it holds.
@@ -283,28 +283,24 @@ update run set phase = :phase, status = :status, outcome = :outcome, waits = :wa
   prepared_by = version, wake_at_asked = :wake_at_asked, clock_at = :clock_at, seed = :seed, updated_at = :now
 where id = :id and workflow_id = :workflow_id and open = 1 and phase = :old_phase and status = :old_status and waits is not distinct from :old_waits
   and (select m.status from mutation m where m.held_by = run.id) is not distinct from :old_row
-returning id
 
 -- move_run
 -- The same run goes on; it waits for no person and no time any more.
 update run set phase = :phase, status = :status, outcome = :outcome, waits = :waits, waits_on = null, escalated = null, due_at = null, updated_at = :now
 where id = :id and workflow_id = :workflow_id and open = 1 and phase = :old_phase and status = :old_status and waits is not distinct from :old_waits
   and (select m.status from mutation m where m.held_by = run.id) is not distinct from :old_row
-returning id
 
 -- close_run
 -- The run ends here, or its successor takes over in this same transaction.
 update run set phase = :phase, status = :status, outcome = :outcome, waits = :waits, open = 0, due_at = null, updated_at = :now
 where id = :id and workflow_id = :workflow_id and open = 1 and phase = :old_phase and status = :old_status and waits is not distinct from :old_waits
   and (select m.status from mutation m where m.held_by = run.id) is not distinct from :old_row
-returning id
 
 -- settle_run
 -- The outcome and the result stand with the phase, in one write (L9).
 update run set phase = :phase, status = :status, outcome = :outcome, waits = :waits, waits_on = null, escalated = null, result = :result, due_at = null, updated_at = :now
 where id = :id and workflow_id = :workflow_id and open = 1 and phase = :old_phase and status = :old_status and waits is not distinct from :old_waits
   and (select m.status from mutation m where m.held_by = run.id) is not distinct from :old_row
-returning id
 
 -- stop_run
 -- Why, how often, until when, and what a person is told (F2–F5, F8).
@@ -313,7 +309,6 @@ update run set phase = :phase, status = :status, outcome = :outcome, waits = :wa
   crash_count = :crash_count, repair_count = :repair_count, calls = :calls, logs = :logs, updated_at = :now
 where id = :id and workflow_id = :workflow_id and open = 1 and phase = :old_phase and status = :old_status and waits is not distinct from :old_waits
   and (select m.status from mutation m where m.held_by = run.id) is not distinct from :old_row
-returning id
 
 -- finish_run
 -- The run is over; what S3 needs of it is answered.
@@ -338,11 +333,11 @@ where workflow_id = :workflow_id and name = :name
 -- One row per run that makes one, and per run that holds one (L1).
 insert into mutation (id, workflow_id, run_id, held_by, tool, args, title, inputs, key, hash, status, attempt, first_sent_at, sent_at, created_at, updated_at)
 values (:id, :workflow_id, :run_id, :run_id, :tool, :args, :title, :inputs, :key, :hash, :status, :attempt, :sent_at, :sent_at, :now, :now)
-on conflict do nothing returning id
+on conflict do nothing
 
 -- move_mutation
 -- The status alone, guarded by the one it was decided on (R8); a row that is now unknown is to be asked about at once.
-update mutation set status = :status, due_at = case when :status = 'needs_reconcile' then :now end, updated_at = :now where held_by = :held_by and status = :old_status returning id
+update mutation set status = :status, due_at = case when :status = 'needs_reconcile' then :now end, updated_at = :now where held_by = :held_by and status = :old_status
 
 -- send_mutation
 -- Same row, same call, same key, one attempt more; the send time is stored first (L7, F4).
@@ -354,16 +349,16 @@ where held_by = :held_by and status = :old_status returning id
 -- What became known by the newest send; a refusal on the merits grows the generation (L7). A row that stays unknown always has a time to be asked at (L5).
 update mutation set status = :status, result = :result, error = :error, refused = :refused,
   due_at = case when :status = 'needs_reconcile' then coalesce(:due_at, :now) end, updated_at = :now
-where held_by = :held_by and status = :old_status and attempt = :attempt returning id
+where held_by = :held_by and status = :old_status and attempt = :attempt
 
 -- pass_mutation
 -- A row passes to the successor; it is never copied (L1).
-update mutation set held_by = :successor_id, updated_at = :now where held_by = :held_by returning id
+update mutation set held_by = :successor_id, updated_at = :now where held_by = :held_by
 
 -- count_ask
 -- One attempt to ask, counted once even if it is written twice (L5).
 update mutation set asks = :asks, due_at = :due_at, error = :error, updated_at = :now
-where id = :id and workflow_id = :workflow_id and status = 'needs_reconcile' and asks = :old_asks and (due_at is distinct from :due_at or asks <> :asks) returning id
+where id = :id and workflow_id = :workflow_id and status = 'needs_reconcile' and asks = :old_asks and (due_at is distinct from :due_at or asks <> :asks)
 
 -- reset_asks
 -- A person asked to try again: the attempts begin anew (L10).

@@ -1,7 +1,8 @@
 -- One schema for SQLite and PostgreSQL.
 -- Times are integers: milliseconds since 1970, passed in, never asked for. Ids and JSON are text; bus ids
 -- are integers taken from `counter`, so that they become visible in order. Every status column lists its
--- words, the same words as the enums of `duly.rules`, so the database knows the rules too.
+-- words, the same words as the enums of `duly.rules`, so the database knows the rules too. Three words or
+-- more are joined by `or`: of a longer `in (…)` SQLite would build a table again at every row it checks.
 --
 -- Workflows   workflow, version, handler, topic          what is deployed and when it is due
 -- Events      event, payload, cause, reservation         what came in, what it says, what it led to
@@ -35,7 +36,7 @@ create table version (
   declaration     text not null,                                         -- W7: what the scheduler uses
   findings        text not null,
   author          text not null,
-  origin          text not null check (origin in ('deploy', 'repair', 'rollback')),
+  origin          text not null check (origin = 'deploy' or origin = 'repair' or origin = 'rollback'),
   parent          text,                                                  -- the version repaired or rolled back to
   activated_at    bigint,                                                -- null: a proposal, never active (F3)
   created_at      bigint not null,
@@ -80,7 +81,7 @@ create table event (
   seq             bigint not null,
   topic           text not null,
   message_id      text not null check (length(message_id) between 1 and 500),
-  status          text not null default 'pending' check (status in ('pending', 'reserved', 'consumed', 'skipped')),
+  status          text not null default 'pending' check (status = 'pending' or status = 'reserved' or status = 'consumed' or status = 'skipped'),
   content         bigint not null,                                       -- which payload it has now
   content_beside  bigint,                                                -- T5: takes effect if the event is released
   attempts        integer not null default 0,                            -- how often it was reserved
@@ -127,10 +128,13 @@ create table run (
   retry_of        text references run (id),
   chain           text not null,                                         -- the first run of its chain (C13)
   open            integer not null default 1 check (open in (0, 1)),     -- 1 until committed, abandoned or succeeded
-  phase           text not null check (phase in ('executing', 'preparing', 'prepared', 'mutating', 'mutated', 'emitting', 'committed')),
-  status          text not null check (status in ('active', 'paused:transient', 'paused:approval', 'paused:reconciliation', 'failed:logic', 'failed:internal', 'committed', 'crashed', 'abandoned')),
-  outcome         text check (outcome in ('none', 'applied', 'skipped')),
-  waits           text check (waits in ('approval', 'connection', 'grant')),
+  phase           text not null check (phase = 'executing' or phase = 'preparing' or phase = 'prepared' or phase = 'mutating'
+                    or phase = 'mutated' or phase = 'emitting' or phase = 'committed'),
+  status          text not null check (status = 'active' or status = 'paused:transient' or status = 'paused:approval'
+                    or status = 'paused:reconciliation' or status = 'failed:logic' or status = 'failed:internal'
+                    or status = 'committed' or status = 'crashed' or status = 'abandoned'),
+  outcome         text check (outcome = 'none' or outcome = 'applied' or outcome = 'skipped'),
+  waits           text check (waits = 'approval' or waits = 'connection' or waits = 'grant'),
   waits_on        text,                                                  -- which connection or capability (F4)
   counter         bigint not null,                                       -- S3: the workflow's counter before the first peek
   prepared        text,                                                  -- C6: the pinned prepare result
@@ -182,7 +186,8 @@ create table mutation (
   inputs          text not null,                                         -- L7: the digest of the reserved set
   key             text not null,
   hash            text not null,                                         -- L11: observed call and pinned inputs
-  status          text not null check (status in ('proposed', 'in_flight', 'needs_reconcile', 'indeterminate', 'applied', 'failed', 'rejected', 'skipped')),
+  status          text not null check (status = 'proposed' or status = 'in_flight' or status = 'needs_reconcile'
+                    or status = 'indeterminate' or status = 'applied' or status = 'failed' or status = 'rejected' or status = 'skipped'),
   refused         integer not null default 0 check (refused in (0, 1)),  -- on its merits: grows the generation (L7)
   result          text,
   error           text,
@@ -232,7 +237,7 @@ create table action (
 create index action_by_workflow on action (workflow_id, id);
 
 create table counter (
-  name            text primary key check (name in ('journal', 'deferred', 'subscription')),
+  name            text primary key check (name = 'journal' or name = 'deferred' or name = 'subscription'),
   value           bigint not null
 );
 
@@ -246,7 +251,7 @@ create table journal (
   correlation_id  text,
   causation_id    text,
   depth           integer not null default 0,
-  status          text not null default 'pending' check (status in ('pending', 'processing', 'done', 'failed')),
+  status          text not null default 'pending' check (status = 'pending' or status = 'processing' or status = 'done' or status = 'failed'),
   opened          integer not null default 0 check (opened in (0, 1)),       -- B13: told to somebody, or closed without
   undelivered     integer not null default 0 check (undelivered in (0, 1)),  -- B11: nobody subscribed
   error           text,
@@ -274,7 +279,7 @@ create table delivery (
   subscriber_id   text not null,
   topic           text not null,
   position        bigint not null,
-  status          text not null default 'waiting' check (status in ('waiting', 'running', 'done', 'dead', 'discarded')),
+  status          text not null default 'waiting' check (status = 'waiting' or status = 'running' or status = 'done' or status = 'dead' or status = 'discarded'),
   attempts        integer not null default 0,                            -- counted before the handler runs (B5)
   due_at          bigint not null,
   error           text,
@@ -294,7 +299,7 @@ create table deferred (
   correlation_id  text,
   causation_id    text,
   depth           integer not null default 0,
-  status          text not null default 'scheduled' check (status in ('scheduled', 'fired', 'cancelled')),
+  status          text not null default 'scheduled' check (status = 'scheduled' or status = 'fired' or status = 'cancelled'),
   fire_at         bigint not null,
   created_at      bigint not null,
   fired_at        bigint,
