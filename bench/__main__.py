@@ -1,4 +1,4 @@
-"""Measure the store beside the yardstick and print one table.
+"""Measure the store and the sandbox, each beside its yardstick, and print a table of each.
 
 The goals are reported, never asserted: a missed goal is a reason to look, not a failed build.
 """
@@ -19,7 +19,7 @@ from pathlib import Path
 
 import apsw
 
-from bench import crowd
+from bench import crowd, sandbox
 from bench.measure import Figure, Slice
 from bench.store import Subject, open_subject
 from bench.yardstick import Yardstick
@@ -31,6 +31,7 @@ RUN_GOALS = {1: 0.8, 10: 3.0, 100: 6.0}
 PUBLISH_GOALS = {1: 0.6, 10: 3.0}
 FULL_STORE_PART = 0.8  # within 20 % of the small store
 COLUMNS = ("figure", "per second", "ratio", "min", "max", "goal", "", "syncs", "CPU µs")
+SANDBOX_COLUMNS = COLUMNS[:-2]  # a script syncs nothing, and its worker's CPU is not ours
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,10 +134,10 @@ def _callers(count: int) -> str:
     return f"{count} caller" if count == 1 else f"{count} callers"
 
 
-def table(figures: Sequence[Figure]) -> str:
+def table(figures: Sequence[Figure], columns: Sequence[str] = COLUMNS) -> str:
     """Lay the figures out in columns."""
-    lines = [COLUMNS, *(_cells(figure) for figure in figures)]
-    widths = [max(len(line[column]) for line in lines) for column in range(len(COLUMNS))]
+    lines = [tuple(columns), *(_cells(figure)[: len(columns)] for figure in figures)]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(columns))]
     return "\n".join(
         "  ".join(
             cell.ljust(width) if column == 0 else cell.rjust(width)
@@ -170,14 +171,19 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     options.folder.mkdir(parents=True, exist_ok=True)
     folder = Path(tempfile.mkdtemp(dir=options.folder))
+    size = QUICK if options.quick else WHOLE
     try:
-        figures = asyncio.run(measure(folder, QUICK if options.quick else WHOLE))
+        figures = asyncio.run(measure(folder, size))
     finally:
         shutil.rmtree(folder)
+    steps = asyncio.run(sandbox.measure(size.rounds, size.slice_s, size.yardstick_s))
     if options.json:
-        print(json.dumps({"machine": _machine(), "figures": [each.row() for each in figures]}))
+        rows = {"figures": figures, "sandbox": steps}
+        printed = {name: [each.row() for each in part] for name, part in rows.items()}
+        print(json.dumps({"machine": _machine(), **printed}))
     else:
         print(table(figures))
+        print("\n" + table(steps, SANDBOX_COLUMNS))
         print("\n" + ", ".join(f"{name} {value}" for name, value in _machine().items()))
 
 

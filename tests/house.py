@@ -42,7 +42,7 @@ NOT_OURS = frozenset(
     | {".ruff_cache", "__pycache__", ".bench", "dist"}
 )
 EXAMPLE = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-CHECK_LIST = re.compile(r"check \((\w+) in \(('[^()]*')\)\)")
+CHECK_LIST = re.compile(r"check \((\w+) (?:in \(|= )('[^']*'(?:(?:,|\s+or \1 =) '[^']*')*)\)")
 TABLE = re.compile(r"^create table (\w+) \((.*?)^\);", re.MULTILINE | re.DOTALL)
 
 

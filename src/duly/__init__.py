@@ -18,6 +18,8 @@ from duly.errors import (
     Transient,
     UnknownOutcome,
 )
+from duly.rules.source import Source
+from duly.script.names import consumer, producer, workflow
 
 __version__ = "0.1.0.dev0"
 
@@ -31,7 +33,11 @@ __all__ = [
     "PermissionDenied",
     "Policy",
     "Refused",
+    "Source",
     "Transient",
     "UnknownOutcome",
     "WorkflowPolicy",
+    "consumer",
+    "producer",
+    "workflow",
 ]

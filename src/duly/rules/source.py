@@ -1,0 +1,52 @@
+"""A workflow's text, before anybody ran it: its language, its words, its name in error messages."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from hashlib import sha256
+
+from duly.config import Limits
+from duly.errors import Invalid
+
+DEFAULT_LIMITS = Limits()
+
+
+class Language(StrEnum):
+    """What a workflow can be written in (W1)."""
+
+    JAVASCRIPT = "javascript"
+    PYTHON = "python"
+
+
+SUFFIXES = {".js": Language.JAVASCRIPT, ".mjs": Language.JAVASCRIPT, ".py": Language.PYTHON}
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One source file; `name` is what error messages call it."""
+
+    language: Language
+    text: str
+    name: str = "source"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "language", Language(self.language))
+
+    @property
+    def hash(self) -> str:
+        """Name the text by its content."""
+        return sha256(f"{self.language}\n{self.text}".encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def check_source(source: Source, limits: Limits = DEFAULT_LIMITS) -> None:
+    """Refuse a text that is too long, or that is no text (N)."""
+    try:
+        size_bytes = len(source.text.encode())
+    except UnicodeEncodeError:
+        raise Invalid(f"{source.name}: the text has half a character.", path=source.name) from None
+    if size_bytes > limits.source_bytes:
+        raise Invalid(
+            f"{source.name}: the text has {size_bytes} bytes; the limit is {limits.source_bytes}.",
+            path=source.name,
+        )

@@ -1,0 +1,1 @@
+"""Where scripts run: interpreters without authority, inside locked workers."""

@@ -1,0 +1,120 @@
+"""The names we own, on both sides of the border (X3).
+
+Law 1: on our side names are snake_case, on the script's side they are spelled as its language
+       does. Only names we own are translated; what a payload, a result or a state holds is not.
+Law 2: a name is looked up, never converted back; one that nobody knows passes as it was written,
+       and whoever reads it refuses it by that spelling.
+
+    JavaScript                                     here
+    ctx.sheets.appendRow({spreadsheetId: "S1"})    sheets.append_row, spreadsheet_id="S1"
+    ctx.publish("t", {messageId: "1", title: "x"}) publish, "t", message_id="1", title="x"
+    return {reservations, data, wakeAt}            {"reservations", "data", "wake_at"}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from hashlib import sha256
+from types import MappingProxyType
+from typing import Final, TypeGuard
+
+from duly.rules.access import Step
+from duly.rules.catalog import Catalog, camel
+from duly.rules.value import Json
+
+PAGE_MARK: Final = "$page"
+
+# What `ctx` itself offers, in JavaScript's spelling.
+OWN_CALLS: Final = MappingProxyType(
+    {"publish": "publish", "peek": "peek", "getByIds": "get_by_ids", "get_by_ids": "get_by_ids"}
+)
+OWN_FIELDS: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
+    {"publish": {"messageId": "message_id"}, "peek": {}}
+)
+PREPARED_FIELDS: Final = MappingProxyType({"wakeAt": "wake_at"})
+EVENT_CALLS: Final = frozenset({"peek", "get_by_ids"})
+
+Asked = tuple[str, tuple[Json, ...], dict[str, Json]]
+
+
+def from_javascript_call(catalog: Catalog, path: str, args: list[Json]) -> Asked:
+    """Translate a call: its name, and the names in its one object."""
+    own = OWN_CALLS.get(path)
+    if own is not None:
+        return _own_call(own, args)
+    tool = catalog.names.get(path)
+    spelled = tool.name if tool is not None else path
+    if len(args) != 1 or not isinstance(args[0], dict):
+        return spelled, tuple(args), {}
+    parameters = () if tool is None else tool.parameters
+    return spelled, (), _rename(args[0], {camel(each.name): each.name for each in parameters})
+
+
+def _own_call(name: str, args: list[Json]) -> Asked:
+    if name in OWN_FIELDS and len(args) == 2 and isinstance(args[1], dict):
+        return name, (args[0],), _rename(args[1], OWN_FIELDS[name])
+    return name, tuple(args), {}
+
+
+def from_javascript_result(step: Step, value: Json) -> Json:
+    """Translate what a step returned; only a prepare result has a name of ours."""
+    if step is Step.PREPARE and isinstance(value, dict):
+        return _rename(value, PREPARED_FIELDS)
+    return value
+
+
+def to_javascript(path: str, value: Json) -> tuple[Json, dict[str, Json] | None]:
+    """Translate an answer; a page is a list, and the rest of it become the list's properties."""
+    if path in EVENT_CALLS and isinstance(value, list):
+        return [_event(each, "messageId") for each in value], None
+    if _is_page(value):
+        rest = {camel(key): each for key, each in value.items() if key not in ("items", PAGE_MARK)}
+        return value["items"], rest
+    return value, None
+
+
+def to_python(path: str, value: Json) -> Json:
+    """Translate an answer; a page is the object it is, without its mark."""
+    if path in EVENT_CALLS and isinstance(value, list):
+        return [_event(each, "message_id") for each in value]
+    if _is_page(value):
+        return {key: each for key, each in value.items() if key != PAGE_MARK}
+    return value
+
+
+def dice(seed: int) -> tuple[int, int, int, int]:
+    """Make four words of 32 bits out of a seed of any size."""
+    drawn = sha256(str(seed).encode()).digest()
+    words = [int.from_bytes(drawn[at : at + 4], "big") for at in range(0, 16, 4)]
+    return words[0], words[1], words[2], words[3]
+
+
+def _is_page(value: Json) -> TypeGuard[dict[str, Json]]:
+    return (
+        isinstance(value, dict)
+        and value.get(PAGE_MARK) is True
+        and isinstance(value.get("items"), list)
+    )
+
+
+def _event(event: Json, spelling: str) -> Json:
+    """Show an event as T7 lists it; `id` is another name of the message id."""
+    if not isinstance(event, dict):
+        return event
+    message_id = event.get("message_id")
+    shown: dict[str, Json] = {
+        "topic": event.get("topic"),
+        spelling: message_id,
+        "id": message_id,
+        "title": event.get("title"),
+        "payload": event.get("payload"),
+    }
+    return shown
+
+
+def _rename(given: dict[str, Json], names: Mapping[str, str]) -> dict[str, Json]:
+    """Spell the names we own our way; one given in both spellings stays, to be refused as such."""
+    return {
+        (names[name] if name in names and names[name] not in given else name): value
+        for name, value in given.items()
+    }

@@ -1,0 +1,293 @@
+"""JavaScript: the contract, kept by a worker of our own with quickjs-ng inside.
+
+Law: see `base`. Everything a worker says passes `wire`'s checks and is strict JSON before anybody
+here believes it; names are translated by `border`; lines are the script's own (X3).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from types import MappingProxyType, TracebackType
+from typing import Final, Self
+
+import msgspec
+
+from duly.config import Limits
+from duly.errors import IllegalTransition, Invalid, NotDeployed, ScriptError
+from duly.rules import declaration
+from duly.rules.access import Step
+from duly.rules.catalog import Catalog
+from duly.rules.source import Source, check_source
+from duly.rules.value import Json, check_json
+from duly.sandbox import border, wire
+from duly.sandbox.base import (
+    MISSING,
+    Asked,
+    Broke,
+    Loaded,
+    Log,
+    Missing,
+    Returned,
+    ScriptCall,
+    Turn,
+    World,
+)
+from duly.sandbox.pool import Overrun, Pool, Worker
+
+DEFAULT_LIMITS: Final = Limits()
+PRELUDE_LINE: Final = 10_000  # what stands below this line is the prelude, not the script
+PLACE: Final = re.compile(r"<input>:(\d{1,9}):(\d{1,9})")
+STALLED: Final = "The script waits for something that never comes."
+# A declaration is loaded at no time at all, so that it cannot depend on one (W7).
+NO_WORLD: Final = World(now_ms=0, frozen=True, seed=0)
+
+# What the interpreter calls a limit, and what we call it (X2).
+LIMIT_WORDS: Final[Mapping[tuple[str, str], str]] = MappingProxyType(
+    {
+        ("InternalError", "interrupted"): "The script computed longer than {cpu_s:g} s.",
+        ("InternalError", "out of memory"): "The script used more than {memory_mib:g} MiB.",
+        ("InternalError", "string too long"): "The script used more than {memory_mib:g} MiB.",
+        ("RangeError", "Maximum call stack size exceeded"): "The script calls itself too deeply.",
+        ("", "The script threw null."): (
+            "The script threw null; one that uses more than {memory_mib:g} MiB does so too."
+        ),
+        ("", "null"): (
+            "The script threw null; one that uses more than {memory_mib:g} MiB does so too."
+        ),
+    }
+)
+
+
+class JavaScriptSandbox:
+    """Runs JavaScript in the workers of a pool.
+
+    The contract gives the catalogue to `load` alone; a host has one, so the last one given is the
+    one calls are translated by.
+    """
+
+    def __init__(
+        self, pool: Pool, limits: Limits = DEFAULT_LIMITS, catalog: Catalog | None = None
+    ) -> None:
+        self._pool = pool
+        self._limits = limits
+        self._catalog = catalog or Catalog()
+
+    async def load(self, source: Source, catalog: Catalog) -> Loaded:
+        """Run the source with no tools and read what it declares (W6)."""
+        self._catalog = catalog
+        try:
+            check_source(source, self._limits)
+        except Invalid as error:
+            raise ScriptError(str(error)) from None
+        if "\0" in source.text:
+            line = source.text[: source.text.index("\0")].count("\n") + 1
+            raise ScriptError("The text has a NUL character. Take it out.", line=line)
+        limits = self._limits
+        run = _Run(self._pool, limits, limits.load_s, limits.load_s, limits.source_bytes)
+        async with run:
+            turn = await run.ask(run.begin(source.text, NO_WORLD, None))
+        if isinstance(turn, Broke):
+            raise turn.error
+        return Loaded(source, declaration.parse(_the_workflow(turn), limits))
+
+    def open(
+        self,
+        loaded: Loaded,
+        handler: str,
+        step: Step,
+        args: tuple[Json | Missing, ...],
+        world: World,
+    ) -> JavaScriptScript:
+        """Make a fresh context for one step; it runs when it is entered."""
+        return JavaScriptScript(
+            self._pool, self._limits, self._catalog, loaded.source.text, handler, step, args, world
+        )
+
+    async def close(self) -> None:
+        """End every worker; none is left behind."""
+        await self._pool.close()
+
+
+class _Run:
+    """One context in one worker, from entering to leaving."""
+
+    def __init__(
+        self, pool: Pool, limits: Limits, cpu_s: float, wall_s: float, output_bytes: int
+    ) -> None:
+        self._pool = pool
+        self._limits = limits
+        self._output_bytes = output_bytes
+        self._cpu_s = cpu_s
+        self._wall_s = wall_s
+        self._worker: Worker | None = None
+        self._tally = wire.Tally()
+
+    async def __aenter__(self) -> Self:
+        self._worker = await self._pool.take()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        worker, self._worker = self._worker, None
+        if worker is not None:
+            await self._pool.give_back(worker)
+
+    def begin(self, text: str, world: World, entry: wire.Entry | None) -> wire.Begin:
+        """Write the first request."""
+        limits = self._limits
+        return wire.Begin(
+            text=text,
+            world=wire.World(
+                now_ms=world.now_ms, frozen=world.frozen, dice=border.dice(world.seed)
+            ),
+            bounds=wire.Bounds(
+                cpu_s=self._cpu_s,
+                memory_bytes=limits.step_memory_bytes,
+                depth=limits.json_depth,
+                output_chars=self._output_bytes,
+                log_lines=limits.log_lines,
+                log_chars=limits.log_line_chars,
+            ),
+            entry=entry,
+        )
+
+    def settle(self, call_id: int) -> None:
+        """Note that a call is being answered."""
+        if call_id not in self._tally.waiting:
+            raise IllegalTransition(f"The call {call_id} was not made, or was answered before.")
+        self._tally.settle(call_id)
+
+    async def ask(self, request: wire.Request) -> wire.Turn | Broke:
+        """Let the worker run, and believe nothing it says before it was checked."""
+        worker = self._worker
+        if worker is None:
+            raise IllegalTransition("A script runs only between entering and leaving it.")
+        try:
+            turn = await worker.ask(request, cpu_s=self._cpu_s, wall_s=self._wall_s)
+            self._tally.record(turn)
+            self._check(turn)
+        except Overrun as error:
+            return Broke(ScriptError(str(error)))
+        except Invalid as error:
+            return Broke(ScriptError(str(error)))
+        except (wire.Closed, wire.Violation) as error:
+            worker.is_clean = False
+            return Broke(ScriptError(f"The script's worker was lost. {error}"), is_lost=True)
+        end = turn.end
+        if end is not None and (end.stalled or end.error is not None):
+            return Broke(self._error(end), _logs(turn))
+        return turn
+
+    def _check(self, turn: wire.Turn) -> None:
+        """Refuse what is not strict JSON (T8); the worker said so too, but it may be broken."""
+        limit_bytes = wire.FRAME_BYTES_MAX
+        depth = self._limits.json_depth
+        for call in turn.calls:
+            for value in call.args:
+                check_json(value, call.path, limit_bytes=limit_bytes, depth=depth)
+        if turn.end is not None and turn.end.value is not msgspec.UNSET:
+            check_json(turn.end.value, "result", limit_bytes=limit_bytes, depth=depth)
+
+    def _error(self, end: wire.End) -> ScriptError:
+        fault = end.error
+        if fault is None:
+            return ScriptError(STALLED)
+        line, column = find_place(fault.stack)
+        words = LIMIT_WORDS.get((fault.name, fault.message))
+        if words is None:
+            text = f"{fault.name}: {fault.message}" if fault.name else fault.message
+        else:
+            memory_mib = self._limits.step_memory_bytes / 1024 / 1024
+            text = words.format(cpu_s=self._cpu_s, memory_mib=memory_mib)
+        return ScriptError(text, line=line, column=column)
+
+
+class JavaScriptScript(_Run):
+    """One step of one handler in JavaScript."""
+
+    def __init__(
+        self,
+        pool: Pool,
+        limits: Limits,
+        catalog: Catalog,
+        text: str,
+        handler: str,
+        step: Step,
+        args: tuple[Json | Missing, ...],
+        world: World,
+    ) -> None:
+        output_bytes = limits.publish_bytes_per_run + limits.data_bytes + limits.state_bytes
+        super().__init__(pool, limits, limits.step_cpu_s, limits.step_wall_s, output_bytes)
+        self._catalog = catalog
+        self._step = step
+        given = tuple(wire.Argument() if arg is MISSING else wire.Argument(arg) for arg in args)
+        self._first = self.begin(text, world, wire.Entry(handler, step, given))
+        self._paths: dict[int, str] = {}
+        self._tool_calls = 0
+
+    async def start(self) -> Turn:
+        """Call the step and run until it asks, returns or breaks."""
+        return self._turn(await self.ask(self._first))
+
+    async def answer(self, call_id: int, value: Json) -> Turn:
+        """Give one call its result and go on."""
+        self.settle(call_id)
+        shown, names = border.to_javascript(self._paths.pop(call_id), value)
+        return self._turn(await self.ask(wire.Answer(call=call_id, value=shown, names=names)))
+
+    def _turn(self, turn: wire.Turn | Broke) -> Turn:
+        if isinstance(turn, Broke):
+            return turn
+        if turn.end is None:
+            calls = tuple(self._call(each) for each in turn.calls)
+            most = self._limits.calls_per_step
+            if self._tool_calls > most:
+                error = ScriptError(f"The step made more than {most} calls of tools.")
+                return Broke(error, _logs(turn))
+            return Asked(calls, _logs(turn))
+        if turn.end.missing:
+            return Returned(MISSING, _logs(turn))
+        value = border.from_javascript_result(self._step, turn.end.value)
+        return Returned(value, _logs(turn))
+
+    def _call(self, call: wire.Call) -> ScriptCall:
+        path, args, kwargs = border.from_javascript_call(self._catalog, call.path, call.args)
+        self._paths[call.id] = path
+        self._tool_calls += path not in border.OWN_CALLS.values()
+        return ScriptCall(call.id, path, args, MappingProxyType(kwargs), find_place(call.stack)[0])
+
+
+def _the_workflow(turn: wire.Turn) -> Json:
+    """Answer what the source declared, if it declared exactly one workflow (W1)."""
+    told = turn.end.value if turn.end is not None else None
+    count = told.get("count") if isinstance(told, dict) else None
+    if not isinstance(told, dict) or type(count) is not int:
+        raise ScriptError("The source was not read to its end. Load it again.")
+    if count != 1:
+        problem = declaration.Problem(
+            "W1",
+            "workflow",
+            f"The source declares {count or 'no'} workflow{'s' * (count > 1)}.",
+            "Write `export default Keep.workflow({...})` once.",
+        )
+        raise NotDeployed(str(problem), findings=(problem,))
+    workflow: Json = told.get("workflow")
+    return workflow
+
+
+def find_place(stack: str) -> tuple[int | None, int | None]:
+    """Answer line and column of the innermost frame that is the script's own."""
+    for found in PLACE.finditer(stack):
+        line, column = int(found[1]), int(found[2])
+        if line < PRELUDE_LINE:
+            return line, column
+    return None, None
+
+
+def _logs(turn: wire.Turn) -> tuple[Log, ...]:
+    return tuple(Log(each.after_ms, each.text) for each in turn.logs)

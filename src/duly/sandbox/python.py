@@ -1,0 +1,319 @@
+"""Python scripts, in Monty: an interpreter without ambient authority, in locked processes.
+
+Law 1: a script is read once and dumped; every step is a fresh copy of that image (C1). A script
+       that looked at the clock or the dice while it was loaded has no image: it is loaded again
+       for every step, so that no moment of the deploy stays in it.
+Law 2: a call is made when it is called: the interpreter stops there, the host writes it down and
+       lets the script go on until it waits. What it says after a call is held back until that
+       call is answered, so leaving the script leaves nothing of it (C8).
+Law 3: a step that is left while it runs is killed with its process (C3).
+
+The turns run in threads of our own, since the interpreter's own event loop ends a program that
+closes it with SIGABRT one time in three.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import tempfile
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from signal import SIGKILL
+from types import TracebackType
+from typing import Any, Final, Self
+
+import msgspec
+from pydantic_monty import Monty, MontyError, OSPolicy, ResourceLimits
+
+from duly.config import Limits
+from duly.env import Env
+from duly.errors import Invalid, NotDeployed, ScriptError
+from duly.rules.access import Step
+from duly.rules.catalog import Catalog
+from duly.rules.declaration import parse
+from duly.rules.source import Source, check_source
+from duly.rules.value import Json
+from duly.sandbox.base import (
+    MISSING,
+    Broke,
+    Loaded,
+    Missing,
+    Returned,
+    Turn,
+    World,
+)
+from duly.sandbox.python_error import RECURSION_MAX, SUSPENSIONS_MAX, explain
+from duly.sandbox.python_launcher import find_binary, write_launcher
+from duly.sandbox.python_seat import Seat
+from duly.sandbox.python_text import PRELUDE, context_text, read
+from duly.sandbox.python_world import Clock
+
+WORKERS_MAX: Final = 64
+KILL_AGAIN_S: Final = 0.05
+POLICY: Final[OSPolicy] = {
+    "datetime": "call_host",
+    "random_start": "call_host",
+    "sleep": "call_host",
+}
+START: Final = "await _duly_step(_duly_given[0], _duly_given[1], _duly_given[2])"
+
+
+class Image(msgspec.Struct, frozen=True):
+    """What is kept of a loaded script: the line of each call, and a dump, or the texts instead."""
+
+    lines: dict[str, int]
+    dump: bytes = b""
+    texts: tuple[str, ...] = ()
+
+
+class PythonSandbox:
+    """Where Python scripts run.
+
+    `names` is the text of the authoring names, `refuse` raises for what the interpreter lacks:
+    the room of the scripts' authors knows both.
+    """
+
+    def __init__(
+        self,
+        env: Env,
+        limits: Limits,
+        *,
+        names: str,
+        refuse: Callable[[str], None],
+        is_unlocked: bool = False,
+        workers_max: int = WORKERS_MAX,
+        running_max: int | None = None,
+    ) -> None:
+        self.env = env
+        self.limits = limits
+        self._names = names
+        self._refuse = refuse
+        self._is_unlocked = is_unlocked
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self._pool: Monty | None = None
+        self._workers_max = workers_max
+        # A thread per process, so that nobody who leaves ever waits for somebody who runs.
+        self._threads = ThreadPoolExecutor(workers_max + 1, thread_name_prefix="duly-python")
+        self.workers = asyncio.Semaphore(workers_max)
+        self.running = asyncio.Semaphore(running_max or 2 * (os.cpu_count() or 1))
+        self._open: set[PythonScript] = set()
+        self._is_closed = False
+
+    async def load(self, source: Source, catalog: Catalog) -> Loaded:
+        """Run the source with no tools, read what it declares and keep its image (W6)."""
+        try:
+            check_source(source, self.limits)
+        except Invalid as error:
+            raise ScriptError(str(error)) from None
+        self._refuse(source.text)
+        reading = read(source.text)
+        texts = (self._names, PRELUDE + context_text(catalog, reading), reading.text)
+        world = World(self.env.now_ms(), frozen=False, seed=0)
+        script = PythonScript(self, Image({}, texts=texts), None, world, self.limits.load_s)
+        async with script:
+            raw, dump, is_dated = await script.read_declaration()
+        if len(raw) != 1:
+            what = "declares no workflow" if not raw else f"declares {len(raw)} workflows"
+            raise NotDeployed(f"{source.name} {what}. Declare exactly one: workflow(…).")
+        declaration = parse(raw[0], self.limits)
+        lines = dict(reading.lines)
+        image = Image(lines, texts=texts) if is_dated else Image(lines, dump=dump)
+        return Loaded(source, declaration, msgspec.msgpack.encode(image))
+
+    def open(
+        self,
+        loaded: Loaded,
+        handler: str,
+        step: Step,
+        args: tuple[Json | Missing, ...],
+        world: World,
+    ) -> PythonScript:
+        """Make a fresh context for one step."""
+        assert loaded.image is not None, "a Python source is opened from what load answered"
+        image = msgspec.msgpack.decode(loaded.image, type=Image)
+        given = [None if value is MISSING else value for value in args]
+        text = msgspec.json.encode(given).decode()
+        call = (handler, str(step), text)
+        return PythonScript(self, image, call, world, self.limits.step_cpu_s)
+
+    async def close(self) -> None:
+        """Leave every script and end every worker."""
+        self._is_closed = True
+        for script in tuple(self._open):
+            await script.leave()
+        pool, self._pool = self._pool, None
+        if pool is not None:
+            await self.in_thread(lambda: pool.__exit__(None, None, None))
+        self._threads.shutdown(wait=True)
+        if self._folder is not None:
+            self._folder.cleanup()
+
+    def enter(self, script: PythonScript) -> Monty:
+        """Take a script in, and start the pool with the first one."""
+        if self._is_closed:
+            raise ScriptError("The sandbox is closed; no script runs.")
+        if self._pool is None:
+            self._pool = self._make_pool()
+        self._open.add(script)
+        return self._pool
+
+    def forget(self, script: PythonScript) -> None:
+        """Let a script go."""
+        self._open.discard(script)
+
+    def in_thread(self, function: Callable[[], Any]) -> asyncio.Future[Any]:
+        """Run a function that waits for a worker."""
+        return asyncio.get_running_loop().run_in_executor(self._threads, function)
+
+    def _make_pool(self) -> Monty:
+        if self._is_unlocked:
+            binary = find_binary()
+        else:
+            self._folder = tempfile.TemporaryDirectory(prefix="duly-")
+            binary = write_launcher(Path(self._folder.name))
+        pool = Monty(
+            binary_path=binary,
+            min_processes=0,
+            max_processes=self._workers_max,
+            request_timeout=self.limits.step_wall_s,
+        )
+        pool.__enter__()
+        return pool
+
+
+class PythonScript:
+    """One step in one worker, from its first line to its end."""
+
+    def __init__(
+        self,
+        sandbox: PythonSandbox,
+        image: Image,
+        call: tuple[str, str, str] | None,
+        world: World,
+        cpu_s: float,
+    ) -> None:
+        self._sandbox = sandbox
+        self._image = image
+        self._call = call
+        self._cpu_s = cpu_s
+        limits = sandbox.limits
+        self._clock = Clock(world, sandbox.env, limits.step_wall_s)
+        self._seat = Seat(self._clock, image.lines, limits, sandbox.env)
+        self._pool: Monty | None = None
+        self._session: Any = None
+        self._pid: int | None = None
+        self._busy: asyncio.Future[Any] | None = None
+        self._is_left = False
+
+    async def __aenter__(self) -> Self:
+        """Wait for a place to run in."""
+        await self._sandbox.workers.acquire()
+        try:
+            self._pool = self._sandbox.enter(self)
+        except BaseException:
+            self._sandbox.workers.release()
+            raise
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Drop the context for good."""
+        await self.leave()
+
+    async def start(self) -> Turn:
+        """Call the step and run until it asks, returns or breaks."""
+        return await self._turn(self._begin)
+
+    async def answer(self, call_id: int, value: Json) -> Turn:
+        """Give one call its result and go on."""
+        return await self._turn(lambda: self._seat.answer(call_id, value))
+
+    async def leave(self) -> None:
+        """Kill what runs, give the worker back; twice is once."""
+        if self._is_left or self._pool is None:
+            self._is_left = True
+            return
+        self._is_left = True
+        self._seat.is_left = True
+        try:
+            while self._busy is not None and not self._busy.done():
+                if self._pid is not None:
+                    with suppress(ProcessLookupError):
+                        os.kill(self._pid, SIGKILL)
+                await asyncio.wait([self._busy], timeout=KILL_AGAIN_S)
+            if self._session is not None:
+                session, self._session = self._session, None
+                with suppress(MontyError):
+                    session.__exit__(None, None, None)
+        finally:
+            self._sandbox.forget(self)
+            self._sandbox.workers.release()
+
+    async def read_declaration(self) -> tuple[list[Json], bytes, bool]:
+        """Load the texts, and answer what they declare, their dump, and if they saw the clock."""
+        turn = await self._turn(self._declare)
+        if isinstance(turn, Broke):
+            raise turn.error
+        assert isinstance(turn, Returned) and isinstance(turn.value, list), turn
+        dump = b"" if self._clock.is_asked else await self._run(lambda: self._session.dump())
+        return turn.value, dump, self._clock.is_asked
+
+    async def _turn(self, function: Callable[[], None]) -> Turn:
+        if self._is_left:
+            return Broke(ScriptError("This step was left; it does not go on."))
+        try:
+            async with self._sandbox.running:
+                await self._run(function)
+        except MontyError as error:
+            broken, is_lost = explain(error, self._sandbox.limits, self._cpu_s)
+            self._seat.end = Broke(broken, is_lost=is_lost)
+        except ScriptError as error:
+            self._seat.end = Broke(error)
+        return self._seat.turn()
+
+    async def _run(self, function: Callable[[], Any]) -> Any:
+        """Run in a thread; who is cancelled here leaves, and leaving ends the thread."""
+        self._busy = self._sandbox.in_thread(function)
+        self._busy.add_done_callback(lambda busy: busy.cancelled() or busy.exception())
+        return await asyncio.shield(self._busy)
+
+    def _take_worker(self) -> None:
+        assert self._pool is not None, "a script runs only where it was entered"
+        limits: ResourceLimits = {
+            "max_feed_duration_secs": self._cpu_s,
+            "max_memory": self._sandbox.limits.step_memory_bytes,
+            "max_recursion_depth": RECURSION_MAX,
+            "max_suspensions": SUSPENSIONS_MAX,
+        }
+        session = self._pool.checkout(limits=limits, os_policy=POLICY)
+        self._session = session.__enter__()
+        self._pid = self._session.worker_pid
+
+    def _load(self) -> None:
+        self._take_worker()
+        if self._image.texts:
+            for text in self._image.texts:
+                self._seat.drive(partial(self._feed, text))
+        else:
+            self._session.load_session(self._image.dump)
+
+    def _begin(self) -> None:
+        self._load()
+        self._seat.is_called = True
+        self._seat.drive(lambda: self._feed(START, {"_duly_given": self._call}))
+
+    def _declare(self) -> None:
+        self._load()
+        self._seat.drive(lambda: self._feed("_duly_declare()"))
+        self._seat.finish()
+
+    def _feed(self, text: str, inputs: dict[str, Any] | None = None) -> Any:
+        return self._session.feed_start(text, inputs=inputs, print_callback=self._seat.hear)

@@ -1,0 +1,64 @@
+"""What went wrong inside the interpreter, in words and lines of the script (X3).
+
+Law: a limit is named; a line is the script's own; no frame, path or word of the host is told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from pydantic_monty import Frame, MontyCrashedError, MontyError, MontyRuntimeError, MontySyntaxError
+
+from duly.config import MIB, Limits
+from duly.errors import ConfigError, ScriptError
+from duly.sandbox.python_launcher import UNLOCKED
+
+SOURCE_FEED: Final = "<python-input-2>"  # the names, the prelude, then the script
+RECURSION_MAX: Final = 500
+SUSPENSIONS_MAX: Final = 100_000
+MESSAGE_CHARS: Final = 2000
+
+
+def explain(error: MontyError, limits: Limits, cpu_s: float) -> tuple[ScriptError, bool]:
+    """Answer a script's error, and whether the worker died without a limit (F1)."""
+    limit = _limit(error, limits, cpu_s)
+    if isinstance(error, MontyCrashedError):
+        if error.exit_status == UNLOCKED:
+            raise ConfigError(
+                "This machine cannot lock a process, so no script runs. Run Duly on Linux with"
+                ' Landlock and seccomp, or accept the risk: sandbox.unlocked = "i-accept".'
+            )
+        return ScriptError(limit or "The worker of this script died; it can run again."), not limit
+    if isinstance(error, MontyRuntimeError | MontySyntaxError):
+        line, column = place(error.traceback())
+        words = limit or error.display("type-msg")
+        return ScriptError(words[:MESSAGE_CHARS], line=line, column=column), False
+    return ScriptError(str(error)[:MESSAGE_CHARS]), False
+
+
+def place(frames: Sequence[Frame]) -> tuple[int | None, int | None]:
+    """Find the innermost line of the script's own text."""
+    own = [frame for frame in frames if frame.filename == SOURCE_FEED]
+    return (own[-1].line, own[-1].column) if own else (None, None)
+
+
+def _limit(error: MontyError, limits: Limits, cpu_s: float) -> str | None:
+    """Name the limit that was exceeded, if one was."""
+    if isinstance(error, MontyCrashedError):
+        return _time(cpu_s) if error.timed_out else None
+    raised, words = error.exception(), str(error)
+    if isinstance(raised, TimeoutError) and "time limit exceeded" in words:
+        return _time(cpu_s)
+    if isinstance(raised, MemoryError):
+        most = limits.step_memory_bytes / MIB
+        return f"It used more than {most:g} MiB of memory. Keep less at once."
+    if isinstance(raised, RecursionError):
+        return f"It called itself more than {RECURSION_MAX} times deep (recursion). Use a loop."
+    if isinstance(raised, RuntimeError) and "suspension" in words:
+        return f"It asked for the time more than {SUSPENSIONS_MAX} times. Ask once and keep it."
+    return None
+
+
+def _time(cpu_s: float) -> str:
+    return f"It ran longer than {cpu_s:g} s of CPU time. Do less in one step."

@@ -1,0 +1,81 @@
+"""Lock this process, prove it, and become the interpreter of Python scripts.
+
+Law: the interpreter never runs in a process that is not locked; what is missing is said by exit
+status `UNLOCKED`, and nothing runs (X1). The lock survives exec.
+
+A pool starts its workers by one path and passes no further words of ours, so `write_launcher`
+makes a little program with the words already in it.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+import sysconfig
+from importlib.metadata import PackageNotFoundError, files
+from pathlib import Path
+from typing import Final
+
+RUNTIME: Final = "pydantic-monty-runtime"
+UNLOCKED: Final = 97
+# The interpreter counts the memory of a script itself; this holds it when its counting fails.
+ADDRESS_SPACE_BYTES: Final = 1024 * 1024 * 1024
+# What the kernel runs to start a program that has shared libraries, and where these are.
+LOADERS: Final = (
+    "/lib64/ld-linux-x86-64.so.2",
+    "/lib/ld-linux-aarch64.so.1",
+    "/lib/ld-musl-x86_64.so.1",
+    "/lib/ld-musl-aarch64.so.1",
+)
+LIBRARIES: Final = ("/lib", "/lib64", "/usr/lib", "/usr/lib64")
+
+
+def find_binary() -> Path:
+    """Find the interpreter that its own package installed, and no other of that name."""
+    try:
+        installed = files(RUNTIME) or []
+    except PackageNotFoundError:
+        installed = []
+    for each in installed:
+        if each.stem == "monty" and each.parent.name.lower() in ("bin", "scripts"):
+            path = Path(str(each.locate())).resolve()
+            if path.is_file():
+                return path
+    scripts = Path(sysconfig.get_path("scripts")) / "monty"
+    if scripts.is_file():
+        return scripts.resolve()
+    raise FileNotFoundError(
+        f"The interpreter for Python scripts is missing. Install {RUNTIME} again."
+    )
+
+
+def write_launcher(folder: Path) -> Path:
+    """Write the program that starts one locked worker."""
+    root = Path(__file__).resolve().parents[2]
+    words = [sys.executable, "-I", "-B", __file__, str(root), str(find_binary())]
+    path = folder / "monty"
+    path.write_text(f'#!/bin/sh\nexec {shlex.join(words)} "$@"\n', encoding="utf-8")
+    path.chmod(0o700)
+    return path
+
+
+def main(root: str, binary: str, *words: str) -> None:
+    """Lock this process and become the interpreter."""
+    sys.path.insert(0, root)
+    from duly.sandbox.lock import Profile, lock  # found only now, by the path that was given
+
+    # What a worker says on its way down is for nobody: it could carry a script's words (A5).
+    silence = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(silence, 2)
+    libraries = tuple(str(path) for path in map(Path, LIBRARIES) if path.is_dir())
+    loaders = tuple(str(path) for path in map(Path, LOADERS) if path.is_file())
+    profile = Profile(ADDRESS_SPACE_BYTES, executes=(binary, *loaders), reads=libraries)
+    report = lock((0, 1, 2), profile)
+    if not report.is_complete:
+        os._exit(UNLOCKED)
+    os.execve(binary, ["monty", *words], {})
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,216 @@
+"""The host's side of one running Python script: its calls, its answers, its log, its end.
+
+Law 1: calls are numbered in the order they were made; a turn hands over all that are new.
+Law 2: an end is held back until every call was answered, awaited or not.
+Law 3: what a script says after a call is held back until the next turn.
+
+A seat does not know threads or processes: whoever drives it does so from one thread at a time.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from pydantic_monty import FunctionSnapshot, FutureSnapshot, MontyComplete, NameLookupSnapshot
+
+from duly.config import Limits
+from duly.env import Env
+from duly.errors import IllegalTransition, Invalid, ScriptError
+from duly.rules.value import Json, check_json
+from duly.sandbox.base import MISSING, Asked, Broke, Log, Returned, ScriptCall, Turn
+from duly.sandbox.border import to_python
+from duly.sandbox.python_text import HOST, OWN_VERBS
+from duly.sandbox.python_world import Clock
+
+# The engine refuses one publish too many, and says so; this bound is only for the host's memory.
+OWN_PER_PUBLISH: Final = 2
+
+
+class Seat:
+    """What the host knows of one script."""
+
+    def __init__(self, clock: Clock, lines: Mapping[str, int], limits: Limits, env: Env) -> None:
+        self.end: Returned | Broke | None = None
+        self.is_left = False
+        self.is_called = False
+        self._clock = clock
+        self._lines = lines
+        self._limits = limits
+        self._env = env
+        self._started_ms = env.monotonic_ms()
+        self._blocked: FutureSnapshot | None = None
+        self._output: Any = None
+        self._new: list[ScriptCall] = []
+        self._waiting: dict[int, str] = {}
+        self._made = {True: 0, False: 0}  # our own verbs, tools
+        self._made_bytes = 0
+        self._logs: list[Log] = []
+        self._logs_before_call: int | None = None
+        self._said = ""
+        self._unsaid = 0
+
+    # -- Turns ----------------------------------------------------------------------------------
+
+    def turn(self) -> Turn:
+        """Hand over what is new; the end comes when no call waits."""
+        if self._waiting:
+            calls, self._new = tuple(self._new), []
+            return Asked(calls, self._take_logs(self._logs_before_call))
+        self._say_rest()
+        if self.end is None:
+            self.end = Broke(ScriptError("The script waits for something that never comes."))
+        logs = self._take_logs(None)
+        if isinstance(self.end, Returned):
+            return Returned(self.end.value, logs)
+        return Broke(self.end.error, logs, self.end.is_lost)
+
+    def answer(self, call_id: int, value: Json) -> None:
+        """Give one call its result and let the script go on."""
+        path = self._waiting.pop(call_id, None)
+        if path is None:
+            raise IllegalTransition(f"Nobody waits for an answer to call {call_id}.")
+        blocked = self._blocked
+        if self.end is not None or blocked is None or call_id not in blocked.pending_call_ids:
+            return
+        text = json.dumps(to_python(path, value))
+        self._blocked = None
+        self.drive(lambda: blocked.resume({call_id: {"return_value": text}}))
+
+    def drive(self, begin: Callable[[], Any]) -> None:
+        """Let the script go on until it waits for an answer or ends."""
+        self._clock.begin_turn()
+        try:
+            snapshot = begin()
+            while not isinstance(snapshot, MontyComplete):
+                if self.is_left:
+                    raise ScriptError("This step was left.")
+                if isinstance(snapshot, FutureSnapshot):
+                    self._blocked = snapshot
+                    return
+                snapshot = self._serve(snapshot)
+            self._output = snapshot.output
+            if self.is_called:
+                self.finish()
+        finally:
+            self._clock.end_turn()
+
+    def finish(self) -> None:
+        """Read what the script returned: nothing, or JSON text that was written inside."""
+        if self._output is None:
+            self.end = Returned(MISSING)
+        else:
+            self.end = Returned(self._read(self._output, "result"))
+
+    # -- What the script asks -------------------------------------------------------------------
+
+    def _serve(self, snapshot: FunctionSnapshot | NameLookupSnapshot) -> Any:
+        if isinstance(snapshot, NameLookupSnapshot):
+            return snapshot.resume_auto()
+        if snapshot.is_os_function:
+            function = self._clock.find(snapshot.function_name)
+            if function is None:
+                return snapshot.resume_auto()
+            return snapshot.resume({"return_value": function(*snapshot.args)})
+        if snapshot.function_name != HOST:
+            return snapshot.resume_auto()
+        self._hear_call(snapshot)
+        return snapshot.resume({"future": ...})
+
+    def _hear_call(self, snapshot: FunctionSnapshot) -> None:
+        args = snapshot.args
+        if len(args) != 3 or snapshot.kwargs or not all(type(each) is str for each in args):
+            raise ScriptError(f"{HOST} is not for scripts. Call the tools of ctx.")
+        kind, path, text = args
+        line = self._lines.get(path.rpartition(".")[2])
+        if kind != "call":
+            raise ScriptError(text, line=line)
+        if not self.is_called:
+            raise ScriptError(f"{path} is called while the module loads. Call it in a step.")
+        self._count(path, len(text), line)
+        positional, named = self._read_arguments(path, text, line)
+        self._waiting[snapshot.call_id] = path
+        if self._logs_before_call is None:
+            self._logs_before_call = len(self._logs)
+        self._new.append(ScriptCall(snapshot.call_id, path, positional, named, line))
+
+    def _count(self, path: str, size_bytes: int, line: int | None) -> None:
+        """Bound what one script can pile up here; the engine counts what it lets through (N)."""
+        is_own = path in OWN_VERBS
+        what, most = "calls of tools", self._limits.calls_per_step
+        if is_own:
+            what, most = "publishes and looks", OWN_PER_PUBLISH * self._limits.publishes_per_run
+        self._made[is_own] += 1
+        self._made_bytes += size_bytes
+        if self._made[is_own] > most:
+            raise ScriptError(f"The step made more than {most} {what}.", line=line)
+        if self._made_bytes > self._limits.step_memory_bytes:
+            raise ScriptError(
+                "The arguments of its calls take more memory than a step has. Do less in one step.",
+                line=line,
+            )
+
+    def _read_arguments(
+        self, path: str, text: str, line: int | None
+    ) -> tuple[tuple[Json, ...], dict[str, Json]]:
+        read = self._parse(text, path)
+        positional, named = read if isinstance(read, list) and len(read) == 2 else (None, None)
+        if not isinstance(positional, list) or not isinstance(named, dict):
+            raise ScriptError(f"{HOST} is not for scripts. Call the tools of ctx.", line=line)
+        self._check(named, path, line)
+        self._check(positional, path, line)
+        return tuple(positional), named
+
+    def _read(self, text: object, path: str) -> Json:
+        if type(text) is not str:
+            raise ScriptError(f"The {path} did not come as text. Leave Duly's own names alone.")
+        value = self._parse(text, path)
+        self._check(value, path, None)
+        return value
+
+    def _parse(self, text: str, path: str) -> Json:
+        try:
+            value: Json = json.loads(text)
+        except (ValueError, RecursionError):
+            raise ScriptError(f"{path} is not JSON, or is nested too deeply.") from None
+        return value
+
+    def _check(self, value: Json, path: str, line: int | None) -> None:
+        most = self._limits.step_memory_bytes
+        try:
+            check_json(value, path, limit_bytes=most, depth=self._limits.json_depth)
+        except Invalid as error:
+            raise ScriptError(str(error), line=line) from None
+
+    # -- What the script says -------------------------------------------------------------------
+
+    def hear(self, _stream: str, text: str) -> None:
+        """Take what was printed; a line ends where the script ends it (X4)."""
+        *lines, rest = (self._said + text).split("\n")
+        self._said = rest[: self._limits.log_line_chars]
+        for line in lines:
+            self._say(line)
+
+    def _say(self, line: str) -> None:
+        # The engine caps and counts the log; this bound keeps a flood out of the host's memory.
+        if len(self._logs) > 4 * self._limits.log_lines:
+            self._unsaid += 1
+            return
+        after_ms = self._env.monotonic_ms() - self._started_ms
+        self._logs.append(Log(after_ms, line[: self._limits.log_line_chars]))
+
+    def _say_rest(self) -> None:
+        if self._said:
+            self._say(self._said)
+            self._said = ""
+        if self._unsaid:
+            after_ms = self._env.monotonic_ms() - self._started_ms
+            self._logs.append(Log(after_ms, f"… and {self._unsaid} more lines"))
+            self._unsaid = 0
+
+    def _take_logs(self, count: int | None) -> tuple[Log, ...]:
+        taken = tuple(self._logs[:count])
+        self._logs = self._logs[len(taken) :]
+        self._logs_before_call = None
+        return taken

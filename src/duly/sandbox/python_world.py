@@ -1,0 +1,94 @@
+"""The clock and the dice of a Python script: what the interpreter asks, answered from `World`.
+
+Law 1: a script sees no other clock and no other chance than these (C13). What nobody answers here
+       is refused: files, environment, modules.
+Law 2: the numbers are a function of the seed alone. They are the bytes of SHA-256 over
+       "duly:<seed>:<block>", block after block; the interpreter makes its generator from the first
+       2496 of them, and everything in `random` follows from that.
+Law 3: nobody really sleeps. The time a script asked to sleep is added to its clock, so that a loop
+       that waits for a moment ends; more than the step may take is a logic failure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta, tzinfo
+from hashlib import sha256
+from typing import Any, Final
+
+from duly.env import Env
+from duly.errors import ScriptError
+from duly.sandbox.base import World
+
+EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+RANDOM_BYTES_MAX: Final = 1024 * 1024
+SLEEPS: Final = frozenset({"time.sleep", "asyncio.sleep", "system.sleep", "system.async_sleep"})
+
+
+class Clock:
+    """One step's time and chance; it stands while the host has the turn (X2)."""
+
+    def __init__(self, world: World, env: Env, sleep_max_s: float) -> None:
+        self.is_asked = False
+        self._world = world
+        self._env = env
+        self._sleep_max_s = sleep_max_s
+        self._taken_ms = 0
+        self._turn_from_ms: int | None = None
+        self._slept_s = 0.0
+        self._block = 0
+        self._bytes = b""
+
+    def begin_turn(self) -> None:
+        """Let the script's time pass."""
+        self._turn_from_ms = self._env.monotonic_ms()
+
+    def end_turn(self) -> None:
+        """Let it stand."""
+        self._taken_ms = self._elapsed_ms()
+        self._turn_from_ms = None
+
+    def find(self, name: str) -> Callable[..., Any] | None:
+        """Answer the function that stands behind what the interpreter asked for, if any does."""
+        if name in SLEEPS:
+            return self._sleep
+        answers: dict[str, Callable[..., Any]] = {
+            "time.time": lambda _who: self._now_ms() / 1000,
+            "datetime.now": self._datetime,
+            "date.today": lambda: self._datetime(None).date(),
+            "os.urandom": self._random,
+        }
+        return answers.get(name)
+
+    def _elapsed_ms(self) -> int:
+        if self._turn_from_ms is None:
+            return self._taken_ms
+        return self._taken_ms + self._env.monotonic_ms() - self._turn_from_ms
+
+    def _now_ms(self) -> int:
+        self.is_asked = True
+        if self._world.frozen:
+            return self._world.now_ms
+        return self._world.now_ms + self._elapsed_ms() + int(self._slept_s * 1000)
+
+    def _datetime(self, zone: tzinfo | None) -> datetime:
+        now = EPOCH + timedelta(milliseconds=self._now_ms())
+        return now.replace(tzinfo=None) if zone is None else now.astimezone(zone)
+
+    def _random(self, count: int) -> bytes:
+        self.is_asked = True
+        if count > RANDOM_BYTES_MAX:
+            raise ScriptError(f"It asked for {count} random bytes; the limit is 1 MiB.")
+        while len(self._bytes) < count:
+            self._bytes += sha256(f"duly:{self._world.seed}:{self._block}".encode()).digest()
+            self._block += 1
+        given, self._bytes = self._bytes[:count], self._bytes[count:]
+        return given
+
+    def _sleep(self, seconds: float) -> None:
+        self._slept_s += max(0.0, seconds)
+        if not self._slept_s <= self._sleep_max_s:
+            raise ScriptError(
+                f"It slept longer than the {self._sleep_max_s:g} s of wall time a step may take."
+                " Return wake_at instead."
+            )

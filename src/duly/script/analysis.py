@@ -1,0 +1,91 @@
+"""The static analysis of a source in either language; runs nothing (W5).
+
+Law: syntax first; a text that cannot be read has no other findings. A text too tangled to read is
+said to be so and not read to its end: analysis has a limit like everything else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from duly.errors import ScriptError
+from duly.rules.access import MutateReads
+from duly.rules.catalog import Catalog
+from duly.rules.source import Language, Source
+from duly.script import javascript, python
+from duly.script.finding import Finding, Severity, found
+from duly.script.judgement import StepName, judge
+from duly.script.lacking import parse
+from duly.script.outline import Outline, TooTangled
+
+
+@dataclass(frozen=True, slots=True)
+class Analysis:
+    """What was found, and what each step of each handler calls and names (W7).
+
+    `topics` is None where the source does not write its list of topics out.
+    """
+
+    findings: tuple[Finding, ...] = ()
+    handlers: tuple[str, ...] = ()
+    topics: tuple[str, ...] | None = None
+    tools: Mapping[StepName, tuple[str, ...]] = field(default_factory=dict)
+    topics_used: Mapping[StepName, tuple[str, ...]] = field(default_factory=dict)
+
+
+def analyse(source: Source, catalog: Catalog, mutate_reads: MutateReads = "none") -> Analysis:
+    """Read a source and judge it, by the variant of C2 that the workflow's policy sets."""
+    try:
+        if findings := _syntax(source):
+            return Analysis(tuple(findings))
+        outline = _read(source)
+        if not outline.has_workflow:
+            return Analysis((*outline.findings, _no_workflow(source)))
+        judgement = judge(outline, catalog, mutate_reads)
+    except (RecursionError, MemoryError, TooTangled):
+        return Analysis((_too_tangled(source),))
+    return Analysis(
+        judgement.findings,
+        tuple(handler.name for handler in outline.handlers),
+        outline.topics,
+        judgement.tools,
+        judgement.topics,
+    )
+
+
+def _syntax(source: Source) -> list[Finding]:
+    if source.language is Language.JAVASCRIPT:
+        return javascript.syntax(source)
+    try:
+        parse(source.text)
+    except ScriptError as error:
+        line, column = error.line or 1, error.column or 1
+        advice = "Correct it and check again."
+        return [found("syntax", line, column, str(error), advice, file=source.name)]
+    return []
+
+
+def _read(source: Source) -> Outline:
+    if source.language is Language.JAVASCRIPT:
+        return javascript.read(source)
+    return python.read(source)
+
+
+def _no_workflow(source: Source) -> Finding:
+    is_javascript = source.language is Language.JAVASCRIPT
+    form = "export default Keep.workflow({…})" if is_javascript else 'flow = workflow("…", …)'
+    sentence = "The source declares no workflow."
+    return found("no-workflow", 1, 1, sentence, f"Write {form}.", file=source.name)
+
+
+def _too_tangled(source: Source) -> Finding:
+    return found(
+        "too-tangled",
+        1,
+        1,
+        "The text nests or loops through itself so deeply that it was not read to its end.",
+        "Write it flatter, with fewer functions that hand ctx on.",
+        file=source.name,
+        severity=Severity.WARNS,
+    )

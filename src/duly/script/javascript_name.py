@@ -1,0 +1,259 @@
+"""What the names of a JavaScript module stand for; runs nothing.
+
+Law: a name is followed as far as a reader of the text would follow it, to a constant, a function, a
+part of `ctx`; where the text does not say, the answer is that nothing is known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from tree_sitter import Node as Tree
+
+from duly.rules.catalog import JsonType
+from duly.script.outline import SOME_PART, Alias, Function, Place, Scope, Text, Value, joined
+
+FUNCTIONS: Final = frozenset(
+    {"arrow_function", "function_expression", "function_declaration", "method_definition"}
+    | {"generator_function", "generator_function_declaration"}
+)
+DECLARATIONS: Final = frozenset({"lexical_declaration", "variable_declaration"})
+CHANCE: Final = frozenset({"Math.random", "Date.now", "performance.now", "crypto.randomUUID"})
+TYPES: Final[Mapping[str, JsonType]] = {
+    "true": JsonType.BOOLEAN,
+    "false": JsonType.BOOLEAN,
+    "null": JsonType.NULL,
+    "template_string": JsonType.STRING,
+}
+
+
+def words(node: Tree | None) -> str:
+    """Answer the text of a node."""
+    return "" if node is None or node.text is None else node.text.decode(errors="replace")
+
+
+def inside(node: Tree | None) -> list[Tree]:
+    """List what a node holds, without comments."""
+    return [each for each in node.named_children if each.type != "comment"] if node else []
+
+
+def part(node: Tree, name: str) -> Tree | None:
+    """Answer a field of a node, out of its parentheses."""
+    return bare(node.child_by_field_name(name))
+
+
+def bare(node: Tree | None) -> Tree | None:
+    """Take the parentheses off."""
+    while node is not None and node.type == "parenthesized_expression":
+        node = next(iter(inside(node)), None)
+    return node
+
+
+def everything(node: Tree) -> Iterator[Tree]:
+    """Give a node and all it holds, without recursion: a text may nest as deep as it likes."""
+    waiting = [node]
+    while waiting:
+        node = waiting.pop()
+        yield node
+        waiting += reversed(node.children)
+
+
+def entries(node: Tree | None) -> dict[str, Tree]:
+    """Read the parts of an object that are written out, methods too."""
+    found: dict[str, Tree] = {}
+    for each in inside(node) if node is not None and node.type == "object" else ():
+        if each.type == "method_definition":
+            found[key_of(each.child_by_field_name("name"))] = each
+        elif each.type == "pair" and (value := part(each, "value")) is not None:
+            found[key_of(each.child_by_field_name("key"))] = value
+        elif each.type == "shorthand_property_identifier":
+            found[words(each)] = each
+    return found
+
+
+def key_of(node: Tree | None) -> str:
+    """Answer the name of a key, without quotes."""
+    return words(node).strip("\"'")
+
+
+def parameters_of(node: Tree) -> list[Tree]:
+    """List the parameters of a function."""
+    if (single := node.child_by_field_name("parameter")) is not None:
+        return [single]
+    return inside(node.child_by_field_name("parameters"))
+
+
+@dataclass(slots=True)
+class Names:
+    """The functions and variables of a module."""
+
+    text: Text
+    definitions: dict[str, Tree] = field(default_factory=dict)
+    variables: dict[str, Tree | None] = field(default_factory=dict)
+    constants: dict[str, Value] = field(default_factory=dict)
+
+    def place(self, node: Tree) -> Place:
+        """Answer where a node stands."""
+        return self.text.place(node.start_point[0], node.start_point[1])
+
+    def define(self, node: Tree) -> None:
+        """Learn the names that a statement of the module declares."""
+        if node.type == "export_statement":
+            node = node.child_by_field_name("declaration") or node
+        if node.type in FUNCTIONS:
+            self.definitions[words(node.child_by_field_name("name"))] = node
+        elif node.type in DECLARATIONS:
+            for each in inside(node):
+                name, value = each.child_by_field_name("name"), part(each, "value")
+                if value is not None and value.type in FUNCTIONS:
+                    self.definitions[words(name)] = value
+                elif name is not None and name.type == "identifier":
+                    self.variables[words(name)] = value
+
+    def shared_name(self, node: Tree, scope: Scope) -> str | None:
+        """Name what a node stands for, if other steps could see it: a global, or a part of this."""
+        name = words(node)
+        if node.type in ("identifier", "shorthand_property_identifier"):
+            return name if name in self.variables and name not in scope.names else None
+        if node.type == "member_expression" and scope.owner:
+            whole = node.child_by_field_name("object")
+            if whole is not None and whole.type == "this":
+                return f"{scope.owner}.{words(node.child_by_field_name('property'))}"
+        return None
+
+    def definition(self, node: Tree, scope: Scope) -> Tree | None:
+        """Answer the function of this text that an expression names."""
+        name = words(node)
+        if node.type == "identifier" and name in scope.names:
+            inner = scope.names[name]
+            return inner if isinstance(inner, Tree) else None
+        if node.type == "identifier":
+            return self.definitions.get(name)
+        whole = part(node, "object") if node.type == "member_expression" else None
+        if whole is not None and self.shared_name(whole, scope) in self.variables:
+            holder = self.variables[words(whole)]
+            return entries(holder).get(words(node.child_by_field_name("property")))
+        return None
+
+    def alias(self, node: Tree, scope: Scope) -> Alias | None:
+        """Answer which part of `ctx` an expression stands for, if any."""
+        if node.type == "identifier":
+            known = scope.names.get(words(node))
+            return known if isinstance(known, Alias) else None
+        if node.type not in ("member_expression", "subscript_expression"):
+            return None
+        whole_node = part(node, "object")
+        whole = None if whole_node is None else self.alias(whole_node, scope)
+        if whole is None:
+            return None
+        if node.type == "member_expression":
+            return whole.part(words(node.child_by_field_name("property")))
+        index = part(node, "index")
+        text = None if index is None else self.value(index, scope).text
+        return SOME_PART if text is None else whole.part(text)
+
+    def value(self, node: Tree, scope: Scope) -> Value:
+        """Say what is known of an expression without running it."""
+        place = self.place(node)
+        match node.type:
+            case "parenthesized_expression":
+                inner = bare(node)
+                return Value(place) if inner is None else self.value(inner, scope)
+            case "string":
+                return Value(place, JsonType.STRING, words(node)[1:-1])
+            case "number":
+                is_whole = words(node).replace("_", "").isdigit()
+                return Value(place, JsonType.INTEGER if is_whole else JsonType.NUMBER)
+            case "template_string":
+                return self._template(node, scope)
+            case "object":
+                return self._object(node, scope)
+            case "array":
+                items = inside(node)
+                is_open = any(each.type == "spread_element" for each in items)
+                known = tuple(self.value(each, scope) for each in items)
+                return Value(place, JsonType.LIST, items=known, is_open=is_open)
+            case "identifier" | "shorthand_property_identifier" | "member_expression":
+                return self._named(node, scope)
+            case "binary_expression" if words(node.child_by_field_name("operator")) == "+":
+                return self._sum(node, scope)
+        return Value(place, TYPES.get(node.type), chance=self._chance(node, scope))
+
+    def _template(self, node: Tree, scope: Scope) -> Value:
+        texts: list[str | None] = []
+        for each in inside(node):
+            if each.type == "template_substitution":
+                texts += [self.value(one, scope).text for one in inside(each)]
+            else:
+                texts.append(words(each))
+        chance = self._chance(node, scope)
+        return Value(self.place(node), JsonType.STRING, joined(texts), chance=chance)
+
+    def _sum(self, node: Tree, scope: Scope) -> Value:
+        sides = [part(node, "left"), part(node, "right")]
+        values = [self.value(each, scope) for each in sides if each is not None]
+        is_text = any(each.type is JsonType.STRING for each in values)
+        return Value(
+            self.place(node),
+            JsonType.STRING if is_text else None,
+            joined(each.text for each in values),
+            chance=next((each.chance for each in values if each.chance), None),
+        )
+
+    def _object(self, node: Tree, scope: Scope) -> Value:
+        fields: dict[str, Value] = {}
+        is_open = False
+        for each in inside(node):
+            key = each.child_by_field_name("key") or each.child_by_field_name("name")
+            value = part(each, "value")
+            if each.type == "shorthand_property_identifier":
+                fields[words(each)] = self.value(each, scope)
+            elif key is not None and key.type == "computed_property_name":
+                name = self.value(inside(key)[0], scope).text if inside(key) else None
+                if name is None or value is None:
+                    is_open = True
+                else:
+                    fields[name] = self.value(value, scope)
+            elif key is not None:
+                known = Value(self.place(each)) if value is None else self.value(value, scope)
+                fields[key_of(key)] = replace(known, place=self.place(each))
+            else:
+                is_open = True
+        return Value(self.place(node), JsonType.OBJECT, fields=fields, is_open=is_open)
+
+    def _named(self, node: Tree, scope: Scope) -> Value:
+        """Follow a name to the constant it stands for, and a key into it."""
+        place, name = self.place(node), words(node)
+        known: object = None
+        if node.type == "member_expression":
+            whole = part(node, "object")
+            holder = None if whole is None else self.value(whole, scope)
+            if holder is not None and holder.fields is not None and not holder.is_open:
+                known = holder.fields.get(words(node.child_by_field_name("property")))
+        elif name in scope.names:
+            known = scope.names[name]
+        elif name in self.variables:
+            known = self._constant(name, place)
+        return replace(known, place=place) if isinstance(known, Value) else Value(place)
+
+    def _constant(self, name: str, place: Place) -> Value:
+        """Read a constant of the module once; one that is made of itself is not known."""
+        if name not in self.constants:
+            self.constants[name] = Value(place)
+            if (constant := self.variables[name]) is not None:
+                self.constants[name] = self.value(constant, Scope(Function(place), ""))
+        return self.constants[name]
+
+    def _chance(self, node: Tree, scope: Scope) -> str | None:
+        """Name the clock or the dice that an expression asks, also through a variable."""
+        for each in everything(node):
+            if each.type == "call_expression":
+                if (name := words(each.child_by_field_name("function"))) in CHANCE:
+                    return f"{name}()"
+            elif each.type == "identifier":
+                known = scope.names.get(words(each))
+                if isinstance(known, Value) and known.chance is not None:
+                    return known.chance
+        return None

@@ -1,0 +1,253 @@
+"""What Python has and the interpreter of scripts lacks: refused by name, place and replacement.
+
+Law: a text that Monty 1.4.0 cannot run is refused before it runs, in words that say what to write
+instead (W5). The tables are checked against the interpreter itself by `tests/sandbox`: what they
+name is lacking, what they do not name works.
+"""
+
+from __future__ import annotations
+
+import ast
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from duly.errors import ScriptError
+
+MODULES: Final = frozenset(
+    {
+        *("__future__", "asyncio", "base64", "binascii", "bisect", "collections", "copy", "csv"),
+        *("dataclasses", "datetime", "decimal", "duly", "functools", "hashlib", "itertools"),
+        *("json", "math", "os", "pathlib", "random", "re", "sys", "time", "tomllib", "typing"),
+        "unicodedata",
+    }
+)
+INSTEAD_OF_MODULE: Final = {
+    "abc": "Write plain functions.",
+    "calendar": "Count with datetime and timedelta.",
+    "collections.abc": "Take the names from typing, or leave the annotation out.",
+    "contextlib": "Use try and finally.",
+    "enum": "Use constants, or a tuple of the words.",
+    "heapq": "Sort the list with sorted().",
+    "html": 'Use str.replace for the few characters you need ("&amp;", "&lt;", "&gt;").',
+    "httpx": "Call a tool of ctx; scripts have no network.",
+    "io": "Join strings; csv.reader takes a list of lines.",
+    "logging": "Use print; it goes to the run's log.",
+    "operator": "Use a lambda.",
+    "requests": "Call a tool of ctx; scripts have no network.",
+    "secrets": "Use a message id that comes from the outside; nothing here may be unguessable.",
+    "socket": "Call a tool of ctx; scripts have no network.",
+    "statistics": "Use sum(values) / len(values), or sorted().",
+    "string": 'Write the characters out: "abcdefghijklmnopqrstuvwxyz".',
+    "subprocess": "Call a tool of ctx; scripts start no processes.",
+    "textwrap": "Use slices and str.split.",
+    "threading": "Use asyncio.gather.",
+    "traceback": "Let the exception go; the run's log has its line.",
+    "types": "Leave the annotation out.",
+    "urllib": "Use str.split and str.replace; to fetch, call a tool of ctx.",
+    "urllib.parse": "Use str.split and str.replace; to fetch, call a tool of ctx.",
+    "uuid": "Use the id the outside gave, or hashlib.sha256 of what identifies the thing.",
+    "zoneinfo": "Ask ctx.clock; the interpreter knows UTC and fixed offsets only.",
+}
+INSTEAD_OF_MEMBER: Final = {
+    "asyncio": {
+        **dict.fromkeys(
+            ("create_task", "wait", "as_completed", "TaskGroup", "ensure_future"),
+            "Use asyncio.gather, or call without await: a call is made when it is called.",
+        ),
+        **dict.fromkeys(
+            ("wait_for", "timeout"), "Leave it out; the host limits how long a call takes."
+        ),
+        **dict.fromkeys(
+            ("Queue", "Lock", "Semaphore", "Event", "get_event_loop"),
+            "Leave it out; a step is one task.",
+        ),
+    },
+    "collections": {"OrderedDict": "Use a dict; it keeps its order."},
+    "dataclasses": dict.fromkeys(("asdict", "replace"), "Build the dict yourself."),
+    "datetime": {"UTC": "Use timezone.utc."},
+    "functools": dict.fromkeys(("wraps", "cached_property"), "Leave it out."),
+    "typing": {
+        **dict.fromkeys(("TypedDict", "NamedTuple"), "Use a plain dict."),
+        "cast": "Leave it out.",
+    },
+}
+INSTEAD_OF_NAME: Final = {
+    "aiter": "Build a list and return it.",
+    "anext": "Build a list and return it.",
+    "ascii": "Use repr.",
+    "bytearray": "Use bytes.",
+    "callable": "Know what you were given; there is no test for it.",
+    "classmethod": "Write a function of the module.",
+    "compile": "Write the code itself.",
+    "delattr": "Assign None.",
+    "dir": "Name what you need.",
+    "exit": "Use return.",
+    "globals": "Name what you need.",
+    "input": "A script has nobody to ask; subscribe to a topic.",
+    "issubclass": "Use isinstance.",
+    "memoryview": "Use bytes.",
+    "quit": "Use return.",
+    "staticmethod": "Write a function of the module.",
+    "super": "Write plain functions; classes have no base.",
+    "vars": "Name what you need.",
+    **dict.fromkeys(("ConnectionError", "IOError", "EnvironmentError"), "Use OSError."),
+    **dict.fromkeys(("ExceptionGroup", "BaseExceptionGroup"), "Raise one exception."),
+    "UnicodeError": "Use ValueError.",
+}
+# The interpreter has these, but a script has no use for them that the host would allow.
+INSTEAD_OF_USELESS: Final = {
+    "eval": "Write the code itself; json.loads reads data.",
+    "exec": "Write the code itself.",
+    "open": "Call a tool of ctx; scripts have no files.",
+}
+# A node of the syntax tree, what it is called, and what to write instead.
+INSTEAD_OF_SYNTAX: Final[dict[type[ast.AST], tuple[str, str]]] = {
+    ast.AsyncFor: ("async for", "Await the list, then use for."),
+    ast.AsyncWith: ("async with", "Use try and finally."),
+    ast.Delete: ("del", "Use .pop(key, None), or assign None."),
+    ast.TryStar: ("except*", "Use except."),
+    ast.Yield: ("a generator (yield)", "Build a list and return it."),
+    ast.YieldFrom: ("a generator (yield from)", "Build a list and return it."),
+}
+STEPS: Final = frozenset({"prepare", "mutate", "next"})
+OURS: Final = "_duly"
+
+
+@dataclass(frozen=True, slots=True)
+class Lacking:
+    """One thing the interpreter lacks, where it stands, and what to write instead."""
+
+    line: int
+    column: int
+    what: str
+    instead: str
+
+    def __str__(self) -> str:
+        return f"{self.what}. {self.instead}"
+
+
+def refuse_lacking(text: str) -> None:
+    """Raise a ScriptError for the first thing in a text that the interpreter cannot run."""
+    for found in find_lacking(parse(text)):
+        raise ScriptError(str(found), line=found.line, column=found.column)
+
+
+def parse(text: str) -> ast.Module:
+    """Read Python text, or raise a ScriptError that says where it stops making sense."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return ast.parse(text)
+    except SyntaxError as error:
+        raise ScriptError(
+            f"This is not Python: {error.msg}.", line=error.lineno, column=error.offset
+        ) from None
+    except (ValueError, RecursionError, MemoryError):
+        raise ScriptError("This is not Python: it is nested too deeply, or has a NUL.") from None
+
+
+def find_lacking(tree: ast.Module) -> list[Lacking]:
+    """Find everything in a text that the interpreter cannot run, in the order of the text."""
+    own = set(_own_names(tree))
+    found = [each for node in ast.walk(tree) for each in _of_node(node, own)]
+    return sorted(found, key=lambda each: (each.line, each.column))
+
+
+def _own_names(tree: ast.Module) -> Iterator[str]:
+    """List the names a text gives itself; one of them hides what the interpreter lacks."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
+            yield node.id
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            yield node.name
+        elif isinstance(node, ast.arg):
+            yield node.arg
+
+
+def _of_node(node: ast.AST, own: set[str]) -> Iterator[Lacking]:
+    for kind, (what, instead) in INSTEAD_OF_SYNTAX.items():
+        if isinstance(node, kind):
+            yield _at(node, f"Scripts cannot use {what}", instead)
+    if isinstance(node, ast.ClassDef):
+        yield from _of_class(node)
+    elif isinstance(node, ast.Import | ast.ImportFrom):
+        yield from _of_import(node)
+    elif isinstance(node, ast.comprehension) and node.is_async:
+        yield _at(node.iter, "Scripts cannot use async for", "Await the list, then use for.")
+    elif isinstance(node, ast.Name):
+        yield from _of_name(node, own)
+    elif isinstance(node, ast.Raise) and _has_no_single_text(node.exc):
+        yield _at(node, "An exception in a script takes one text", 'Use f"…".')
+    elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+        instead = INSTEAD_OF_MEMBER.get(node.value.id, {}).get(node.attr, "")
+        if instead and node.value.id not in own:
+            yield _at(node, f"Scripts have no {node.value.id}.{node.attr}", instead)
+    elif type(node).__name__ == "TypeAlias":  # Python 3.11 does not know this node
+        yield _at(node, "Scripts cannot use type aliases", "Leave the annotation out.")
+
+
+def _of_class(node: ast.ClassDef) -> Iterator[Lacking]:
+    if node.bases or node.keywords:
+        advice = "Write plain functions, or a class without a base; raise ValueError or KeyError."
+        yield _at(node, f"Scripts cannot use class inheritance ({node.name})", advice)
+    is_consumer = any(_is_consumer(decorator) for decorator in node.decorator_list)
+    for method in node.body:
+        if not isinstance(method, ast.FunctionDef | ast.AsyncFunctionDef):
+            continue
+        for decorator in method.decorator_list:
+            what = f"Scripts cannot decorate a method ({ast.unparse(decorator)[:40]})"
+            yield _at(decorator, what, "Write a plain method, or a function of the module.")
+        if is_consumer and method.name not in STEPS and not method.name.startswith("_"):
+            what = f"The consumer {node.name} has no step {method.name}"
+            advice = (
+                "Its steps are prepare, mutate and next; a helper begins with an underscore,"
+                " or is a function of the module."
+            )
+            yield _at(method, what, advice)
+
+
+def _is_consumer(decorator: ast.expr) -> bool:
+    called = decorator.func if isinstance(decorator, ast.Call) else decorator
+    return isinstance(called, ast.Attribute) and called.attr == "consumer"
+
+
+def _has_no_single_text(raised: ast.expr | None) -> bool:
+    """Tell whether an exception is made with several things, or with a number."""
+    if not isinstance(raised, ast.Call):
+        return False
+    numbers = [arg for arg in raised.args if isinstance(arg, ast.Constant)]
+    return len(raised.args) > 1 or any(type(each.value) is not str for each in numbers)
+
+
+def _of_import(node: ast.Import | ast.ImportFrom) -> Iterator[Lacking]:
+    known = ", ".join(sorted(MODULES - {"__future__"}))
+    if isinstance(node, ast.Import):
+        modules = [alias.name for alias in node.names]
+    else:
+        modules = ["." * node.level + (node.module or "")]
+    for module in modules:
+        if module not in MODULES:
+            advice = INSTEAD_OF_MODULE.get(module) or f"There are: {known}."
+            yield _at(node, f"Scripts have no module {module[:100]}", advice)
+    if isinstance(node, ast.ImportFrom):
+        for alias in node.names:
+            instead = INSTEAD_OF_MEMBER.get(node.module or "", {}).get(alias.name)
+            if instead:
+                yield _at(node, f"Scripts have no {node.module}.{alias.name}", instead)
+
+
+def _of_name(node: ast.Name, own: set[str]) -> Iterator[Lacking]:
+    if node.id.startswith(OURS):
+        yield _at(node, f"{node.id[:40]} is a name of Duly's own", "Use another name.")
+        return
+    instead = INSTEAD_OF_NAME.get(node.id) or INSTEAD_OF_USELESS.get(node.id)
+    if instead and node.id not in own:
+        yield _at(node, f"Scripts have no {node.id}", instead)
+
+
+def _at(node: ast.AST, what: str, instead: str) -> Lacking:
+    # Every node that comes here has a place in the text; columns count from one, as editors do.
+    line, offset = getattr(node, "lineno", 1), getattr(node, "col_offset", 0)
+    return Lacking(line, offset + 1, what, instead)

@@ -1,0 +1,283 @@
+"""What a workflow's text says, in one shape for both languages: its handlers and their flow.
+
+Law 1: a reader writes down what it sees and judges nothing; `judgement` and `path` judge and
+       never look at a tree.
+Law 2: what a reader cannot know is left open (None, `is_open`), and nothing is found in what is
+       open: a check that cries wolf is not read.
+
+The flow of a function is a tree of the few things that matter to W5: a use of `ctx`, an invocation
+of another function of the same text, other work, and the ways the control can take between them.
+A helper is read once for every way `ctx` is handed to it, so that it counts for each step that
+reaches it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Final, TypeAlias
+
+from duly.rules.access import Step
+from duly.rules.catalog import JsonType, camel
+from duly.rules.source import Language
+from duly.script.finding import Finding
+
+TEXT_CHARS_MAX: Final = 1000  # longer than any name or title
+
+
+class TooTangled(Exception):
+    """The text is knotted beyond what anybody writes; it is not read to its end."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Place:
+    """Where something stands; line and column begin at 1."""
+
+    line: int
+    column: int
+
+
+class Text:
+    """The lines of a source; parsers count columns in bytes, people in characters."""
+
+    def __init__(self, text: str) -> None:
+        # Split where both parsers do; str.splitlines knows more ends than they.
+        lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+        # In a line of plain letters the two counts are the same; most lines are.
+        self.lines = [None if line.isascii() else line.encode() for line in lines]
+
+    def place(self, row: int, column_bytes: int) -> Place:
+        """Answer the place of what a parser found, its row beginning at 0."""
+        line = self.lines[row] if row < len(self.lines) else None
+        if line is None:
+            return Place(row + 1, column_bytes + 1)
+        return Place(row + 1, len(line[:column_bytes].decode(errors="replace")) + 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """An expression, as far as it is known without running it; `chance` is the dice it asks."""
+
+    place: Place
+    type: JsonType | None = None
+    text: str | None = None
+    fields: Mapping[str, Value] | None = None
+    items: tuple[Value, ...] | None = None
+    is_open: bool = False
+    chance: str | None = None
+
+
+def joined(texts: Iterable[str | None]) -> str | None:
+    """Put known texts together; a text that doubles itself line by line is cut."""
+    whole = ""
+    for text in texts:
+        if text is None:
+            return None
+        whole = (whole + text)[:TEXT_CHARS_MAX]
+    return whole
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Use:
+    """A call through `ctx`; `path` is spelled as in the text, None where it is made at run time."""
+
+    place: Place
+    path: str | None
+    positional: tuple[Value, ...] = ()
+    named: Mapping[str, Value] = field(default_factory=lambda: MappingProxyType({}))
+    is_open: bool = False
+    is_awaited: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Invoke:
+    """A call of another function of the same text, by its key in the outline."""
+
+    place: Place
+    function: str
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """Anything else that does something."""
+
+    place: Place
+
+
+class Way(StrEnum):
+    """How control leaves a block before its end."""
+
+    RETURN = "return"
+    BREAK = "break"
+    CONTINUE = "continue"
+    RAISE = "raise"
+
+
+@dataclass(frozen=True, slots=True)
+class Leave:
+    """Control goes away from here."""
+
+    way: Way
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """Exactly one of the ways is taken."""
+
+    ways: tuple[Flow, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """The body runs any number of times."""
+
+    body: Flow
+
+
+@dataclass(frozen=True, slots=True)
+class Inline:
+    """The body of a function that is called where it stands; a return leaves only it."""
+
+    body: Flow
+
+
+@dataclass(frozen=True, slots=True)
+class Switch:
+    """A case is entered from before or out of the case above it; a break leaves them all."""
+
+    cases: tuple[Flow, ...]
+    is_whole: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """A try: the handlers run instead of the rest of the body, the last part in any case."""
+
+    place: Place
+    body: Flow
+    handlers: tuple[Flow, ...]
+    last: Flow
+
+
+Node: TypeAlias = "Use | Invoke | Work | Leave | Branch | Loop | Inline | Switch | Guard"
+Flow: TypeAlias = "tuple[Node, ...]"
+
+
+@dataclass(slots=True)
+class Function:
+    """One function as one way of handing it `ctx` sees it; a reader fills it in."""
+
+    place: Place
+    body: Flow = ()
+    results: list[Value] = field(default_factory=list)
+    reads: dict[str, Place] = field(default_factory=dict)
+    writes: dict[str, Place] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Handler:
+    """A producer or a consumer; the steps name functions of the outline."""
+
+    name: str
+    place: Place
+    steps: Mapping[Step, str]
+    subscribe: tuple[str, ...] | None = None
+    publishes: tuple[str, ...] | None = None
+
+
+@dataclass(slots=True)
+class Outline:
+    """A whole text; `topics` is None where the list is not written out."""
+
+    language: Language
+    file: str
+    has_workflow: bool = False
+    topics: tuple[str, ...] | None = None
+    handlers: list[Handler] = field(default_factory=list)
+    functions: dict[str, Function] = field(default_factory=dict)
+    findings: list[Finding] = field(default_factory=list)
+
+    def spell(self, name: str) -> str:
+        """Write a name we own the way the author's language does."""
+        return camel(name) if self.language is Language.JAVASCRIPT else name
+
+
+def flows_of(node: Node) -> tuple[Flow, ...]:
+    """Answer the flows inside a node."""
+    if isinstance(node, Branch):
+        return node.ways
+    if isinstance(node, Loop | Inline):
+        return (node.body,)
+    if isinstance(node, Switch):
+        return node.cases
+    if isinstance(node, Guard):
+        return (node.body, *node.handlers, node.last)
+    return ()
+
+
+def walk(flow: Flow) -> Iterator[Node]:
+    """Give every node of a flow, in the order of the text."""
+    for node in flow:
+        yield node
+        for inner in flows_of(node):
+            yield from walk(inner)
+
+
+def reach(functions: Mapping[str, Function], key: str) -> list[str]:
+    """List a function and all it invokes, each once."""
+    seen = [key]
+    for each in seen:
+        for node in walk(functions[each].body):
+            if isinstance(node, Invoke) and node.function not in seen:
+                seen.append(node.function)
+    return seen
+
+
+# -- What a reader keeps while it reads ----------------------------------------------------------
+
+
+PATH_PARTS_MAX: Final = 4
+READINGS_MAX: Final = 2000  # a knot of functions that hand ctx around is not worth more
+
+
+@dataclass(frozen=True, slots=True)
+class Alias:
+    """A name for `ctx` itself (an empty path), for a part of it, or for an unknown part (None)."""
+
+    path: str | None
+
+    def part(self, name: str) -> Alias:
+        """Name a part; what lies deeper than any tool is unknown."""
+        if self.path is None or self.path.count(".") + 1 >= PATH_PARTS_MAX:
+            return SOME_PART
+        return Alias(f"{self.path}.{name}".lstrip("."))
+
+
+CTX: Final = Alias("")
+SOME_PART: Final = Alias(None)
+
+
+@dataclass(slots=True)
+class Scope:
+    """The names a function sees; a name that is not here belongs to the module.
+
+    A name means an alias of `ctx`, a known value, a function (a tree of the reader's own), or
+    nothing we know of: None, which still hides the module's name.
+    """
+
+    function: Function
+    key: str
+    names: dict[str, object] = field(default_factory=dict)
+    owner: str = ""
+    globals: set[str] = field(default_factory=set)
+    is_inline: bool = False
+
+    def inline(self) -> Scope:
+        """Open a scope for a function that is called where it stands."""
+        return Scope(self.function, self.key, dict(self.names), self.owner, self.globals, True)
+
+    def learn(self, name: str, meaning: object) -> None:
+        """Give a name its meaning; a name that is given two has none we can rely on."""
+        self.names[name] = meaning if self.names.get(name, meaning) is meaning else None

@@ -1,0 +1,198 @@
+"""What happens along the paths of a mutate step: one mutation, and nothing after it (C8).
+
+Law: a step may make its one call on any path, in any branch. A second call that can follow a
+first, also round a loop, is `several-mutations`; work that can follow one is
+`code-after-mutation`, said once for each call.
+
+The walk keeps for each point of the text which calls may lie behind it. Two branches are joined,
+a loop is walked a second time with what its first turn left. A function is walked once for each
+state it is entered in, so the cost stays close to the length of the text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from duly.script.finding import Finding, found
+from duly.script.outline import (
+    Branch,
+    Flow,
+    Function,
+    Guard,
+    Inline,
+    Invoke,
+    Leave,
+    Loop,
+    Node,
+    Place,
+    Switch,
+    Use,
+    Way,
+    Work,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """What may lie behind a point: the first mutation of any way that leads there, or none."""
+
+    spent: Use | None = None
+
+
+Exits = dict[Way, State | None]
+
+
+def join(one: State | None, other: State | None) -> State | None:
+    """Join what two ways leave behind; None is a way that is never taken."""
+    if one is None or other is None:
+        return one or other
+    calls = [state.spent for state in (one, other) if state.spent is not None]
+    first = min(calls, key=lambda call: call.place, default=None)
+    return State(first)
+
+
+def judge_paths(
+    functions: Mapping[str, Function], key: str, is_mutation: Callable[[Use], bool], file: str
+) -> list[Finding]:
+    """Find what breaks C8 in the function a mutate step begins with."""
+    walk = _Walk(functions, is_mutation, file)
+    walk.function(key, State())
+    return walk.findings
+
+
+def can_run_out(functions: Mapping[str, Function], function: Function) -> bool:
+    """Tell whether a function can come to its end without a return."""
+    walk = _Walk(functions, lambda _: False, "")
+    return walk.flow(function.body, State(), {}) is not None
+
+
+@dataclass(slots=True)
+class _Walk:
+    functions: Mapping[str, Function]
+    is_mutation: Callable[[Use], bool]
+    file: str
+    findings: list[Finding] = field(default_factory=list)
+    known: dict[tuple[str, State, bool], State | None] = field(default_factory=dict)
+    followed: set[Place] = field(default_factory=set)
+    is_second_turn: bool = False
+
+    def function(self, key: str, state: State) -> State | None:
+        entry = (key, state, self.is_second_turn)
+        if entry not in self.known:
+            self.known[entry] = state  # A function that calls itself is taken to do nothing more.
+            self.known[entry] = self.inline(self.functions[key].body, state)
+        return self.known[entry]
+
+    def inline(self, body: Flow, state: State) -> State | None:
+        exits: Exits = {}
+        through = self.flow(body, state, exits)
+        return join(through, exits.get(Way.RETURN))
+
+    def flow(self, flow: Flow, state: State | None, exits: Exits) -> State | None:
+        for node in flow:
+            if state is None:
+                return None
+            state = self.node(node, state, exits)
+        return state
+
+    def node(self, node: Node, state: State, exits: Exits) -> State | None:
+        match node:
+            case Use():
+                return self.use(node, state)
+            case Invoke():
+                return self.function(node.function, state)
+            case Work():
+                self.work(node, state)
+                return state
+            case Leave():
+                exits[node.way] = join(exits.get(node.way), state)
+                return None
+            case Branch():
+                after: State | None = None
+                for way in node.ways:
+                    after = join(after, self.flow(way, state, exits))
+                return after
+            case Loop():
+                return self.loop(node, state, exits)
+            case Inline():
+                return self.inline(node.body, state)
+            case Switch():
+                return self.switch(node, state, exits)
+            case Guard():
+                return self.guard(node, state, exits)
+
+    def use(self, use: Use, state: State) -> State:
+        if not self.is_mutation(use):
+            return state  # Whether a step may make this call at all is not a matter of paths.
+        if state.spent is not None:
+            again = state.spent.place == use.place
+            before = "a turn of the loop before" if again else f"line {state.spent.place.line}"
+            self.findings.append(
+                found(
+                    "several-mutations",
+                    use.place.line,
+                    use.place.column,
+                    f"A run makes one mutation, and {before} may already have made it;"
+                    f" ctx.{use.path} would never be sent.",
+                    "Reserve one event at a time in prepare, or publish the rest to a topic with"
+                    " a consumer of its own.",
+                    file=self.file,
+                )
+            )
+        return State(state.spent or use)
+
+    def work(self, work: Work, state: State) -> None:
+        call = state.spent
+        if call is None or self.is_second_turn or call.place in self.followed:
+            return
+        self.followed.add(call.place)
+        self.findings.append(
+            found(
+                "code-after-mutation",
+                work.place.line,
+                work.place.column,
+                f"ctx.{call.path} on line {call.place.line} ends the step, so this never counts.",
+                "Move it into next, which is given the result of the mutation.",
+                file=self.file,
+            )
+        )
+
+    def loop(self, loop: Loop, state: State, exits: Exits) -> State | None:
+        """Walk the body, and once more if its first turn made a call the next one would repeat."""
+        inner: Exits = {}
+        through = self.flow(loop.body, state, inner)
+        again = join(through, inner.get(Way.CONTINUE))
+        if again is not None and again.spent is not None and state.spent is None:
+            was_second_turn, self.is_second_turn = self.is_second_turn, True
+            self.flow(loop.body, again, {})
+            self.is_second_turn = was_second_turn
+        for way in (Way.RETURN, Way.RAISE):
+            if way in inner:
+                exits[way] = join(exits.get(way), inner[way])
+        return join(join(state, again), inner.get(Way.BREAK))
+
+    def switch(self, switch: Switch, state: State, exits: Exits) -> State | None:
+        inner: Exits = {}
+        running: State | None = None
+        for case in switch.cases:
+            running = self.flow(case, join(state, running), inner)
+        after = join(running, inner.pop(Way.BREAK, None))
+        for way, left in inner.items():
+            exits[way] = join(exits.get(way), left)
+        return after if switch.is_whole else join(after, state)
+
+    def guard(self, guard: Guard, state: State, exits: Exits) -> State | None:
+        """Walk a try; a handler cannot follow a call, since no script sees a call fail (C3)."""
+        inner: Exits = {}
+        after = self.flow(guard.body, state, inner)
+        for handler in guard.handlers:
+            after = join(after, self.flow(handler, state, inner))
+        before_last = after
+        for way, left in inner.items():
+            before_last = join(before_last, left)
+            exits[way] = join(exits.get(way), left)
+        if not guard.last:
+            return after
+        done = self.flow(guard.last, before_last, exits)
+        return None if after is None else done

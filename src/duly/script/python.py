@@ -1,0 +1,164 @@
+"""Reads a Python workflow into an outline; runs nothing.
+
+Both forms are read: the decorators (`@flow.producer(…)`, `@flow.consumer(…)` on a class) and the
+object form (`workflow(…, producers={…}, consumers={…})`). Names are followed as far as a reader of
+the text would follow them: constants, aliases of `ctx`, functions of the module, methods of the
+same class.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from duly.rules.access import Step
+from duly.rules.source import Language, Source
+from duly.script.lacking import parse
+from duly.script.outline import CTX, Function, Handler, Outline, Place, Scope, Text
+from duly.script.python_flow import Definition, FlowReader, dotted, parameters_of
+
+STEPS: Final = (Step.PREPARE, Step.MUTATE, Step.NEXT)
+
+
+def read(source: Source) -> Outline:
+    """Read a source whose syntax is known to be right."""
+    return _read(source).outline
+
+
+def step_functions(source: Source) -> list[tuple[Step, Definition]]:
+    """List the functions a workflow is entered by, each with its step."""
+    return _read(source).entered
+
+
+def _read(source: Source) -> _Reader:
+    reader = _Reader(FlowReader(Outline(Language.PYTHON, source.name), Text(source.text)))
+    reader.read(parse(source.text))
+    return reader
+
+
+@dataclass(slots=True)
+class _Reader:
+    flows: FlowReader
+    entered: list[tuple[Step, Definition]] = field(default_factory=list)
+    module: Scope = field(default_factory=lambda: Scope(Function(Place(1, 1)), ""))
+
+    @property
+    def outline(self) -> Outline:
+        return self.flows.outline
+
+    def read(self, tree: ast.Module) -> None:
+        """Learn every name of the module first, then the workflow, then its handlers."""
+        for node in tree.body:
+            self.flows.define(node)
+        for each in ast.walk(tree):
+            if isinstance(each, ast.Call) and _is_ours(each.func, "workflow"):
+                self.outline.has_workflow = True
+                self.read_workflow(each)
+        for node in tree.body:
+            if isinstance(node, Definition | ast.ClassDef):
+                self.read_decorated(node)
+
+    def read_workflow(self, call: ast.Call) -> None:
+        given = {word.arg: word.value for word in call.keywords if word.arg}
+        if "topics" in given:
+            self.outline.topics = self.names_in(given["topics"])
+        for name, node in self.entries(given.get("producers")):
+            words = self.words_of(node, "producer")
+            handler = node.args[0] if isinstance(node, ast.Call) and node.args else node
+            steps = {Step.PRODUCE: words.get("handler", handler)}
+            self.add_handler(name, node, steps, None, words.get("publishes"))
+        for name, node in self.entries(given.get("consumers")):
+            words = self.words_of(node, "consumer")
+            steps = {step: words[step] for step in STEPS if step in words}
+            subscribe = self.names_in(words["subscribe"]) if "subscribe" in words else None
+            self.add_handler(name, node, steps, subscribe, words.get("publishes"))
+
+    def words_of(self, node: ast.expr, name: str) -> dict[str, ast.expr]:
+        if isinstance(node, ast.Call) and _is_ours(node.func, name):
+            return {word.arg: word.value for word in node.keywords if word.arg}
+        return dict(self.entries(node))
+
+    def entries(self, node: ast.expr | None) -> Iterator[tuple[str, ast.expr]]:
+        node = self.resolve(node)
+        if isinstance(node, ast.Dict):
+            for key, value in zip(node.keys, node.values, strict=True):
+                text = None if key is None else self.flows.value(key, self.module).text
+                if text is not None:
+                    yield text, self.resolve(value) or value
+
+    def resolve(self, node: ast.expr | None) -> ast.expr | None:
+        if isinstance(node, ast.Name):
+            return self.flows.variables.get(node.id) or node
+        return node
+
+    def names_in(self, node: ast.expr) -> tuple[str, ...] | None:
+        """Read a list or an object of names; one that is not written out leaves it open."""
+        value = self.flows.value(node, self.module)
+        if value.is_open or (value.items is None and value.fields is None):
+            return None
+        texts = [each.text for each in value.items or ()] + list(value.fields or ())
+        return None if None in texts else tuple(text for text in texts if text is not None)
+
+    def add_handler(
+        self,
+        name: str,
+        node: ast.AST,
+        steps: Mapping[Step, ast.expr],
+        subscribe: tuple[str, ...] | None,
+        publishes: ast.expr | None,
+    ) -> None:
+        found = {
+            step: self.flows.definitions[each.id]
+            for step, each in steps.items()
+            if isinstance(each, ast.Name) and each.id in self.flows.definitions
+        }
+        self.enter(name, node, found, subscribe, publishes, owner="")
+
+    def enter(
+        self,
+        name: str,
+        node: ast.AST,
+        steps: Mapping[Step, Definition],
+        subscribe: tuple[str, ...] | None,
+        publishes: ast.expr | None,
+        owner: str,
+    ) -> None:
+        keys = {}
+        for step, definition in steps.items():
+            self.entered.append((step, definition))
+            parameters = parameters_of(definition, is_method=bool(owner))
+            aliases = {parameters[0]: CTX} if parameters else {}
+            keys[step] = self.flows.function(definition, aliases, owner, self.module)
+        allowed = None if publishes is None else self.names_in(publishes)
+        self.outline.handlers.append(
+            Handler(name, self.flows.place(node), keys, subscribe, allowed)
+        )
+
+    def read_decorated(self, node: Definition | ast.ClassDef) -> None:
+        for decorator in node.decorator_list:
+            call = decorator.func if isinstance(decorator, ast.Call) else decorator
+            if not isinstance(call, ast.Attribute) or call.attr not in ("producer", "consumer"):
+                continue
+            args = decorator.args if isinstance(decorator, ast.Call) else []
+            words = decorator.keywords if isinstance(decorator, ast.Call) else []
+            given = {word.arg: word.value for word in words if word.arg}
+            named = self.flows.value(given["name"], self.module).text if "name" in given else None
+            name, publishes = named or node.name, given.get("publishes")
+            if isinstance(node, ast.ClassDef):
+                steps = {
+                    Step(each.name): each
+                    for each in node.body
+                    if isinstance(each, Definition) and each.name in STEPS
+                }
+                topics = [self.flows.value(each, self.module).text for each in args]
+                texts = tuple(text for text in topics if text is not None)
+                subscribe = texts if len(texts) == len(topics) else None
+                self.enter(name, decorator, steps, subscribe, publishes, node.name)
+            else:
+                self.enter(name, decorator, {Step.PRODUCE: node}, None, publishes, "")
+
+
+def _is_ours(node: ast.expr, name: str) -> bool:
+    return dotted(node) in (name, f"duly.{name}")

@@ -1,0 +1,115 @@
+"""What the interpreter lacks: the tables against the interpreter, and the words an author reads."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator
+
+import pytest
+from pydantic_monty import Monty, MontyError
+
+from duly.errors import ScriptError
+from duly.script.lacking import (
+    INSTEAD_OF_MEMBER,
+    INSTEAD_OF_MODULE,
+    INSTEAD_OF_NAME,
+    INSTEAD_OF_USELESS,
+    MODULES,
+    refuse_lacking,
+)
+
+SYNTAX = {
+    "class inheritance": "class A(dict):\n    pass",
+    "yield": "def f():\n    yield 1",
+    "yield from": "def f():\n    yield from []",
+    "del": "x = 1\ndel x",
+    "decorate a method": "class A:\n    @property\n    def x(self):\n        return 1",
+    "async with": "async def f(x):\n    async with x:\n        pass",
+    "async for": "async def f(y):\n    return [x async for x in y]",
+    "except*": "try:\n    pass\nexcept* ValueError:\n    pass",
+    "one text": "def f():\n    raise ValueError('a', 1)\nf()",
+}
+WORKS = (
+    "match 1:\n    case 1:\n        pass",
+    "sum(x for x in [1, 2])",
+    "a, *b = [1, 2]\n[*b][::-1]",
+    "import dataclasses\n@dataclasses.dataclass\nclass A:\n    x: int = 1\nA(2)",
+    "with_default = lambda x, /, *, y=1: x + y\nwith_default(1)",
+    "x = {'a': 1}\nx |= {'b': 2}\nf'{x!r:>4}'",
+)
+
+
+@pytest.fixture(scope="module")
+def interpreter() -> Iterator[Monty]:
+    with Monty(max_processes=1) as pool:
+        yield pool
+
+
+def has(interpreter: Monty, text: str) -> bool:
+    with interpreter.checkout() as session:
+        try:
+            session.feed_run(text + "\nNone")
+        except MontyError as error:
+            return isinstance(error.exception(), ValueError)
+    return True
+
+
+def test_what_the_tables_name_is_lacking_and_nothing_else(interpreter: Monty) -> None:
+    """W5: the tables are the interpreter's own gaps; a newer one that fills a gap is noticed."""
+    lacking = [*INSTEAD_OF_NAME, *(f"import {name}" for name in INSTEAD_OF_MODULE)]
+    lacking += [f"from {m} import {n}" for m, names in INSTEAD_OF_MEMBER.items() for n in names]
+    assert [text for text in (*lacking, *SYNTAX.values()) if has(interpreter, text)] == []
+    there = [f"import {name}" for name in MODULES - {"duly", "__future__"}]
+    there += [*INSTEAD_OF_USELESS, *WORKS]
+    assert [text for text in there if not has(interpreter, text)] == []
+    refuse_lacking("\n".join(WORKS))
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "words"),
+    [
+        *((text, None, what) for what, text in SYNTAX.items()),
+        ("import json\nimport uuid", 2, "module uuid. Use the id the outside gave"),
+        ("import numpy", 1, "module numpy. There are: asyncio"),
+        ("from zoneinfo import ZoneInfo", 1, "Ask ctx.clock"),
+        ("from . import x", 1, "no module ."),
+        ("import asyncio\nasyncio.create_task(1)", 2, "asyncio.create_task. Use asyncio.gather"),
+        ("from datetime import UTC", 1, "Use timezone.utc"),
+        ("\ncallable(print)", 2, "no callable"),
+        ("open('x')", 1, "scripts have no files"),
+        ("exec('1')", 1, "Write the code itself"),
+        ("_duly_host = 1", 1, "a name of Duly's own"),
+        ("x = (", 1, "This is not Python"),
+        ("x = '\0'", None, "This is not Python"),
+        ("-" * 100_000 + "1", None, "This is not Python"),
+        ("(" * 250 + ")" * 250, 1, "This is not Python"),
+    ],
+)
+def test_what_is_lacking_is_refused_by_name_line_and_replacement(
+    text: str, line: int | None, words: str
+) -> None:
+    """W5: the author reads what cannot be used, where, and what to write instead."""
+    with pytest.raises(ScriptError) as caught:
+        refuse_lacking(text)
+    assert words in str(caught.value)
+    assert line is None or caught.value.line == line
+
+
+def test_a_name_of_the_script_s_own_is_not_lacking() -> None:
+    """W5: who defines `callable` may call it."""
+    refuse_lacking("def callable(x): return x\ncallable(1)")
+    refuse_lacking("def f(dir, vars=1): return dir")
+
+
+def test_a_consumer_s_unknown_method_is_a_problem() -> None:
+    """W3: a misspelt step is named, not forgotten; a helper is known by its underscore."""
+    text = """
+        @flow.consumer("t")
+        class c:
+            async def prepare(self, ctx, state): return {}
+            def _helper(self): pass
+            async def mutate_(self, ctx, prepared): pass
+        """
+    with pytest.raises(ScriptError, match="The consumer c has no step mutate_") as caught:
+        refuse_lacking(textwrap.dedent(text))
+    assert caught.value.line == 6
