@@ -29,10 +29,23 @@ TAUGHT = [
 ]
 # Whatever a workflow keeps of a mail, a ticket, an issue or a meeting, it finds here.
 THING: dict[str, Json] = {
-    "id": "m1", "from": "alice@example.com", "subject": "Order 7 invoice", "date": "2026-11-16",
-    "title": "Door broken", "body": "It is.", "number": 7, "labels": ["bug"], "text": "Hello",
-    "start": "2026-11-16T10:00:00Z", "attendees": ["a", "b", "c", "d"], "thread": "m1",
-    "user": "bob", "count": 3, "events": [], "lines": ["one"], "day": "2026-11-16",
+    "id": "m1",
+    "from": "alice@example.com",
+    "subject": "Order 7 invoice",
+    "date": "2026-11-16",
+    "title": "Door broken",
+    "body": "It is.",
+    "number": 7,
+    "labels": ["bug"],
+    "text": "Hello",
+    "start": "2026-11-16T10:00:00Z",
+    "attendees": ["a", "b", "c", "d"],
+    "thread": "m1",
+    "user": "bob",
+    "count": 3,
+    "events": [],
+    "lines": ["one"],
+    "day": "2026-11-16",
 }
 
 
