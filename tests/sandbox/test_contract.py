@@ -122,6 +122,22 @@ TALKS_ON = Body(
     """,
     scripted=(Say("before"), ROW_LATER, Say("after"), SECOND_LATER, Say("long after")),
 )
+READS_FIRST = Body(
+    javascript="""
+    const read = ctx.gmail.search({});
+    ctx.sheets.appendRow({values: [1]});
+    console.log("later");
+    await read;
+    console.log("later still");""",
+    python="""
+    read = ctx.gmail.search()
+    ctx.sheets.append_row(values=[1])
+    print("later")
+    await read
+    print("later still")
+    """,
+)
+SHOWS_CTX = Body(javascript="""console.log(`${ctx}`, `${ctx.gmail}`); return 1;""")
 CHAIN = Body(
     javascript="""
     const chain = async () => {
@@ -279,6 +295,27 @@ async def test_what_is_said_after_a_call_is_not_heard_before_its_answer(subject:
     story = await subject.play(TALKS_ON)
     assert story.said == ["before", "after", "long after"]
     assert [call.kwargs["values"] for call in story.calls] == [[1], [2]]
+
+
+@pytest.mark.parametrize("subject", ["javascript", "python"], indirect=True)
+async def test_what_is_said_after_a_call_waits_for_that_call_not_for_another(
+    subject: Subject,
+) -> None:
+    """C8: answering the read before it lets nobody hear what was said after the mutation."""
+    async with await subject.open(READS_FIRST, Step.MUTATE, ({"data": {}},)) as script:
+        turn = await script.start()
+        assert isinstance(turn, Asked)
+        assert [call.path for call in turn.calls] == ["gmail.search", "sheets.append_row"]
+        turn = await script.answer(turn.calls[0].id, [])
+        assert isinstance(turn, Asked)
+        assert (turn.calls, turn.logs) == ((), ())
+
+
+@pytest.mark.parametrize("subject", ["javascript"], indirect=True)
+async def test_ctx_written_as_text_calls_nothing(subject: Subject) -> None:
+    """C8: a line of debugging is no call of a tool."""
+    story = await subject.play(SHOWS_CTX)
+    assert (story.paths, story.said) == ([], ["[ctx] [ctx.gmail]"])
 
 
 async def test_arguments_are_copied_when_the_call_is_made(subject: Subject) -> None:

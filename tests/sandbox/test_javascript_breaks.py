@@ -127,8 +127,12 @@ async def test_too_many_calls_are_named(stand: Stand) -> None:
     (turn,) = await stand.turns(at_limit, limits=limits)
     assert isinstance(turn, Asked)
     assert len(turn.calls) == 6
-    words = str(await stand.broke(at_limit.replace("3", "4"), limits=limits))
-    assert "more than 3 calls" in words
+    past = at_limit.replace("3", "4")
+    first, *_, last = await stand.turns(past, *[None] * 6, limits=limits)
+    assert isinstance(first, Asked)
+    assert [call.path for call in first.calls].count("a.b") == 3
+    assert isinstance(last, Broke)
+    assert "more than 3 calls" in str(last.error)
 
 
 @pytest.mark.parametrize(

@@ -229,6 +229,7 @@ class JavaScriptScript(_Run):
         self._first = self.begin(text, world, wire.Entry(handler, step, given))
         self._paths: dict[int, str] = {}
         self._tool_calls = 0
+        self._over: Broke | None = None  # what the step ends with once its calls were answered
 
     async def start(self) -> Turn:
         """Call the step and run until it asks, returns or breaks."""
@@ -238,22 +239,34 @@ class JavaScriptScript(_Run):
         """Give one call its result and go on."""
         self.settle(call_id)
         shown, names = border.to_javascript(self._paths.pop(call_id), value)
+        if self._over is not None:
+            return Asked(()) if self._paths else self._over
         return self._turn(await self.ask(wire.Answer(call=call_id, value=shown, names=names)))
 
     def _turn(self, turn: wire.Turn | Broke) -> Turn:
         if isinstance(turn, Broke):
             return turn
         if turn.end is None:
-            calls = tuple(self._call(each) for each in turn.calls)
-            most = self._limits.calls_per_step
-            if self._tool_calls > most:
-                error = ScriptError(f"The step made more than {most} calls of tools.")
-                return Broke(error, _logs(turn))
-            return Asked(calls, _logs(turn))
+            return self._asked(turn)
         if turn.end.missing:
             return Returned(MISSING, _logs(turn))
         value = border.from_javascript_result(self._step, turn.end.value)
         return Returned(value, _logs(turn))
+
+    def _asked(self, turn: wire.Turn) -> Turn:
+        """Hand over the calls up to the limit; one too many is a throw, and comes after them."""
+        most = self._limits.calls_per_step
+        calls: list[ScriptCall] = []
+        for each in turn.calls:
+            call = self._call(each)
+            if self._tool_calls > most:
+                del self._paths[call.id]
+                self._over = Broke(ScriptError(f"The step made more than {most} calls of tools."))
+                break
+            calls.append(call)
+        if self._over is not None and not self._paths:
+            return Broke(self._over.error, _logs(turn))
+        return Asked(tuple(calls), _logs(turn))
 
     def _call(self, call: wire.Call) -> ScriptCall:
         path, args, kwargs = border.from_javascript_call(self._catalog, call.path, call.args)

@@ -13,6 +13,7 @@
   // -- Held for later --------------------------------------------------------------------------
 
   const { parse, stringify } = JSON;
+  const { toPrimitive } = Symbol;
   const { defineProperty, freeze, getPrototypeOf, hasOwn, keys } = Object;
   const { isArray } = Array;
   const { isFinite, isInteger, isSafeInteger } = Number;
@@ -185,6 +186,8 @@
   const fixed = () => { throw new TypeError("ctx cannot be changed"); };
   const toolbox = (path) => new RealProxy(function () {}, {
     get(_, name) {
+      // Written as text it says what it is, instead of calling tools named toString and valueOf.
+      if (name === toPrimitive) return () => `[ctx${path === "" ? "" : `.${path}`}]`;
       // An object with a method `then` would be awaited as if it were a promise.
       if (typeof name === "symbol" || name === "then" || name === "toJSON") return undefined;
       return toolbox(path === "" ? name : slice(`${path}.${name}`, 0, 200));

@@ -47,7 +47,8 @@ class Seat:
         self._made = {True: 0, False: 0}  # our own verbs, tools
         self._made_bytes = 0
         self._logs: list[Log] = []
-        self._logs_before_call: int | None = None
+        self._said_before: dict[int, int] = {}  # by call: how many lines were said before it
+        self._lines_taken = 0
         self._said = ""
         self._unsaid = 0
 
@@ -57,7 +58,8 @@ class Seat:
         """Hand over what is new; the end comes when no call waits."""
         if self._waiting:
             calls, self._new = tuple(self._new), []
-            return Asked(calls, self._take_logs(self._logs_before_call))
+            heard = min(self._said_before[call] for call in self._waiting) - self._lines_taken
+            return Asked(calls, self._take_logs(heard))
         self._say_rest()
         if self.end is None:
             self.end = Broke(ScriptError("The script waits for something that never comes."))
@@ -131,8 +133,7 @@ class Seat:
         self._count(path, len(text), line)
         positional, named = self._read_arguments(path, text, line)
         self._waiting[snapshot.call_id] = path
-        if self._logs_before_call is None:
-            self._logs_before_call = len(self._logs)
+        self._said_before[snapshot.call_id] = self._lines_taken + len(self._logs)
         self._new.append(ScriptCall(snapshot.call_id, path, positional, named, line))
 
     def _count(self, path: str, size_bytes: int, line: int | None) -> None:
@@ -212,5 +213,5 @@ class Seat:
     def _take_logs(self, count: int | None) -> tuple[Log, ...]:
         taken = tuple(self._logs[:count])
         self._logs = self._logs[len(taken) :]
-        self._logs_before_call = None
+        self._lines_taken += len(taken)
         return taken
