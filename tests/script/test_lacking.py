@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Iterator
 
@@ -29,7 +30,24 @@ SYNTAX = {
     "except*": "try:\n    pass\nexcept* ValueError:\n    pass",
     "one text": "def f():\n    raise ValueError('a', 1)\nf()",
 }
+# What authors write every day and the interpreter has no word for.
+IDIOMS = {
+    "the next of a list": "next((x for x in [1] if x), None)",
+    "next of a list": "next(zip([1], [2]))",
+    "no method utcnow": "from datetime import datetime\ndatetime.utcnow()",
+    "no method fromtimestamp": "from datetime import datetime\ndatetime.fromtimestamp(0)",
+    "no method utcfromtimestamp": "from datetime import datetime\ndatetime.utcfromtimestamp(0)",
+    "no method isocalendar": "from datetime import date\ndate(2026, 1, 1).isocalendar()",
+    "from the type str": "sorted(['b', 'A'], key=str.lower)",
+    "re.sub a function": "import re\nre.sub('a', lambda m: 'b', 'a')",
+    "default= in json.dumps": "import json\njson.dumps({1}, default=str)",
+    "no method translate": "'a'.translate({97: 'b'})",
+    "no method maketrans": "str.maketrans('a', 'b')",
+    "no method format_map": "'{a}'.format_map({'a': 1})",
+    "no method bit_length": "(5).bit_length()",
+}
 WORKS = (
+    "dict.fromkeys(['a'])",
     "match 1:\n    case 1:\n        pass",
     "sum(x for x in [1, 2])",
     "a, *b = [1, 2]\n[*b][::-1]",
@@ -113,3 +131,24 @@ def test_a_consumer_s_unknown_method_is_a_problem() -> None:
     with pytest.raises(ScriptError, match="The consumer c has no step mutate_") as caught:
         refuse_lacking(textwrap.dedent(text))
     assert caught.value.line == 6
+
+
+@pytest.mark.parametrize(("words", "text"), IDIOMS.items(), ids=list(IDIOMS))
+def test_an_everyday_idiom_the_interpreter_cannot_run_is_refused_at_load(
+    words: str, text: str, interpreter: Monty
+) -> None:
+    """W5: better at load, with what to write instead, than at night in a run."""
+    assert not has(interpreter, text)
+    with pytest.raises(ScriptError, match=re.escape(words)):
+        refuse_lacking(text)
+
+
+def test_half_a_character_is_refused_where_it_is_written() -> None:
+    """T8: the interpreter would put another character in its place."""
+    with pytest.raises(ScriptError, match="half a character"):
+        refuse_lacking("x = '\\ud800'")
+
+
+def test_a_tool_may_be_called_like_a_method_that_is_lacking() -> None:
+    """W5: nothing is refused that would work."""
+    refuse_lacking("async def f(ctx):\n    await ctx.text.translate(to='de')")

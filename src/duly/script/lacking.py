@@ -102,6 +102,21 @@ INSTEAD_OF_USELESS: Final = {
     "exec": "Write the code itself.",
     "open": "Call a tool of ctx; scripts have no files.",
 }
+# Methods the interpreter has on nothing, whatever they are called on.
+INSTEAD_OF_METHOD: Final = {
+    "bit_length": "Count with a loop.",
+    "format_map": 'Use f"…".',
+    "isocalendar": "Use strftime with %G, %V and %u.",
+    "maketrans": "Use replace.",
+    "translate": "Use replace.",
+    "utcnow": "Use datetime.now(timezone.utc).",
+    **dict.fromkeys(
+        ("fromtimestamp", "utcfromtimestamp"),
+        "Use datetime(1970, 1, 1, tzinfo=timezone.utc) + timedelta(seconds=…).",
+    ),
+}
+BUILTIN_TYPES: Final = frozenset({"str", "int", "float", "bool", "list", "dict", "set", "tuple"})
+LAZY: Final = frozenset({"zip", "map", "filter", "enumerate", "reversed"})
 # A node of the syntax tree, what it is called, and what to write instead.
 INSTEAD_OF_SYNTAX: Final[dict[type[ast.AST], tuple[str, str]]] = {
     ast.AsyncFor: ("async for", "Await the list, then use for."),
@@ -180,12 +195,55 @@ def _of_node(node: ast.AST, own: set[str]) -> Iterator[Lacking]:
         yield from _of_name(node, own)
     elif isinstance(node, ast.Raise) and _has_no_single_text(node.exc):
         yield _at(node, "An exception in a script takes one text", 'Use f"…".')
-    elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
-        instead = INSTEAD_OF_MEMBER.get(node.value.id, {}).get(node.attr, "")
-        if instead and node.value.id not in own:
-            yield _at(node, f"Scripts have no {node.value.id}.{node.attr}", instead)
+    elif isinstance(node, ast.Attribute):
+        yield from _of_attribute(node, own)
+    elif isinstance(node, ast.Call):
+        yield from _of_call(node, own)
+    elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+        if any("\ud800" <= character <= "\udfff" for character in node.value):
+            yield _at(node, "This text has half a character", "Write the whole character.")
     elif type(node).__name__ == "TypeAlias":  # Python 3.11 does not know this node
         yield _at(node, "Scripts cannot use type aliases", "Leave the annotation out.")
+
+
+def _of_attribute(node: ast.Attribute, own: set[str]) -> Iterator[Lacking]:
+    instead = INSTEAD_OF_METHOD.get(node.attr)
+    # A tool may be called translate: ctx.text.translate(…).
+    is_tool = node.attr == "translate" and isinstance(node.value, ast.Attribute)
+    if instead and not is_tool:
+        yield _at(node, f"Scripts have no method {node.attr}", instead)
+    if not isinstance(node.value, ast.Name) or node.value.id in own:
+        return
+    owner = node.value.id
+    instead = INSTEAD_OF_MEMBER.get(owner, {}).get(node.attr, "")
+    if instead:
+        yield _at(node, f"Scripts have no {owner}.{node.attr}", instead)
+    elif owner in BUILTIN_TYPES and owner != "dict":
+        advice = f"Use lambda each: each.{node.attr}(), or call it on the value."
+        yield _at(node, f"Scripts cannot take {node.attr} from the type {owner}", advice)
+
+
+def _of_call(node: ast.Call, own: set[str]) -> Iterator[Lacking]:
+    called = node.func
+    first = node.args[0] if node.args else None
+    if isinstance(called, ast.Name) and called.id == "next" and "next" not in own:
+        made = first.func if isinstance(first, ast.Call) else None
+        is_lazy = isinstance(made, ast.Name) and made.id in LAZY
+        if isinstance(first, ast.GeneratorExp) or is_lazy:
+            advice = "Use found = [… for …], then found[0] if found else None."
+            yield _at(node, "Scripts cannot take the next of a list", advice)
+    if not isinstance(called, ast.Attribute) or not isinstance(called.value, ast.Name):
+        return
+    if (called.value.id, called.attr) == ("json", "dumps"):
+        if any(keyword.arg == "default" for keyword in node.keywords):
+            yield _at(node, "Scripts have no default= in json.dumps", "Make it text first: str(…).")
+    elif (called.value.id, called.attr) == ("re", "sub") and _is_given_function(node):
+        advice = "Use re.findall and build the text in a loop."
+        yield _at(node, "Scripts cannot give re.sub a function", advice)
+
+
+def _is_given_function(node: ast.Call) -> bool:
+    return len(node.args) > 1 and isinstance(node.args[1], ast.Lambda)
 
 
 def _of_class(node: ast.ClassDef) -> Iterator[Lacking]:
