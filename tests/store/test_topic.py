@@ -10,9 +10,10 @@ import pytest
 from duly.errors import Invalid, Stale
 from duly.rules import lifecycle
 from duly.rules.event import Republish
+from duly.rules.lifecycle import Counts
 from duly.rules.prepared import Judgement
 from duly.rules.word import Act, Failure, Progress
-from duly.store.record import Commit, EventRow, HandlerRow, Pinned, Reserve
+from duly.store.record import Commit, EventRow, HandlerRow, JournalEvent, Pinned, Reserve, Stop
 from tests.store.exam import World
 from tests.store.scene import (
     EMITTING,
@@ -338,3 +339,43 @@ async def test_a_run_of_another_workflow_is_not_moved_by_this_one_s_fence(world:
     with pytest.raises(Stale):
         await scene.store.move_run(fence, scene.run_id, scene.run, after, now=scene.tick())
     assert world.dump() == before
+
+
+async def test_an_event_keeps_what_only_the_host_knows_of_it(world: World) -> None:
+    """T2: its number, its content, who made it, who holds it, who finished it, how often."""
+    scene = await at(world.store, PREPARED)
+    held = await event(scene)
+    assert (held.created_by, held.reserved_by, held.attempts) == ("api", scene.run_id, 1)
+    assert held.finished_by is None
+    await scene.commit()
+    over = await event(scene)
+    assert (over.seq, over.content, over.reserved_by) == (held.seq, held.content, None)
+    assert (over.finished_by, over.finished_at) == (scene.run_id, scene.now)
+
+
+async def test_a_producer_that_stops_leaves_no_event_no_state_and_no_time(world: World) -> None:
+    """P3: what it published was buffered, and comes with its commit or not at all."""
+    scene = await deployed(world.store)
+    await scene.start("poll")
+    before, events = await handler(scene, "poll"), await scene.store.list_events(WORKFLOW)
+    await scene.go(Failure.LOGIC)
+    assert await handler(scene, "poll") == before
+    assert await scene.store.list_events(WORKFLOW) == events
+
+
+async def test_a_person_is_told_in_the_transaction_that_stops_the_run(world: World) -> None:
+    """F8: the sentence stands on the run, and the bus has it, or neither."""
+    scene = await at(world.store, PREPARING)
+    after = lifecycle.fail(scene.run, Failure.INTERNAL)
+    told = JournalEvent("workflow.needs_attention", "duly", '{"sentence":"It broke."}')
+    stop = Stop(Counts(), escalated="It broke.")
+    await scene.store.stop_run(
+        scene.fence, scene.run_id, scene.run, after, stop, now=scene.tick(), announce=(told,)
+    )
+    assert (await scene.store.get_run(scene.run_id)).escalated == "It broke."
+    assert [each.topic for each in await scene.store.list_journal()] == [told.topic]
+    with pytest.raises(Stale):
+        await scene.store.stop_run(
+            scene.fence, scene.run_id, scene.run, after, stop, now=scene.tick(), announce=(told,)
+        )
+    assert len(await scene.store.list_journal()) == 1
