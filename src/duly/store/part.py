@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from duly.errors import Fenced, NotFound, Stale
 from duly.rules.declaration import Topic
-from duly.rules.event import EventStatus, Publication, Republish, on_republish
+from duly.rules.event import CHANGES, EventStatus, Publication, Republish, on_republish
 from duly.rules.lifecycle import Run
 from duly.rules.word import Reserved
 from duly.store.base import Fence, Row, Transaction
@@ -159,11 +159,12 @@ def publish(
         tx.run("set_content_beside", workflow_id=workflow_id, seq=seq, content=number)
         if beside is not None:  # nobody was ever shown it
             tx.run("drop_payload", workflow_id=workflow_id, content=beside)
-        return decision, seq
-    tx.run("replace_content", workflow_id=workflow_id, seq=seq, content=number)
-    if not attempts:  # no run ever pinned the old content
-        tx.run("drop_payload", workflow_id=workflow_id, content=content)
-    touch(tx, workflow_id, (publication.topic,), number)
+    else:
+        tx.run("replace_content", workflow_id=workflow_id, seq=seq, content=number)
+        if not attempts:  # no run ever pinned the old content
+            tx.run("drop_payload", workflow_id=workflow_id, content=content)
+    if decision in CHANGES:
+        touch(tx, workflow_id, (publication.topic,), number)
     return decision, seq
 
 
