@@ -163,6 +163,21 @@ def read(facts: Facts, now_ms: int) -> Reading:
     return Reading(line.standing, line.say(facts, now_ms))
 
 
+# How a person is told that only they can move something on (F8); the rest is said by the standing.
+ESCALATIONS: Final[Mapping[Status, str]] = {
+    Status.FAILED_LOGIC: "The script failed and waits for a correction",
+    Status.PAUSED_TRANSIENT: "It was tried again and again without success",
+    Status.CRASHED: "The host stopped again and again while this was under way",
+    Status.FAILED_INTERNAL: "A fault inside Duly stopped it",
+}
+
+
+def escalate(facts: Facts, message: str, now_ms: int) -> str:
+    """Say to a person, in one sentence, what waits for them and what went wrong (F8)."""
+    told = ESCALATIONS.get(facts.status) if facts.status else None
+    return f"{told or read(facts, now_ms).reason}: {message}"
+
+
 # -- What happened lately (U1) ------------------------------------------------------------------
 
 

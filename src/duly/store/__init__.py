@@ -89,6 +89,7 @@ class Store:
 
     # What is due
     due = read(due_now.due)
+    outlook = read(due_now.outlook)
 
     # What people look at
     list_workflows = read(people.list_workflows)
@@ -107,6 +108,7 @@ class Store:
     get_run = read(people.get_run)
     list_mutations = read(people.list_mutations)
     get_mutation = read(people.get_mutation)
+    get_held_mutation = read(people.get_held_mutation)
     list_actions = read(people.list_actions)
     list_grants = read(people.list_grants)
     get_secret = read(people.get_secret)

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from duly.rules.schedule import EMPTY_PUBLISH_PAUSE_MS, WAIT_MAX_MS, earliest
-from duly.store.base import Transaction
+from duly.rules.schedule import EMPTY_PUBLISH_PAUSE_MS, WAIT_MAX_MS, Consumer, earliest
+from duly.store import part
+from duly.store.base import Fence, Transaction
 
 DUE_LIMIT_MAX = 1000
 
@@ -34,6 +35,56 @@ class DueHandler:
     position: int
     oldest_pending_seq: int | None = None
     next_run_at: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OpenRun:
+    """The open run of a workflow; `row` is its mutation's status, the times are when to look."""
+
+    run_id: str
+    status: str
+    due_at: int | None
+    row: str | None
+    row_due_at: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class HandlerOutlook:
+    """What decides whether a handler is due (S2, S3)."""
+
+    name: str
+    kind: str
+    position: int
+    next_run_at: int | None
+    wake_at: int | None
+    changed: int
+    seen: int
+    not_before: int
+    untried: int
+    oldest_pending_seq: int | None
+
+    @property
+    def consumer(self) -> Consumer:
+        """The handler as S3 sees it."""
+        return Consumer(
+            changed=self.changed,
+            seen=self.seen,
+            committed_by_active_version=not self.untried,
+            oldest_pending_seq=self.oldest_pending_seq,
+            wake_at_ms=self.wake_at,
+            not_before_ms=self.not_before,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """Everything that decides what one workflow does next."""
+
+    fence: Fence
+    workflow: str
+    is_paused: bool
+    open_run: OpenRun | None
+    handlers: tuple[HandlerOutlook, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,4 +131,18 @@ def due(tx: Transaction, now: int) -> Due:
         deferred=tx.all("due_deferred", now=now)[0][0],
         deliveries=tx.all("due_deliveries", now=now)[0][0],
         next_at=earliest(at for (at,) in tx.all("next_due_times", now=now)),
+    )
+
+
+def outlook(tx: Transaction, workflow_id: str) -> Outlook:
+    """Read what one workflow could do next; a removed one is not found."""
+    standing = part.look(tx, workflow_id)
+    found = tx.one("open_run_outlook", workflow_id=workflow_id)
+    handlers = () if found else tx.all("handler_outlook", workflow_id=workflow_id)
+    return Outlook(
+        Fence(workflow_id, standing.epoch),
+        standing.name,
+        standing.paused,
+        None if found is None else OpenRun(*found),
+        tuple(HandlerOutlook(*row) for row in handlers),
     )

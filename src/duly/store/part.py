@@ -27,6 +27,7 @@ class Standing:
     counter: int
     paused: bool
     active_version: str | None
+    name: str
 
 
 def look(tx: Transaction, workflow_id: str) -> Standing:
@@ -34,7 +35,7 @@ def look(tx: Transaction, workflow_id: str) -> Standing:
     found = tx.one("look_at_workflow", id=workflow_id)
     if found is None:
         raise NotFound(f"There is no workflow {workflow_id}.")
-    return Standing(found[0], found[1], bool(found[2]), found[3])
+    return Standing(found[0], found[1], bool(found[2]), found[3], found[4])
 
 
 def check(tx: Transaction, fence: Fence) -> Standing:

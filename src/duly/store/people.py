@@ -199,6 +199,12 @@ def get_mutation(tx: Transaction, mutation_id: str) -> MutationRow:
     return ledger.read_mutation(tx, mutation_id)
 
 
+def get_held_mutation(tx: Transaction, run_id: str) -> MutationRow:
+    """Read the row of the ledger a run answers for now (L1)."""
+    found = tx.one("get_held_mutation", held_by=run_id)
+    return MutationRow(*_known(found, "mutation of run", run_id))
+
+
 def list_actions(
     tx: Transaction,
     workflow_id: str | None = None,

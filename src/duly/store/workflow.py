@@ -30,7 +30,10 @@ from duly.store.run import end_run, follow_run
 
 @dataclass(frozen=True, slots=True)
 class Deployment:
-    """A version to activate; `replaces` is the one that must still be active, if there is one."""
+    """A version to activate; `replaces` is the one that must still be active, if there is one.
+
+    `grants` are the capabilities a person gives with it, with no limit (A2).
+    """
 
     workflow_id: str
     name: str
@@ -38,6 +41,7 @@ class Deployment:
     version: VersionSpec
     handlers: tuple[HandlerSpec, ...]
     topics: tuple[TopicSpec, ...]
+    grants: tuple[str, ...] = ()
 
 
 def deploy(
@@ -71,6 +75,8 @@ def deploy(
         part.must(activated, f"Workflow {workflow_id}")
     _insert_version(tx, workflow_id, version, activated_at=now, now=now)
     _declare(tx, deployment, now)
+    for capability in deployment.grants:
+        _put_grant(tx, workflow_id, capability, None, "{}", action.by, now)
     part.note(tx, action, now, workflow_id=workflow_id, target=version.version)
     part.announce(tx, announce, now)
     return _follow_failed(tx, workflow_id, version.origin, successor_id, now)
@@ -144,15 +150,7 @@ def grant(
 ) -> str | None:
     """Allow a capability (A1); an open run that waits for it is due now and answered (F4)."""
     part.look(tx, workflow_id)
-    tx.run(
-        "put_grant",
-        workflow_id=workflow_id,
-        capability=capability,
-        mutations_per_day=mutations_per_day,
-        matching=matching,
-        by=action.by,
-        now=now,
-    )
+    _put_grant(tx, workflow_id, capability, mutations_per_day, matching, action.by, now)
     part.note(tx, action, now, workflow_id=workflow_id, target=capability)
     woken = tx.one("wake_granted_run", workflow_id=workflow_id, capability=capability, now=now)
     return None if woken is None else str(woken[0])
@@ -203,6 +201,26 @@ def release(tx: Transaction, fence: Fence) -> None:
     """Give the lease back."""
     part.check(tx, fence)
     tx.run("release_workflow", id=fence.workflow_id, epoch=fence.epoch)
+
+
+def _put_grant(
+    tx: Transaction,
+    workflow_id: str,
+    capability: str,
+    mutations_per_day: int | None,
+    matching: str,
+    by: str,
+    now: int,
+) -> None:
+    tx.run(
+        "put_grant",
+        workflow_id=workflow_id,
+        capability=capability,
+        mutations_per_day=mutations_per_day,
+        matching=matching,
+        by=by,
+        now=now,
+    )
 
 
 def _insert_version(

@@ -5,7 +5,7 @@
 
 -- look_at_workflow
 -- The first statement of every fenced verb: epoch and counter are read here and hold to the end.
-select epoch, counter, paused, active_version from workflow where id = :id and removed_at is null
+select epoch, counter, paused, active_version, name from workflow where id = :id and removed_at is null
 
 -- insert_workflow
 -- The name must be free; a removed workflow's name is.
@@ -373,6 +373,25 @@ select count(*) from mutation where inputs = :inputs and refused = 1
 select id, workflow_id, run_id, held_by, tool, args, title, inputs, key, hash, status, refused, result, error, attempt, resends, asks,
   first_sent_at, sent_at, due_at, created_at, updated_at
 from mutation where id = :id
+
+-- get_held_mutation
+-- The row a run answers for, if it has one (L1).
+select id, workflow_id, run_id, held_by, tool, args, title, inputs, key, hash, status, refused, result, error, attempt, resends, asks,
+  first_sent_at, sent_at, due_at, created_at, updated_at
+from mutation where held_by = :held_by
+
+-- open_run_outlook
+-- The one open run of a workflow, what its ledger row says, and when either is to be looked at again (F6, R7).
+select r.id, r.status, r.due_at, m.status, m.due_at from run r left join mutation m on m.held_by = r.id
+where r.workflow_id = :workflow_id and r.open = 1
+
+-- handler_outlook
+-- What S2, S3 and S5 need of every handler the active version has; its events are asked for by index.
+select h.name, h.kind, h.position, h.next_run_at, h.wake_at, h.changed, h.seen, h.not_before, h.untried,
+  case when h.kind = 'consumer' then
+    (select min((select e.seq from event e where e.workflow_id = t.workflow_id and e.topic = t.name and e.status = 'pending' order by e.seq limit 1))
+     from topic t where t.workflow_id = h.workflow_id and t.consumer = h.name and t.consumer is not null and t.orphaned = 0) end
+from handler h where h.workflow_id = :workflow_id and h.orphaned = 0
 
 -- due_runs
 -- Open runs that can move: active ones, and those whose time has come; a paused workflow's wait for resume (F7). Whoever has a call out

@@ -1,0 +1,1 @@
+"""What happens: the engine runs what is due and keeps the promise about outside changes."""

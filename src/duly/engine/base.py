@@ -1,0 +1,57 @@
+"""What the engine is given, and the one way a step of a script can fail.
+
+Law: everything comes in through `Parts`; nothing of it is kept anywhere else, and no fact that
+decides something lives only in memory (design §3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+from duly.config import Policy, WorkflowPolicy
+from duly.connectors.registry import Registry
+from duly.env import Env
+from duly.errors import DulyError
+from duly.rules.value import Json
+from duly.rules.word import Failure
+from duly.sandbox.base import Sandbox
+from duly.store import Store
+
+PLAIN_POLICY = WorkflowPolicy()
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """Everything the engine works with."""
+
+    env: Env
+    store: Store
+    sandbox: Sandbox
+    outside: Registry
+    policy: Policy
+
+    def policy_of(self, workflow: str) -> WorkflowPolicy:
+        """Answer what the policy says about one workflow."""
+        return self.policy.workflows.get(workflow, PLAIN_POLICY)
+
+
+class StepFailed(DulyError):
+    """A step of a script ended without a result (F1)."""
+
+    def __init__(self, message: str, failure: Failure, details: Details | None = None) -> None:
+        super().__init__(message)
+        self.failure = failure
+        self.details = details or Details()
+
+
+@dataclass(frozen=True, slots=True)
+class Details:
+    """What is known of a failure besides its class: where, in which call, and what it waits for."""
+
+    line: int | None = None
+    tool: str | None = None
+    args: Mapping[str, Json] = field(default_factory=lambda: MappingProxyType({}))
+    waits_on: str | None = None
+    retry_after_s: float | None = None

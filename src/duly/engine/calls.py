@@ -1,0 +1,292 @@
+"""What a script asks for, and what it is told.
+
+Law 1  Every call goes through one order of checks before anything happens: access, arguments,
+       grant, approval (A1, C2). What a step may not do ends the run; the script is never told (C3).
+Law 2  A step returns its mutation, it does not make it: at the first mutation call the script is
+       left for good, and only then does anybody send anything (C8).
+Law 3  What a script publishes is kept in hand until its run commits (P3, C11).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from duly.engine.base import Details, Parts, StepFailed
+from duly.engine.live import Live
+from duly.errors import AuthNeeded, Invalid, NotFound
+from duly.rules import permission
+from duly.rules.access import Operation, Step, check_access, check_publishes, check_subscribed
+from duly.rules.catalog import Tool, ToolKind
+from duly.rules.event import (
+    EventStatus,
+    EventView,
+    Publication,
+    PublishBudget,
+    parse_message_id,
+    parse_peek,
+    parse_publication,
+)
+from duly.rules.failure import failure_of
+from duly.rules.permission import Envelope, Forbidden, Grant, NeedsApproval, Request, permit
+from duly.rules.value import Json, as_mapping, decode, encode, refuse_unknown
+from duly.rules.word import Failure
+from duly.sandbox.base import Asked, Broke, Missing, Returned, ScriptCall, Turn, World
+from duly.store.people import GrantRow
+from duly.store.record import EventRow
+
+# A name that went wrong in the script's own words; the event is published, its author is told.
+SUSPICIOUS: Final = ("undefined", "[object Object]", "NaN", "None")
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """The mutation a script asked for: checked, permitted, and not yet made."""
+
+    tool: Tool
+    args: Mapping[str, Json]
+    needs_approval: bool
+    line: int | None
+
+
+@dataclass(slots=True)
+class Calls:
+    """One step's conversation with its host."""
+
+    parts: Parts
+    live: Live
+    step: Step
+    publications: list[Publication] = field(default_factory=list)
+    offered: dict[tuple[str, str], int] = field(default_factory=dict)
+    budget: PublishBudget = field(default_factory=PublishBudget)
+    connector_calls: int = 0
+
+    async def until_return(self, args: tuple[Json | Missing, ...], world: World) -> Json | Missing:
+        """Run the step to its end; it may not ask for a mutation."""
+        ended = await self._converse(args, world)
+        assert not isinstance(ended, Wanted), ended
+        return ended
+
+    async def until_mutation(self, args: tuple[Json | Missing, ...], world: World) -> Wanted | None:
+        """Run the step until it asks for its mutation, or ends without one; then it is left."""
+        ended = await self._converse(args, world)
+        return ended if isinstance(ended, Wanted) else None
+
+    async def _converse(
+        self, args: tuple[Json | Missing, ...], world: World
+    ) -> Json | Missing | Wanted:
+        waiting: deque[ScriptCall] = deque()
+        opened = self.parts.sandbox.open(
+            self.live.script, self.live.handler, self.step, args, world
+        )
+        started_at = self.parts.env.now_ms()
+        async with opened as script:
+            turn: Turn = await script.start()
+            while True:
+                self.live.notes.log(started_at, self.step, turn.logs)
+                if isinstance(turn, Returned):
+                    return turn.value
+                if isinstance(turn, Broke):
+                    raise _broke(turn)
+                assert isinstance(turn, Asked), turn
+                waiting.extend(turn.calls)
+                call = waiting.popleft()
+                answer = await self._answer(call)
+                if isinstance(answer, Wanted):
+                    return answer
+                turn = await script.answer(call.id, answer)
+
+    async def _answer(self, call: ScriptCall) -> Json | Wanted:
+        """Do what one call asks for; whatever is wrong with it ends the step (C3)."""
+        own = {"publish": self._publish, "peek": self._peek, "get_by_ids": self._get_by_ids}
+        try:
+            if call.path in own:
+                return await own[call.path](call)
+            return await self._use(call)
+        except Invalid as error:
+            details = Details(line=call.line, tool=call.path)
+            raise StepFailed(str(error), Failure.LOGIC, details) from error
+
+    # -- Events ---------------------------------------------------------------------------------
+
+    async def _publish(self, call: ScriptCall) -> Json:
+        check_access(Operation.PUBLISH, self.step, "publish")
+        topic, rest, named = _split(call)
+        declared = tuple(each.name for each in self.live.script.declaration.topics)
+        check_publishes(topic, declared, self.live.publishes)
+        if rest:
+            named = as_mapping(rest[0], "publish", "Pass {message_id, title, payload}.")
+        publication = parse_publication(topic, named, self.parts.policy.limits)
+        self.budget = self.budget.spend(publication, self.parts.policy.limits)
+        self._warn_of(publication)
+        self.publications.append(publication)
+        return None
+
+    def _warn_of(self, publication: Publication) -> None:
+        for word in SUSPICIOUS:
+            if word in publication.message_id or word in publication.title:
+                self.live.notes.warn(
+                    self.parts.env.now_ms(),
+                    f'publish: "{publication.message_id}" titled "{publication.title}" says'
+                    f" {word}: a value was missing. Events with the same message id are one event.",
+                )
+                return
+
+    async def _peek(self, call: ScriptCall) -> Json:
+        check_access(Operation.PEEK, self.step, "peek")
+        limits = self.parts.policy.limits
+        topic, rest, named = _split(call)
+        check_subscribed("peek", topic, self.live.consumer.subscribe)
+        if rest:
+            named = as_mapping(rest[0], "peek", "Pass {limit, after}.")
+        refuse_unknown(named, ("limit", "after"), "peek")
+        wish = parse_peek(topic, named.get("limit"), named.get("after"), limits)
+        try:
+            rows = await self.parts.store.peek(
+                self.live.fence.workflow_id,
+                topic,
+                limit=wish.limit,
+                bytes_max=limits.peek_bytes,
+                after=wish.after,
+            )
+        except NotFound as error:
+            raise Invalid(str(error), path="peek.after") from error
+        return self._show(rows)
+
+    async def _get_by_ids(self, call: ScriptCall) -> Json:
+        check_access(Operation.GET_BY_IDS, self.step, "get_by_ids")
+        limits = self.parts.policy.limits
+        topic, rest, named = _split(call)
+        check_subscribed("get_by_ids", topic, self.live.consumer.subscribe)
+        refuse_unknown(named, ("ids",), "get_by_ids")
+        ids = rest[0] if rest else named.get("ids")
+        if not isinstance(ids, list) or len(ids) > limits.peek_events:
+            raise Invalid(
+                f"get_by_ids.ids must be a list of at most {limits.peek_events} message ids.",
+                path="get_by_ids.ids",
+            )
+        wanted = tuple(
+            parse_message_id(each, f"get_by_ids.ids[{place}]", limits)
+            for place, each in enumerate(ids)
+        )
+        rows = await self.parts.store.get_by_ids(self.live.fence.workflow_id, topic, wanted)
+        return self._show(rows)
+
+    def _show(self, rows: tuple[EventRow, ...]) -> Json:
+        """Turn rows into what a script sees (T7), and remember what it was offered (C5)."""
+        for row in rows:
+            if row.status == EventStatus.PENDING:
+                self.offered.setdefault((row.topic, row.message_id), row.content)
+        return [
+            EventView(row.topic, row.message_id, row.title, decode(row.body)).to_json()
+            for row in rows
+        ]
+
+    # -- Tools ----------------------------------------------------------------------------------
+
+    async def _use(self, call: ScriptCall) -> Json | Wanted:
+        tool = self.parts.outside.catalog.find(call.path)
+        self._count_call(tool)
+        policy = self.parts.policy_of(self.live.workflow)
+        decision = permit(
+            Request(
+                tool,
+                self.step,
+                call.kwargs,
+                call.args,
+                envelope=await self._envelope(),
+                approvals=(self.parts.policy.approvals, policy.approvals),
+                mutate_reads=policy.mutate_reads,
+            )
+        )
+        if isinstance(decision, Forbidden):
+            raise Invalid(decision.sentence, path=decision.path)
+        if isinstance(decision, permission.Missing):
+            details = Details(call.line, tool.name, call.kwargs, waits_on=decision.capability)
+            raise StepFailed(decision.sentence, Failure.PERMISSION, details)
+        if tool.kind is ToolKind.MUTATION:
+            is_asked = isinstance(decision, NeedsApproval)
+            return Wanted(tool, decision.args, is_asked, call.line)
+        return await self._read(tool, decision.args, call.line)
+
+    def _count_call(self, tool: Tool) -> None:
+        self.connector_calls += 1
+        most = self.parts.policy.limits.calls_per_step
+        if self.connector_calls > most:
+            raise Invalid(
+                f"{tool.name}: a step calls tools at most {most} times. Do less in one run.",
+                path=tool.name,
+            )
+
+    async def _envelope(self) -> Envelope:
+        """Read what the workflow may do now: a grant can be taken back at any moment (A1)."""
+        rows = await self.parts.store.list_grants(self.live.fence.workflow_id)
+        return Envelope(tuple(_grant(row) for row in rows))
+
+    async def _read(self, tool: Tool, args: Mapping[str, Json], line: int | None) -> Json:
+        env, outside = self.parts.env, self.parts.outside
+        begun_at = env.monotonic_ms()
+        outcome = "ok"
+        try:
+            value = await outside.read(tool, args)
+        except asyncio.CancelledError:
+            raise
+        except Exception as error:
+            failure = failure_of(error)
+            outcome = failure.value
+            raise self._failed(tool, args, line, failure, error) from error
+        finally:
+            took_ms = env.monotonic_ms() - begun_at
+            self.live.notes.call(tool.name, dict(args), outside.secrets(), outcome, took_ms)
+        limits = self.parts.policy.limits
+        encode(value, tool.name, limit_bytes=limits.result_bytes, depth=limits.json_depth)
+        return value
+
+    def _failed(
+        self,
+        tool: Tool,
+        args: Mapping[str, Json],
+        line: int | None,
+        failure: Failure,
+        error: Exception,
+    ) -> StepFailed:
+        waits_on = None
+        if failure is Failure.AUTH:
+            named = error.connect if isinstance(error, AuthNeeded) else None
+            waits_on = named or tool.name.partition(".")[0]
+        elif failure is Failure.PERMISSION:
+            waits_on = tool.capability
+        details = Details(line, tool.name, args, waits_on, getattr(error, "retry_after_s", None))
+        return StepFailed(say(tool.name, error), failure, details)
+
+
+def say(tool: str, error: BaseException) -> str:
+    """Put what a tool raised into words; an error without any says what kind it is."""
+    text = str(error).strip()
+    if isinstance(error, TimeoutError) and not text:
+        text = "no answer in time"
+    return f"{tool}: {text or type(error).__name__}"
+
+
+def _broke(turn: Broke) -> StepFailed:
+    failure = Failure.TRANSIENT if turn.is_lost else Failure.LOGIC
+    return StepFailed(str(turn.error), failure, Details(line=turn.error.line))
+
+
+def _split(call: ScriptCall) -> tuple[str, tuple[Json, ...], Mapping[str, object]]:
+    """Take the topic out of a call; the rest is at most one more argument, or named ones."""
+    named: dict[str, object] = dict(call.kwargs)
+    topic, rest = (call.args[0], call.args[1:]) if call.args else (named.pop("topic", None), ())
+    if not isinstance(topic, str):
+        raise Invalid(f"{call.path}: the first argument is the topic's name.", path=call.path)
+    if len(rest) > 1 or (rest and named):
+        raise Invalid(f"{call.path} takes the topic and one more argument.", path=call.path)
+    return topic, rest, named
+
+
+def _grant(row: GrantRow) -> Grant:
+    where = as_mapping(decode(row.matching), "where", "Give globs by argument.")
+    return Grant(row.capability, row.mutations_per_day, {k: str(v) for k, v in where.items()})

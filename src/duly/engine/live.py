@@ -1,0 +1,220 @@
+"""A run in this process's hands: what the store has of it, and where its script has got to.
+
+Law: `stored` is the state the store was last told; `run` is where the rules have taken it since.
+Every write is guarded by `stored`, so whatever somebody else did to the run is found out (R8).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import cast
+
+from duly.config import Limits
+from duly.rules.access import Step
+from duly.rules.declaration import ConsumerDeclaration, ProducerDeclaration
+from duly.rules.lifecycle import START, Counts, Run
+from duly.rules.permission import redact
+from duly.rules.value import Json, decode, encode
+from duly.rules.word import Kind, Status
+from duly.sandbox.base import Loaded, Log
+from duly.store.base import Fence
+from duly.store.due import HandlerOutlook, Outlook
+from duly.store.record import RunRow
+from duly.store.run import Started
+
+CALL_ARGS_CHARS = 500  # what is kept of the arguments of one call, for a person to recognise it
+NOTES_BYTES_MAX = 4 * 1024 * 1024  # the notes of a run are cut long before they come near this
+
+
+@dataclass(slots=True)
+class Notes:
+    """What a run logged and called, kept for a person: capped, and the rest is counted (X4, R1)."""
+
+    limits: Limits
+    lines: list[Json] = field(default_factory=list)
+    dropped: int = 0
+    calls: list[Json] = field(default_factory=list)
+
+    def log(self, at_ms: int, step: Step, logs: Iterable[Log]) -> None:
+        """Keep what a script said."""
+        for each in logs:
+            self._add(at_ms + each.after_ms, step.value, each.text)
+
+    def warn(self, at_ms: int, text: str) -> None:
+        """Keep what the host has to say to the script's author."""
+        self._add(at_ms, "duly", text)
+
+    def call(
+        self, tool: str, args: Json, secrets: Iterable[str], outcome: str, duration_ms: int
+    ) -> None:
+        """Keep one call: its arguments without secrets, how it ended, how long it took."""
+        shown = encode(redact(args, secrets), "args", limit_bytes=NOTES_BYTES_MAX)
+        self.calls.append(
+            {
+                "tool": tool,
+                "args": shown[:CALL_ARGS_CHARS],
+                "outcome": outcome,
+                "duration_ms": duration_ms,
+            }
+        )
+
+    def _add(self, at_ms: int, source: str, text: str) -> None:
+        if len(self.lines) >= self.limits.log_lines:
+            self.dropped += 1
+            return
+        cut = text[: self.limits.log_line_chars]
+        self.lines.append({"at": at_ms, "from": source, "text": cut})
+
+    @property
+    def logs_text(self) -> str | None:
+        """The lines as they are stored, and how many more there were."""
+        if not self.lines:
+            return None
+        kept: Json = {"lines": self.lines, "dropped": self.dropped}
+        return encode(kept, "logs", limit_bytes=NOTES_BYTES_MAX)
+
+    @property
+    def calls_text(self) -> str | None:
+        """The calls as they are stored."""
+        return encode(self.calls, "calls", limit_bytes=NOTES_BYTES_MAX) if self.calls else None
+
+
+@dataclass(slots=True)
+class Live:
+    """One run, from the moment this process takes it up until it rests."""
+
+    id: str
+    fence: Fence
+    workflow: str
+    handler: str
+    version: str
+    chain: str
+    stored: Run
+    run: Run
+    counts: Counts
+    notes: Notes
+    loaded: Loaded | None = None  # whoever only asks about a mutation needs no script (L8)
+    state_text: str | None = None
+    prepared_text: str | None = None
+    clock_at: int = 0
+    seed_text: str = ""
+    wake_at_asked: str | None = None
+    result_text: str | None = None
+    planned_at: int | None = None
+    is_out: bool = False  # a call is out, or its answer is being written: nobody may drop this run
+    recording: asyncio.Future[None] | None = None  # `applied`, on its way into the store (L9)
+
+    @property
+    def is_active(self) -> bool:
+        """Tell whether nothing keeps it from going on."""
+        return self.run.status is Status.ACTIVE
+
+    @property
+    def script(self) -> Loaded:
+        """The version it runs, which is loaded by now."""
+        assert self.loaded is not None, self.id
+        return self.loaded
+
+    @property
+    def consumer(self) -> ConsumerDeclaration:
+        """The handler, which is a consumer."""
+        handlers = self.script.declaration.consumers
+        return next(each for each in handlers if each.name == self.handler)
+
+    @property
+    def producer(self) -> ProducerDeclaration:
+        """The handler, which is a producer."""
+        handlers = self.script.declaration.producers
+        return next(each for each in handlers if each.name == self.handler)
+
+    @property
+    def publishes(self) -> tuple[str, ...] | None:
+        """The topics the handler says it publishes to, if it says so (W3)."""
+        declared = self.producer if self.run.kind is Kind.PRODUCER else self.consumer
+        return declared.publishes
+
+    @property
+    def prepared(self) -> dict[str, Json]:
+        """The pinned prepare result, a copy of its own (C6)."""
+        assert self.prepared_text is not None, self.run
+        return cast("dict[str, Json]", decode(self.prepared_text))
+
+    @property
+    def title(self) -> str | None:
+        """What the script claims it will do (L11)."""
+        shown = self.prepared.get("ui")
+        title = shown.get("title") if isinstance(shown, dict) else None
+        return title if isinstance(title, str) else None
+
+    @property
+    def inputs(self) -> list[tuple[str, str]]:
+        """The reserved events, as (topic, message id)."""
+        reservations = cast("list[dict[str, Json]]", self.prepared["reservations"])
+        return [
+            (str(each["topic"]), str(message_id))
+            for each in reservations
+            for message_id in cast("list[Json]", each["ids"])
+        ]
+
+    async def settled(self) -> None:
+        """Return when the store has been told of the applied mutation; nothing is said before."""
+        recording, self.recording = self.recording, None
+        if recording is not None:
+            await asyncio.shield(recording)
+        self.is_out = False
+
+    def move(self, new: Run) -> None:
+        """Take over what the store has just been told."""
+        self.stored = self.run = new
+
+
+def begun(
+    outlook: Outlook, run_id: str, handler: HandlerOutlook, started: Started, limits: Limits
+) -> Live:
+    """Take up a run that has just been opened."""
+    run = START[Kind(handler.kind)]
+    return Live(
+        run_id,
+        outlook.fence,
+        outlook.workflow,
+        handler.name,
+        started.version,
+        run_id,
+        run,
+        run,
+        Counts(),
+        Notes(limits),
+        state_text=started.state,
+        planned_at=handler.next_run_at,
+    )
+
+
+def resumed(outlook: Outlook, row: RunRow, limits: Limits) -> Live:
+    """Take up a run that is already there: a successor, or one that goes on (R4)."""
+    notes = Notes(limits)
+    if row.calls is not None:
+        notes.calls = cast("list[Json]", decode(row.calls))
+    if row.logs is not None:
+        kept = cast("dict[str, Json]", decode(row.logs))
+        notes.lines = cast("list[Json]", kept["lines"])
+        notes.dropped = cast(int, kept["dropped"])
+    return Live(
+        row.id,
+        outlook.fence,
+        outlook.workflow,
+        row.handler,
+        row.version,
+        row.chain,
+        row.state,
+        row.state,
+        row.counts,
+        notes,
+        state_text=row.state_before,
+        prepared_text=row.prepared,
+        clock_at=row.clock_at or 0,
+        seed_text=row.seed or row.chain,
+        wake_at_asked=row.wake_at_asked,
+        result_text=row.result,
+    )

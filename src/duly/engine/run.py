@@ -1,0 +1,211 @@
+"""One run, step by step: produce; or prepare, mutate, next (C, P).
+
+Law 1  The engine never decides a transition: it asks the rules and hands the value to the store.
+Law 2  Each step runs in a context of its own, and what it asks for is answered by `calls` (C1).
+Law 3  A run ends in one transaction, or it does not end (P3, C11).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from duly.engine.base import Parts, StepFailed
+from duly.engine.calls import Calls
+from duly.engine.ledger import Ledger
+from duly.engine.live import Live
+from duly.errors import Invalid
+from duly.rules import lifecycle
+from duly.rules.access import Step
+from duly.rules.event import Publication
+from duly.rules.prepared import (
+    SEED_BYTES,
+    Judgement,
+    Prepared,
+    mutation_result,
+    parse_prepared,
+    script_view,
+    seed,
+)
+from duly.rules.schedule import clamp_wake_at, next_run_at
+from duly.rules.value import Json, decode, encode
+from duly.rules.word import Failure, Kind, MutationStatus, Outcome, Phase, Progress
+from duly.sandbox.base import MISSING, Missing, World
+from duly.store.record import Commit, Pinned, Reserve
+
+PREPARED_BYTES_MAX: Final = 64 * 1024 * 1024  # its parts are limited one by one (N)
+
+
+async def work(parts: Parts, ledger: Ledger, live: Live) -> None:
+    """Take an active run as far as it goes: to its commit, or to where it must wait."""
+    if live.run.kind is Kind.PRODUCER:
+        await produce(parts, live)
+        return
+    if live.run.phase is Phase.PREPARING:
+        await prepare(parts, live)
+    # A run that has a ledger row never asks its script again what to change (L8).
+    if live.run.phase in (Phase.PREPARED, Phase.MUTATING) and live.run.row is None:
+        await mutate(parts, ledger, live)
+    if live.is_active and live.run.phase in (Phase.MUTATED, Phase.EMITTING):
+        await tell(parts, live)
+
+
+async def produce(parts: Parts, live: Live) -> None:
+    """Run a producer; its events, its state and its next time are one commit (P3)."""
+    calls = Calls(parts, live, Step.PRODUCE)
+    returned = await calls.until_return((_state(live),), _free_world(parts))
+    now = parts.env.now_ms()
+    planned_at = now if live.planned_at is None else live.planned_at
+    schedule = live.producer.schedule
+    commit = Commit(
+        publications=tuple(calls.publications),
+        state=_state_text(parts, returned),
+        next_run_at=next_run_at(schedule, planned_at, now, parts.policy.timezone),
+        calls=live.notes.calls_text,
+        logs=live.notes.logs_text,
+    )
+    change = lifecycle.commit(live.run)
+    await parts.store.commit_producer(live.fence, live.id, live.stored, change, commit, now=now)
+    live.move(change.run)
+
+
+async def prepare(parts: Parts, live: Live) -> None:
+    """Ask what to work on and pin it; if an event changed meanwhile, ask again (C5, C6)."""
+    while True:
+        calls = Calls(parts, live, Step.PREPARE)
+        returned = await calls.until_return((_state(live),), _free_world(parts))
+        try:
+            prepared = parse_prepared(
+                None if returned is MISSING else returned,
+                live.consumer.subscribe,
+                parts.policy.limits,
+            )
+            if await _pin(parts, live, prepared, calls.offered) is Judgement.RESERVE:
+                return
+        except Invalid as error:
+            raise StepFailed(str(error), Failure.LOGIC) from error
+
+
+async def _pin(
+    parts: Parts, live: Live, prepared: Prepared, offered: dict[tuple[str, str], int]
+) -> Judgement:
+    """Store the prepare result and reserve its events, or nothing of it."""
+    now = parts.env.now_ms()
+    new = lifecycle.advance(live.run, Progress.PREPARE_DONE)
+    if prepared.is_empty:
+        new = lifecycle.advance(new, Progress.NOTHING_RESERVED)
+    pinned = Pinned(
+        encode(
+            script_view(prepared), "prepare", limit_bytes=PREPARED_BYTES_MAX, depth=_deep(parts)
+        ),
+        clock_at=now,
+        seed=live.chain,
+        wake_at_asked=_wake_at(parts, live, prepared.wake_at_raw, now),
+    )
+    reserves = tuple(
+        Reserve(each.topic, message_id, offered.get((each.topic, message_id)))
+        for each in prepared.reservations
+        for message_id in each.message_ids
+    )
+    judgement = await parts.store.prepare_run(
+        live.fence, live.id, live.stored, new, pinned, reserves, now=now
+    )
+    if judgement is Judgement.RESERVE:
+        live.move(new)
+        live.prepared_text, live.clock_at = pinned.prepared, pinned.clock_at
+        live.seed_text, live.wake_at_asked = pinned.seed, pinned.wake_at_asked
+    return judgement
+
+
+async def mutate(parts: Parts, ledger: Ledger, live: Live) -> None:
+    """Let the script say what to change, leave it, then make that change (C8, C9)."""
+    if live.run.phase is Phase.PREPARED:
+        live.run = lifecycle.advance(live.run, Progress.BEGIN_MUTATE)
+    wanted = None
+    if Step.MUTATE in live.consumer.steps:
+        calls = Calls(parts, live, Step.MUTATE)
+        wanted = await calls.until_mutation((live.prepared,), _frozen_world(live, Step.MUTATE))
+    if wanted is not None:
+        await ledger.make(live, wanted)
+        return
+    run = lifecycle.advance(live.run, Progress.NO_CALL)
+    new = lifecycle.advance(run, Progress.BEGIN_NEXT)
+    await parts.store.move_run(live.fence, live.id, live.stored, new, now=parts.env.now_ms())
+    live.move(new)
+
+
+async def tell(parts: Parts, live: Live) -> None:
+    """Tell the script how it ended, and commit all of it at once (C10, C11)."""
+    if live.run.phase is Phase.MUTATED:
+        live.run = lifecycle.advance(live.run, Progress.BEGIN_NEXT)
+    publications: tuple[Publication, ...] = ()
+    state_text = None
+    if Step.NEXT in live.consumer.steps:
+        calls = Calls(parts, live, Step.NEXT)
+        args = (live.prepared, _outcome(live), _state(live))
+        returned = await calls.until_return(args, _frozen_world(live, Step.NEXT))
+        publications = tuple(calls.publications)
+        state_text = _state_text(parts, returned)
+    await live.settled()
+    now = parts.env.now_ms()
+    policy = parts.policy
+    commit = Commit(
+        publications=publications,
+        state=state_text,
+        wake_at=clamp_wake_at(live.wake_at_asked, now, policy.wake_min_s, policy.wake_max_s).at_ms,
+        calls=live.notes.calls_text,
+        logs=live.notes.logs_text,
+    )
+    change = lifecycle.commit(live.run)
+    await parts.store.commit_run(live.fence, live.id, live.stored, change, commit, now=now)
+    live.move(change.run)
+
+
+def _outcome(live: Live) -> Json:
+    assert live.run.outcome is not None, live.run
+    result = None
+    if live.run.outcome is Outcome.APPLIED and live.result_text is not None:
+        assert live.run.row is MutationStatus.APPLIED, live.run
+        result = decode(live.result_text)
+    return dict(mutation_result(live.run.outcome, result))
+
+
+def _state(live: Live) -> Json | Missing:
+    """The state as its handler left it; nothing before its first commit (P2, C12)."""
+    return MISSING if live.state_text is None else decode(live.state_text)
+
+
+def _state_text(parts: Parts, returned: Json | Missing) -> str | None:
+    """Write a new state; returning nothing keeps the old one (P2, C10)."""
+    if returned is MISSING:
+        return None
+    limits = parts.policy.limits
+    try:
+        return encode(returned, "state", limit_bytes=limits.state_bytes, depth=limits.json_depth)
+    except Invalid as error:
+        raise StepFailed(str(error), Failure.LOGIC) from error
+
+
+def _wake_at(parts: Parts, live: Live, raw: object, now: int) -> str | None:
+    """Keep a wakeAt that can be read; another is ignored, and its author told (S6)."""
+    policy = parts.policy
+    warning = clamp_wake_at(raw, now, policy.wake_min_s, policy.wake_max_s).warning
+    if warning is not None:
+        live.notes.warn(now, warning)
+        return None
+    return raw if isinstance(raw, str) else None
+
+
+def _deep(parts: Parts) -> int:
+    """What wraps `data` and `ui` may be one deeper than they are."""
+    return parts.policy.limits.json_depth + 1
+
+
+def _free_world(parts: Parts) -> World:
+    """Time and chance as they are (C13)."""
+    dice = int.from_bytes(parts.env.random_bytes(SEED_BYTES))
+    return World(parts.env.now_ms(), frozen=False, seed=dice)
+
+
+def _frozen_world(live: Live, step: Step) -> World:
+    """Time as it stood when the inputs were pinned, chance as it fell for the chain (C13)."""
+    return World(live.clock_at, frozen=True, seed=seed(live.seed_text, step))

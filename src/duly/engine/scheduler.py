@@ -1,0 +1,227 @@
+"""The engine's one loop: who is due, whose turn it is, and how long nothing happens (S).
+
+Law 1  At most one piece of work of a workflow runs at any moment; workflows run side by side, and
+       beyond the host's slots they take turns, one run each (S1).
+Law 2  What is due is read from the store; what is remembered here are only hints where to look, so
+       losing them loses nothing (S8).
+Law 3  When nothing is due nothing runs: the loop sleeps until the next planned time or a wake, and
+       an idle workflow costs nothing (S9).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from functools import partial
+from typing import Final
+
+from duly.engine.base import Parts
+from duly.engine.settlement import settle
+from duly.engine.turn import Work, choose
+from duly.engine.worker import Worker
+from duly.errors import Fenced, NotFound, RequestRefused, Stale, StoreError
+from duly.rules.schedule import earliest
+from duly.rules.value import Json
+from duly.rules.word import Act
+from duly.store.due import DUE_LIMIT_MAX, Due
+from duly.store.record import Action
+
+STOP_S: Final = 30.0  # how long an orderly stop waits for calls that are out (R7)
+TROUBLE_MS: Final = 10_000  # how long a workflow rests after a fault nobody foresaw
+
+log = logging.getLogger("duly.engine")
+
+
+class Engine:
+    """Runs what is due, while somebody drains or serves it."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self._worker = Worker(parts)
+        self._ready: dict[str, None] = {}  # workflows to look at, in the order of their turns
+        self._again: set[str] = set()  # woken while they were running
+        self._running: dict[str, asyncio.Task[None]] = {}
+        self._bell = asyncio.Event()
+        self._must_look = True  # somewhere something may be due, and nobody knows where
+        self._look_at: int | None = None
+        self._is_busy = False
+        self._stopped = asyncio.Event()
+        self._stopped.set()
+
+    # -- What others may ask for ----------------------------------------------------------------
+
+    async def drain(self) -> None:
+        """Run until nothing is due at this moment; wait for no later time."""
+        await self._attend(is_draining=True)
+
+    async def serve(self) -> None:
+        """Run what is due and what becomes due, until cancelled."""
+        await self._attend(is_draining=False)
+
+    def wake(self, workflow_id: str | None = None) -> None:
+        """Look again: at one workflow, or at all of them."""
+        if workflow_id is None:
+            self._must_look = True
+        elif workflow_id in self._running:
+            self._again.add(workflow_id)
+        else:
+            self._ready[workflow_id] = None
+        self._bell.set()
+
+    def go_on(self, run_id: str) -> None:
+        """Take a run that a person's act made active: the same run goes on, or a successor (R4)."""
+        self._worker.in_hand.add(run_id)
+
+    def drop(self, run_id: str) -> None:
+        """Drop whatever runs for a run that a person's act ended; a call that is out stays out."""
+        self._worker.in_hand.discard(run_id)
+        for workflow_id, live in self._worker.live.items():
+            if live.id == run_id and not live.is_out and workflow_id in self._running:
+                self._running[workflow_id].cancel()
+
+    async def settle(
+        self, mutation_id: str, answer: Act, *, result: Json = None, action: Action
+    ) -> None:
+        """Decide an indeterminate mutation by a person's answer (L10)."""
+        run_id = await settle(
+            self._parts, self._worker, mutation_id, answer, result=result, action=action
+        )
+        self.go_on(run_id)
+        self.wake()
+
+    async def close(self) -> None:
+        """Wait until nothing runs any more."""
+        await self._stopped.wait()
+
+    # -- The loop -------------------------------------------------------------------------------
+
+    async def _attend(self, *, is_draining: bool) -> None:
+        if self._is_busy:
+            raise RequestRefused("This host is being drained or served already; do one at a time.")
+        self._is_busy = True
+        self._stopped.clear()
+        self._worker.is_stopping = False
+        self._must_look = True
+        try:
+            await self._loop(is_draining)
+        finally:
+            try:
+                await self._stop()
+            finally:
+                self._is_busy = False
+                self._stopped.set()
+
+    async def _loop(self, is_draining: bool) -> None:
+        while True:
+            self._bell.clear()
+            now = self._parts.env.now_ms()
+            if self._must_look or (self._look_at is not None and self._look_at <= now):
+                await self._look(now)
+            self._admit()
+            if not self._running and not self._ready and not self._must_look and is_draining:
+                return
+            await self._wait(is_draining)
+
+    async def _look(self, now: int) -> None:
+        """Ask the store which workflows have something due, and when to ask again."""
+        self._must_look = False
+        try:
+            due = await self._parts.store.due(now)
+        except StoreError as error:
+            log.error("the store cannot be read: %s", error)
+            self._look_at = now + TROUBLE_MS
+            return
+        for workflow_id in _workflows(due):
+            if workflow_id not in self._running:
+                self._ready.setdefault(workflow_id)
+        self._look_at = due.next_at
+        if any(len(each) >= DUE_LIMIT_MAX for each in (due.runs, due.producers, due.consumers)):
+            self._look_at = now  # there are more; they come when these have had their turn
+
+    def _admit(self) -> None:
+        """Start a turn for every workflow that waits, as long as there are slots (S1)."""
+        while self._ready and len(self._running) < self._parts.policy.runs_max:
+            workflow_id = next(iter(self._ready))
+            del self._ready[workflow_id]
+            task = self._parts.env.spawn(self._turn(workflow_id), f"workflow {workflow_id}")
+            self._running[workflow_id] = task
+            task.add_done_callback(partial(self._end, workflow_id))
+
+    def _end(self, workflow_id: str, _: asyncio.Task[None]) -> None:
+        del self._running[workflow_id]
+        if workflow_id in self._again:
+            self._again.discard(workflow_id)
+            self._ready[workflow_id] = None
+        self._bell.set()
+
+    async def _wait(self, is_draining: bool) -> None:
+        """Sleep until the bell rings or the next planned time comes (S9)."""
+        if self._look_at is None or (is_draining and not self._running):
+            await self._bell.wait()
+            return
+        wait_ms = max(0, self._look_at - self._parts.env.now_ms())
+        timer = self._parts.env.spawn(self._ring_after(wait_ms / 1000), "next planned time")
+        try:
+            await self._bell.wait()
+        finally:
+            timer.cancel()
+
+    async def _ring_after(self, seconds: float) -> None:
+        await self._parts.env.sleep(seconds)
+        self._bell.set()
+
+    # -- One workflow's turn --------------------------------------------------------------------
+
+    async def _turn(self, workflow_id: str) -> None:
+        """Do what is due in one workflow until nothing is, or until others wait for the slot."""
+        try:
+            while not self._worker.is_stopping:
+                self._again.discard(workflow_id)
+                if not await self._do_next(workflow_id):
+                    return
+                if self._ready:  # one run each, then it is somebody else's turn
+                    self._again.add(workflow_id)
+                    return
+        except (Stale, Fenced):
+            self._again.add(workflow_id)  # somebody was faster; look at what is there now
+        except NotFound:
+            log.info("workflow %s is gone", workflow_id)
+        except Exception as error:
+            log.error("workflow %s rests: %s", workflow_id, error, exc_info=error)
+            self._plan(self._parts.env.now_ms() + TROUBLE_MS)
+
+    async def _do_next(self, workflow_id: str) -> bool:
+        outlook = await self._parts.store.outlook(workflow_id)
+        choice = choose(outlook, self._parts.env.now_ms(), self._worker.in_hand)
+        if choice.work is Work.NOTHING:
+            self._plan(choice.look_at)
+            return False
+        await self._worker.do(outlook, choice)
+        return True
+
+    def _plan(self, look_at: int | None) -> None:
+        self._look_at = earliest((self._look_at, look_at))
+
+    # -- Stopping -------------------------------------------------------------------------------
+
+    async def _stop(self) -> None:
+        """Start nothing new, wait for calls that are out, lay the rest down (R7)."""
+        self._worker.is_stopping = True
+        tasks = dict(self._running)
+        for workflow_id, live in self._worker.live.items():
+            if not live.is_out and workflow_id in tasks:
+                tasks[workflow_id].cancel()
+        if tasks:
+            _, late = await asyncio.wait(tasks.values(), timeout=STOP_S)
+            for task in late:
+                task.cancel()
+            if late:
+                await asyncio.wait(late)
+        self._ready.clear()
+        self._again.clear()
+
+
+def _workflows(due: Due) -> tuple[str, ...]:
+    """The workflows that have something due, each once: open runs, questions, then the rest."""
+    groups = (due.runs, due.reconciles, due.consumers, due.producers)
+    return tuple(dict.fromkeys(each.workflow_id for group in groups for each in group))

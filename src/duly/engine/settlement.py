@@ -1,0 +1,89 @@
+"""A person's answer to the one question Duly cannot answer itself: did it happen? (L10)
+
+Law: an answer is taken only while the mutation is indeterminate; "it did not happen" is believed
+no earlier from a person than from the outside (L6).
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from duly.engine import live as lives
+from duly.engine.base import Parts, StepFailed
+from duly.engine.worker import Worker
+from duly.errors import Invalid, RequestRefused
+from duly.rules import lifecycle
+from duly.rules.catalog import Tool, ToolKind
+from duly.rules.value import Json, encode
+from duly.rules.word import Act, Failure
+from duly.store.record import Action, Stop
+
+ANSWERS: Final = frozenset({Act.TRY_AGAIN, Act.DID_NOT_HAPPEN, Act.HAPPENED, Act.SKIP})
+EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+async def settle(
+    parts: Parts,
+    worker: Worker,
+    mutation_id: str,
+    answer: Act,
+    *,
+    result: Json = None,
+    action: Action,
+) -> str:
+    """Store a person's answer; answer the run that held the mutation."""
+    assert answer in ANSWERS, answer
+    row = await parts.store.get_mutation(mutation_id)
+    run = await parts.store.get_run(row.held_by)
+    decided = lifecycle.act(run.state, answer).run  # refuses what is not indeterminate
+    now = parts.env.now_ms()
+    tool = _find(parts, row.tool)
+    stop: Stop | None = None
+    due_at = None
+    if answer is Act.TRY_AGAIN:
+        worker.check_repeatable(tool, row)
+        due_at = now
+    elif answer is Act.DID_NOT_HAPPEN:
+        _check_time(now, worker.ledger.absence_wait_ms(row.id, tool))
+        outlook = await parts.store.outlook(row.workflow_id)
+        live = lives.resumed(outlook, run, parts.policy.limits)
+        told = StepFailed(f"{row.tool}: you said that it did not happen", Failure.TRANSIENT)
+        stop = worker.successor.stop(live, decided, told)
+    await parts.store.settle(
+        mutation_id,
+        answer,
+        result=_result_text(parts, answer, result),
+        stop=stop,
+        due_at=due_at,
+        action=action,
+        now=now,
+    )
+    return run.id
+
+
+def _result_text(parts: Parts, answer: Act, result: Json) -> str | None:
+    if answer is not Act.HAPPENED:
+        if result is not None:
+            raise Invalid("Only 'happened' comes with a result.", path="result")
+        return None
+    limits = parts.policy.limits
+    return encode(result, "result", limit_bytes=limits.result_bytes, depth=limits.json_depth)
+
+
+def _check_time(now: int, wait_ms: int) -> None:
+    if wait_ms <= 0:
+        return
+    moment = (EPOCH + timedelta(milliseconds=now + wait_ms)).replace(microsecond=0)
+    raise RequestRefused(
+        "The request may still arrive, so it is too early to say that it did not happen. "
+        f"Say so from {moment.isoformat()} on."
+    )
+
+
+def _find(parts: Parts, name: str) -> Tool:
+    """Find the tool; one whose connector is not here any more is given the usual lag."""
+    try:
+        return parts.outside.catalog.find(name)
+    except Invalid:
+        return Tool(name, ToolKind.MUTATION, name)

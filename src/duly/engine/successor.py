@@ -1,0 +1,197 @@
+"""What follows a stopped run: the only code that knows (F, R5–R7).
+
+Law 1  A stop is decided by the rules and written once, with its class, its sentence and the time
+       at which somebody looks again.
+Law 2  What the host follows by itself is followed in one transaction: the old run closed, the new
+       one opened, events and ledger row released or handed on (R6).
+Law 3  A run nobody can move on tells a person, in words, why (F8).
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from typing import Final
+
+from duly.engine.base import Details, Parts, StepFailed
+from duly.engine.live import Live
+from duly.rules import lifecycle
+from duly.rules.lifecycle import Counts, Run
+from duly.rules.permission import redact, redact_text
+from duly.rules.schedule import backoff_ms
+from duly.rules.standing import Facts, escalate
+from duly.rules.value import Json, encode
+from duly.rules.word import Failure, MutationStatus, Phase, Progress, Status, Way
+from duly.store.base import Fence
+from duly.store.record import RunRow, Stop
+
+ERROR_CHARS: Final = 2000  # what is kept of an error's words
+ERROR_BYTES_MAX: Final = 2 * 1024 * 1024
+ARGS_CHARS: Final = 1000
+
+log = logging.getLogger("duly.engine")
+
+# The way into the step a run stands before.
+INTO: Final = {
+    Phase.PREPARED: Progress.BEGIN_MUTATE,
+    Phase.MUTATED: Progress.BEGIN_NEXT,
+}
+
+
+class Successor:
+    """Stops runs and follows them."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+
+    # -- Stopping -------------------------------------------------------------------------------
+
+    async def fail(self, live: Live, failed: StepFailed) -> None:
+        """Stop a run whose step failed, before or after its mutation, never during it."""
+        await live.settled()
+        new = lifecycle.fail(_into_step(live.run, failed.failure), failed.failure)
+        stop = self.stop(live, new, failed)
+        await self._parts.store.stop_run(
+            live.fence, live.id, live.stored, new, stop, now=self._parts.env.now_ms()
+        )
+        live.move(new)
+
+    def stop(self, live: Live, new: Run, failed: StepFailed) -> Stop:
+        """Work out what a stopped run keeps: counts, due time, what it waits for, what is said."""
+        counts = lifecycle.counted(live.counts, new)
+        details = failed.details
+        due_at = None
+        if self._way(new, counts) is Way.BACKOFF:
+            due_at = self._parts.env.now_ms() + self._backoff_ms(counts, details.retry_after_s)
+        return Stop(
+            counts=counts,
+            error=self._error_text(failed, new),
+            due_at=due_at,
+            waits_on=details.waits_on,
+            escalated=self._escalation(new, counts, str(failed), live, details.waits_on),
+            calls=live.notes.calls_text,
+            logs=live.notes.logs_text,
+        )
+
+    def keep(self, live: Live, new: Run, message: str) -> Stop:
+        """Work out what a run keeps that waits for an answer about its mutation (L5)."""
+        return Stop(
+            counts=live.counts,
+            error=self._error_text(StepFailed(message, Failure.TRANSIENT), new),
+            escalated=self._escalation(new, live.counts, message, live, None),
+            calls=live.notes.calls_text,
+            logs=live.notes.logs_text,
+        )
+
+    async def put_down(self, live: Live) -> None:
+        """Lay down a run because the host stops: followed at the next start, uncounted (R7)."""
+        store, now = self._parts.store, self._parts.env.now_ms()
+        await live.settled()
+        stored = live.stored
+        if stored.status is not Status.ACTIVE or stored.row is MutationStatus.IN_FLIGHT:
+            return  # a call still out is found by the next start, which asks the outside (R7)
+        new = lifecycle.fail(_into_step(live.run, Failure.TRANSIENT), Failure.TRANSIENT)
+        stop = Stop(
+            counts=live.counts,
+            error=self._error_text(StepFailed("The host was stopped.", Failure.TRANSIENT), new),
+            due_at=now,
+            calls=live.notes.calls_text,
+            logs=live.notes.logs_text,
+        )
+        await store.stop_run(live.fence, live.id, stored, new, stop, now=now)
+        live.move(new)
+
+    # -- Following ------------------------------------------------------------------------------
+
+    async def follow(self, fence: Fence, row: RunRow) -> str:
+        """Open the run after one whose wait is over; answer its id."""
+        successor_id = self._parts.env.new_id("run")
+        await self._parts.store.succeed_run(
+            fence,
+            row.id,
+            row.state,
+            lifecycle.succeed(row.state),
+            successor_id,
+            row.counts,
+            now=self._parts.env.now_ms(),
+        )
+        return successor_id
+
+    async def recover(self, fence: Fence, row: RunRow) -> str | None:
+        """Recover a run that a host died on; answer its successor, if it gets one (R7)."""
+        store, now = self._parts.store, self._parts.env.now_ms()
+        state = row.state
+        counts = row.counts
+        if state.status is Status.ACTIVE:
+            counts = lifecycle.counted(counts, replace(state, status=Status.CRASHED))
+        change = lifecycle.crash(state, counts)
+        log.info("run %s of workflow %s is recovered", row.id, fence.workflow_id)
+        if change.successor is not None:
+            successor_id = self._parts.env.new_id("run")
+            await store.succeed_run(fence, row.id, state, change, successor_id, counts, now=now)
+            return successor_id
+        if change.run.status is not Status.CRASHED:
+            await store.move_run(fence, row.id, state, change.run, now=now)
+            return None
+        message = f"{counts.crash} times in a row."
+        stop = Stop(
+            counts=counts,
+            error=self._error_text(StepFailed(message, Failure.INTERNAL), change.run),
+            escalated=escalate(Facts(run=change.run), message, now),
+            calls=row.calls,
+            logs=row.logs,
+        )
+        await store.stop_run(fence, row.id, state, change.run, stop, now=now)
+        return None
+
+    # -- Words ----------------------------------------------------------------------------------
+
+    def _way(self, run: Run, counts: Counts) -> Way:
+        policy = self._parts.policy
+        return lifecycle.way(
+            run,
+            counts,
+            retries_max=policy.retries.attempts,
+            repairs_max=policy.repair_budget,
+            has_repairer=False,
+        )
+
+    def _backoff_ms(self, counts: Counts, retry_after_s: float | None) -> int:
+        jitter = int.from_bytes(self._parts.env.random_bytes(4)) / 2**32
+        return backoff_ms(self._parts.policy.retries, counts.transient - 1, jitter, retry_after_s)
+
+    def _escalation(
+        self, run: Run, counts: Counts, message: str, live: Live, waits_on: str | None
+    ) -> str | None:
+        """Say to a person why this run needs them; None where the host moves it on itself (F8)."""
+        if self._way(run, counts) is not Way.PERSON:
+            return None
+        title = live.title if live.prepared_text is not None else None
+        facts = Facts(run=run, waits_for=waits_on, title=title)
+        return escalate(facts, self._clean(message), self._parts.env.now_ms())
+
+    def _error_text(self, failed: StepFailed, run: Run) -> str:
+        details: Details = failed.details
+        secrets = self._parts.outside.secrets()
+        shown = encode(redact(dict(details.args), secrets), "args", limit_bytes=ERROR_BYTES_MAX)
+        record: Json = {
+            "class": failed.failure.value,
+            "status": run.status.value,
+            "message": self._clean(str(failed)),
+            "line": details.line,
+            "tool": details.tool,
+            "args": shown[:ARGS_CHARS],
+        }
+        return encode(record, "error", limit_bytes=ERROR_BYTES_MAX)
+
+    def _clean(self, text: str) -> str:
+        """Take secrets out of an error's words, and keep a readable part of them (A5)."""
+        cut = redact_text(text, self._parts.outside.secrets())[:ERROR_CHARS]
+        return cut.encode("utf-8", "replace").decode()
+
+
+def _into_step(run: Run, failure: Failure) -> Run:
+    """Step into what comes next: between two steps only our own code can fail (R2, F1)."""
+    if failure is Failure.INTERNAL or run.phase not in INTO:
+        return run
+    return lifecycle.advance(run, INTO[run.phase])

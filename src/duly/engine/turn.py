@@ -1,0 +1,111 @@
+"""What one workflow does next: one pure choice, then one piece of work.
+
+Law 1  The open run goes first, whatever its status; while there is one, nothing else starts (F6).
+Law 2  A run that is active here but in nobody's hands was left by a host that died, unless a
+       person's act or its predecessor put it there in this process's life (R4, R7).
+Law 3  While a person has paused the workflow nothing starts and nothing is sent; only questions
+       about what was already sent go on (F7).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from enum import StrEnum
+
+from duly.rules.schedule import (
+    WAIT_MAX_MS,
+    Candidate,
+    Producer,
+    Turn,
+    consumer_due_at,
+    earliest,
+    is_consumer_due,
+    is_producer_due,
+    order,
+)
+from duly.rules.word import Kind, MutationStatus, Status
+from duly.store.due import HandlerOutlook, OpenRun, Outlook
+
+
+class Work(StrEnum):
+    """What there is to do in a workflow."""
+
+    NOTHING = "nothing"
+    START = "start"
+    GO_ON = "go on"
+    FOLLOW = "follow"
+    RECOVER = "recover"
+    RECONCILE = "reconcile"
+    UNBLOCK = "unblock"
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The next piece of work, or when to look again; `None` waits to be woken."""
+
+    work: Work
+    handler: HandlerOutlook | None = None
+    look_at: int | None = None
+
+
+def choose(outlook: Outlook, now: int, in_hand: Collection[str]) -> Choice:
+    """Choose what a workflow does now (S5, F6, F7)."""
+    if outlook.open_run is not None:
+        return _of_run(outlook.open_run, now, outlook.is_paused, in_hand)
+    if outlook.is_paused:
+        return Choice(Work.NOTHING)
+    return _of_handlers(outlook.handlers, now)
+
+
+def _of_run(run: OpenRun, now: int, is_paused: bool, in_hand: Collection[str]) -> Choice:
+    if run.row == MutationStatus.IN_FLIGHT and run.run_id not in in_hand:
+        return Choice(Work.RECOVER)  # nobody waits for its answer any more (R7)
+    if run.status == Status.PAUSED_RECONCILIATION and run.row == MutationStatus.NEEDS_RECONCILE:
+        return _when(run.row_due_at, now, Work.RECONCILE)
+    if is_paused:
+        return Choice(Work.NOTHING)
+    if run.status == Status.ACTIVE:
+        return Choice(Work.GO_ON if run.run_id in in_hand else Work.RECOVER)
+    if run.status == Status.PAUSED_TRANSIENT and run.due_at is not None:
+        return _when(run.due_at, now, Work.FOLLOW)
+    if run.status == Status.PAUSED_APPROVAL and run.due_at is not None:
+        return _when(run.due_at, now, Work.UNBLOCK)
+    return Choice(Work.NOTHING)
+
+
+def _when(due_at: int | None, now: int, work: Work) -> Choice:
+    """Do it when its time has come; a time further away than any wait was a wrong clock's."""
+    if due_at is None or due_at <= now or due_at > now + WAIT_MAX_MS:
+        return Choice(work)
+    return Choice(Work.NOTHING, look_at=due_at)
+
+
+def _of_handlers(handlers: tuple[HandlerOutlook, ...], now: int) -> Choice:
+    by_name = {each.name: each for each in handlers}
+    candidates = [_candidate(each) for each in handlers if _is_due(each, now)]
+    if candidates:
+        return Choice(Work.START, by_name[order(candidates)[0].handler])
+    return Choice(Work.NOTHING, look_at=earliest(_due_at(each, now) for each in handlers))
+
+
+def _is_due(handler: HandlerOutlook, now: int) -> bool:
+    if handler.kind == Kind.PRODUCER:
+        return is_producer_due(Producer(handler.next_run_at), now)
+    return is_consumer_due(handler.consumer, now)
+
+
+def _due_at(handler: HandlerOutlook, now: int) -> int | None:
+    if handler.kind == Kind.PRODUCER:
+        return handler.next_run_at
+    return consumer_due_at(handler.consumer, now)
+
+
+def _candidate(handler: HandlerOutlook) -> Candidate:
+    if handler.kind == Kind.PRODUCER:
+        return Candidate(
+            Turn.PRODUCER, handler.name, handler.position, next_run_at=handler.next_run_at
+        )
+    return Candidate(
+        Turn.CONSUMER, handler.name, handler.position, oldest_pending_seq=handler.oldest_pending_seq
+    )

@@ -1,0 +1,212 @@
+"""Does one piece of work in one workflow, and knows which runs are in this process's hands.
+
+Law 1  Whatever a run's own code raises ends in a stored stop; nothing is swallowed (F1, F5).
+Law 2  A run somebody else changed meanwhile is left alone: the store said so, and the next look
+       finds what is there now (R8).
+Law 3  A run whose call is out is never stopped as failed: it is left as it is, in flight, and
+       found again as unknown (L3).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Coroutine
+from typing import Any
+
+from duly.engine import live as lives
+from duly.engine import run as steps
+from duly.engine.base import Parts, StepFailed
+from duly.engine.ledger import Ledger
+from duly.engine.library import Library
+from duly.engine.live import Live
+from duly.engine.reconciler import Reconciler
+from duly.engine.successor import Successor
+from duly.engine.turn import Choice, Work
+from duly.errors import Fenced, RequestRefused, Stale, StoreError
+from duly.rules import lifecycle
+from duly.rules.catalog import Tool
+from duly.rules.word import Act, Failure, Kind, MutationStatus, Status, Waits
+from duly.store.due import HandlerOutlook, Outlook
+from duly.store.record import MutationRow, RunRow
+
+UNBLOCKED_BY = {Waits.CONNECTION: Act.RECONNECT, Waits.GRANT: Act.GRANT}
+
+log = logging.getLogger("duly.engine")
+
+
+class Worker:
+    """The hands of the engine."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self._library = Library(parts)
+        self.successor = Successor(parts)
+        self.ledger = Ledger(parts, self.successor)
+        self._reconciler = Reconciler(parts, self.ledger)
+        # Runs that are active because of something this process did or was told (R4, R7).
+        self.in_hand: set[str] = set()
+        # The run each workflow is at right now.
+        self.live: dict[str, Live] = {}
+        self.is_stopping = False
+
+    async def do(self, outlook: Outlook, choice: Choice) -> None:
+        """Do what was chosen for a workflow."""
+        if choice.work is Work.START:
+            assert choice.handler is not None, choice
+            await self._start(outlook, choice.handler)
+            return
+        assert outlook.open_run is not None, outlook
+        row = await self._parts.store.get_run(outlook.open_run.run_id)
+        if choice.work is Work.FOLLOW:
+            self.in_hand.add(await self.successor.follow(outlook.fence, row))
+        elif choice.work is Work.RECOVER:
+            self.in_hand.discard(row.id)
+            successor_id = await self.successor.recover(outlook.fence, row)
+            if successor_id is not None:
+                self.in_hand.add(successor_id)
+        elif choice.work is Work.GO_ON:
+            await self._go_on(outlook, row)
+        elif choice.work is Work.UNBLOCK:
+            await self._unblock(outlook, row)
+        else:
+            await self._reconcile(outlook, row)
+
+    async def _start(self, outlook: Outlook, handler: HandlerOutlook) -> None:
+        """Open a run of a handler and take it as far as it goes."""
+        run_id = self._parts.env.new_id("run")
+        self.in_hand.add(run_id)
+        try:
+            started = await self._parts.store.start_run(
+                outlook.fence, run_id, handler.name, now=self._parts.env.now_ms()
+            )
+            live = lives.begun(outlook, run_id, handler, started, self._parts.policy.limits)
+            await self._hold(live, self._run(live))
+        finally:
+            self.in_hand.discard(run_id)
+
+    async def _go_on(self, outlook: Outlook, row: RunRow) -> None:
+        """Go on with a run that is active by a person's act, or is a successor (R4)."""
+        live = self._resume(outlook, row)
+        try:
+            await self._hold(live, self._continue(live, row))
+        finally:
+            self.in_hand.discard(row.id)
+
+    async def _continue(self, live: Live, row: RunRow) -> None:
+        if row.kind == Kind.PRODUCER:
+            handlers = await self._parts.store.list_handlers(live.fence.workflow_id)
+            planned = (each.next_run_at for each in handlers if each.name == row.handler)
+            live.planned_at = next(planned, None)
+        if row.state.row is MutationStatus.IN_FLIGHT:  # a person has just approved it (A4)
+            mutation = await self._held(live)
+            await self.ledger.send_recorded(live, mutation, self._tool(mutation))
+        if live.is_active:
+            await self._run(live)
+
+    async def _unblock(self, outlook: Outlook, row: RunRow) -> None:
+        """Let a run go on whose grant or connection has come; a held call is sent as it is (F4)."""
+        live = self._resume(outlook, row)
+        assert row.state.waits is not None, row
+        change = lifecycle.act(row.state, UNBLOCKED_BY[row.state.waits])
+        self.in_hand.add(row.id)
+        try:
+            await self._hold(live, self._run_unblocked(live, change.run))
+        finally:
+            self.in_hand.discard(row.id)
+
+    async def _run_unblocked(self, live: Live, new: lifecycle.Run) -> None:
+        store, now = self._parts.store, self._parts.env.now_ms()
+        if new.row is None:
+            await store.move_run(live.fence, live.id, live.stored, new, now=now)
+            live.move(new)
+        else:
+            tool = self._tool(await self._held(live))
+            mutation = await store.send_again(live.fence, live.id, live.stored, new, now=now)
+            live.move(new)
+            await self.ledger.send_recorded(live, mutation, tool)
+        if live.is_active:
+            await self._run(live)
+
+    async def _reconcile(self, outlook: Outlook, row: RunRow) -> None:
+        """Find out about an unknown mutation; one that happened goes on to `next` (R4)."""
+        live = self._resume(outlook, row)
+        mutation = await self._held(live)
+        self.in_hand.add(row.id)
+        is_paused = outlook.is_paused
+        try:
+            await self._hold(live, self._settle(live, mutation, is_paused=is_paused))
+        finally:
+            # One that turned out applied in a paused workflow stays in hand until resume (F7).
+            if not (is_paused and live.stored.status is Status.ACTIVE):
+                self.in_hand.discard(row.id)
+
+    async def _settle(self, live: Live, mutation: MutationRow, *, is_paused: bool) -> None:
+        await self._reconciler.attempt(live, mutation, is_paused=is_paused)
+        if not live.is_active:
+            return
+        if is_paused:
+            await live.settled()
+        else:
+            await self._run(live)
+
+    async def _run(self, live: Live) -> None:
+        """Load the script and take the run as far as it goes; its failures are stored (F1)."""
+        try:
+            live.loaded = await self._library.get(live.fence.workflow_id, live.version)
+            _check_handler(live)
+            await steps.work(self._parts, self.ledger, live)
+        except StepFailed as failed:
+            await self.successor.fail(live, failed)
+
+    async def _hold(self, live: Live, work: Coroutine[Any, Any, None]) -> None:
+        """Do something with a run in hand, whatever comes of it."""
+        self.live[live.fence.workflow_id] = live
+        try:
+            if self.is_stopping:
+                raise asyncio.CancelledError
+            await work
+        except (Stale, Fenced) as error:
+            log.info("run %s is left alone: %s", live.id, error)
+        except asyncio.CancelledError:
+            if self.is_stopping:
+                await self.successor.put_down(live)
+            raise
+        except StoreError:
+            raise
+        except Exception as error:
+            log.exception("run %s of workflow %s met a fault of ours", live.id, live.workflow)
+            if live.stored.status is not Status.ACTIVE or live.is_out:
+                raise
+            fault = f"{type(error).__name__}: {error}"
+            await self.successor.fail(live, StepFailed(fault, Failure.INTERNAL))
+        finally:
+            work.close()
+            del self.live[live.fence.workflow_id]
+
+    def check_repeatable(self, tool: Tool, row: MutationRow) -> None:
+        """Refuse to try again where nothing could be tried: neither asking nor sending (L10)."""
+        if not (tool.reconciles or self._reconciler.may_resend(tool, row, resends=0)):
+            raise RequestRefused(
+                f"{row.tool} can neither be asked what happened nor be sent again safely. "
+                "Say whether it happened, or skip it."
+            )
+
+    def _resume(self, outlook: Outlook, row: RunRow) -> Live:
+        return lives.resumed(outlook, row, self._parts.policy.limits)
+
+    def _tool(self, mutation: MutationRow) -> Tool:
+        return self._parts.outside.catalog.find(mutation.tool)
+
+    async def _held(self, live: Live) -> MutationRow:
+        """Read the ledger row a run holds."""
+        return await self._parts.store.get_held_mutation(live.id)
+
+
+def _check_handler(live: Live) -> None:
+    """Refuse to run a handler its version does not have: our bug, not the script's (F1)."""
+    declared = live.script.declaration
+    handlers = declared.producers if live.run.kind is Kind.PRODUCER else declared.consumers
+    if all(each.name != live.handler for each in handlers):
+        message = f"Version {live.version} has no {live.run.kind} {live.handler}."
+        raise StepFailed(message, Failure.INTERNAL)
