@@ -10,7 +10,7 @@ import pytest
 from duly.errors import Invalid, NotFound
 from duly.rules import lifecycle
 from duly.rules.word import Progress
-from duly.store.due import DueHandler, DueRun
+from duly.store.due import DueHandler, DueRun, OpenRun
 from duly.store.people import PAGE_ROWS_MAX
 from duly.store.record import Action, Commit, Reserve
 from tests.store.exam import Arrange, Call, Effect, ReadCase, Refusal, Trial, World, exam
@@ -243,6 +243,7 @@ RUNS = (
         is_paged=True,
     ),
     _read("get_mutation", "mutation_2", sees=_see("held_by", SECOND), missing=("mutation_9",)),
+    _read("get_held_mutation", SECOND, sees=_see("id", "mutation_2"), missing=("run_99",)),
 )
 
 
@@ -261,7 +262,35 @@ async def _see_woken(world: World) -> None:
 DUE = ReadCase("due", _arrange, _ask("due", NOON), _see_due, edge=_see_woken)
 
 
-@pytest.mark.parametrize("trial", exam(*WORKFLOWS, *EVENTS, *RUNS, DUE))
+async def _see_open_run(world: World, answer: Any) -> None:
+    """See the open run; while there is one no handler matters (F6)."""
+    assert (answer.workflow, answer.is_paused, answer.handlers) == (NAME, False, ())
+    assert answer.open_run == OpenRun(SECOND, "paused:approval", None, "proposed", None)
+
+
+async def _see_handlers(world: World) -> None:
+    """See what decides who is due, with the oldest pending event of each consumer (S5)."""
+    other = await world.store.outlook(OTHER)
+    seen = {(each.name, each.next_run_at, each.oldest_pending_seq) for each in other.handlers}
+    assert seen == {("poll", NOON, None), ("file", None, None), ("tell", None, None)}
+    await world.store.abandon_run(SECOND, action=Action("action_05", "me", "abandon"), now=NOON)
+    free = await world.store.outlook(WORKFLOW)
+    assert free.open_run is None
+    oldest = {each.name: each.oldest_pending_seq for each in free.handlers}
+    assert oldest == {"poll": None, "file": 4, "tell": 6}
+
+
+OUTLOOK = ReadCase(
+    "outlook",
+    _arrange,
+    _ask("outlook", WORKFLOW),
+    _see_open_run,
+    (Refusal("what nobody knows", NotFound, call=_ask("outlook", "workflow_9")),),
+    _see_handlers,
+)
+
+
+@pytest.mark.parametrize("trial", exam(*WORKFLOWS, *EVENTS, *RUNS, DUE, OUTLOOK))
 async def test_what_people_look_at_passes_its_exam(trial: Trial, tmp_path: Path) -> None:
     """U6, A6, T9: everything kept can be read again, page by page."""
     await trial.sit(tmp_path)
