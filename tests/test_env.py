@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from duly.env import BLOCKING_THREADS_MAX, Env, Loop
+from duly.env import BLOCKING_THREADS_MAX, SLEEP_SLICE_S, Env, Loop
 
 PATIENCE_S = 60  # no test waits this long unless it is about to fail
 
@@ -82,6 +82,24 @@ async def test_sleep_lasts_as_long_as_asked(env: Loop) -> None:
     before = time.monotonic()
     await env.sleep(0.01)
     assert time.monotonic() - before >= 0.009
+
+
+async def test_a_sleep_ends_in_time_although_the_machine_was_suspended(
+    env: Loop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """S9: the loop's clock stands still while the machine sleeps; the plan must not."""
+    clock_s = 0.0
+    slices_s: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        nonlocal clock_s
+        slices_s.append(seconds)
+        clock_s += seconds + (7200 if len(slices_s) == 1 else 0)  # two hours asleep
+
+    monkeypatch.setattr("duly.env._awake_or_not_s", lambda: clock_s)
+    monkeypatch.setattr("duly.env.asyncio.sleep", sleep)
+    await env.sleep(7300)
+    assert slices_s == [SLEEP_SLICE_S, 40]
 
 
 async def test_a_spawned_task_has_its_name_and_is_kept_until_it_ends(env: Loop) -> None:

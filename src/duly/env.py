@@ -21,6 +21,12 @@ R = TypeVar("R")
 ID_TIME_DIGITS = 11
 ID_RANDOM_BYTES = 8
 BLOCKING_THREADS_MAX = 8
+SLEEP_SLICE_S = 60.0
+
+
+def _awake_or_not_s() -> float:
+    """Answer a clock that never goes back and goes on while the machine is suspended."""
+    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 
 class Env(Protocol):
@@ -68,8 +74,14 @@ class Loop:
         return time.monotonic_ns() // 1_000_000
 
     async def sleep(self, seconds: float) -> None:
-        """Sleep on the event loop."""
-        await asyncio.sleep(seconds)
+        """Sleep on the event loop, also through a night in which the whole machine slept.
+
+        The event loop's own clock stands still then, so a long sleep is taken in slices.
+        """
+        ends_s = _awake_or_not_s() + seconds
+        await asyncio.sleep(min(seconds, SLEEP_SLICE_S))
+        while (left_s := ends_s - _awake_or_not_s()) > 0:
+            await asyncio.sleep(min(left_s, SLEEP_SLICE_S))
 
     def new_id(self, kind: str) -> str:
         """Make an id out of the kind, the time and eight random bytes."""

@@ -66,14 +66,23 @@ class NotDeployed(DulyError):
 
 
 class ScriptError(DulyError):
-    """The script could not be loaded or threw."""
+    """The script could not be loaded or threw.
+
+    `is_lost` says that its worker died without a limit: nobody's fault, and transient (F1).
+    """
 
     def __init__(
-        self, message: str | None = None, *, line: int | None = None, column: int | None = None
+        self,
+        message: str | None = None,
+        *,
+        line: int | None = None,
+        column: int | None = None,
+        is_lost: bool = False,
     ) -> None:
         super().__init__(message)
         self.line = line
         self.column = column
+        self.is_lost = is_lost
 
 
 class ConfigError(DulyError):

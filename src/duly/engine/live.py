@@ -160,9 +160,9 @@ class Live:
 
     async def settled(self) -> None:
         """Return when the store has been told of the applied mutation; nothing is said before."""
-        recording, self.recording = self.recording, None
-        if recording is not None:
-            await asyncio.shield(recording)
+        if self.recording is not None:
+            await asyncio.shield(self.recording)
+            self.recording = None
         self.is_out = False
 
     def move(self, new: Run) -> None:

@@ -86,7 +86,8 @@ class Engine:
         run_id = await settle(
             self._parts, self._worker, mutation_id, answer, result=result, action=action
         )
-        self.go_on(run_id)
+        if answer in (Act.HAPPENED, Act.SKIP):
+            self.go_on(run_id)
         self.wake()
 
     async def close(self) -> None:
@@ -103,6 +104,7 @@ class Engine:
         self._worker.is_stopping = False
         self._must_look = True
         try:
+            await self._report_strays()
             await self._loop(is_draining)
         finally:
             try:
@@ -121,6 +123,17 @@ class Engine:
             if not self._running and not self._ready and not self._must_look and is_draining:
                 return
             await self._wait(is_draining)
+
+    async def _report_strays(self) -> None:
+        """Say which events no open run answers for; there should be none, ever (R7)."""
+        for stray in await self._parts.store.list_strays():
+            log.error(
+                "event %s of topic %s in workflow %s is reserved by run %s, which is over",
+                stray.message_id,
+                stray.topic,
+                stray.workflow_id,
+                stray.reserved_by,
+            )
 
     async def _look(self, now: int) -> None:
         """Ask the store which workflows have something due, and when to ask again."""

@@ -170,7 +170,7 @@ class Worker:
             log.info("run %s is left alone: %s", live.id, error)
         except asyncio.CancelledError:
             if self.is_stopping:
-                await self.successor.put_down(live)
+                await self._put_down(live)
             raise
         except StoreError:
             raise
@@ -183,6 +183,13 @@ class Worker:
         finally:
             work.close()
             del self.live[live.fence.workflow_id]
+
+    async def _put_down(self, live: Live) -> None:
+        """Lay a run down; one that cannot be is found at the next start like any crashed one."""
+        try:
+            await self.successor.put_down(live)
+        except StoreError as error:
+            log.warning("run %s is recovered at the next start: %s", live.id, error)
 
     def check_repeatable(self, tool: Tool, row: MutationRow) -> None:
         """Refuse to try again where nothing could be tried: neither asking nor sending (L10)."""

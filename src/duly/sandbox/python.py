@@ -37,6 +37,7 @@ from duly.rules.catalog import Catalog
 from duly.rules.declaration import parse
 from duly.rules.source import Source, check_source
 from duly.rules.value import Json
+from duly.sandbox import python_error
 from duly.sandbox.base import (
     MISSING,
     Broke,
@@ -46,7 +47,7 @@ from duly.sandbox.base import (
     Turn,
     World,
 )
-from duly.sandbox.python_error import RECURSION_MAX, SUSPENSIONS_MAX, explain
+from duly.sandbox.border import WRAPPING_DEPTH
 from duly.sandbox.python_launcher import find_binary, write_launcher
 from duly.sandbox.python_seat import Seat
 from duly.sandbox.python_text import PRELUDE, context_text, read
@@ -111,9 +112,11 @@ class PythonSandbox:
             raise ScriptError(str(error)) from None
         self._refuse(source.text)
         reading = read(source.text)
-        texts = (self._names, PRELUDE + context_text(catalog, reading), reading.text)
+        context = context_text(catalog, reading, self.limits.json_depth + WRAPPING_DEPTH)
+        texts = (self._names, PRELUDE + context, reading.text)
         world = World(self.env.now_ms(), frozen=False, seed=0)
-        script = PythonScript(self, Image({}, texts=texts), None, world, self.limits.load_s)
+        load_s = self.limits.load_s
+        script = PythonScript(self, Image({}, texts=texts), None, world, load_s, load_s)
         async with script:
             raw, dump, is_dated = await script.read_declaration()
         if len(raw) != 1:
@@ -138,7 +141,8 @@ class PythonSandbox:
         given = [None if value is MISSING else value for value in args]
         text = msgspec.json.encode(given).decode()
         call = (handler, str(step), text)
-        return PythonScript(self, image, call, world, self.limits.step_cpu_s)
+        limits = self.limits
+        return PythonScript(self, image, call, world, limits.step_cpu_s, limits.step_wall_s)
 
     async def close(self) -> None:
         """Leave every script and end every worker."""
@@ -195,14 +199,14 @@ class PythonScript:
         call: tuple[str, str, str] | None,
         world: World,
         cpu_s: float,
+        wall_s: float,
     ) -> None:
         self._sandbox = sandbox
         self._image = image
         self._call = call
         self._cpu_s = cpu_s
-        limits = sandbox.limits
-        self._clock = Clock(world, sandbox.env, limits.step_wall_s)
-        self._seat = Seat(self._clock, image.lines, limits, sandbox.env)
+        self._clock = Clock(world, sandbox.env, wall_s)
+        self._seat = Seat(self._clock, image.lines, sandbox.limits)
         self._pool: Monty | None = None
         self._session: Any = None
         self._pid: int | None = None
@@ -273,8 +277,8 @@ class PythonScript:
             async with self._sandbox.running:
                 await self._run(function)
         except MontyError as error:
-            broken, is_lost = explain(error, self._sandbox.limits, self._cpu_s)
-            self._seat.end = Broke(broken, is_lost=is_lost)
+            broken = python_error.explain(error, self._sandbox.limits, self._cpu_s)
+            self._seat.end = Broke(broken, is_lost=broken.is_lost)
         except ScriptError as error:
             self._seat.end = Broke(error)
         return self._seat.turn()
@@ -290,8 +294,8 @@ class PythonScript:
         limits: ResourceLimits = {
             "max_feed_duration_secs": self._cpu_s,
             "max_memory": self._sandbox.limits.step_memory_bytes,
-            "max_recursion_depth": RECURSION_MAX,
-            "max_suspensions": SUSPENSIONS_MAX,
+            "max_recursion_depth": python_error.RECURSION_MAX,
+            "max_suspensions": python_error.SUSPENSIONS_MAX,
         }
         session = self._pool.checkout(limits=limits, os_policy=POLICY)
         self._session = session.__enter__()

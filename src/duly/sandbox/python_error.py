@@ -18,10 +18,12 @@ SOURCE_FEED: Final = "<python-input-2>"  # the names, the prelude, then the scri
 RECURSION_MAX: Final = 500
 SUSPENSIONS_MAX: Final = 100_000
 MESSAGE_CHARS: Final = 2000
+LOST: Final = "The worker of this script died; it can run again."
+FROZEN: Final = "FrozenInstanceError: "
 
 
-def explain(error: MontyError, limits: Limits, cpu_s: float) -> tuple[ScriptError, bool]:
-    """Answer a script's error, and whether the worker died without a limit (F1)."""
+def explain(error: MontyError, limits: Limits, cpu_s: float) -> ScriptError:
+    """Answer a script's error; it is lost if the worker died without a limit (F1)."""
     limit = _limit(error, limits, cpu_s)
     if isinstance(error, MontyCrashedError):
         if error.exit_status == UNLOCKED:
@@ -29,12 +31,19 @@ def explain(error: MontyError, limits: Limits, cpu_s: float) -> tuple[ScriptErro
                 "This machine cannot lock a process, so no script runs. Run Duly on Linux with"
                 ' Landlock and seccomp, or accept the risk: sandbox.unlocked = "i-accept".'
             )
-        return ScriptError(limit or "The worker of this script died; it can run again."), not limit
+        return ScriptError(limit or LOST, is_lost=limit is None)
     if isinstance(error, MontyRuntimeError | MontySyntaxError):
         line, column = place(error.traceback())
         words = limit or error.display("type-msg")
-        return ScriptError(words[:MESSAGE_CHARS], line=line, column=column), False
-    return ScriptError(str(error)[:MESSAGE_CHARS]), False
+        if words.startswith(FROZEN):
+            words += ". Neither ctx nor a frozen dataclass can be changed."
+        return ScriptError(words[:MESSAGE_CHARS], line=line, column=column)
+    return ScriptError(str(error)[:MESSAGE_CHARS])
+
+
+def wall_time(wall_s: float) -> str:
+    """Say that a script took too long, whoever it waited for."""
+    return f"It ran longer than {wall_s:g} s of wall time. Do less in one step."
 
 
 def place(frames: Sequence[Frame]) -> tuple[int | None, int | None]:
@@ -46,19 +55,18 @@ def place(frames: Sequence[Frame]) -> tuple[int | None, int | None]:
 def _limit(error: MontyError, limits: Limits, cpu_s: float) -> str | None:
     """Name the limit that was exceeded, if one was."""
     if isinstance(error, MontyCrashedError):
-        return _time(cpu_s) if error.timed_out else None
+        return wall_time(limits.step_wall_s) if error.timed_out else None
     raised, words = error.exception(), str(error)
     if isinstance(raised, TimeoutError) and "time limit exceeded" in words:
-        return _time(cpu_s)
+        return f"It ran longer than {cpu_s:g} s of CPU time. Do less in one step."
     if isinstance(raised, MemoryError):
         most = limits.step_memory_bytes / MIB
         return f"It used more than {most:g} MiB of memory. Keep less at once."
     if isinstance(raised, RecursionError):
         return f"It called itself more than {RECURSION_MAX} times deep (recursion). Use a loop."
     if isinstance(raised, RuntimeError) and "suspension" in words:
-        return f"It asked for the time more than {SUSPENSIONS_MAX} times. Ask once and keep it."
+        return (
+            f"It asked more than {SUSPENSIONS_MAX} times for the time, for chance or to sleep."
+            " Ask once and keep the answer; to wait, return wake_at."
+        )
     return None
-
-
-def _time(cpu_s: float) -> str:
-    return f"It ran longer than {cpu_s:g} s of CPU time. Do less in one step."

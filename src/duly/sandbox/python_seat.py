@@ -2,7 +2,7 @@
 
 Law 1: calls are numbered in the order they were made; a turn hands over all that are new.
 Law 2: an end is held back until every call was answered, awaited or not.
-Law 3: what a script says after a call is held back until the next turn.
+Law 3: what a script says after a call is held back until that call is answered (C8).
 
 A seat does not know threads or processes: whoever drives it does so from one thread at a time.
 """
@@ -16,12 +16,11 @@ from typing import Any, Final
 from pydantic_monty import FunctionSnapshot, FutureSnapshot, MontyComplete, NameLookupSnapshot
 
 from duly.config import Limits
-from duly.env import Env
 from duly.errors import IllegalTransition, Invalid, ScriptError
 from duly.rules.value import Json, check_json
 from duly.sandbox.base import MISSING, Asked, Broke, Log, Returned, ScriptCall, Turn
-from duly.sandbox.border import to_python
-from duly.sandbox.python_text import HOST, OWN_VERBS
+from duly.sandbox.border import WRAPPING_DEPTH, to_python
+from duly.sandbox.python_text import HOST, NO_CALLS, OWN_VERBS
 from duly.sandbox.python_world import Clock
 
 # The engine refuses one publish too many, and says so; this bound is only for the host's memory.
@@ -31,15 +30,13 @@ OWN_PER_PUBLISH: Final = 2
 class Seat:
     """What the host knows of one script."""
 
-    def __init__(self, clock: Clock, lines: Mapping[str, int], limits: Limits, env: Env) -> None:
+    def __init__(self, clock: Clock, lines: Mapping[str, int], limits: Limits) -> None:
         self.end: Returned | Broke | None = None
         self.is_left = False
         self.is_called = False
         self._clock = clock
         self._lines = lines
         self._limits = limits
-        self._env = env
-        self._started_ms = env.monotonic_ms()
         self._blocked: FutureSnapshot | None = None
         self._output: Any = None
         self._new: list[ScriptCall] = []
@@ -49,8 +46,8 @@ class Seat:
         self._logs: list[Log] = []
         self._said_before: dict[int, int] = {}  # by call: how many lines were said before it
         self._lines_taken = 0
-        self._said = ""
-        self._unsaid = 0
+        self._said = ""  # of the line that has not ended yet
+        self._left_out = 0
 
     # -- Turns ----------------------------------------------------------------------------------
 
@@ -60,7 +57,7 @@ class Seat:
             calls, self._new = tuple(self._new), []
             heard = min(self._said_before[call] for call in self._waiting) - self._lines_taken
             return Asked(calls, self._take_logs(heard))
-        self._say_rest()
+        self._end_log()
         if self.end is None:
             self.end = Broke(ScriptError("The script waits for something that never comes."))
         logs = self._take_logs(None)
@@ -125,13 +122,14 @@ class Seat:
         if len(args) != 3 or snapshot.kwargs or not all(type(each) is str for each in args):
             raise ScriptError(f"{HOST} is not for scripts. Call the tools of ctx.")
         kind, path, text = args
-        line = self._lines.get(path.rpartition(".")[2])
+        line = None if path in NO_CALLS else self._lines.get(path.rpartition(".")[2])
         if kind != "call":
             raise ScriptError(text, line=line)
         if not self.is_called:
             raise ScriptError(f"{path} is called while the module loads. Call it in a step.")
         self._count(path, len(text), line)
         positional, named = self._read_arguments(path, text, line)
+        self._end_line()
         self._waiting[snapshot.call_id] = path
         self._said_before[snapshot.call_id] = self._lines_taken + len(self._logs)
         self._new.append(ScriptCall(snapshot.call_id, path, positional, named, line))
@@ -178,37 +176,43 @@ class Seat:
         return value
 
     def _check(self, value: Json, path: str, line: int | None) -> None:
-        most = self._limits.step_memory_bytes
+        most, depth = self._limits.step_memory_bytes, self._limits.json_depth + WRAPPING_DEPTH
         try:
-            check_json(value, path, limit_bytes=most, depth=self._limits.json_depth)
+            check_json(value, path, limit_bytes=most, depth=depth)
         except Invalid as error:
             raise ScriptError(str(error), line=line) from None
 
     # -- What the script says -------------------------------------------------------------------
 
     def hear(self, _stream: str, text: str) -> None:
-        """Take what was printed; a line ends where the script ends it (X4)."""
-        *lines, rest = (self._said + text).split("\n")
-        self._said = rest[: self._limits.log_line_chars]
+        """Take what was printed; a line ends where the script ends it, or makes a call (X4)."""
+        # A flood of lines is counted, never cut into pieces: that would cost the host its memory.
+        room = max(0, self._limits.log_lines - self._lines_taken - len(self._logs))
+        *lines, rest = (self._said + text).split("\n", room + 1)
         for line in lines:
             self._say(line)
+        self._left_out += rest.count("\n")
+        self._said = rest[rest.rfind("\n") + 1 :][: self._limits.log_line_chars]
 
     def _say(self, line: str) -> None:
-        # The engine caps and counts the log; this bound keeps a flood out of the host's memory.
-        if len(self._logs) > 4 * self._limits.log_lines:
-            self._unsaid += 1
+        if self._lines_taken + len(self._logs) >= self._limits.log_lines:
+            self._left_out += 1
             return
-        after_ms = self._env.monotonic_ms() - self._started_ms
-        self._logs.append(Log(after_ms, line[: self._limits.log_line_chars]))
+        self._add_log(line[: self._limits.log_line_chars])
 
-    def _say_rest(self) -> None:
+    def _add_log(self, text: str) -> None:
+        self._logs.append(Log(self._clock.elapsed_ms(), text))
+
+    def _end_line(self) -> None:
         if self._said:
             self._say(self._said)
             self._said = ""
-        if self._unsaid:
-            after_ms = self._env.monotonic_ms() - self._started_ms
-            self._logs.append(Log(after_ms, f"… and {self._unsaid} more lines"))
-            self._unsaid = 0
+
+    def _end_log(self) -> None:
+        self._end_line()
+        if self._left_out:
+            self._add_log(f"{self._left_out} more lines were left out.")
+            self._left_out = 0
 
     def _take_logs(self, count: int | None) -> tuple[Log, ...]:
         taken = tuple(self._logs[:count])

@@ -6,9 +6,12 @@ Law 2: a call leaves the interpreter when it is made, as JSON text that was writ
        a bomb of shared references meets the limit of the script, never the memory of the host.
 Law 3: what is not strict JSON is told to the host, which does not answer; an exception could be
        caught by the script (C3).
+Law 4: a script may call its own things as it likes: what is fed before it uses no name that a
+       script could take, neither Python's nor its own.
 
-The interpreter has no `__getattr__`, so `ctx` is written out: the tools of the catalogue, and what
-the script calls beside them, for the engine to refuse under the name the script used.
+The interpreter has no `__getattr__`, so `ctx` is written out: the tools of the catalogue, and every
+other attribute that stands anywhere in the script, whatever it hangs on. A tool nobody knows is so
+a call like any other, for the engine to refuse under the name the script used (C3).
 """
 
 from __future__ import annotations
@@ -18,42 +21,52 @@ import warnings
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from keyword import iskeyword
 from typing import Final
 
 from duly.errors import ScriptError
 from duly.rules.catalog import Catalog
 
 HOST: Final = "_duly_host"
-CONTEXT: Final = "ctx"
+BYTE_ORDER_MARK: Final = "\ufeff"
+NO_TOOLS: Final = ("__", "_duly")  # how no tool that a script means begins
 EXPORTED: Final = ("workflow", "producer", "consumer")
 OWN_VERBS: Final = ("publish", "peek", "get_by_ids")
+NO_CALLS: Final = ("result", "workflow")  # what else is written as JSON, and stands in no one line
 
 # Fed after the authoring names and before the script. Only `_duly_host` leaves the interpreter.
 PRELUDE: Final = """
 import json as _duly_json
+from dataclasses import dataclass as _duly_dataclass
 
-class _DulyModule:
-    def __init__(self):
-        self.workflow = workflow
-        self.producer = producer
-        self.consumer = consumer
+_duly_type = type
+_duly_enumerate = enumerate
+_duly_Exception = Exception
 
-_duly_module = _DulyModule()
+def _duly_make_module():
+    class duly:
+        def __init__(self):
+            self.workflow = workflow
+            self.producer = producer
+            self.consumer = consumer
+    return duly()
+
+_duly_module = _duly_make_module()
 
 def _duly_problem(value, path, depth):
-    kind = type(value).__name__
+    kind = _duly_type(value).__name__
     if value is None or kind in ("bool", "int", "str"):
         return None
     if kind == "float":
         return None if value - value == 0 else f"{path} is {value}, which JSON does not know."
     if kind not in ("list", "tuple", "dict"):
         return f"{path} is a {kind}. Use a dict, list, string, number, boolean or None."
-    if depth > 100:
-        return f"{path[:200]} is nested deeper than 100, or contains itself. Make it flatter."
-    items = value.items() if kind == "dict" else enumerate(value)
+    if depth > _duly_depth:
+        return f"{path[:200]} is nested too deeply, or contains itself. Make it flatter."
+    items = value.items() if kind == "dict" else _duly_enumerate(value)
     for key, each in items:
-        if kind == "dict" and type(key).__name__ != "str":
-            return f"{path} has a key that is a {type(key).__name__}. Keys must be strings."
+        if kind == "dict" and _duly_type(key).__name__ != "str":
+            return f"{path} has a key that is a {_duly_type(key).__name__}. Keys must be strings."
         place = f"{path}.{key[:40]}" if kind == "dict" else f"{path}[{key}]"
         problem = _duly_problem(each, place, depth + 1)
         if problem:
@@ -64,7 +77,7 @@ def _duly_write(value, path, parts):
     try:
         text = _duly_json.dumps(value)
         is_same = _duly_json.loads(text) == value
-    except Exception:
+    except _duly_Exception:
         text, is_same = None, False
     if not is_same:
         for part in parts:
@@ -84,8 +97,8 @@ def _duly_call(path, args, kwargs):
 
 async def _duly_step(handler, step, given):
     function = _duly_function(_duly_declared[0], handler, step)
-    value = function(_duly_context(), *_duly_json.loads(given))
-    if type(value).__name__ == "coroutine":
+    value = function(_duly_context, *_duly_json.loads(given))
+    if _duly_type(value).__name__ == "coroutine":
         value = await value
     return None if value is None else _duly_write(value, "result", [value])
 
@@ -100,52 +113,91 @@ class Reading:
     """A script as it is fed, and what was seen in it on the way."""
 
     text: str
-    attributes: tuple[tuple[str, ...], ...]
+    attributes: frozenset[str]
+    rooms: frozenset[tuple[str, str]]  # attributes of attributes that have attributes themselves
     lines: Mapping[str, int]
 
 
 def read(text: str) -> Reading:
     """Make a script fit for the interpreter: `duly` is no module there, but a value."""
+    text = text.removeprefix(BYTE_ORDER_MARK)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         tree = ast.parse(text)
-    return Reading(_without_imports(text, tree), tuple(_attributes(tree)), _lines(tree))
+    return Reading(
+        _without_imports(text, tree),
+        frozenset(_attributes(tree)),
+        frozenset(_rooms(tree)),
+        _lines(tree),
+    )
 
 
-def context_text(catalog: Catalog, reading: Reading) -> str:
-    """Write the classes that `ctx` is made of."""
-    tools: dict[str, set[str]] = defaultdict(set)
+def context_text(catalog: Catalog, reading: Reading, depth: int) -> str:
+    """Write the classes that `ctx` is made of; all are frozen, so that no tool is replaced.
+
+    They stand in a function: their names are for messages, and no script finds them.
+    """
+    first, second = set(OWN_VERBS) | reading.attributes, set(reading.attributes)
     for tool in catalog.tools:
         room, _, name = tool.name.partition(".")
-        tools[room].add(name)
-    verbs = set(OWN_VERBS)
-    for path in reading.attributes:
-        if len(path) == 2:
-            tools[path[0]].add(path[1])
-        elif path[0] not in tools:
-            verbs.add(path[0])
-    parts = [_class_text(f"_DulyTools_{room}", f"{room}.", tools[room]) for room in sorted(tools)]
-    made = [f"        self.{room} = _DulyTools_{room}()" for room in sorted(tools)]
-    begin = ["    def __init__(self):", *(made or ["        pass"])]
-    verbs -= tools.keys()
-    return "\n".join([*parts, _class_text("_duly_context", "", verbs, begin)])
+        first.add(room)
+        second.add(name)
+    # No tool has three names; who writes ctx.google.mail.send() is told so by the engine, too.
+    rooms = sorted({room for room, _ in reading.rooms})
+    inner = sorted({name for _, name in reading.rooms})
+    return "\n".join(
+        [
+            f"_duly_depth = {depth}",
+            "def _duly_make_context():",
+            *_tools_text("tool", [], sorted(second)),
+            *_tools_text("tools", inner, sorted(second - {*inner})),
+            "    def make(name):",
+            f"        if name not in {rooms}:",
+            "            return tool(name)",
+            f'        return tools(name, *[tool(f"{{name}}.{{each}}") for each in {inner}])',
+            "    @_duly_dataclass(frozen=True)",
+            "    class ctx:",
+            *(f"        {name}: object" for name in sorted(first)),
+            '        def __repr__(self): return "[ctx]"',
+            f"    return ctx(*[make(name) for name in {sorted(first)}])",
+            "_duly_context = _duly_make_context()",
+        ]
+    )
 
 
-def _class_text(name: str, prefix: str, methods: set[str], begin: list[str] | None = None) -> str:
-    lines = [f"class {name}:", *(begin or [])]
-    for method in sorted(methods):
-        lines.append(f"    def {method}(self, *args, **kwargs):")
-        lines.append(f'        return _duly_call("{prefix}{method}", args, kwargs)')
-    return "\n".join(lines)
+def _tools_text(kind: str, fields: list[str], methods: list[str]) -> Iterator[str]:
+    """Write what hangs on `ctx`: it can be called, and so can whatever hangs on it."""
+    yield "    @_duly_dataclass(frozen=True)"
+    yield f"    class {kind}:"
+    yield "        _duly_path: str"
+    for name in fields:
+        yield f"        {name}: object"
+    yield '        def __repr__(self): return f"[ctx.{self._duly_path}]"'
+    yield "        def __call__(self, *args, **kwargs):"
+    yield "            return _duly_call(self._duly_path, args, kwargs)"
+    for name in methods:
+        yield f"        def {name}(self, *args, **kwargs):"
+        yield f'            return _duly_call(self._duly_path + ".{name}", args, kwargs)'
 
 
-def _attributes(tree: ast.Module) -> Iterator[tuple[str, ...]]:
-    """List what is called on `ctx`: one name for a verb, two for a tool."""
+def _attributes(tree: ast.Module) -> Iterator[str]:
+    """List every attribute of the text that could be meant for a tool."""
     for node in ast.walk(tree):
-        if isinstance(node, ast.Call):
-            path = _path_of(node.func)
-            if path[0] == CONTEXT and len(path) in (2, 3) and not any(p[:1] == "_" for p in path):
-                yield path[1:]
+        match node:
+            case ast.Attribute(attr=name) if not name.startswith(NO_TOOLS):
+                yield name
+            case ast.Call(func=ast.Name("getattr"), args=[_, ast.Constant(str(name))]):
+                if name.isidentifier() and not iskeyword(name) and not name.startswith(NO_TOOLS):
+                    yield name
+
+
+def _rooms(tree: ast.Module) -> Iterator[tuple[str, str]]:
+    """List what a script takes for a room inside a room: ctx.google.mail.send."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Attribute(value=ast.Attribute(ast.Attribute(attr=room), attr=name)):
+                if not room.startswith(NO_TOOLS) and not name.startswith(NO_TOOLS):
+                    yield room, name
 
 
 def _path_of(node: ast.expr) -> tuple[str, ...]:
@@ -162,7 +214,8 @@ def _lines(tree: ast.Module) -> dict[str, int]:
     """Find the line of every method that is called in one place only.
 
     The interpreter does not say which line of the script a call came from. A name that is called
-    in one place has one line; of any other the line is not known, which is better than a guess.
+    in one place, and is not taken to be called elsewhere, has one line; of any other the line is
+    not known, which is better than a guess.
     """
     modules = {
         alias.asname or alias.name
@@ -170,13 +223,21 @@ def _lines(tree: ast.Module) -> dict[str, int]:
         if isinstance(node, ast.Import)
         for alias in node.names
     }
+    called: set[ast.AST] = set()
     places: dict[str, set[int]] = defaultdict(set)
+    taken: set[str] = set()
     for node in ast.walk(tree):
-        if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)):
-            continue
-        if _path_of(node.func)[0] not in modules:
-            places[node.func.attr].add(node.lineno)
-    return {name: min(lines) for name, lines in places.items() if len(lines) == 1}
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            called.add(node.func)
+            if _path_of(node.func)[0] not in modules:
+                places[node.func.attr].add(node.lineno)
+        elif isinstance(node, ast.Attribute) and node not in called:
+            taken.add(node.attr)
+        elif isinstance(node, ast.Name) and node.id == "getattr":
+            return {}  # what is looked up by a name that is made at run time may be any tool
+    return {
+        name: min(lines) for name, lines in places.items() if len(lines) == 1 and name not in taken
+    }
 
 
 # -- The module that is a value -----------------------------------------------------------------

@@ -7,6 +7,8 @@ Law 2: the numbers are a function of the seed alone. They are the bytes of SHA-2
        2496 of them, and everything in `random` follows from that.
 Law 3: nobody really sleeps. The time a script asked to sleep is added to its clock, so that a loop
        that waits for a moment ends; more than the step may take is a logic failure.
+Law 4: who asks and asks is stopped when its wall time is over: the interpreter does not count the
+       time it waits for an answer of ours.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from typing import Any, Final
 from duly.env import Env
 from duly.errors import ScriptError
 from duly.sandbox.base import World
+from duly.sandbox.python_error import wall_time
 
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 RANDOM_BYTES_MAX: Final = 1024 * 1024
@@ -28,11 +31,11 @@ SLEEPS: Final = frozenset({"time.sleep", "asyncio.sleep", "system.sleep", "syste
 class Clock:
     """One step's time and chance; it stands while the host has the turn (X2)."""
 
-    def __init__(self, world: World, env: Env, sleep_max_s: float) -> None:
+    def __init__(self, world: World, env: Env, wall_s: float) -> None:
         self.is_asked = False
         self._world = world
         self._env = env
-        self._sleep_max_s = sleep_max_s
+        self._wall_s = wall_s
         self._taken_ms = 0
         self._turn_from_ms: int | None = None
         self._slept_s = 0.0
@@ -45,11 +48,13 @@ class Clock:
 
     def end_turn(self) -> None:
         """Let it stand."""
-        self._taken_ms = self._elapsed_ms()
+        self._taken_ms = self.elapsed_ms()
         self._turn_from_ms = None
 
     def find(self, name: str) -> Callable[..., Any] | None:
         """Answer the function that stands behind what the interpreter asked for, if any does."""
+        if self.elapsed_ms() > self._wall_s * 1000:
+            raise ScriptError(wall_time(self._wall_s))
         if name in SLEEPS:
             return self._sleep
         answers: dict[str, Callable[..., Any]] = {
@@ -60,7 +65,8 @@ class Clock:
         }
         return answers.get(name)
 
-    def _elapsed_ms(self) -> int:
+    def elapsed_ms(self) -> int:
+        """Answer how long the script has run; waiting for the host is no time of its own."""
         if self._turn_from_ms is None:
             return self._taken_ms
         return self._taken_ms + self._env.monotonic_ms() - self._turn_from_ms
@@ -69,7 +75,7 @@ class Clock:
         self.is_asked = True
         if self._world.frozen:
             return self._world.now_ms
-        return self._world.now_ms + self._elapsed_ms() + int(self._slept_s * 1000)
+        return self._world.now_ms + self.elapsed_ms() + int(self._slept_s * 1000)
 
     def _datetime(self, zone: tzinfo | None) -> datetime:
         now = EPOCH + timedelta(milliseconds=self._now_ms())
@@ -87,8 +93,8 @@ class Clock:
 
     def _sleep(self, seconds: float) -> None:
         self._slept_s += max(0.0, seconds)
-        if not self._slept_s <= self._sleep_max_s:
+        if not self._slept_s <= self._wall_s:
             raise ScriptError(
-                f"It slept longer than the {self._sleep_max_s:g} s of wall time a step may take."
+                f"It slept longer than the {self._wall_s:g} s of wall time it may take."
                 " Return wake_at instead."
             )

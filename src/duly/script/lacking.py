@@ -128,6 +128,7 @@ INSTEAD_OF_SYNTAX: Final[dict[type[ast.AST], tuple[str, str]]] = {
 }
 STEPS: Final = frozenset({"prepare", "mutate", "next"})
 OURS: Final = "_duly"
+BYTE_ORDER_MARK: Final = "\ufeff"  # what some editors put before a text; it is no part of it
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +155,7 @@ def parse(text: str) -> ast.Module:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return ast.parse(text)
+            return ast.parse(text.removeprefix(BYTE_ORDER_MARK))
     except SyntaxError as error:
         raise ScriptError(
             f"This is not Python: {error.msg}.", line=error.lineno, column=error.offset
@@ -175,16 +176,32 @@ def _own_names(tree: ast.Module) -> Iterator[str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
             yield node.id
-        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        yield from _bound_names(node)
+
+
+def _bound_names(node: ast.AST) -> Iterator[str]:
+    """List the names that a node gives to something without being a name itself."""
+    match node:
+        case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
             yield node.name
-        elif isinstance(node, ast.arg):
+        case ast.arg():
             yield node.arg
+        case ast.alias(asname=str(name)) | ast.ExceptHandler(name=str(name)):
+            yield name
+        case ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)):
+            yield name
+        case ast.MatchMapping(rest=str(name)):
+            yield name
+        case ast.Global() | ast.Nonlocal():
+            yield from node.names
 
 
 def _of_node(node: ast.AST, own: set[str]) -> Iterator[Lacking]:
     for kind, (what, instead) in INSTEAD_OF_SYNTAX.items():
         if isinstance(node, kind):
             yield _at(node, f"Scripts cannot use {what}", instead)
+    for name in _bound_names(node):
+        yield from _of_our_name(node, name)
     if isinstance(node, ast.ClassDef):
         yield from _of_class(node)
     elif isinstance(node, ast.Import | ast.ImportFrom):
@@ -232,6 +249,9 @@ def _of_call(node: ast.Call, own: set[str]) -> Iterator[Lacking]:
         if isinstance(first, ast.GeneratorExp) or is_lazy:
             advice = "Use found = [… for …], then found[0] if found else None."
             yield _at(node, "Scripts cannot take the next of a list", advice)
+    if _is_gather(called, own) and node.keywords:
+        advice = "Leave it out; a tool call that fails ends the step, and nothing can catch it."
+        yield _at(node, "Scripts cannot give asyncio.gather an option", advice)
     if not isinstance(called, ast.Attribute) or not isinstance(called.value, ast.Name):
         return
     if (called.value.id, called.attr) == ("json", "dumps"):
@@ -240,6 +260,15 @@ def _of_call(node: ast.Call, own: set[str]) -> Iterator[Lacking]:
     elif (called.value.id, called.attr) == ("re", "sub") and _is_given_function(node):
         advice = "Use re.findall and build the text in a loop."
         yield _at(node, "Scripts cannot give re.sub a function", advice)
+
+
+def _is_gather(called: ast.expr, own: set[str]) -> bool:
+    match called:
+        case ast.Attribute(value=ast.Name("asyncio"), attr="gather"):
+            return True
+        case ast.Name("gather"):
+            return "gather" not in own
+    return False
 
 
 def _is_given_function(node: ast.Call) -> bool:
@@ -297,12 +326,15 @@ def _of_import(node: ast.Import | ast.ImportFrom) -> Iterator[Lacking]:
 
 
 def _of_name(node: ast.Name, own: set[str]) -> Iterator[Lacking]:
-    if node.id.startswith(OURS):
-        yield _at(node, f"{node.id[:40]} is a name of Duly's own", "Use another name.")
-        return
+    yield from _of_our_name(node, node.id)
     instead = INSTEAD_OF_NAME.get(node.id) or INSTEAD_OF_USELESS.get(node.id)
     if instead and node.id not in own:
         yield _at(node, f"Scripts have no {node.id}", instead)
+
+
+def _of_our_name(node: ast.AST, name: str) -> Iterator[Lacking]:
+    if name.startswith(OURS):
+        yield _at(node, f"{name[:40]} is a name of Duly's own", "Use another name.")
 
 
 def _at(node: ast.AST, what: str, instead: str) -> Lacking:

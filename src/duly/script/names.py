@@ -18,14 +18,20 @@ Law 3: what a decorator declares and what the object form declares are the same 
              consumers={"process": consumer(subscribe=["email.received"], prepare=prepare)})
 
 In Monty this text shares its namespace with the script. That is why its own names begin with
-`_duly`, why it uses none of its public names itself, and why it keeps to the Python that Monty
-knows: no inheritance, no `callable`, no `__name__` of a function.
+`_duly`, why it uses none of its public names itself, why it holds the builtins it needs under names
+of its own before a script can take theirs, and why it keeps to the Python that Monty knows: no
+inheritance, no `callable`, no `__name__` of a function.
 """
 
 from __future__ import annotations
 
 from typing import Any, Callable  # noqa: UP035  # Monty has no collections.abc
 
+_duly_type = type
+_duly_getattr = getattr
+_duly_str = str
+_duly_repr = repr
+_duly_TypeError = TypeError  # noqa: N816  # see above
 _duly_STEPS = ("prepare", "mutate", "next")  # noqa: N816  # see above
 
 
@@ -58,7 +64,7 @@ class DulyWorkflow:
     ) -> Callable[[Any], Any]:
         """Declare the function below as a producer; without a schedule it runs by hand (W2)."""
         if name is not None and _duly_is_function(name):
-            raise TypeError("write @flow.producer() with parentheses")
+            raise _duly_TypeError("write @flow.producer() with parentheses")
 
         def declare(handler: Any) -> Any:
             fields = _duly_producer(handler, every, cron, timezone, publishes)
@@ -74,17 +80,18 @@ class DulyWorkflow:
 
         def declare(written: Any) -> Any:
             if _duly_is_function(written):
-                raise TypeError("@flow.consumer stands on a class with a method prepare")
+                raise _duly_TypeError("@flow.consumer stands on a class with a method prepare")
             made = written()
             fields = {"subscribe": [*subscribe], "publishes": publishes}
             for step in _duly_STEPS:
-                fields[step] = getattr(made, step, None)
+                fields[step] = _duly_getattr(made, step, None)
             _duly_add(self, "consumers", name or written.__name__, fields)
             return written
 
         return declare
 
 
+_duly_Workflow = DulyWorkflow  # noqa: N816  # see above
 _duly_declared: list[DulyWorkflow] = []
 
 
@@ -96,7 +103,7 @@ def workflow(
     consumers: dict[str, Any] | None = None,
 ) -> DulyWorkflow:
     """Declare a workflow, its topics and, in the object form, its handlers (W1)."""
-    flow = DulyWorkflow(name, topics, {**(producers or {})}, {**(consumers or {})})
+    flow = _duly_Workflow(name, topics, {**(producers or {})}, {**(consumers or {})})
     _duly_declared.append(flow)
     return flow
 
@@ -145,20 +152,22 @@ def _duly_producer(
 
 def _duly_add(flow: DulyWorkflow, kind: str, name: str, fields: dict[str, Any]) -> None:
     if flow.is_closed:
-        raise TypeError(f"{name} is declared while a step runs; declare handlers in the module")
+        raise _duly_TypeError(
+            f"{name} is declared while a step runs; declare handlers in the module"
+        )
     handlers: Any = flow.declared[kind]
     if name in handlers:
-        raise TypeError(f"{kind}: {name} is declared twice; rename one of them")
+        raise _duly_TypeError(f"{kind}: {name} is declared twice; rename one of them")
     handlers[name] = fields
 
 
 def _duly_name_of(handler: Any) -> str:
     # CPython knows the name; Monty only shows it: <function 'poll' at 0xc>.
-    return str(getattr(handler, "__name__", None) or repr(handler).split("'")[1])
+    return _duly_str(_duly_getattr(handler, "__name__", None) or _duly_repr(handler).split("'")[1])
 
 
 def _duly_is_function(value: Any) -> bool:
-    return type(value).__name__ in ("function", "method")
+    return _duly_type(value).__name__ in ("function", "method")
 
 
 def _duly_raw(flow: DulyWorkflow) -> dict[str, Any]:
@@ -174,7 +183,7 @@ def _duly_raw(flow: DulyWorkflow) -> dict[str, Any]:
 def _duly_marked(fields: Any) -> Any:
     if _duly_is_function(fields):
         return "function"
-    if type(fields).__name__ != "dict":
+    if _duly_type(fields).__name__ != "dict":
         return fields
     return {
         key: "function" if _duly_is_function(value) else value

@@ -77,6 +77,7 @@ def deploy(
     _declare(tx, deployment, now)
     for capability in deployment.grants:
         _put_grant(tx, workflow_id, capability, None, "{}", action.by, now)
+        tx.one("wake_granted_run", workflow_id=workflow_id, capability=capability, now=now)
     part.note(tx, action, now, workflow_id=workflow_id, target=version.version)
     part.announce(tx, announce, now)
     return _follow_failed(tx, workflow_id, version.origin, successor_id, now)
