@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Awaitable, Coroutine, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final, Self
 
 from duly.engine.base import Details, Parts, StepFailed
 from duly.engine.live import Live
@@ -42,6 +42,36 @@ from duly.store.record import EventRow
 SUSPICIOUS: Final = ("undefined", "[object Object]", "NaN", "None")
 
 
+READS_AT_ONCE: Final = 10  # of calls a script makes together, so many are answered side by side
+
+
+class Together:
+    """Calls a script made without waiting for each other; whatever is left is dropped with it."""
+
+    def __init__(self) -> None:
+        self._tasks: list[asyncio.Task[Json | Wanted]] = []
+
+    def begin(self, answering: Coroutine[Any, Any, Json | Wanted]) -> Awaitable[Json | Wanted]:
+        """Begin to answer a call; calls begin in the order in which they were made."""
+        task = asyncio.get_running_loop().create_task(answering)
+        task.add_done_callback(_look_away)
+        self._tasks.append(task)
+        return task
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        for task in self._tasks:
+            task.cancel()
+
+
+def _look_away(task: asyncio.Task[Json | Wanted]) -> None:
+    """Take note of an error nobody asks about: the script was left before its turn came."""
+    if not task.cancelled():
+        task.exception()
+
+
 @dataclass(frozen=True, slots=True)
 class Wanted:
     """The mutation a script asked for: checked, permitted, and not yet made."""
@@ -63,6 +93,7 @@ class Calls:
     offered: dict[tuple[str, str], int] = field(default_factory=dict)
     budget: PublishBudget = field(default_factory=PublishBudget)
     connector_calls: int = 0
+    reading: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(READS_AT_ONCE))
 
     async def until_return(self, args: tuple[Json | Missing, ...], world: World) -> Json | Missing:
         """Run the step to its end; it may not ask for a mutation."""
@@ -78,12 +109,12 @@ class Calls:
     async def _converse(
         self, args: tuple[Json | Missing, ...], world: World
     ) -> Json | Missing | Wanted:
-        waiting: deque[ScriptCall] = deque()
+        asked: deque[tuple[int, Awaitable[Json | Wanted]]] = deque()
         opened = self.parts.sandbox.open(
             self.live.script, self.live.handler, self.step, args, world
         )
         started_at = self.parts.env.now_ms()
-        async with opened as script:
+        async with opened as script, Together() as together:
             turn: Turn = await script.start()
             while True:
                 self.live.notes.log(started_at, self.step, turn.logs)
@@ -92,12 +123,15 @@ class Calls:
                 if isinstance(turn, Broke):
                     raise _broke(turn)
                 assert isinstance(turn, Asked), turn
-                waiting.extend(turn.calls)
-                call = waiting.popleft()
-                answer = await self._answer(call)
+                is_alone = not asked and len(turn.calls) == 1
+                for call in turn.calls:
+                    answering = self._answer(call)
+                    asked.append((call.id, answering if is_alone else together.begin(answering)))
+                call_id, answering_first = asked.popleft()
+                answer = await answering_first
                 if isinstance(answer, Wanted):
                     return answer
-                turn = await script.answer(call.id, answer)
+                turn = await script.answer(call_id, answer)
 
     async def _answer(self, call: ScriptCall) -> Json | Wanted:
         """Do what one call asks for; whatever is wrong with it ends the step (C3)."""
@@ -231,7 +265,8 @@ class Calls:
         begun_at = env.monotonic_ms()
         outcome = "ok"
         try:
-            value = await outside.read(tool, args)
+            async with self.reading:
+                value = await outside.read(tool, args)
         except asyncio.CancelledError:
             raise
         except Exception as error:

@@ -83,11 +83,7 @@ class Engine:
         self, mutation_id: str, answer: Act, *, result: Json = None, action: Action
     ) -> None:
         """Decide an indeterminate mutation by a person's answer (L10)."""
-        run_id = await settle(
-            self._parts, self._worker, mutation_id, answer, result=result, action=action
-        )
-        if answer in (Act.HAPPENED, Act.SKIP):
-            self.go_on(run_id)
+        await settle(self._parts, self._worker, mutation_id, answer, result=result, action=action)
         self.wake()
 
     async def close(self) -> None:

@@ -16,7 +16,7 @@ from duly.errors import Invalid, RequestRefused
 from duly.rules import lifecycle
 from duly.rules.catalog import Tool, ToolKind
 from duly.rules.value import Json, encode
-from duly.rules.word import Act, Failure
+from duly.rules.word import Act, Failure, Status
 from duly.store.record import Action, Stop
 
 ANSWERS: Final = frozenset({Act.TRY_AGAIN, Act.DID_NOT_HAPPEN, Act.HAPPENED, Act.SKIP})
@@ -31,8 +31,8 @@ async def settle(
     *,
     result: Json = None,
     action: Action,
-) -> str:
-    """Store a person's answer; answer the run that held the mutation."""
+) -> None:
+    """Store a person's answer; a run that is active by it goes on (R4)."""
     assert answer in ANSWERS, answer
     row = await parts.store.get_mutation(mutation_id)
     run = await parts.store.get_run(row.held_by)
@@ -50,7 +50,7 @@ async def settle(
         live = lives.resumed(outlook, run, parts.policy.limits)
         told = StepFailed(f"{row.tool}: you said that it did not happen", Failure.TRANSIENT)
         stop = worker.successor.stop(live, decided, told)
-    await parts.store.settle(
+    answering = parts.store.settle(
         mutation_id,
         answer,
         result=_result_text(parts, answer, result),
@@ -59,7 +59,14 @@ async def settle(
         action=action,
         now=now,
     )
-    return run.id
+    # Before the commit: an active run in nobody's hands looks as if its host had died (R7).
+    if decided.status is Status.ACTIVE:
+        worker.in_hand.add(run.id)
+    try:
+        await answering
+    except BaseException:
+        worker.in_hand.discard(run.id)
+        raise
 
 
 def _result_text(parts: Parts, answer: Act, result: Json) -> str | None:
