@@ -34,7 +34,17 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from duly.sandbox.syscall import AUDIT_ARCH, BASE, CLONE, CLONE3, EXEC, LANDLOCK, X32_BIT
+from duly.sandbox.syscall import (
+    AUDIT_ARCH,
+    BASE,
+    CLONE,
+    CLONE3,
+    EXEC,
+    GUARDED,
+    GUARDED_NUMBERS,
+    LANDLOCK,
+    X32_BIT,
+)
 
 
 class Layer(StrEnum):
@@ -84,6 +94,7 @@ DESCRIPTORS_PROBED: Final = 256
 DESCRIPTORS_WITHOUT_LIMIT: Final = 65_536
 
 PR_SET_PDEATHSIG: Final = 1
+PR_GET_PDEATHSIG: Final = 2
 PR_GET_DUMPABLE: Final = 3
 PR_SET_DUMPABLE: Final = 4
 PR_GET_SECCOMP: Final = 21
@@ -108,6 +119,7 @@ REFUSED: Final = frozenset({errno.EPERM, errno.EACCES})
 def lock(channels: Collection[int], profile: Profile) -> Report:
     """Lock this process but for its channels, and answer what held when it was tried."""
     _warm_up()
+    _ignore_signals()
     failures = _put_on(
         {
             Layer.DESCRIPTORS: lambda: _close_all_but(channels),
@@ -142,6 +154,9 @@ def self_test(channels: Collection[int], profile: Profile) -> Report:
         # A program that is not there is refused all the same, and replaces nobody if it is not.
         "another program": lambda: profile.is_for_exec or _is_refused(lambda: _execute("/no/such")),
         "a signal to the parent": lambda: _is_refused(lambda: os.kill(os.getppid(), 0)),
+        "the parent's limits": lambda: _is_refused(
+            lambda: resource.prlimit(os.getppid(), resource.RLIMIT_CORE)
+        ),
         "the parent's memory": lambda: _is_refused(
             lambda: os.open(f"/proc/{os.getppid()}/environ", os.O_RDONLY)
         ),
@@ -189,6 +204,15 @@ def _warm_up() -> None:
     """Load what Python loads late; the last file it may read is read here."""
     "x".encode("idna")
     platform.machine()
+
+
+def _ignore_signals() -> None:
+    """Leave a terminal's or a supervisor's signal to the host: it ends its workers when it is done.
+
+    What is ignored stays so after exec; only a kill, and the end of the channel, end a worker.
+    """
+    for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(each, signal.SIG_IGN)
 
 
 def _close_all_but(channels: Collection[int]) -> None:
@@ -277,6 +301,7 @@ AT_NUMBER, AT_ARCHITECTURE, AT_FIRST_ARGUMENT = 0, 4, 16
 ALLOW, KILL = 0x7FFF0000, 0x80000000
 REFUSE, UNKNOWN = 0x00050000 | errno.EPERM, 0x00050000 | errno.ENOSYS
 CLONE_THREAD: Final = 0x10000
+ARGUMENT_BYTES: Final = 8
 
 
 def system_call_filter(machine: str, *, is_for_exec: bool) -> list[Instruction]:
@@ -301,9 +326,20 @@ def system_call_filter(machine: str, *, is_for_exec: bool) -> list[Instruction]:
         # Threads, yes; processes, no. The arguments of clone3 lie in memory where no filter can
         # see them, so it does not exist, and the C library falls back to clone.
         program += [(EQUAL, 0, 1, CLONE3), (ANSWER, 0, 0, UNKNOWN)]
-        program += [(EQUAL, 0, 3, CLONE[machine]), (LOAD, 0, 0, AT_FIRST_ARGUMENT)]
-        program += [(HAS_BITS, 0, 1, CLONE_THREAD), (ANSWER, 0, 0, ALLOW)]
+        program += [(EQUAL, 0, 4, CLONE[machine]), (LOAD, 0, 0, AT_FIRST_ARGUMENT)]
+        program += [(HAS_BITS, 0, 1, CLONE_THREAD), (ANSWER, 0, 0, ALLOW), (ANSWER, 0, 0, REFUSE)]
+        for name, number in GUARDED_NUMBERS[machine].items():
+            program += _guard(number, *GUARDED[name])
     return [*program, (ANSWER, 0, 0, REFUSE)]
+
+
+def _guard(number: int, argument: int, harmless: tuple[int, ...]) -> list[Instruction]:
+    """Allow a call with these values of one argument only; it is an int, so its low half counts."""
+    program: list[Instruction] = [(LOAD, 0, 0, AT_FIRST_ARGUMENT + ARGUMENT_BYTES * argument)]
+    for value in harmless:
+        program += [(EQUAL, 0, 1, value), (ANSWER, 0, 0, ALLOW)]
+    program += [(ANSWER, 0, 0, REFUSE)]
+    return [(EQUAL, 0, len(program), number), *program]
 
 
 # -- Trying the layers out ----------------------------------------------------------------------
@@ -355,7 +391,10 @@ def _has_no_privileges() -> bool:
     _must(libc.capget(struct.pack("<Ii", CAPABILITY_VERSION, 0), capabilities), "capabilities")
     is_traceable = libc.prctl(PR_GET_DUMPABLE, 0, 0, 0, 0) != 0
     can_gain = libc.prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) != 1
-    return not (any(capabilities.raw) or is_traceable or can_gain)
+    ends_by = ctypes.c_int()
+    _must(libc.prctl(PR_GET_PDEATHSIG, ctypes.byref(ends_by), 0, 0, 0), "end with the parent")
+    outlives = ends_by.value != signal.SIGKILL
+    return not (any(capabilities.raw) or is_traceable or can_gain or outlives)
 
 
 def _connect() -> None:

@@ -31,7 +31,7 @@ from pydantic_monty import Monty, MontyError, OSPolicy, ResourceLimits
 
 from duly.config import Limits
 from duly.env import Env
-from duly.errors import Invalid, NotDeployed, ScriptError
+from duly.errors import DulyError, Invalid, NotDeployed, ScriptError
 from duly.rules.access import Step
 from duly.rules.catalog import Catalog
 from duly.rules.declaration import parse
@@ -48,7 +48,7 @@ from duly.sandbox.base import (
     World,
 )
 from duly.sandbox.border import WRAPPING_DEPTH
-from duly.sandbox.python_launcher import find_binary, write_launcher
+from duly.sandbox.python_launcher import write_launcher
 from duly.sandbox.python_seat import Seat
 from duly.sandbox.python_text import PRELUDE, context_text, read
 from duly.sandbox.python_world import Clock
@@ -123,6 +123,12 @@ class PythonSandbox:
             what = "declares no workflow" if not raw else f"declares {len(raw)} workflows"
             raise NotDeployed(f"{source.name} {what}. Declare exactly one: workflow(…).")
         declaration = parse(raw[0], self.limits)
+        if not is_dated:
+            # A dump brings the limits it was made under, and a step has others than a load (X2).
+            cpu_s = self.limits.step_cpu_s
+            again = PythonScript(self, Image({}, texts=texts), None, world, cpu_s, load_s)
+            async with again:
+                _, dump, _ = await again.read_declaration()
         lines = dict(reading.lines)
         image = Image(lines, texts=texts) if is_dated else Image(lines, dump=dump)
         return Loaded(source, declaration, msgspec.msgpack.encode(image))
@@ -159,7 +165,7 @@ class PythonSandbox:
     def enter(self, script: PythonScript) -> Monty:
         """Take a script in, and start the pool with the first one."""
         if self._is_closed:
-            raise ScriptError("The sandbox is closed; no script runs.")
+            raise DulyError("The sandbox is closed; scripts no longer run.")
         if self._pool is None:
             self._pool = self._make_pool()
         self._open.add(script)
@@ -174,11 +180,8 @@ class PythonSandbox:
         return asyncio.get_running_loop().run_in_executor(self._threads, function)
 
     def _make_pool(self) -> Monty:
-        if self._is_unlocked:
-            binary = find_binary()
-        else:
-            self._folder = tempfile.TemporaryDirectory(prefix="duly-")
-            binary = write_launcher(Path(self._folder.name))
+        self._folder = tempfile.TemporaryDirectory(prefix="duly-")
+        binary = write_launcher(Path(self._folder.name), is_unlocked=self._is_unlocked)
         pool = Monty(
             binary_path=binary,
             min_processes=0,
@@ -211,6 +214,7 @@ class PythonScript:
         self._session: Any = None
         self._pid: int | None = None
         self._busy: asyncio.Future[Any] | None = None
+        self._leaving: asyncio.Task[None] | None = None
         self._is_left = False
 
     async def __aenter__(self) -> Self:
@@ -241,12 +245,19 @@ class PythonScript:
         return await self._turn(lambda: self._seat.answer(call_id, value))
 
     async def leave(self) -> None:
-        """Kill what runs, give the worker back; twice is once."""
-        if self._is_left or self._pool is None:
-            self._is_left = True
-            return
+        """Kill what runs, give the worker back; twice is once.
+
+        Who is cancelled here leaves all the same: a task of its own ends the worker (C3).
+        """
         self._is_left = True
-        self._seat.is_left = True
+        if self._pool is None:
+            return
+        if self._leaving is None:
+            self._seat.is_left = True
+            self._leaving = asyncio.get_running_loop().create_task(self._drop())
+        await asyncio.shield(self._leaving)
+
+    async def _drop(self) -> None:
         try:
             while self._busy is not None and not self._busy.done():
                 if self._pid is not None:
@@ -272,7 +283,8 @@ class PythonScript:
 
     async def _turn(self, function: Callable[[], None]) -> Turn:
         if self._is_left:
-            return Broke(ScriptError("This step was left; it does not go on."))
+            # A sandbox that closes takes the worker from under its script: nobody's fault (F1).
+            return Broke(ScriptError("This step was left; it does not go on."), is_lost=True)
         try:
             async with self._sandbox.running:
                 await self._run(function)
@@ -280,7 +292,7 @@ class PythonScript:
             broken = python_error.explain(error, self._sandbox.limits, self._cpu_s)
             self._seat.end = Broke(broken, is_lost=broken.is_lost)
         except ScriptError as error:
-            self._seat.end = Broke(error)
+            self._seat.end = Broke(error, is_lost=self._is_left)
         return self._seat.turn()
 
     async def _run(self, function: Callable[[], Any]) -> Any:

@@ -1,7 +1,8 @@
 """Lock this process, prove it, and become the interpreter of Python scripts.
 
 Law: the interpreter never runs in a process that is not locked; what is missing is said by exit
-status `UNLOCKED`, and nothing runs (X1). The lock survives exec.
+status `UNLOCKED`, and nothing runs (X1). The lock survives exec. A host that was told to accept
+less gets as much of a lock as there is.
 
 A pool starts its workers by one path and passes no further words of ours, so `write_launcher`
 makes a little program with the words already in it.
@@ -19,6 +20,7 @@ from typing import Final
 
 RUNTIME: Final = "pydantic-monty-runtime"
 UNLOCKED: Final = 97
+ACCEPTED: Final = "i-accept"
 # The interpreter counts the memory of a script itself; this holds it when its counting fails.
 ADDRESS_SPACE_BYTES: Final = 1024 * 1024 * 1024
 # What the kernel runs to start a program that has shared libraries, and where these are.
@@ -50,17 +52,18 @@ def find_binary() -> Path:
     )
 
 
-def write_launcher(folder: Path) -> Path:
-    """Write the program that starts one locked worker."""
+def write_launcher(folder: Path, *, is_unlocked: bool = False) -> Path:
+    """Write the program that starts one worker, locked as far as this machine can."""
     root = Path(__file__).resolve().parents[2]
-    words = [sys.executable, "-I", "-B", __file__, str(root), str(find_binary())]
+    accepted = ACCEPTED if is_unlocked else "no"
+    words = [sys.executable, "-I", "-B", __file__, str(root), accepted, str(find_binary())]
     path = folder / "monty"
     path.write_text(f'#!/bin/sh\nexec {shlex.join(words)} "$@"\n', encoding="utf-8")
     path.chmod(0o700)
     return path
 
 
-def main(root: str, binary: str, *words: str) -> None:
+def main(root: str, accepted: str, binary: str, *words: str) -> None:
     """Lock this process and become the interpreter."""
     sys.path.insert(0, root)
     from duly.sandbox.lock import Profile, lock  # found only now, by the path that was given
@@ -72,7 +75,7 @@ def main(root: str, binary: str, *words: str) -> None:
     loaders = tuple(str(path) for path in map(Path, LOADERS) if path.is_file())
     profile = Profile(ADDRESS_SPACE_BYTES, executes=(binary, *loaders), reads=libraries)
     report = lock((0, 1, 2), profile)
-    if not report.is_complete:
+    if not report.is_complete and accepted != ACCEPTED:
         os._exit(UNLOCKED)
     os.execve(binary, ["monty", *words], {})
 

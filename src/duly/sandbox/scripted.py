@@ -92,6 +92,7 @@ class ScriptedScript:
         self._moves = context.play(moves)
         self._end: Returned | Broke | None = None
         self._is_started = False
+        self.is_lost = False
 
     async def __aenter__(self) -> Self:
         """Take a place; here there is always one."""
@@ -122,6 +123,8 @@ class ScriptedScript:
     async def _turn(self) -> Turn:
         # Others may run between any two turns, as they do while a worker is busy.
         await self._env.sleep(0)
+        if self.is_lost:
+            return Broke(ScriptError("The worker was lost."), is_lost=True)
         if self not in self._running:
             raise IllegalTransition("A script runs only between entering and leaving it.")
         if self._end is None:
@@ -200,7 +203,9 @@ class ScriptedSandbox:
         return ScriptedScript(self._env, self._running, context, scripted.steps[handler][step])
 
     async def close(self) -> None:
-        """Drop every script that still runs."""
+        """Drop every script that still runs; whoever has one finds its worker lost."""
+        for script in self._running:
+            script.is_lost = True
         self._running.clear()
 
     def _fresh(self, scripted: Scripted, world: World) -> Context:

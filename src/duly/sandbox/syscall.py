@@ -95,18 +95,15 @@ EXEC: Final[Mapping[str, Mapping[str, int]]] = MappingProxyType(
     {
         "x86_64": {
             "fstat": 5,
-            "ioctl": 16,
             "pread64": 17,
             "access": 21,
             "getsockopt": 55,
             "execve": 59,
-            "fcntl": 72,
             "readlink": 89,
             "getuid": 102,
             "getgid": 104,
             "geteuid": 107,
             "getegid": 108,
-            "prctl": 157,
             "arch_prctl": 158,
             "sched_getaffinity": 204,
             "set_tid_address": 218,
@@ -120,7 +117,6 @@ EXEC: Final[Mapping[str, Mapping[str, int]]] = MappingProxyType(
             "eventfd2": 290,
             "epoll_create1": 291,
             "pipe2": 293,
-            "prlimit64": 302,
             "statx": 332,
         },
         "aarch64": {
@@ -128,8 +124,6 @@ EXEC: Final[Mapping[str, Mapping[str, int]]] = MappingProxyType(
             "epoll_create1": 20,
             "epoll_ctl": 21,
             "epoll_pwait": 22,
-            "fcntl": 25,
-            "ioctl": 29,
             "faccessat": 48,
             "openat": 56,
             "pipe2": 59,
@@ -140,15 +134,31 @@ EXEC: Final[Mapping[str, Mapping[str, int]]] = MappingProxyType(
             "set_tid_address": 96,
             "set_robust_list": 99,
             "sched_getaffinity": 123,
-            "prctl": 167,
             "getuid": 174,
             "geteuid": 175,
             "getgid": 176,
             "getegid": 177,
             "getsockopt": 209,
             "execve": 221,
-            "prlimit64": 261,
             "statx": 291,
         },
+    }
+)
+
+# Calls a program needs for itself, which with other arguments reach another process: prlimit64
+# sets anybody's limits, fcntl and ioctl let the kernel send signals, prctl undoes the end with the
+# parent. Name: which argument decides, and which of its values are harmless.
+GUARDED: Final[Mapping[str, tuple[int, tuple[int, ...]]]] = MappingProxyType(
+    {
+        "prlimit64": (0, (0,)),  # of this process
+        "prctl": (0, (15,)),  # PR_SET_NAME
+        "fcntl": (1, (0, 1, 2, 3, 4, 1030)),  # F_DUPFD, F_GETFD … F_SETFL, F_DUPFD_CLOEXEC
+        "ioctl": (1, (0x5401, 0x5421, 0x5451)),  # TCGETS, FIONBIO, FIOCLEX
+    }
+)
+GUARDED_NUMBERS: Final[Mapping[str, Mapping[str, int]]] = MappingProxyType(
+    {
+        "x86_64": {"ioctl": 16, "fcntl": 72, "prctl": 157, "prlimit64": 302},
+        "aarch64": {"fcntl": 25, "ioctl": 29, "prctl": 167, "prlimit64": 261},
     }
 )

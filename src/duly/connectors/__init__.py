@@ -1,0 +1,1 @@
+"""What scripts may touch: the outside, one connector per service."""

@@ -1,0 +1,326 @@
+"""What the author of a connector writes with: Connector, read, mutation, Call, Page, the verdicts.
+
+Law 1: a decorator only notes what the author said; `registry.py` reads the notes, once, and
+       refuses what cannot be offered to a script.
+Law 2: a decorated method is still the method, so its author can call it in a test of his own.
+Law 3: a reconcile method belongs to the one mutation it was written for. It stays with a method
+       that is merely overridden, and goes with a decoration that is replaced: what asks for a
+       change must know how that change was made (L5).
+Law 4: what was begun in a thread has ended when the thread returned, and nobody goes on before
+       that, not even when he is told to stop (L6).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import partial, update_wrapper
+from keyword import iskeyword
+from types import MethodType
+from typing import (
+    Any,
+    Concatenate,
+    Final,
+    Generic,
+    Literal,
+    Never,
+    ParamSpec,
+    Self,
+    TypeAlias,
+    TypeVar,
+    cast,
+    overload,
+)
+
+from duly.errors import AuthNeeded, Invalid, NotFound
+from duly.rules.catalog import SNAKE, TAKEN, ToolKind, camel
+from duly.rules.value import Json
+
+C = TypeVar("C")
+P = ParamSpec("P")
+R = TypeVar("R")
+
+Vault: TypeAlias = Callable[[str, str], str]
+
+THREADS_MAX: Final = 8
+
+# How a page crosses the border; the sandboxes know it by the same mark.
+PAGE_MARK: Final = "$page"
+# In JavaScript a page is an array and its names are properties of it, which must hide nothing
+# that an array can do; and what has a `then` would be awaited.
+ARRAY_WORDS: Final = """
+    at concat constructor copy_within entries every fill filter find find_index find_last
+    find_last_index flat flat_map for_each includes index_of items join keys last_index_of length
+    map pop push reduce reduce_right reverse shift slice some sort splice to_locale_string
+    to_reversed to_sorted to_spliced to_string unshift value_of values
+"""
+PAGE_NAMES_TAKEN: Final = TAKEN.union(ARRAY_WORDS.split())
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One mutation on its way out, as the ledger holds it; `key` is the same on every re-send."""
+
+    tool: str
+    args: Mapping[str, Json]
+    key: str
+    workflow: str
+    attempt: int
+    sent_at: datetime
+
+    def __post_init__(self) -> None:
+        if self.sent_at.utcoffset() != timedelta(0):
+            raise Invalid(f"sent_at is {self.sent_at}. Give an aware time in UTC.", path="sent_at")
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Page:
+    """Items, and what to know about them: `Page(mails, last_cursor="17")`."""
+
+    items: list[Any]
+    names: dict[str, Any]
+
+    def __init__(self, items: list[Any], **names: Any) -> None:
+        for name in names:
+            if not SNAKE.fullmatch(name) or iskeyword(name) or name in PAGE_NAMES_TAKEN:
+                raise Invalid(
+                    f'A page cannot have the name "{name}". Use lower-case letters, digits and'
+                    " single underscores, and no word that a JavaScript array already uses.",
+                    path=name,
+                )
+        if len({camel(name) for name in names}) < len(names):
+            raise Invalid(
+                f"Two names of a page are one in JavaScript: {', '.join(names)}. Rename one."
+            )
+        object.__setattr__(self, "items", items)
+        object.__setattr__(self, "names", names)
+
+    def to_json(self) -> dict[str, Any]:
+        """Write the page in the form that crosses the border."""
+        return {PAGE_MARK: True, "items": self.items, **self.names}
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """The call has taken effect; `result` is what it would have answered."""
+
+    result: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class NotApplied:
+    """The call has not taken effect and never will, believed only once its lag is over (L6)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unsure:
+    """Nobody can tell yet; `reason` says why."""
+
+    reason: str = ""
+
+
+Verdict: TypeAlias = Applied | NotApplied | Unsure
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What a decorator was told about its tool; nobody has judged it yet."""
+
+    kind: ToolKind
+    capability: str | None = None
+    risk: str = "medium"
+    noun: str | None = None
+    lag_s: float = 60
+    timeout_s: float = 30
+    idempotent: bool = False
+    key_lifetime_s: float | None = None
+
+
+class Read(Generic[C, P, R]):
+    """A method that reads; on an instance it is the method itself."""
+
+    def __init__(
+        self, function: Callable[Concatenate[C, P], Coroutine[Any, Any, R]], terms: Terms
+    ) -> None:
+        self.function = function
+        self.terms = terms
+        update_wrapper(cast(Callable[..., Any], self), function)
+
+    @overload
+    def __get__(self, instance: None, owner: type) -> Self: ...
+    @overload
+    def __get__(self, instance: C, owner: type) -> Callable[P, Coroutine[Any, Any, R]]: ...
+    def __get__(self, instance: C | None, owner: type) -> Any:
+        return self if instance is None else MethodType(self.function, instance)
+
+    def reconcile(self, function: object) -> Never:
+        """Refuse: whoever only asks has nothing to settle."""
+        raise Invalid(
+            f"{_name_of(self.function)} only reads, so it takes no reconcile. Take it away, or"
+            " make the tool a mutation.",
+            path="reconcile",
+        )
+
+
+class Mutation(Generic[C, P, R]):
+    """A method that changes the outside; on an instance it is the method itself."""
+
+    def __init__(
+        self, function: Callable[Concatenate[C, Call, P], Coroutine[Any, Any, R]], terms: Terms
+    ) -> None:
+        self.function = function
+        self.terms = terms
+        self.owner: type | None = None
+        self.asker: Callable[[C, Call], Coroutine[Any, Any, Verdict]] | None = None
+        update_wrapper(cast(Callable[..., Any], self), function)
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.owner = self.owner or owner  # An alias elsewhere does not move it.
+
+    @overload
+    def __get__(self, instance: None, owner: type) -> Self: ...
+    @overload
+    def __get__(
+        self, instance: C, owner: type
+    ) -> Callable[Concatenate[Call, P], Coroutine[Any, Any, R]]: ...
+    def __get__(self, instance: C | None, owner: type) -> Any:
+        return self if instance is None else MethodType(self.function, instance)
+
+    def reconcile(
+        self, function: Callable[[C, Call], Coroutine[Any, Any, Verdict]]
+    ) -> Callable[[C, Call], Coroutine[Any, Any, Verdict]]:
+        """Note the method that finds out whether a call of this mutation took effect (L5)."""
+        name = _name_of(self.function)
+        if self.owner is not None:
+            # It would change the tool of the parent class, and of all its other children.
+            raise Invalid(
+                f"{name} belongs to {self.owner.__name__} already. Override its reconcile method"
+                " by name, or declare the mutation anew in your class.",
+                path="reconcile",
+            )
+        if self.asker is not None:
+            raise Invalid(f"{name} has two reconcile methods. Keep one.", path="reconcile")
+        if _name_of(function) == name:
+            # The class would keep the last of the two, and the mutation would be gone.
+            raise Invalid(
+                f'The reconcile method of {name} has its name. Call it "{name}_happened".',
+                path="reconcile",
+            )
+        self.asker = function
+        return function
+
+
+Reader: TypeAlias = Callable[Concatenate[C, P], Coroutine[Any, Any, R]]
+Changer: TypeAlias = Callable[Concatenate[C, Call, P], Coroutine[Any, Any, R]]
+
+
+@overload
+def read(function: Reader[C, P, R], /) -> Read[C, P, R]: ...
+@overload
+def read(
+    *,
+    by_id: bool = False,
+    capability: str | None = None,
+    noun: str | None = None,
+    timeout_s: float = 30,
+) -> Callable[[Reader[C, P, R]], Read[C, P, R]]: ...
+def read(
+    function: Reader[C, P, R] | None = None,
+    /,
+    *,
+    by_id: bool = False,
+    capability: str | None = None,
+    noun: str | None = None,
+    timeout_s: float = 30,
+) -> Read[C, P, R] | Callable[[Reader[C, P, R]], Read[C, P, R]]:
+    """Offer a method to scripts as a read; its capability is `<connector>.read` unless given."""
+    kind = ToolKind.READ_BY_ID if by_id else ToolKind.READ
+    # A read changes nothing, so its risk is the lowest there is (A1).
+    terms = Terms(kind, capability, "low", noun, timeout_s=timeout_s)
+    return partial(Read, terms=terms) if function is None else Read(function, terms)
+
+
+@overload
+def mutation(function: Changer[C, P, R], /) -> Mutation[C, P, R]: ...
+@overload
+def mutation(
+    *,
+    capability: str | None = None,
+    risk: Literal["low", "medium", "high"] = "medium",
+    noun: str | None = None,
+    lag_s: float = 60,
+    timeout_s: float = 30,
+    idempotent: bool = False,
+    key_lifetime_s: float | None = None,
+) -> Callable[[Changer[C, P, R]], Mutation[C, P, R]]: ...
+def mutation(
+    function: Changer[C, P, R] | None = None,
+    /,
+    *,
+    capability: str | None = None,
+    risk: Literal["low", "medium", "high"] = "medium",
+    noun: str | None = None,
+    lag_s: float = 60,
+    timeout_s: float = 30,
+    idempotent: bool = False,
+    key_lifetime_s: float | None = None,
+) -> Mutation[C, P, R] | Callable[[Changer[C, P, R]], Mutation[C, P, R]]:
+    """Offer a method to scripts as a mutation; its capability is the tool's name unless given."""
+    terms = Terms(
+        ToolKind.MUTATION, capability, risk, noun, lag_s, timeout_s, idempotent, key_lifetime_s
+    )
+    return partial(Mutation, terms=terms) if function is None else Mutation(function, terms)
+
+
+class Connector:
+    """What a script may touch of one outside service; a subclass needs no `super().__init__()`."""
+
+    name: str
+
+    # These stand on the class, since nobody promises to call a constructor of ours.
+    _vault: Vault | None = None
+    _threads: ThreadPoolExecutor | None = None
+
+    def secret(self, name: str) -> str:
+        """Fetch a secret of this connector; without one a person is asked to connect (A5)."""
+        value = None
+        if self._vault is not None:
+            try:
+                value = self._vault(self.name, name)
+            except (LookupError, NotFound):
+                value = None
+        if not value:
+            raise AuthNeeded(
+                f'{self.name} has no secret "{name}". Connect {self.name}.', connect=self.name
+            )
+        return value
+
+    async def in_thread(self, function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Run code that blocks in a thread of this connector, and outlast it (L6)."""
+        if self._threads is None:
+            pool = ThreadPoolExecutor(THREADS_MAX, thread_name_prefix=f"duly-{self.name}")
+            object.__setattr__(self, "_threads", pool)  # a frozen connector has threads too
+        assert self._threads is not None
+        loop = asyncio.get_running_loop()
+        ended = asyncio.Event()
+        call = partial(function, *args, **kwargs)
+        job = self._threads.submit(copy_context().run, call)
+        job.add_done_callback(lambda _: loop.call_soon_threadsafe(ended.set))
+        cancelled: asyncio.CancelledError | None = None
+        while not ended.is_set():
+            try:
+                await ended.wait()
+            except asyncio.CancelledError as error:
+                cancelled = error
+                job.cancel()  # A call that still waits for a thread is never made.
+        if cancelled is not None:
+            raise cancelled
+        return job.result()
+
+
+def _name_of(function: object) -> str:
+    return getattr(function, "__name__", type(function).__name__)

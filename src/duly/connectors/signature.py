@@ -1,0 +1,131 @@
+"""What the signature of a connector's method says to a script: the parameters of its tool.
+
+Law 1: arguments are strict JSON and come by name, so a parameter that cannot be named, or whose
+       annotation no JSON value fits, is refused before a script could meet it (A1).
+Law 2: only the annotations of the parameters are looked at. What a method answers, and what is
+       imported for a type checker alone to describe it, is the author's own affair.
+
+    annotation                       what an argument may be
+    none, Any, object                anything
+    str  int  float  bool  None      that; an integer is a number too
+    list[X], Sequence[X]             a list      (what it holds is not checked)
+    dict[str, X], Mapping, TypedDict an object   (nor here)
+    X | Y, Optional, Literal         what any of them may be
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType, NoneType, SimpleNamespace, UnionType
+from typing import (
+    Any,
+    Final,
+    ForwardRef,
+    Literal,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+    is_typeddict,
+)
+
+from duly.errors import Invalid
+from duly.rules.catalog import JsonType, Parameter
+
+ANYTHING: Final[frozenset[JsonType]] = frozenset()
+
+TYPES: Final[Mapping[object, JsonType]] = MappingProxyType(
+    {
+        str: JsonType.STRING,
+        int: JsonType.INTEGER,
+        float: JsonType.NUMBER,
+        bool: JsonType.BOOLEAN,
+        None: JsonType.NULL,
+        NoneType: JsonType.NULL,
+        list: JsonType.LIST,
+        Sequence: JsonType.LIST,
+        dict: JsonType.OBJECT,
+        Mapping: JsonType.OBJECT,
+    }
+)
+BY_PLACE: Final = frozenset(
+    {inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD}
+)
+BY_NAME: Final = frozenset(
+    {inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY}
+)
+
+
+def parameters_of(
+    function: Callable[..., object], what: str, *, first: tuple[str, ...]
+) -> tuple[Parameter, ...]:
+    """Read the parameters of a method after those the host fills in: `self`, and `call`."""
+    given = list(inspect.signature(function).parameters.values())
+    # What `self` is called is the author's taste; `call` is what tells a mutation from a read.
+    filled, rest = given[: len(first)], given[len(first) :]
+    names = ["self", *(each.name for each in filled[1:])]
+    if (
+        len(filled) < len(first)
+        or tuple(names) != first
+        or any(each.kind not in BY_PLACE for each in filled)
+    ):
+        raise Invalid(f"{what} must begin with ({', '.join(first)}). Write it so.", path=what)
+    for each in rest:
+        if each.kind not in BY_NAME:
+            raise Invalid(
+                f"{what}: {each} has no name a script could use. Write plain parameters, without"
+                " /, *args and **kwargs.",
+                path=f"{what}.{each.name}",
+            )
+    return tuple(
+        Parameter(each.name, each.default is each.empty, _types_of(function, each, what))
+        for each in rest
+    )
+
+
+def json_types(annotation: object) -> frozenset[JsonType]:
+    """Answer what an argument may be; nothing means anything. Raise TypeError where JSON ends."""
+    # A name still unresolved is an alias that contains itself, as the type of all JSON does.
+    if annotation in (Any, object) or isinstance(annotation, ForwardRef):
+        return ANYTHING
+    origin, inside = get_origin(annotation) or annotation, get_args(annotation)
+    if origin in (Union, UnionType):
+        parts = [json_types(each) for each in inside]
+        return frozenset().union(*parts) if all(parts) else ANYTHING
+    if origin is Literal:
+        return frozenset(_look_up(type(value)) for value in inside)
+    if is_typeddict(annotation):
+        return frozenset({JsonType.OBJECT})
+    found = _look_up(origin)
+    if found is JsonType.OBJECT and inside and inside[0] is not str:
+        raise TypeError("the keys of an object are strings")
+    for each in inside:
+        json_types(each)
+    return frozenset({found})
+
+
+def _look_up(kind: object) -> JsonType:
+    found = TYPES.get(kind)
+    if found is None:
+        raise TypeError(f"no JSON value is a {getattr(kind, '__name__', kind)}")
+    return found
+
+
+def _types_of(
+    function: Callable[..., object], parameter: inspect.Parameter, what: str
+) -> frozenset[JsonType]:
+    if parameter.annotation is parameter.empty:
+        return ANYTHING
+    # One at a time: an annotation nobody can read elsewhere does not stand in the way of this one.
+    alone = SimpleNamespace(__annotations__={parameter.name: parameter.annotation})
+    names = getattr(inspect.unwrap(function), "__globals__", {})
+    try:
+        return json_types(get_type_hints(alone, names)[parameter.name])
+    except Exception as error:
+        # Annotations are code of the author, so reading them may raise anything at all.
+        raise Invalid(
+            f"{what}: the annotation of {parameter.name} cannot be used: {error}. Write str, int,"
+            " float, bool, list, dict, None, a union of them, or Any.",
+            path=f"{what}.{parameter.name}",
+        ) from error

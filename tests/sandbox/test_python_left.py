@@ -1,0 +1,61 @@
+"""A Python script whose leaving is itself cancelled."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+
+import pytest
+
+from duly.config import Limits
+from duly.env import Loop
+from duly.rules.access import Step
+from duly.sandbox.base import MISSING, Returned
+from duly.sandbox.python import PythonSandbox, PythonScript
+from duly.script import NAMES
+from duly.script.lacking import refuse_lacking
+from tests.sandbox.contract import CATALOG, WORLD, Body
+
+LIMITS = Limits(load_s=20, step_cpu_s=20, step_wall_s=40)
+SPIN = Body(python="while True:\n    pass")
+DONE = Body(python="return 1")
+
+
+async def test_a_script_whose_leaving_is_cancelled_is_ended_all_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """C3, X2: cancelled twice it runs on nowhere, and the next script has its worker's place."""
+    sandbox = PythonSandbox(Loop(), LIMITS, names=NAMES, refuse=refuse_lacking, workers_max=1)
+    spin = await sandbox.load(SPIN.source("python"), CATALOG)
+    done = await sandbox.load(DONE.source("python"), CATALOG)
+    script = sandbox.open(spin, "poll", Step.PRODUCE, (MISSING,), WORLD)
+    is_left = threading.Event()
+    take_worker = PythonScript._take_worker
+
+    def take_late(self: PythonScript) -> None:
+        is_left.wait()  # nobody knows the worker yet when the script is left
+        take_worker(self)
+
+    async def run() -> None:
+        async with script:
+            await script.start()
+
+    with monkeypatch.context() as patch:
+        patch.setattr(PythonScript, "_take_worker", take_late)
+        running = asyncio.ensure_future(run())
+        while script._busy is None:  # noqa: ASYNC110
+            await asyncio.sleep(0)
+        for _ in range(3):  # the turn, then the leaving, then the leaving again
+            running.cancel()
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+        with pytest.raises(asyncio.CancelledError):
+            await running
+        is_left.set()
+    # Half of what the lost script may compute: its place is free long before.
+    async with asyncio.timeout(LIMITS.step_cpu_s / 2):
+        async with sandbox.open(done, "poll", Step.PRODUCE, (MISSING,), WORLD) as after:
+            assert await after.start() == Returned(1)
+    assert script._busy is not None
+    assert script._busy.done()
+    await sandbox.close()
