@@ -283,3 +283,188 @@ def test_a_local_name_hides_the_one_of_the_module() -> None:
     """C1: a parameter or a constant of the same name is another variable."""
     prepare = "const cursor = 1; return { reservations: [], data: { cursor } };"
     assert rules(look("cursor = 1;", before="let cursor = 0;", prepare=prepare)) == []
+
+
+ARCHIVE = "await ctx.gmail.archive({ id: 'x' })"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        f"return {{ id: {ARCHIVE} }};",
+        f"return ({ARCHIVE}).id;",
+        f"return `${{{ARCHIVE}}}`;",
+        f"return [{ARCHIVE}];",
+        f"return !({ARCHIVE});",
+        f"return ({ARCHIVE}) ?? null;",
+        f"if ({ARCHIVE}) return;",
+        f"p.data.row = {ARCHIVE};",
+    ],
+)
+def test_using_what_a_mutation_answers_is_work_after_it(body: str) -> None:
+    """C8: the call is the end of the step, so nobody is given its answer there."""
+    assert rules(look(body)) == ["code-after-mutation"]
+
+
+@pytest.mark.parametrize(
+    ("body", "found"),
+    [
+        (f"a: for (const x of xs) {{ for (const y of x) {{ {POST} break a; }} }}", []),
+        (
+            f"a: for (const x of xs) {{ for (;;) {{ if (x) continue a; {POST} return; }} }}",
+            [],
+        ),
+        (f"a: {{ if (p) break a; {POST} }}", []),
+        (f"a: {{ for (;;) {{ {POST} break a; }} }}", []),
+        (
+            f"a: for (const x of xs) {{ for (const y of x) {{ {POST} break; }} }}",
+            ["several-mutations"],
+        ),
+        (f"a: for (const x of xs) {{ for (;;) {{ {POST} continue a; }} }}", ["several-mutations"]),
+        (f"a: {{ {POST} break a; }} {ROW}", ["several-mutations"]),
+        (f"for (;;) {{ {POST} }}", ["several-mutations"]),
+        (f"while (true) {{ if (a) {{ {POST} return; }} }} {ROW}", []),
+    ],
+)
+def test_a_label_says_which_loop_is_left(body: str, found: list[str]) -> None:
+    """C8: a break or a continue goes where it says, and an endless loop is not run out of."""
+    assert rules(look(body)) == found
+
+
+@pytest.mark.parametrize(
+    ("body", "found"),
+    [
+        ("while (true) { if (await ctx.peek('a')) return { reservations: [] }; }", []),
+        ("for (;;) { if (state) return { reservations: [] }; }", []),
+        ("do { return { reservations: [] }; } while (state);", []),
+        ("while (true) { break; }", ["wrong-result"]),
+        ("while (state) { return { reservations: [] }; }", ["wrong-result"]),
+        ("a: while (true) { while (true) { break a; } }", ["wrong-result"]),
+    ],
+)
+def test_prepare_runs_out_only_where_a_loop_can_end(body: str, found: list[str]) -> None:
+    """C4: what comes after an endless loop is never reached."""
+    assert rules(look("", prepare=body)) == found
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "const e = (await ctx.peek('a'))[0]; use(e.message_id);",
+        "const [e] = await ctx.peek('a'); use(e.createdAt);",
+        "const { message_id } = (await ctx.peek('a')).at(0); use(message_id);",
+        "for (const e of await ctx.getByIds('a', [])) use(e.status);",
+        "const all = await ctx.peek('a'); use(all.filter((e) => e.seq).map((e) => e.id));",
+        "const all = await ctx.peek('a'); const e = all.find((one) => one.id); use(e.body);",
+    ],
+)
+def test_a_part_that_no_event_has_is_found(body: str) -> None:
+    """T7: a script sees five parts of an event, spelled as JavaScript spells."""
+    steps = f"const use = (x) => x; {body} return {{ reservations: [] }};"
+    assert rules(look("", prepare=steps)) == ["wrong-type"]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "const all = await ctx.peek('a'); return { reservations: [], data: { n: all.length } };",
+        "let e = (await ctx.peek('a'))[0]; e = { other: 1 }; use(e.other);",
+        "const mails = await ctx.gmail.search(); use(mails[0].message_id);",
+        "for (const e of await ctx.peek('a')) use(e.payload.message_id, e.topic, e.title);",
+        "for (const e of await ctx.peek('a')) use(e.id); for (const e of [{ x: 1 }]) use(e.x);",
+        "const all = (await ctx.peek('a')).map((e) => ({ mine: e.id })); use(all[0].mine);",
+    ],
+)
+def test_what_is_no_event_may_have_any_part(body: str) -> None:
+    """T7: only what surely is an event is judged."""
+    steps = f"const use = (...x) => x; {body} return {{ reservations: [] }};"
+    assert rules(look("", prepare=steps)) == []
+
+
+def told(
+    message_id: str, *, payload: str = "{ id: m.id }", data: str = "e.payload", options: str = "{}"
+) -> list[str]:
+    """Check a module that publishes a payload, prepares data of it, and names an event by it."""
+    text = f"""export default Keep.workflow({{ name: "x", topics: {{ a: {options}, b: {{}} }},
+      producers: {{ p: async (ctx) => {{
+        for (const m of await ctx.gmail.search())
+          await ctx.publish("a", {{ messageId: m.id, title: m.subject, payload: {payload} }});
+      }} }},
+      consumers: {{ c: {{ subscribe: ["a"],
+        async prepare(ctx) {{
+          const [e] = await ctx.peek("a");
+          if (!e) return {{ reservations: [], data: {{}} }};
+          return {{ reservations: [{{ topic: "a", ids: [e.id] }}], data: {data} }};
+        }},
+        async next(ctx, prepared) {{
+          const {{ data }} = prepared;
+          await ctx.publish("b", {{ messageId: {message_id}, title: `T ${{prepared.data.id}}` }});
+        }} }} }} }});"""
+    return [each.rule for each in check(Source(Language.JAVASCRIPT, text), CATALOG)]
+
+
+def test_a_text_made_of_what_is_not_there_is_found() -> None:
+    """T3: row:undefined names every event alike."""
+    assert told("`row:${prepared.data.messageId}`") == ["wrong-type"]
+    assert told("'row:' + data.messageId") == ["wrong-type"]
+    assert told("data.messageId") == ["wrong-type"]
+    assert told("`${data.mail.none}`", data="{ id: e.id, mail: e.payload }") == ["wrong-type"]
+    assert told("`${data.none}`", data="{ id: e.id }") == ["wrong-type"]
+
+
+def test_what_may_be_there_is_not_said_to_be_missing() -> None:
+    """T3: a payload from outside, spread or unknown may hold anything."""
+    assert told("`row:${prepared.data.id}`") == []
+    assert told("`row:${data.messageId}`", options="{ ingress: true }") == []
+    assert told("`row:${data.messageId}`", payload="m") == []
+    assert told("`row:${data.messageId}`", payload="{ ...m, id: 1 }") == []
+    assert told("`row:${data.messageId}`", data="{ ...e.payload, id: 1 }") == []
+    assert told("`row:${data.messageId}`", data="build(e)") == []
+    assert told("`row:${data.messageId ?? data.id}`") == []
+
+
+@pytest.mark.parametrize(
+    ("made", "found"),
+    [
+        ("Date.now()", True),
+        ("`a-${new Date().toISOString()}`", True),
+        ("+new Date()", True),
+        ("Math.random().toString(36).slice(2)", True),
+        ("dice()", True),
+        ("now", True),
+        ("`d:${new Date().toISOString().slice(0, 10)}`", False),
+        ("now.toISOString().split('T')[0]", False),
+        ("day(new Date())", False),
+        ("new Date(p.data.at).toISOString()", False),
+        ("recent[0].id", False),
+        ("page[0].id", False),
+        ("`${page[0].id}`", False),
+    ],
+)
+def test_an_id_of_the_moment_or_of_chance_is_found(made: str, found: bool) -> None:
+    """T5: the day a thing is for is stable; the moment of running is not."""
+    text = f"""const dice = () => Math.random(); const day = (x) => x.toISOString().slice(0, 10);
+      export default Keep.workflow({{ name: "x", topics: ["a"], producers: {{
+        p: async (ctx, p) => {{
+          const now = new Date();
+          const page = await ctx.calendar.listEvents({{ after: now.toISOString() }});
+          const recent = page.filter((each) => each.at > Date.now());
+          await ctx.publish("a", {{ messageId: {made}, title: `T ${{p}}` }});
+        }} }} }});"""
+    wanted = ["unstable-message-id"] if found else []
+    assert rules(analyse(Source(Language.JAVASCRIPT, text), CATALOG)) == wanted
+
+
+@pytest.mark.parametrize("step", ["async *prepare", "*prepare"])
+def test_a_step_that_is_a_generator_is_found(step: str) -> None:
+    """C4: nobody takes what it yields."""
+    text = f"""export default Keep.workflow({{ name: "x", topics: ["a"], consumers: {{ c: {{
+      subscribe: ["a"], {step}(ctx) {{ return {{ reservations: [] }}; }} }} }} }});"""
+    assert rules(analyse(Source(Language.JAVASCRIPT, text), CATALOG)) == ["wrong-result"]
+
+
+def test_what_ctx_does_not_have_is_named_with_what_it_has() -> None:
+    """W5: a word of ours that is misspelt is not looked for among the tools."""
+    found = look("await ctx.getByIDs('a', []);").findings
+    assert [each.rule for each in found] == ["unknown-tool"]
+    assert found[0].suggestion == 'Did you mean "getByIds"?'

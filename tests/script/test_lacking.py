@@ -41,6 +41,10 @@ IDIOMS = {
     "from the type str": "sorted(['b', 'A'], key=str.lower)",
     "re.sub a function": "import re\nre.sub('a', lambda m: 'b', 'a')",
     "default= in json.dumps": "import json\njson.dumps({1}, default=str)",
+    "asyncio.gather an option": "import asyncio\nawait asyncio.gather(return_exceptions=True)",
+    "gather an option. Leave it out": (
+        "from asyncio import gather\nawait gather(return_exceptions=True)"
+    ),
     "no method translate": "'a'.translate({97: 'b'})",
     "no method maketrans": "str.maketrans('a', 'b')",
     "no method format_map": "'{a}'.format_map({'a': 1})",
@@ -96,7 +100,17 @@ def test_what_the_tables_name_is_lacking_and_nothing_else(interpreter: Monty) ->
         ("\ncallable(print)", 2, "no callable"),
         ("open('x')", 1, "scripts have no files"),
         ("exec('1')", 1, "Write the code itself"),
+        ("async def poll(ctx, state):\n    yield 1", 2, "a generator (yield). Build a list"),
         ("_duly_host = 1", 1, "a name of Duly's own"),
+        ("\ndef _duly_write(): pass", 2, "a name of Duly's own"),
+        ("\nclass _duly_context: pass", 2, "a name of Duly's own"),
+        ("def f(_duly_x): pass", 1, "a name of Duly's own"),
+        ("import json as _duly_json", 1, "a name of Duly's own"),
+        ("def f():\n    global _duly_depth", 2, "a name of Duly's own"),
+        ("try:\n    pass\nexcept ValueError as _duly_e:\n    pass", 3, "a name of Duly's own"),
+        ("match 1:\n    case _duly_x:\n        pass", 2, "a name of Duly's own"),
+        ("match []:\n    case [*_duly_x]:\n        pass", 2, "a name of Duly's own"),
+        ("match {}:\n    case {**_duly_x}:\n        pass", 2, "a name of Duly's own"),
         ("x = (", 1, "This is not Python"),
         ("x = '\0'", None, "This is not Python"),
         ("-" * 100_000 + "1", None, "This is not Python"),
@@ -117,6 +131,17 @@ def test_a_name_of_the_script_s_own_is_not_lacking() -> None:
     """W5: who defines `callable` may call it."""
     refuse_lacking("def callable(x): return x\ncallable(1)")
     refuse_lacking("def f(dir, vars=1): return dir")
+    refuse_lacking("def gather(*, apples): return apples\ngather(apples=1)")
+
+
+def test_a_byte_order_mark_is_no_part_of_the_text() -> None:
+    """W1: some editors put one first; behind it, and anywhere else, text is text."""
+    refuse_lacking("\ufeffx = 1")
+    with pytest.raises(ScriptError, match="uuid") as caught:
+        refuse_lacking("\ufeffimport uuid")
+    assert (caught.value.line, caught.value.column) == (1, 1)
+    with pytest.raises(ScriptError, match="This is not Python"):
+        refuse_lacking("x = 1\n\ufeffy = 2")
 
 
 def test_a_consumer_s_unknown_method_is_a_problem() -> None:

@@ -49,6 +49,7 @@ def rules(analysis: Analysis) -> list[str]:
         f"return {POST}",
         f"def log():\n    print('x')\n{POST}",
         f"with a as b:\n    {POST}",
+        "await asyncio.gather(*[ctx.gmail.archive(id='x')])",
         "pass",
     ],
 )
@@ -284,3 +285,88 @@ def test_a_local_name_hides_the_one_of_the_module() -> None:
     """C1: without `global` an assignment makes another variable."""
     prepare = 'return {"reservations": [], "data": {"cursor": cursor}}'
     assert rules(look("cursor = 1", before="cursor = 0\n", prepare=prepare)) == []
+
+
+ARCHIVE = "await ctx.gmail.archive(id='x')"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        f'return {{"id": {ARCHIVE}}}',
+        f'return ({ARCHIVE})["id"]',
+        f"return ({ARCHIVE}).row",
+        f'return f"{{{ARCHIVE}}}"',
+        f"return [{ARCHIVE}]",
+        f"return not {ARCHIVE}",
+        f"return ({ARCHIVE}) or None",
+        f"if {ARCHIVE}:\n    pass",
+        f"assert {ARCHIVE}",
+        f'prepared["data"]["row"] = {ARCHIVE}',
+    ],
+)
+def test_using_what_a_mutation_answers_is_work_after_it(body: str) -> None:
+    """C8: the call is the end of the step, so nobody is given its answer there."""
+    assert rules(look(body)) == ["code-after-mutation"]
+
+
+@pytest.mark.parametrize(
+    ("body", "found"),
+    [
+        (f"for x in xs:\n    if x:\n        {POST}\n        break\nelse:\n    {ROW}", []),
+        (f"for x in xs:\n    {POST}\n    break\n{ROW}", ["several-mutations"]),
+        (f"while True:\n    if a:\n        {POST}\n        return\n{ROW}", []),
+        (f"while True:\n    {POST}", ["several-mutations"]),
+        (f"while a:\n    pass\nelse:\n    {POST}\n{ROW}", ["several-mutations"]),
+    ],
+)
+def test_the_end_of_a_loop_is_where_python_has_it(body: str, found: list[str]) -> None:
+    """C8: the else of a loop is not reached by a break, the end of an endless one by nothing."""
+    assert rules(look(body)) == found
+
+
+@pytest.mark.parametrize(
+    ("body", "found"),
+    [
+        ("while True:\n    if state:\n        return {'reservations': []}", []),
+        ("while 1:\n    return {'reservations': []}", []),
+        ("for x in state:\n    break\nelse:\n    return {'reservations': []}", ["wrong-result"]),
+        ("while True:\n    break", ["wrong-result"]),
+        ("while state:\n    return {'reservations': []}", ["wrong-result"]),
+    ],
+)
+def test_prepare_runs_out_only_where_a_loop_can_end(body: str, found: list[str]) -> None:
+    """C4: what comes after an endless loop is never reached."""
+    assert rules(look("pass", prepare=body)) == found
+
+
+@pytest.mark.parametrize(
+    ("made", "found"),
+    [
+        ("str(time.time())", True),
+        ("datetime.now(timezone.utc).isoformat()", True),
+        ("f'{now}'", True),
+        ("str(random.random())[2:]", True),
+        ("dice()", True),
+        ("now.strftime('%Y-%m-%d')", False),
+        ("f'd:{now.date()}'", False),
+        ("now.isoformat()[:10]", False),
+        ("day(datetime.now(timezone.utc))", False),
+        ("page['items'][0]['id']", False),
+    ],
+)
+def test_an_id_of_the_moment_or_of_chance_is_found(made: str, found: bool) -> None:
+    """T5: the day a thing is for is stable; the moment of running is not."""
+    text = f"""\
+        flow = workflow("x", topics=["a"])
+        def dice():
+            return random.choice("abc")
+        def day(moment):
+            return moment.isoformat()[:10]
+        @flow.producer()
+        async def p(ctx, state):
+            now = datetime.now(timezone.utc)
+            page = await ctx.calendar.list_events(after=now.isoformat())
+            await ctx.publish("a", message_id={made}, title=f"T {{state}}")
+    """
+    assert rules(analysed(text)) == (["unstable-message-id"] if found else [])

@@ -188,7 +188,7 @@ _TABLE: Final = (
     Rule(
         "wrong-type",
         "W5",
-        "The value has no such part, so the step would fail when it gets there.",
+        "The value has no such part: the step would fail there, or say undefined to a person.",
         "event.payload  # events are dicts: event['payload']",
     ),
 )

@@ -29,7 +29,17 @@ from duly.script.javascript_name import (
     part,
     words,
 )
-from duly.script.outline import CTX, Function, Handler, Outline, Place, Scope, Text
+from duly.script.outline import (
+    CTX,
+    PREPARED,
+    Function,
+    Handler,
+    Outline,
+    Place,
+    Scope,
+    Text,
+    Value,
+)
 
 STEPS: Final = (Step.PREPARE, Step.MUTATE, Step.NEXT)
 OURS: Final = ("Keep", "Duly")
@@ -115,6 +125,9 @@ class _Reader:
         given = entries(node)
         if "topics" in given:
             self.outline.topics = self.names_in(given["topics"])
+            options = self.names.value(given["topics"], self.module).fields or {}
+            closed = [name for name, each in options.items() if each.fields == {}]
+            self.outline.ingress = frozenset(options) - frozenset(closed)
         for name, each in self.handlers(given.get("producers")):
             fields = entries(each)
             step = each if each.type in FUNCTIONS else self.resolve(fields.get("handler"))
@@ -134,7 +147,7 @@ class _Reader:
         self, name: str, node: Tree, steps: Mapping[Step, Tree | None], fields: Mapping[str, Tree]
     ) -> None:
         keys = {
-            step: self.flows.function(each, {0: CTX}, name, self.module)
+            step: self.flows.function(each, {0: CTX}, name, self.module, self.given(step, each))
             for step, each in steps.items()
             if each is not None and each.type in FUNCTIONS
         }
@@ -142,6 +155,11 @@ class _Reader:
         publishes = self.names_in(fields["publishes"]) if "publishes" in fields else None
         place = self.names.place(fields.get("subscribe", node))
         self.outline.handlers.append(Handler(name, place, keys, subscribe, publishes))
+
+    def given(self, step: Step, node: Tree) -> Mapping[int, Value]:
+        """Say what a step is given besides ctx, as far as it is followed."""
+        prepared = Value(self.names.place(node), origin=(PREPARED,))
+        return {1: prepared} if step in (Step.MUTATE, Step.NEXT) else {}
 
     def first_argument(self, call: Tree) -> Tree | None:
         given = inside(call.child_by_field_name("arguments"))

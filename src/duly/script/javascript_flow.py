@@ -8,7 +8,8 @@ function that is handed to a call is taken to be called there, any number of tim
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Final
 
 from tree_sitter import Node as Tree
@@ -20,7 +21,6 @@ from duly.script.javascript_name import (
     bare,
     everything,
     inside,
-    parameters_of,
     part,
     words,
 )
@@ -33,6 +33,7 @@ from duly.script.outline import (
     Guard,
     Inline,
     Invoke,
+    Labelled,
     Leave,
     Loop,
     Node,
@@ -61,12 +62,19 @@ HANDED_ON: Final = frozenset(
     {"await_expression", "arguments", "array", "return_statement", "spread_element", "pair"}
     | {"arrow_function", "assignment_expression"}
 )
+# What is put together from a call's answer uses it.
+USING: Final = frozenset(
+    {"object", "template_string", "binary_expression", "unary_expression", "member_expression"}
+    | {"subscript_expression"}
+)
 EITHER: Final = frozenset({"&&", "||", "??"})
 LEAVES: Final[Mapping[str, Way]] = {
     "break_statement": Way.BREAK,
     "continue_statement": Way.CONTINUE,
-    "throw_statement": Way.RAISE,
 }
+
+
+NOTHING: Final[Mapping[int, Value]] = MappingProxyType({})
 
 
 @dataclass(slots=True)
@@ -77,7 +85,14 @@ class FlowReader:
     names: Names
     handed_on: dict[int, frozenset[str]] = field(default_factory=dict)
 
-    def function(self, node: Tree, handed: Mapping[int, Alias], owner: str, outer: Scope) -> str:
+    def function(
+        self,
+        node: Tree,
+        handed: Mapping[int, Alias],
+        owner: str,
+        outer: Scope,
+        given: Mapping[int, Value] = NOTHING,
+    ) -> str:
         """Read a function as one way of handing it `ctx` sees it, and answer its key."""
         shown = ",".join(f"{index}={alias.path}" for index, alias in sorted(handed.items()))
         key = f"{outer.key}/{node.start_byte}({shown})"
@@ -85,9 +100,9 @@ class FlowReader:
             if len(self.outline.functions) >= READINGS_MAX:
                 raise TooTangled
             function = self.outline.functions[key] = Function(self.names.place(node))
+            function.is_generator = any(each.type == "*" for each in node.children)
             scope = Scope(function, key, dict(outer.names), owner)
-            for index, parameter in enumerate(parameters_of(node)):
-                self._bind(parameter, handed.get(index), scope)
+            self.names.bind_parameters(node, {**given, **handed}, scope)
             function.body = self._body(node, scope)
         return key
 
@@ -100,33 +115,6 @@ class FlowReader:
         if not scope.is_inline:
             scope.function.results.append(self.names.value(body, scope))
         return (*self._expression(body, scope), Leave(Way.RETURN))
-
-    def _bind(self, pattern: Tree, meaning: object, scope: Scope) -> None:
-        """Give the names of a pattern their meaning; a part of `ctx` taken out of it stays one."""
-        match pattern.type:
-            case "identifier" | "shorthand_property_identifier_pattern":
-                scope.learn(words(pattern), meaning)
-            case "assignment_pattern" | "object_assignment_pattern":
-                left = pattern.child_by_field_name("left")
-                if left is not None and left.type == "shorthand_property_identifier_pattern":
-                    meaning = _part_of(meaning, words(left))
-                if left is not None:
-                    self._bind(left, meaning, scope)
-            case "pair_pattern":
-                value = pattern.child_by_field_name("value")
-                key = words(pattern.child_by_field_name("key"))
-                if value is not None:
-                    self._bind(value, _part_of(meaning, key), scope)
-            case "object_pattern":
-                for each in inside(pattern):
-                    is_short = each.type == "shorthand_property_identifier_pattern"
-                    self._bind(each, _part_of(meaning, words(each)) if is_short else meaning, scope)
-            case "rest_pattern":
-                for each in inside(pattern):
-                    self._bind(each, meaning if isinstance(meaning, Alias) else None, scope)
-            case _:
-                for each in inside(pattern):
-                    self._bind(each, None, scope)
 
     # -- statements -----------------------------------------------------------------------------
 
@@ -154,11 +142,11 @@ class FlowReader:
             case "statement_block" | "else_clause":
                 return list(self._block(inside(node), scope))
             case "labeled_statement":
-                return self._optional(part(node, "body"), scope)
-            case "break_statement" | "continue_statement" | "throw_statement":
-                is_throw = node.type == "throw_statement"
-                thrown = [self._expression(each, scope) for each in inside(node) if is_throw]
-                return [*(one for each in thrown for one in each), Leave(LEAVES[node.type])]
+                return self._labelled(node, scope)
+            case "break_statement" | "continue_statement":
+                return [Leave(LEAVES[node.type], words(node.child_by_field_name("label")))]
+            case "throw_statement":
+                return [*self._all(node, scope), Leave(Way.RAISE)]
         return []
 
     def _optional(self, node: Tree | None, scope: Scope) -> list[Node]:
@@ -198,7 +186,7 @@ class FlowReader:
             return []
         is_awaited = name.type != "identifier" or words(name) in self._names_handed_on(node)
         effects = self._expression(value, scope, is_awaited=is_awaited)
-        self._bind(name, self.names.alias(value, scope) or self.names.value(value, scope), scope)
+        self.names.bind(name, self._meaning(value, scope), scope)
         return self._doing(node, effects)
 
     def _names_handed_on(self, node: Tree) -> frozenset[str]:
@@ -229,34 +217,45 @@ class FlowReader:
 
     def _branch(self, node: Tree, scope: Scope) -> list[Node]:
         if node.type == "if_statement":
-            effects = self._optional(part(node, "condition"), scope)
+            effects = self._test(part(node, "condition"), scope)
             ways = tuple(
                 tuple(self._optional(node.child_by_field_name(name), scope))
                 for name in ("consequence", "alternative")
             )
             return [*effects, Branch(ways)]
-        effects = self._optional(part(node, "value"), scope)
+        effects = self._test(part(node, "value"), scope)
         cases = inside(node.child_by_field_name("body"))
         flows = tuple(self._block(case.children_by_field_name("body"), scope) for case in cases)
         is_whole = any(case.type == "switch_default" for case in cases)
         return [*effects, Switch(flows, is_whole)]
 
+    def _labelled(self, node: Tree, scope: Scope) -> list[Node]:
+        label = words(node.child_by_field_name("label"))
+        body = self._optional(part(node, "body"), scope)
+        named = (replace(each, label=label) if isinstance(each, Loop) else each for each in body)
+        return [Labelled(label, tuple(named))]
+
     def _loop(self, node: Tree, scope: Scope) -> list[Node]:
         if node.type == "for_in_statement":
-            effects = self._optional(part(node, "right"), scope)
-            if (left := node.child_by_field_name("left")) is not None:
-                self._bind(left, None, scope)
+            right, left = part(node, "right"), node.child_by_field_name("left")
+            effects = self._optional(right, scope)
+            if left is not None and right is not None:
+                self.names.bind(left, self.names.element(right, scope), scope)
             return [*effects, Loop(tuple(self._optional(part(node, "body"), scope)))]
         first = self._optional(node.child_by_field_name("initializer"), scope)
-        test = self._optional(part(node, "condition"), scope)
+        condition = _condition(node)
+        test = [] if condition is None else self._test(condition, scope)
         body = self._optional(part(node, "body"), scope)
         step = self._optional(part(node, "increment"), scope)
-        return [*first, Loop((*test, *body, *step))]
+        is_do = node.type == "do_statement"
+        turn = (*body, *test) if is_do else (*test, *body, *step)
+        is_endless = condition is None or words(condition) in ("true", "1")
+        return [*first, Loop(turn, is_entered=is_do, is_endless=is_endless)]
 
     def _guard(self, node: Tree, scope: Scope) -> list[Node]:
         handler = node.child_by_field_name("handler")
         if handler is not None and (caught := handler.child_by_field_name("parameter")) is not None:
-            self._bind(caught, None, scope)
+            self.names.bind(caught, None, scope)
         body = self._optional(part(node, "body"), scope)
         caught_flow = self._optional(handler and part(handler, "body"), scope)
         finalizer = node.child_by_field_name("finalizer")
@@ -292,20 +291,32 @@ class FlowReader:
                     tuple(self._optional(part(node, name), scope))
                     for name in ("consequence", "alternative")
                 )
-                return [*self._optional(part(node, "condition"), scope), *_branch(ways)]
+                return [*self._test(part(node, "condition"), scope), *_branch(ways)]
             case "binary_expression" if words(node.child_by_field_name("operator")) in EITHER:
                 maybe = tuple(self._optional(part(node, "right"), scope))
-                return [*self._optional(part(node, "left"), scope), *_branch((maybe, ()))]
+                return [*self._test(part(node, "left"), scope), *_branch((maybe, ()))]
             case "assignment_expression" | "augmented_assignment_expression" | "update_expression":
                 return self._assignment(node, scope)
             case "identifier" | "shorthand_property_identifier" | "member_expression":
                 if (name := self.names.shared_name(node, scope)) is not None:
                     scope.function.reads.setdefault(name, self.names.place(node))
+                if (origin := self.names.origin(node, scope)) is not None:
+                    scope.function.looks.append(Value(self.names.place(node), origin=origin))
             case "new_expression":
                 return [*self._all(node, scope), Work(self.names.place(node))]
             case kind if kind in FUNCTIONS:
                 return []
-        return self._all(node, scope)
+        effects = self._all(node, scope)
+        return self._using(node, effects) if _is_using(node) else effects
+
+    def _test(self, node: Tree | None, scope: Scope) -> list[Node]:
+        """Read an expression whose value decides what follows."""
+        return [] if node is None else self._using(node, self._optional(node, scope))
+
+    def _using(self, node: Tree, effects: list[Node]) -> list[Node]:
+        """Make it work to use what a call answered; after a mutation it is never used (C8)."""
+        is_called = any(isinstance(each, Use | Invoke) for each in effects)
+        return [*effects, Work(self.names.place(node))] if is_called else effects
 
     def _all(self, node: Tree, scope: Scope) -> list[Node]:
         return [one for each in inside(node) for one in self._expression(each, scope)]
@@ -324,6 +335,7 @@ class FlowReader:
             scope.learn(words(target), meaning)
         else:
             self._write(target, scope)
+            effects = self._using(target, effects)
         return effects
 
     def _meaning(self, node: Tree, scope: Scope) -> object:
@@ -344,8 +356,12 @@ class FlowReader:
             return self._chained(node, callee, method, given, scope, is_awaited=is_awaited)
         before = self._receiver(callee, method, scope)
         work = [] if words(callee) in WAITING else [Work(self.names.place(node))]
+        whole = part(callee, "object")
+        element = None if whole is None else self.names.element(whole, scope)
         called = [
-            Loop((Inline(body),)) for each in given if (body := self._called_back(each, scope))
+            Loop((Inline(body),))
+            for each in given
+            if (body := self._called_back(each, scope, element))
         ]
         return [*before, *effects, *work, *called]
 
@@ -380,14 +396,11 @@ class FlowReader:
             return [Guard(place, tuple(before), (), tuple(bodies))]
         return [Guard(place, tuple(before), (tuple(bodies),), ())]
 
-    def _called_back(self, node: Tree, scope: Scope) -> Flow:
+    def _called_back(self, node: Tree, scope: Scope, element: Value | None = None) -> Flow:
         """Read a function that is handed to a call, in place or by its name."""
         if node.type in FUNCTIONS:
             inner = scope.inline()
-            for parameter in parameters_of(node):
-                for each in everything(parameter):
-                    if each.type.endswith(("identifier", "identifier_pattern")):
-                        inner.names[words(each)] = None
+            self.names.bind_parameters(node, {0: element}, inner)
             return self._body(node, inner)
         definition = self.names.definition(node, scope)
         if definition is None:
@@ -432,8 +445,20 @@ def _only_waits(node: Tree) -> bool:
     return awaited.type == "identifier" or words(part(awaited, "function")) in WAITING
 
 
-def _part_of(meaning: object, name: str) -> object:
-    return meaning.part(name) if isinstance(meaning, Alias) else None
+def _is_using(node: Tree) -> bool:
+    if node.type == "array":  # A list of calls may still be handed to Promise.all.
+        return any(each.type == "await_expression" for each in inside(node))
+    return node.type in USING
+
+
+def _condition(node: Tree) -> Tree | None:
+    """Answer the condition of a loop, if it has one."""
+    condition = part(node, "condition")
+    is_empty = condition is None or condition.type == "empty_statement"
+    if condition is None or is_empty:
+        return None
+    held = condition.type == "expression_statement"
+    return next(iter(inside(condition)), None) if held else condition
 
 
 def _nobody() -> Scope:

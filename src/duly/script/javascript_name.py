@@ -13,14 +13,37 @@ from typing import Final
 from tree_sitter import Node as Tree
 
 from duly.rules.catalog import JsonType
-from duly.script.outline import SOME_PART, Alias, Function, Place, Scope, Text, Value, joined
+from duly.script.outline import (
+    EVENTS,
+    SOME_PART,
+    Alias,
+    Function,
+    Origin,
+    Place,
+    Scope,
+    Text,
+    Value,
+    element_of,
+    joined,
+    part_of,
+)
 
 FUNCTIONS: Final = frozenset(
     {"arrow_function", "function_expression", "function_declaration", "method_definition"}
     | {"generator_function", "generator_function_declaration"}
 )
 DECLARATIONS: Final = frozenset({"lexical_declaration", "variable_declaration"})
-CHANCE: Final = frozenset({"Math.random", "Date.now", "performance.now", "crypto.randomUUID"})
+DICE: Final = frozenset({"Math.random", "crypto.randomUUID", "crypto.getRandomValues"})
+CLOCKS: Final = frozenset({"Date.now", "performance.now", "new Date"})
+# What only a day is left of is fine in a message id: it is the day the thing is for.
+DAYS: Final = frozenset(
+    {"slice", "substring", "substr", "split", "toDateString", "toLocaleDateString"}
+    | {"getFullYear", "getUTCFullYear", "getMonth", "getUTCMonth", "getDate", "getUTCDate"}
+)
+PARTS_MAX: Final = 50  # more than any title is put together from
+# Methods of a list that answer one of its elements, or a list of some of them.
+TAKING: Final = frozenset({"at", "find", "findLast", "pop", "shift"})
+KEEPING: Final = frozenset({"filter", "reverse", "slice", "sort", "toReversed", "toSorted"})
 TYPES: Final[Mapping[str, JsonType]] = {
     "true": JsonType.BOOLEAN,
     "false": JsonType.BOOLEAN,
@@ -154,6 +177,47 @@ class Names:
         text = None if index is None else self.value(index, scope).text
         return SOME_PART if text is None else whole.part(text)
 
+    def bind_parameters(self, node: Tree, meanings: Mapping[int, object], scope: Scope) -> None:
+        """Give the parameters of a function their meaning; they hide what was outside."""
+        for index, parameter in enumerate(parameters_of(node)):
+            for each in everything(parameter):
+                if each.type.endswith(("identifier", "identifier_pattern")):
+                    scope.names.pop(words(each), None)
+            self.bind(parameter, meanings.get(index), scope)
+
+    def bind(self, pattern: Tree, meaning: object, scope: Scope) -> None:
+        """Give the names of a pattern their meaning; a part of `ctx` taken out of it stays one."""
+        match pattern.type:
+            case "identifier" | "shorthand_property_identifier_pattern":
+                scope.learn(words(pattern), meaning)
+            case "assignment_pattern" | "object_assignment_pattern":
+                left = pattern.child_by_field_name("left")
+                if left is not None and left.type == "shorthand_property_identifier_pattern":
+                    meaning = _part_of(meaning, words(left))
+                if left is not None:
+                    self.bind(left, meaning, scope)
+            case "pair_pattern":
+                value = pattern.child_by_field_name("value")
+                key = words(pattern.child_by_field_name("key"))
+                if value is not None:
+                    self.bind(value, _part_of(meaning, key), scope)
+            case "object_pattern":
+                for each in inside(pattern):
+                    is_short = each.type == "shorthand_property_identifier_pattern"
+                    self.bind(each, _part_of(meaning, words(each)) if is_short else meaning, scope)
+            case "array_pattern":
+                origin = element_of(meaning.origin) if isinstance(meaning, Value) else None
+                element = None if origin is None else Value(self.place(pattern), origin=origin)
+                for each in inside(pattern):
+                    is_rest = each.type == "rest_pattern"
+                    self.bind(each, None if is_rest else element, scope)
+            case "rest_pattern":
+                for each in inside(pattern):
+                    self.bind(each, meaning if isinstance(meaning, Alias) else None, scope)
+            case _:
+                for each in inside(pattern):
+                    self.bind(each, None, scope)
+
     def value(self, node: Tree, scope: Scope) -> Value:
         """Say what is known of an expression without running it."""
         place = self.place(node)
@@ -179,17 +243,64 @@ class Names:
                 return self._named(node, scope)
             case "binary_expression" if words(node.child_by_field_name("operator")) == "+":
                 return self._sum(node, scope)
+            case "await_expression" | "subscript_expression" | "call_expression":
+                origin = self.origin(node, scope)
+                return Value(place, chance=self._chance(node, scope), origin=origin)
         return Value(place, TYPES.get(node.type), chance=self._chance(node, scope))
+
+    def element(self, node: Tree, scope: Scope) -> Value | None:
+        """Say what is known of an element of a list, if they are events."""
+        origin = element_of(self.origin(node, scope))
+        return None if origin is None else Value(self.place(node), origin=origin)
+
+    def origin(self, node: Tree, scope: Scope) -> Origin | None:
+        """Follow events out of the host's answer, through the lists and names that hold them."""
+        whole = part(node, "object")
+        match node.type:
+            case "identifier" | "shorthand_property_identifier":
+                known = scope.names.get(words(node))
+                return known.origin if isinstance(known, Value) else None
+            case "await_expression":
+                awaited = bare(next(iter(inside(node)), None))
+                return None if awaited is None else self._answered(awaited, scope)
+            case "member_expression" if whole is not None:
+                name = words(node.child_by_field_name("property"))
+                return part_of(self.origin(whole, scope), name)
+            case "subscript_expression" if whole is not None:
+                return element_of(self.origin(whole, scope))
+            case "call_expression":
+                return self._taken(part(node, "function"), scope)
+        return None
+
+    def _taken(self, callee: Tree | None, scope: Scope) -> Origin | None:
+        """Answer where the answer of a list's own method comes from."""
+        whole = None if callee is None else part(callee, "object")
+        if callee is None or whole is None:
+            return None
+        origin, method = self.origin(whole, scope), words(callee.child_by_field_name("property"))
+        if method in TAKING:
+            return element_of(origin)
+        return origin if method in KEEPING and element_of(origin) is not None else None
+
+    def _answered(self, call: Tree, scope: Scope) -> Origin | None:
+        callee, given = part(call, "function"), inside(call.child_by_field_name("arguments"))
+        alias = None if callee is None else self.alias(callee, scope)
+        if alias is None or alias.path not in ("peek", "getByIds", "get_by_ids") or not given:
+            return None
+        return (EVENTS, self.value(given[0], scope).text or "")
 
     def _template(self, node: Tree, scope: Scope) -> Value:
         texts: list[str | None] = []
+        made_of: list[Value] = []
         for each in inside(node):
             if each.type == "template_substitution":
-                texts += [self.value(one, scope).text for one in inside(each)]
+                held = [self.value(one, scope) for one in inside(each)]
+                made_of += held
+                texts += [one.text for one in held]
             else:
                 texts.append(words(each))
-        chance = self._chance(node, scope)
-        return Value(self.place(node), JsonType.STRING, joined(texts), chance=chance)
+        chance, text = self._chance(node, scope), joined(texts)
+        return Value(self.place(node), JsonType.STRING, text, chance=chance, made_of=tuple(made_of))
 
     def _sum(self, node: Tree, scope: Scope) -> Value:
         sides = [part(node, "left"), part(node, "right")]
@@ -200,6 +311,8 @@ class Names:
             JsonType.STRING if is_text else None,
             joined(each.text for each in values),
             chance=next((each.chance for each in values if each.chance), None),
+            # A sum that doubles itself line by line is cut, like its text.
+            made_of=tuple(one for each in values for one in each.made_of or (each,))[:PARTS_MAX],
         )
 
     def _object(self, node: Tree, scope: Scope) -> Value:
@@ -230,8 +343,11 @@ class Names:
         if node.type == "member_expression":
             whole = part(node, "object")
             holder = None if whole is None else self.value(whole, scope)
+            called = words(node.child_by_field_name("property"))
             if holder is not None and holder.fields is not None and not holder.is_open:
-                known = holder.fields.get(words(node.child_by_field_name("property")))
+                known = holder.fields.get(called)
+            else:
+                known = Value(place, origin=self.origin(node, scope))
         elif name in scope.names:
             known = scope.names[name]
         elif name in self.variables:
@@ -248,12 +364,33 @@ class Names:
 
     def _chance(self, node: Tree, scope: Scope) -> str | None:
         """Name the clock or the dice that an expression asks, also through a variable."""
-        for each in everything(node):
+        waiting, seen = [(node, False)], set[int]()
+        while waiting:
+            each, is_day = waiting.pop()
+            name, callee = "", each.child_by_field_name("function")
             if each.type == "call_expression":
-                if (name := words(each.child_by_field_name("function"))) in CHANCE:
-                    return f"{name}()"
+                name = words(callee)
+            elif each.type == "new_expression":
+                name = f"new {words(each.child_by_field_name('constructor'))}"
+                name = "" if inside(each.child_by_field_name("arguments")) else name
             elif each.type == "identifier":
                 known = scope.names.get(words(each))
-                if isinstance(known, Value) and known.chance is not None:
-                    return known.chance
+                name = (isinstance(known, Value) and known.chance) or ""
+            if name in DICE or (name in CLOCKS and not is_day):
+                return name
+            # Of a moment that is handed to a function nobody knows what is left; maybe a day.
+            method = "" if callee is None else words(callee.child_by_field_name("property"))
+            ours = None if callee is None else self.definition(callee, scope)
+            if ours is not None and ours.id not in seen:
+                seen.add(ours.id)
+                waiting.append((ours, True))
+            below = is_day or ours is not None or method in DAYS or each.type in FUNCTIONS
+            if each.type != "await_expression":  # What the outside answers is no chance.
+                waiting += [(inner, below) for inner in each.children]
         return None
+
+
+def _part_of(meaning: object, name: str) -> object:
+    if isinstance(meaning, Value) and meaning.origin is not None:
+        return Value(meaning.place, origin=part_of(meaning.origin, name))
+    return meaning.part(name) if isinstance(meaning, Alias) else None

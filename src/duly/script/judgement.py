@@ -17,7 +17,9 @@ from duly.rules.catalog import Catalog, JsonType, Tool, ToolKind, camel
 from duly.rules.source import Language
 from duly.rules.value import suggest
 from duly.script.finding import Finding, found, tidy
+from duly.script.origin import EVENT_FIELDS, Known, find_missing, payloads
 from duly.script.outline import (
+    EVENT,
     Function,
     Guard,
     Handler,
@@ -67,8 +69,10 @@ class _Judge:
     findings: list[Finding] = field(default_factory=list)
     tools: dict[StepName, tuple[str, ...]] = field(default_factory=dict)
     topics: dict[StepName, tuple[str, ...]] = field(default_factory=dict)
+    shapes: Mapping[str, Known] = field(default_factory=dict)
 
     def judge(self) -> None:
+        self.shapes = payloads(self.outline)
         for handler in self.outline.handlers:
             self.judge_subscribe(handler)
             for step, key in handler.steps.items():
@@ -86,6 +90,7 @@ class _Judge:
         tools: dict[str, None] = {}
         topics: dict[str, None] = {}
         for each in reach(functions, key):
+            self.judge_looks(functions[each])
             for node in walk(functions[each].body):
                 if isinstance(node, Guard):
                     self.judge_guard(node)
@@ -97,6 +102,13 @@ class _Judge:
                         topics[topic.text] = None
         self.tools[handler.name, step] = tuple(tools)
         self.topics[handler.name, step] = tuple(topics)
+        if functions[key].is_generator:
+            self.say(
+                "wrong-result",
+                functions[key].place,
+                f"The step {step} is a generator, and nobody takes what it yields.",
+                "Take the star away and return.",
+            )
         if step is Step.MUTATE:
             self.findings += judge_paths(functions, key, self.is_mutation, self.outline.file)
         if step is Step.PREPARE:
@@ -127,12 +139,7 @@ class _Judge:
             self.judge_access(SPOKEN[spoken][0], step, use)
             self.judge_spoken(handler, spoken, use)
         elif tool is None:
-            self.say(
-                "unknown-tool",
-                use.place,
-                f"No connector offers ctx.{use.path}.",
-                suggest(use.path, self.known_tools()),
-            )
+            self.judge_unknown(use, use.path)
         else:
             self.judge_access(OPERATION_OF[tool.kind], step, use)
             self.judge_arguments(tool, use)
@@ -145,8 +152,13 @@ class _Judge:
                 f"Write await {called}(…).",
             )
 
-    def known_tools(self) -> list[str]:
-        return [self.outline.spell(tool.name) for tool in self.catalog.tools]
+    def judge_unknown(self, use: Use, path: str) -> None:
+        spell, tools = self.outline.spell, [tool.name for tool in self.catalog.tools]
+        if "." in path:
+            sentence, known = f"No connector offers ctx.{path}.", tools
+        else:
+            sentence, known = f"There is no ctx.{path}.", list(SPOKEN)
+        self.say("unknown-tool", use.place, sentence, suggest(path, map(spell, known)))
 
     def judge_access(self, operation: Operation, step: Step, use: Use) -> None:
         try:
@@ -217,7 +229,7 @@ class _Judge:
         elif not use.is_open:
             self.say("wrong-argument", use.place, f"ctx.{use.path} needs a topic.", "Name one.")
         if spoken == "publish" and not use.is_open:
-            self.judge_publication(use)
+            self.judge_publication(handler, use)
 
     def judge_topic(self, handler: Handler, spoken: str, topic: Value) -> None:
         declared = self.outline.topics
@@ -251,9 +263,11 @@ class _Judge:
                 f"Add it to subscribe. {suggest(topic.text, handler.subscribe)}",
             )
 
-    def judge_publication(self, use: Use) -> None:
+    def judge_publication(self, handler: Handler, use: Use) -> None:
         spelled = self.outline.spell("message_id")
         message_id, title = use.named.get(spelled), use.named.get("title")
+        self.judge_words(handler, spelled, message_id)
+        self.judge_words(handler, "title", title)
         if title is None:
             sentence = "The event has no title, so it is refused."
             self.say("missing-title", use.place, sentence, _TITLE_ADVICE)
@@ -271,10 +285,34 @@ class _Judge:
             self.say(
                 "unstable-message-id",
                 message_id.place,
-                f"{spelled} comes from {message_id.chance}, so the same thing is a new event"
+                f"{spelled} comes from {message_id.chance}(), so the same thing is a new event"
                 " every time.",
                 "Take an id the outside gave it.",
             )
+
+    def judge_looks(self, function: Function) -> None:
+        """Find what no event has; the type checker does this where there is one."""
+        fields = [self.outline.spell(name) for name in EVENT_FIELDS]
+        for look in function.looks:
+            if look.origin is None or look.origin[0] != EVENT or len(look.origin) != 3:
+                continue
+            if (name := look.origin[2]) not in fields:
+                sentence = f"An event has no {name}, so this is undefined."
+                self.say("wrong-type", look.place, sentence, suggest(name, fields))
+
+    def judge_words(self, handler: Handler, what: str, value: Value | None) -> None:
+        """Find a text made of something that is not there: it would say undefined."""
+        for each in () if value is None else (value, *value.made_of):
+            if each.origin is None:
+                continue
+            lost = find_missing(self.outline, self.shapes, handler, each.origin)
+            if lost is not None:
+                self.say(
+                    "wrong-type",
+                    each.place,
+                    f"{lost.holder} has no {lost.name}, so {what} is made of undefined.",
+                    f"{suggest(lost.name, lost.fields)} Take it from where it is.",
+                )
 
     # -- declarations, results, globals ---------------------------------------------------------
 
@@ -330,6 +368,7 @@ class _Judge:
     def judge_shown(self, handler: Handler, result: Value) -> None:
         assert result.fields is not None
         shown = result.fields.get("ui")
+        self.judge_words(handler, "ui.title", ((shown and shown.fields) or {}).get("title"))
         is_known = shown is None or (shown.fields is not None and not shown.is_open)
         if is_known and (shown is None or "title" not in (shown.fields or {})):
             self.say(

@@ -56,9 +56,18 @@ class Text:
         return Place(row + 1, len(line[:column_bytes].decode(errors="replace")) + 1)
 
 
+Origin: TypeAlias = "tuple[str, ...]"
+
+
 @dataclass(frozen=True, slots=True)
 class Value:
-    """An expression, as far as it is known without running it; `chance` is the dice it asks."""
+    """An expression, as far as it is known without running it.
+
+    `chance` is the clock or the dice it asks. `origin` is the way to it from what the host gave:
+    ("event", "mail", "payload", "from") is a part of an event of the topic mail, ("events", "mail")
+    a list of them, ("prepared", "data") what prepare answered. `made_of` are the values a text is
+    put together from.
+    """
 
     place: Place
     type: JsonType | None = None
@@ -67,6 +76,21 @@ class Value:
     items: tuple[Value, ...] | None = None
     is_open: bool = False
     chance: str | None = None
+    origin: Origin | None = None
+    made_of: tuple[Value, ...] = ()
+
+
+EVENTS, EVENT, PREPARED = "events", "event", "prepared"
+
+
+def element_of(origin: Origin | None) -> Origin | None:
+    """Answer where an element of a list comes from, as far as events go."""
+    return (EVENT, *origin[1:]) if origin is not None and origin[0] == EVENTS else None
+
+
+def part_of(origin: Origin | None, name: str) -> Origin | None:
+    """Answer where a named part of something comes from."""
+    return None if origin is None or origin[0] == EVENTS else (*origin, name)
 
 
 def joined(texts: Iterable[str | None]) -> str | None:
@@ -117,9 +141,10 @@ class Way(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Leave:
-    """Control goes away from here."""
+    """Control goes away from here; a break or a continue may name the loop it means."""
 
     way: Way
+    label: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,8 +156,23 @@ class Branch:
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """The body runs any number of times."""
+    """The body runs any number of times; `otherwise` once it ends without a break.
 
+    `is_entered` says that the first turn is certain, `is_endless` that only a break ends it.
+    """
+
+    body: Flow
+    otherwise: Flow = ()
+    is_entered: bool = False
+    is_endless: bool = False
+    label: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Labelled:
+    """A statement that a break can leave by its name."""
+
+    label: str
     body: Flow
 
 
@@ -161,19 +201,24 @@ class Guard:
     last: Flow
 
 
-Node: TypeAlias = "Use | Invoke | Work | Leave | Branch | Loop | Inline | Switch | Guard"
+Node: TypeAlias = "Use | Invoke | Work | Leave | Branch | Loop | Labelled | Inline | Switch | Guard"
 Flow: TypeAlias = "tuple[Node, ...]"
 
 
 @dataclass(slots=True)
 class Function:
-    """One function as one way of handing it `ctx` sees it; a reader fills it in."""
+    """One function as one way of handing it `ctx` sees it; a reader fills it in.
+
+    `looks` are the parts of events and of `prepared` that it looks at.
+    """
 
     place: Place
     body: Flow = ()
     results: list[Value] = field(default_factory=list)
     reads: dict[str, Place] = field(default_factory=dict)
     writes: dict[str, Place] = field(default_factory=dict)
+    looks: list[Value] = field(default_factory=list)
+    is_generator: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,12 +234,16 @@ class Handler:
 
 @dataclass(slots=True)
 class Outline:
-    """A whole text; `topics` is None where the list is not written out."""
+    """A whole text; `topics` is None where the list is not written out.
+
+    `ingress` are the topics that may be published into from outside.
+    """
 
     language: Language
     file: str
     has_workflow: bool = False
     topics: tuple[str, ...] | None = None
+    ingress: frozenset[str] = frozenset()
     handlers: list[Handler] = field(default_factory=list)
     functions: dict[str, Function] = field(default_factory=dict)
     findings: list[Finding] = field(default_factory=list)
@@ -208,7 +257,9 @@ def flows_of(node: Node) -> tuple[Flow, ...]:
     """Answer the flows inside a node."""
     if isinstance(node, Branch):
         return node.ways
-    if isinstance(node, Loop | Inline):
+    if isinstance(node, Loop):
+        return (node.body, node.otherwise)
+    if isinstance(node, Labelled | Inline):
         return (node.body,)
     if isinstance(node, Switch):
         return node.cases

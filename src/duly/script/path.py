@@ -22,6 +22,7 @@ from duly.script.outline import (
     Guard,
     Inline,
     Invoke,
+    Labelled,
     Leave,
     Loop,
     Node,
@@ -40,7 +41,8 @@ class State:
     spent: Use | None = None
 
 
-Exits = dict[Way, State | None]
+Exits = dict[Leave, State | None]
+RETURN = Leave(Way.RETURN)
 
 
 def join(one: State | None, other: State | None) -> State | None:
@@ -87,7 +89,7 @@ class _Walk:
     def inline(self, body: Flow, state: State) -> State | None:
         exits: Exits = {}
         through = self.flow(body, state, exits)
-        return join(through, exits.get(Way.RETURN))
+        return join(through, exits.get(RETURN))
 
     def flow(self, flow: Flow, state: State | None, exits: Exits) -> State | None:
         for node in flow:
@@ -106,7 +108,7 @@ class _Walk:
                 self.work(node, state)
                 return state
             case Leave():
-                exits[node.way] = join(exits.get(node.way), state)
+                exits[node] = join(exits.get(node), state)
                 return None
             case Branch():
                 after: State | None = None
@@ -115,6 +117,9 @@ class _Walk:
                 return after
             case Loop():
                 return self.loop(node, state, exits)
+            case Labelled():
+                through = self.flow(node.body, state, exits)
+                return join(through, exits.pop(Leave(Way.BREAK, node.label), None))
             case Inline():
                 return self.inline(node.body, state)
             case Switch():
@@ -161,23 +166,25 @@ class _Walk:
     def loop(self, loop: Loop, state: State, exits: Exits) -> State | None:
         """Walk the body, and once more if its first turn made a call the next one would repeat."""
         inner: Exits = {}
-        through = self.flow(loop.body, state, inner)
-        again = join(through, inner.get(Way.CONTINUE))
+        again = self.flow(loop.body, state, inner)
+        for label in {"", loop.label}:
+            again = join(again, inner.pop(Leave(Way.CONTINUE, label), None))
         if again is not None and again.spent is not None and state.spent is None:
             was_second_turn, self.is_second_turn = self.is_second_turn, True
             self.flow(loop.body, again, {})
             self.is_second_turn = was_second_turn
-        for way in (Way.RETURN, Way.RAISE):
-            if way in inner:
-                exits[way] = join(exits.get(way), inner[way])
-        return join(join(state, again), inner.get(Way.BREAK))
+        broken = inner.pop(Leave(Way.BREAK), None)
+        for way, left in inner.items():
+            exits[way] = join(exits.get(way), left)
+        done = None if loop.is_endless else join(again, None if loop.is_entered else state)
+        return join(self.flow(loop.otherwise, done, exits), broken)
 
     def switch(self, switch: Switch, state: State, exits: Exits) -> State | None:
         inner: Exits = {}
         running: State | None = None
         for case in switch.cases:
             running = self.flow(case, join(state, running), inner)
-        after = join(running, inner.pop(Way.BREAK, None))
+        after = join(running, inner.pop(Leave(Way.BREAK), None))
         for way, left in inner.items():
             exits[way] = join(exits.get(way), left)
         return after if switch.is_whole else join(after, state)

@@ -17,7 +17,8 @@ from duly.rules.access import Step
 from duly.rules.source import Language, Source
 from duly.script.lacking import parse
 from duly.script.outline import CTX, Function, Handler, Outline, Place, Scope, Text
-from duly.script.python_flow import Definition, FlowReader, dotted, parameters_of
+from duly.script.python_flow import FlowReader
+from duly.script.python_name import Definition, Names, dotted, parameters_of
 
 STEPS: Final = (Step.PREPARE, Step.MUTATE, Step.NEXT)
 
@@ -33,7 +34,7 @@ def step_functions(source: Source) -> list[tuple[Step, Definition]]:
 
 
 def _read(source: Source) -> _Reader:
-    reader = _Reader(FlowReader(Outline(Language.PYTHON, source.name), Text(source.text)))
+    reader = _Reader(FlowReader(Outline(Language.PYTHON, source.name), Names(Text(source.text))))
     reader.read(parse(source.text))
     return reader
 
@@ -51,7 +52,7 @@ class _Reader:
     def read(self, tree: ast.Module) -> None:
         """Learn every name of the module first, then the workflow, then its handlers."""
         for node in tree.body:
-            self.flows.define(node)
+            self.flows.names.define(node)
         for each in ast.walk(tree):
             if isinstance(each, ast.Call) and _is_ours(each.func, "workflow"):
                 self.outline.has_workflow = True
@@ -84,18 +85,21 @@ class _Reader:
         node = self.resolve(node)
         if isinstance(node, ast.Dict):
             for key, value in zip(node.keys, node.values, strict=True):
-                text = None if key is None else self.flows.value(key, self.module).text
+                text = None if key is None else self.text_of(key)
                 if text is not None:
                     yield text, self.resolve(value) or value
 
+    def text_of(self, node: ast.expr) -> str | None:
+        return self.flows.names.value(node, self.module).text
+
     def resolve(self, node: ast.expr | None) -> ast.expr | None:
         if isinstance(node, ast.Name):
-            return self.flows.variables.get(node.id) or node
+            return self.flows.names.variables.get(node.id) or node
         return node
 
     def names_in(self, node: ast.expr) -> tuple[str, ...] | None:
         """Read a list or an object of names; one that is not written out leaves it open."""
-        value = self.flows.value(node, self.module)
+        value = self.flows.names.value(node, self.module)
         if value.is_open or (value.items is None and value.fields is None):
             return None
         texts = [each.text for each in value.items or ()] + list(value.fields or ())
@@ -110,9 +114,9 @@ class _Reader:
         publishes: ast.expr | None,
     ) -> None:
         found = {
-            step: self.flows.definitions[each.id]
+            step: self.flows.names.definitions[each.id]
             for step, each in steps.items()
-            if isinstance(each, ast.Name) and each.id in self.flows.definitions
+            if isinstance(each, ast.Name) and each.id in self.flows.names.definitions
         }
         self.enter(name, node, found, subscribe, publishes, owner="")
 
@@ -133,7 +137,7 @@ class _Reader:
             keys[step] = self.flows.function(definition, aliases, owner, self.module)
         allowed = None if publishes is None else self.names_in(publishes)
         self.outline.handlers.append(
-            Handler(name, self.flows.place(node), keys, subscribe, allowed)
+            Handler(name, self.flows.names.place(node), keys, subscribe, allowed)
         )
 
     def read_decorated(self, node: Definition | ast.ClassDef) -> None:
@@ -144,7 +148,7 @@ class _Reader:
             args = decorator.args if isinstance(decorator, ast.Call) else []
             words = decorator.keywords if isinstance(decorator, ast.Call) else []
             given = {word.arg: word.value for word in words if word.arg}
-            named = self.flows.value(given["name"], self.module).text if "name" in given else None
+            named = None if "name" not in given else self.text_of(given["name"])
             name, publishes = named or node.name, given.get("publishes")
             if isinstance(node, ast.ClassDef):
                 steps = {
@@ -152,7 +156,7 @@ class _Reader:
                     for each in node.body
                     if isinstance(each, Definition) and each.name in STEPS
                 }
-                topics = [self.flows.value(each, self.module).text for each in args]
+                topics = [self.text_of(each) for each in args]
                 texts = tuple(text for text in topics if text is not None)
                 subscribe = texts if len(texts) == len(topics) else None
                 self.enter(name, decorator, steps, subscribe, publishes, node.name)

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Final, TypeAlias
+from dataclasses import dataclass
+from typing import Final
 
 from duly.rules.catalog import JsonType
 from duly.script.outline import (
     READINGS_MAX,
-    SOME_PART,
     Alias,
     Branch,
     Flow,
@@ -26,18 +25,14 @@ from duly.script.outline import (
     Loop,
     Node,
     Outline,
-    Place,
     Scope,
-    Text,
     TooTangled,
     Use,
     Value,
     Way,
     Work,
-    joined,
 )
-
-Definition: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
+from duly.script.python_name import Definition, Names, dotted, parameters_of
 
 CHANGING: Final = frozenset(
     {"append", "extend", "insert", "remove", "pop", "clear", "add", "discard", "update"}
@@ -46,63 +41,24 @@ CHANGING: Final = frozenset(
 ANSWERING: Final = frozenset({"pop", "popitem", "setdefault"})  # they tell what was there
 # These only wait for what they are given.
 WAITING: Final = frozenset({"asyncio.gather", "gather"})
-CHANCE: Final = ("random.", "secrets.", "uuid.", "uuid4", "time.time", "time.monotonic")
+# What is put together from a call's answer uses it.
+USING: Final = (
+    *(ast.Dict, ast.Set, ast.JoinedStr, ast.BinOp, ast.UnaryOp, ast.Compare),
+    *(ast.Subscript, ast.Attribute),
+)
 LEAVES: Final[Mapping[type[ast.stmt], Way]] = {
     ast.Break: Way.BREAK,
     ast.Continue: Way.CONTINUE,
     ast.Raise: Way.RAISE,
 }
-TYPES: Final[Mapping[type, JsonType]] = {
-    str: JsonType.STRING,
-    bool: JsonType.BOOLEAN,
-    int: JsonType.INTEGER,
-    float: JsonType.NUMBER,
-    type(None): JsonType.NULL,
-}
-
-
-def dotted(node: ast.expr) -> str:
-    """Write a chain of names as text; anything else is empty."""
-    if isinstance(node, ast.Name):
-        return node.id
-    if isinstance(node, ast.Attribute) and (before := dotted(node.value)):
-        return f"{before}.{node.attr}"
-    return ""
-
-
-def parameters_of(node: Definition, *, is_method: bool) -> list[str]:
-    """List the parameters of a function, without the one that a method is called on."""
-    names = [each.arg for each in (*node.args.posonlyargs, *node.args.args)]
-    return names[1:] if is_method else names
 
 
 @dataclass(slots=True)
 class FlowReader:
-    """Knows the names of a module and reads its functions, each when it is first reached."""
+    """Reads the functions of a module, each when it is first reached."""
 
     outline: Outline
-    text: Text
-    definitions: dict[str, Definition] = field(default_factory=dict)
-    classes: dict[str, ast.ClassDef] = field(default_factory=dict)
-    variables: dict[str, ast.expr | None] = field(default_factory=dict)
-    constants: dict[str, Value] = field(default_factory=dict)
-
-    def place(self, node: ast.AST) -> Place:
-        """Answer where a node stands."""
-        return self.text.place(getattr(node, "lineno", 1) - 1, getattr(node, "col_offset", 0))
-
-    def define(self, node: ast.stmt) -> None:
-        """Learn a name of the module."""
-        match node:
-            case ast.FunctionDef() | ast.AsyncFunctionDef():
-                self.definitions[node.name] = node
-            case ast.ClassDef():
-                self.classes[node.name] = node
-            case ast.Assign(targets=targets, value=value):
-                for name in (one.id for one in targets if isinstance(one, ast.Name)):
-                    self.variables[name] = None if name in self.variables else value
-            case ast.AnnAssign(target=ast.Name(id=name), value=value):
-                self.variables[name] = value
+    names: Names
 
     # -- functions ------------------------------------------------------------------------------
 
@@ -115,7 +71,7 @@ class FlowReader:
         if key not in self.outline.functions:
             if len(self.outline.functions) >= READINGS_MAX:
                 raise TooTangled
-            function = self.outline.functions[key] = Function(self.place(node))
+            function = self.outline.functions[key] = Function(self.names.place(node))
             names: dict[str, object] = dict(outer.names)
             names |= {name: aliases.get(name) for name in parameters_of(node, is_method=False)}
             scope = Scope(function, key, names, owner)
@@ -147,6 +103,8 @@ class FlowReader:
             case ast.With() | ast.AsyncWith():
                 inside = [one for item in node.items for one in self._held(item, scope)]
                 return [*inside, *self._block(node.body, scope)]
+            case ast.Assert(test=test):
+                return self._doing(node, self._test(test, scope))
             case ast.Global(names=names):
                 scope.globals.update(names)
             case ast.Assign() | ast.AnnAssign() | ast.AugAssign() | ast.Delete():
@@ -160,12 +118,12 @@ class FlowReader:
     def _doing(self, node: ast.AST, effects: list[Node]) -> list[Node]:
         """Make a statement work, unless a call through `ctx` or a function of ours is its work."""
         is_call = any(isinstance(each, Use | Invoke | Loop | Branch) for each in effects)
-        return effects if is_call else [Work(self.place(node)), *effects]
+        return effects if is_call else [Work(self.names.place(node)), *effects]
 
     def _leaving(self, node: ast.Return, value: ast.expr | None, scope: Scope) -> list[Node]:
-        result = Value(self.place(node), JsonType.NULL)
+        result = Value(self.names.place(node), JsonType.NULL)
         if value is not None:
-            result = self.value(value, scope)
+            result = self.names.value(value, scope)
         if not scope.is_inline:
             scope.function.results.append(result)
         if result.type is JsonType.NULL or value is None:
@@ -175,10 +133,10 @@ class FlowReader:
 
     def _branch(self, node: ast.If | ast.Match, scope: Scope) -> list[Node]:
         if isinstance(node, ast.If):
-            effects = self._expression(node.test, scope)
+            effects = self._test(node.test, scope)
             ways = (self._block(node.body, scope), self._block(node.orelse, scope))
             return [*effects, Branch(ways)]
-        effects = self._expression(node.subject, scope)
+        effects = self._test(node.subject, scope)
         for case in node.cases:
             for each in ast.walk(case.pattern):
                 if isinstance(each, ast.MatchAs | ast.MatchStar) and each.name:
@@ -192,16 +150,14 @@ class FlowReader:
 
     def _loop(self, node: ast.For | ast.AsyncFor | ast.While, scope: Scope) -> list[Node]:
         if isinstance(node, ast.While):
-            test = self._expression(node.test, scope)
+            test = self._test(node.test, scope)
             body = (*test, *self._block(node.body, scope))
-            return [Loop(body), *self._block(node.orelse, scope)]
+            is_endless = isinstance(node.test, ast.Constant) and bool(node.test.value)
+            return [Loop(body, self._block(node.orelse, scope), is_endless=is_endless)]
         effects = self._expression(node.iter, scope)
         self._forget(node.target, scope)
-        return [
-            *effects,
-            Loop(self._block(node.body, scope)),
-            *self._block(node.orelse, scope),
-        ]
+        body = self._block(node.body, scope)
+        return [*effects, Loop(body, self._block(node.orelse, scope))]
 
     def _guard(self, node: ast.Try | ast.TryStar, scope: Scope) -> list[Node]:
         body = self._block([*node.body, *node.orelse], scope)
@@ -209,7 +165,7 @@ class FlowReader:
             if handler.name:
                 scope.names[handler.name] = None
         handlers = tuple(self._block(handler.body, scope) for handler in node.handlers)
-        return [Guard(self.place(node), body, handlers, self._block(node.finalbody, scope))]
+        return [Guard(self.names.place(node), body, handlers, self._block(node.finalbody, scope))]
 
     def _held(self, item: ast.withitem, scope: Scope) -> list[Node]:
         if item.optional_vars is not None:
@@ -231,10 +187,11 @@ class FlowReader:
                 scope.learn(target.id, meaning)
             else:
                 self._write(target, scope)
+                effects = self._using(target, effects)
         return self._doing(node, effects)
 
     def _meaning(self, node: ast.expr, scope: Scope) -> object:
-        return self._alias(node, scope) or self.value(node, scope)
+        return self.names.alias(node, scope) or self.names.value(node, scope)
 
     def _forget(self, target: ast.expr, scope: Scope) -> None:
         for each in ast.walk(target):
@@ -242,17 +199,6 @@ class FlowReader:
                 scope.names[each.id] = None
 
     # -- names of the module --------------------------------------------------------------------
-
-    def _shared_name(self, node: ast.expr, scope: Scope) -> str | None:
-        """Name what a node stands for, if other steps could see it: a global, or a part of self."""
-        match node:
-            case ast.Name(id=name) if name in scope.globals or (
-                name in self.variables and name not in scope.names
-            ):
-                return name
-            case ast.Attribute(value=ast.Name(id="self"), attr=part) if scope.owner:
-                return None if self._method(scope.owner, part) else f"{scope.owner}.{part}"
-        return None
 
     def _write(self, target: ast.expr, scope: Scope) -> None:
         """Note that something is changed in place, and that what we knew of it is void."""
@@ -262,17 +208,13 @@ class FlowReader:
             return
         root = target
         while isinstance(root, ast.Subscript | ast.Attribute | ast.Starred):
-            if self._shared_name(root, scope):
+            if self.names.shared_name(root, scope):
                 break
             root = root.value
-        if name := self._shared_name(root, scope):
-            scope.function.writes.setdefault(name, self.place(target))
+        if name := self.names.shared_name(root, scope):
+            scope.function.writes.setdefault(name, self.names.place(target))
         elif isinstance(root, ast.Name):
             scope.names[root.id] = None
-
-    def _method(self, owner: str, name: str) -> Definition | None:
-        inside = self.classes[owner].body
-        return next((o for o in inside if isinstance(o, Definition) and o.name == name), None)
 
     # -- expressions ----------------------------------------------------------------------------
 
@@ -285,10 +227,10 @@ class FlowReader:
                 return self._call(node, scope, is_awaited=is_awaited)
             case ast.IfExp():
                 ways = (self._flow(node.body, scope), self._flow(node.orelse, scope))
-                return [*self._expression(node.test, scope), *_branch(ways)]
+                return [*self._test(node.test, scope), *_branch(ways)]
             case ast.BoolOp(values=[first, *rest]):
                 maybe = [one for each in rest for one in self._expression(each, scope)]
-                return [*self._expression(first, scope), *_branch((tuple(maybe), ()))]
+                return [*self._test(first, scope), *_branch((tuple(maybe), ()))]
             case ast.ListComp() | ast.SetComp() | ast.DictComp() | ast.GeneratorExp():
                 return self._comprehension(node, scope)
             case ast.Lambda():
@@ -297,9 +239,19 @@ class FlowReader:
                 scope.learn(node.target.id, self._meaning(node.value, scope))
                 return self._expression(node.value, scope)
             case ast.Name() | ast.Attribute():
-                if (name := self._shared_name(node, scope)) is not None:
-                    scope.function.reads.setdefault(name, self.place(node))
-        return [one for each in _inner(node) for one in self._expression(each, scope)]
+                if (name := self.names.shared_name(node, scope)) is not None:
+                    scope.function.reads.setdefault(name, self.names.place(node))
+        effects = [one for each in _inner(node) for one in self._expression(each, scope)]
+        return self._using(node, effects) if _is_using(node) else effects
+
+    def _test(self, node: ast.expr, scope: Scope) -> list[Node]:
+        """Read an expression whose value decides what follows."""
+        return self._using(node, self._expression(node, scope))
+
+    def _using(self, node: ast.expr, effects: list[Node]) -> list[Node]:
+        """Make it work to use what a call answered; after a mutation it is never used (C8)."""
+        is_called = any(isinstance(each, Use | Invoke) for each in effects)
+        return [*effects, Work(self.names.place(node))] if is_called else effects
 
     def _flow(self, node: ast.expr, scope: Scope) -> Flow:
         return tuple(self._expression(node, scope))
@@ -320,51 +272,42 @@ class FlowReader:
 
     def _call(self, node: ast.Call, scope: Scope, *, is_awaited: bool) -> list[Node]:
         given = [*node.args, *(word.value for word in node.keywords)]
-        alias = self._alias(node.func, scope)
+        alias = self.names.alias(node.func, scope)
         if alias is None and isinstance(node.func, ast.Attribute):
             is_only_changed = node.func.attr in CHANGING and node.func.attr not in ANSWERING
-            is_plain = self._shared_name(node.func.value, scope) is not None
+            is_plain = self.names.shared_name(node.func.value, scope) is not None
             given = given if is_only_changed and is_plain else [node.func.value, *given]
         effects = [one for each in given for one in self._expression(each, scope)]
         if alias is not None and alias.path != "":
             return [*effects, self._use(node, alias, scope, is_awaited=is_awaited)]
         if (key := self._invoked(node, scope)) is not None:
-            return [*effects, Invoke(self.place(node), key)]
+            return [*effects, Invoke(self.names.place(node), key)]
         self._note_change(node, scope)
-        work = [] if dotted(node.func) in WAITING else [Work(self.place(node))]
+        work = [] if dotted(node.func) in WAITING else [Work(self.names.place(node))]
         return [*effects, *work, *self._called_back(node, scope)]
 
     def _use(self, node: ast.Call, alias: Alias, scope: Scope, *, is_awaited: bool) -> Use:
-        named = {word.arg: self.value(word.value, scope) for word in node.keywords if word.arg}
+        named = {
+            word.arg: self.names.value(word.value, scope) for word in node.keywords if word.arg
+        }
         is_spread = any(isinstance(each, ast.Starred) for each in node.args)
         is_open = is_spread or any(word.arg is None for word in node.keywords)
-        positional = () if is_spread else tuple(self.value(each, scope) for each in node.args)
-        return Use(self.place(node), alias.path, positional, named, is_open, is_awaited)
+        positional = () if is_spread else tuple(self.names.value(each, scope) for each in node.args)
+        return Use(self.names.place(node), alias.path, positional, named, is_open, is_awaited)
 
     def _invoked(self, node: ast.Call, scope: Scope) -> str | None:
         """Read the function of ours that a call calls, with the parts of `ctx` it is handed."""
-        definition, owner = self._definition_of(node.func, scope)
+        definition, owner = self.names.definition(node.func, scope)
         if definition is None:
             return None
         names = parameters_of(definition, is_method=bool(owner))
         handed = dict(zip(names, node.args, strict=False))
         handed |= {word.arg: word.value for word in node.keywords if word.arg in names}
-        aliases = {name: self._alias(each, scope) for name, each in handed.items()}
+        aliases = {name: self.names.alias(each, scope) for name, each in handed.items()}
         known = {name: alias for name, alias in aliases.items() if alias is not None}
         is_inner = isinstance(node.func, ast.Name) and node.func.id in scope.names
-        outer = scope if is_inner else Scope(Function(self.place(node)), "")
+        outer = scope if is_inner else Scope(Function(self.names.place(node)), "")
         return self.function(definition, known, owner, outer)
-
-    def _definition_of(self, node: ast.expr, scope: Scope) -> tuple[Definition | None, str]:
-        match node:
-            case ast.Name(id=name) if name in scope.names:
-                inner = scope.names[name]
-                return (inner if isinstance(inner, Definition) else None), ""
-            case ast.Name(id=name):
-                return self.definitions.get(name), ""
-            case ast.Attribute(value=ast.Name(id="self"), attr=part) if scope.owner:
-                return self._method(scope.owner, part), scope.owner
-        return None, ""
 
     def _called_back(self, node: ast.Call, scope: Scope) -> list[Node]:
         """Take the functions a call is given to be called by it."""
@@ -376,89 +319,15 @@ class FlowReader:
                 if body := self._flow(each.body, inner):
                     flows.append(Loop((Inline(body),)))
             elif isinstance(each, ast.Name):
-                definition, owner = self._definition_of(each, scope)
+                definition, owner = self.names.definition(each, scope)
                 if definition is not None:
                     key = self.function(definition, {}, owner, scope)
-                    flows.append(Loop((Invoke(self.place(each), key),)))
+                    flows.append(Loop((Invoke(self.names.place(each), key),)))
         return flows
 
     def _note_change(self, node: ast.Call, scope: Scope) -> None:
         if isinstance(node.func, ast.Attribute) and node.func.attr in CHANGING:
             self._write(node.func.value, scope)
-
-    def _alias(self, node: ast.expr, scope: Scope) -> Alias | None:
-        """Answer which part of `ctx` an expression stands for, if any."""
-        match node:
-            case ast.Name(id=name):
-                known = scope.names.get(name)
-                return known if isinstance(known, Alias) else None
-            case ast.Attribute(value=value, attr=part):
-                whole = self._alias(value, scope)
-                return None if whole is None else whole.part(part)
-            case ast.Subscript(value=value):
-                return None if self._alias(value, scope) is None else SOME_PART
-            case ast.Call(func=ast.Name(id="getattr"), args=[value, name, *_]):
-                whole, text = self._alias(value, scope), self.value(name, scope).text
-                if whole is not None:
-                    return SOME_PART if text is None else whole.part(text)
-        return None
-
-    # -- values ---------------------------------------------------------------------------------
-
-    def value(self, node: ast.expr, scope: Scope) -> Value:
-        """Say what is known of an expression without running it."""
-        place = self.place(node)
-        match node:
-            case ast.Constant(value=constant):
-                text = constant if isinstance(constant, str) else None
-                return Value(place, TYPES.get(type(constant)), text)
-            case ast.Name() | ast.Attribute() | ast.Subscript():
-                return self._named_value(node, scope)
-            case ast.JoinedStr(values=parts):
-                texts = [self.value(each, scope).text for each in parts]
-                return Value(place, JsonType.STRING, joined(texts), chance=_chance(node, scope))
-            case ast.FormattedValue(value=value, format_spec=None):
-                return Value(place, text=self.value(value, scope).text)
-            case ast.Dict(keys=keys, values=values):
-                fields: dict[str, Value] = {}
-                for key, each in zip(keys, values, strict=True):
-                    text = None if key is None else self.value(key, scope).text
-                    if text is not None:
-                        fields[text] = self.value(each, scope)
-                is_open = len(fields) < len(keys)
-                return Value(place, JsonType.OBJECT, fields=fields, is_open=is_open)
-            case ast.List(elts=items) | ast.Tuple(elts=items):
-                is_open = any(isinstance(each, ast.Starred) for each in items)
-                known = tuple(self.value(each, scope) for each in items)
-                return Value(place, JsonType.LIST, items=known, is_open=is_open)
-            case ast.ListComp():
-                return Value(place, JsonType.LIST, is_open=True)
-        return Value(place, chance=_chance(node, scope))
-
-    def _named_value(self, node: ast.Name | ast.Attribute | ast.Subscript, scope: Scope) -> Value:
-        """Follow a name to the constant it stands for, and a key into it."""
-        place = self.place(node)
-        known: object = None
-        if isinstance(node, ast.Name):
-            if node.id in scope.names or node.id in scope.globals:
-                known = scope.names.get(node.id)
-            elif node.id in self.variables:
-                known = self._constant(node.id, place)
-        elif isinstance(node, ast.Subscript):
-            whole = self.value(node.value, scope)
-            key = self.value(node.slice, scope).text
-            known = (whole.fields or {}).get(key or "") if not whole.is_open else None
-        if not isinstance(known, Value):
-            return Value(place)
-        return replace(known, place=place)
-
-    def _constant(self, name: str, place: Place) -> Value:
-        """Read a constant of the module once; one that is made of itself is not known."""
-        if name not in self.constants:
-            self.constants[name] = Value(place)
-            if (constant := self.variables[name]) is not None:
-                self.constants[name] = self.value(constant, Scope(Function(place), ""))
-        return self.constants[name]
 
 
 def _branch(ways: tuple[Flow, ...]) -> list[Node]:
@@ -473,13 +342,7 @@ def _inner(node: ast.expr) -> Iterator[ast.expr]:
             yield from _inner(each)
 
 
-def _chance(node: ast.expr, scope: Scope) -> str | None:
-    """Name the clock or the dice that an expression asks, also through a variable."""
-    for each in ast.walk(node):
-        if isinstance(each, ast.Call) and (name := dotted(each.func)).startswith(CHANCE):
-            return f"{name}()"
-        if isinstance(each, ast.Name):
-            known = scope.names.get(each.id)
-            if isinstance(known, Value) and known.chance is not None:
-                return known.chance
-    return None
+def _is_using(node: ast.expr) -> bool:
+    if isinstance(node, ast.List | ast.Tuple):  # A list of calls may still be handed to gather.
+        return any(isinstance(each, ast.Await) for each in node.elts)
+    return isinstance(node, USING)

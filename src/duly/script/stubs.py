@@ -1,7 +1,8 @@
 """The types of `ctx`, written out of the catalogue, for editors and for the type checker.
 
 Law 1: a stub says what the catalogue says, in each language's own spelling; what the catalogue
-       does not know (what a tool answers) is left open.
+       does not know (what a tool answers) is left open: its keys are the tool's own, spelled the
+       same in both languages.
 Law 2: a type of ours has a name that no script would choose.
 """
 

@@ -35,7 +35,7 @@ from duly.script.finding import Finding, found
 from duly.script.lacking import parse
 from duly.script.outline import TooTangled
 from duly.script.python import step_functions
-from duly.script.python_flow import Definition
+from duly.script.python_name import Definition
 from duly.script.stubs import PREFIX, PYTHON_MODULE, python_stubs
 
 CHECK_TIMEOUT_S: Final = 5.0

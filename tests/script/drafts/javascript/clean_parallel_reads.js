@@ -17,7 +17,7 @@ export default Keep.workflow({
         const lists = await Promise.all(REPOS.map((repo) => openIssues(ctx, repo, state?.since)));
         let newest = state?.since ?? "";
         for (const issue of lists.flat()) {
-          if (issue.updatedAt > newest) newest = issue.updatedAt;
+          if (issue.updated_at > newest) newest = issue.updated_at;
           await ctx.publish("issue", {
             messageId: `${issue.repo}#${issue.number}`,
             title: `Issue ${issue.repo}#${issue.number}: "${issue.title}"`,

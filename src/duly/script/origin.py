@@ -1,0 +1,92 @@
+"""What became of a value on its way from an event: whether the part a text names can be there.
+
+Law: only what the text proves is said to be missing. A payload is known when every publish into
+its topic writes it out and nobody publishes from outside; what prepare answers is known when every
+answer is written out. Anything else may hold anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+from duly.rules.access import Step
+from duly.script.outline import EVENT, PREPARED, Handler, Origin, Outline, Use, Value, walk
+
+EVENT_FIELDS: Final = ("topic", "message_id", "id", "title", "payload")
+
+# The fields something has; None where nobody can say.
+Known: TypeAlias = "frozenset[str] | None"
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """A part that is not there: its name, what should have had it, and what is there instead."""
+
+    name: str
+    holder: str
+    fields: tuple[str, ...]
+
+
+def payloads(outline: Outline) -> dict[str, Known]:
+    """Answer, by topic, the fields its payloads have when they come from this text."""
+    shapes: dict[str, Known] = {}
+    for function in outline.functions.values():
+        for node in walk(function.body):
+            if isinstance(node, Use) and node.path == "publish" and node.positional:
+                topic = node.positional[0].text
+                if topic is None:
+                    return {}  # It may go anywhere.
+                payload = None if node.is_open else node.named.get("payload")
+                is_known = payload is not None and payload.fields is not None
+                if payload is None or not is_known or payload.is_open or topic in outline.ingress:
+                    shapes[topic] = None
+                elif (before := shapes.get(topic, frozenset())) is not None:
+                    shapes[topic] = before | frozenset(payload.fields or ())
+    return shapes
+
+
+def find_missing(
+    outline: Outline, shapes: Mapping[str, Known], handler: Handler, origin: Origin
+) -> Missing | None:
+    """Answer the part of a way from an event or from `prepared` that is not there, if any."""
+    match origin:
+        case (str(root), topic, "payload", name, *_) if root == EVENT:
+            holder = f'The payload of "{topic}"'
+            return _lacks(name, holder, shapes.get(topic))
+        case (str(root), _, name, *_) if root == EVENT:
+            return _lacks(name, "An event", frozenset(map(outline.spell, EVENT_FIELDS)))
+        case (str(root), "data", *path) if root == PREPARED and path:
+            key = handler.steps.get(Step.PREPARE)
+            answers = [] if key is None else outline.functions[key].results
+            found = [_find_in(outline, shapes, handler, each, path) for each in answers]
+            whole = [each for each in found if each is not None]
+            # The longest list of what is there comes from the answer that has something to do.
+            longest = max(whole, key=lambda each: len(each.fields), default=None)
+            return longest if len(whole) == len(found) else None
+    return None
+
+
+def _find_in(
+    outline: Outline, shapes: Mapping[str, Known], handler: Handler, answer: Value, path: list[str]
+) -> Missing | None:
+    """Follow a way into one answer of prepare."""
+    at = None if answer.fields is None else answer.fields.get("data")
+    for index, name in enumerate(path):
+        if at is None or at.is_open:
+            return None
+        if at.origin is not None:
+            return find_missing(outline, shapes, handler, (*at.origin, *path[index:]))
+        if at.fields is None:
+            return None
+        if name not in at.fields:
+            return _lacks(name, "What prepare answers as data", frozenset(at.fields))
+        at = at.fields[name]
+    return None
+
+
+def _lacks(name: str, holder: str, fields: Known) -> Missing | None:
+    if fields is None or name in fields:
+        return None
+    return Missing(name, holder, tuple(sorted(fields)))

@@ -1,0 +1,41 @@
+// finds several-mutations 34
+
+export default Keep.workflow({
+  name: "every row of every sheet",
+  topics: ["mail", "done"],
+  producers: {
+    poll: {
+      schedule: { interval: "5m" },
+      handler: async (ctx, state) => {
+        const mails = await ctx.gmail.search({ query: "label:todo", after: state?.cursor });
+        for (const mail of mails) {
+          await ctx.publish("mail", { messageId: mail.id, title: `Mail: ${mail.subject}`, payload: { id: mail.id, subject: mail.subject } });
+        }
+        return { cursor: mails.lastCursor };
+      },
+    },
+  },
+  consumers: {
+    work: Keep.consumer({
+      subscribe: ["mail"],
+      async prepare(ctx) {
+        const [event] = await ctx.peek("mail", { limit: 1 });
+        if (!event) return { reservations: [], data: {} };
+        return {
+          reservations: [{ topic: "mail", ids: [event.messageId] }],
+          data: event.payload,
+          ui: { title: `Handle ${event.payload.subject}` },
+        };
+      },
+      async mutate(ctx, { data }) {
+        sheets: for (const sheet of data.sheets) {
+          for (const row of sheet.rows) {
+            if (!row.values) continue sheets;
+            await ctx.sheets.appendRow({ spreadsheetId: sheet.id, values: row.values });
+            continue sheets;
+          }
+        }
+      },
+    }),
+  },
+});

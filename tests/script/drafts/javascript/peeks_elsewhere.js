@@ -1,0 +1,36 @@
+// finds unsubscribed-topic 23
+
+export default Keep.workflow({
+  name: "peeks elsewhere",
+  topics: ["mail", "done"],
+  producers: {
+    poll: {
+      schedule: { interval: "5m" },
+      handler: async (ctx, state) => {
+        const mails = await ctx.gmail.search({ query: "label:todo", after: state?.cursor });
+        for (const mail of mails) {
+          await ctx.publish("mail", { messageId: mail.id, title: `Mail: ${mail.subject}`, payload: { id: mail.id, subject: mail.subject } });
+        }
+        return { cursor: mails.lastCursor };
+      },
+    },
+  },
+  consumers: {
+    work: Keep.consumer({
+      subscribe: ["mail"],
+      async prepare(ctx) {
+        const [event] = await ctx.peek("mail", { limit: 1 });
+        const done = await ctx.peek("done");
+        if (!event || done.length > 10) return { reservations: [], data: {} };
+        return {
+          reservations: [{ topic: "mail", ids: [event.messageId] }],
+          data: event.payload,
+          ui: { title: `Handle ${event.payload.subject}` },
+        };
+      },
+      async mutate(ctx, { data }) {
+        await ctx.gmail.archive({ id: data.id });
+      },
+    }),
+  },
+});

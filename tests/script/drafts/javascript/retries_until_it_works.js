@@ -1,0 +1,42 @@
+// finds catches-tool-errors 32
+
+export default Keep.workflow({
+  name: "retries until it works",
+  topics: ["mail", "done"],
+  producers: {
+    poll: {
+      schedule: { interval: "5m" },
+      handler: async (ctx, state) => {
+        const mails = await ctx.gmail.search({ query: "label:todo", after: state?.cursor });
+        for (const mail of mails) {
+          await ctx.publish("mail", { messageId: mail.id, title: `Mail: ${mail.subject}`, payload: { id: mail.id, subject: mail.subject } });
+        }
+        return { cursor: mails.lastCursor };
+      },
+    },
+  },
+  consumers: {
+    work: Keep.consumer({
+      subscribe: ["mail"],
+      async prepare(ctx) {
+        const [event] = await ctx.peek("mail", { limit: 1 });
+        if (!event) return { reservations: [], data: {} };
+        return {
+          reservations: [{ topic: "mail", ids: [event.messageId] }],
+          data: event.payload,
+          ui: { title: `Handle ${event.payload.subject}` },
+        };
+      },
+      async mutate(ctx, { data }) {
+        for (let attempt = 0; attempt < 3; attempt++) {
+          try {
+            await ctx.gmail.archive({ id: data.id });
+            break;
+          } catch (error) {
+            console.log("attempt failed", attempt, error);
+          }
+        }
+      },
+    }),
+  },
+});
