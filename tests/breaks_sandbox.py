@@ -207,8 +207,8 @@ BREAKS = (
     Break(
         "X3",
         "duly.sandbox.javascript",
-        "PRELUDE_LINE",
-        10**9,
+        "SCRIPT_LINE",
+        0,
         _test("test_a_call_knows_its_line", "", "javascript"),
         "a line of the prelude is taken for the script's",
     ),

@@ -137,7 +137,10 @@ READS_FIRST = Body(
     print("later still")
     """,
 )
-SHOWS_CTX = Body(javascript="""console.log(`${ctx}`, `${ctx.gmail}`); return 1;""")
+SHOWS_CTX = Body(
+    javascript="""console.log(`${ctx}`, `${ctx.gmail}`); return 1;""",
+    python="""print(f"{ctx}", f"{ctx.gmail}")""",
+)
 CHAIN = Body(
     javascript="""
     const chain = async () => {
@@ -311,7 +314,7 @@ async def test_what_is_said_after_a_call_waits_for_that_call_not_for_another(
         assert (turn.calls, turn.logs) == ((), ())
 
 
-@pytest.mark.parametrize("subject", ["javascript"], indirect=True)
+@pytest.mark.parametrize("subject", ["javascript", "python"], indirect=True)
 async def test_ctx_written_as_text_calls_nothing(subject: Subject) -> None:
     """C8: a line of debugging is no call of a tool."""
     story = await subject.play(SHOWS_CTX)

@@ -315,9 +315,9 @@ _CYCLE = (Let("ring", {"data": {}}), Let("ring.data.ring", ref("ring")), Return(
 _SCRIPTED_NO_JSON: dict[str, tuple[Any, ...]] = {
     "integer": (Return({"data": {"list": [1, 2**53]}}),),
     "cycle": _CYCLE,
-    "depth": (Return({"data": _nested(100)}),),
+    "depth": (Return({"data": _nested(102)}),),
 }
-# A hundred lists inside an object are one level too many.
+# A hundred levels and the two around them pass; a hundred and two lists inside an object do not.
 NO_JSON = {
     "javascript": {
         "function": ("return {data: {list: [1, () => 1]}};", "data.list[1]"),
@@ -329,7 +329,7 @@ NO_JSON = {
         "half a character": (r'return {data: {list: [1, "\ud800"]}};', "data.list[1]"),
         "cycle": ("const ring = {data: {}}; ring.data.ring = ring; return ring;", "data"),
         "depth": (
-            "let deep = 1; for (let n = 0; n < 100; n++) deep = [deep]; return {data: deep};",
+            "let deep = 1; for (let n = 0; n < 102; n++) deep = [deep]; return {data: deep};",
             "data[0]",
         ),
     },
@@ -342,7 +342,7 @@ NO_JSON = {
         "key": ('return {"data": {1: 2}}', "data"),
         "cycle": ('ring = {"data": {}}\nring["data"]["ring"] = ring\nreturn ring', "data"),
         "depth": (
-            'deep = 1\nfor n in range(100):\n    deep = [deep]\nreturn {"data": deep}',
+            'deep = 1\nfor n in range(102):\n    deep = [deep]\nreturn {"data": deep}',
             "data[0]",
         ),
     },
@@ -369,16 +369,41 @@ async def test_a_result_that_is_no_json_breaks_with_its_path(subject: Subject, w
     assert not story.end.is_lost
 
 
-DEEP_ENOUGH = Body(
-    javascript="let deep = 1; for (let n = 0; n < 99; n++) deep = [deep]; return {data: deep};",
-    python='deep = 1\nfor n in range(99):\n    deep = [deep]\nreturn {"data": deep}',
-    scripted=(Return({"data": _nested(99)}),),
+DEEP_DATA = Body(
+    javascript="let deep = 1; for (let n = 0; n < 100; n++) deep = [deep]; return {data: deep};",
+    python='deep = 1\nfor n in range(100):\n    deep = [deep]\nreturn {"data": deep}',
+    scripted=(Return({"data": _nested(100)}),),
+)
+DEEP_PAYLOAD = Body(
+    javascript="""
+    let deep = 1; for (let n = 0; n < 100; n++) deep = [deep];
+    await ctx.publish("done", {title: "Deep", payload: deep});""",
+    python="""
+    deep = 1
+    for n in range(100):
+        deep = [deep]
+    await ctx.publish("done", title="Deep", payload=deep)
+    """,
+    scripted=(Call("publish", ("done",), {"title": "Deep", "payload": _nested(100)}),),
+)
+TOO_DEEP_PAYLOAD = Body(
+    javascript=DEEP_PAYLOAD.javascript.replace("100", "103"),
+    python=DEEP_PAYLOAD.python.replace("100", "103"),
+    scripted=(Call("publish", ("done",), {"title": "Deep", "payload": _nested(103)}),),
 )
 
 
-async def test_a_hundred_levels_are_not_too_deep(subject: Subject) -> None:
-    """N, T8: JSON is a hundred levels deep at most, and that deep it crosses."""
-    assert (await subject.play(DEEP_ENOUGH, step=Step.PRODUCE)).value == {"data": _nested(99)}
+async def test_data_of_a_hundred_levels_is_returned(subject: Subject) -> None:
+    """N, T8: what stands around data does not count; the engine counts data itself."""
+    assert (await subject.play(DEEP_DATA)).value == {"data": _nested(100)}
+
+
+async def test_a_payload_of_a_hundred_levels_is_published(subject: Subject) -> None:
+    """N, T8: what stands around a payload does not count; one far deeper makes no call."""
+    (call,) = (await subject.play(DEEP_PAYLOAD, step=Step.PRODUCE)).calls
+    assert call.kwargs["payload"] == _nested(100)
+    story = await subject.play(TOO_DEEP_PAYLOAD, step=Step.PRODUCE)
+    assert (story.calls, "payload" in str(story.error)) == ((), True)
 
 
 NO_JSON_ARGUMENTS = Body(

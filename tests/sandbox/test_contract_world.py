@@ -91,6 +91,7 @@ WAITS_FOR_HOST = Body(
     python="""
     asked = clock_ms()
     await ctx.gmail.search()
+    print("answered")
     return [asked, clock_ms()]
     """,
     scripted=(Let("asked", NOW), Call("gmail.search"), Return([ref("asked"), NOW])),
@@ -223,7 +224,7 @@ async def test_a_running_clock_goes_on(subject: Subject) -> None:
 
 
 async def test_waiting_for_an_answer_takes_none_of_the_script_s_time(subject: Subject) -> None:
-    """X2, C13: neither the limits nor the clock of a script run while the host is busy."""
+    """X2, C13: neither limits nor clock nor log of a script go on while the host is busy."""
     limits = Limits(step_wall_s=1.5, step_cpu_s=1.5)
     impatient = await make_subject(subject.language, limits)
     async with await impatient.open(WAITS_FOR_HOST) as script:
@@ -235,6 +236,8 @@ async def test_waiting_for_an_answer_takes_none_of_the_script_s_time(subject: Su
     assert isinstance(end, Returned), end
     asked, answered = Story((), (), end).items
     assert answered - asked < WAIT_S * 1000
+    assert end.logs or subject.language != "python"
+    assert all(log.after_ms < WAIT_S * 1000 for log in end.logs)
 
 
 async def test_the_same_seed_throws_the_same_numbers(subject: Subject) -> None:

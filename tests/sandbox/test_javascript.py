@@ -5,8 +5,10 @@ What every language keeps stands in the contract suite; what breaks, in the file
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from importlib.resources import files
 from typing import Any
 
 import pytest
@@ -14,6 +16,7 @@ import pytest
 from duly.env import Loop
 from duly.errors import NotDeployed, ScriptError
 from duly.rules.access import Step
+from duly.rules.catalog import Catalog, Parameter, Tool, ToolKind
 from duly.rules.source import Language, Source
 from duly.rules.value import Json
 from duly.sandbox import javascript, javascript_worker
@@ -54,10 +57,35 @@ async def test_there_is_no_other_way_out(stand: Stand, name: str) -> None:
 
 
 async def test_no_module_can_be_imported(stand: Stand) -> None:
-    """X1: neither before nor while it runs."""
-    with pytest.raises(ScriptError, match="could not load module"):
-        await stand.load('import fs from "fs";\n' + HEAD + "}}});")
-    assert "could not load module" in str(await stand.broke('await import("fs")'))
+    """X1: neither written in the text, nor put together while it runs."""
+    body = 'await (0, eval)("im" + "port(\'fs\')")'
+    assert "could not load module" in str(await stand.broke(body))
+
+
+@pytest.mark.parametrize(
+    ("text", "module", "place"),
+    [
+        ('import fs from "fs";\n', "The module fs", (1, 1)),
+        ("/* from 'x' */\n\n  import 'node:os';\n", "The module node:os", (3, 3)),
+        ("const \u00fc = 1; export * from './other.js';\n", "The module ./other.js", (1, 14)),
+        ("// import a from 'b'\nconst x = () => import('fs');\n", "The module fs", (2, 17)),
+        ("const y = (name) => import(name);\n", "A module", (1, 21)),
+    ],
+)
+async def test_an_import_is_refused_with_its_place(
+    stand: Stand, text: str, module: str, place: tuple[int, int]
+) -> None:
+    """X3, W5: before it runs, wherever in the text it stands."""
+    with pytest.raises(ScriptError, match="cannot be imported") as caught:
+        await stand.load(text + HEAD + "}}});")
+    assert str(caught.value).startswith(module + " ")
+    assert (caught.value.line, caught.value.column) == place
+
+
+async def test_the_words_of_an_import_are_not_an_import(stand: Stand) -> None:
+    """W5: in a comment, a text, a name or a pattern they import nothing."""
+    text = "// import a from 'b'\nconst s = \"import('fs')\", from = Array.from('x');\n"
+    assert (await stand.load(text + HEAD + "}}});")).declaration.name == "w"
 
 
 async def test_a_call_at_module_level_has_nobody_to_call(stand: Stand) -> None:
@@ -349,6 +377,29 @@ async def test_a_log_is_cut_and_the_rest_is_counted(stand: Stand) -> None:
     assert isinstance(past, Returned)
 
 
+async def test_a_text_of_several_lines_is_several_lines(stand: Stand) -> None:
+    """X4: each is cut and counted by itself."""
+    limits = replace(LIMITS, log_lines=4, log_line_chars=5)
+    body = "console.log('a\\n\\nlong line'); console.log({a: 'b\\nc'}); console.log('d\\ne\\nf')"
+    (turn,) = await stand.turns(body, limits=limits)
+    assert [log.text for log in turn.logs] == ["a", "", "long ", '{"a":', "3 mor"]
+
+
+async def test_a_log_s_time_is_the_script_s_own(stand: Stand) -> None:
+    """X4, X2: waiting for an answer is nobody's time."""
+    sandbox = JavaScriptSandbox(stand.pool, LIMITS)
+    body = "await ctx.a.b(); console.log('late'); return 1"
+    loaded = await sandbox.load(Source(Language.JAVASCRIPT, HEAD + body + "}}});"), CATALOG)
+    async with sandbox.open(loaded, "p", Step.PRODUCE, (MISSING,), RUNNING) as script:
+        started_ms = Loop().monotonic_ms()
+        await script.start()
+        await asyncio.sleep(0.5)
+        turn = await script.answer(1, None)
+    waited_ms = Loop().monotonic_ms() - started_ms
+    assert isinstance(turn, Returned)
+    assert turn.logs[0].after_ms <= waited_ms - 490
+
+
 # A script that turns the language against the bridge.
 
 
@@ -376,10 +427,45 @@ async def test_a_changed_language_does_not_change_the_bridge(stand: Stand, plant
     assert [log.text for log in turns[1].logs] == ["said"]
 
 
-def test_the_prelude_stands_below_every_line_of_a_script() -> None:
+def test_a_script_stands_below_every_line_of_the_prelude() -> None:
     """X3: both sides mean the same line by it."""
-    assert javascript.PRELUDE_LINE == javascript_worker.PRELUDE_LINE
-    assert find_place("    at f (<input>:9999:3)\n") == (9999, 3)
-    ours = "    at here (<input>:10001:1)\n    at map (native)\n"
+    assert javascript.SCRIPT_LINE == javascript_worker.SCRIPT_LINE
+    for name in ("prelude.js", "late.js"):
+        text = (files("duly.sandbox") / name).read_text("utf-8")
+        assert text.count("\n") < javascript.SCRIPT_LINE
+    assert find_place("    at f (<input>:1001:3)\n") == (1, 3)
+    ours = "    at here (<input>:1000:1)\n    at map (native)\n"
     assert find_place(ours) == (None, None)
-    assert find_place(ours + "    at f (<input>:7:2)\n") == (7, 2)
+    assert find_place(ours + "    at f (<input>:1007:2)\n") == (7, 2)
+
+
+@pytest.mark.parametrize("line", [1_001, 9_999, 10_001, 200_001])
+async def test_a_line_is_right_however_far_down_it_stands(stand: Stand, line: int) -> None:
+    """X3: of a call, of a throw and of a syntax error."""
+    above = "\n" * (line - 2)
+    (turn,) = await stand.turns(f"{above}await ctx.a.b()")
+    assert isinstance(turn, Asked)
+    assert turn.calls[0].line == line
+    assert (await stand.broke(f"{above}throw new Error('x')")).line == line
+    with pytest.raises(ScriptError, match="SyntaxError") as caught:
+        await stand.load(f"\n{above}let x = ;")
+    assert (caught.value.line, caught.value.column) == (line, 9)
+
+
+async def test_two_workflows_see_each_their_own_catalogue(stand: Stand) -> None:
+    """X3: the one they were loaded with, whatever was loaded since."""
+    sandbox = JavaScriptSandbox(stand.pool, LIMITS)
+    text = Source(Language.JAVASCRIPT, HEAD + "await ctx.sheets.appendRow({rowText: 1})}}});")
+    other = Tool("sheets.append_row", ToolKind.READ, "x.y", parameters=(Parameter("row_text"),))
+    catalogs = (CATALOG, Catalog((other,)), Catalog())
+    calls = []
+    for loaded in [await sandbox.load(text, catalog) for catalog in catalogs]:
+        async with sandbox.open(loaded, "p", Step.PRODUCE, (MISSING,), FROZEN) as script:
+            turn = await script.start()
+            assert isinstance(turn, Asked)
+            calls += [(call.path, dict(call.kwargs)) for call in turn.calls]
+    assert calls == [
+        ("sheets.append_row", {"rowText": 1}),
+        ("sheets.append_row", {"row_text": 1}),
+        ("sheets.appendRow", {"rowText": 1}),
+    ]

@@ -186,3 +186,24 @@ async def test_a_closed_channel_is_told(ends: Ends) -> None:
         await channel.receive()
     with pytest.raises(Closed):
         await channel.send(b"x")
+
+
+async def test_who_speaks_without_being_asked_is_not_heard_again(ends: Ends) -> None:
+    """X2: not even as the answer to what is asked later."""
+    channel = Channel(ends[0], asyncio.get_running_loop())
+    ends[1].send(frame(b"hello"))
+    assert await channel.receive() == b"hello"
+    ends[1].send(frame(b"unasked"))
+    with pytest.raises(Violation, match="more than it was asked"):
+        await channel.send(b"question")
+    await asyncio.sleep(0.01)
+    with pytest.raises(Violation, match="more than it was asked"):
+        await channel.receive()
+
+
+async def test_what_came_while_nobody_waited_is_kept(ends: Ends) -> None:
+    """X2: a watchdog that looks at the clock in between loses no turn."""
+    channel = Channel(ends[0], asyncio.get_running_loop())
+    ends[1].send(frame(b"hello"))
+    await asyncio.sleep(0.01)
+    assert await channel.receive() == b"hello"

@@ -111,11 +111,15 @@ Turn = Asked | Returned | Broke
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """A source that was loaded once: what it declares, and what a sandbox keeps to open it fast."""
+    """A source that was loaded once: what it declares, and what a sandbox keeps to open it fast.
+
+    `catalog` is the one it was loaded with, if its language translates names by it (X3).
+    """
 
     source: Source
     declaration: Declaration
     image: bytes | None = None
+    catalog: Catalog | None = None
 
     @property
     def language(self) -> Language:
@@ -150,8 +154,8 @@ class Sandbox(Protocol):
     async def load(self, source: Source, catalog: Catalog) -> Loaded:
         """Run the source with no tools and read what it declares (W6).
 
-        Raises ScriptError with line and column if it cannot be loaded, NotDeployed if it loads
-        but does not declare a workflow.
+        Raises ScriptError with line and column if it cannot be loaded, or with `is_lost` if the
+        worker died meanwhile; NotDeployed if it loads but does not declare a workflow.
         """
 
     def open(

@@ -23,6 +23,10 @@ from duly.rules.catalog import Catalog, camel
 from duly.rules.value import Json
 
 PAGE_MARK: Final = "$page"
+# A payload is a field of a call's one object, and that one of its arguments; data is a field of
+# what prepare returns. So the border lets that much more through, and whoever takes a payload, a
+# state or data out of it counts a hundred levels there (T8).
+WRAPPING_DEPTH: Final = 2
 
 # What `ctx` itself offers, in JavaScript's spelling.
 OWN_CALLS: Final = MappingProxyType(

@@ -6,6 +6,7 @@ here believes it; names are translated by `border`; lines are the script's own (
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Mapping
 from types import MappingProxyType, TracebackType
@@ -33,12 +34,15 @@ from duly.sandbox.base import (
     Turn,
     World,
 )
+from duly.sandbox.javascript_text import check_text
 from duly.sandbox.pool import Overrun, Pool, Worker
 
 DEFAULT_LIMITS: Final = Limits()
-PRELUDE_LINE: Final = 10_000  # what stands below this line is the prelude, not the script
+READ_AT_ONCE_BYTES: Final = 64 * 1024
+SCRIPT_LINE: Final = 1_000  # what stands above this line is the prelude, not the script
 PLACE: Final = re.compile(r"<input>:(\d{1,9}):(\d{1,9})")
 STALLED: Final = "The script waits for something that never comes."
+NO_TOOLS: Final = Catalog()
 # A declaration is loaded at no time at all, so that it cannot depend on one (W7).
 NO_WORLD: Final = World(now_ms=0, frozen=True, seed=0)
 
@@ -60,36 +64,27 @@ LIMIT_WORDS: Final[Mapping[tuple[str, str], str]] = MappingProxyType(
 
 
 class JavaScriptSandbox:
-    """Runs JavaScript in the workers of a pool.
+    """Runs JavaScript in the workers of a pool."""
 
-    The contract gives the catalogue to `load` alone; a host has one, so the last one given is the
-    one calls are translated by.
-    """
-
-    def __init__(
-        self, pool: Pool, limits: Limits = DEFAULT_LIMITS, catalog: Catalog | None = None
-    ) -> None:
+    def __init__(self, pool: Pool, limits: Limits = DEFAULT_LIMITS) -> None:
         self._pool = pool
         self._limits = limits
-        self._catalog = catalog or Catalog()
 
     async def load(self, source: Source, catalog: Catalog) -> Loaded:
         """Run the source with no tools and read what it declares (W6)."""
-        self._catalog = catalog
         try:
             check_source(source, self._limits)
         except Invalid as error:
             raise ScriptError(str(error)) from None
-        if "\0" in source.text:
-            line = source.text[: source.text.index("\0")].count("\n") + 1
-            raise ScriptError("The text has a NUL character. Take it out.", line=line)
+        check_text(source.text)
         limits = self._limits
         run = _Run(self._pool, limits, limits.load_s, limits.load_s, limits.source_bytes)
         async with run:
             turn = await run.ask(run.begin(source.text, NO_WORLD, None))
         if isinstance(turn, Broke):
             raise turn.error
-        return Loaded(source, declaration.parse(_the_workflow(turn), limits))
+        declared = declaration.parse(_the_workflow(turn), limits)
+        return Loaded(source, declared, catalog=catalog)
 
     def open(
         self,
@@ -100,9 +95,7 @@ class JavaScriptSandbox:
         world: World,
     ) -> JavaScriptScript:
         """Make a fresh context for one step; it runs when it is entered."""
-        return JavaScriptScript(
-            self._pool, self._limits, self._catalog, loaded.source.text, handler, step, args, world
-        )
+        return JavaScriptScript(self._pool, self._limits, loaded, handler, step, args, world)
 
     async def close(self) -> None:
         """End every worker; none is left behind."""
@@ -148,12 +141,12 @@ class _Run:
             bounds=wire.Bounds(
                 cpu_s=self._cpu_s,
                 memory_bytes=limits.step_memory_bytes,
-                depth=limits.json_depth,
+                depth=limits.json_depth + border.WRAPPING_DEPTH,
                 output_chars=self._output_bytes,
                 log_lines=limits.log_lines,
                 log_chars=limits.log_line_chars,
             ),
-            entry=entry,
+            entry=wire.raw(entry),
         )
 
     def settle(self, call_id: int) -> None:
@@ -168,30 +161,35 @@ class _Run:
         if worker is None:
             raise IllegalTransition("A script runs only between entering and leaving it.")
         try:
-            turn = await worker.ask(request, cpu_s=self._cpu_s, wall_s=self._wall_s)
+            body = await worker.ask(request, cpu_s=self._cpu_s, wall_s=self._wall_s)
+            # Reading millions of small values takes seconds, in which the host stays awake (X2).
+            is_small = len(body) <= READ_AT_ONCE_BYTES
+            turn = self._read(body) if is_small else await asyncio.to_thread(self._read, body)
             self._tally.record(turn)
-            self._check(turn)
+            worker.is_clean = not turn.is_worn
         except Overrun as error:
             return Broke(ScriptError(str(error)))
         except Invalid as error:
             return Broke(ScriptError(str(error)))
         except (wire.Closed, wire.Violation) as error:
-            worker.is_clean = False
-            return Broke(ScriptError(f"The script's worker was lost. {error}"), is_lost=True)
+            lost = ScriptError(f"The script's worker was lost. {error}", is_lost=True)
+            return Broke(lost, is_lost=True)
         end = turn.end
         if end is not None and (end.stalled or end.error is not None):
             return Broke(self._error(end), _logs(turn))
         return turn
 
-    def _check(self, turn: wire.Turn) -> None:
+    def _read(self, body: bytes) -> wire.Turn:
         """Refuse what is not strict JSON (T8); the worker said so too, but it may be broken."""
+        turn = wire.unpack(body, wire.Turn)
         limit_bytes = wire.FRAME_BYTES_MAX
-        depth = self._limits.json_depth
+        depth = self._limits.json_depth + border.WRAPPING_DEPTH
         for call in turn.calls:
             for value in call.args:
                 check_json(value, call.path, limit_bytes=limit_bytes, depth=depth)
         if turn.end is not None and turn.end.value is not msgspec.UNSET:
             check_json(turn.end.value, "result", limit_bytes=limit_bytes, depth=depth)
+        return turn
 
     def _error(self, end: wire.End) -> ScriptError:
         fault = end.error
@@ -214,8 +212,7 @@ class JavaScriptScript(_Run):
         self,
         pool: Pool,
         limits: Limits,
-        catalog: Catalog,
-        text: str,
+        loaded: Loaded,
         handler: str,
         step: Step,
         args: tuple[Json | Missing, ...],
@@ -223,10 +220,10 @@ class JavaScriptScript(_Run):
     ) -> None:
         output_bytes = limits.publish_bytes_per_run + limits.data_bytes + limits.state_bytes
         super().__init__(pool, limits, limits.step_cpu_s, limits.step_wall_s, output_bytes)
-        self._catalog = catalog
+        self._catalog = loaded.catalog or NO_TOOLS
         self._step = step
         given = tuple(wire.Argument() if arg is MISSING else wire.Argument(arg) for arg in args)
-        self._first = self.begin(text, world, wire.Entry(handler, step, given))
+        self._first = self.begin(loaded.source.text, world, wire.Entry(handler, step, given))
         self._paths: dict[int, str] = {}
         self._tool_calls = 0
         self._over: Broke | None = None  # what the step ends with once its calls were answered
@@ -241,7 +238,8 @@ class JavaScriptScript(_Run):
         shown, names = border.to_javascript(self._paths.pop(call_id), value)
         if self._over is not None:
             return Asked(()) if self._paths else self._over
-        return self._turn(await self.ask(wire.Answer(call=call_id, value=shown, names=names)))
+        request = wire.Answer(call=call_id, value=wire.raw(shown), names=wire.raw(names))
+        return self._turn(await self.ask(request))
 
     def _turn(self, turn: wire.Turn | Broke) -> Turn:
         if isinstance(turn, Broke):
@@ -297,8 +295,8 @@ def find_place(stack: str) -> tuple[int | None, int | None]:
     """Answer line and column of the innermost frame that is the script's own."""
     for found in PLACE.finditer(stack):
         line, column = int(found[1]), int(found[2])
-        if line < PRELUDE_LINE:
-            return line, column
+        if line > SCRIPT_LINE:
+            return line - SCRIPT_LINE, column
     return None, None
 
 

@@ -5,6 +5,8 @@ Law 1: it takes work only when every layer of its lock was proven from inside, o
 Law 2: a script runs only between a request and its answer. Until the next request nothing of it
        runs, so a script that was dropped makes no further step (C3).
 Law 3: CPU time and memory are bounded here first, by name; the host's watchdog stands behind.
+Law 4: a script that was refused memory has ended, whatever it caught: the interpreter refuses at
+       twice its limit, so what this process has held at most tells who went past (X2).
 
 The next contexts are made while nobody waits: they are as fresh as if they were made later.
 """
@@ -18,7 +20,7 @@ import resource
 import select
 from collections.abc import Callable
 from importlib.resources import files
-from typing import Final
+from typing import Final, NamedTuple
 
 import _quickjs  # type: ignore[import-not-found]  # its package would start a thread
 import msgspec
@@ -28,15 +30,27 @@ from duly.sandbox import lock, wire
 STACK_BYTES: Final = 1024 * 1024  # enough to write a value a hundred levels deep (T8)
 # Room for the interpreter, its text and the copies that are sent; a script has its own limit.
 ADDRESS_SPACE_BYTES: Final = 1024 * 1024 * 1024
-# The prelude stands below every line a script has, so a frame tells by its line whose it is.
-PRELUDE_LINE: Final = 10_000
-FRESH_CONTEXTS: Final = 4
+# A script's text begins below every line of ours, so a frame tells by its line whose it is.
+SCRIPT_LINE: Final = 1_000
+FRESH_CONTEXTS: Final = 2
+# A script that asked is answered at once or after a while; in between nothing else is begun.
+PATIENCE_MS: Final = 2
 JOBS_BETWEEN_LOOKS: Final = 64
 TAKE_S: Final = 1.0
+STATUS_BYTES: Final = 4096
+FAULTS_BETWEEN_LOOKS: Final = 2  # a page is 2 MiB at most
+PEAK: Final = re.compile(rb"VmHWM:\s+(\d+) kB")
 EXPLAINED: Final = re.compile(r"(?:(\w+): )?(.*?)\n((?:    at .*\n?)*)", re.DOTALL)
 
 OUT_OF_MEMORY: Final = ("InternalError", "out of memory", "")
 INTERRUPTED: Final = ("InternalError", "interrupted", "")
+
+
+class Text(NamedTuple):
+    """What stands in every context: what is read at once, and what is read when it is needed."""
+
+    prelude: str
+    late: str
 
 
 class Broken(Exception):
@@ -53,17 +67,54 @@ def cpu_s() -> float:
     return used.ru_utime + used.ru_stime
 
 
-class Interpreter:
-    """One fresh context and the functions of its prelude."""
+class Memory:
+    """What this process has held at most since it was made, in bytes, as the kernel counts it.
 
-    def __init__(self, prelude: str) -> None:
+    The interpreter tells what it holds now, not what it held before the script let go of it. The
+    kernel is asked again only when it had to find new pages, since a peak needs some.
+    """
+
+    def __init__(self) -> None:
+        # Opened before the lock; where there is no such file nothing is known (not on Linux).
+        try:
+            self.descriptor: int | None = os.open("/proc/self/status", os.O_RDONLY)
+        except OSError:
+            self.descriptor = None
+        self._first_bytes = 0
+        self._grown_bytes = 0
+        self._faults = 0
+
+    def begin(self) -> None:
+        """Count from here."""
+        self._first_bytes = self._peak_bytes()
+
+    @property
+    def grown_bytes(self) -> int:
+        """How much more was held at most."""
+        faults = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+        if faults - self._faults > FAULTS_BETWEEN_LOOKS:
+            self._faults = faults
+            self._grown_bytes = self._peak_bytes() - self._first_bytes
+        return self._grown_bytes
+
+    def _peak_bytes(self) -> int:
+        if self.descriptor is None:
+            return 0
+        os.lseek(self.descriptor, 0, os.SEEK_SET)
+        found = PEAK.search(os.read(self.descriptor, STATUS_BYTES))
+        return int(found[1]) * 1024 if found else 0
+
+
+class Interpreter:
+    """One fresh context and the way into its prelude."""
+
+    def __init__(self, text: Text, memory: Memory) -> None:
         self._context = _quickjs.Context()
         self._context.set_max_stack_size(STACK_BYTES)
-        # The binding reads no properties, so the functions pass through a global for a moment.
-        self._context.set("duly", self._context.eval(prelude))
-        names = ("begin", "watch", "declare", "start", "answer", "fail", "take")
-        self._enter = {name: self._context.eval(f"duly.{name}") for name in names}
-        self._context.eval("delete globalThis.duly")
+        self._enter = self._context.eval(text.prelude)
+        self._late = text.late
+        self._memory = memory
+        self._memory_bytes = 0
         self._limit_s = 0.0
         self._spent_s = 0.0
         self._since_s = 0.0
@@ -71,24 +122,25 @@ class Interpreter:
     def begin(self, request: wire.Begin) -> bytes:
         """Load the text and run the step, or read the declaration."""
         self._limit_s = request.bounds.cpu_s
-        self._context.set_memory_limit(request.bounds.memory_bytes)
+        self._memory_bytes = request.bounds.memory_bytes
+        self._context.set_memory_limit(self._memory_bytes * 2)
         return self._turn(lambda: self._begin(request))
 
     def answer(self, request: wire.Answer) -> bytes:
         """Give a call its result and go on."""
-        value = msgspec.json.encode(request.value).decode()
-        names = "" if request.names is None else msgspec.json.encode(request.names).decode()
+        value = bytes(request.value).decode()
+        names = bytes(request.names).decode()
         return self._turn(lambda: self._run("answer", request.call, value, names))
 
     def _begin(self, request: wire.Begin) -> None:
         settings = {"limits": request.bounds, "world": request.world}
-        self._enter["begin"](msgspec.json.encode(settings).decode())
+        self._enter("begin", msgspec.json.encode(settings).decode(), self._late)
         self._look()
-        self._run("watch", self._context.module(request.text))
-        if request.entry is None:
+        self._run("watch", self._context.module("\n" * SCRIPT_LINE + request.text))
+        if request.entry == wire.NOTHING:
             self._run("declare")
         else:
-            self._run("start", msgspec.json.encode(request.entry).decode())
+            self._run("start", bytes(request.entry).decode())
 
     def _turn(self, run: Callable[[], None]) -> bytes:
         self._since_s = cpu_s() - self._spent_s
@@ -98,19 +150,23 @@ class Interpreter:
             except (Broken, _quickjs.JSException, MemoryError, UnicodeError) as error:
                 fault = _explain(error)
                 self._context.set_time_limit(TAKE_S)
-                self._enter["fail"](fault.name, fault.message, fault.stack)
+                self._enter("fail", fault.name, fault.message, fault.stack)
             self._context.set_time_limit(TAKE_S)
-            body: bytes = self._enter["take"]().encode()
+            # Between one limit and two there is room for what is copied in and out of a context.
+            if self._memory.grown_bytes > self._memory_bytes * 3 // 2:
+                self._enter("exceed", *OUT_OF_MEMORY)
+            body: bytes = self._enter("take").encode()
         except (_quickjs.JSException, MemoryError, UnicodeError) as error:
             # Not even the prelude has room left; then the script has nothing to say but this.
             body = wire.pack(wire.Turn(end=wire.End(error=_explain(error))))
         self._spent_s = cpu_s() - self._since_s
-        return body
+        # A peak stays, and is nobody else's fault: such a worker takes no other script.
+        return wire.worn(body) if self._memory.grown_bytes > self._memory_bytes else body
 
-    def _run(self, name: str, *args: object) -> None:
+    def _run(self, way: str, *args: object) -> None:
         """Enter the context, then run what became ready, until nothing is."""
         self._look()
-        self._enter[name](*args)
+        self._enter(way, *args)
         count = 0
         while self._context.execute_pending_job():
             count += 1
@@ -140,31 +196,35 @@ def _explain(error: BaseException) -> wire.Fault:
 
 def serve(channel: int) -> None:
     """Answer requests until the channel ends."""
-    prelude = "\n" * PRELUDE_LINE + (files("duly.sandbox") / "prelude.js").read_text("utf-8")
-    fresh = [Interpreter(prelude)]  # what is loaded late is loaded now: the lock lets nothing in
+    here = files("duly.sandbox")
+    text = Text(*((here / name).read_text("utf-8") for name in ("prelude.js", "late.js")))
+    memory = Memory()
+    # What is loaded late is loaded now: the lock lets nothing in.
+    fresh = [Interpreter(text, memory)]
     wire.pack(wire.Turn())
-    report = lock.lock((channel,), lock.Profile(memory_bytes=ADDRESS_SPACE_BYTES))
+    kept = (channel,) if memory.descriptor is None else (channel, memory.descriptor)
+    report = lock.lock(kept, lock.Profile(memory_bytes=ADDRESS_SPACE_BYTES))
     _write(channel, wire.pack(wire.Ready(held=report.held, missing=report.missing)))
     gc.freeze()  # what is here now stays, and need not be looked at after every script
+    memory.begin()
     requests = select.poll()
     requests.register(channel, select.POLLIN)
     running: Interpreter | None = None
     while True:
-        while len(fresh) < FRESH_CONTEXTS and not requests.poll(0):
-            fresh.append(Interpreter(prelude))
+        while len(fresh) < FRESH_CONTEXTS and not requests.poll(PATIENCE_MS if running else 0):
+            fresh.append(Interpreter(text, memory))
         body = _read(channel)
         if body is None:
             return
         request = wire.unpack_request(body)
         if isinstance(request, wire.Begin):
-            running = fresh.pop() if fresh else Interpreter(prelude)
+            running = fresh.pop() if fresh else Interpreter(text, memory)
             _write(channel, running.begin(request))
         elif isinstance(request, wire.Answer):
             assert running is not None, "a call is answered before the script was begun"
             _write(channel, running.answer(request))
         else:
             running = None
-            gc.collect()
 
 
 def _read(channel: int) -> bytes | None:

@@ -224,8 +224,9 @@ class Context:
     def copy_out(self, value: Json, path: str) -> str:
         """Write a value as the JSON that crosses the border, or break on what is none (T8, X3)."""
         limit_bytes = self.limits.result_bytes
+        depth = self.limits.json_depth + border.WRAPPING_DEPTH
         try:
-            return encode(value, path, limit_bytes=limit_bytes, depth=self.limits.json_depth)
+            return encode(value, path, limit_bytes=limit_bytes, depth=depth)
         except Invalid as error:
             raise ScriptError(str(error)) from None
 

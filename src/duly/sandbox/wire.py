@@ -11,6 +11,7 @@ A frame is its length, four bytes, and so many bytes of JSON.
 from __future__ import annotations
 
 import struct
+from socket import MSG_PEEK
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
@@ -27,6 +28,7 @@ T = TypeVar("T")
 LENGTH: Final = struct.Struct("<I")
 FRAME_BYTES_MAX: Final = 64 * 1024 * 1024
 RECEIVE_BYTES: Final = 64 * 1024
+NOTHING: Final = msgspec.Raw(b"null")
 
 
 class Violation(DulyError):
@@ -71,20 +73,23 @@ class Entry(msgspec.Struct, frozen=True):
 
 
 class Begin(msgspec.Struct, frozen=True, tag="begin"):
-    """Make a fresh context and load a text; with an entry, run that step, else declare."""
+    """Make a fresh context and load a text; with an entry, run that step, else declare.
+
+    What only the context reads is not read on the way: it passes as the JSON it is.
+    """
 
     text: str
     world: World
     bounds: Bounds
-    entry: Entry | None = None
+    entry: msgspec.Raw = NOTHING
 
 
 class Answer(msgspec.Struct, frozen=True, tag="answer"):
     """Give a call its result; `names` are properties of a result that is a list."""
 
     call: int
-    value: Any
-    names: dict[str, Any] | None = None
+    value: msgspec.Raw
+    names: msgspec.Raw = NOTHING
 
 
 class Drop(msgspec.Struct, frozen=True, tag="drop"):
@@ -139,12 +144,13 @@ class End(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             raise ValueError("an end is one of value, missing, stalled and error")
 
 
-class Turn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What the script did until it stood still."""
+class Turn(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """What the script did until it stood still, and whether its worker must not take another."""
 
     calls: tuple[Call, ...] = ()
     logs: tuple[Line, ...] = ()
     end: End | None = None
+    is_worn: bool = False
 
     def __post_init__(self) -> None:
         if self.end is not None and self.calls:
@@ -162,6 +168,16 @@ def unpack(body: bytes, kind: type[T]) -> T:
         return msgspec.json.decode(body, type=kind)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise Violation(f"A worker sent no {kind.__name__}: {str(error)[:200]}.") from None
+
+
+def worn(body: bytes) -> bytes:
+    """Say in a turn that was already written that its worker is worn."""
+    return body[:-1] + b',"is_worn":true}'
+
+
+def raw(value: Any) -> msgspec.Raw:
+    """Write a value as JSON that is passed on unread."""
+    return msgspec.Raw(msgspec.json.encode(value))
 
 
 _REQUESTS: Final[msgspec.json.Decoder[Request]] = msgspec.json.Decoder(Request)
@@ -202,45 +218,112 @@ class Tally:
 
 
 class Channel:
-    """The host's end of the socket."""
+    """The host's end of the socket.
+
+    It listens all the time, so that a turn costs one write and one read; whoever speaks without
+    being asked is not heard again.
+    """
 
     def __init__(self, end: socket.socket, loop: asyncio.AbstractEventLoop) -> None:
         end.setblocking(False)
         self._end = end
         self._loop = loop
         self._buffer = bytearray()
+        self._is_owed = True  # a worker speaks first, then once whenever it was asked
+        self._body: bytes | None = None
+        self._waiter: asyncio.Future[None] | None = None
+        self._trouble: DulyError | None = None
+        loop.add_reader(end, self._hear)
 
-    async def send(self, body: bytes) -> None:
-        """Send one frame."""
+    def send_now(self, body: bytes) -> bytes:
+        """Send one frame as far as it goes without waiting; answer what is left of it."""
+        self._must_be_quiet()
+        whole = frame(body)
+        self._is_owed = True
         try:
-            await self._loop.sock_sendall(self._end, frame(body))
+            return whole[self._end.send(whole) :]
+        except BlockingIOError:
+            return whole
         except OSError as error:
             raise Closed(f"A worker is gone: {error}.") from None
 
+    def _must_be_quiet(self) -> None:
+        """Refuse what came before it was asked for, also what nobody has read yet (law 1)."""
+        if self._trouble is not None:
+            raise self._trouble
+        try:
+            said = self._body or self._buffer or self._end.recv(1, MSG_PEEK)
+        except OSError:
+            return  # nothing there, or nobody; whoever sends next will see
+        if said:
+            raise Violation("A worker said more than it was asked.")
+
+    async def send_rest(self, rest: bytes) -> None:
+        """Send what was left of a frame."""
+        try:
+            await self._loop.sock_sendall(self._end, rest)
+        except OSError as error:
+            raise Closed(f"A worker is gone: {error}.") from None
+
+    async def send(self, body: bytes) -> None:
+        """Send one frame."""
+        if rest := self.send_now(body):
+            await self.send_rest(rest)
+
     async def receive(self) -> bytes:
-        """Wait for one whole frame."""
-        await self._fill(LENGTH.size)
+        """Wait for one whole frame; one that came while nobody waited is kept."""
+        while self._body is None:
+            if self._trouble is not None:
+                raise self._trouble
+            self._waiter = self._loop.create_future()
+            await self._waiter
+        body, self._body = self._body, None
+        return body
+
+    def _hear(self) -> None:
+        try:
+            piece = self._end.recv(RECEIVE_BYTES)
+            if not piece:
+                raise Closed("A worker is gone: it closed its channel.")
+            self._add(piece)
+            if self._body is not None:
+                self._wake()
+        except BlockingIOError:
+            pass
+        except OSError as error:
+            self._give_up(Closed(f"A worker is gone: {error}."))
+        except (Closed, Violation) as error:
+            self._give_up(error)
+
+    def _add(self, piece: bytes) -> None:
+        """Take what came, and keep the frame if it is whole."""
+        if not self._is_owed:
+            raise Violation("A worker said more than it was asked.")
+        self._buffer += piece
+        if len(self._buffer) < LENGTH.size:
+            return
         (length,) = LENGTH.unpack_from(self._buffer)
         if length > FRAME_BYTES_MAX:
             raise Violation(f"A worker announced {length} bytes; the limit is {FRAME_BYTES_MAX}.")
         end = LENGTH.size + length
-        await self._fill(end)
-        body = bytes(self._buffer[LENGTH.size : end])
-        del self._buffer[:end]
-        if self._buffer:
+        if len(self._buffer) > end:
             raise Violation("A worker said more than it was asked.")
-        return body
+        if len(self._buffer) == end:
+            self._body = bytes(memoryview(self._buffer)[LENGTH.size :])
+            self._buffer = bytearray()
+            self._is_owed = False
 
-    async def _fill(self, size: int) -> None:
-        while len(self._buffer) < size:
-            try:
-                piece = await self._loop.sock_recv(self._end, RECEIVE_BYTES)
-            except OSError as error:
-                raise Closed(f"A worker is gone: {error}.") from None
-            if not piece:
-                raise Closed("A worker is gone: it closed its channel.")
-            self._buffer += piece
+    def _give_up(self, trouble: DulyError) -> None:
+        self._trouble = trouble
+        self._loop.remove_reader(self._end)
+        self._wake()
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
 
     def close(self) -> None:
         """Give the descriptor back; nobody may wait here any more."""
+        if not self._loop.is_closed():
+            self._loop.remove_reader(self._end)
         self._end.close()

@@ -1,0 +1,81 @@
+"""The plugin as a user has it: his tests run in virtual time, all others as before."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests import house
+
+PAGE = house.ROOT / "docs" / "testing.md"
+CONFTEST = "from duly.testing.plugin import duly_world, pytest_pycollect_makeitem\n"
+BESIDE = """
+import asyncio, pytest
+
+@pytest.mark.parametrize("hours", [1, 24])
+async def test_ours(duly_world, hours, tmp_path):
+    await asyncio.sleep(hours * 3600)
+    assert duly_world.loop.time() == hours * 3600 and tmp_path.exists()
+
+class TestMethods:
+    async def test_ours(self, duly_world):
+        await duly_world.advance("7d")
+        assert duly_world.env.now().isoformat() == "2026-01-08T00:00:00+00:00"
+
+def test_ours_without_a_coroutine(duly_world):
+    assert duly_world.run(duly_world.advance("1s")) is None
+
+@pytest.mark.anyio
+async def test_theirs(anyio_backend):
+    await asyncio.sleep(0)
+    assert type(asyncio.get_running_loop()).__name__ != "VirtualLoop"
+
+@pytest.fixture
+def anyio_backend():
+    return "asyncio"
+"""
+
+
+def run_pytest(folder: Path, text: str, *options: str) -> tuple[int, str]:
+    (folder / "conftest.py").write_text(CONFTEST, encoding="utf-8")
+    (folder / "test_it.py").write_text(text, encoding="utf-8")
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-q", *options, "."]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    return done.returncode, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("mode", ["auto", "strict"])
+def test_tests_of_anyio_run_beside_ours(tmp_path: Path, mode: str) -> None:
+    status, words = run_pytest(tmp_path, BESIDE, f"--anyio-mode={mode}")
+    assert (status, "5 passed" in words) == (0, True), words
+
+
+def test_a_failure_of_ours_is_a_failure(tmp_path: Path) -> None:
+    status, words = run_pytest(tmp_path, "async def test_ours(duly_world): assert 1 == 2\n")
+    assert (status, "assert 1 == 2" in words) == (1, True), words
+
+
+def test_the_example_of_the_page_passes(tmp_path: Path) -> None:
+    example, _ = house.examples(PAGE.read_text(encoding="utf-8"))
+    status, words = run_pytest(tmp_path, example)
+    assert (status, "1 passed" in words) == (0, True), words
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [
+        ('["data"]["subject"]', '["data"]["from"]'),
+        ('"ids": [mail["message_id"]]', '"ids": []'),
+        ('message_id=mail["id"]', 'message_id="1"'),
+    ],
+)
+def test_the_example_of_the_page_fails_when_its_workflow_is_wrong(
+    tmp_path: Path, right: str, wrong: str
+) -> None:
+    example, _ = house.examples(PAGE.read_text(encoding="utf-8"))
+    assert right in example
+    status, words = run_pytest(tmp_path, example.replace(right, wrong))
+    assert (status, "1 failed" in words) == (1, True), words
