@@ -13,7 +13,7 @@ from types import MappingProxyType
 from duly.config import Policy, WorkflowPolicy
 from duly.connectors.registry import Registry
 from duly.env import Env
-from duly.errors import DulyError
+from duly.errors import ConfigError, DulyError, NotDeployed, ScriptError
 from duly.rules.value import Json
 from duly.rules.word import Failure
 from duly.sandbox.base import Sandbox
@@ -44,6 +44,20 @@ class StepFailed(DulyError):
         super().__init__(message)
         self.failure = failure
         self.details = details or Details()
+
+
+def sandbox_failure(error: DulyError | OSError) -> StepFailed:
+    """Classify what a sandbox raised instead of running a script (F1).
+
+    A worker that was lost or could not be started is nobody's fault; a machine that cannot lock
+    one is for a person to see to.
+    """
+    failure = Failure.TRANSIENT
+    if isinstance(error, ConfigError):
+        failure = Failure.INTERNAL
+    elif isinstance(error, NotDeployed) or (isinstance(error, ScriptError) and not error.is_lost):
+        failure = Failure.LOGIC
+    return StepFailed(str(error), failure, Details(line=getattr(error, "line", None)))
 
 
 @dataclass(frozen=True, slots=True)

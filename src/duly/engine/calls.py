@@ -12,12 +12,13 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Coroutine, Mapping
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from typing import Any, Final, Self
 
-from duly.engine.base import Details, Parts, StepFailed
+from duly.engine.base import Details, Parts, StepFailed, sandbox_failure
 from duly.engine.live import Live
-from duly.errors import AuthNeeded, Invalid, NotFound
+from duly.errors import AuthNeeded, DulyError, Invalid, NotFound
 from duly.rules import permission
 from duly.rules.access import Operation, Step, check_access, check_publishes, check_subscribed
 from duly.rules.catalog import Tool, ToolKind
@@ -34,7 +35,7 @@ from duly.rules.failure import failure_of
 from duly.rules.permission import Envelope, Forbidden, Grant, NeedsApproval, Request, permit
 from duly.rules.value import Json, as_mapping, decode, encode, refuse_unknown
 from duly.rules.word import Failure
-from duly.sandbox.base import Asked, Broke, Missing, Returned, ScriptCall, Turn, World
+from duly.sandbox.base import Asked, Broke, Missing, Returned, Script, ScriptCall, Turn, World
 from duly.store.people import GrantRow
 from duly.store.record import EventRow
 
@@ -109,29 +110,37 @@ class Calls:
     async def _converse(
         self, args: tuple[Json | Missing, ...], world: World
     ) -> Json | Missing | Wanted:
-        asked: deque[tuple[int, Awaitable[Json | Wanted]]] = deque()
         opened = self.parts.sandbox.open(
             self.live.script, self.live.handler, self.step, args, world
         )
+        async with AsyncExitStack() as stack:
+            try:
+                script = await stack.enter_async_context(opened)
+            except (DulyError, OSError) as error:
+                raise sandbox_failure(error) from error
+            return await self._talk(script, await stack.enter_async_context(Together()))
+
+    async def _talk(self, script: Script, together: Together) -> Json | Missing | Wanted:
+        """Answer a script's calls, in their order, until it ends or asks for its mutation."""
+        asked: deque[tuple[int, Awaitable[Json | Wanted]]] = deque()
         started_at = self.parts.env.now_ms()
-        async with opened as script, Together() as together:
-            turn: Turn = await script.start()
-            while True:
-                self.live.notes.log(started_at, self.step, turn.logs)
-                if isinstance(turn, Returned):
-                    return turn.value
-                if isinstance(turn, Broke):
-                    raise _broke(turn)
-                assert isinstance(turn, Asked), turn
-                is_alone = not asked and len(turn.calls) == 1
-                for call in turn.calls:
-                    answering = self._answer(call)
-                    asked.append((call.id, answering if is_alone else together.begin(answering)))
-                call_id, answering_first = asked.popleft()
-                answer = await answering_first
-                if isinstance(answer, Wanted):
-                    return answer
-                turn = await script.answer(call_id, answer)
+        turn: Turn = await script.start()
+        while True:
+            self.live.notes.log(started_at, self.step, turn.logs)
+            if isinstance(turn, Returned):
+                return turn.value
+            if isinstance(turn, Broke):
+                raise _broke(turn)
+            assert isinstance(turn, Asked), turn
+            is_alone = not asked and len(turn.calls) == 1
+            for call in turn.calls:
+                answering = self._answer(call)
+                asked.append((call.id, answering if is_alone else together.begin(answering)))
+            call_id, first = asked.popleft()
+            answer = await first
+            if isinstance(answer, Wanted):
+                return answer
+            turn = await script.answer(call_id, answer)
 
     async def _answer(self, call: ScriptCall) -> Json | Wanted:
         """Do what one call asks for; whatever is wrong with it ends the step (C3)."""

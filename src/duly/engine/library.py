@@ -10,8 +10,8 @@ from collections import OrderedDict
 from dataclasses import replace
 from typing import Final
 
-from duly.engine.base import Details, Parts, StepFailed
-from duly.errors import DulyError, NotFound, ScriptError
+from duly.engine.base import Parts, StepFailed, sandbox_failure
+from duly.errors import DulyError, NotFound
 from duly.rules.declaration import parse
 from duly.rules.source import Language, Source
 from duly.rules.value import decode
@@ -48,10 +48,7 @@ class Library:
         source = Source(Language(row.language), row.source)
         try:
             loaded = await self._parts.sandbox.load(source, self._parts.outside.catalog)
-        except ScriptError as error:
-            failure = Failure.TRANSIENT if error.is_lost else Failure.LOGIC
-            raise StepFailed(str(error), failure, Details(line=error.line)) from error
-        except DulyError as error:
-            raise StepFailed(str(error), Failure.LOGIC) from error
+        except (DulyError, OSError) as error:
+            raise sandbox_failure(error) from error
         # What deploy extracted holds, even if the source would say something else today (W7).
         return replace(loaded, declaration=parse(decode(row.declaration)))
