@@ -162,6 +162,8 @@ def test_the_checker_runs_nothing() -> None:
         (2, 5, "unknown-name")
     ]
     assert placed(type_check(python("raise ValueError('it ran')\n"), CATALOG)) == []
+    assert placed(type_check(python("while True:\n    pass\n"), CATALOG)) == []
+    assert placed(type_check(python("from __future__ import annotations\nx = 1\n"), CATALOG)) == []
 
 
 def test_types_of_ours_have_names_no_script_chooses() -> None:

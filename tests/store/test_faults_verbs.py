@@ -19,7 +19,7 @@ from duly.store import Store
 from duly.store.record import Commit
 from duly.store.sqlite import open_sqlite
 from tests.store.exam import SCHEMA
-from tests.store.fault_vfs import NAME, Kind, Loss, MemoryDisk, Operation
+from duly.simulation.disk import NAME, Kind, Loss, MemoryDisk, Operation
 from tests.store.scene import APPLIED, MUTATING, Scene, at, publication
 from tests.store.virtual import VirtualEnv
 

@@ -17,7 +17,7 @@ import pytest
 from duly.store.base import Durability
 from duly.store.sqlite import Schema, SqliteBackend, open_sqlite
 from tests.store import notebook
-from tests.store.fault_vfs import Loss, MemoryDisk
+from duly.simulation.disk import Loss, MemoryDisk
 from tests.store.virtual import VirtualEnv
 
 CUTS_WANTED = 1_000

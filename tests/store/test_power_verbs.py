@@ -13,7 +13,7 @@ import pytest
 
 from duly.store import Store
 from duly.store.sqlite import SqliteBackend, default_schema
-from tests.store.fault_vfs import Loss
+from duly.simulation.disk import Loss
 from tests.store.mail import Office, facts
 from tests.store.test_power import Confirm, Workload, examine
 

@@ -81,7 +81,8 @@ def _result_text(parts: Parts, answer: Act, result: Json) -> str | None:
 def _check_time(now: int, wait_ms: int) -> None:
     if wait_ms <= 0:
         return
-    moment = (EPOCH + timedelta(milliseconds=now + wait_ms)).replace(microsecond=0)
+    # Whole seconds, and never too early: at the named moment the answer is taken.
+    moment = EPOCH + timedelta(seconds=-(-(now + wait_ms) // 1000))
     raise RequestRefused(
         "The request may still arrive, so it is too early to say that it did not happen. "
         f"Say so from {moment.isoformat()} on."

@@ -1,7 +1,7 @@
 """The interpreter's own type checker, asked about a Python source (W5).
 
-Law 1: nothing is run. The text ends with a line the checker always refuses, and what it refuses is
-       never executed.
+Law 1: nothing is run. The text begins with a line the checker always refuses, and what it refuses
+       is never executed. (Behind a loop without an end it would not look at that line.)
 Law 2: only diagnostics we can explain become findings; the checker knows more of Python than the
        interpreter needs, and a check that cries wolf is not read.
 
@@ -40,7 +40,7 @@ from duly.script.stubs import PREFIX, PYTHON_MODULE, python_stubs
 
 CHECK_TIMEOUT_S: Final = 5.0
 MEMORY_BYTES: Final = 16 << 20
-END: Final = f"\n{PREFIX}End: int = ''\n"
+REFUSED: Final = f"{PREFIX}Refused: int = ''\n"
 
 # What the parameters of a step are, after the name that a method is called on.
 TYPES: Final[Mapping[Step, tuple[str, ...]]] = {
@@ -123,25 +123,23 @@ def _ask(source: Source, stubs: str) -> list[Diagnostic]:
         ) as session,
     ):
         try:
-            session.feed_run(text + END)
+            session.feed_run(REFUSED + text)
         except MontyTypingError as error:
-            return list(_diagnostics(error.display(), inserted, text.count("\n") + 1))
-    raise AssertionError("The last line is refused, so the text cannot have run.")
+            return list(_diagnostics(error.display(), inserted))
+    raise AssertionError("The first line is refused, so the text cannot have run.")
 
 
-def _diagnostics(
-    shown: str, inserted: Mapping[int, list[tuple[int, int]]], lines: int
-) -> Iterator[Diagnostic]:
+def _diagnostics(shown: str, inserted: Mapping[int, list[tuple[int, int]]]) -> Iterator[Diagnostic]:
     for each in msgspec.json.decode(shown):
-        line, column = each["location"]["row"], each["location"]["column"]
+        line, column = each["location"]["row"] - REFUSED.count("\n"), each["location"]["column"]
         added = sum(count for at, count in inserted.get(line, ()) if at < column)
-        if line <= lines:
+        if line > 0:
             yield Diagnostic(each["code"], line, max(1, column - added), each["message"])
 
 
 def _annotate(source: Source) -> tuple[str, dict[int, list[tuple[int, int]]]]:
     """Give the parameters we know their types; answer where how many characters were put in."""
-    lines = source.text.split("\n")
+    lines = _without_future(source.text).split("\n")
     inserted: dict[int, list[tuple[int, int]]] = defaultdict(list)
     for argument, name in sorted(_known(source), key=lambda each: -each[0].col_offset):
         row = (argument.end_lineno or 1) - 1
@@ -157,6 +155,16 @@ def _annotate(source: Source) -> tuple[str, dict[int, list[tuple[int, int]]]]:
         ]
         inserted[row] = moved
     return "\n".join(lines), inserted
+
+
+def _without_future(text: str) -> str:
+    """Take out what must stand first in a file and means nothing here; every line stays a line."""
+    lines = text.split("\n")
+    for node in parse(text).body:
+        if isinstance(node, ast.ImportFrom) and node.module == "__future__":
+            for row in range(node.lineno - 1, node.end_lineno or node.lineno):
+                lines[row] = ""
+    return "\n".join(lines)
 
 
 def _known(source: Source) -> Iterator[tuple[ast.arg, str]]:

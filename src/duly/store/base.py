@@ -95,6 +95,7 @@ class Verb(Generic[P, R]):
             def transaction(tx: Transaction) -> R:
                 return self.body(tx, *args, **kwargs)
 
+            transaction.__name__ = self.body.__name__  # whoever runs it can say what it is
             return store.backend.transact(transaction, self.durability)
 
         return call

@@ -1,4 +1,4 @@
-"""A disk in memory under SQLite that fails where a test says, and loses its power.
+"""A disk in memory under SQLite that fails where it is told to, and loses its power.
 
 Law 1: what was not synced is not on the disk. A power cut takes all of it, or the end of it, or
        any part of it, down to half a page.
@@ -19,8 +19,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from random import Random
-from typing import cast
+from typing import Protocol, cast
 
 import apsw
 
@@ -31,6 +30,16 @@ KEEP_ANY = 0.5
 TEAR = 0.15
 
 _numbers = itertools.count()
+
+
+class Chance(Protocol):
+    """Dice: a simulation's own, or Python's."""
+
+    def random(self) -> float:
+        """Answer a number from 0 to below 1."""
+
+    def randrange(self, stop: int, /) -> int:
+        """Answer a whole number from 0 to below `stop`."""
 
 
 class Operation(StrEnum):
@@ -80,15 +89,16 @@ class Change:
     is_truncation: bool = False
 
     def apply(self, content: bytearray) -> None:
+        """Make the change to a content."""
         if self.is_truncation:
             del content[self.offset :]
             return
         content.extend(bytes(max(0, self.offset - len(content))))
         content[self.offset : self.offset + len(self.data)] = self.data
 
-    def torn(self, random: Random) -> Change:
+    def torn(self, chance: Chance) -> Change:
         """Answer this write with only its first sectors."""
-        sectors = random.randrange(len(self.data) // SECTOR_BYTES + 1)
+        sectors = chance.randrange(len(self.data) // SECTOR_BYTES + 1)
         return Change(self.offset, self.data[: sectors * SECTOR_BYTES], self.is_truncation)
 
 
@@ -101,26 +111,30 @@ class MemoryFile:
     pending: list[Change] = field(default_factory=list)
 
     def change(self, change: Change) -> None:
+        """Take a write, which is seen at once and durable only after a sync."""
         change.apply(self.content)
         self.pending.append(change)
 
     def sync(self) -> None:
+        """Make every write durable."""
         for change in self.pending:
             change.apply(self.durable)
         self.pending.clear()
 
     def forget(self) -> None:
+        """Lose what a failed sync should have written."""
         self.pending.clear()
 
-    def after_power_cut(self, loss: Loss, random: Random) -> bytes:
+    def after_power_cut(self, loss: Loss, chance: Chance) -> bytes:
+        """Answer what is left when the power fails."""
         content = bytearray(self.durable)
         for change in self.pending:
-            if loss is Loss.ALL or (loss is Loss.TAIL and random.random() > KEEP_IN_ORDER):
+            if loss is Loss.ALL or (loss is Loss.TAIL and chance.random() > KEEP_IN_ORDER):
                 break
-            if loss is Loss.SUBSET and random.random() > KEEP_ANY:
+            if loss is Loss.SUBSET and chance.random() > KEEP_ANY:
                 continue
-            is_torn = loss is Loss.SUBSET and random.random() < TEAR
-            (change.torn(random) if is_torn else change).apply(content)
+            is_torn = loss is Loss.SUBSET and chance.random() < TEAR
+            (change.torn(chance) if is_torn else change).apply(content)
         return bytes(content)
 
 
@@ -175,15 +189,16 @@ class MemoryDisk:
         self._fault = Fault(operation, wait, kind, lasting, file)
 
     def heal(self) -> None:
+        """Let the disk work again."""
         self._fault = None
 
-    def cut_power(self, loss: Loss, random: Random) -> dict[str, bytes]:
+    def cut_power(self, loss: Loss, chance: Chance) -> dict[str, bytes]:
         """Answer what would be on the disk if the power failed now; the disk itself goes on."""
-        survivors = {name: file.after_power_cut(loss, random) for name, file in self.files.items()}
+        survivors = {name: file.after_power_cut(loss, chance) for name, file in self.files.items()}
         for name, file in self._removed.items():
             # The removal of a name is not synced either.
-            if name not in survivors and (loss is Loss.ALL or random.random() > KEEP_ANY):
-                survivors[name] = file.after_power_cut(loss, random)
+            if name not in survivors and (loss is Loss.ALL or chance.random() > KEEP_ANY):
+                survivors[name] = file.after_power_cut(loss, chance)
         return survivors
 
     def next_process(self) -> MemoryDisk:
@@ -205,48 +220,57 @@ class MemoryDisk:
     # What `open_sqlite` asks of a disk.
 
     def take(self) -> None:
-        pass
+        """Keep nobody away: nobody else knows this disk."""
 
     def connect(self) -> apsw.Connection:
+        """Open the database."""
         self._connection = apsw.Connection(NAME, vfs=self._vfs.name)
         self._connection.pragma("locking_mode", "exclusive")
         return self._connection
 
     def settle(self) -> None:
+        """Make the names of the files durable."""
         assert self._connection is not None
         self._removed.clear()
         if self._synchronous is not None:
             self._connection.pragma("synchronous", self._synchronous)
 
     def sync_wal(self) -> None:
+        """Sync the log."""
         self.sync(f"{NAME}-wal")
 
     def copy(self, connection: apsw.Connection, version: int) -> None:
+        """Keep the database as it is."""
         self.files[f"{NAME}.v{version}.backup"] = MemoryFile(
             bytearray(connection.serialize("main"))
         )
 
     def release(self) -> None:
+        """Let SQLite forget this disk."""
         if self._vfs.name in apsw.vfs_names():
             self._vfs.unregister()
 
     # What SQLite does to the disk.
 
     def open(self, name: str) -> MemoryFile:
+        """Open a file, making an empty one if there is none."""
         if name not in self.files:
             self.files[name] = MemoryFile()
             self._removed.pop(name, None)
         return self.files[name]
 
     def write(self, name: str, data: bytes, offset: int) -> None:
+        """Write into a file."""
         self._step(Operation.WRITE, name)
         self.files[name].change(Change(offset, data))
 
     def truncate(self, name: str, size_bytes: int) -> None:
+        """Cut a file."""
         self._step(Operation.TRUNCATE, name)
         self.files[name].change(Change(size_bytes, b"", is_truncation=True))
 
     def sync(self, name: str) -> None:
+        """Make what was written to a file durable."""
         try:
             self._step(Operation.SYNC, name)
         except apsw.Error:
@@ -255,6 +279,7 @@ class MemoryDisk:
         self.files[name].sync()
 
     def remove(self, name: str) -> None:
+        """Remove a file; until the names are synced that may be undone."""
         self.on_operation()
         if name in self.files:
             self._removed[name] = self.files.pop(name)
@@ -285,18 +310,18 @@ class _MemoryVfs(apsw.VFS):
         self.name = name
         super().__init__(name, "")
 
-    def xOpen(self, name: str | apsw.URIFilename | None, flags: list[int]) -> apsw.VFSFile:  # noqa: N802
+    def xOpen(self, name: str | apsw.URIFilename | None, flags: list[int]) -> apsw.VFSFile:  # noqa: D102, N802
         plain = name.filename() if isinstance(name, apsw.URIFilename) else name
         assert plain is not None, "a temporary file would escape the test"
         return cast(apsw.VFSFile, _Handle(self._disk, plain))
 
-    def xAccess(self, pathname: str, flags: int) -> bool:  # noqa: N802
+    def xAccess(self, pathname: str, flags: int) -> bool:  # noqa: D102, N802
         return pathname in self._disk.files
 
-    def xDelete(self, filename: str, syncdir: bool) -> None:  # noqa: N802
+    def xDelete(self, filename: str, syncdir: bool) -> None:  # noqa: D102, N802
         self._disk.remove(filename)
 
-    def xFullPathname(self, name: str) -> str:  # noqa: N802
+    def xFullPathname(self, name: str) -> str:  # noqa: D102, N802
         return name
 
 
@@ -308,39 +333,39 @@ class _Handle:
         self._name = name
         self._file = disk.open(name)
 
-    def xRead(self, amount: int, offset: int) -> bytes:  # noqa: N802
+    def xRead(self, amount: int, offset: int) -> bytes:  # noqa: D102, N802
         return bytes(self._file.content[offset : offset + amount])
 
-    def xWrite(self, data: bytes, offset: int) -> None:  # noqa: N802
+    def xWrite(self, data: bytes, offset: int) -> None:  # noqa: D102, N802
         self._disk.write(self._name, bytes(data), offset)
 
-    def xTruncate(self, newsize: int) -> None:  # noqa: N802
+    def xTruncate(self, newsize: int) -> None:  # noqa: D102, N802
         self._disk.truncate(self._name, newsize)
 
-    def xSync(self, flags: int) -> None:  # noqa: N802
+    def xSync(self, flags: int) -> None:  # noqa: D102, N802
         self._disk.sync(self._name)
 
-    def xFileSize(self) -> int:  # noqa: N802
+    def xFileSize(self) -> int:  # noqa: D102, N802
         return len(self._file.content)
 
-    def xLock(self, level: int) -> None:  # noqa: N802
+    def xLock(self, level: int) -> None:  # noqa: D102, N802
         pass
 
-    def xUnlock(self, level: int) -> None:  # noqa: N802
+    def xUnlock(self, level: int) -> None:  # noqa: D102, N802
         pass
 
-    def xCheckReservedLock(self) -> bool:  # noqa: N802
+    def xCheckReservedLock(self) -> bool:  # noqa: D102, N802
         return False
 
-    def xFileControl(self, op: int, ptr: int) -> bool:  # noqa: N802
+    def xFileControl(self, op: int, ptr: int) -> bool:  # noqa: D102, N802
         return False
 
-    def xSectorSize(self) -> int:  # noqa: N802
+    def xSectorSize(self) -> int:  # noqa: D102, N802
         return SECTOR_BYTES
 
-    def xDeviceCharacteristics(self) -> int:  # noqa: N802
+    def xDeviceCharacteristics(self) -> int:  # noqa: D102, N802
         # As SQLite's own VFS says: a torn write spoils no byte outside of what it wrote.
         return apsw.SQLITE_IOCAP_POWERSAFE_OVERWRITE
 
-    def xClose(self) -> None:  # noqa: N802
+    def xClose(self) -> None:  # noqa: D102, N802
         pass

@@ -1,0 +1,134 @@
+"""The desk of an open host: what commands and questions stand on, and what they have in common.
+
+Law 1: a workflow goes by its name; for an unknown one the nearest name is given.
+Law 2: an act that was begun is carried out, whoever stops waiting for it: a commit the engine is
+       not told of would leave work lying there.
+Law 3: a question is one transaction, so that all of an answer is of one moment.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeVar
+
+from duly.engine.base import Parts
+from duly.engine.scheduler import Engine
+from duly.errors import Invalid, NotFound, RequestRefused, Stale
+from duly.rules.value import suggest
+from duly.store import people
+from duly.store.base import Durability, Transaction
+from duly.store.record import Action, WorkflowRow
+
+R = TypeVar("R")
+
+USER: Final = "user"  # who acts, where nobody says
+
+
+@dataclass(frozen=True, slots=True)
+class After:
+    """What an act left to the engine: a run it ended, and whether the successor is there."""
+
+    ended: str | None = None
+    is_followed: bool = False
+
+
+def _nothing_more(answer: object) -> After:
+    return After()
+
+
+@dataclass(frozen=True, slots=True)
+class Desk:
+    """The parts of an open host, its engine, and the acts that are being carried out."""
+
+    parts: Parts
+    engine: Engine
+    acts: set[asyncio.Future[Any]] = field(default_factory=set)
+
+    @property
+    def now_ms(self) -> int:
+        """The time an act happens at."""
+        return self.parts.env.now_ms()
+
+    def action(self, by: object, verb: str, detail: str | None = None) -> Action:
+        """Make the record of an act (A6)."""
+        most = self.parts.policy.limits.name_chars
+        if not isinstance(by, str) or not by.strip() or not by.isprintable() or len(by) > most:
+            raise Invalid(f"by must say who acts, in 1 to {most} printable characters.", path="by")
+        return Action(self.parts.env.new_id("action"), by, verb, detail)
+
+    async def ask(self, body: Callable[[Transaction], R]) -> R:
+        """Read in one transaction."""
+        return await self.parts.store.backend.transact(body, Durability.READ)
+
+    async def find(self, name: str) -> WorkflowRow:
+        """Answer the workflow that has this name now."""
+        return await self.ask(lambda tx: find(tx, name))
+
+    async def carry_out(
+        self,
+        verb: Awaitable[R],
+        workflow_id: str,
+        *,
+        then: Callable[[R], After] = _nothing_more,
+        successor_id: str | None = None,
+        late: str | None = None,
+    ) -> R:
+        """Wait for a verb of the store and tell the engine: who ended, who follows, where to look.
+
+        `late` is what a person is told who comes too late: the thing has changed meanwhile.
+        """
+
+        async def act() -> R:
+            after = After()
+            # Before the commit: an active run in nobody's hands looks as if its host had died (R7).
+            if successor_id is not None:
+                self.engine.go_on(successor_id)
+            try:
+                answer = await verb
+                after = then(answer)
+            except Stale as error:
+                raise RequestRefused(late or str(error)) from error
+            finally:
+                if successor_id is not None and not after.is_followed:
+                    self.engine.drop(successor_id)
+            if after.ended is not None:
+                self.engine.drop(after.ended)
+            self.engine.wake(workflow_id)
+            return answer
+
+        acting = asyncio.ensure_future(act())
+        self.acts.add(acting)
+        acting.add_done_callback(self.acts.discard)
+        return await asyncio.shield(acting)
+
+
+class HasDesk:
+    """Whoever commands and questions can be put to."""
+
+    def _desk(self) -> Desk:
+        """Answer the desk, or say why there is none."""
+        raise NotImplementedError
+
+
+def find(tx: Transaction, name: str) -> WorkflowRow:
+    """Read the workflow that has this name now, or name the one that was probably meant."""
+    found = people.find_workflow(tx, name)
+    if found is None:
+        known = (each.name for each in people.list_workflows(tx, limit=people.PAGE_ROWS_MAX))
+        raise NotFound(f'There is no workflow "{name}". {suggest(str(name), known)}')
+    return found
+
+
+def find_topic(
+    tx: Transaction, workflow: WorkflowRow, name: str, *, is_orphan_fine: bool = True
+) -> None:
+    """Refuse a topic the workflow does not have; an orphaned one is there to be looked at (W9)."""
+    known = [
+        each.name
+        for each in people.list_topics(tx, workflow.id)
+        if is_orphan_fine or not each.orphaned
+    ]
+    if name not in known:
+        raise NotFound(f'"{workflow.name}" has no topic "{name}". {suggest(str(name), known)}')

@@ -1,0 +1,139 @@
+"""The places where a host can die, and the store and the disk that know them.
+
+Law 1  A crash is a moment: what the disk holds then is what the next host finds. Whatever the dead
+       host's tasks still do reaches neither that disk nor the outside.
+Law 2  Every write verb has its points: before it, after each of its statements, after its commit;
+       the log has one before each sync, every outside call one before its effect and one after it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from typing import Any, Final, TypeVar
+
+from duly.simulation.disk import MemoryDisk
+from duly.store.base import Backend, Durability, Row, Transaction
+
+R = TypeVar("R")
+
+BEFORE: Final = "before"
+BETWEEN: Final = "between the statements of"
+AFTER: Final = "after"
+
+
+class Crash(BaseException):
+    """The host has died here."""
+
+
+class Points:
+    """Counts the places a host comes by, and lets it die where it is told to."""
+
+    def __init__(
+        self, is_last: Callable[[str, int], bool], on_death: Callable[[str], None]
+    ) -> None:
+        self._is_last = is_last
+        self._on_death = on_death
+        self.count = 0
+        self.names: Counter[str] = Counter()
+        self.is_dead = False
+        self.died = asyncio.Event()
+
+    def pass_by(self, moment: str, what: str) -> None:
+        """Come by a place; the host may be dead afterwards, and does not notice yet."""
+        if self.is_dead:
+            return
+        name = f"{moment} {what}"
+        self.count += 1
+        self.names[name] += 1
+        if self._is_last(name, self.count):
+            self.is_dead = True
+            self._on_death(name)
+            self.died.set()
+
+    def reach(self, moment: str, what: str) -> None:
+        """Come by a place, and stop there if this is where the host dies."""
+        self.pass_by(moment, what)
+        self.stop_if_dead()
+
+    def stop_if_dead(self) -> None:
+        """Stop whoever belongs to a host that is dead."""
+        if self.is_dead:
+            raise Crash
+
+
+class PointedDisk(MemoryDisk):
+    """A disk that says when its log is about to be synced."""
+
+    points: Points | None = None
+
+    def sync_wal(self) -> None:
+        """Sync the log; a host that dies here has committed what is not durable."""
+        if self.points is not None:
+            # Nothing is raised here: SQLite and the writer would take it for an error of the disk.
+            self.points.pass_by(BEFORE, "a sync of the log")
+        super().sync_wal()
+
+
+class PointedBackend:
+    """A store's backend with points in it; `watch` looks at the store after every commit."""
+
+    def __init__(
+        self, backend: Backend, points: Points, watch: Callable[[], Awaitable[None]]
+    ) -> None:
+        self._backend = backend
+        self._points = points
+        self._watch = watch
+
+    async def transact(self, body: Callable[[Transaction], R], durability: Durability) -> R:
+        """Run a verb, unless the host dies before, in between or right after."""
+        if durability is Durability.READ:
+            self._points.stop_if_dead()
+            answer = await self._backend.transact(body, durability)
+            self._points.stop_if_dead()
+            return answer
+        verb = body.__name__
+        self._points.reach(BEFORE, verb)
+
+        def pointed(tx: Transaction) -> R:
+            return body(PointedTransaction(tx, self._points, verb))
+
+        answer = await self._backend.transact(pointed, durability)
+        self._points.stop_if_dead()
+        await self._watch()
+        self._points.reach(AFTER, verb)
+        return answer
+
+    async def sync(self) -> None:
+        """Return when everything committed so far is durable."""
+        await self._backend.sync()
+
+    async def close(self) -> None:
+        """Give the database back."""
+        await self._backend.close()
+
+
+class PointedTransaction:
+    """A transaction in which the host can die after every statement."""
+
+    def __init__(self, tx: Transaction, points: Points, verb: str) -> None:
+        self._tx = tx
+        self._points = points
+        self._verb = verb
+
+    def all(self, statement: str, /, **parameters: Any) -> list[Row]:
+        """Run a statement and return every row."""
+        return self._after(self._tx.all(statement, **parameters))
+
+    def one(self, statement: str, /, **parameters: Any) -> Row | None:
+        """Run a statement and return its only row, if there is one."""
+        return self._after(self._tx.one(statement, **parameters))
+
+    def run(self, statement: str, /, **parameters: Any) -> int:
+        """Run a statement that returns no rows; answer how many rows it changed."""
+        return self._after(self._tx.run(statement, **parameters))
+
+    def _after(self, answer: R) -> R:
+        self._points.reach(BETWEEN, self._verb)
+        return answer
