@@ -54,6 +54,11 @@ async def deploy(
     """Check a source and activate it as a new version."""
     desk.action(by, "deploy")  # a name that is refused is refused before the work
     draft = await examine(desk, await read_source(desk, given), strict=strict)
+    return await activate(desk, draft, by=by, grant=grant)
+
+
+async def activate(desk: Desk, draft: Draft, *, by: str, grant: bool) -> Deployed:
+    """Make a source that was examined the active version of its workflow (W8, W9)."""
     name = draft.declaration.name
     current = await desk.parts.store.find_workflow(name)
     granted = await _granted(desk, current)

@@ -310,18 +310,18 @@ class _MemoryVfs(apsw.VFS):
         self.name = name
         super().__init__(name, "")
 
-    def xOpen(self, name: str | apsw.URIFilename | None, flags: list[int]) -> apsw.VFSFile:  # noqa: D102, N802
+    def xOpen(self, name: str | apsw.URIFilename | None, flags: list[int]) -> apsw.VFSFile:  # noqa: N802
         plain = name.filename() if isinstance(name, apsw.URIFilename) else name
         assert plain is not None, "a temporary file would escape the test"
         return cast(apsw.VFSFile, _Handle(self._disk, plain))
 
-    def xAccess(self, pathname: str, flags: int) -> bool:  # noqa: D102, N802
+    def xAccess(self, pathname: str, flags: int) -> bool:  # noqa: N802
         return pathname in self._disk.files
 
-    def xDelete(self, filename: str, syncdir: bool) -> None:  # noqa: D102, N802
+    def xDelete(self, filename: str, syncdir: bool) -> None:  # noqa: N802
         self._disk.remove(filename)
 
-    def xFullPathname(self, name: str) -> str:  # noqa: D102, N802
+    def xFullPathname(self, name: str) -> str:  # noqa: N802
         return name
 
 
@@ -333,39 +333,39 @@ class _Handle:
         self._name = name
         self._file = disk.open(name)
 
-    def xRead(self, amount: int, offset: int) -> bytes:  # noqa: D102, N802
+    def xRead(self, amount: int, offset: int) -> bytes:  # noqa: N802
         return bytes(self._file.content[offset : offset + amount])
 
-    def xWrite(self, data: bytes, offset: int) -> None:  # noqa: D102, N802
+    def xWrite(self, data: bytes, offset: int) -> None:  # noqa: N802
         self._disk.write(self._name, bytes(data), offset)
 
-    def xTruncate(self, newsize: int) -> None:  # noqa: D102, N802
+    def xTruncate(self, newsize: int) -> None:  # noqa: N802
         self._disk.truncate(self._name, newsize)
 
-    def xSync(self, flags: int) -> None:  # noqa: D102, N802
+    def xSync(self, flags: int) -> None:  # noqa: N802
         self._disk.sync(self._name)
 
-    def xFileSize(self) -> int:  # noqa: D102, N802
+    def xFileSize(self) -> int:  # noqa: N802
         return len(self._file.content)
 
-    def xLock(self, level: int) -> None:  # noqa: D102, N802
+    def xLock(self, level: int) -> None:  # noqa: N802
         pass
 
-    def xUnlock(self, level: int) -> None:  # noqa: D102, N802
+    def xUnlock(self, level: int) -> None:  # noqa: N802
         pass
 
-    def xCheckReservedLock(self) -> bool:  # noqa: D102, N802
+    def xCheckReservedLock(self) -> bool:  # noqa: N802
         return False
 
-    def xFileControl(self, op: int, ptr: int) -> bool:  # noqa: D102, N802
+    def xFileControl(self, op: int, ptr: int) -> bool:  # noqa: N802
         return False
 
-    def xSectorSize(self) -> int:  # noqa: D102, N802
+    def xSectorSize(self) -> int:  # noqa: N802
         return SECTOR_BYTES
 
-    def xDeviceCharacteristics(self) -> int:  # noqa: D102, N802
+    def xDeviceCharacteristics(self) -> int:  # noqa: N802
         # As SQLite's own VFS says: a torn write spoils no byte outside of what it wrote.
         return apsw.SQLITE_IOCAP_POWERSAFE_OVERWRITE
 
-    def xClose(self) -> None:  # noqa: D102, N802
+    def xClose(self) -> None:  # noqa: N802
         pass

@@ -16,6 +16,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from importlib import resources
 from operator import itemgetter
 from typing import Any
@@ -88,10 +89,13 @@ def parse(text: str, file: str = "sql") -> dict[str, str]:
 
 def prepare(statements: Mapping[str, str]) -> dict[str, Statement]:
     """Number the parameters of every statement once, so that a call binds a tuple."""
-    return {
-        name: Statement(name, text, names := parameters(text), _bind(names))
-        for name, text in statements.items()
-    }
+    return {name: _prepare(name, text) for name, text in statements.items()}
+
+
+@cache
+def _prepare(name: str, text: str) -> Statement:
+    names = parameters(text)
+    return Statement(name, text, names, _bind(names))
 
 
 def parameters(text: str) -> tuple[str, ...]:

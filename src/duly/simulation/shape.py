@@ -1,0 +1,89 @@
+"""The workflows a simulation runs: scripts that are data, small, and different where it matters.
+
+Law: every script passes the ids of what it reserved to its tool, so the outside knows for which
+events a change was made and counts them itself.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Final
+
+from duly.rules.access import Step
+from duly.sandbox.play import Call, Move, Return, Value, When, ref
+from duly.sandbox.scripted import Scripted
+
+NAME: Final = "mail"
+INPUT: Final = "mail"  # comes from outside
+MADE: Final = "made"  # one for every run that changed something, read by a second consumer
+TOLD: Final = "told"  # terminal
+BATCH: Final = 3
+
+
+class Shape(StrEnum):
+    """How a workflow goes about its events."""
+
+    FIFO = "fifo"
+    BATCH = "batch"
+    DECLINE = "decline"  # a mutate that makes no call
+    QUIET = "quiet"  # no mutate at all
+
+
+class Tool(StrEnum):
+    """What the outside offers to find out about a call."""
+
+    ASKED = "sheet.append_asked"  # it can be asked
+    BLIND = "sheet.append_blind"  # it cannot
+    ONCE = "sheet.append_once"  # it does a repeated call once
+
+
+def _prepare(topic: str, limit: int, title: str) -> tuple[Move, ...]:
+    ids = ref("pending.*.id")
+    chosen: Value = {
+        "reservations": [{"topic": topic, "ids": ids}],
+        "data": {"ids": ids},
+        "ui": {"title": title},
+    }
+    return (
+        Call("peek", (topic,), {"limit": limit}, into="pending"),
+        When("pending", (Return(chosen),), (Return({"reservations": []}),)),
+    )
+
+
+def _publish(topic: str) -> Call:
+    named: dict[str, Value] = {
+        "message_id": ref("prepared.data.ids.0"),
+        "title": f"{topic} for an event",
+        "payload": ref("prepared.data"),
+    }
+    return Call("publish", (topic,), named)
+
+
+def make(shape: Shape, tool: Tool) -> Scripted:
+    """Write the script of a shape, with the tool its mutation uses."""
+    change = Call(tool.value, (), {"ids": ref("prepared.data.ids")})
+    steps: dict[Step, tuple[Move, ...]] = {
+        Step.PREPARE: _prepare(INPUT, BATCH if shape is Shape.BATCH else 1, "Add a row"),
+        # With a result if something was changed; a shape that changes nothing tells all the same.
+        Step.NEXT: (
+            When("result.result", (_publish(MADE),))
+            if shape in (Shape.FIFO, Shape.BATCH)
+            else When("prepared.data.ids", (_publish(MADE),)),
+        ),
+    }
+    if shape is not Shape.QUIET:
+        steps[Step.MUTATE] = () if shape is Shape.DECLINE else (change,)
+    tell: dict[Step, tuple[Move, ...]] = {
+        Step.PREPARE: _prepare(MADE, 1, "Tell"),
+        Step.NEXT: (When("prepared.data.ids", (_publish(TOLD),)),),
+    }
+    written = {str(step): "function" for step in steps}
+    declaration: dict[str, Value] = {
+        "name": NAME,
+        "topics": {INPUT: {"ingress": True}, MADE: {}, TOLD: {}},
+        "consumers": {
+            "file": {"subscribe": [INPUT], **written},
+            "tell": {"subscribe": [MADE], "prepare": "function", "next": "function"},
+        },
+    }
+    return Scripted(declaration=declaration, steps={"file": steps, "tell": tell})
