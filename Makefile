@@ -5,7 +5,7 @@ UV_VERSION := 0.13.7
 BIN := .venv/bin
 STAMP := .venv/.ready
 
-.PHONY: setup test check breaks where map docs bench lock clean
+.PHONY: setup test check breaks where map docs bench crash-window lock clean
 .DEFAULT_GOAL := test
 
 setup: $(STAMP)
@@ -52,6 +52,9 @@ docs: setup
 
 bench: setup
 	$(BIN)/python -m bench
+
+crash-window: setup
+	$(BIN)/python -m bench.crash_window
 
 lock: setup
 	$(BIN)/uv lock --upgrade

@@ -180,14 +180,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if options.json:
         rows = {"figures": figures, "sandbox": steps}
         printed = {name: [each.row() for each in part] for name, part in rows.items()}
-        print(json.dumps({"machine": _machine(), **printed}))
+        print(json.dumps({"machine": machine(), **printed}))
     else:
         print(table(figures))
         print("\n" + table(steps, SANDBOX_COLUMNS))
-        print("\n" + ", ".join(f"{name} {value}" for name, value in _machine().items()))
+        print("\n" + ", ".join(f"{name} {value}" for name, value in machine().items()))
 
 
-def _machine() -> dict[str, str]:
+def machine() -> dict[str, str]:
+    """Say what was measured on."""
     return {
         "Python": platform.python_version(),
         "SQLite": apsw.sqlite_lib_version(),

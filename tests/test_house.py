@@ -384,7 +384,10 @@ def test_the_wheel_brings_types_and_sql(tmp_path: Path) -> None:
     assert {name(path).removeprefix("src/") for path in sources} <= files
 
 
-def test_every_python_example_of_the_docs_runs() -> None:
+def test_every_python_example_of_the_docs_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)  # what an example writes is not the repository's
     pages = [path for path in house.repository() if path.suffix == ".md"]
     examples = [(name(path), text) for path in pages for text in house.examples(path.read_text())]
     assert "README.md" in {page for page, _ in examples}

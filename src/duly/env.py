@@ -80,7 +80,7 @@ class Loop:
         """
         ends_s = _awake_or_not_s() + seconds
         await asyncio.sleep(min(seconds, SLEEP_SLICE_S))
-        while (left_s := ends_s - _awake_or_not_s()) > 0:
+        while (left_s := ends_s - _awake_or_not_s()) > 0:  # noqa: ASYNC110  # a time, no event
             await asyncio.sleep(min(left_s, SLEEP_SLICE_S))
 
     def new_id(self, kind: str) -> str:

@@ -11,11 +11,11 @@ import pytest
 
 from duly.env import Loop
 from duly.errors import StoreUnavailable
+from duly.simulation.disk import Loss, MemoryDisk
 from duly.store.base import Durability, Transaction
 from duly.store.sqlite import open_sqlite
 from duly.store.writer import BATCH_JOBS_MAX, IDLE_SYNC_MS
 from tests.store import notebook
-from duly.simulation.disk import Loss, MemoryDisk
 from tests.store.notebook import write
 from tests.store.test_sqlite import open_notebook, run
 from tests.store.virtual import VirtualEnv

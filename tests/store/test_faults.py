@@ -15,11 +15,11 @@ from random import Random
 import pytest
 
 from duly.errors import StoreUnavailable
+from duly.simulation.disk import NAME, Kind, Loss, MemoryDisk, Operation
 from duly.store.base import Durability
 from duly.store.sqlite import PAGE_BYTES, SqliteBackend, open_sqlite
 from duly.store.writer import BATCH_JOBS_MAX, LOG_GROWTH_MAX
 from tests.store import notebook
-from duly.simulation.disk import NAME, Kind, Loss, MemoryDisk, Operation
 from tests.store.virtual import VirtualEnv
 
 CHECKPOINT_PAGES = 10

@@ -14,11 +14,11 @@ import pytest
 
 from duly.env import Loop
 from duly.errors import IllegalTransition
+from duly.simulation.disk import Loss, MemoryDisk
 from duly.store.base import Durability
 from duly.store.migrate import APPLICATION_ID
 from duly.store.sqlite import Schema, open_sqlite
 from tests.store import notebook
-from duly.simulation.disk import Loss, MemoryDisk
 from tests.store.notebook import write
 from tests.store.test_sqlite import content, files_beside, open_notebook, run
 from tests.store.virtual import VirtualEnv

@@ -14,10 +14,10 @@ from random import Random
 
 import pytest
 
+from duly.simulation.disk import Loss, MemoryDisk
 from duly.store.base import Durability
 from duly.store.sqlite import Schema, SqliteBackend, open_sqlite
 from tests.store import notebook
-from duly.simulation.disk import Loss, MemoryDisk
 from tests.store.virtual import VirtualEnv
 
 CUTS_WANTED = 1_000

@@ -11,9 +11,9 @@ from random import Random
 
 import pytest
 
+from duly.simulation.disk import Loss
 from duly.store import Store
 from duly.store.sqlite import SqliteBackend, default_schema
-from duly.simulation.disk import Loss
 from tests.store.mail import Office, facts
 from tests.store.test_power import Confirm, Workload, examine
 

@@ -43,6 +43,7 @@ class Engine:
         self._running: dict[str, asyncio.Task[None]] = {}
         self._bell = asyncio.Event()
         self._must_look = True  # somewhere something may be due, and nobody knows where
+        self._has_more = False  # the store knows of more than it named the last time
         self._look_at: int | None = None
         self._is_busy = False
         self._stopped = asyncio.Event()
@@ -113,7 +114,8 @@ class Engine:
         while True:
             self._bell.clear()
             now = self._parts.env.now_ms()
-            if self._must_look or (self._look_at is not None and self._look_at <= now):
+            is_time = self._look_at is not None and self._look_at <= now
+            if self._must_look or is_time or (self._has_more and not self._ready):
                 await self._look(now)
             self._admit()
             if not self._running and not self._ready and not self._must_look and is_draining:
@@ -144,8 +146,9 @@ class Engine:
             if workflow_id not in self._running:
                 self._ready.setdefault(workflow_id)
         self._look_at = due.next_at
-        if any(len(each) >= DUE_LIMIT_MAX for each in (due.runs, due.producers, due.consumers)):
-            self._look_at = now  # there are more; they come when these have had their turn
+        # The rest comes when these have had their turn; until then nobody asks again (S9).
+        named = (due.runs, due.reconciles, due.producers, due.consumers)
+        self._has_more = any(len(each) >= DUE_LIMIT_MAX for each in named)
 
     def _admit(self) -> None:
         """Start a turn for every workflow that waits, as long as there are slots (S1)."""

@@ -88,8 +88,15 @@ class Successor:
         store, now = self._parts.store, self._parts.env.now_ms()
         await live.settled()
         stored = live.stored
-        if stored.status is not Status.ACTIVE or stored.row is MutationStatus.IN_FLIGHT:
-            return  # a call still out is found by the next start, which asks the outside (R7)
+        if stored.status is not Status.ACTIVE:
+            return
+        if stored.row is MutationStatus.IN_FLIGHT:
+            # Whoever starts next asks what became of the call; a stop is no crash to count (R7).
+            change = lifecycle.crash(stored, live.counts)
+            heir = self._parts.env.new_id("run")
+            await store.succeed_run(live.fence, live.id, stored, change, heir, live.counts, now=now)
+            live.move(change.run)
+            return
         new = lifecycle.fail(_into_step(live.run, Failure.TRANSIENT), Failure.TRANSIENT)
         stop = Stop(
             counts=live.counts,

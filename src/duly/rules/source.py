@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 from hashlib import sha256
+from typing import Literal
 
 from duly.config import Limits
 from duly.errors import Invalid
@@ -22,16 +23,23 @@ class Language(StrEnum):
 SUFFIXES = {".js": Language.JAVASCRIPT, ".mjs": Language.JAVASCRIPT, ".py": Language.PYTHON}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, init=False)
 class Source:
     """One source file; `name` is what error messages call it."""
 
     language: Language
     text: str
-    name: str = "source"
+    name: str
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "language", Language(self.language))
+    def __init__(
+        self,
+        language: Language | Literal["javascript", "python"],
+        text: str,
+        name: str = "source",
+    ) -> None:
+        object.__setattr__(self, "language", Language(language))
+        object.__setattr__(self, "text", text)
+        object.__setattr__(self, "name", name)
 
     @property
     def hash(self) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
@@ -61,6 +61,8 @@ class Outside:
     outcomes: list[Outcome]
     sayings: list[Saying]
     tell: Callable[[str], None]
+    now_s: Callable[[], float]
+    sleep: Callable[[float], Awaitable[None]]
     rows: dict[str, Json] = field(default_factory=dict)  # by key: what was done, and its answer
     effects: Counter[str] = field(default_factory=Counter)  # by event: how often
     settled_at: dict[str, float] = field(default_factory=dict)  # when nothing can land any more
@@ -127,14 +129,14 @@ class Sheet(Connector):
         outcome = outside.next_outcome()
         outside.tell(f"call {call.attempt} of {call.tool}: {outcome}")
         self._points.reach(BEFORE, "the effect")
-        outside.settled_at[call.key] = loop.time() + LAG_S
+        outside.settled_at[call.key] = outside.now_s() + LAG_S
         self._refuse(outcome)
         if outcome in (Outcome.TIMEOUT_BEFORE, Outcome.AMBIGUOUS_BEFORE, Outcome.LATE):
             if outcome is Outcome.LATE:
                 loop.call_later(LATE_S, lambda: outside.happen(call, is_once=is_once))
             await self._give_up(outcome)
         if outcome is Outcome.SLOW:
-            await asyncio.sleep(SLOW_S)
+            await self._outside.sleep(SLOW_S)
             self._points.stop_if_dead()
         result = outside.happen(call, is_once=is_once)
         self._points.reach(AFTER, "the effect")
@@ -155,20 +157,20 @@ class Sheet(Connector):
     async def _give_up(self, outcome: Outcome) -> None:
         if outcome in (Outcome.AMBIGUOUS_BEFORE, Outcome.AMBIGUOUS_AFTER):
             raise UnknownOutcome("the connection broke")
-        await asyncio.sleep(FOR_EVER_S)
+        await self._outside.sleep(FOR_EVER_S)
 
     async def _say(self, call: Call) -> Applied | NotApplied | Unsure:
-        outside, loop = self._outside, asyncio.get_running_loop()
+        outside = self._outside
         saying = outside.next_saying()
         outside.tell(f"asked about {call.tool}: {saying}")
         self._points.reach(BEFORE, "the question")
         if saying is Saying.HANGING:
-            await asyncio.sleep(FOR_EVER_S)
+            await self._outside.sleep(FOR_EVER_S)
         if saying is Saying.FAILING:
             raise Transient("the sheet cannot be read")
         if saying is Saying.UNSURE:
             return Unsure("the sheet is busy")
-        is_settled = loop.time() >= outside.settled_at.get(call.key, 0)
+        is_settled = outside.now_s() >= outside.settled_at.get(call.key, 0)
         if saying is Saying.NOT_YET and not is_settled:
             return NotApplied()  # it may say so as long as something can still land
         if outside.has_happened(call.key):

@@ -116,7 +116,9 @@ class _Play:
         self._loop = loop
         self._env = SimulatedEnv(loop, story.dice)
         self._trace: list[str] = []
-        self._outside = Outside(list(story.outcomes), list(story.sayings), self._tell)
+        self._outside = Outside(
+            list(story.outcomes), list(story.sayings), self._tell, self._now_s, loop.sleep
+        )
         has_mutation = story.shape in (Shape.FIFO, Shape.BATCH)
         self._oracle = Oracle(self._outside.effects, has_mutation)
         self._acts = list(story.acts)
@@ -128,8 +130,11 @@ class _Play:
         self._next_disk: PointedDisk | None = None
         self._is_wrong = asyncio.Event()
 
+    def _now_s(self) -> float:
+        return self._loop.elapsed_ms / 1000
+
     def _tell(self, text: str) -> None:
-        self._trace.append(f"{self._loop.time():.3f} s: {text}")
+        self._trace.append(f"{self._now_s():.3f} s: {text}")
 
     async def run(self) -> Ending:
         disk = PointedDisk(await template(self._story.shape, self._story.tool, self._env))
@@ -222,12 +227,12 @@ class _Play:
             await self._publish(host, self._published)
         while self._acts:
             act = self._acts[0]
-            await asyncio.sleep(max(0.0, act.at_ms / 1000 - self._loop.time()))
+            await self._loop.sleep(max(0.0, act.at_ms / 1000 - self._now_s()))
             self._acts.pop(0)
             await self._do(host, act)
-        await asyncio.sleep(max(0.0, LENGTH_MS / 1000 - self._loop.time()))
+        await self._loop.sleep(max(0.0, LENGTH_MS / 1000 - self._now_s()))
         for _ in range(CALM_ROUNDS):
-            await asyncio.sleep(CALM_S)
+            await self._loop.sleep(CALM_S)
             seen = await self._see(host)
             if await self._is_at_rest(host, seen):
                 self._oracle.look_at_the_end(seen)
@@ -338,7 +343,7 @@ async def template(shape: Shape, tool: Tool, env: SimulatedEnv) -> Mapping[str, 
         disk = PointedDisk()
         backend = await open_sqlite(disk, env, schema=schema())
         points = Points(lambda _, __: False, lambda _: None)
-        outside = Registry([Sheet(Outside([], [], lambda _: None), points)])
+        outside = Registry([Sheet(Outside([], [], lambda _: None, lambda: 0.0, env.sleep), points)])
         parts = Parts(env, Store(backend), ScriptedSandbox(env), outside, POLICY)
         await deploy(Host(parts, Engine(parts)), shape, tool)
         await backend.close()

@@ -1,0 +1,172 @@
+"""Kill each program before and after its effect, start it again, and count the effects.
+
+    python -m bench.crash_window
+
+Every peer gets a virtual environment of its own in a temporary folder, installed by pip from the
+index this machine's pip is set up for. What the table says was counted in the file the effects
+are written to; the last column is what the program itself says about the work.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+import venv
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from signal import SIGKILL
+
+ROOT = Path(__file__).parents[2]
+PACKAGE = "bench.crash_window"
+PLACES = ("before", "after")
+PROCESS_S = 120.0
+HUEY_QUIET_S = 20.0  # twice the longest pause of its consumer between two looks
+COLUMNS = ("program", "version", "killed before", "killed after", "what it says, killed after")
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """A program, and what the outside can do for it."""
+
+    label: str
+    package: str
+    is_keyed: bool = False
+    tool: str = ""
+
+
+SUBJECTS = (
+    Subject("Duly, the outside can be asked", "duly", tool="asked"),
+    Subject("Duly, the outside writes a key once", "duly", is_keyed=True, tool="keyed"),
+    Subject("Duly, the outside can do neither", "duly", tool="silent"),
+    Subject("DBOS, step with retries", "dbos"),
+    Subject("DBOS, the outside writes a key once", "dbos", is_keyed=True),
+    Subject("huey, task with retries", "huey"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """What was counted after one death and one restart."""
+
+    effects: int
+    said: str
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """One subject in one folder of its own."""
+
+    subject: Subject
+    python: Path
+    folder: Path
+
+    def run(self, place: str) -> Count:
+        """Let it die at a place, start it again, and count."""
+        if self.subject.package == "huey":
+            self._huey(place)
+        else:
+            program = [str(self.python), "-m", f"{PACKAGE}.{self.subject.package}_program"]
+            self._die(program, place)
+            self._run(program, "")
+        book, said = self.folder / "book.txt", self.folder / "said.txt"
+        effects = len(book.read_text(encoding="utf-8").split()) if book.exists() else 0
+        return Count(effects, said.read_text(encoding="utf-8"))
+
+    def _huey(self, place: str) -> None:
+        """Queue the task, let the consumer die, give another one time, and look at the queue."""
+        program = [str(self.python), "-m", f"{PACKAGE}.huey_program"]
+        consumer = [str(self.python.parent / "huey_consumer"), f"{PACKAGE}.huey_task.huey"]
+        self._run(program, place)
+        self._die(consumer, place)
+        with subprocess.Popen(
+            consumer, cwd=self.folder, env=self._environment(""), stderr=subprocess.DEVNULL
+        ) as second:
+            try:
+                second.wait(timeout=HUEY_QUIET_S)
+            except subprocess.TimeoutExpired:
+                second.terminate()
+        self._run(program, "")
+
+    def _die(self, command: Sequence[str], place: str) -> None:
+        done = self._start(command, place)
+        if done.returncode != -SIGKILL:
+            raise SystemExit(f"{command} should have died, and did not: {done.stderr[-2000:]}")
+
+    def _run(self, command: Sequence[str], place: str) -> None:
+        done = self._start(command, place)
+        if done.returncode != 0:
+            raise SystemExit(f"{command} failed: {done.stderr[-2000:]}")
+
+    def _start(self, command: Sequence[str], place: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            command,
+            cwd=self.folder,
+            env=self._environment(place),
+            capture_output=True,
+            text=True,
+            timeout=PROCESS_S,
+            check=False,
+        )
+
+    def _environment(self, place: str) -> dict[str, str]:
+        return {
+            **os.environ,
+            "PYTHONPATH": str(ROOT),
+            "CRASH_WINDOW_FOLDER": str(self.folder),
+            "CRASH_WINDOW_PLACE": place,
+            "CRASH_WINDOW_KEYED": "1" if self.subject.is_keyed else "",
+            "DULY_TOOL": self.subject.tool,
+        }
+
+
+def install(package: str, folder: Path) -> Path:
+    """Give a peer an environment of its own; Duly has the one this bench runs in."""
+    if package == "duly":
+        return Path(sys.executable)
+    place = folder / f"environment-{package}"
+    venv.create(place, with_pip=True)
+    python = place / "bin" / "python"
+    command = [str(python), "-m", "pip", "install", "--quiet", "--quiet", package]
+    subprocess.run(command, check=True)
+    return python
+
+
+def version_of(package: str, python: Path) -> str:
+    """Ask an environment which version it has."""
+    code = f"import importlib.metadata as m; print(m.version({package!r}))"
+    done = subprocess.run([str(python), "-c", code], capture_output=True, text=True, check=True)
+    return done.stdout.strip()
+
+
+def show(rows: Sequence[Sequence[str]]) -> None:
+    """Print rows as a table."""
+    widths = [max(len(row[place]) for row in rows) for place in range(len(COLUMNS))]
+    for row in rows:
+        print(
+            "  ".join(word.ljust(width) for word, width in zip(row, widths, strict=True)).rstrip()
+        )
+
+
+def main() -> None:
+    """Count every subject at every place and print one table."""
+    rows: list[tuple[str, ...]] = [COLUMNS]
+    with tempfile.TemporaryDirectory(prefix="crash-window-") as name:
+        folder = Path(name)
+        pythons = {package: install(package, folder) for package in ("duly", "dbos", "huey")}
+        versions = {package: version_of(package, each) for package, each in pythons.items()}
+        for number, subject in enumerate(SUBJECTS):
+            counts = []
+            for place in PLACES:
+                own = folder / f"{number}-{place}"
+                own.mkdir()
+                counts.append(Trial(subject, pythons[subject.package], own).run(place))
+            effects = (str(count.effects) for count in counts)
+            rows.append((subject.label, versions[subject.package], *effects, counts[-1].said))
+    show(rows)
+
+
+if __name__ == "__main__":
+    main()

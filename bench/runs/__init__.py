@@ -1,0 +1,1 @@
+"""How many sandboxed runs a host makes in a second, beside a peer: `python -m bench.runs`."""

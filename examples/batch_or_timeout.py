@@ -1,0 +1,43 @@
+"""Batch or timeout: parcels leave ten at a time, or after an hour however few there are."""
+
+from datetime import datetime, timedelta, timezone
+
+from duly import workflow
+
+FULL = 10
+PATIENCE = timedelta(hours=1)
+
+flow = workflow("batch-or-timeout", topics={"parcel.packed": {"ingress": True}, "van.sent": {}})
+
+
+@flow.consumer("parcel.packed", publishes=["van.sent"])
+class load:
+    async def prepare(self, ctx, state):
+        parcels = await ctx.peek("parcel.packed", limit=FULL)
+        if not parcels:
+            return {"reservations": [], "data": {"leaves_at": None}}
+        now = datetime.now(timezone.utc)
+        leaves_at = (state or {}).get("leaves_at") or (now + PATIENCE).isoformat()
+        if len(parcels) < FULL and now < datetime.fromisoformat(leaves_at):
+            return {"reservations": [], "data": {"leaves_at": leaves_at}, "wake_at": leaves_at}
+        ids = [parcel["message_id"] for parcel in parcels]
+        return {
+            "reservations": [{"topic": "parcel.packed", "ids": ids}],
+            "data": {"leaves_at": None, "parcels": ids},
+            "ui": {"title": f"Send a van with {len(ids)} parcels, from {ids[0]} on"},
+        }
+
+    async def mutate(self, ctx, prepared):
+        parcels = prepared["data"]["parcels"]
+        await ctx.sheets.append_row(spreadsheet_id="vans", values=parcels)
+
+    async def next(self, ctx, prepared, result, state):
+        if result["status"] == "applied":
+            parcels = prepared["data"]["parcels"]
+            await ctx.publish(
+                "van.sent",
+                message_id=f"van:{parcels[0]}",
+                title=f"Van with {len(parcels)} parcels, from {parcels[0]} on",
+                payload={"parcels": parcels},
+            )
+        return {"leaves_at": prepared["data"]["leaves_at"]}

@@ -1,0 +1,398 @@
+"""Breaks of the engine: each takes away what the engine itself adds to the rules and the store."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from duly.connectors.base import Call, Unsure
+from duly.engine import live, run, turn
+from duly.engine.base import Parts, StepFailed
+from duly.engine.calls import Calls, Wanted
+from duly.engine.ledger import Ledger
+from duly.engine.live import Live
+from duly.engine.reconciler import Reconciler
+from duly.engine.scheduler import Engine
+from duly.engine.turn import Choice, Work
+from duly.engine.worker import Worker
+from duly.errors import Invalid
+from duly.rules import lifecycle
+from duly.rules.access import Step
+from duly.rules.lifecycle import Run
+from duly.rules.prepared import Judgement, Prepared, parse_prepared, seed
+from duly.rules.schedule import Consumer, next_run_at
+from duly.rules.value import Json
+from duly.rules.word import Act, Answer, Progress, Reserved
+from duly.rules.word import MutationStatus as Row
+from duly.sandbox.base import World
+from duly.store.due import HandlerOutlook, Outlook
+from duly.store.record import Commit, MutationRow
+from tests.breaks import Break
+
+CONSUMER = ("tests/engine/test_consumer.py",)
+PINNED = ("tests/engine/test_pinned.py",)
+LEDGER = ("tests/engine/test_ledger.py",)
+RESEND = ("tests/engine/test_resend.py",)
+FAILURE = ("tests/engine/test_failure.py",)
+PEOPLE = ("tests/engine/test_people.py",)
+REDEPLOY = ("tests/engine/test_redeploy.py",)
+SCHEDULING = ("tests/engine/test_scheduling.py",)
+PRODUCER = ("tests/engine/test_producer.py",)
+STOP = ("tests/engine/test_stop.py",)
+
+_answer = Calls._answer
+_pin = run._pin
+_resumed = live.resumed
+_applied = Ledger._applied
+_choose = turn.choose
+_consumer: Callable[[HandlerOutlook], Consumer] = vars(HandlerOutlook)["consumer"].fget
+_wait = Engine._wait
+_show = Calls._show
+_make = Ledger.make
+_admit = Engine._admit
+
+
+# -- Steps ----------------------------------------------------------------------------------------
+
+
+async def forgive(self: Calls, call: Any) -> Any:
+    """Answer a call that failed with nothing, as a script that catches would have it."""
+    try:
+        return await _answer(self, call)
+    except StepFailed:
+        return None
+
+
+def read_leniently(returned: Any, subscribed: Any, limits: Any) -> Prepared:
+    try:
+        return parse_prepared(returned, subscribed, limits)
+    except Invalid:
+        return Prepared()
+
+
+def forget_offers(self: Calls, rows: Any) -> Json:
+    kept = dict(self.offered)
+    shown = _show(self, rows)
+    self.offered.clear()
+    self.offered.update(kept)
+    return shown
+
+
+async def pin_without_events(
+    parts: Parts, run_live: Live, prepared: Prepared, offered: Any
+) -> Judgement:
+    return await _pin(parts, run_live, replace(prepared, reservations=()), offered)
+
+
+class HearsItOut(Calls):
+    """A conversation that answers mutations like reads, and goes on."""
+
+    last: Wanted
+
+    async def _answer(self, call: Any) -> Any:
+        found = await _answer(self, call)
+        if isinstance(found, Wanted):
+            self.offered["last", ""] = 1
+            HearsItOut.last = found
+            return None
+        return found
+
+
+async def hear_it_out(self: Calls, args: Any, world: World) -> Wanted | None:
+    patient = HearsItOut(self.parts, self.live, self.step)
+    await patient._converse(args, world)
+    return HearsItOut.last if ("last", "") in patient.offered else None
+
+
+def commit_without_events(**fields: Any) -> Commit:
+    return Commit(**{**fields, "publications": ()})
+
+
+def resume_without_state(outlook: Any, row: Any, limits: Any) -> Live:
+    taken = _resumed(outlook, row, limits)
+    taken.state_text = None
+    return taken
+
+
+def dice_of_the_run(run_live: Live, step: Step) -> World:
+    return World(run_live.clock_at, frozen=True, seed=seed(run_live.id, step))
+
+
+def clock_of_the_step(run_live: Live, step: Step) -> World:
+    return World(run_live.clock_at + 1, frozen=True, seed=seed(run_live.seed_text, step))
+
+
+# -- The ledger -----------------------------------------------------------------------------------
+
+
+async def send_before_writing(self: Ledger, run_live: Live, wanted: Wanted) -> None:
+    call = await self._enter(run_live, wanted)
+    now = self._parts.env.now_ms()
+    asked = self._call(run_live, wanted.tool, wanted.args, call.key, 1, now)
+    heard = await self._send(run_live, call.id, wanted.tool, asked)
+    new = lifecycle.advance(run_live.run, Progress.SEND)
+    run_live.is_out = True
+    await self._parts.store.send(run_live.fence, run_live.id, run_live.stored, new, call, now=now)
+    run_live.move(new)
+    await self._take_in(run_live, call.id, wanted.tool, asked, heard)
+
+
+async def send_unapproved(self: Ledger, run_live: Live, wanted: Wanted) -> None:
+    await _make(self, run_live, replace(wanted, needs_approval=False))
+
+
+async def ask_nobody(self: Ledger, tool: Any, call: Call) -> Unsure:
+    return Unsure("nobody was asked")
+
+
+async def count_nothing(self: Reconciler, run_live: Live, row: MutationRow, reason: str) -> None:
+    await self._wait(run_live, row, 10_000, reason, is_counted=False)
+
+
+async def drop_the_result(
+    self: Ledger, run_live: Live, mutation_id: str, new: Run, text: str | None, attempt: int
+) -> None:
+    await _applied(self, run_live, mutation_id, new, None, attempt)
+
+
+# -- What follows ---------------------------------------------------------------------------------
+
+
+async def follow_while_paused(
+    self: Worker, run_live: Live, mutation: MutationRow, *, is_paused: bool
+) -> None:
+    await self._reconciler.attempt(run_live, mutation, is_paused=is_paused)
+    if run_live.is_active:
+        await self._run(run_live)
+
+
+async def settle_and_leave(
+    self: Worker, run_live: Live, mutation: MutationRow, *, is_paused: bool
+) -> None:
+    await self._reconciler.attempt(run_live, mutation, is_paused=is_paused)
+    if run_live.is_active:
+        await run_live.settled()
+
+
+async def leave_it_lying(self: Any, run_live: Live) -> None:
+    """Lay nothing down: the run looks as if its host had died."""
+
+
+def trust_every_run(outlook: Outlook, now: int, in_hand: Any) -> Choice:
+    held = () if outlook.open_run is None else (outlook.open_run.run_id,)
+    return _choose(outlook, now, held)
+
+
+# -- Scheduling -----------------------------------------------------------------------------------
+
+
+def admit_all(self: Engine) -> None:
+    limited = self._parts
+    self._parts = replace(limited, policy=replace(limited.policy, runs_max=10_000))
+    _admit(self)
+    self._parts = limited
+
+
+def see_no_change(handler: HandlerOutlook) -> Consumer:
+    return replace(_consumer(handler), changed=0)
+
+
+async def poll(self: Engine, is_draining: bool) -> None:
+    if is_draining:
+        await _wait(self, is_draining)
+        return
+    await self._parts.env.sleep(5)
+    self._must_look = True
+
+
+def at_once(due_at: int | None, now: int, work: Work) -> Choice:
+    return Choice(work)
+
+
+def engine(rule: str, attribute: str, replacement: object, tests: Any, says: str) -> Break:
+    module, _, name = attribute.partition(":")
+    return Break(rule, f"duly.engine.{module}", name, replacement, tests, says)
+
+
+BREAKS = (
+    engine(
+        "C1",
+        "run:_state_text",
+        lambda parts, returned: '{"of":"other"}',
+        PINNED,
+        "all handlers are left with one state",
+    ),
+    engine(
+        "C2", "calls:check_access", lambda *_: None, CONSUMER, "any step may use events as it likes"
+    ),
+    engine("C3", "calls:Calls._answer", forgive, CONSUMER, "a script outlives a call that failed"),
+    engine("C4", "run:parse_prepared", read_leniently, CONSUMER, "any answer of prepare will do"),
+    engine("C5", "calls:Calls._show", forget_offers, CONSUMER, "nobody knows what was offered"),
+    engine("C6", "run:_pin", pin_without_events, CONSUMER, "the answer is pinned, its events not"),
+    Break(
+        "C7",
+        "duly.rules.prepared",
+        "Prepared.is_empty",
+        property(lambda self: False),
+        CONSUMER,
+        "mutate runs although nothing was reserved",
+    ),
+    engine(
+        "C8",
+        "calls:Calls.until_mutation",
+        hear_it_out,
+        CONSUMER,
+        "mutate goes on after its call, and its last one is sent",
+    ),
+    engine(
+        "C9",
+        "run:_outcome",
+        lambda _: {"status": "applied", "result": None},
+        CONSUMER,
+        "a mutate without a call counts as done",
+    ),
+    engine(
+        "C10",
+        "run:_outcome",
+        lambda run_live: {"status": run_live.run.outcome},
+        CONSUMER,
+        "next does not hear the result",
+    ),
+    engine(
+        "C11", "run:Commit", commit_without_events, CONSUMER, "a commit loses what was published"
+    ),
+    engine("C12", "live:resumed", resume_without_state, PINNED, "a successor has no state"),
+    engine("C13", "run:_frozen_world", dice_of_the_run, PINNED, "a successor throws other dice"),
+    engine("C13", "run:_frozen_world", clock_of_the_step, PINNED, "the clock of mutate goes on"),
+    engine("A3", "ledger:Ledger.make", send_unapproved, LEDGER, "nobody is asked for approval"),
+    engine("L1", "ledger:Ledger.make", send_unapproved, LEDGER, "a proposal is sent"),
+    engine(
+        "L2",
+        "ledger:Ledger.make",
+        send_before_writing,
+        LEDGER,
+        "a call leaves before it is written",
+    ),
+    Break(
+        "L3",
+        "duly.rules.lifecycle",
+        "INHERITING",
+        {**lifecycle.INHERITING, Row.NEEDS_RECONCILE: lifecycle.INHERITING[Row.APPLIED]},
+        LEDGER,
+        "a call that was out at a crash is taken as done",
+    ),
+    engine("L4", "ledger:answer_of", lambda _: Answer.REFUSED, LEDGER, "every error is a refusal"),
+    engine("L5", "ledger:Ledger.ask", ask_nobody, LEDGER, "the outside is never asked"),
+    engine(
+        "L5", "reconciler:Reconciler._count", count_nothing, LEDGER, "questions are not counted"
+    ),
+    engine(
+        "L6",
+        "ledger:Ledger.absence_wait_ms",
+        lambda self, mutation_id, tool: 0,
+        LEDGER,
+        "a no is believed at once",
+    ),
+    engine(
+        "L6",
+        "ledger:Ledger._note_end",
+        lambda self, mutation_id: self._ended.update({mutation_id: 0}),
+        LEDGER,
+        "the lag does not begin at the end of the send",
+    ),
+    engine(
+        "L7",
+        "reconciler:Reconciler.may_resend",
+        lambda self, tool, row, *, resends: tool.idempotent,
+        RESEND,
+        "an idempotent call is sent for ever",
+    ),
+    Break(
+        "L7",
+        "duly.rules.ledger",
+        "idempotency_key",
+        lambda digest, generation: digest,
+        RESEND,
+        "the engine's key does not know of refusals",
+    ),
+    engine(
+        "L8", "worker:Worker._settle", follow_while_paused, PEOPLE, "an answer is followed at once"
+    ),
+    engine("L9", "ledger:Ledger._applied", drop_the_result, LEDGER, "the result is not recorded"),
+    engine(
+        "L10", "settlement:_check_time", lambda now, wait_ms: None, PEOPLE, "a person knows at once"
+    ),
+    engine(
+        "L10",
+        "worker:Worker.check_repeatable",
+        lambda self, tool, row: None,
+        PEOPLE,
+        "anything can be tried again",
+    ),
+    engine("L11", "live:Live.title", property(lambda self: None), LEDGER, "the row has no title"),
+    engine("R4", "worker:Worker._settle", settle_and_leave, LEDGER, "a settled run does not go on"),
+    Break(
+        "R5",
+        "duly.rules.lifecycle",
+        "_successor",
+        lambda stopped: lifecycle.START[stopped.kind],
+        CONSUMER,
+        "every run the engine follows begins afresh",
+    ),
+    Break(
+        "R6",
+        "duly.rules.lifecycle",
+        "ACTS",
+        {
+            **lifecycle.ACTS,
+            Act.SKIP_EVENT: {
+                row: (to, Reserved.HOLD) for row, (to, _) in lifecycle.ACTS[Act.SKIP_EVENT].items()
+            },
+        },
+        PEOPLE,
+        "the events beside a skipped one stay with a run that is over",
+    ),
+    engine("R7", "turn:choose", trust_every_run, FAILURE, "a crashed run simply goes on"),
+    engine(
+        "R7", "successor:Successor.put_down", leave_it_lying, STOP, "a stop is counted as a crash"
+    ),
+    engine(
+        "R9", "scheduler:Engine.go_on", lambda self, run_id: None, PEOPLE, "a retry looks crashed"
+    ),
+    engine("S1", "scheduler:Engine._admit", admit_all, SCHEDULING, "there is no end of slots"),
+    engine(
+        "S2",
+        "run:next_run_at",
+        lambda schedule, planned, now, zone: next_run_at(schedule, now, now, zone),
+        PRODUCER,
+        "the engine forgets the planned time",
+    ),
+    Break(
+        "S3",
+        "duly.store.due",
+        "HandlerOutlook.consumer",
+        property(see_no_change),
+        REDEPLOY,
+        "changes start no consumer",
+    ),
+    engine(
+        "S4",
+        "scheduler:Engine.wake",
+        lambda self, workflow_id=None: None,
+        SCHEDULING,
+        "nobody is woken",
+    ),
+    engine("S5", "turn:order", tuple, SCHEDULING, "the engine takes handlers as they come"),
+    engine("S6", "run:_wake_at", lambda *_: None, SCHEDULING, "no wakeAt is kept"),
+    Break(
+        "S7",
+        "duly.rules.schedule",
+        "run_now_refusal",
+        lambda open_run, paused: None,
+        PEOPLE,
+        "a host runs now although a run is open",
+    ),
+    engine("S8", "turn:_when", at_once, FAILURE, "a wait is not read from the store"),
+    engine("S9", "scheduler:Engine._wait", poll, SCHEDULING, "an idle host polls"),
+)

@@ -1,0 +1,198 @@
+"""Sending again, and the key under which that is safe (L7)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from duly.rules.word import MutationStatus as Row
+from duly.rules.word import Status
+from duly.testing import Fault, Stage
+from tests.engine.stand import (
+    CONSUMER,
+    NAME,
+    RECONCILE,
+    TOOL,
+    Play,
+    consumer,
+    flow,
+    opened,
+    plan,
+    timed,
+)
+
+LAG_S = 60
+TIMEOUT_S = 30
+
+
+async def sent(
+    stage: Stage, *faults: Fault, reconcile: tuple[Fault, ...] = (), **tool: Any
+) -> Play:
+    """Let one event meet these faults at its mutation, as far as it goes now."""
+    play = await opened(stage, **tool)
+    plan(stage, *faults, reconcile=reconcile)
+    await play.deploy(flow())
+    await play.publish("a")
+    await play.drain()
+    return play
+
+
+async def found(play: Play) -> tuple[str, str]:
+    """How the newest row and the newest run stand."""
+    return (await play.row()).status, (await play.run()).status
+
+
+# -- Sending again --------------------------------------------------------------------------------
+
+
+async def idempotent(stage: Stage, *faults: Fault, **tool: Any) -> Play:
+    return await sent(stage, *faults, idempotent=True, **tool)
+
+
+async def test_an_idempotent_call_is_sent_again_at_its_times(duly_world: Stage) -> None:
+    """L7: at once, then at 10 s × 2ⁿ, five times; after that the outside is asked, anew counted."""
+    calls = timed(duly_world)
+    play = await opened(duly_world, idempotent=True)
+    plan(duly_world, *[Fault.AMBIGUOUS_BEFORE] * 20, reconcile=(Fault.UNSURE,) * 20)
+    await play.deploy(flow())
+    await play.publish("a")
+    async with play.host.running():
+        await duly_world.advance("2h")
+    assert calls.times(TOOL) == [0, 0, 10, 30, 70, 150]
+    assert calls.times(RECONCILE) == [0, 20, 60, 140, 300]
+    row = await play.row()
+    assert (row.attempt, row.resends, row.status) == (6, 5, Row.INDETERMINATE)
+    assert len(await play.rows()) == 1
+
+
+async def test_an_idempotent_call_without_reconcile_ends_with_a_person(duly_world: Stage) -> None:
+    """L7, L5: five re-sends, then indeterminate."""
+    play = await opened(duly_world, idempotent=True, reconcile=False)
+    plan(duly_world, *[Fault.AMBIGUOUS_BEFORE] * 20)
+    await play.deploy(flow())
+    await play.publish("a")
+    async with play.host.running():
+        await duly_world.advance("2h")
+    assert (play.sends(), await found(play)) == (
+        6,
+        (Row.INDETERMINATE, Status.PAUSED_RECONCILIATION),
+    )
+
+
+async def test_a_re_send_uses_the_key_of_the_first(duly_world: Stage) -> None:
+    """L7: the outside does it once, whichever send arrives."""
+    play = await idempotent(duly_world, Fault.AMBIGUOUS, Fault.AMBIGUOUS)
+    await play.pass_by(10)
+    row = await play.row()
+    assert (duly_world.count(), duly_world.count(key=row.key), row.attempt) == (1, 1, 3)
+    assert await play.is_clean()
+
+
+async def test_no_call_is_sent_again_past_the_life_of_its_key(duly_world: Stage) -> None:
+    """L7: now + timeout + lag must lie before first send + key lifetime."""
+    play = await idempotent(
+        duly_world, *[Fault.AMBIGUOUS_BEFORE] * 9, key_lifetime_s=TIMEOUT_S + LAG_S + 10
+    )
+    assert play.sends() == 2
+    await play.pass_by(9.999)
+    await play.pass_by(0.001)
+    assert (play.sends(), play.asks()) == (2, 1)
+
+
+async def test_one_moment_before_that_it_is_sent_again(duly_world: Stage) -> None:
+    """L7: the last moment at which a re-send is safe."""
+    play = await idempotent(
+        duly_world, *[Fault.AMBIGUOUS_BEFORE] * 9, key_lifetime_s=TIMEOUT_S + LAG_S + 10.001
+    )
+    await play.pass_by(10)
+    assert (play.sends(), play.asks()) == (3, 0)
+
+
+@pytest.mark.parametrize("is_askable", [True, False])
+async def test_nothing_is_sent_again_while_paused(duly_world: Stage, is_askable: bool) -> None:
+    """L7, F7: asking goes on, sending waits for resume."""
+    play = (
+        await idempotent(duly_world, *[Fault.AMBIGUOUS_BEFORE] * 2, reconcile=(Fault.UNSURE,) * 2)
+        if is_askable
+        else await opened(duly_world, idempotent=True, reconcile=False)
+    )
+    if not is_askable:
+        plan(duly_world, *[Fault.AMBIGUOUS_BEFORE] * 2)
+        await play.deploy(flow())
+        await play.publish("a")
+        await play.drain()
+    await play.host.pause(NAME)
+    async with play.host.running():
+        await duly_world.advance(100)
+        assert (play.sends(), play.asks() > 0) == (2, is_askable)
+        assert (await play.rows())[0].status != Row.INDETERMINATE
+        await play.host.resume(NAME)
+        await duly_world.advance(1200)
+    assert (duly_world.count(), await play.is_clean()) == (1, True)
+
+
+REFUSALS = (Fault.REFUSE, Fault.AUTH, Fault.FORBID, Fault.RATE_LIMIT(5), Fault.NOT_SENT)
+
+
+@pytest.mark.parametrize("refusal", REFUSALS, ids=lambda fault: fault.name)
+async def test_a_refused_re_send_leaves_the_first_unknown(
+    duly_world: Stage, refusal: Fault
+) -> None:
+    """L4, L7: a no to the second send says nothing about the first."""
+    play = await idempotent(duly_world, Fault.LATE(5), refusal)
+    assert await found(play) == (Row.NEEDS_RECONCILE, Status.PAUSED_RECONCILIATION)
+    await play.pass_by(10)
+    assert (duly_world.count(), await play.is_clean()) == (1, True)
+
+
+async def test_a_refusal_the_outside_remembered_settles_the_call(duly_world: Stage) -> None:
+    """L4: it is the answer kept for this key, so the first was refused, too."""
+    play = await idempotent(duly_world, Fault.AMBIGUOUS_BEFORE, Fault.REFUSE_REMEMBERED)
+    assert await found(play) == (Row.FAILED, Status.FAILED_LOGIC)
+
+
+# -- The key --------------------------------------------------------------------------------------
+
+
+TROUBLES = {
+    "NOT_SENT": Fault.NOT_SENT,
+    "RATE_LIMIT": Fault.RATE_LIMIT(60),
+    "REFUSE": Fault.REFUSE,
+    "REFUSE_REMEMBERED": Fault.REFUSE_REMEMBERED,
+}
+
+
+@pytest.mark.parametrize("name", TROUBLES)
+async def test_only_a_refusal_on_the_merits_makes_another_key(duly_world: Stage, name: str) -> None:
+    """L7: passing trouble and a new version keep the key of the same inputs."""
+    play = await sent(duly_world, TROUBLES[name])
+    await play.deploy(flow({CONSUMER: consumer(then=None)}))
+    await play.pass_by(90)
+    first, second = await play.rows()
+    is_same = first.key == second.key
+    assert (is_same, first.inputs == second.inputs) == ("REFUSE" not in name, True)
+
+
+async def test_a_persons_no_keeps_the_key(duly_world: Stage) -> None:
+    """L7, L10: what did not happen is made under the key it had."""
+    play = await opened(duly_world, reconcile=False)
+    plan(duly_world, Fault.AMBIGUOUS_BEFORE)
+    await play.deploy(flow())
+    await play.publish("a")
+    await play.drain()
+    await duly_world.advance(LAG_S)
+    await play.host.settle((await play.row()).id, "did_not_happen")
+    await play.pass_by(15)
+    first, second = await play.rows()
+    assert (first.key, second.status) == (second.key, Row.APPLIED)
+
+
+async def test_other_events_and_other_workflows_have_other_keys(duly_world: Stage) -> None:
+    """L7, T1: the key belongs to the workflow, the consumer and the set of events."""
+    play = await opened(duly_world)
+    for name in ("one", "two"):
+        await play.deploy(flow(name=name))
+        await play.publish("a", "b", name=name)
+    await play.drain()
+    assert len({each.key for each in duly_world.effects}) == 4

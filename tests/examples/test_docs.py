@@ -1,0 +1,60 @@
+"""What the pages show is true: the first screen prints what it says, and no name goes unshown."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import duly
+from tests import house
+
+PRINTED = re.compile(r"^```text\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+README = (house.ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def run_readme(folder: Path) -> list[str]:
+    """Run the README's example as a person would, and answer what it prints."""
+    program = folder / "welcome.py"
+    program.write_text(house.examples(README)[0], encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, program.name], cwd=folder, capture_output=True, text=True, check=True
+    )
+    assert done.stderr == ""
+    return done.stdout.splitlines()
+
+
+def test_the_readme_s_example_prints_what_the_readme_says(tmp_path: Path) -> None:
+    """L3, T5: run again, it posts nothing, and the ledger still knows both posts."""
+    promised = PRINTED.findall(README)[0].splitlines()
+    assert run_readme(tmp_path) == promised
+    assert run_readme(tmp_path) == [line for line in promised if "the chat shows" not in line]
+
+
+def test_every_public_name_stands_in_an_example_that_runs() -> None:
+    pages = [*(house.ROOT / "docs").glob("*.md"), house.ROOT / "README.md"]
+    shown = "\n".join(
+        text for page in pages for text in house.examples(page.read_text(encoding="utf-8"))
+    )
+    imported = " ".join(re.findall(r"^from duly import (.*)$", shown, re.MULTILINE))
+    words = set(re.findall(r"\w+", imported)) | set(re.findall(r"\bduly\.(\w+)", shown))
+    assert set(duly.__all__) - words == set()
+
+
+def test_every_public_name_stands_in_the_reference() -> None:
+    page = (house.ROOT / "docs" / "reference.md").read_text(encoding="utf-8")
+    listed = set(re.findall(r"`(\w+)`", page.partition("## A host")[0]))
+    assert set(duly.__all__) - listed == set()
+
+
+def test_every_link_of_the_pages_leads_somewhere() -> None:
+    pages = [*(house.ROOT / "docs").glob("*.md"), house.ROOT / "README.md"]
+    pages.append(house.ROOT / "examples" / "README.md")
+    broken = [
+        f"{page.name}: {link}"
+        for page in pages
+        for link in re.findall(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8"))
+        if not (page.parent / link).exists()
+    ]
+    assert broken == []
