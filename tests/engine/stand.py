@@ -13,7 +13,6 @@ a ledger row is read from the store.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -31,7 +30,6 @@ from duly.sandbox.base import Sandbox
 from duly.sandbox.play import Call, Move, Return, When, ref
 from duly.sandbox.scripted import Scripted, ScriptedSandbox
 from duly.store import Store
-from duly.store.base import Transaction
 from duly.store.record import EventRow, HandlerRow, MutationRow, RunRow
 from duly.testing import Fault, Stage
 
@@ -303,7 +301,7 @@ def timed(stage: Stage) -> Timed:
 
 
 def statements(play: Play) -> list[str]:
-    """Count the transactions of a store from now on, by the name of what they did."""
+    """List the transactions of a store from now on, by how durable they are."""
     seen: list[str] = []
     backend = play.store.backend
     transact = backend.transact
@@ -314,17 +312,3 @@ def statements(play: Play) -> list[str]:
 
     object.__setattr__(backend, "transact", counted)
     return seen
-
-
-async def read(play: Play, body: Any) -> Any:
-    """Ask the store something in a transaction of its own."""
-
-    def look(tx: Transaction) -> Any:
-        return body(tx)
-
-    return await play.desk.ask(look)
-
-
-async def let_pass(seconds: float) -> None:
-    """Wait in virtual time, without anybody being drained."""
-    await asyncio.sleep(seconds)

@@ -9,14 +9,16 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from duly.rules.event import EventStatus
 from duly.rules.lifecycle import FINAL
+from duly.rules.value import decode
 from duly.rules.word import MutationStatus, Outcome, Phase, Status
-from duly.simulation.shape import INPUT, MADE, TOLD
+from duly.simulation.shape import INPUT, MADE, PRODUCED, TOLD
 from duly.store.base import Transaction
 
+PUBLISHES: Final = {"file": MADE, "tell": TOLD}
 ORDER: Final[Mapping[str, int]] = {phase.value: place for place, phase in enumerate(Phase)}
 
 
@@ -46,6 +48,8 @@ class MutationSeen(NamedTuple):
     key: str
     args: str
     attempt: int
+    inputs: str
+    refused: int
 
 
 class EventSeen(NamedTuple):
@@ -69,6 +73,9 @@ class Seen:
     events: Mapping[int, EventSeen]
     causes: frozenset[tuple[int, int]]
     reservations: Mapping[str, frozenset[int]]
+    shown: Mapping[str, Mapping[str, str | None]]  # by run and event: the content it has pinned
+    states: Mapping[str, str | None]
+    is_paused: bool
 
     @property
     def open_run(self) -> RunSeen | None:
@@ -83,14 +90,20 @@ class Seen:
 def see(tx: Transaction) -> Seen:
     """Read everything."""
     reservations: dict[str, set[int]] = defaultdict(set)
-    for run_id, seq, _ in tx.all("oracle_reservations"):
+    shown: dict[str, dict[str, str | None]] = defaultdict(dict)
+    for run_id, seq, message_id, body in tx.all("oracle_reservations"):
         reservations[run_id].add(seq)
+        shown[run_id][message_id] = body
+    handlers = tx.all("oracle_handlers")
     return Seen(
         {row[0]: RunSeen(*row) for row in tx.all("oracle_runs")},
         {row[0]: MutationSeen(*row) for row in tx.all("oracle_mutations")},
         {row[0]: EventSeen(*row) for row in tx.all("oracle_events")},
         frozenset((root, seq) for root, seq in tx.all("oracle_causes")),
         {run_id: frozenset(seqs) for run_id, seqs in reservations.items()},
+        shown,
+        {name: state for name, state, _ in handlers},
+        any(paused for _, _, paused in handlers),
     )
 
 
@@ -99,7 +112,6 @@ class Oracle:
     """Remembers what was, and says what is wrong."""
 
     effects: Counter[str]
-    has_mutation: bool
     acknowledged: set[str] = field(default_factory=set)  # inputs somebody was told are durable
     excused: set[str] = field(default_factory=set)  # a person answered falsely about them
     problems: list[str] = field(default_factory=list)
@@ -113,6 +125,8 @@ class Oracle:
         """Check everything that must hold at every moment."""
         self._check_effects(now)
         self._check_runs(now)
+        self._check_work(now)
+        self._check_keys(now)
         self._check_events(now)
         self._check_causes(now)
         if self.before is not None:
@@ -152,6 +166,49 @@ class Oracle:
             if is_heir and parent is not None and run.prepared != parent.prepared:
                 self._say(f"run {run.id} does not see the inputs its predecessor had pinned")
 
+    def _check_work(self, now: Seen) -> None:
+        """See that every run saw what it pinned, and that a committed one left all it made."""
+        made = {(event.topic, event.message_id, event.created_by) for event in now.events.values()}
+        states: dict[str, Any] = {}
+        for run in now.runs.values():
+            is_committed = run.status == Status.COMMITTED
+            if run.handler not in PUBLISHES:
+                known = (event.message_id for event in now.events.values() if event.topic == INPUT)
+                if is_committed and PRODUCED not in known:
+                    self._say(f"what the producer run {run.id} published is lost")
+                continue
+            data = decode(run.prepared)["data"] if run.prepared else {}  # type: ignore[index,call-overload]
+            for message_id, payload in zip(data.get("ids", ()), data.get("shown", ()), strict=True):
+                body = now.shown.get(run.id, {}).get(message_id)
+                if body is not None and decode(body) != payload:
+                    self._say(f"run {run.id} pinned another content of {message_id} than it saw")
+            if not is_committed or not data.get("ids"):
+                continue
+            states[run.handler] = {"last": data["ids"]}
+            first = data["ids"][0]
+            is_told = run.outcome != Outcome.SKIPPED and not self.excused & set(data["ids"])
+            if is_told and (PUBLISHES[run.handler], first, run.id) not in made:
+                self._say(f"what run {run.id} published for {first} is lost")
+        for handler, state in states.items():
+            stored = now.states.get(handler)
+            if stored is None or decode(stored) != state:
+                self._say(f"the state of {handler} is not what its last run left")
+
+    def _check_keys(self, now: Seen) -> None:
+        """See that a call that may have been made keeps its key, and a refused one does not (L7)."""
+        last: dict[str, MutationSeen] = {}
+        for row in now.mutations.values():
+            before = last.get(row.inputs)
+            if before is not None and (before.key == row.key) == bool(before.refused):
+                self._say(f"mutation {row.id} has the wrong key for a call after {before.id}")
+            last[row.inputs] = row
+        by_args: dict[str, set[str]] = defaultdict(set)
+        for row in now.mutations.values():
+            by_args[row.args].add(row.inputs)
+        for args, inputs in by_args.items():
+            if len(inputs) > 1:
+                self._say(f"the calls with {args} do not count as calls for the same inputs")
+
     def _check_events(self, now: Seen) -> None:
         known = {event.message_id for event in now.events.values() if event.topic == INPUT}
         for missing in self.acknowledged - known:
@@ -188,7 +245,20 @@ class Oracle:
             if not wanted or not wanted <= roots[event.seq]:
                 self._say(f"{event.topic} {event.message_id} does not go back to its inputs")
 
+    def _compare_paused(self, was: Seen, now: Seen) -> None:
+        """See that nothing begins in a paused workflow (F7)."""
+        if not (was.is_paused and now.is_paused):
+            return
+        for run in now.runs.values():
+            if run.id not in was.runs and run.retry_of is None:
+                self._say(f"run {run.id} was started while the workflow was paused")
+        for row in now.mutations.values():
+            before = was.mutations.get(row.id)
+            if before is None or row.attempt > before.attempt:
+                self._say(f"mutation {row.id} was sent while the workflow was paused")
+
     def _compare(self, was: Seen, now: Seen) -> None:
+        self._compare_paused(was, now)
         for run in was.runs.values():
             later = now.runs.get(run.id)
             if later is None:

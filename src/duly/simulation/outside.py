@@ -42,6 +42,22 @@ class Outcome(StrEnum):
     AMBIGUOUS_AFTER = "ambiguous, with effect"
     SLOW = "slow"
     LATE = "late landing"
+    TWICE = "delivered twice"
+    REFUSAL_LOST = "refused, and the answer lost"
+
+
+# What the caller waits for in vain, or is told nothing certain about, while nothing happened yet.
+WITHOUT_EFFECT: Final = frozenset(
+    {
+        Outcome.TIMEOUT_BEFORE,
+        Outcome.AMBIGUOUS_BEFORE,
+        Outcome.LATE,
+        Outcome.REFUSAL_LOST,
+    }
+)
+AMBIGUOUS: Final = frozenset(
+    {Outcome.AMBIGUOUS_BEFORE, Outcome.AMBIGUOUS_AFTER, Outcome.REFUSAL_LOST}
+)
 
 
 class Saying(StrEnum):
@@ -65,6 +81,8 @@ class Outside:
     sleep: Callable[[float], Awaitable[None]]
     rows: dict[str, Json] = field(default_factory=dict)  # by key: what was done, and its answer
     effects: Counter[str] = field(default_factory=Counter)  # by event: how often
+    refusals: set[str] = field(default_factory=set)  # keys it will refuse for ever
+    landing: int = 0  # requests that left and have had no effect yet
     settled_at: dict[str, float] = field(default_factory=dict)  # when nothing can land any more
     calls: int = 0
 
@@ -87,6 +105,17 @@ class Outside:
         self.rows[call.key] = {"row": len(self.rows) + 1}
         self.tell(f"a row appears for {', '.join(map(str, ids))}")
         return self.rows[call.key]
+
+    def land_later(self, call: Call, *, is_once: bool) -> None:
+        """Let a request that has left take effect after a while, whoever still waits for it."""
+
+        def land() -> None:
+            self.landing -= 1
+            if call.key not in self.refusals:
+                self.happen(call, is_once=is_once)
+
+        self.landing += 1
+        asyncio.get_running_loop().call_later(LATE_S, land)
 
     def has_happened(self, key: str) -> bool:
         """Tell the truth."""
@@ -125,20 +154,26 @@ class Sheet(Connector):
         return await self._change(call, is_once=True)
 
     async def _change(self, call: Call, *, is_once: bool) -> Json:
-        outside, loop = self._outside, asyncio.get_running_loop()
+        outside = self._outside
         outcome = outside.next_outcome()
         outside.tell(f"call {call.attempt} of {call.tool}: {outcome}")
         self._points.reach(BEFORE, "the effect")
         outside.settled_at[call.key] = outside.now_s() + LAG_S
+        if call.key in outside.refusals:
+            raise Refused("the sheet said no before", remembered=True)
         self._refuse(outcome)
-        if outcome in (Outcome.TIMEOUT_BEFORE, Outcome.AMBIGUOUS_BEFORE, Outcome.LATE):
+        if outcome in WITHOUT_EFFECT:
             if outcome is Outcome.LATE:
-                loop.call_later(LATE_S, lambda: outside.happen(call, is_once=is_once))
+                outside.land_later(call, is_once=is_once)
+            if outcome is Outcome.REFUSAL_LOST and is_once and call.key not in outside.rows:
+                outside.refusals.add(call.key)
             await self._give_up(outcome)
         if outcome is Outcome.SLOW:
             await self._outside.sleep(SLOW_S)
             self._points.stop_if_dead()
         result = outside.happen(call, is_once=is_once)
+        if outcome is Outcome.TWICE and is_once:
+            result = outside.happen(call, is_once=is_once)
         self._points.reach(AFTER, "the effect")
         if outcome in (Outcome.TIMEOUT_AFTER, Outcome.AMBIGUOUS_AFTER):
             await self._give_up(outcome)
@@ -155,7 +190,7 @@ class Sheet(Connector):
             raise AuthNeeded("signed out")
 
     async def _give_up(self, outcome: Outcome) -> None:
-        if outcome in (Outcome.AMBIGUOUS_BEFORE, Outcome.AMBIGUOUS_AFTER):
+        if outcome in AMBIGUOUS:
             raise UnknownOutcome("the connection broke")
         await self._outside.sleep(FOR_EVER_S)
 

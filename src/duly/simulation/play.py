@@ -10,9 +10,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from datetime import timedelta
 from functools import cache
 from hashlib import sha256
 from typing import Any, Final
@@ -28,7 +29,7 @@ from duly.engine.scheduler import Engine
 from duly.errors import DulyError
 from duly.rules.event import EventStatus
 from duly.rules.value import Json
-from duly.rules.word import MutationStatus, Status
+from duly.rules.word import MutationStatus, Status, Waits
 from duly.sandbox.scripted import ScriptedSandbox
 from duly.simulation.dice import Dice
 from duly.simulation.disk import Loss
@@ -41,17 +42,16 @@ from duly.simulation.story import Crash as PlannedCrash
 from duly.store import Store, queries
 from duly.store.base import Durability
 from duly.store.sqlite import Schema, open_sqlite
-from duly.testing.env import VirtualEnv
+from duly.testing.env import START, VirtualEnv
 from duly.testing.loop import VirtualLoop
 
 POLICY: Final = Policy()
 CALM_ROUNDS: Final = 40
 CALM_S: Final = 3600.0
+DAY_MS: Final = 86_400_000
 DELAYS_S: Final = (0.0, 0.0, 0.0, 0.0, 0.001, 0.004, 0.05)
 
 _templates: dict[tuple[Shape, Tool], Mapping[str, bytes]] = {}
-
-log = logging.getLogger("duly.simulation")
 
 
 @cache
@@ -75,6 +75,17 @@ class Ending:
     def hash(self) -> str:
         """Name the trace by its content."""
         return sha256("\n".join(self.trace).encode()).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """What the next host would find, by the way this one dies; equal moments have equal futures."""
+
+    after_kill: str
+    after_power_cut: str
+
+
+OnPoint = Callable[[str, Moment], None]
 
 
 class Host(Commands, Views):
@@ -101,26 +112,46 @@ class SimulatedEnv(VirtualEnv):
         await super().sleep(seconds)
 
 
-def play(story: Story) -> Ending:
-    """Play a story from its beginning to its end."""
-    with asyncio.Runner(loop_factory=VirtualLoop) as runner:
-        loop = runner.get_loop()
-        assert isinstance(loop, VirtualLoop), loop
-        loop.set_exception_handler(lambda _, __: None)  # the dead are many, and nobody asks them
-        return runner.run(_Play(story, loop).run())
+def play(story: Story, on_point: OnPoint | None = None) -> Ending:
+    """Play a story from its beginning to its end; tell whoever asks of every point."""
+    template(story.shape, story.tool)
+    with _stage() as (runner, loop):
+        return runner.run(_Play(story, loop, on_point).run())
+
+
+@contextmanager
+def _stage() -> Iterator[tuple[asyncio.Runner, VirtualLoop]]:
+    """Give a loop of virtual time on which nobody mourns the dead: they are many."""
+    level = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
+    try:
+        with asyncio.Runner(loop_factory=VirtualLoop) as runner:
+            loop = runner.get_loop()
+            assert isinstance(loop, VirtualLoop), loop
+            loop.set_exception_handler(lambda _, __: None)
+            yield runner, loop
+    finally:
+        logging.disable(level)
+
+
+def _is_last(crash: PlannedCrash | None, name: str, count: int, times: int) -> bool:
+    """Tell whether this is the point a crash was planned for."""
+    if crash is None:
+        return False
+    return (name == crash.at and times >= crash.gap) if crash.at else count >= crash.gap
 
 
 class _Play:
-    def __init__(self, story: Story, loop: VirtualLoop) -> None:
+    def __init__(self, story: Story, loop: VirtualLoop, on_point: OnPoint | None) -> None:
         self._story = story
+        self._on_point = on_point
         self._loop = loop
         self._env = SimulatedEnv(loop, story.dice)
         self._trace: list[str] = []
         self._outside = Outside(
             list(story.outcomes), list(story.sayings), self._tell, self._now_s, loop.sleep
         )
-        has_mutation = story.shape in (Shape.FIFO, Shape.BATCH)
-        self._oracle = Oracle(self._outside.effects, has_mutation)
+        self._oracle = Oracle(self._outside.effects)
         self._acts = list(story.acts)
         self._crashes = list(story.crashes)
         self._chance = Dice(story.dice + 1)
@@ -137,7 +168,7 @@ class _Play:
         self._trace.append(f"{self._now_s():.3f} s: {text}")
 
     async def run(self) -> Ending:
-        disk = PointedDisk(await template(self._story.shape, self._story.tool, self._env))
+        disk = PointedDisk(template(self._story.shape, self._story.tool))
         while True:
             crash = self._crashes.pop(0) if self._crashes else None
             await self._live(disk, crash)
@@ -157,9 +188,12 @@ class _Play:
     async def _live(self, disk: PointedDisk, crash: PlannedCrash | None) -> None:
         """Let a host live until it dies as planned, or until everything has come to rest."""
         points = Points(
-            lambda _, count: crash is not None and count >= crash.gap,
+            lambda name, count, times: _is_last(crash, name, count, times),
             lambda name: self._die(disk, crash, name),
         )
+        if self._on_point is not None:
+            on_point = self._on_point
+            points.on_point = lambda name: on_point(name, self._moment(disk))
         backend = await open_sqlite(disk, self._env, schema=schema())
         disk.points = points
 
@@ -186,6 +220,23 @@ class _Play:
             self._examine(tasks)
         await self._bury(points, disk)
         self._points.update(points.names)
+
+    def _moment(self, disk: PointedDisk) -> Moment:
+        """Name what the next host would find if this one died now: disk, outside and time."""
+        outside = self._outside
+        rest = (
+            self._loop.elapsed_ms,
+            sorted(outside.rows),
+            sorted(outside.refusals),
+            sorted(outside.settled_at.items()),
+            (outside.landing, len(outside.outcomes), len(outside.sayings)),
+            (len(self._acts), self._published, sorted(self._oracle.acknowledged)),
+        )
+        seen, durable = sha256(repr(rest).encode()), sha256(repr(rest).encode())
+        for name, file in sorted(disk.files.items()):
+            seen.update(name.encode() + file.content)
+            durable.update(name.encode() + file.durable + repr(file.pending).encode())
+        return Moment(seen.hexdigest(), durable.hexdigest())
 
     def _examine(self, tasks: Mapping[str, asyncio.Future[Any]]) -> None:
         """See that a host that was not meant to die did not, and that its story was told."""
@@ -265,6 +316,8 @@ class _Play:
         row = seen.held(run.id)
         if row is not None and row.status == MutationStatus.INDETERMINATE:
             await self._try(host, Act(0, Wish.ANSWER))
+        elif run.waits == Waits.CONNECTION:
+            await self._try(host, Act(0, Wish.RECONNECT))
         elif run.escalated is not None and run.status != Status.PAUSED_RECONCILIATION:
             await self._try(host, Act(0, Wish.RETRY))
 
@@ -298,6 +351,12 @@ class _Play:
                 await host.skip(NAME, INPUT, f"m{which}")
             case Wish.DEPLOY:
                 await deploy(host, self._story.shape, self._story.tool)
+            case Wish.RUN_NOW:
+                await host.run_now(NAME)
+            case Wish.RECONNECT:
+                await reconnect(host)
+            case Wish.CLOCK_FORWARD | Wish.CLOCK_BACK:
+                self._env.jump(DAY_MS if act.wish is Wish.CLOCK_FORWARD else -DAY_MS)
             case Wish.RETRY | Wish.ABANDON:
                 await self._end_run(host, act.wish)
             case _:
@@ -337,20 +396,36 @@ class _Play:
                 await host.settle(row.id, "did_not_happen")
 
 
-async def template(shape: Shape, tool: Tool, env: SimulatedEnv) -> Mapping[str, bytes]:
+def template(shape: Shape, tool: Tool) -> Mapping[str, bytes]:
     """Answer a disk on which the workflow is deployed; it is made once."""
     if (shape, tool) not in _templates:
-        disk = PointedDisk()
-        backend = await open_sqlite(disk, env, schema=schema())
-        points = Points(lambda _, __: False, lambda _: None)
-        outside = Registry([Sheet(Outside([], [], lambda _: None, lambda: 0.0, env.sleep), points)])
-        parts = Parts(env, Store(backend), ScriptedSandbox(env), outside, POLICY)
-        await deploy(Host(parts, Engine(parts)), shape, tool)
-        await backend.close()
-        with suppress(Crash):
-            disk.drop()
-        _templates[shape, tool] = {name: bytes(file.content) for name, file in disk.files.items()}
+        with _stage() as (runner, loop):
+            _templates[shape, tool] = runner.run(_make_template(shape, tool, loop))
     return _templates[shape, tool]
+
+
+async def _make_template(shape: Shape, tool: Tool, loop: VirtualLoop) -> Mapping[str, bytes]:
+    # The day before, so that no id made later is one of these.
+    env = VirtualEnv(loop, start=START - timedelta(days=1))
+    disk = PointedDisk()
+    backend = await open_sqlite(disk, env, schema=schema())
+    points = Points(lambda _, __, ___: False, lambda _: None)
+    outside = Outside([], [], lambda _: None, lambda: 0.0, env.sleep)
+    registry = Registry([Sheet(outside, points)])
+    parts = Parts(env, Store(backend), ScriptedSandbox(env), registry, POLICY)
+    await deploy(Host(parts, Engine(parts)), shape, tool)
+    await backend.close()
+    with suppress(Crash):
+        disk.drop()
+    return {name: bytes(file.content) for name, file in disk.files.items()}
+
+
+async def reconnect(host: Host) -> None:
+    """Let every run go on that waits for the sheet to be connected again (F4)."""
+    desk, parts = host.desk, host.desk.parts
+    action = desk.action("user", "reconnect")
+    await parts.store.reconnect("sheet", action=action, now=parts.env.now_ms())
+    desk.engine.wake()
 
 
 async def deploy(host: Host, shape: Shape, tool: Tool) -> None:

@@ -31,9 +31,11 @@ class Points:
     """Counts the places a host comes by, and lets it die where it is told to."""
 
     def __init__(
-        self, is_last: Callable[[str, int], bool], on_death: Callable[[str], None]
+        self, is_last: Callable[[str, int, int], bool], on_death: Callable[[str], None]
     ) -> None:
+        # By the point's name, how many points there were, and how often this one.
         self._is_last = is_last
+        self.on_point: Callable[[str], None] = lambda _: None
         self._on_death = on_death
         self.count = 0
         self.names: Counter[str] = Counter()
@@ -47,7 +49,8 @@ class Points:
         name = f"{moment} {what}"
         self.count += 1
         self.names[name] += 1
-        if self._is_last(name, self.count):
+        self.on_point(name)
+        if self._is_last(name, self.count, self.names[name]):
             self.is_dead = True
             self._on_death(name)
             self.died.set()

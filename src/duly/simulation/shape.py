@@ -1,7 +1,9 @@
 """The workflows a simulation runs: scripts that are data, small, and different where it matters.
 
-Law: every script passes the ids of what it reserved to its tool, so the outside knows for which
-events a change was made and counts them itself.
+Law 1  Every script passes the ids of what it reserved to its tool, so the outside knows for which
+       events a change was made and counts them itself.
+Law 2  Every prepare keeps what it was shown, and every `next` leaves what it worked on as the
+       state, so an oracle can compare both with what the store says.
 """
 
 from __future__ import annotations
@@ -17,7 +19,9 @@ NAME: Final = "mail"
 INPUT: Final = "mail"  # comes from outside
 MADE: Final = "made"  # one for every run that changed something, read by a second consumer
 TOLD: Final = "told"  # terminal
+PRODUCED: Final = "p0"  # what the producer publishes
 BATCH: Final = 3
+CHANGING: Final = frozenset({"fifo", "batch", "produce"})  # the shapes that change something
 
 
 class Shape(StrEnum):
@@ -27,6 +31,7 @@ class Shape(StrEnum):
     BATCH = "batch"
     DECLINE = "decline"  # a mutate that makes no call
     QUIET = "quiet"  # no mutate at all
+    PRODUCE = "produce"  # as fifo, with a producer that publishes an event of its own
 
 
 class Tool(StrEnum):
@@ -41,7 +46,7 @@ def _prepare(topic: str, limit: int, title: str) -> tuple[Move, ...]:
     ids = ref("pending.*.id")
     chosen: Value = {
         "reservations": [{"topic": topic, "ids": ids}],
-        "data": {"ids": ids},
+        "data": {"ids": ids, "shown": ref("pending.*.payload")},
         "ui": {"title": title},
     }
     return (
@@ -59,6 +64,10 @@ def _publish(topic: str) -> Call:
     return Call("publish", (topic,), named)
 
 
+def _keep() -> When:
+    return When("prepared.data.ids", (Return({"last": ref("prepared.data.ids")}),))
+
+
 def make(shape: Shape, tool: Tool) -> Scripted:
     """Write the script of a shape, with the tool its mutation uses."""
     change = Call(tool.value, (), {"ids": ref("prepared.data.ids")})
@@ -67,15 +76,16 @@ def make(shape: Shape, tool: Tool) -> Scripted:
         # With a result if something was changed; a shape that changes nothing tells all the same.
         Step.NEXT: (
             When("result.result", (_publish(MADE),))
-            if shape in (Shape.FIFO, Shape.BATCH)
+            if shape in CHANGING
             else When("prepared.data.ids", (_publish(MADE),)),
+            _keep(),
         ),
     }
     if shape is not Shape.QUIET:
         steps[Step.MUTATE] = () if shape is Shape.DECLINE else (change,)
     tell: dict[Step, tuple[Move, ...]] = {
         Step.PREPARE: _prepare(MADE, 1, "Tell"),
-        Step.NEXT: (When("prepared.data.ids", (_publish(TOLD),)),),
+        Step.NEXT: (When("prepared.data.ids", (_publish(TOLD),)), _keep()),
     }
     written = {str(step): "function" for step in steps}
     declaration: dict[str, Value] = {
@@ -86,4 +96,17 @@ def make(shape: Shape, tool: Tool) -> Scripted:
             "tell": {"subscribe": [MADE], "prepare": "function", "next": "function"},
         },
     }
-    return Scripted(declaration=declaration, steps={"file": steps, "tell": tell})
+    handlers = {"file": steps, "tell": tell}
+    if shape is Shape.PRODUCE:
+        declaration["producers"] = {"fetch": "function"}
+        handlers["fetch"] = {Step.PRODUCE: (_produce(),)}
+    return Scripted(declaration=declaration, steps=handlers)
+
+
+def _produce() -> Call:
+    named: dict[str, Value] = {
+        "message_id": PRODUCED,
+        "title": f"Mail {PRODUCED}",
+        "payload": {"content": "first"},
+    }
+    return Call("publish", (INPUT,), named)

@@ -30,10 +30,11 @@ class Death(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Crash:
-    """The host dies at the so many-th point of its life."""
+    """The host dies at the so many-th point of its life, or when it comes by `at` so often."""
 
     gap: int
     death: Death = Death.KILL
+    at: str = ""
 
 
 class Wish(StrEnum):
@@ -48,6 +49,10 @@ class Wish(StrEnum):
     RETRY = "retry"
     ABANDON = "abandon"
     DEPLOY = "deploy"
+    RUN_NOW = "run now"
+    RECONNECT = "reconnect"
+    CLOCK_FORWARD = "set the clock a day forward"
+    CLOCK_BACK = "set the clock a day back"
     ANSWER = "answer"
     SKIP_MUTATION = "answer skip"
     TRY_AGAIN = "answer try again"
@@ -86,25 +91,38 @@ WISHES: Final = (
     Wish.PUBLISH,
     Wish.RESUME,
     Wish.RESUME,
+    Wish.REPLACE,
+    Wish.PAUSE,
     Wish.RETRY,
+    Wish.RECONNECT,
     Wish.ANSWER,
     *Wish,
 )
+# The places where a death hurts most; half of all deaths come here.
+SORE: Final = (
+    "after send",
+    "before the effect",
+    "after the effect",
+    "before record",
+    "after record",
+    "before commit_run",
+    "after commit_run",
+    "after prepare_run",
+    "after start_run",
+    "before a sync of the log",
+    "after publish",
+)
+SORE_TIMES: Final = 4
 
 
 def from_seed(seed: int) -> Story:
     """Make up a story."""
     dice = Dice(seed)
     crashes = tuple(
-        Crash(1 + dice.randrange(GAP_MAX), dice.choose((Death.KILL, Death.KILL, Death.POWER)))
-        for _ in range(dice.choose((0, 1, 2, 2, 3, 3, CRASHES_MAX)))
+        _crash(dice) for _ in range(dice.choose((0, 1, 2, 2, 3, 3, CRASHES_MAX, CRASHES_MAX)))
     )
     acts = sorted(
-        (
-            Act(dice.randrange(LENGTH_MS), dice.choose(WISHES), dice.randrange(MAILS_MAX))
-            for _ in range(dice.randrange(ACTS_MAX + 1))
-        ),
-        key=lambda act: act.at_ms,
+        (_act(dice) for _ in range(dice.randrange(ACTS_MAX + 1))), key=lambda act: act.at_ms
     )
     return Story(
         shape=dice.choose(SHAPES),
@@ -116,3 +134,16 @@ def from_seed(seed: int) -> Story:
         acts=tuple(acts),
         dice=1 + dice.randrange(1 << 31) if dice.happens(0.7) else 0,
     )
+
+
+def _crash(dice: Dice) -> Crash:
+    death = dice.choose((Death.KILL, Death.KILL, Death.POWER))
+    if dice.happens(0.5):
+        return Crash(1 + dice.randrange(SORE_TIMES), death, dice.choose(SORE))
+    return Crash(1 + dice.randrange(GAP_MAX), death)
+
+
+def _act(dice: Dice) -> Act:
+    """Make up an act: while much happens, while somebody waits, or at any time."""
+    at_ms = dice.randrange(dice.choose((200, 2_000, 30_000, LENGTH_MS)))
+    return Act(at_ms, dice.choose(WISHES), dice.randrange(MAILS_MAX))

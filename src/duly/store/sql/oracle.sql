@@ -2,12 +2,12 @@
 -- Format as in queries.sql.
 
 -- oracle_runs
--- Every run as it stands, in the order of creation.
-select id, chain, retry_of, open, phase, status, outcome, prepared, escalated, handler, waits from run order by id
+-- Every run as it stands, in the order of creation: an id follows the clock, which may go back.
+select id, chain, retry_of, open, phase, status, outcome, prepared, escalated, handler, waits from run order by rowid
 
 -- oracle_mutations
--- Every row of the ledger.
-select id, run_id, held_by, status, key, args, attempt from mutation order by id
+-- Every row of the ledger, in the order of creation.
+select id, run_id, held_by, status, key, args, attempt, inputs, refused from mutation order by rowid
 
 -- oracle_events
 -- Every event with who holds it and who ended it.
@@ -18,5 +18,12 @@ select e.seq, e.topic, e.message_id, e.status, e.reserved_by, e.finished_by, e.c
 select root, seq from cause order by seq, root
 
 -- oracle_reservations
--- Which events each run has pinned.
-select run_id, seq, content from reservation order by run_id, seq
+-- Which events each run has pinned, and the content it was shown.
+select r.run_id, r.seq, e.message_id, p.body from reservation r
+join event e on e.seq = r.seq
+left join payload p on p.workflow_id = e.workflow_id and p.content = r.content
+order by r.run_id, r.seq
+
+-- oracle_handlers
+-- What every handler remembers, and whether its workflow is paused.
+select h.name, h.state, w.paused from handler h join workflow w on w.id = h.workflow_id order by h.name
