@@ -9,7 +9,7 @@ import pytest
 
 from duly.config import Policy, WorkflowPolicy
 from duly.connectors.base import Connector, read
-from duly.rules.value import Json, decode
+from duly.rules.value import Json
 from duly.rules.word import Failure, Phase, Status
 from duly.sandbox.play import (
     Call,
@@ -74,9 +74,8 @@ async def acting(stage: Stage, *ids: str, play: Play | None = None, **steps: Any
 
 async def said(play: Play) -> list[str]:
     """What the newest run logged."""
-    logs = (await play.run()).logs
-    lines: Any = decode(logs)["lines"] if logs else []  # type: ignore[index, call-overload]
-    return [each["text"] for each in lines]
+    lines = await play.host.logs((await play.run()).id)
+    return [each.text for each in lines]
 
 
 # -- The access table -----------------------------------------------------------------------------

@@ -9,11 +9,10 @@ assert played.rows == [["t1", "Hello"]]
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import cast
 
 from duly.host import Host
 from duly.rules.source import Source
-from duly.rules.value import Json, decode
+from duly.rules.value import Json
 from duly.testing import Stage
 from tests.sandbox import seeds
 
@@ -57,12 +56,9 @@ class Played:
 
     async def warnings(self) -> list[str]:
         """Read what the host said to the script's author, out of the logs of its runs."""
-        store = self.host._desk().parts.store
         said = []
-        for row in await store.list_runs(limit=1000):
-            kept = {"lines": []} if row.logs is None else decode(row.logs)
-            lines = cast("list[dict[str, str]]", cast("dict[str, Json]", kept)["lines"])
-            said += [line["text"] for line in lines if line["from"] == "duly"]
+        for run in await self.host.runs(self.name, limit=1000):
+            said += [line.text for line in await self.host.logs(run.id) if line.source == "duly"]
         return said
 
 

@@ -68,6 +68,15 @@ class RunError:
 
 
 @dataclass(frozen=True, slots=True)
+class LogLine:
+    """One line a run left: `source` is the step that said it, or `duly` for a warning of the host."""
+
+    at: datetime
+    source: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class Run:
     """One attempt of one handler; `retry_of` is the run it follows."""
 

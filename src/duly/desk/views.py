@@ -16,7 +16,7 @@ from typing import Any, Final, TypeVar, cast
 from duly.config import Policy
 from duly.desk.base import HasDesk, find, find_topic
 from duly.desk.deploy import read_findings
-from duly.desk.record import Event, Mutation, Run, RunError, Workflow
+from duly.desk.record import Event, LogLine, Mutation, Run, RunError, Workflow
 from duly.errors import Invalid, NotFound
 from duly.rules import schedule, standing
 from duly.rules.event import EventStatus
@@ -114,6 +114,11 @@ class Views(HasDesk):
             return _run(row, people.get_workflow(tx, row.workflow_id).name)
 
         return await self._desk().ask(look)
+
+    async def logs(self, run: str) -> tuple[LogLine, ...]:
+        """Answer what a run's script said, and what the host has to say to its author (X4)."""
+        row = await self._desk().parts.store.get_run(run)
+        return () if row.logs is None else _logs(row.logs)
 
     async def mutations(
         self,
@@ -265,6 +270,16 @@ def _run(row: RunRow, workflow: str) -> Run:
         created_at=_moment(row.created_at),
         updated_at=_moment(row.updated_at),
     )
+
+
+def _logs(text: str) -> tuple[LogLine, ...]:
+    """Read what a run logged; what was left out is counted in a last line of the host's own (X4)."""
+    kept = cast("dict[str, Any]", decode(text))
+    lines = [LogLine(_moment(each["at"]), each["from"], each["text"]) for each in kept["lines"]]
+    if kept["dropped"]:
+        left_out = f"{kept['dropped']} more lines were left out."
+        lines.append(LogLine(lines[-1].at, "duly", left_out))
+    return tuple(lines)
 
 
 def _error(text: str) -> RunError:

@@ -284,7 +284,7 @@ class Calls:
             raise self._failed(tool, args, line, failure, error) from error
         finally:
             took_ms = env.monotonic_ms() - begun_at
-            self.live.notes.call(tool.name, dict(args), outside.secrets(), outcome, took_ms)
+            self.live.notes.call(tool.name, dict(args), outcome, took_ms)
         limits = self.parts.policy.limits
         encode(value, tool.name, limit_bytes=limits.result_bytes, depth=limits.json_depth)
         return value

@@ -150,8 +150,7 @@ class Ledger:
             raise
         heard = self._hear(tool, task if done else None)
         took_ms = env.monotonic_ms() - begun_at
-        outside = self._parts.outside
-        live.notes.call(tool.name, dict(call.args), outside.secrets(), heard.answer.value, took_ms)
+        live.notes.call(tool.name, dict(call.args), heard.answer.value, took_ms)
         if heard.warning is not None:
             live.notes.warn(env.now_ms(), heard.warning)
         return heard

@@ -7,7 +7,7 @@ Every write is guarded by `stored`, so whatever somebody else did to the run is 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import cast
 
@@ -15,7 +15,7 @@ from duly.config import Limits
 from duly.rules.access import Step
 from duly.rules.declaration import ConsumerDeclaration, ProducerDeclaration
 from duly.rules.lifecycle import START, Counts, Run
-from duly.rules.permission import redact
+from duly.rules.permission import redact, redact_text
 from duly.rules.value import Json, decode, encode
 from duly.rules.word import Kind, Status
 from duly.sandbox.base import Loaded, Log
@@ -33,6 +33,7 @@ class Notes:
     """What a run logged and called, kept for a person: capped, and the rest is counted (X4, R1)."""
 
     limits: Limits
+    secrets: Callable[[], Iterable[str]]  # asked every time: a connector may have taken more (A5)
     lines: list[Json] = field(default_factory=list)
     dropped: int = 0
     calls: list[Json] = field(default_factory=list)
@@ -46,11 +47,9 @@ class Notes:
         """Keep what the host has to say to the script's author."""
         self._add(at_ms, "duly", text)
 
-    def call(
-        self, tool: str, args: Json, secrets: Iterable[str], outcome: str, duration_ms: int
-    ) -> None:
+    def call(self, tool: str, args: Json, outcome: str, duration_ms: int) -> None:
         """Keep one call: its arguments without secrets, how it ended, how long it took."""
-        shown = encode(redact(args, secrets), "args", limit_bytes=NOTES_BYTES_MAX)
+        shown = encode(redact(args, self.secrets()), "args", limit_bytes=NOTES_BYTES_MAX)
         self.calls.append(
             {
                 "tool": tool,
@@ -64,7 +63,7 @@ class Notes:
         if len(self.lines) >= self.limits.log_lines:
             self.dropped += 1
             return
-        cut = text[: self.limits.log_line_chars]
+        cut = redact_text(text, self.secrets())[: self.limits.log_line_chars]
         self.lines.append({"at": at_ms, "from": source, "text": cut})
 
     @property
@@ -171,7 +170,7 @@ class Live:
 
 
 def begun(
-    outlook: Outlook, run_id: str, handler: HandlerOutlook, started: Started, limits: Limits
+    outlook: Outlook, run_id: str, handler: HandlerOutlook, started: Started, notes: Notes
 ) -> Live:
     """Take up a run that has just been opened."""
     run = START[Kind(handler.kind)]
@@ -185,15 +184,14 @@ def begun(
         run,
         run,
         Counts(),
-        Notes(limits),
+        notes,
         state_text=started.state,
         planned_at=handler.next_run_at,
     )
 
 
-def resumed(outlook: Outlook, row: RunRow, limits: Limits) -> Live:
+def resumed(outlook: Outlook, row: RunRow, notes: Notes) -> Live:
     """Take up a run that is already there: a successor, or one that goes on (R4)."""
-    notes = Notes(limits)
     if row.calls is not None:
         notes.calls = cast("list[Json]", decode(row.calls))
     if row.logs is not None:

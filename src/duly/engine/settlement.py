@@ -9,7 +9,6 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from duly.engine import live as lives
 from duly.engine.base import Parts, StepFailed
 from duly.engine.worker import Worker
 from duly.errors import Invalid, RequestRefused
@@ -47,7 +46,7 @@ async def settle(
     elif answer is Act.DID_NOT_HAPPEN:
         _check_time(now, worker.ledger.absence_wait_ms(row.id, tool))
         outlook = await parts.store.outlook(row.workflow_id)
-        live = lives.resumed(outlook, run, parts.policy.limits)
+        live = worker.resume(outlook, run)
         told = StepFailed(f"{row.tool}: you said that it did not happen", Failure.TRANSIENT)
         stop = worker.successor.stop(live, decided, told)
     answering = parts.store.settle(

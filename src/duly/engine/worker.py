@@ -19,7 +19,7 @@ from duly.engine import run as steps
 from duly.engine.base import Parts, StepFailed
 from duly.engine.ledger import Ledger
 from duly.engine.library import Library
-from duly.engine.live import Live
+from duly.engine.live import Live, Notes
 from duly.engine.reconciler import Reconciler
 from duly.engine.successor import Successor
 from duly.engine.turn import Choice, Work
@@ -80,14 +80,14 @@ class Worker:
             started = await self._parts.store.start_run(
                 outlook.fence, run_id, handler.name, now=self._parts.env.now_ms()
             )
-            live = lives.begun(outlook, run_id, handler, started, self._parts.policy.limits)
+            live = lives.begun(outlook, run_id, handler, started, self._notes())
             await self._hold(live, self._run(live))
         finally:
             self.in_hand.discard(run_id)
 
     async def _go_on(self, outlook: Outlook, row: RunRow) -> None:
         """Go on with a run that is active by a person's act, or is a successor (R4)."""
-        live = self._resume(outlook, row)
+        live = self.resume(outlook, row)
         try:
             await self._hold(live, self._continue(live, row))
         finally:
@@ -106,7 +106,7 @@ class Worker:
 
     async def _unblock(self, outlook: Outlook, row: RunRow) -> None:
         """Let a run go on whose grant or connection has come; a held call is sent as it is (F4)."""
-        live = self._resume(outlook, row)
+        live = self.resume(outlook, row)
         assert row.state.waits is not None, row
         change = lifecycle.act(row.state, UNBLOCKED_BY[row.state.waits])
         self.in_hand.add(row.id)
@@ -130,7 +130,7 @@ class Worker:
 
     async def _reconcile(self, outlook: Outlook, row: RunRow) -> None:
         """Find out about an unknown mutation; one that happened goes on to `next` (R4)."""
-        live = self._resume(outlook, row)
+        live = self.resume(outlook, row)
         mutation = await self._held(live)
         self.in_hand.add(row.id)
         is_paused = outlook.is_paused
@@ -199,8 +199,12 @@ class Worker:
                 "Say whether it happened, or skip it."
             )
 
-    def _resume(self, outlook: Outlook, row: RunRow) -> Live:
-        return lives.resumed(outlook, row, self._parts.policy.limits)
+    def resume(self, outlook: Outlook, row: RunRow) -> Live:
+        """Take up a run that is already there."""
+        return lives.resumed(outlook, row, self._notes())
+
+    def _notes(self) -> Notes:
+        return Notes(self._parts.policy.limits, self._parts.outside.secrets)
 
     def _tool(self, mutation: MutationRow) -> Tool:
         return self._parts.outside.catalog.find(mutation.tool)

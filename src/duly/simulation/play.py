@@ -171,7 +171,10 @@ class _Play:
         disk = PointedDisk(template(self._story.shape, self._story.tool))
         while True:
             crash = self._crashes.pop(0) if self._crashes else None
-            await self._live(disk, crash)
+            try:
+                await self._live(disk, crash)
+            except Exception as error:
+                self._oracle.problems.append(f"the simulation broke: {error!r}")
             if self._next_disk is None or self._oracle.problems:
                 break
             disk, self._next_disk = self._next_disk, None
@@ -191,6 +194,7 @@ class _Play:
             lambda name, count, times: _is_last(crash, name, count, times),
             lambda name: self._die(disk, crash, name),
         )
+        points.on_circle = self._stop_circling
         if self._on_point is not None:
             on_point = self._on_point
             points.on_point = lambda name: on_point(name, self._moment(disk))
@@ -220,6 +224,10 @@ class _Play:
             self._examine(tasks)
         await self._bury(points, disk)
         self._points.update(points.names)
+
+    def _stop_circling(self) -> None:
+        self._oracle.problems.append("the host runs in circles")
+        self._is_wrong.set()
 
     def _moment(self, disk: PointedDisk) -> Moment:
         """Name what the next host would find if this one died now: disk, outside and time."""

@@ -27,6 +27,9 @@ class Crash(BaseException):
     """The host has died here."""
 
 
+STEPS_MAX: Final = 20_000  # a life has some hundred; whoever needs so many runs in circles
+
+
 class Points:
     """Counts the places a host comes by, and lets it die where it is told to."""
 
@@ -38,6 +41,8 @@ class Points:
         self.on_point: Callable[[str], None] = lambda _: None
         self._on_death = on_death
         self.count = 0
+        self.steps = 0
+        self.on_circle: Callable[[], None] = lambda: None
         self.names: Counter[str] = Counter()
         self.is_dead = False
         self.died = asyncio.Event()
@@ -61,7 +66,11 @@ class Points:
         self.stop_if_dead()
 
     def stop_if_dead(self) -> None:
-        """Stop whoever belongs to a host that is dead."""
+        """Stop whoever belongs to a host that is dead, and whoever runs in circles."""
+        self.steps += 1
+        if self.steps == STEPS_MAX:
+            self.is_dead = True
+            self.on_circle()
         if self.is_dead:
             raise Crash
 

@@ -14,16 +14,16 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from datetime import UTC, datetime
 from hashlib import sha256
 from itertools import count
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from duly.env import ID_TIME_DIGITS, Loop
 from duly.sandbox.base import Sandbox
 from duly.store import Store
-from duly.testing.crash import CrashingStore
+from duly.testing.crash import Crash, CrashingStore
 from duly.testing.loop import VirtualLoop
 from duly.testing.sandbox import Outstanding
 
@@ -103,6 +103,12 @@ class VirtualEnv(Loop):
         await self.sleep(0)
         return function()
 
+    def spawn(self, coroutine: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
+        """Start a task; one that crashed as planned is no news to anybody."""
+        task = super().spawn(coroutine, name)
+        task.add_done_callback(_look_away)
+        return task
+
     def wrap_sandbox(self, sandbox: Sandbox) -> Sandbox:
         """Let time stand still while a script computes."""
         wrapped = Outstanding(sandbox, self._loop)
@@ -136,3 +142,8 @@ class VirtualEnv(Loop):
         self.sandboxes.clear()
         self.stores.clear()
         self.crashed.clear()
+
+
+def _look_away(task: asyncio.Task[None]) -> None:
+    if not task.cancelled() and isinstance(task.exception(), Crash):
+        return

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Coroutine
+from dataclasses import replace
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -50,8 +51,11 @@ class Outstanding:
     ) -> OutstandingScript:
         """Make a fresh context for one step; the sandbox makes it when it is entered."""
 
+        # Time stands still while a script computes, for the script as well.
+        still = replace(world, frozen=True)
+
         async def make() -> Script:
-            return self._sandbox.open(loaded, handler, step, args, world)
+            return self._sandbox.open(loaded, handler, step, args, still)
 
         return OutstandingScript(self, make)
 
