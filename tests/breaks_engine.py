@@ -217,6 +217,13 @@ def engine(rule: str, attribute: str, replacement: object, tests: Any, says: str
 
 BREAKS = (
     engine(
+        "R1",
+        "live:Notes.call",
+        lambda *_: None,
+        ("tests/engine/test_limit.py",),
+        "a run forgets what it called",
+    ),
+    engine(
         "C1",
         "run:_state_text",
         lambda parts, returned: '{"of":"other"}',

@@ -81,7 +81,7 @@ async def test_a_cron_producer_runs_at_its_wall_clock_time(duly_world: Stage) ->
 
 
 async def test_a_manual_producer_runs_once_and_then_when_asked(duly_world: Stage) -> None:
-    """S2, S7: due when it first appears, then on Run now alone."""
+    """W2, S2, S7: due when it first appears, then on Run now alone."""
     play = await polling(duly_world)
     await play.drain()
     await play.pass_by(86_400)

@@ -2,7 +2,8 @@
 
 Law: a call that was written and not answered is unknown; only one that was never written is not.
 
-`asked` can be asked what happened, `silent` cannot, `keyed` is done once under its key.
+`asked` can be asked what happened, `silent` cannot, `keyed` is done once under its key. `patient`
+is `asked` without any hurry: a test that needs its call to be out has all the time it takes.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from tests.fire.outside import LANDING_S, LINE_BYTES_MAX, moment_ms
 
 LAG_S: Final = LANDING_S + 0.1
 TIMEOUT_S: Final = 0.6
+PATIENCE_S: Final = 300.0
 
 
 class Book(duly.Connector):
@@ -33,9 +35,15 @@ class Book(duly.Connector):
 
     @asked.reconcile
     async def asked_happened(self, call: duly.Call) -> duly.Applied | duly.NotApplied:
-        answer = await exchange(self._port, {"do": "find", "key": call.key})
-        line = answer["line"]
-        return duly.NotApplied() if line is None else duly.Applied({"line": line})
+        return await self._find(call)
+
+    @duly.mutation(lag_s=PATIENCE_S, timeout_s=PATIENCE_S)
+    async def patient(self, call: duly.Call, row: str) -> dict[str, int]:
+        return await self._write(call, row, landing_s=PATIENCE_S)
+
+    @patient.reconcile
+    async def patient_happened(self, call: duly.Call) -> duly.Applied | duly.NotApplied:
+        return await self._find(call)
 
     @duly.mutation(lag_s=LAG_S, timeout_s=TIMEOUT_S)
     async def silent(self, call: duly.Call, row: str) -> dict[str, int]:
@@ -45,9 +53,16 @@ class Book(duly.Connector):
     async def keyed(self, call: duly.Call, row: str) -> dict[str, int]:
         return await self._write(call, row, once=True)
 
-    async def _write(self, call: duly.Call, row: str, *, once: bool = False) -> dict[str, int]:
+    async def _find(self, call: duly.Call) -> duly.Applied | duly.NotApplied:
+        answer = await exchange(self._port, {"do": "find", "key": call.key})
+        line = answer["line"]
+        return duly.NotApplied() if line is None else duly.Applied({"line": line})
+
+    async def _write(
+        self, call: duly.Call, row: str, *, once: bool = False, landing_s: float = LANDING_S
+    ) -> dict[str, int]:
         asked = {"do": "write", "key": call.key, "workflow": call.workflow, "row": row}
-        until_ms = moment_ms() + round(LANDING_S * 1000)
+        until_ms = moment_ms() + round(landing_s * 1000)
         answer = await exchange(self._port, {**asked, "once": once, "until_ms": until_ms})
         if answer["line"] is None:
             raise duly.UnknownOutcome("the book says that the line came too late")

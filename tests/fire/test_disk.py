@@ -58,7 +58,7 @@ def test_a_full_disk_is_said_and_nothing_is_acknowledged(light: Light) -> None:
 
 def test_an_answer_that_cannot_be_written_is_not_asked_for_by_a_second_call(light: Light) -> None:
     """H3, L3: the disk is full when the answer comes; with room again the ledger finds out."""
-    fire = light(Flow(NAME, "asked"))
+    fire = light(Flow(NAME, "patient"))
     with fire.start() as host:
         host.ready()
         fire.outside.behave("held")

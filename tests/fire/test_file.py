@@ -45,7 +45,7 @@ def test_a_removed_file_is_noticed_at_the_next_barrier(light: Light, which: int)
 
 def test_a_file_that_was_away_comes_back_with_all_that_was_acknowledged(light: Light) -> None:
     """H3, L3: it goes while a call is out; the next host on it asks, and makes none again."""
-    fire = light(Flow(NAME, "asked"))
+    fire = light(Flow(NAME, "patient"))
     with fire.start() as host:
         host.ready()
         fire.outside.behave("held")
