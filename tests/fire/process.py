@@ -129,7 +129,8 @@ async def look(host: Host) -> dict[str, Any]:
         left = (await store.outlook(workflow.id)).open_run
         if left is not None:
             seen["open"][workflow.name] = left.status
-        events = seen["events"][workflow.name] = {}
+        events: dict[str, Any] = {}
+        seen["events"][workflow.name] = events
         after = -1
         while page := await host.events(workflow.name, limit=PAGE, after=after):
             after = page[-1].seq

@@ -1,4 +1,4 @@
-"""Hosts and outsides that stand still for longer than anybody waits, and go on as if nothing was."""
+"""Hosts and outsides that stand still longer than anybody waits, and go on as if nothing was."""
 
 from __future__ import annotations
 

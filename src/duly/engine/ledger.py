@@ -6,7 +6,8 @@ Law 2  A call is sent once. It is sent again only under its own key, where the o
 Law 3  An answer is what the connector says by its error's type; whatever it does not say is
        unknown, and unknown is asked about, never guessed (L4, L5).
 Law 4  "It did not happen" is believed only after the tool's lag since the send ended, as this
-       process saw it end; a send that nobody saw the end of counts from when we took it over (L6).
+       process saw it end; a send that nobody saw the end of counts from when we took it over. What
+       counts is when the question was asked: the answer may be as old as that (L6).
 """
 
 from __future__ import annotations
@@ -239,8 +240,11 @@ class Ledger:
             await self.judge(live, mutation_id, call.attempt, Verdict.GIVEN_UP, message=message)
             return
         else:
+            is_believable = self.absence_wait_ms(mutation_id, tool) == 0
             verdict = await self.ask(tool, call)
-            await self.hear_verdict(live, mutation_id, tool, call.attempt, verdict, message)
+            await self.hear_verdict(
+                live, mutation_id, tool, call.attempt, verdict, message, is_believable=is_believable
+            )
             return
         stop = self._successor.keep(live, new, message)
         await self._record(live, new, Recorded(call.attempt, error=stop.error, due_at=due_at), stop)
@@ -253,8 +257,10 @@ class Ledger:
         attempt: int,
         verdict: Applied | NotApplied | Unsure,
         message: str,
+        *,
+        is_believable: bool,
     ) -> None:
-        """Take in what the outside said inline, while the call is still in flight (L5, L6)."""
+        """Take in what the outside said; a no is believed if it was believable when asked (L6)."""
         now = self._parts.env.now_ms()
         if isinstance(verdict, Applied):
             text, warning = self._keepable(tool, verdict.result)
@@ -262,10 +268,10 @@ class Ledger:
                 live.notes.warn(now, warning)
             await self.judge(live, mutation_id, attempt, Verdict.APPLIED, result_text=text)
             return
-        wait_ms = self.absence_wait_ms(mutation_id, tool)
-        if isinstance(verdict, NotApplied) and wait_ms == 0:
+        if isinstance(verdict, NotApplied) and is_believable:
             await self.judge(live, mutation_id, attempt, Verdict.NOT_APPLIED, message=message)
             return
+        wait_ms = self.absence_wait_ms(mutation_id, tool)
         if isinstance(verdict, Unsure):
             if verdict.reason:
                 message = f"{message}; {verdict.reason}"

@@ -104,6 +104,7 @@ class Live:
     planned_at: int | None = None
     is_out: bool = False  # a call is out, or its answer is being written: nobody may drop this run
     recording: asyncio.Future[None] | None = None  # `applied`, on its way into the store (L9)
+    _read: tuple[str, dict[str, Json]] | None = None  # the prepare result, read once
 
     @property
     def is_active(self) -> bool:
@@ -136,9 +137,11 @@ class Live:
 
     @property
     def prepared(self) -> dict[str, Json]:
-        """The pinned prepare result, a copy of its own (C6)."""
+        """The pinned prepare result; whoever crosses the border with it gets a copy (C6, X3)."""
         assert self.prepared_text is not None, self.run
-        return cast("dict[str, Json]", decode(self.prepared_text))
+        if self._read is None or self._read[0] is not self.prepared_text:
+            self._read = self.prepared_text, cast("dict[str, Json]", decode(self.prepared_text))
+        return self._read[1]
 
     @property
     def title(self) -> str | None:

@@ -73,18 +73,20 @@ class Reconciler:
 
     async def _ask(self, live: Live, row: MutationRow, tool: Tool) -> None:
         call: Call = self._ledger.recorded_call(live, tool, row)
+        is_believable = self._ledger.absence_wait_ms(row.id, tool) == 0
         verdict = await self._ledger.ask(tool, call)
         if isinstance(verdict, Unsure):
             await self._count(live, row, verdict.reason or f"{row.tool} is not sure what happened")
             return
-        if isinstance(verdict, NotApplied):
+        if isinstance(verdict, NotApplied) and not is_believable:
             wait_ms = self._ledger.absence_wait_ms(row.id, tool)
-            if wait_ms > 0:
-                await self._wait(live, row, wait_ms, row.error, is_counted=False)
-                return
+            await self._wait(live, row, wait_ms, row.error, is_counted=False)
+            return
         assert isinstance(verdict, Applied | NotApplied), verdict
         message = f"{row.tool}: the outside says that it did not happen"
-        await self._ledger.hear_verdict(live, row.id, tool, row.attempt, verdict, message)
+        await self._ledger.hear_verdict(
+            live, row.id, tool, row.attempt, verdict, message, is_believable=is_believable
+        )
 
     async def _count(self, live: Live, row: MutationRow, reason: str) -> None:
         """Count a question without an answer; the last one asks a person instead (L5)."""

@@ -28,6 +28,7 @@ from duly.store.record import Action
 
 STOP_S: Final = 30.0  # how long an orderly stop waits for calls that are out (R7)
 TROUBLE_MS: Final = 10_000  # how long a workflow rests after a fault nobody foresaw
+SLICE_MS: Final = 60_000  # how long a sleep trusts the wall clock, which somebody may set
 
 log = logging.getLogger("duly.engine")
 
@@ -171,15 +172,18 @@ class Engine:
         if self._look_at is None or (is_draining and not self._running):
             await self._bell.wait()
             return
-        wait_ms = max(0, self._look_at - self._parts.env.now_ms())
-        timer = self._parts.env.spawn(self._ring_after(wait_ms / 1000), "next planned time")
+        timer = self._parts.env.spawn(self._ring_at(self._look_at), "next planned time")
         try:
             await self._bell.wait()
         finally:
             timer.cancel()
 
-    async def _ring_after(self, seconds: float) -> None:
-        await self._parts.env.sleep(seconds)
+    async def _ring_at(self, look_at: int) -> None:
+        """Ring when the wall clock shows this time, also if it is set while we sleep (S2)."""
+        env = self._parts.env
+        await env.sleep(_slice_s(look_at - env.now_ms()))
+        while (left_ms := look_at - env.now_ms()) > 0:
+            await env.sleep(_slice_s(left_ms))
         self._bell.set()
 
     # -- One workflow's turn --------------------------------------------------------------------
@@ -231,6 +235,10 @@ class Engine:
                 await asyncio.wait(late)
         self._ready.clear()
         self._again.clear()
+
+
+def _slice_s(left_ms: int) -> float:
+    return min(max(0, left_ms), SLICE_MS) / 1000
 
 
 def _workflows(due: Due) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, cast
 
 from duly.rules.event import EventStatus
 from duly.rules.lifecycle import FINAL
@@ -177,7 +177,7 @@ class Oracle:
                 if is_committed and PRODUCED not in known:
                     self._say(f"what the producer run {run.id} published is lost")
                 continue
-            data = decode(run.prepared)["data"] if run.prepared else {}  # type: ignore[index,call-overload]
+            data = _data(run)
             for message_id, payload in zip(data.get("ids", ()), data.get("shown", ()), strict=True):
                 body = now.shown.get(run.id, {}).get(message_id)
                 if body is not None and decode(body) != payload:
@@ -195,7 +195,7 @@ class Oracle:
                 self._say(f"the state of {handler} is not what its last run left")
 
     def _check_keys(self, now: Seen) -> None:
-        """See that a call that may have been made keeps its key, and a refused one does not (L7)."""
+        """See that a call keeps its key, and that one after a refusal has another (L7)."""
         last: dict[str, MutationSeen] = {}
         for row in now.mutations.values():
             before = last.get(row.inputs)
@@ -294,3 +294,10 @@ def _is_fresh(now: Seen, run: RunSeen) -> bool:
     """Tell whether a successor began afresh: it holds no row that somebody else made."""
     row = now.held(run.id)
     return row is None or row.run_id == run.id
+
+
+def _data(run: RunSeen) -> dict[str, Any]:
+    """Answer what the script's prepare kept for its later steps."""
+    if run.prepared is None:
+        return {}
+    return cast("dict[str, dict[str, Any]]", decode(run.prepared))["data"]

@@ -37,6 +37,7 @@ SCHEDULES_MAX: Final = 500
 RANGES: Final = (0, 1_000_000, 2_000_000)  # where each of the three ranges of seeds begins
 
 Make = Callable[[Any], Any]
+Lines = tuple[tuple[str, str, str, str, Make], ...]  # name, sentence, module, attribute, change
 
 
 class NoSuchPlace(Exception):
@@ -122,11 +123,11 @@ def _nothing(_: Any) -> Any:
     return lambda *args, **kwargs: None
 
 
-def _async_nothing(_: Any) -> Any:
-    async def nothing(*args: Any, **kwargs: Any) -> None:
-        pass
+def _sync_nothing(_: Any) -> Any:
+    def sync(self: Any) -> None:
+        self._unsynced = False
 
-    return nothing
+    return sync
 
 
 def _also(*rows: Row) -> Make:
@@ -333,7 +334,7 @@ def _ignore_changed_rows(_: Any) -> Any:
 
 # -- The bugs -------------------------------------------------------------------------------------
 
-_RULES: Final = (
+_RULES: Final[Lines] = (
     ("a-no-is-believed-at-once", "An early 'it did not happen' counts.",
      "duly.rules.ledger", "is_absence_settled", _always(True)),
     ("anything-is-sent-again", "A tool that promises nothing is sent again, too.",
@@ -363,13 +364,13 @@ _RULES: Final = (
      "duly.rules.failure", "answer_of", _unknown_is_not_sent),
 )  # fmt: skip
 
-_STORE: Final = (
+_STORE: Final[Lines] = (
     ("send-does-not-wait", "A call leaves before its row is on the disk.",
      "duly.store", "Store.send", lambda original: rider(original.body)),
     ("publish-does-not-wait", "An event is acknowledged before it is on the disk.",
      "duly.store", "Store.publish", lambda original: rider(original.body)),
     ("sync-does-nothing", "The disk is never asked to keep anything.",
-     "duly.store.writer", "Writer._sync", _nothing),
+     "duly.store.writer", "Writer._sync", _sync_nothing),
     ("consumed-events-stay-reserved", "A commit leaves its events as they are.",
      "duly.store.part", "dispose", _dispose_without(Reserved.CONSUME)),
     ("released-events-stay-reserved", "A fresh successor does not get its events back.",
@@ -398,7 +399,7 @@ _STORE: Final = (
      "duly.store", "Store.record.body", _record_without_result),
 )  # fmt: skip
 
-_ENGINE: Final = (
+_ENGINE: Final[Lines] = (
     ("sent-before-written", "A call is made, and written down afterwards.",
      "duly.engine.ledger", "Ledger.make", _send_first),
     ("applied-is-not-written", "That a mutation happened is never written down.",
@@ -423,8 +424,6 @@ _ENGINE: Final = (
      "duly.engine.reconciler", "Reconciler.attempt", _resend_while_paused),
     ("nobody-asks", "An unknown mutation is never asked about in the background.",
      "duly.engine.reconciler", "Reconciler._ask", _ask_inline_only),
-    ("nobody-waits-for-applied", "A commit does not wait until `applied` is written.",
-     "duly.engine.live", "Live.settled", _async_nothing),
 )  # fmt: skip
 
 _PAUSE: Final = Bug(

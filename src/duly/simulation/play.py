@@ -69,6 +69,7 @@ class Ending:
     trace: tuple[str, ...]
     points: Counter[str]
     deaths: int
+    power_cuts: int
     events: int
 
     @property
@@ -83,9 +84,10 @@ class Moment:
 
     after_kill: str
     after_power_cut: str
+    calls: int  # how many calls the outside has seen
 
 
-OnPoint = Callable[[str, Moment], None]
+OnPoint = Callable[[int, str, Moment], None]  # in which life, where, and what a death would leave
 
 
 class Host(Commands, Views):
@@ -152,12 +154,14 @@ class _Play:
             list(story.outcomes), list(story.sayings), self._tell, self._now_s, loop.sleep
         )
         self._oracle = Oracle(self._outside.effects)
-        self._acts = list(story.acts)
+        self._acts = [act for act in story.acts if not act.at]
+        self._doors = [act for act in story.acts if act.at]
         self._crashes = list(story.crashes)
         self._chance = Dice(story.dice + 1)
         self._published = 0
         self._points: Counter[str] = Counter()
         self._deaths = 0
+        self._power_cuts = 0
         self._next_disk: PointedDisk | None = None
         self._is_wrong = asyncio.Event()
 
@@ -183,6 +187,7 @@ class _Play:
             tuple(self._trace),
             self._points,
             self._deaths,
+            self._power_cuts,
             self._published,
         )
 
@@ -195,9 +200,6 @@ class _Play:
             lambda name: self._die(disk, crash, name),
         )
         points.on_circle = self._stop_circling
-        if self._on_point is not None:
-            on_point = self._on_point
-            points.on_point = lambda name: on_point(name, self._moment(disk))
         backend = await open_sqlite(disk, self._env, schema=schema())
         disk.points = points
 
@@ -208,11 +210,12 @@ class _Play:
             if self._oracle.problems:
                 self._is_wrong.set()
 
-        store = Store(PointedBackend(backend, points, watch))
+        store = Store(PointedBackend(backend, points, watch, lambda: self._env.sleep(0)))
         outside = Registry([Sheet(self._outside, points)])
         sandbox = ScriptedSandbox(self._env, POLICY.limits)
         parts = Parts(self._env, store, sandbox, outside, POLICY)
         host = Host(parts, Engine(parts))
+        points.on_point = lambda name: self._come_by(name, points, disk, host)
         tasks = {
             "host": asyncio.ensure_future(host.desk.engine.serve()),
             "story": asyncio.ensure_future(self._tell_story(host)),
@@ -224,6 +227,17 @@ class _Play:
             self._examine(tasks)
         await self._bury(points, disk)
         self._points.update(points.names)
+
+    def _come_by(self, name: str, points: Points, disk: PointedDisk, host: Host) -> None:
+        """Let in whoever waited for the host to come by here."""
+        for act in [each for each in self._doors if each.at == name]:
+            if act.times in (0, points.names[name]):
+                if act.times:
+                    self._doors.remove(act)
+                self._tell(f"somebody comes in {name}")
+                self._loop.create_task(self._do(host, act))
+        if self._on_point is not None:
+            self._on_point(self._deaths, name, self._moment(disk))
 
     def _stop_circling(self) -> None:
         self._oracle.problems.append("the host runs in circles")
@@ -238,13 +252,13 @@ class _Play:
             sorted(outside.refusals),
             sorted(outside.settled_at.items()),
             (outside.landing, len(outside.outcomes), len(outside.sayings)),
-            (len(self._acts), self._published, sorted(self._oracle.acknowledged)),
+            (len(self._acts), len(self._doors), self._published, sorted(self._oracle.acknowledged)),
         )
         seen, durable = sha256(repr(rest).encode()), sha256(repr(rest).encode())
         for name, file in sorted(disk.files.items()):
             seen.update(name.encode() + file.content)
             durable.update(name.encode() + file.durable + repr(file.pending).encode())
-        return Moment(seen.hexdigest(), durable.hexdigest())
+        return Moment(seen.hexdigest(), durable.hexdigest(), outside.calls)
 
     def _examine(self, tasks: Mapping[str, asyncio.Future[Any]]) -> None:
         """See that a host that was not meant to die did not, and that its story was told."""
@@ -263,7 +277,8 @@ class _Play:
             self._next_disk = PointedDisk()
             self._next_disk.files = disk.next_process().files
             return
-        loss = self._chance.choose(tuple(Loss))
+        self._power_cuts += 1
+        loss = self._chance.choose(tuple(Loss)) if self._story.dice else Loss.ALL
         self._next_disk = PointedDisk(disk.cut_power(loss, self._chance))
         self._oracle.forget()
 
@@ -290,6 +305,7 @@ class _Play:
             self._acts.pop(0)
             await self._do(host, act)
         await self._loop.sleep(max(0.0, LENGTH_MS / 1000 - self._now_s()))
+        self._doors.clear()
         for _ in range(CALM_ROUNDS):
             await self._loop.sleep(CALM_S)
             seen = await self._see(host)
@@ -317,22 +333,19 @@ class _Play:
     async def _help(self, host: Host, seen: Seen) -> None:
         """Do what a person would when everything has calmed down."""
         if (await host.workflow(NAME)).paused:
-            await self._try(host, Act(0, Wish.RESUME))
+            await self._do(host, Act(0, Wish.RESUME))
         run = seen.open_run
         if run is None:
             return
         row = seen.held(run.id)
         if row is not None and row.status == MutationStatus.INDETERMINATE:
-            await self._try(host, Act(0, Wish.ANSWER))
+            await self._do(host, Act(0, Wish.ANSWER))
         elif run.waits == Waits.CONNECTION:
-            await self._try(host, Act(0, Wish.RECONNECT))
+            await self._do(host, Act(0, Wish.RECONNECT))
         elif run.escalated is not None and run.status != Status.PAUSED_RECONCILIATION:
-            await self._try(host, Act(0, Wish.RETRY))
+            await self._do(host, Act(0, Wish.RETRY))
 
     # -- People ---------------------------------------------------------------------------------
-
-    async def _try(self, host: Host, act: Act) -> None:
-        await self._do(host, act)
 
     async def _do(self, host: Host, act: Act) -> None:
         """Do one act; a refusal is an answer like any other."""
@@ -341,9 +354,12 @@ class _Play:
             self._tell(f"a person did: {act.wish}")
         except DulyError as error:
             self._tell(f"a person was refused: {act.wish} ({error})")
+        except Exception as error:
+            self._oracle.problems.append(f"{act.wish} broke: {error!r}")
+            self._is_wrong.set()
 
     async def _carry_out(self, host: Host, act: Act) -> None:
-        which = act.which % max(1, self._published)
+        which = self._which(act)
         match act.wish:
             case Wish.PUBLISH:
                 await self._publish(host, self._published)
@@ -369,6 +385,19 @@ class _Play:
                 await self._end_run(host, act.wish)
             case _:
                 await self._answer(host, act.wish)
+
+    def _which(self, act: Act) -> int:
+        """Choose an event: any, or for whoever comes in at a door one that is not done yet."""
+        if act.at and self._oracle.before is not None:
+            waiting = (EventStatus.PENDING, EventStatus.RESERVED)
+            open_events = [
+                int(event.message_id[1:])
+                for event in self._oracle.before.events.values()
+                if event.topic == INPUT and event.status in waiting and event.message_id[0] == "m"
+            ]
+            if open_events:
+                return open_events[act.which % len(open_events)]
+        return act.which % max(1, self._published)
 
     async def _publish(self, host: Host, number: int, *, content: str = "first") -> None:
         name = f"m{number}"

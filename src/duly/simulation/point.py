@@ -89,20 +89,29 @@ class PointedDisk(MemoryDisk):
 
 
 class PointedBackend:
-    """A store's backend with points in it; `watch` looks at the store after every commit."""
+    """A store's backend with points in it; `watch` looks at the store after every commit.
+
+    What was read is old when it is heard: `linger` lets others come in between, as a thread would.
+    """
 
     def __init__(
-        self, backend: Backend, points: Points, watch: Callable[[], Awaitable[None]]
+        self,
+        backend: Backend,
+        points: Points,
+        watch: Callable[[], Awaitable[None]],
+        linger: Callable[[], Awaitable[None]],
     ) -> None:
         self._backend = backend
         self._points = points
         self._watch = watch
+        self._linger = linger
 
     async def transact(self, body: Callable[[Transaction], R], durability: Durability) -> R:
         """Run a verb, unless the host dies before, in between or right after."""
         if durability is Durability.READ:
             self._points.stop_if_dead()
             answer = await self._backend.transact(body, durability)
+            await self._linger()
             self._points.stop_if_dead()
             return answer
         verb = body.__name__

@@ -61,11 +61,16 @@ class Wish(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Act:
-    """Something a person does at a time."""
+    """Something a person does at a time, or when the host comes by a place so many times.
+
+    Zero times is every time. Whoever comes in at a place means the oldest event, or the next.
+    """
 
     at_ms: int
     wish: Wish
     which: int = 0
+    at: str = ""
+    times: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +87,7 @@ class Story:
     dice: int = 0  # the order in which those who can run do; 0 is the plain one
 
 
-OUTCOMES: Final = (Outcome.OK, Outcome.OK, Outcome.OK, Outcome.OK, *Outcome)
+OUTCOMES: Final = (Outcome.OK, Outcome.OK, Outcome.OK, Outcome.OK, Outcome.LATE, *Outcome)
 SAYINGS: Final = (Saying.TRUTH, Saying.TRUTH, *Saying)
 SHAPES: Final = (Shape.FIFO, Shape.FIFO, Shape.BATCH, Shape.BATCH, *Shape)
 # Whoever lies may get a change twice, or none; that is their right, and then nothing is checked.
@@ -113,6 +118,41 @@ SORE: Final = (
     "after publish",
 )
 SORE_TIMES: Final = 4
+# The places where somebody who comes in between could do harm.
+DOORS: Final = (
+    "after start_run",
+    "before prepare_run",
+    "after prepare_run",
+    "before send",
+    "after send",
+    "before the effect",
+    "after the effect",
+    "after record",
+    "after commit_run",
+    "after succeed_run",
+    "before the question",
+)
+# Who at which door has the best chance to do harm.
+SHARP: Final = (
+    (Wish.REPLACE, "after start_run"),
+    (Wish.REPLACE, "after start_run"),
+    (Wish.SKIP, "after start_run"),
+    (Wish.PAUSE, "after commit_run"),
+    (Wish.PAUSE, "after start_run"),
+    (Wish.PAUSE, "after prepare_run"),
+    (Wish.PAUSE, "after send"),
+    (Wish.PAUSE, "after record"),
+    (Wish.ABANDON, "after prepare_run"),
+    (Wish.ABANDON, "after start_run"),
+    (Wish.ABANDON, "before the effect"),
+    (Wish.SKIP, "after prepare_run"),
+    (Wish.SKIP, "before the effect"),
+    (Wish.RETRY, "after record"),
+    (Wish.ANSWER, "after record"),
+    (Wish.ANSWER, "after record"),
+    (Wish.TRY_AGAIN, "after record"),
+    (Wish.RESUME, "after set_wish"),
+)
 
 
 def from_seed(seed: int) -> Story:
@@ -144,6 +184,12 @@ def _crash(dice: Dice) -> Crash:
 
 
 def _act(dice: Dice) -> Act:
-    """Make up an act: while much happens, while somebody waits, or at any time."""
-    at_ms = dice.randrange(dice.choose((200, 2_000, 30_000, LENGTH_MS)))
-    return Act(at_ms, dice.choose(WISHES), dice.randrange(MAILS_MAX))
+    """Make up an act: at a door, while much happens, while somebody waits, or at any time."""
+    wish, which = dice.choose(WISHES), dice.randrange(MAILS_MAX)
+    if dice.happens(0.4):
+        wish, door = dice.choose(SHARP)
+        times = 0 if wish is Wish.ANSWER else 1 + dice.randrange(SORE_TIMES)
+        return Act(0, wish, dice.choose((0, 0, 1)), door, times)
+    if dice.happens(0.3):
+        return Act(0, wish, which, dice.choose(DOORS), 1 + dice.randrange(SORE_TIMES))
+    return Act(dice.randrange(dice.choose((200, 2_000, 30_000, LENGTH_MS))), wish, which)

@@ -1,0 +1,189 @@
+"""`python -m duly.simulation`: play stories and say what went wrong, as small as it gets.
+
+    --seeds 1000 [--from 5000]     a thousand random stories
+    --seed 5123                    one of them, with everything that happened in it
+    --exhaustive [--thorough]      every story with one crash
+    --planted                      every planted bug, from three ranges of seeds
+
+Law: the exit status is 1 if anything went wrong. Only a terminal is shown a progress bar.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final
+
+from duly.simulation import exhaustive, planted, survey
+from duly.simulation.play import play
+from duly.simulation.shrink import shrink
+from duly.simulation.story import Story, from_seed
+from duly.simulation.survey import Tally
+
+BAR_WIDTH: Final = 40
+SHOWN_MAX: Final = 3  # so many stories that went wrong are told; the rest is counted
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command; answer its exit status."""
+    options = _parser().parse_args(arguments)
+    if options.seed is not None:
+        return _tell_one(options.seed, as_json=options.json)
+    if options.planted:
+        return _hunt(options)
+    if options.exhaustive:
+        work = survey.play_case_thoroughly if options.thorough else survey.play_case
+        numbers = range(len(exhaustive.cases()))
+        tally = _gather(survey.spread(work, numbers, options.jobs), len(numbers))
+        missing = exhaustive.never_reached(tally.points)
+    else:
+        pieces = survey.slices(options.start, options.seeds)
+        tally = _gather(survey.spread(survey.play_seeds, pieces, options.jobs), len(pieces))
+        missing = ()
+    _report(tally, missing, as_json=options.json)
+    return 1 if tally.failures or missing else 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m duly.simulation",
+        description="Play stories in which everything goes wrong, on the engine that ships.",
+    )
+    what = parser.add_mutually_exclusive_group(required=True)
+    what.add_argument("--seeds", type=_positive, metavar="N", help="play N random stories")
+    what.add_argument("--seed", type=int, metavar="S", help="play one story and tell it")
+    what.add_argument("--exhaustive", action="store_true", help="every story with one crash")
+    what.add_argument("--planted", action="store_true", help="look for every planted bug")
+    parser.add_argument("--from", dest="start", type=int, default=0, metavar="S")
+    parser.add_argument("--thorough", action="store_true", help="also points with equal futures")
+    parser.add_argument("--jobs", type=_positive, default=1, metavar="J", help="processes")
+    parser.add_argument("--json", action="store_true", help="answer as JSON")
+    return parser
+
+
+def _positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text}: say at least 1")
+    return number
+
+
+# -- What is played -------------------------------------------------------------------------------
+
+
+def _gather(tallies: Iterable[Tally], count: int) -> Tally:
+    whole = Tally()
+    for tally in _with_bar(tallies, count):
+        whole.add(tally)
+    return whole
+
+
+def _tell_one(seed: int, *, as_json: bool) -> int:
+    ending = play(from_seed(seed))
+    if as_json:
+        _say_json(
+            {"seed": seed, "hash": ending.hash, "problems": ending.problems, "trace": ending.trace}
+        )
+    else:
+        _say(_numbered(ending.trace))
+        _say(f"trace {ending.hash}")
+    if not ending.problems:
+        return 0
+    if not as_json:
+        _tell(f"seed {seed}", from_seed(seed), ending.problems)
+    return 1
+
+
+def _hunt(options: argparse.Namespace) -> int:
+    tasks = [(number, start) for start in planted.RANGES for number in range(len(planted.BUGS))]
+    hunted = survey.spread(survey.hunt, tasks, options.jobs)
+    found = list(_with_bar(hunted, len(tasks)))
+    missed = [(name, start) for name, start, seed in found if seed is None]
+    if options.json:
+        _say_json([{"bug": name, "from": start, "seed": seed} for name, start, seed in found])
+        return 1 if missed else 0
+    for name, start, seed in found:
+        told = "was NOT found" if seed is None else f"was found after {seed - start + 1} schedules"
+        _say(f"from {start}: {name} {told}")
+    _say(f"{len(planted.BUGS)} bugs, {len(planted.RANGES)} ranges, {len(missed)} not found")
+    return 1 if missed else 0
+
+
+# -- What is said ---------------------------------------------------------------------------------
+
+
+def _report(tally: Tally, missing: tuple[str, ...], *, as_json: bool) -> None:
+    if as_json:
+        _say_json(
+            {
+                "schedules": tally.schedules,
+                "per_second_per_core": round(tally.per_second, 1),
+                "events_median": tally.events_median,
+                "crashes_median": tally.deaths_median,
+                "crashes": sum(count * times for count, times in tally.deaths.items()),
+                "power_cuts": tally.power_cuts,
+                "points": dict(sorted(tally.points.items())),
+                "never_reached": missing,
+                "failures": [
+                    {"name": each.name, "story": repr(each.story), "problems": each.problems}
+                    for each in tally.failures
+                ],
+            }
+        )
+        return
+    for failure in tally.failures[:SHOWN_MAX]:
+        _tell(failure.name, failure.story, failure.problems)
+    crashes = sum(count * times for count, times in tally.deaths.items())
+    _say(
+        f"{tally.schedules} schedules, {tally.per_second:.1f} per second and core; "
+        f"in the middle {tally.events_median:g} events and {tally.deaths_median:g} crashes each"
+    )
+    _say(
+        f"{crashes} crashes, {tally.power_cuts} of them power cuts; "
+        f"{len(tally.points)} different points reached, {tally.points.total()} times"
+    )
+    for name in missing:
+        _say(f"never reached: {name}")
+    _say(f"{len(tally.failures)} went wrong")
+
+
+def _tell(name: str, story: Story, problems: tuple[str, ...]) -> None:
+    """Tell a story that went wrong, as small as it gets."""
+    small = shrink(story)
+    ending = play(small)
+    _say(f"{name} went wrong: {'; '.join(problems)}")
+    _say("The smallest story found that goes wrong the same way:")
+    _say(f"  {small!r}")
+    _say(_numbered(ending.trace))
+    for problem in ending.problems:
+        _say(f"  => {problem}")
+
+
+def _numbered(trace: Sequence[str]) -> str:
+    return "\n".join(f"{number}: {line}" for number, line in enumerate(trace, start=1))
+
+
+def _with_bar(pieces: Iterable[Any], count: int) -> Iterator[Any]:
+    """Hand the pieces on; a terminal is shown how many are done."""
+    is_shown = sys.stderr.isatty()
+    for done, piece in enumerate(pieces, start=1):
+        if is_shown:
+            filled = BAR_WIDTH * done // count
+            bar = "#" * filled + "." * (BAR_WIDTH - filled)
+            sys.stderr.write(f"\r{bar} {done}/{count}" + ("\n" if done == count else ""))
+            sys.stderr.flush()
+        yield piece
+
+
+def _say(text: str) -> None:
+    sys.stdout.write(text + "\n")
+
+
+def _say_json(value: Any) -> None:
+    _say(json.dumps(value, indent=2))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,166 @@
+"""Every story with one crash: each place where a host can die, in every small situation.
+
+Law 1  The places are not listed here: a story is played without its crash, and every point it
+       comes by becomes a story of its own.
+Law 2  Two points at which the next host would find the same disk, the same outside and the same
+       time have the same future; one of them is enough, unless `is_thorough`. Nor does it matter
+       what is going to become of a call when the host dies before it makes one.
+Law 3  A point that exists for a verb the engine uses and is never reached is a failure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Final
+
+from duly.simulation.outside import Outcome, Saying
+from duly.simulation.play import Moment, play
+from duly.simulation.point import AFTER, BEFORE, BETWEEN
+from duly.simulation.shape import Shape, Tool
+from duly.simulation.story import Act, Crash, Death, Story, Wish
+from duly.store import Store
+from duly.store.base import Durability, Verb
+
+# The verbs with which the engine writes, and those by which a person's acts reach it. Approvals
+# have their own: `propose`, `approve` and `reject` are not played.
+ENGINE_VERBS: Final = (
+    "start_run",
+    "prepare_run",
+    "move_run",
+    "stop_run",
+    "succeed_run",
+    "commit_run",
+    "commit_producer",
+    "send",
+    "send_again",
+    "record",
+    "count_attempt",
+    "settle",
+)
+PEOPLE_VERBS: Final = (
+    "publish",
+    "skip_event",
+    "set_wish",
+    "retry_run",
+    "abandon_run",
+    "deploy",
+    "run_now",
+    "reconnect",
+)
+MUST_BE_REACHED: Final = frozenset(
+    {
+        *(
+            f"{moment} {verb}"
+            for moment in (BEFORE, BETWEEN, AFTER)
+            for verb in (*ENGINE_VERBS, *PEOPLE_VERBS)
+        ),
+        f"{BEFORE} a sync of the log",
+        f"{BEFORE} the effect",
+        f"{AFTER} the effect",
+        f"{BEFORE} the question",
+    }
+)
+RIDERS: Final = frozenset(
+    name
+    for name, verb in vars(Store).items()
+    if isinstance(verb, Verb) and verb.durability is Durability.RIDER
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A situation by its name, as a story in which nobody dies at the end."""
+
+    name: str
+    story: Story
+
+
+def cases() -> tuple[Case, ...]:
+    """Answer every situation: five shapes by tools and outcomes, and what people do besides."""
+    return (*_changing(), *_still(), *_people())
+
+
+def _changing() -> Iterator[Case]:
+    pause = (
+        Act(0, Wish.PAUSE, at=f"{BEFORE} the effect"),
+        Act(30_000, Wish.RESUME),
+    )
+    skip = (
+        Act(0, Wish.SKIP, 1, at=f"{AFTER} prepare_run"),
+        Act(60_000, Wish.SKIP_MUTATION),
+    )
+    for tool in Tool:
+        for outcome in Outcome:
+            plain = Story(tool=tool, outcomes=(outcome,))
+            yield Case("fifo", plain)
+            yield Case("batch", replace(plain, shape=Shape.BATCH, mails=2))
+            yield Case("pause", replace(plain, acts=pause))
+            yield Case("skip", replace(plain, mails=2, acts=skip))
+
+
+def _still() -> Iterator[Case]:
+    yield Case("no mutation", Story(shape=Shape.QUIET))
+    yield Case("no mutation", Story(shape=Shape.DECLINE))
+    yield Case("producer", Story(shape=Shape.PRODUCE, mails=0, acts=(Act(5_000, Wish.RUN_NOW),)))
+
+
+def _people() -> Iterator[Case]:
+    for saying in Saying:
+        asked = Story(outcomes=(Outcome.TIMEOUT_AFTER,), sayings=(saying,))
+        yield Case("asking", asked)
+    blind = Story(tool=Tool.BLIND, outcomes=(Outcome.TIMEOUT_AFTER,))
+    yield Case("answer", replace(blind, acts=(Act(40_000, Wish.ANSWER),)))
+    refused = Story(outcomes=(Outcome.REFUSED,))
+    yield Case("retry", replace(refused, acts=(Act(20_000, Wish.RETRY),)))
+    yield Case("deploy", replace(refused, acts=(Act(20_000, Wish.DEPLOY),)))
+    signed_out = Story(outcomes=(Outcome.AUTH,))
+    yield Case("reconnect", replace(signed_out, acts=(Act(20_000, Wish.RECONNECT),)))
+    yield Case("abandon", Story(acts=(Act(0, Wish.ABANDON, at=f"{AFTER} prepare_run"),)))
+    followed = Crash(1, at=f"{AFTER} succeed_run")
+    yield Case("crashes", Story(crashes=(Crash(1, at=f"{AFTER} start_run"), followed, followed)))
+
+
+@dataclass(frozen=True, slots=True)
+class Base:
+    """A situation played without a crash at its end."""
+
+    stories: tuple[Story, ...]
+    points: frozenset[str]
+    problems: tuple[str, ...]
+
+
+def unfold(case: Case, *, is_thorough: bool = False) -> Base:
+    """Play a situation and answer its stories with one crash more: every point, every death."""
+    life = len(case.story.crashes)
+    come_by: list[tuple[str, Moment]] = []
+
+    def note(lived: int, name: str, moment: Moment) -> None:
+        if lived == life:
+            come_by.append((name, moment))
+
+    ending = play(case.story, note)
+    stories: dict[str, Story] = {}
+    troubled = bool(case.story.outcomes) and case.story.outcomes[0] is not Outcome.OK
+    for place, (name, moment) in enumerate(come_by, start=1):
+        if troubled and moment.calls == 0 and not is_thorough:
+            continue
+        for death in _deaths(name):
+            crashes = (*case.story.crashes, Crash(place, death))
+            left = moment.after_kill if death is Death.KILL else moment.after_power_cut
+            key = f"{place} {death}" if is_thorough else f"{left} {death}"
+            stories.setdefault(key, replace(case.story, crashes=crashes))
+    return Base(tuple(stories.values()), frozenset(ending.points), ending.problems)
+
+
+def _deaths(name: str) -> Iterator[Death]:
+    """Answer the deaths that differ here: the power matters where something is not yet synced."""
+    yield Death.KILL
+    moment, _, verb = name.partition(" ")
+    if name == f"{BEFORE} a sync of the log" or (moment == AFTER and verb in RIDERS):
+        yield Death.POWER
+
+
+def never_reached(points: Iterable[str]) -> tuple[str, ...]:
+    """Answer the points that must be reached and were not."""
+    return tuple(sorted(MUST_BE_REACHED - set(points)))

@@ -1,0 +1,79 @@
+"""Makes a story that went wrong as small as it gets, so that a person can read it.
+
+Law: a smaller story is kept only if the same kind of problem remains; the number of plays is
+bounded, so the answer may not be the smallest story, and always is one that goes wrong.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any, Final
+
+from duly.simulation.outside import Outcome
+from duly.simulation.play import Ending, play
+from duly.simulation.story import Death, Story
+
+PLAYS_MAX: Final = 300
+LISTS: Final = ("crashes", "acts", "outcomes", "sayings")
+
+
+def kind(problem: str) -> str:
+    """Say what kind of problem this is: the sentence without its names and numbers."""
+    return re.sub(r"\w*\d\w*", "#", problem)
+
+
+def shrink(
+    story: Story, *, plays_max: int = PLAYS_MAX, play: Callable[[Story], Ending] = play
+) -> Story:
+    """Answer a smaller story with the same kind of problem."""
+    wanted = _kinds(play(story))
+    left = plays_max
+    is_smaller = bool(wanted)
+    while is_smaller:
+        is_smaller = False
+        for smaller in simpler(story):
+            if left == 0:
+                return story
+            left -= 1
+            if wanted & _kinds(play(smaller)):
+                story, is_smaller = smaller, True
+                break
+    return story
+
+
+def simpler(story: Story) -> Iterator[Story]:
+    """Answer every story that is one step simpler, the largest steps first."""
+    if story.dice:
+        yield replace(story, dice=0)
+    for name in LISTS:
+        if getattr(story, name):
+            yield _with(story, name, ())
+    if story.mails > 1:
+        yield replace(story, mails=1)
+        yield replace(story, mails=story.mails - 1)
+    for name in LISTS:
+        items = getattr(story, name)
+        for place in range(len(items)):
+            yield _with(story, name, items[:place] + items[place + 1 :])
+    for place, outcome in enumerate(story.outcomes):
+        if outcome is not Outcome.OK:
+            yield _with(story, "outcomes", _put(story.outcomes, place, Outcome.OK))
+    for place, crash in enumerate(story.crashes):
+        if crash.death is Death.POWER:
+            killed = replace(crash, death=Death.KILL)
+            yield _with(story, "crashes", _put(story.crashes, place, killed))
+
+
+def _kinds(ending: Ending) -> set[str]:
+    return {kind(problem) for problem in ending.problems}
+
+
+def _with(story: Story, name: str, items: tuple[Any, ...]) -> Story:
+    changes: dict[str, Any] = {name: items}
+    return replace(story, **changes)
+
+
+def _put(items: tuple[Any, ...], place: int, item: Any) -> tuple[Any, ...]:
+    return (*items[:place], item, *items[place + 1 :])

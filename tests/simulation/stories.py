@@ -1,0 +1,61 @@
+"""Stories that once went wrong, each with what it taught; they are played in every test run."""
+
+from __future__ import annotations
+
+from duly.simulation.outside import Outcome, Saying
+from duly.simulation.shape import Shape, Tool
+from duly.simulation.story import Act, Crash, Death, Story, Wish
+
+REGRESSIONS = {
+    "the outside broke its own promise: a late request could land after it had said no": Story(
+        shape=Shape.BATCH,
+        tool=Tool.ASKED,
+        mails=5,
+        crashes=(Crash(5), Crash(28), Crash(51, Death.POWER)),
+        outcomes=(
+            Outcome.OK,
+            Outcome.AUTH,
+            Outcome.OK,
+            Outcome.RATE_LIMITED,
+            Outcome.TIMEOUT_AFTER,
+        ),
+        sayings=(Saying.NOT_YET, Saying.NOT_YET),
+        acts=(
+            Act(17_695, Wish.SKIP),
+            Act(49_001, Wish.ABANDON, 2),
+            Act(73_710, Wish.REPLACE, 4),
+            Act(77_736, Wish.SKIP_MUTATION, 2),
+        ),
+    ),
+    "the oracle looked at what a dead host still saw": Story(
+        shape=Shape.DECLINE,
+        tool=Tool.BLIND,
+        mails=5,
+        crashes=(Crash(56, Death.POWER), Crash(54), Crash(49), Crash(37)),
+        outcomes=(
+            Outcome.RATE_LIMITED,
+            Outcome.AMBIGUOUS_BEFORE,
+            Outcome.REFUSED,
+            Outcome.RATE_LIMITED,
+        ),
+        sayings=(Saying.UNSURE, Saying.TRUTH),
+        acts=(
+            Act(67_514, Wish.RETRY, 3),
+            Act(78_395, Wish.PUBLISH, 3),
+            Act(96_775, Wish.REPUBLISH, 4),
+            Act(114_735, Wish.PUBLISH, 3),
+        ),
+        dice=1_842_149_984,
+    ),
+    "the outside remembered a refusal of a call it had already made": Story(
+        shape=Shape.BATCH,
+        tool=Tool.ONCE,
+        mails=3,
+        outcomes=(Outcome.TIMEOUT_AFTER, Outcome.REFUSAL_LOST, Outcome.AMBIGUOUS_AFTER),
+    ),
+    "the oracle took the newest id for the newest run, and the clock had gone back": Story(
+        mails=3,
+        crashes=(Crash(1, at="after prepare_run"),),
+        acts=(Act(0, Wish.CLOCK_BACK, at="after start_run"),),
+    ),
+}

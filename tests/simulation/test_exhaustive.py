@@ -1,0 +1,71 @@
+"""Every story with one crash, and that no crash point is asleep."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+import duly.engine
+from duly.simulation import exhaustive
+from duly.simulation.exhaustive import MUST_BE_REACHED, RIDERS, cases, never_reached, unfold
+from duly.simulation.story import Death
+from duly.simulation.survey import play_case
+from duly.store import Store
+from duly.store.base import Durability, Verb
+
+CASES = cases()
+CASES_PER_TEST = 5
+
+
+@pytest.mark.parametrize("start", range(0, len(CASES), CASES_PER_TEST))
+def test_every_story_with_one_crash_ends_well(start: int) -> None:
+    """L3, R6, R7: wherever the host dies, nothing is doubled, lost or stuck."""
+    for number in range(start, min(start + CASES_PER_TEST, len(CASES))):
+        assert play_case(number).failures == []
+
+
+def test_every_crash_point_is_reached() -> None:
+    """R7: a point that exists and is never reached proves nothing."""
+    reached = {point for case in CASES[::4] + CASES[-16:] for point in unfold(case).points}
+    assert never_reached(reached) == ()
+
+
+def test_point_that_is_never_reached_is_named() -> None:
+    """R7: whoever takes a point away is told which."""
+    assert never_reached(MUST_BE_REACHED - {"after record"}) == ("after record",)
+
+
+def test_list_of_verbs_is_the_engine_s_own() -> None:
+    """R8: every verb the engine writes with has its points, but for approvals."""
+    text = "".join(path.read_text() for path in Path(duly.engine.__path__[0]).glob("*.py"))
+    used = set(re.findall(r"store\.(\w+)\(", text))
+    writing = {
+        name
+        for name, verb in vars(Store).items()
+        if isinstance(verb, Verb) and verb.durability is not Durability.READ
+    }
+    assert used & writing - {"propose"} == set(exhaustive.ENGINE_VERBS)
+
+
+def test_five_shapes_are_played_with_every_tool_and_outcome() -> None:
+    """L4: fifo, batch, pause, skip and no mutation."""
+    names = {case.name for case in CASES}
+    assert names >= {"fifo", "batch", "pause", "skip", "no mutation"}
+
+
+def test_crash_at_a_rider_is_played_as_kill_and_as_power_cut() -> None:
+    """L2: what was committed and not synced is lost with the power alone."""
+    stories = unfold(CASES[0], is_thorough=True).stories
+    deaths = [story.crashes[-1].death for story in stories]
+    assert deaths.count(Death.POWER) >= 5
+    assert deaths.count(Death.KILL) > deaths.count(Death.POWER)
+    assert {"record", "commit_run"} <= RIDERS
+
+
+def test_points_with_the_same_future_are_played_once() -> None:
+    """R7: a thorough play has more stories of the same situation, and no other end."""
+    few = unfold(CASES[0]).stories
+    many = unfold(CASES[0], is_thorough=True).stories
+    assert set(few) < set(many)

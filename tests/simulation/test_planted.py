@@ -1,0 +1,51 @@
+"""Bugs that are planted must be found, or the simulation is asleep."""
+
+from __future__ import annotations
+
+import pytest
+
+from duly.rules import ledger
+from duly.simulation import planted
+from duly.simulation.planted import BUGS, RANGES, Bug, NoSuchPlace, Place, find, seeds_of
+
+NAMES = {bug.name: bug for bug in BUGS}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_planted_bug_is_found(name: str) -> None:
+    """L2, L3, R7: within 500 schedules; the other ranges are looked through by a command."""
+    assert find(NAMES[name], seeds_of(RANGES[0])) is not None
+
+
+def test_there_are_enough_bugs_in_every_room() -> None:
+    """R8: at least twenty-five, five of them in the store and five in the rules."""
+    assert len(NAMES) == len(BUGS) >= 25
+    for room in ("duly.store", "duly.rules", "duly.engine"):
+        assert sum(bug.places[0].module.startswith(room) for bug in BUGS) >= 5
+    assert all(bug.says.endswith(".") for bug in BUGS)
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        Place("duly.attic", "absent", lambda original: None),
+        Place("duly.rules.ledger", "absent", lambda original: None),
+        Place("duly.rules.ledger", "RESENDS_MAX", lambda original: original),
+        Place("duly.rules.ledger", "RESENDS_MAX", lambda original: original + 0),
+    ],
+)
+def test_bug_that_changes_nothing_is_refused(place: Place) -> None:
+    """R8: a bug without a place would be found by nobody, or by accident."""
+    with pytest.raises(NoSuchPlace), planted.planted(Bug("none", "Nothing.", (place,))):
+        pass
+
+
+def test_bug_is_gone_afterwards() -> None:
+    """R8: what was planted is taken away, also where it was imported by name."""
+    from duly.engine import reconciler
+
+    original = ledger.may_resend
+    bug = Bug("gone", "Gone.", (Place("duly.rules.ledger", "may_resend", lambda _: len),))
+    with planted.planted(bug):
+        assert reconciler.may_resend is ledger.may_resend is len
+    assert reconciler.may_resend is ledger.may_resend is original
