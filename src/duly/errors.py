@@ -15,6 +15,7 @@ docstring is its default message.
     │   ├── Fenced              another host has taken the workflow over
     │   ├── NotFound            there is no such row
     │   ├── StoreUnavailable    the disk or the database said no; the message says what is certain
+    │   │   └── StoreLost       it stopped for good and must be opened again
     │   ├── StoreInUse          another host holds this store
     │   ├── StoreNewer          the store was written by a newer Duly
     │   └── StoreDamaged        the integrity check failed
@@ -107,6 +108,10 @@ class NotFound(StoreError):
 
 class StoreUnavailable(StoreError):
     """The store cannot be written or read now; see to its disk and try again."""
+
+
+class StoreLost(StoreUnavailable):
+    """The store has stopped for good; open it again."""
 
 
 class StoreInUse(StoreError):

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
@@ -156,8 +156,13 @@ class Host(Commands, Views):
         self._working.add(task)
         task.add_done_callback(self._working.discard)
         try:
-            await task
+            await asyncio.shield(task)
         except asyncio.CancelledError:
+            if not task.done():
+                # Told once: whoever is cancelled again must not cut short an orderly stop (R7).
+                task.cancel()
+                with suppress(asyncio.CancelledError):
+                    await _outlast(task)
             # Whoever is cancelled at the moment the work fails must still hear why it failed.
             if task.done() and not task.cancelled() and (failure := task.exception()):
                 raise failure from None

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 
 from duly.simulation.outside import Outcome
-from duly.simulation.play import Ending, play
 from duly.simulation.planted import BUGS, find, planted, seeds_of
+from duly.simulation.play import Ending, play
 from duly.simulation.shrink import kind, shrink, simpler
 from duly.simulation.story import Crash, Death, Story, from_seed
 

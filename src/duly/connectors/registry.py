@@ -86,6 +86,10 @@ class Registry:
             if not limit.expired():
                 raise
             raise TimeoutError(f"{tool.name} gave no answer in {tool.timeout_s:g} s.") from error
+        except asyncio.CancelledError as error:
+            if _is_told_to_stop():
+                raise
+            raise RuntimeError(f"{tool.name} gave up half-way.") from error
         return _plain(tool, answer)
 
     async def change(self, tool: Tool, call: Call) -> Json:
@@ -101,7 +105,12 @@ class Registry:
         if place.asker is None:
             raise IllegalTransition(f"{tool.name} has no reconcile method to ask.")
         own = replace(call, args=deepcopy(dict(call.args)))
-        verdict = await getattr(place.connector, place.asker)(own)
+        try:
+            verdict = await getattr(place.connector, place.asker)(own)
+        except asyncio.CancelledError as error:
+            if _is_told_to_stop():
+                raise
+            raise RuntimeError(f"{place.asker} gave up half-way.") from error
         if isinstance(verdict, Applied):
             try:
                 return Applied(_plain(tool, verdict.result))
@@ -139,6 +148,12 @@ class Registry:
         if (own.kind is ToolKind.MUTATION) is not is_mutation:
             raise IllegalTransition(f"{own.name} is a {own.kind}; it was asked for as another.")
         return self._places[own.name]
+
+
+def _is_told_to_stop() -> bool:
+    """Tell our own wish to stop from a connector that was cancelled inside: that one failed."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
 
 
 def _plain(tool: Tool, answer: object) -> Json:

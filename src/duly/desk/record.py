@@ -69,7 +69,7 @@ class RunError:
 
 @dataclass(frozen=True, slots=True)
 class LogLine:
-    """One line a run left: `source` is the step that said it, or `duly` for a warning of the host."""
+    """One line of a run: `source` is the step that said it, or `duly` for the host's own."""
 
     at: datetime
     source: str

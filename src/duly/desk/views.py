@@ -273,7 +273,7 @@ def _run(row: RunRow, workflow: str) -> Run:
 
 
 def _logs(text: str) -> tuple[LogLine, ...]:
-    """Read what a run logged; what was left out is counted in a last line of the host's own (X4)."""
+    """Read what a run logged; how much was left out is said in a last line (X4)."""
     kept = cast("dict[str, Any]", decode(text))
     lines = [LogLine(_moment(each["at"]), each["from"], each["text"]) for each in kept["lines"]]
     if kept["dropped"]:

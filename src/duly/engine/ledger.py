@@ -14,9 +14,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Final, cast
 
 from duly.connectors.base import Applied, Call, NotApplied, Unsure
@@ -38,6 +40,7 @@ from duly.store import record
 from duly.store.record import MutationRow, Recorded
 
 END_S: Final = 1.0  # how long a call that was told to stop may take to do so before we go on
+STILL_OUT_MS: Final = 10_000  # how long a send that has not ended is left alone before we ask again
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 # What a definite answer means for the run: its class (F1, L4).
@@ -72,6 +75,8 @@ class Ledger:
         self._since_ms = parts.env.monotonic_ms()
         # When each send ended; None while it has not. What is not here was not sent by us (L6).
         self._ended: dict[str, int | None] = {}
+        # How many sends of a row have not ended: one that hangs may still land after another (L6).
+        self._out: Counter[str] = Counter()
 
     # -- Making a mutation ----------------------------------------------------------------------
 
@@ -139,6 +144,7 @@ class Ledger:
         env = self._parts.env
         begun_at = env.monotonic_ms()
         self._ended[mutation_id] = None
+        self._out[mutation_id] += 1
         task = asyncio.ensure_future(self._parts.outside.change(tool, call))
         task.add_done_callback(lambda _: self._note_end(mutation_id))
         try:
@@ -157,6 +163,10 @@ class Ledger:
         return heard
 
     def _note_end(self, mutation_id: str) -> None:
+        self._out[mutation_id] -= 1
+        if self._out[mutation_id] > 0:
+            return
+        del self._out[mutation_id]
         if mutation_id in self._ended:
             self._ended[mutation_id] = self._parts.env.monotonic_ms()
 
@@ -312,11 +322,16 @@ class Ledger:
         old = live.stored
         live.result_text = recorded.result
         live.move(new)
-        self._ended.pop(mutation_id, None)
         writing = self._parts.store.record(
             live.fence, live.id, old, new, recorded, now=self._parts.env.now_ms()
         )
         live.recording = asyncio.ensure_future(writing)
+        live.recording.add_done_callback(partial(self._forget, mutation_id))
+
+    def _forget(self, mutation_id: str, writing: asyncio.Future[None]) -> None:
+        """Forget a send that is settled; one the store was not told of is still unknown (L6)."""
+        if not writing.cancelled() and writing.exception() is None:
+            self._ended.pop(mutation_id, None)
 
     async def _record(
         self, live: Live, new: lifecycle.Run, recorded: Recorded, stop: record.Stop
@@ -340,20 +355,24 @@ class Ledger:
         limit_s = self._parts.policy.limits.reconcile_s
         try:
             async with asyncio.timeout(limit_s):
-                return await self._parts.outside.reconcile(tool, call)
+                verdict = await self._parts.outside.reconcile(tool, call)
         except asyncio.CancelledError:
             raise
         except TimeoutError:
             return Unsure(f"asking gave no answer in {limit_s:g} s")
         except Exception as error:
-            return Unsure(f"asking failed: {say(tool.name, error)}")
+            verdict = Unsure(f"asking failed: {say(tool.name, error)}")
+        if isinstance(verdict, Unsure):
+            # Its words are a stranger's: what cannot be kept would be asked for ever (L5, A5).
+            return Unsure(self._successor.clean(str(verdict.reason)))
+        return verdict
 
     def absence_wait_ms(self, mutation_id: str, tool: Tool) -> int:
         """Answer how long until "it did not happen" can be believed; zero is now (L6)."""
         lag_ms = round(tool.lag_s * 1000)
         ended_at = self._ended.get(mutation_id, self._since_ms)
         if ended_at is None:  # the send has not even ended
-            return max(1, lag_ms)
+            return max(STILL_OUT_MS, lag_ms)
         since_ms = self._parts.env.monotonic_ms() - ended_at
         return 0 if rules.is_absence_settled(lag_ms, since_ms) else lag_ms - since_ms
 

@@ -19,7 +19,7 @@ from duly.engine.base import Parts
 from duly.engine.settlement import settle
 from duly.engine.turn import Work, choose
 from duly.engine.worker import Worker
-from duly.errors import Fenced, NotFound, RequestRefused, Stale, StoreError
+from duly.errors import Fenced, NotFound, RequestRefused, Stale, StoreError, StoreLost
 from duly.rules.schedule import earliest
 from duly.rules.value import Json
 from duly.rules.word import Act
@@ -89,8 +89,9 @@ class Engine:
         self.wake()
 
     async def close(self) -> None:
-        """Wait until nothing runs any more."""
+        """Wait until nothing runs any more, and lay down what was not begun (R7)."""
         await self._stopped.wait()
+        await self._worker.put_down_rest()
 
     # -- The loop -------------------------------------------------------------------------------
 
@@ -117,7 +118,7 @@ class Engine:
             now = self._parts.env.now_ms()
             is_time = self._look_at is not None and self._look_at <= now
             if self._must_look or is_time or (self._has_more and not self._ready):
-                await self._look(now)
+                await self._look(now, is_draining)
             self._admit()
             if not self._running and not self._ready and not self._must_look and is_draining:
                 return
@@ -125,7 +126,12 @@ class Engine:
 
     async def _report_strays(self) -> None:
         """Say which events no open run answers for; there should be none, ever (R7)."""
-        for stray in await self._parts.store.list_strays():
+        try:
+            strays = await self._parts.store.list_strays()
+        except StoreError as error:
+            log.error("the store cannot be read: %s", error)
+            return
+        for stray in strays:
             log.error(
                 "event %s of topic %s in workflow %s is reserved by run %s, which is over",
                 stray.message_id,
@@ -134,12 +140,16 @@ class Engine:
                 stray.reserved_by,
             )
 
-    async def _look(self, now: int) -> None:
+    async def _look(self, now: int, is_draining: bool) -> None:
         """Ask the store which workflows have something due, and when to ask again."""
         self._must_look = False
         try:
             due = await self._parts.store.due(now)
+        except StoreLost:
+            raise  # it never comes back: whoever serves must open another host (H3)
         except StoreError as error:
+            if is_draining:
+                raise  # whoever drains is told, not left to think that nothing was due
             log.error("the store cannot be read: %s", error)
             self._look_at = now + TROUBLE_MS
             return
@@ -160,8 +170,11 @@ class Engine:
             self._running[workflow_id] = task
             task.add_done_callback(partial(self._end, workflow_id))
 
-    def _end(self, workflow_id: str, _: asyncio.Task[None]) -> None:
+    def _end(self, workflow_id: str, task: asyncio.Task[None]) -> None:
         del self._running[workflow_id]
+        if task.cancelled() or task.exception() is not None:
+            # Whoever ended it, a connector too: what is left of its run must be found again (R7).
+            self._plan(self._parts.env.now_ms() + TROUBLE_MS)
         if workflow_id in self._again:
             self._again.discard(workflow_id)
             self._ready[workflow_id] = None

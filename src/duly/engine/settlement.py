@@ -58,14 +58,19 @@ async def settle(
         action=action,
         now=now,
     )
-    # Before the commit: an active run in nobody's hands looks as if its host had died (R7).
-    if decided.status is Status.ACTIVE:
+    # Before the commit: an active run in nobody's hands looks as if its host had died (R7). Of two
+    # answers at once only one is taken, and the other must not take the run out of its hands.
+    is_first = decided.status is Status.ACTIVE and run.id not in worker.in_hand
+    if is_first:
         worker.in_hand.add(run.id)
     try:
         await answering
     except BaseException:
-        worker.in_hand.discard(run.id)
+        if is_first:
+            worker.in_hand.discard(run.id)
         raise
+    if decided.status is Status.ACTIVE:
+        worker.in_hand.add(run.id)
 
 
 def _result_text(parts: Parts, answer: Act, result: Json) -> str | None:

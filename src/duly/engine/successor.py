@@ -124,12 +124,15 @@ class Successor:
         )
         return successor_id
 
-    async def recover(self, fence: Fence, row: RunRow) -> str | None:
-        """Recover a run that a host died on; answer its successor, if it gets one (R7)."""
+    async def recover(self, fence: Fence, row: RunRow, *, is_counted: bool = True) -> str | None:
+        """Recover a run that a host died on; answer its successor, if it gets one (R7).
+
+        One that was let go because the store failed is no crash, and not counted as one.
+        """
         store, now = self._parts.store, self._parts.env.now_ms()
         state = row.state
         counts = row.counts
-        if state.status is Status.ACTIVE:
+        if state.status is Status.ACTIVE and is_counted:
             counts = lifecycle.counted(counts, replace(state, status=Status.CRASHED))
         change = lifecycle.crash(state, counts)
         log.info("run %s of workflow %s is recovered", row.id, fence.workflow_id)
@@ -175,7 +178,7 @@ class Successor:
             return None
         title = live.title if live.prepared_text is not None else None
         facts = Facts(run=run, waits_for=waits_on, title=title)
-        return escalate(facts, self._clean(message), self._parts.env.now_ms())
+        return escalate(facts, self.clean(message), self._parts.env.now_ms())
 
     def _error_text(self, failed: StepFailed, run: Run) -> str:
         details: Details = failed.details
@@ -184,14 +187,14 @@ class Successor:
         record: Json = {
             "class": failed.failure.value,
             "status": run.status.value,
-            "message": self._clean(str(failed)),
+            "message": self.clean(str(failed)),
             "line": details.line,
             "tool": details.tool,
             "args": shown[:ARGS_CHARS],
         }
         return encode(record, "error", limit_bytes=ERROR_BYTES_MAX)
 
-    def _clean(self, text: str) -> str:
+    def clean(self, text: str) -> str:
         """Take secrets out of an error's words, and keep a readable part of them (A5)."""
         cut = redact_text(text, self._parts.outside.secrets())[:ERROR_CHARS]
         return cut.encode("utf-8", "replace").decode()

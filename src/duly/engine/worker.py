@@ -23,7 +23,7 @@ from duly.engine.live import Live, Notes
 from duly.engine.reconciler import Reconciler
 from duly.engine.successor import Successor
 from duly.engine.turn import Choice, Work
-from duly.errors import Fenced, RequestRefused, Stale, StoreError
+from duly.errors import Fenced, RequestRefused, Stale, StoreError, StoreUnavailable
 from duly.rules import lifecycle
 from duly.rules.catalog import Tool
 from duly.rules.word import Act, Failure, Kind, MutationStatus, Status, Waits
@@ -49,6 +49,9 @@ class Worker:
         # The run each workflow is at right now.
         self.live: dict[str, Live] = {}
         self.is_stopping = False
+        # Runs let go because the store failed, or met by a stop while they were written: nobody
+        # died, so no crash is counted (R7, H3).
+        self._let_go: set[str] = set()
 
     async def do(self, outlook: Outlook, choice: Choice) -> None:
         """Do what was chosen for a workflow."""
@@ -62,7 +65,9 @@ class Worker:
             self.in_hand.add(await self.successor.follow(outlook.fence, row))
         elif choice.work is Work.RECOVER:
             self.in_hand.discard(row.id)
-            successor_id = await self.successor.recover(outlook.fence, row)
+            is_counted = row.id not in self._let_go
+            successor_id = await self.successor.recover(outlook.fence, row, is_counted=is_counted)
+            self._let_go.discard(row.id)
             if successor_id is not None:
                 self.in_hand.add(successor_id)
         elif choice.work is Work.GO_ON:
@@ -82,6 +87,9 @@ class Worker:
             )
             live = lives.begun(outlook, run_id, handler, started, self._notes())
             await self._hold(live, self._run(live))
+        except StoreUnavailable:
+            self._let_go.add(run_id)
+            raise
         finally:
             self.in_hand.discard(run_id)
 
@@ -90,6 +98,9 @@ class Worker:
         live = self.resume(outlook, row)
         try:
             await self._hold(live, self._continue(live, row))
+        except StoreUnavailable:
+            self._let_go.add(row.id)
+            raise
         finally:
             self.in_hand.discard(row.id)
 
@@ -133,21 +144,21 @@ class Worker:
         live = self.resume(outlook, row)
         mutation = await self._held(live)
         self.in_hand.add(row.id)
-        is_paused = outlook.is_paused
         try:
-            await self._hold(live, self._settle(live, mutation, is_paused=is_paused))
+            await self._hold(live, self._settle(live, mutation, is_paused=outlook.is_paused))
         finally:
             # One that turned out applied in a paused workflow stays in hand until resume (F7).
-            if not (is_paused and live.stored.status is Status.ACTIVE):
+            if not (live.is_waiting and live.stored.status is Status.ACTIVE):
                 self.in_hand.discard(row.id)
 
     async def _settle(self, live: Live, mutation: MutationRow, *, is_paused: bool) -> None:
         await self._reconciler.attempt(live, mutation, is_paused=is_paused)
         if not live.is_active:
             return
-        if is_paused:
-            await live.settled()
-        else:
+        await live.settled()
+        # Asking takes its time, and a person may have paused the workflow meanwhile (F7).
+        live.is_waiting = (await self._parts.store.outlook(live.fence.workflow_id)).is_paused
+        if not live.is_waiting:
             await self._run(live)
 
     async def _run(self, live: Live) -> None:
@@ -189,7 +200,19 @@ class Worker:
         try:
             await self.successor.put_down(live)
         except StoreError as error:
-            log.warning("run %s is recovered at the next start: %s", live.id, error)
+            self._let_go.add(live.id)
+            log.info("run %s could not be laid down yet: %s", live.id, error)
+
+    async def put_down_rest(self) -> None:
+        """Lay down, before the end, the runs no task is at: not begun, or let go (R7)."""
+        for run_id in self.in_hand | self._let_go:
+            try:
+                row = await self._parts.store.get_run(run_id)
+                if row.open and row.state.status is Status.ACTIVE:
+                    outlook = await self._parts.store.outlook(row.workflow_id)
+                    await self.successor.put_down(self.resume(outlook, row))
+            except StoreError as error:
+                log.warning("run %s is recovered at the next start: %s", run_id, error)
 
     def check_repeatable(self, tool: Tool, row: MutationRow) -> None:
         """Refuse to try again where nothing could be tried: neither asking nor sending (L10)."""

@@ -35,8 +35,10 @@ def may_resend(
     key_lifetime_ms: float,
 ) -> bool:
     """Tell whether an unknown call may be sent again under its key (L7)."""
-    expires_ms = first_sent_ms + key_lifetime_ms
-    return idempotent and resends < RESENDS_MAX and now_ms + timeout_ms + lag_ms < expires_ms
+    # A clock that stands before the first send was set back: it cannot say how old the key is.
+    is_young = first_sent_ms <= now_ms
+    is_young = is_young and now_ms + timeout_ms + lag_ms < first_sent_ms + key_lifetime_ms
+    return idempotent and resends < RESENDS_MAX and is_young
 
 
 def inputs_digest(workflow_id: str, consumer: str, reserved: Iterable[tuple[str, str]]) -> str:

@@ -397,7 +397,8 @@ def backoff_ms(
     """
     spread = 1 - JITTER + 2 * JITTER * jitter
     delay_ms = math.ceil(reconcile_delay_ms(backoff, count) * spread)
-    if retry_after_s is None or math.isnan(retry_after_s):
+    # A connector may hand on a header as it came, which is no number of seconds.
+    if not isinstance(retry_after_s, int | float) or math.isnan(retry_after_s):
         return delay_ms
     return max(delay_ms, math.ceil(min(retry_after_s * SECOND_MS, RETRY_AFTER_MAX_MS)))
 

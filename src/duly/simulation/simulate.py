@@ -155,4 +155,3 @@ def _differences(plain: Outcome, crashed: Outcome) -> Iterator[str]:
     for each in crashed.waiting:
         if each not in plain.waiting:
             yield each
-

@@ -34,6 +34,7 @@ from duly.errors import (
     IllegalTransition,
     StoreDamaged,
     StoreError,
+    StoreLost,
     StoreUnavailable,
 )
 from duly.store.base import Durability, Row, Transaction
@@ -236,7 +237,7 @@ class Writer:
         self, body: Callable[[Transaction], Any], durability: Durability
     ) -> asyncio.Future[Any]:
         if self._broken is not None:
-            raise StoreUnavailable(self._broken)
+            raise StoreLost(self._broken)
         job = Job(body, durability, asyncio.get_running_loop().create_future())
         self._waiting.append(job)
         # Not a flag: a task that is cancelled before its first step would never take it back.
@@ -324,7 +325,7 @@ class Writer:
         batch.extend(self._waiting)
         self._waiting.clear()
         for job in batch:
-            job.error = StoreUnavailable(self._broken)
+            job.error = StoreLost(self._broken)
             job.answer()
 
     # What follows runs in whichever thread holds the lock; nothing of it touches the event loop.
@@ -333,7 +334,7 @@ class Writer:
         """Run a batch of jobs and note in each what became of it."""
         with self._lock:
             if self._broken is not None:
-                raise StoreUnavailable(self._broken)
+                raise StoreLost(self._broken)
             jobs = [job for job in batch if job.body is not _nothing]
             if self._is_log_overgrown():
                 self._move_log()

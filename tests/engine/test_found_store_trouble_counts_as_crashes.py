@@ -1,0 +1,48 @@
+"""A disk that is full for a while."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from duly.errors import StoreUnavailable
+from duly.testing import Stage
+from tests.engine.stand import Play, flow, opened
+
+
+def failing(play: Play, verb: str, times: int = 1) -> None:
+    """Let a verb of the store fail so many times, nothing written."""
+    works, left = getattr(play.store, verb), [times]
+
+    async def call(*args: Any, **named: Any) -> Any:
+        if left[0]:
+            left[0] -= 1
+            raise StoreUnavailable("disk full; nothing was written")
+        return await works(*args, **named)
+
+    object.__setattr__(play.store, verb, call)
+
+
+@pytest.mark.parametrize("verb", ["prepare_run", "list_grants", "send", "commit_run", "peek"])
+async def test_a_store_that_fails_for_a_while_is_no_crash(duly_world: Stage, verb: str) -> None:
+    """H3, R7: the host goes on by itself when the fault is over; nobody is called."""
+    play = await opened(duly_world, lag_s=1)
+    await play.deploy(flow())
+    await play.publish("a")
+    failing(play, verb, times=5)
+    async with play.host.running():
+        await duly_world.advance(600)
+    assert (duly_world.count(), await play.is_clean()) == (1, True)  # was crashed, escalated
+    assert all(run.counts.crash == 0 for run in await play.runs())
+
+
+async def test_serve_begins_while_the_store_cannot_be_read(duly_world: Stage) -> None:
+    """H3: a fault at the very beginning does not end serving."""
+    play = await opened(duly_world)
+    await play.deploy(flow())
+    await play.publish("a")
+    failing(play, "list_strays")
+    async with play.host.running():
+        await duly_world.advance(60)
+    assert duly_world.count() == 1
