@@ -12,7 +12,7 @@ from duly.simulation import planted
 
 
 def test_seeds_are_summed_up(capsys: pytest.CaptureFixture[str]) -> None:
-    """R7: schedules, speed, medians and points, and no bar where nobody watches."""
+    """Schedules, speed, medians and points, and no bar where nobody watches."""
     assert command.main(["--seeds", "12", "--from", "100"]) == 0
     told = capsys.readouterr()
     assert re.search(r"12 schedules, \d+\.\d per second and core", told.out)
@@ -22,7 +22,7 @@ def test_seeds_are_summed_up(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_summary_is_the_same_in_two_processes(capsys: pytest.CaptureFixture[str]) -> None:
-    """R7: how the work is divided changes nothing that is counted."""
+    """How the work is divided changes nothing that is counted."""
     told = []
     for jobs in ("1", "2"):
         assert command.main(["--seeds", "45", "--jobs", jobs, "--json"]) == 0
@@ -35,7 +35,7 @@ def test_summary_is_the_same_in_two_processes(capsys: pytest.CaptureFixture[str]
 
 
 def test_one_seed_is_told_with_its_hash(capsys: pytest.CaptureFixture[str]) -> None:
-    """R7: one seed, one trace, numbered."""
+    """One seed, one trace, numbered."""
     assert command.main(["--seed", "8"]) == 0
     plain = capsys.readouterr().out
     assert plain.startswith("1: 0.")
@@ -46,7 +46,7 @@ def test_one_seed_is_told_with_its_hash(capsys: pytest.CaptureFixture[str]) -> N
 
 
 def test_story_that_goes_wrong_is_told_small(capsys: pytest.CaptureFixture[str]) -> None:
-    """L6: exit 1, and a trace a person can read."""
+    """Exit 1, and a trace a person can read."""
     bug = next(each for each in planted.BUGS if each.name == "applied-begins-afresh")
     seed = planted.find(bug, planted.seeds_of(0))
     with planted.planted(bug):
@@ -61,7 +61,7 @@ def test_story_that_goes_wrong_is_told_small(capsys: pytest.CaptureFixture[str])
 def test_bar_is_shown_to_a_terminal(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """R7: somebody who watches sees how far it is."""
+    """Somebody who watches sees how far it is."""
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
     assert command.main(["--seeds", "2"]) == 0
     assert "1/1" in capsys.readouterr().err
@@ -69,7 +69,7 @@ def test_bar_is_shown_to_a_terminal(
 
 @pytest.mark.parametrize("wrong", [[], ["--seeds", "0"], ["--seeds", "1", "--exhaustive"]])
 def test_wrong_use_is_refused(wrong: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    """R7: exit 2, and what can be said."""
+    """Exit 2, and what can be said."""
     with pytest.raises(SystemExit) as refused:
         command.main(wrong)
     assert refused.value.code == 2

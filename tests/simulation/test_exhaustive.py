@@ -27,18 +27,18 @@ def test_every_story_with_one_crash_ends_well(start: int) -> None:
 
 
 def test_every_crash_point_is_reached() -> None:
-    """R7: a point that exists and is never reached proves nothing."""
+    """A point that exists and is never reached proves nothing."""
     reached = {point for case in CASES[::4] + CASES[-16:] for point in unfold(case).points}
     assert never_reached(reached) == ()
 
 
 def test_point_that_is_never_reached_is_named() -> None:
-    """R7: whoever takes a point away is told which."""
+    """Whoever takes a point away is told which."""
     assert never_reached(MUST_BE_REACHED - {"after record"}) == ("after record",)
 
 
 def test_list_of_verbs_is_the_engine_s_own() -> None:
-    """R8: every verb the engine writes with has its points, but for approvals."""
+    """Every verb the engine writes with has its points, but for approvals."""
     text = "".join(path.read_text() for path in Path(duly.engine.__path__[0]).glob("*.py"))
     used = set(re.findall(r"store\.(\w+)\(", text))
     writing = {
@@ -50,7 +50,7 @@ def test_list_of_verbs_is_the_engine_s_own() -> None:
 
 
 def test_five_shapes_are_played_with_every_tool_and_outcome() -> None:
-    """L4: fifo, batch, pause, skip and no mutation."""
+    """Fifo, batch, pause, skip and no mutation."""
     names = {case.name for case in CASES}
     assert names >= {"fifo", "batch", "pause", "skip", "no mutation"}
 
@@ -65,7 +65,7 @@ def test_crash_at_a_rider_is_played_as_kill_and_as_power_cut() -> None:
 
 
 def test_points_with_the_same_future_are_played_once() -> None:
-    """R7: a thorough play has more stories of the same situation, and no other end."""
+    """A thorough play has more stories of the same situation, and no other end."""
     few = unfold(CASES[0]).stories
     many = unfold(CASES[0], is_thorough=True).stories
     assert set(few) < set(many)

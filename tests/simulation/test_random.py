@@ -26,7 +26,7 @@ def test_no_random_story_doubles_or_loses_anything(start: int) -> None:
 
 
 def test_random_stories_are_eventful() -> None:
-    """R7: in the middle a story has at least three events and two crashes."""
+    """In the middle a story has at least three events and two crashes."""
     tally = play_seeds(range(5_000, 5_200))
     assert tally.events_median >= 3
     assert tally.deaths_median >= 2
@@ -35,12 +35,12 @@ def test_random_stories_are_eventful() -> None:
 
 @pytest.mark.parametrize("lesson", REGRESSIONS)
 def test_story_that_once_went_wrong_is_fine(lesson: str) -> None:
-    """R7: what was found once stays found."""
+    """What was found once stays found."""
     assert play(REGRESSIONS[lesson]).problems == ()
 
 
 def test_story_is_played_the_same_way_twice() -> None:
-    """R7: the second play of a seed has the trace of the first, whatever was played between."""
+    """The second play of a seed has the trace of the first, whatever was played between."""
     first = [play(from_seed(seed)).hash for seed in range(12)]
     again = [play(from_seed(seed)).hash for seed in reversed(range(12))]
     assert first == again[::-1]
@@ -48,7 +48,7 @@ def test_story_is_played_the_same_way_twice() -> None:
 
 
 def test_trace_does_not_depend_on_the_hash_seed_of_python() -> None:
-    """R7: two processes with different hash seeds tell the same story."""
+    """Two processes with different hash seeds tell the same story."""
     told = "from duly.simulation.play import play; from duly.simulation.story import from_seed; "
     told += "import sys; sys.stdout.write(' '.join(play(from_seed(s)).hash for s in range(8)))"
     hashes = {

@@ -16,7 +16,7 @@ def ending(*problems: str) -> Ending:
 
 
 def test_story_of_a_planted_bug_becomes_smaller_and_stays_wrong() -> None:
-    """L6: the smallest story still has the same kind of problem."""
+    """The smallest story still has the same kind of problem."""
     bug = next(each for each in BUGS if each.name == "unknown-is-not-sent")
     seed = find(bug, seeds_of(0))
     assert seed is not None
@@ -31,7 +31,7 @@ def test_story_of_a_planted_bug_becomes_smaller_and_stays_wrong() -> None:
 
 
 def test_only_what_the_problem_needs_is_left() -> None:
-    """L6: everything that does not matter is dropped."""
+    """Everything that does not matter is dropped."""
     needed = Crash(7, Death.POWER)
     story = Story(
         mails=5,
@@ -47,7 +47,7 @@ def test_only_what_the_problem_needs_is_left() -> None:
 
 
 def test_another_problem_is_not_the_same() -> None:
-    """L6: a smaller story with a problem of another kind is not taken."""
+    """A smaller story with a problem of another kind is not taken."""
 
     def fake(played: Story) -> Ending:
         return ending("2 changes were made for m0" if played.mails == 2 else "the host broke")
@@ -56,7 +56,7 @@ def test_another_problem_is_not_the_same() -> None:
 
 
 def test_number_of_plays_is_bounded() -> None:
-    """L6: whoever shrinks comes to an end."""
+    """Whoever shrinks comes to an end."""
     played: list[Story] = []
 
     def fake(story: Story) -> Ending:
@@ -68,19 +68,19 @@ def test_number_of_plays_is_bounded() -> None:
 
 
 def test_story_without_a_problem_is_left_alone() -> None:
-    """L6: there is nothing to make smaller."""
+    """There is nothing to make smaller."""
     story = from_seed(3)
     assert shrink(story, play=lambda _: ending()) == story
 
 
 def test_kind_of_a_problem_leaves_out_names_and_numbers() -> None:
-    """L6: two events with the same trouble have one kind of problem."""
+    """Two events with the same trouble have one kind of problem."""
     assert kind("2 changes were made for event m1") == kind("3 changes were made for event m0")
     assert kind("event m1 is gone") != kind("run r1 is gone")
 
 
 def test_every_step_makes_a_story_simpler() -> None:
-    """L6: no step leads back."""
+    """No step leads back."""
     story = from_seed(4)
     steps = list(simpler(story))
     assert story not in steps

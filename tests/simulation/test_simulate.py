@@ -12,17 +12,6 @@ from duly.testing.world import World
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
-UNSTABLE = """
-from duly import workflow
-
-flow = workflow("unstable", topics=["ticket"])
-
-
-@flow.producer(schedule={"interval": "1h"})
-async def fetch(ctx, state):
-    await ctx.publish("ticket", message_id=str(RANDOM), title="A ticket", payload={})
-"""
-
 
 def furnish(world: World) -> None:
     world.mailbox(1)

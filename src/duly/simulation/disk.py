@@ -246,9 +246,14 @@ class MemoryDisk:
         )
 
     def release(self) -> None:
-        """Let SQLite forget this disk."""
+        """Let SQLite forget this disk, and let go of what it would keep for ever.
+
+        Python cannot see that a VFS and its disk only hold each other, and would free neither.
+        """
         if self._vfs.name in apsw.vfs_names():
             self._vfs.unregister()
+        self._vfs.disk = None
+        self._connection = None
 
     # What SQLite does to the disk.
 
@@ -306,20 +311,22 @@ class _MemoryVfs(apsw.VFS):
     """SQLite's way to a `MemoryDisk`; clock and chance come from the system's own."""
 
     def __init__(self, disk: MemoryDisk, name: str) -> None:
-        self._disk = disk
+        self.disk: MemoryDisk | None = disk
         self.name = name
         super().__init__(name, "")
 
     def xOpen(self, name: str | apsw.URIFilename | None, flags: list[int]) -> apsw.VFSFile:  # noqa: N802
         plain = name.filename() if isinstance(name, apsw.URIFilename) else name
         assert plain is not None, "a temporary file would escape the test"
-        return cast(apsw.VFSFile, _Handle(self._disk, plain))
+        assert self.disk is not None, "the disk was released"
+        return cast(apsw.VFSFile, _Handle(self.disk, plain))
 
     def xAccess(self, pathname: str, flags: int) -> bool:  # noqa: N802
-        return pathname in self._disk.files
+        return self.disk is not None and pathname in self.disk.files
 
     def xDelete(self, filename: str, syncdir: bool) -> None:  # noqa: N802
-        self._disk.remove(filename)
+        if self.disk is not None:
+            self.disk.remove(filename)
 
     def xFullPathname(self, name: str) -> str:  # noqa: N802
         return name
