@@ -58,4 +58,8 @@ REGRESSIONS = {
         crashes=(Crash(1, at="after prepare_run"),),
         acts=(Act(0, Wish.CLOCK_BACK, at="after start_run"),),
     ),
+    "the clock was set back twice while a run waited, and nobody looked again": Story(
+        outcomes=(Outcome.NOT_SENT,),
+        acts=(Act(740, Wish.CLOCK_BACK), Act(4995, Wish.CLOCK_BACK)),
+    ),
 }

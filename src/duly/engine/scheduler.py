@@ -15,6 +15,7 @@ import logging
 from functools import partial
 from typing import Final
 
+from duly.engine import approval
 from duly.engine.base import Parts
 from duly.engine.settlement import settle
 from duly.engine.turn import Work, choose
@@ -87,6 +88,14 @@ class Engine:
         """Decide an indeterminate mutation by a person's answer (L10)."""
         await settle(self._parts, self._worker, mutation_id, answer, result=result, action=action)
         self.wake()
+
+    async def approve(self, mutation_id: str, seen: str, *, action: Action) -> None:
+        """Let exactly the proposed call be sent when its workflow runs (A4)."""
+        await approval.approve(self._parts, self._worker, mutation_id, seen, action=action)
+
+    async def reject(self, mutation_id: str, *, action: Action) -> None:
+        """Decline a proposed call (A4)."""
+        await approval.reject(self._parts, self._worker, mutation_id, action=action)
 
     async def close(self) -> None:
         """Wait until nothing runs any more, and lay down what was not begun (R7)."""
@@ -192,11 +201,14 @@ class Engine:
             timer.cancel()
 
     async def _ring_at(self, look_at: int) -> None:
-        """Ring when the wall clock shows this time, also if it is set while we sleep (S2)."""
+        """Ring when this time has come, by the wall clock or by our own: one may be set (S2)."""
         env = self._parts.env
-        await env.sleep(_slice_s(look_at - env.now_ms()))
-        while (left_ms := look_at - env.now_ms()) > 0:
+        left_ms = look_at - env.now_ms()
+        ends_ms = env.monotonic_ms() + max(0, left_ms)
+        await env.sleep(_slice_s(left_ms))
+        while (left_ms := min(look_at - env.now_ms(), ends_ms - env.monotonic_ms())) > 0:
             await env.sleep(_slice_s(left_ms))
+        self._must_look = True
         self._bell.set()
 
     # -- One workflow's turn --------------------------------------------------------------------

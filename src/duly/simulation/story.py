@@ -174,7 +174,7 @@ def from_seed(seed: int) -> Story:
         crashes=crashes,
         outcomes=tuple(dice.choose(OUTCOMES) for _ in range(dice.randrange(8))),
         sayings=tuple(dice.choose(SAYINGS) for _ in range(dice.randrange(8))),
-        acts=_one_clock(acts),
+        acts=tuple(acts),
         dice=1 + dice.randrange(1 << 31) if dice.happens(0.7) else 0,
     )
 
@@ -184,12 +184,6 @@ def _crash(dice: Dice) -> Crash:
     if dice.happens(0.5):
         return Crash(1 + dice.randrange(SORE_TIMES), death, dice.choose(SORE))
     return Crash(1 + dice.randrange(GAP_MAX), death)
-
-
-def _one_clock(acts: list[Act]) -> tuple[Act, ...]:
-    """Keep one person from setting the clock, who has set it before: a day is far enough."""
-    clocks = [act for act in acts if act.wish in (Wish.CLOCK_FORWARD, Wish.CLOCK_BACK)]
-    return tuple(act for act in acts if act not in clocks[1:])
 
 
 def _act(dice: Dice) -> Act:
