@@ -20,7 +20,8 @@ FOLDER = "tests/store/test_"
 ALL = tuple(
     f"{FOLDER}{name}.py"
     for name in (
-        *("acts", "due", "exam_event", "exam_ledger", "exam_run", "exam_workflow"),
+        *("acts", "due", "exam_approval", "exam_event", "exam_ledger", "exam_run"),
+        "exam_workflow",
         *("ledger", "number", "redeploy", "succession", "topic"),
     )
 )

@@ -22,6 +22,7 @@ from duly.connectors.base import Connector
 from duly.connectors.registry import Registry
 from duly.desk.base import Desk
 from duly.desk.commands import Commands
+from duly.desk.secret import Vault
 from duly.desk.views import Views
 from duly.engine.base import Parts
 from duly.engine.scheduler import Engine
@@ -101,11 +102,13 @@ class Host(Commands, Views):
             sandbox = _build_sandbox(env, self._policy, self._sandbox)
             stack.push_async_callback(_quietly, "the sandbox", sandbox.close)
             parts = Parts(env, store, sandbox, self._outside, self._policy)
+            vault = Vault(env, self._outside, self._path)
+            await vault.open(store)
             engine = Engine(parts)
             stack.push_async_callback(_quietly, "the engine", engine.close)
             self._stack = stack.pop_all()
         self._loop = asyncio.get_running_loop()
-        self._open_desk = Desk(parts, engine)
+        self._open_desk = Desk(parts, engine, vault)
         return self
 
     async def close(self) -> None:

@@ -95,7 +95,7 @@ class Reception(Commands, Views):
         return self.desk
 
     @property
-    def actions(self) -> list[tuple[object, ...]]:
+    def noted(self) -> list[tuple[object, ...]]:
         """Who did what to what, as far as this desk wrote it (A6)."""
         rows = self.world.dump()["action"]
         return [row[2:6] for row in rows if str(row[0]).startswith("action_") and row[2] != "me"]

@@ -40,7 +40,7 @@ async def test_a_pause_drops_a_run_whose_call_has_not_begun(tmp_path: Path) -> N
         assert (await desk.workflow(NAME)).paused
         assert desk.engine.dropped == [desk.scene.run_id]
         assert desk.engine.woken == [WORKFLOW]
-        assert desk.actions == [(ANNA, "pause", WORKFLOW, None)]
+        assert desk.noted == [(ANNA, "pause", WORKFLOW, None)]
 
 
 async def test_a_pause_leaves_a_run_that_has_a_call_out(tmp_path: Path) -> None:
@@ -58,7 +58,7 @@ async def test_resuming_lets_runs_start_again(tmp_path: Path) -> None:
         await desk.resume(NAME, by="ben")
         assert not (await desk.workflow(NAME)).paused
         assert desk.engine.woken == [WORKFLOW, WORKFLOW]
-        assert desk.actions[1] == ("ben", "resume", WORKFLOW, None)
+        assert desk.noted[1] == ("ben", "resume", WORKFLOW, None)
 
 
 # -- Run now ------------------------------------------------------------------------------------
@@ -71,7 +71,7 @@ async def test_run_now_makes_every_producer_due(tmp_path: Path) -> None:
         (poll,) = [each for each in await desk.world.store.list_handlers(WORKFLOW) if each.schedule]
         assert poll.next_run_at == desk.parts.env.now_ms()
         assert desk.engine.woken == [WORKFLOW]
-        assert desk.actions == [(ANNA, "run_now", WORKFLOW, None)]
+        assert desk.noted == [(ANNA, "run_now", WORKFLOW, None)]
 
 
 # -- Publish ------------------------------------------------------------------------------------
@@ -125,7 +125,7 @@ async def test_a_pending_event_is_skipped_once(tmp_path: Path) -> None:
         assert not await desk.skip(NAME, "mail", "mail:1", by=ANNA)
         assert await status_of(desk, "mail:1") is EventStatus.SKIPPED
         assert desk.engine.dropped == []
-        assert desk.actions == [(ANNA, "skip", WORKFLOW, "mail/mail:1")]
+        assert desk.noted == [(ANNA, "skip", WORKFLOW, "mail/mail:1")]
 
 
 async def test_skipping_a_reserved_event_ends_its_run(tmp_path: Path) -> None:
@@ -155,7 +155,7 @@ async def test_a_retry_answers_the_run_that_follows(tmp_path: Path) -> None:
         assert (successor.retry_of, successor.status) == (desk.scene.run_id, Status.ACTIVE)
         assert desk.engine.in_hand == {successor.id}
         assert desk.engine.woken == [WORKFLOW]
-        assert desk.actions == [(ANNA, "retry", WORKFLOW, desk.scene.run_id)]
+        assert desk.noted == [(ANNA, "retry", WORKFLOW, desk.scene.run_id)]
 
 
 async def test_an_abandoned_run_is_dropped_and_its_events_are_free(tmp_path: Path) -> None:
@@ -165,7 +165,7 @@ async def test_an_abandoned_run_is_dropped_and_its_events_are_free(tmp_path: Pat
         assert (await desk.run(desk.scene.run_id)).status is Status.ABANDONED
         assert await status_of(desk, "mail:1") is EventStatus.PENDING
         assert desk.engine.dropped == [desk.scene.run_id]
-        assert desk.actions == [(ANNA, "abandon", WORKFLOW, desk.scene.run_id)]
+        assert desk.noted == [(ANNA, "abandon", WORKFLOW, desk.scene.run_id)]
 
 
 async def test_of_two_retries_at_once_one_is_refused(tmp_path: Path) -> None:
@@ -176,7 +176,7 @@ async def test_of_two_retries_at_once_one_is_refused(tmp_path: Path) -> None:
         )
         assert [type(each) for each in answers] == [str, RequestRefused]
         assert desk.engine.in_hand == {answers[0]}
-        assert len(desk.actions) == 1
+        assert len(desk.noted) == 1
 
 
 # -- Settle -------------------------------------------------------------------------------------
@@ -200,7 +200,7 @@ async def test_each_answer_settles_an_indeterminate_mutation(
         assert (await desk.mutation(desk.scene.mutation_id)).status is row
         assert (await desk.run(desk.scene.run_id)).status is status
         assert desk.engine.woken == [WORKFLOW]
-        assert desk.actions == [(ANNA, "settle", WORKFLOW, desk.scene.mutation_id)]
+        assert desk.noted == [(ANNA, "settle", WORKFLOW, desk.scene.mutation_id)]
         assert desk.world.dump()["action"][-1][-1] == answer
 
 

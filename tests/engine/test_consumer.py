@@ -301,7 +301,7 @@ async def test_the_script_is_left_before_anything_is_sent(duly_world: Stage) -> 
 
     async def append(text: str) -> None:
         sandbox: Any = play.desk.parts.sandbox
-        found.append(((await play.row()).status, len(sandbox._running)))
+        found.append(((await play.row()).status, len(sandbox.running)))
 
     duly_world.connector("book", mutations={"write": append})
     await play.restart()

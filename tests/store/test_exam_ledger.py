@@ -21,7 +21,6 @@ from tests.store.scene import (
     MUTATING,
     PROPOSED,
     REFUSED,
-    REJECTED,
     UNKNOWN,
     UNSIGNED,
     WORKFLOW,
@@ -354,74 +353,6 @@ SETTLE = (
 )
 
 
-# -- approve, reject ----------------------------------------------------------------------------
-
-
-async def _approve(world: World, seen: str = "shown") -> MutationRow:
-    scene = on(world)
-    return await scene.store.approve(
-        scene.fence, MUTATION, seen, action=scene.action("approve"), now=scene.tick(), announce=TOLD
-    )
-
-
-async def _approve_another(world: World) -> MutationRow:
-    return await _approve(world, "another hash")
-
-
-async def _see_approved(world: World, answer: MutationRow) -> None:
-    row = await row_of(world)
-    assert answer == row
-    assert await state_of(world) == IN_FLIGHT
-    assert (row.status, row.attempt, row.resends) == (Row.IN_FLIGHT, 1, 0)
-    assert row.first_sent_at == row.sent_at == on(world).now + 1
-    assert last_action(world) == ("me", "approve", WORKFLOW, MUTATION)
-    assert journal(world) == ["mutation.settled"]
-
-
-async def _reject(world: World, mutation_id: str = MUTATION) -> Change:
-    scene = on(world)
-    return await scene.store.reject(
-        mutation_id, action=scene.action("reject"), now=scene.tick(), announce=TOLD
-    )
-
-
-async def _reject_nothing(world: World) -> Change:
-    return await _reject(world, "mutation_9")
-
-
-async def _see_rejected(world: World, answer: Change) -> None:
-    row = await row_of(world)
-    assert answer.run == await state_of(world) == REJECTED
-    assert (row.status, row.attempt, row.sent_at) == (Row.REJECTED, 0, None)
-    assert last_action(world) == ("me", "reject", WORKFLOW, MUTATION)
-
-
-APPROVE = Case(
-    "approve",
-    arranged(PROPOSED),
-    _approve,
-    _see_approved,
-    Again.REFUSED,
-    refusals=(
-        Refusal("another hash", RequestRefused, call=_approve_another, match="look at it again"),
-        Refusal("what was rejected", RequestRefused, broken=reached(Act.REJECT)),
-        Refusal("a paused workflow", RequestRefused, broken=pause, match="resume it first"),
-        Refusal("what was withdrawn", Stale, broken=abandon, match="failed; its run is over"),
-    ),
-)
-REJECT = Case(
-    "reject",
-    arranged(PROPOSED),
-    _reject,
-    _see_rejected,
-    Again.REFUSED,
-    refusals=(
-        Refusal("what was approved", RequestRefused, broken=reached(Act.APPROVE)),
-        Refusal("a mutation nobody knows", NotFound, call=_reject_nothing),
-    ),
-)
-
-
 # -- count_refusals -----------------------------------------------------------------------------
 
 
@@ -453,11 +384,9 @@ COUNT_REFUSALS = ReadCase(
         COUNT,
         COUNT_NOT,
         *SETTLE,
-        APPROVE,
-        REJECT,
         COUNT_REFUSALS,
     ),
 )
 async def test_the_verbs_of_the_ledger_pass_their_exam(trial: Trial, tmp_path: Path) -> None:
-    """L1, L10, A4: a row moves with its run, by the state it was seen in, once."""
+    """L1, L10: a row moves with its run, by the state it was seen in, once."""
     await trial.sit(tmp_path)

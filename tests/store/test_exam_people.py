@@ -135,7 +135,13 @@ WORKFLOWS = (
         sees=_see("consumer", "file", "file", "tell", None),
         edge=_pages("list_topics", "name", ({"workflow_id": "workflow_9"}, ())),
     ),
-    _read("list_versions", WORKFLOW, sees=_see("version", "1.0"), is_paged=True),
+    _read(
+        "list_versions",
+        WORKFLOW,
+        sees=_see("version", "1.0"),
+        edge=_pages("list_versions", "version", ({**HERE, "before": "1.0"}, ())),
+        is_paged=True,
+    ),
     _read(
         "get_version", WORKFLOW, "1.0", sees=_see("source", "source 1.0"), missing=(WORKFLOW, "9")
     ),
@@ -147,6 +153,11 @@ WORKFLOWS = (
     ),
     _read(
         "get_secret", CONNECTOR, "token", sees=_see(None, "sealed"), missing=(CONNECTOR, "other")
+    ),
+    _read(
+        "list_secrets",
+        sees=_see("sealed", "sealed"),
+        edge=_pages("list_secrets", "name", ({}, ("token",))),
     ),
     _read(
         "list_actions",
@@ -243,6 +254,19 @@ RUNS = (
         is_paged=True,
     ),
     _read("get_mutation", "mutation_2", sees=_see("held_by", SECOND), missing=("mutation_9",)),
+    _read(
+        "list_proposals",
+        sees=_see("id", "mutation_2"),
+        edge=_pages(
+            "list_proposals",
+            "id",
+            (HERE, ("mutation_2",)),
+            ({"before": "mutation_2"}, ()),
+            ({"workflow_id": OTHER}, ()),
+        ),
+        is_paged=True,
+    ),
+    _read("list_waiting", sees=_see("waits", "approval"), is_paged=True),
     _read("get_held_mutation", SECOND, sees=_see("id", "mutation_2"), missing=("run_99",)),
 )
 

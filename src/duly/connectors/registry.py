@@ -4,8 +4,8 @@ Law 1: what could not be offered to a script, or not be called, is refused when 
        by class and method, and never in the middle of a run.
 Law 2: only plain JSON comes out, a copy that no connector can change any more.
 Law 3: a mutation goes out through `change` alone and a read through `read` alone (C2).
-Law 4: every secret that was handed out is remembered, so that it can be taken out of whatever is
-       kept or shown (A5).
+Law 4: every secret is remembered, so that it can be taken out of whatever is kept or shown; what a
+       connector answers has none in it, for scripts and the ledger would have it then (A5).
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ from duly.connectors.base import (
 from duly.connectors.signature import parameters_of
 from duly.errors import IllegalTransition, Invalid
 from duly.rules.catalog import SNAKE, TAKEN, Catalog, Risk, Tool, ToolKind
+from duly.rules.permission import redact
 from duly.rules.value import Json, decode, encode
 
 # What a connector is born with cannot be the name of a tool.
@@ -90,14 +91,14 @@ class Registry:
             if _is_told_to_stop():
                 raise
             raise RuntimeError(f"{tool.name} gave up half-way.") from error
-        return _plain(tool, answer)
+        return self._clean(tool, answer)
 
     async def change(self, tool: Tool, call: Call) -> Json:
         """Send a mutation; the deadline is the ledger's, and so is what an error means (L4)."""
         method = self._place(tool, is_mutation=True).find()
         # The connector gets a copy: what is recorded, and may be sent again, stays as it is (L7).
         own = replace(call, args=deepcopy(dict(call.args)))
-        return _plain(tool, await method(own, **own.args))
+        return self._clean(tool, await method(own, **own.args))
 
     async def reconcile(self, tool: Tool, call: Call) -> Verdict:
         """Ask what became of a call; what is no verdict is no certainty (L5)."""
@@ -113,7 +114,7 @@ class Registry:
             raise RuntimeError(f"{place.asker} gave up half-way.") from error
         if isinstance(verdict, Applied):
             try:
-                return Applied(_plain(tool, verdict.result))
+                return Applied(self._clean(tool, verdict.result))
             except Invalid as error:
                 return Unsure(f"{place.asker} found the call, but its result is no JSON: {error}")
         if isinstance(verdict, NotApplied | Unsure):
@@ -124,8 +125,17 @@ class Registry:
         )
 
     def secrets(self) -> frozenset[str]:
-        """List every secret handed out so far, for whoever redacts (A5)."""
+        """List every secret known so far, for whoever redacts (A5)."""
         return frozenset(self._secrets)
+
+    def remember(self, secret: str) -> None:
+        """Take a secret out of whatever is kept or shown from now on, handed out or not (A5)."""
+        self._secrets.add(secret)
+
+    @property
+    def connectors(self) -> tuple[str, ...]:
+        """The names of the connectors."""
+        return tuple(self._connectors)
 
     def bind(self, vault: Vault) -> None:
         """Give the connectors their secrets: `vault(connector, name)`, KeyError if there is none.
@@ -142,6 +152,11 @@ class Registry:
         for connector in self._connectors.values():
             # A connector may be frozen; where its secrets come from is no part of it.
             object.__setattr__(connector, "_vault", hand_out)
+
+    def _clean(self, tool: Tool, answer: object) -> Json:
+        """Copy an answer as plain JSON with no secret in it (A5)."""
+        plain = _plain(tool, answer)
+        return redact(plain, self._secrets) if self._secrets else plain
 
     def _place(self, tool: Tool, *, is_mutation: bool) -> Place:
         own = self.catalog.find(tool.name)

@@ -13,13 +13,14 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
+from duly.desk.secret import Vault
 from duly.engine.base import Parts
 from duly.engine.scheduler import Engine
 from duly.errors import Invalid, NotFound, RequestRefused, Stale
 from duly.rules.value import suggest
 from duly.store import people
 from duly.store.base import Durability, Transaction
-from duly.store.record import Action, WorkflowRow
+from duly.store.record import Action, VersionRow, WorkflowRow
 
 R = TypeVar("R")
 
@@ -44,6 +45,7 @@ class Desk:
 
     parts: Parts
     engine: Engine
+    vault: Vault | None = None
     acts: set[asyncio.Future[Any]] = field(default_factory=set)
 
     @property
@@ -69,7 +71,7 @@ class Desk:
     async def carry_out(
         self,
         verb: Awaitable[R],
-        workflow_id: str,
+        workflow_id: str | None,
         *,
         then: Callable[[R], After] = _nothing_more,
         successor_id: str | None = None,
@@ -77,6 +79,7 @@ class Desk:
     ) -> R:
         """Wait for a verb of the store and tell the engine: who ended, who follows, where to look.
 
+        An act on all workflows names none.
         `late` is what a person is told who comes too late: the thing has changed meanwhile.
         """
 
@@ -119,6 +122,17 @@ def find(tx: Transaction, name: str) -> WorkflowRow:
         known = (each.name for each in people.list_workflows(tx, limit=people.PAGE_ROWS_MAX))
         raise NotFound(f'There is no workflow "{name}". {suggest(str(name), known)}')
     return found
+
+
+def find_version(tx: Transaction, workflow: WorkflowRow, version: str) -> VersionRow:
+    """Read a version of a workflow, or name those there are."""
+    try:
+        return people.get_version(tx, workflow.id, version)
+    except NotFound:
+        known = [each.version for each in people.list_versions(tx, workflow.id)]
+        raise NotFound(
+            f'"{workflow.name}" has no version "{version}". {suggest(str(version), known)}'
+        ) from None
 
 
 def find_topic(

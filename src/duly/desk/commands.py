@@ -9,21 +9,26 @@ A command decides nothing: the rules do, inside the transaction that carries it 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
 from duly.desk import deploy
+from duly.desk import grant as granting
 from duly.desk.base import USER, After, HasDesk, find, find_topic
 from duly.desk.record import Deployed
-from duly.errors import Invalid
+from duly.desk.secret import check_secret
+from duly.errors import Invalid, NotFound, RequestRefused
 from duly.rules.event import Republish, parse_message_id, parse_publication
 from duly.rules.source import Source
-from duly.rules.value import Json, check_json
-from duly.rules.word import Act
+from duly.rules.value import Json, check_json, encode, suggest
+from duly.rules.word import Act, Waits
+from duly.store import people
 from duly.store.base import Transaction
 
 # What a person can answer when nobody else knows whether a change happened (L10).
 ANSWERS: Final = (Act.TRY_AGAIN, Act.DID_NOT_HAPPEN, Act.HAPPENED, Act.SKIP)
+DETAIL_BYTES_MAX: Final = 64 * 1024
 
 
 class Commands(HasDesk):
@@ -42,6 +47,18 @@ class Commands(HasDesk):
         `grant` allows every capability it uses, `strict` lets warnings refuse it too.
         """
         return await deploy.deploy(self._desk(), source, by=by, grant=grant, strict=strict)
+
+    async def rollback(self, workflow: str, version: str, *, by: str = USER) -> Deployed:
+        """Make the text of an older version the newest one, examined like any other (W8)."""
+        return await deploy.rollback(self._desk(), workflow, version, by=by)
+
+    async def remove(self, workflow: str, *, by: str = USER) -> None:
+        """Take a workflow out of service; its history stays, and its name is free (W10)."""
+        desk = self._desk()
+        action = desk.action(by, "remove")
+        found = await desk.find(workflow)
+        verb = desk.parts.store.remove(found.id, action=action, now=desk.now_ms)
+        await desk.carry_out(verb, found.id)
 
     async def publish(
         self,
@@ -169,4 +186,99 @@ class Commands(HasDesk):
         action = desk.action(by, "settle", given)
         found = await desk.parts.store.get_mutation(mutation)
         verb = desk.engine.settle(mutation, given, result=result, action=action)
+        await desk.carry_out(verb, found.workflow_id)
+
+    # -- What is allowed ------------------------------------------------------------------------
+
+    async def grant(
+        self,
+        workflow: str,
+        capability: str,
+        *,
+        mutations_per_day: int | None = None,
+        where: Mapping[str, str] | None = None,
+        by: str = USER,
+    ) -> bool:
+        """Allow a capability within limits, which replace those of an earlier grant (A1).
+
+        Answer whether a run that waited for it goes on (F4).
+        """
+        desk = self._desk()
+        catalog = desk.parts.outside.catalog
+        given = granting.check_grant(catalog, capability, mutations_per_day, where)
+        detail = encode(granting.to_json(given), limit_bytes=DETAIL_BYTES_MAX)
+        action = desk.action(by, "grant", detail)
+        found = await desk.find(workflow)
+        verb = desk.parts.store.grant(
+            found.id,
+            capability,
+            mutations_per_day=given.mutations_per_day,
+            matching=encode(dict(given.where), "where", limit_bytes=DETAIL_BYTES_MAX),
+            action=action,
+            now=desk.now_ms,
+        )
+        return await desk.carry_out(verb, found.id) is not None
+
+    async def revoke(self, workflow: str, capability: str, *, by: str = USER) -> None:
+        """Take a capability back; the next call that needs it waits for a new grant (A1)."""
+        desk = self._desk()
+        action = desk.action(by, "revoke")
+        found = await desk.find(workflow)
+        held = [each.capability for each in await desk.parts.store.list_grants(found.id)]
+        if capability not in held:
+            raise NotFound(
+                f'"{workflow}" has no grant for "{capability}". {suggest(str(capability), held)}'
+            )
+        verb = desk.parts.store.revoke(found.id, capability, action=action, now=desk.now_ms)
+        await desk.carry_out(verb, found.id)
+
+    async def reconnect(self, connector: str, *, by: str = USER) -> int:
+        """Say that a connection works again; answer how many runs that waited for it go on (F4)."""
+        desk = self._desk()
+        action = desk.action(by, "reconnect")
+        waiting = await desk.parts.store.list_waiting(limit=people.PAGE_ROWS_MAX)
+        named = {each.waits_on for each in waiting if each.waits == Waits.CONNECTION}
+        known = {*desk.parts.outside.connectors, *(each for each in named if each)}
+        if connector not in known:
+            raise NotFound(
+                f'There is no connector "{connector}". {suggest(str(connector), sorted(known))}'
+            )
+        verb = desk.parts.store.reconnect(connector, action=action, now=desk.now_ms)
+        return len(await desk.carry_out(verb, None))
+
+    async def set_secret(self, connector: str, name: str, value: str, *, by: str = USER) -> None:
+        """Keep a secret for a connector, sealed; it is used from the next call on (A5)."""
+        desk = self._desk()
+        action = desk.action(by, "set_secret")
+        check_secret(connector, name, value, desk.parts.outside.connectors)
+        vault = desk.vault
+        if vault is None:
+            raise RequestRefused("This host keeps no secrets.")
+        sealed = await vault.seal(connector, name, value)
+        verb = desk.parts.store.set_secret(connector, name, sealed, action=action, now=desk.now_ms)
+
+        def keep(_: None) -> After:
+            vault.keep(connector, name, value)
+            return After()
+
+        await desk.carry_out(verb, None, then=keep)
+
+    # -- Answers to proposed calls --------------------------------------------------------------
+
+    async def approve(self, mutation: str, seen: str, *, by: str = USER) -> None:
+        """Let exactly the call whose hash was shown be sent, once, when its workflow runs (A4)."""
+        desk = self._desk()
+        if not isinstance(seen, str):
+            raise Invalid("seen is the hash that was shown with the call.", path="seen")
+        action = desk.action(by, "approve")
+        found = await desk.parts.store.get_mutation(mutation)
+        verb = desk.engine.approve(mutation, seen, action=action)
+        await desk.carry_out(verb, found.workflow_id)
+
+    async def reject(self, mutation: str, *, by: str = USER) -> None:
+        """Decline a proposed call: nothing is sent, and its events end skipped (A4)."""
+        desk = self._desk()
+        action = desk.action(by, "reject")
+        found = await desk.parts.store.get_mutation(mutation)
+        verb = desk.engine.reject(mutation, action=action)
         await desk.carry_out(verb, found.workflow_id)

@@ -15,7 +15,7 @@ from typing import Final
 
 import msgspec
 
-from duly.desk.base import After, Desk
+from duly.desk.base import After, Desk, find, find_version
 from duly.desk.record import Deployed
 from duly.errors import Invalid, NotDeployed, RequestRefused, ScriptError
 from duly.rules import declaration as declared
@@ -30,7 +30,15 @@ from duly.script.analysis import Analysis, analyse
 from duly.script.check import check
 from duly.script.finding import Finding, refusing
 from duly.script.lacking import find_lacking, parse
-from duly.store.record import HandlerSpec, TopicSpec, VersionSpec, WorkflowRow
+from duly.store.base import Transaction
+from duly.store.record import (
+    HandlerSpec,
+    Origin,
+    TopicSpec,
+    VersionRow,
+    VersionSpec,
+    WorkflowRow,
+)
 from duly.store.workflow import Deployment
 
 FIRST_VERSION: Final = "1.0"
@@ -48,6 +56,14 @@ class Draft:
     capabilities: frozenset[str]
 
 
+@dataclass(frozen=True, slots=True)
+class Back:
+    """A rollback: the version whose text comes back, over the one that was seen active."""
+
+    to: str
+    over: str | None
+
+
 async def deploy(
     desk: Desk, given: str | Path | Source, *, by: str, grant: bool, strict: bool
 ) -> Deployed:
@@ -57,33 +73,65 @@ async def deploy(
     return await activate(desk, draft, by=by, grant=grant)
 
 
-async def activate(desk: Desk, draft: Draft, *, by: str, grant: bool) -> Deployed:
+async def rollback(desk: Desk, workflow: str, version: str, *, by: str) -> Deployed:
+    """Make the text of an older version the newest one, examined as if it were new (W8)."""
+    desk.action(by, "rollback")
+    row, active = await desk.ask(lambda tx: _old_version(tx, workflow, version))
+    source = Source(Language(row.language), row.source, f"{workflow} {version}")
+    draft = await examine(desk, source, strict=False)
+    return await activate(desk, draft, by=by, grant=False, back=Back(version, active))
+
+
+def _old_version(tx: Transaction, workflow: str, version: str) -> tuple[VersionRow, str | None]:
+    found = find(tx, workflow)
+    row = find_version(tx, found, version)
+    if version == found.active_version:
+        raise RequestRefused(f'Version {version} of "{workflow}" is active already.')
+    if row.activated_at is None:
+        raise RequestRefused(
+            f'Version {version} of "{workflow}" was only proposed, never active. '
+            "Look at it, and deploy its text."
+        )
+    return row, found.active_version
+
+
+async def activate(
+    desk: Desk, draft: Draft, *, by: str, grant: bool, back: Back | None = None
+) -> Deployed:
     """Make a source that was examined the active version of its workflow (W8, W9)."""
     name = draft.declaration.name
+    late = (
+        f'Somebody else deployed "{name}" at the same moment, and nothing was stored here. '
+        "Look at the version that is active now, then deploy again."
+    )
     current = await desk.parts.store.find_workflow(name)
+    if back is not None and (current is None or current.active_version != back.over):
+        raise RequestRefused(late)
+    parent = None if back is None else back.to
     granted = await _granted(desk, current)
     missing = missing_capabilities(granted, draft.capabilities)
     # What is granted already keeps the limits a person gave it.
     grants = missing if grant else ()
-    deployment = _deployment(desk, draft, current, by=by, grants=grants)
+    deployment = _deployment(desk, draft, current, by=by, grants=grants, parent=parent)
     detail: dict[str, Json] = {
         "tools": {step: list(tools) for step, tools in draft.tools.items()},
         "granted": list(grants),
         "missing": [] if grant else list(missing),
+        **({} if parent is None else {"parent": parent}),
     }
+    verb = "deploy" if parent is None else "rollback"
     successor_id = desk.parts.env.new_id("run")
     await desk.carry_out(
         desk.parts.store.deploy(
             deployment,
             successor_id=successor_id,
-            action=desk.action(by, "deploy", encode(detail, limit_bytes=EXTRACT_BYTES_MAX)),
+            action=desk.action(by, verb, encode(detail, limit_bytes=EXTRACT_BYTES_MAX)),
             now=desk.now_ms,
         ),
         deployment.workflow_id,
         then=lambda followed: After(is_followed=followed is not None),
         successor_id=successor_id,
-        late=f'Somebody else deployed "{name}" at the same moment, and nothing was stored here. '
-        "Look at the version that is active now, then deploy again.",
+        late=late,
     )
     return Deployed(name, deployment.version.version, draft.findings, () if grant else missing)
 
@@ -204,7 +252,13 @@ async def _granted(desk: Desk, current: WorkflowRow | None) -> frozenset[str]:
 
 
 def _deployment(
-    desk: Desk, draft: Draft, current: WorkflowRow | None, *, by: str, grants: tuple[str, ...]
+    desk: Desk,
+    draft: Draft,
+    current: WorkflowRow | None,
+    *,
+    by: str,
+    grants: tuple[str, ...],
+    parent: str | None = None,
 ) -> Deployment:
     source, declaration = draft.source, draft.declaration
     replaces = None if current is None else current.active_version
@@ -216,6 +270,8 @@ def _deployment(
         declaration=encode(declared.to_json(declaration), limit_bytes=EXTRACT_BYTES_MAX),
         findings=write_findings(draft.findings),
         author=by,
+        origin=Origin.DEPLOY if parent is None else Origin.ROLLBACK,
+        parent=parent,
     )
     return Deployment(
         workflow_id=current.id if current else desk.parts.env.new_id("workflow"),

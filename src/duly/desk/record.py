@@ -9,11 +9,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
+from duly.rules.catalog import Risk
 from duly.rules.event import EventStatus
+from duly.rules.source import Language
 from duly.rules.standing import Standing
 from duly.rules.value import Json
-from duly.rules.word import Kind, MutationStatus, Outcome, Phase, Status
+from duly.rules.word import Kind, MutationStatus, Outcome, Phase, Status, Waits
 from duly.script.finding import Finding
+from duly.store.record import Origin
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,3 +117,65 @@ class Mutation:
     attempt: int
     hash: str
     sent_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """A version of a workflow; `parent` is the one it was repaired from or rolled back to (W8).
+
+    One that was only proposed was never active, and has no `activated_at`.
+    """
+
+    workflow: str
+    version: str
+    language: Language
+    source: str
+    author: str
+    origin: Origin
+    parent: str | None
+    findings: tuple[Finding, ...]
+    active: bool
+    activated_at: datetime | None
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """What the host observed of a call: the tool and its actual arguments, without secrets."""
+
+    tool: str
+    args: Json
+
+
+@dataclass(frozen=True, slots=True)
+class Approval:
+    """A call that waits for a person: what the script claims, apart from what it does (L11).
+
+    `hash` is what an approval names; it changes with any argument and any input. A call that waits
+    for a connection or a grant (`waits`, `waits_on`) is not approved but reconnected or granted.
+    """
+
+    mutation: str
+    run: str
+    workflow: str
+    claimed: str | None
+    observed: Preview
+    risk: Risk | None
+    inputs: tuple[str, ...]
+    hash: str
+    waits: Waits
+    waits_on: str | None
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """Something a person or an agent did: who, when, what, on what (A6)."""
+
+    id: str
+    at: datetime
+    by: str
+    verb: str
+    workflow: str | None
+    target: str | None
+    detail: Json

@@ -7,16 +7,16 @@ Law 3: what is shown of a call has no secrets in it (A5, L11).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from datetime import UTC, datetime, timedelta
-from enum import StrEnum
+from collections.abc import Callable
 from functools import partial
-from typing import Any, Final, TypeVar, cast
+from typing import Any, cast
 
 from duly.config import Policy
-from duly.desk.base import HasDesk, find, find_topic
+from duly.desk.base import find, find_topic
 from duly.desk.deploy import read_findings
+from duly.desk.page import PAGE_DEFAULT, check_page, moment, read_names, read_word
 from duly.desk.record import Event, LogLine, Mutation, Run, RunError, Workflow
+from duly.desk.review import Reviews
 from duly.errors import Invalid, NotFound
 from duly.rules import schedule, standing
 from duly.rules.event import EventStatus
@@ -27,13 +27,8 @@ from duly.store import due, people
 from duly.store.base import Transaction
 from duly.store.record import EventRow, MutationRow, RunRow, WorkflowRow
 
-Word = TypeVar("Word", bound=StrEnum)
 
-PAGE_DEFAULT: Final = 100
-EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-
-
-class Views(HasDesk):
+class Views(Reviews):
     """The questions of a host; workflows go by their names."""
 
     async def workflows(
@@ -41,7 +36,7 @@ class Views(HasDesk):
     ) -> tuple[Workflow, ...]:
         """List the workflows by name, from behind a name."""
         desk = self._desk()
-        _check_page(limit, after, str)
+        check_page(limit, after, str)
 
         def look(tx: Transaction) -> tuple[Workflow, ...]:
             rows = people.list_workflows(tx, limit=limit, after=after or "")
@@ -66,8 +61,8 @@ class Views(HasDesk):
         after: int | None = None,
     ) -> tuple[Event, ...]:
         """List the events of a workflow, oldest first, from behind the event with this `seq`."""
-        _check_page(limit, after, int)
-        word = _word(EventStatus, status)
+        check_page(limit, after, int)
+        word = read_word(EventStatus, status)
 
         def look(tx: Transaction) -> tuple[Event, ...]:
             found = find(tx, workflow)
@@ -91,8 +86,8 @@ class Views(HasDesk):
         before: str | None = None,
     ) -> tuple[Run, ...]:
         """List runs, newest first, from before the run with this id."""
-        _check_page(limit, before, str)
-        word = _word(Status, status)
+        check_page(limit, before, str)
+        word = read_word(Status, status)
 
         def look(tx: Transaction) -> tuple[Run, ...]:
             workflow_id = None if workflow is None else find(tx, workflow).id
@@ -101,7 +96,7 @@ class Views(HasDesk):
             rows = people.list_runs(
                 tx, workflow_id, handler=handler, status=word, limit=limit, before=before
             )
-            names = _names(tx, (row.workflow_id for row in rows))
+            names = read_names(tx, (row.workflow_id for row in rows))
             return tuple(_run(row, names[row.workflow_id]) for row in rows)
 
         return await self._desk().ask(look)
@@ -129,14 +124,14 @@ class Views(HasDesk):
         before: str | None = None,
     ) -> tuple[Mutation, ...]:
         """List the ledger, newest first, from before the mutation with this id."""
-        _check_page(limit, before, str)
-        word = _word(MutationStatus, status)
+        check_page(limit, before, str)
+        word = read_word(MutationStatus, status)
         show = self._show()
 
         def look(tx: Transaction) -> tuple[Mutation, ...]:
             workflow_id = None if workflow is None else find(tx, workflow).id
             rows = people.list_mutations(tx, workflow_id, status=word, limit=limit, before=before)
-            names = _names(tx, (row.workflow_id for row in rows))
+            names = read_names(tx, (row.workflow_id for row in rows))
             return tuple(_mutation(row, names[row.workflow_id], show) for row in rows)
 
         return await self._desk().ask(look)
@@ -159,34 +154,10 @@ class Views(HasDesk):
 # -- Questions checked --------------------------------------------------------------------------
 
 
-def _check_page(limit: object, key: object, kind: type) -> None:
-    """Refuse a page nobody can have; the store refuses a size out of range."""
-    if type(limit) is not int:
-        raise Invalid(f"limit is {limit!r}; give a whole number.", path="limit")
-    if key is not None and type(key) is not kind:
-        wanted = "number" if kind is int else "id or name"
-        raise Invalid(f"A page goes on from the {wanted} of an entry, not {key!r}.", path="page")
-
-
-def _word(words: type[Word], given: str | None) -> Word | None:
-    if given is None:
-        return None
-    try:
-        return words(given)
-    except ValueError:
-        known = ", ".join(words)
-        raise Invalid(f"status is {given!r}; say one of {known}.", path="status") from None
-
-
 def _find_handler(tx: Transaction, workflow_id: str, name: str) -> None:
     known = [each.name for each in people.list_handlers(tx, workflow_id)]
     if name not in known:
         raise NotFound(f'There is no handler "{name}". {suggest(str(name), known)}')
-
-
-def _names(tx: Transaction, workflow_ids: Iterable[str]) -> dict[str, str]:
-    """Read the name of each workflow, removed ones too: their history is readable (W10)."""
-    return {each: people.get_workflow(tx, each).name for each in set(workflow_ids)}
 
 
 # -- Rows shown ---------------------------------------------------------------------------------
@@ -211,7 +182,7 @@ def _workflow(tx: Transaction, row: WorkflowRow, policy: Policy, now_ms: int) ->
         schedule=tuple(_schedule(each.schedule, policy.timezone) for each in producers),
         paused=bool(row.paused),
         findings=read_findings(version.findings),
-        created_at=_moment(row.created_at),
+        created_at=moment(row.created_at),
     )
 
 
@@ -251,7 +222,7 @@ def _event(row: EventRow, causes: tuple[tuple[str, str], ...]) -> Event:
         reserved_by=row.reserved_by,
         created_by=row.created_by,
         caused_by=causes,
-        created_at=_moment(row.created_at),
+        created_at=moment(row.created_at),
     )
 
 
@@ -267,15 +238,15 @@ def _run(row: RunRow, workflow: str) -> Run:
         status=Status(row.status),
         outcome=None if row.outcome is None else Outcome(row.outcome),
         error=None if row.error is None else _error(row.error),
-        created_at=_moment(row.created_at),
-        updated_at=_moment(row.updated_at),
+        created_at=moment(row.created_at),
+        updated_at=moment(row.updated_at),
     )
 
 
 def _logs(text: str) -> tuple[LogLine, ...]:
     """Read what a run logged; how much was left out is said in a last line (X4)."""
     kept = cast("dict[str, Any]", decode(text))
-    lines = [LogLine(_moment(each["at"]), each["from"], each["text"]) for each in kept["lines"]]
+    lines = [LogLine(moment(each["at"]), each["from"], each["text"]) for each in kept["lines"]]
     if kept["dropped"]:
         left_out = f"{kept['dropped']} more lines were left out."
         lines.append(LogLine(lines[-1].at, "duly", left_out))
@@ -314,9 +285,5 @@ def _mutation(row: MutationRow, workflow: str, show: Callable[[Json], Json]) -> 
         result=None if row.result is None else show(decode(row.result)),
         attempt=row.attempt,
         hash=row.hash,
-        sent_at=None if row.sent_at is None else _moment(row.sent_at),
+        sent_at=None if row.sent_at is None else moment(row.sent_at),
     )
-
-
-def _moment(at_ms: int) -> datetime:
-    return EPOCH + timedelta(milliseconds=at_ms)

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Self
 
 from duly.engine.base import Details, Parts, StepFailed, sandbox_failure
+from duly.engine.envelope import count_today, read_envelope
 from duly.engine.live import Live
 from duly.errors import AuthNeeded, DulyError, Invalid, NotFound
 from duly.rules import permission
@@ -32,11 +33,10 @@ from duly.rules.event import (
     parse_publication,
 )
 from duly.rules.failure import failure_of
-from duly.rules.permission import Envelope, Forbidden, Grant, NeedsApproval, Request, permit
+from duly.rules.permission import Forbidden, NeedsApproval, Request, permit
 from duly.rules.value import Json, as_mapping, decode, encode, refuse_unknown
 from duly.rules.word import Failure
 from duly.sandbox.base import Asked, Broke, Missing, Returned, Script, ScriptCall, Turn, World
-from duly.store.people import GrantRow
 from duly.store.record import EventRow
 
 # A name that went wrong in the script's own words; the event is published, its author is told.
@@ -234,13 +234,16 @@ class Calls:
         tool = self.parts.outside.catalog.find(call.path)
         self._count_call(tool)
         policy = self.parts.policy_of(self.live.workflow)
+        workflow_id = self.live.fence.workflow_id
+        envelope = await read_envelope(self.parts, workflow_id)
         decision = permit(
             Request(
                 tool,
                 self.step,
                 call.kwargs,
                 call.args,
-                envelope=await self._envelope(),
+                envelope=envelope,
+                mutations_today=await count_today(self.parts, workflow_id, tool, envelope),
                 approvals=(self.parts.policy.approvals, policy.approvals),
                 mutate_reads=policy.mutate_reads,
             )
@@ -263,11 +266,6 @@ class Calls:
                 f"{tool.name}: a step calls tools at most {most} times. Do less in one run.",
                 path=tool.name,
             )
-
-    async def _envelope(self) -> Envelope:
-        """Read what the workflow may do now: a grant can be taken back at any moment (A1)."""
-        rows = await self.parts.store.list_grants(self.live.fence.workflow_id)
-        return Envelope(tuple(_grant(row) for row in rows))
 
     async def _read(self, tool: Tool, args: Mapping[str, Json], line: int | None) -> Json:
         env, outside = self.parts.env, self.parts.outside
@@ -329,8 +327,3 @@ def _split(call: ScriptCall) -> tuple[str, tuple[Json, ...], Mapping[str, object
     if len(rest) > 1 or (rest and named):
         raise Invalid(f"{call.path} takes the topic and one more argument.", path=call.path)
     return topic, rest, named
-
-
-def _grant(row: GrantRow) -> Grant:
-    where = as_mapping(decode(row.matching), "where", "Give globs by argument.")
-    return Grant(row.capability, row.mutations_per_day, {k: str(v) for k, v in where.items()})

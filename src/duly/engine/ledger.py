@@ -24,12 +24,13 @@ from typing import Final, cast
 from duly.connectors.base import Applied, Call, NotApplied, Unsure
 from duly.engine.base import Details, Parts, StepFailed
 from duly.engine.calls import Wanted, say
+from duly.engine.envelope import find_missing
 from duly.engine.live import Live
 from duly.engine.successor import Successor
-from duly.errors import AuthNeeded, Invalid
+from duly.errors import AuthNeeded, Invalid, NotSent, PermissionDenied
 from duly.rules import ledger as rules
 from duly.rules import lifecycle
-from duly.rules.catalog import Tool
+from duly.rules.catalog import Tool, ToolKind
 from duly.rules.failure import answer_of
 from duly.rules.lifecycle import GROWS_GENERATION
 from duly.rules.permission import proposal_hash
@@ -131,11 +132,31 @@ class Ledger:
         return self._call(live, tool, args, row.key, row.attempt, row.sent_at or row.created_at)
 
     async def send_recorded(self, live: Live, row: MutationRow, tool: Tool) -> None:
-        """Send the call of a row that is in flight by a person's act or as a re-send (F4, L7)."""
-        live.is_out = True
+        """Send the call of a row that is in flight by a person's act or as a re-send (F4, L7).
+
+        What was granted when it was made may have been taken back since: then nothing is sent, and
+        the run waits for the grant as if the outside had said no (A1).
+        """
         asked = self.recorded_call(live, tool, row)
-        heard = await self._send(live, row.id, tool, asked)
+        lacking = await find_missing(
+            self._parts, live.fence.workflow_id, tool, asked.args, besides=row.id
+        )
+        if lacking is not None:
+            heard = Heard(Answer.PERMISSION, error=PermissionDenied(lacking.sentence))
+        else:
+            if row.is_unsent:
+                store, now = self._parts.store, self._parts.env.now_ms()
+                row = await store.send_approved(live.fence, live.id, live.stored, now=now)
+                asked = self.recorded_call(live, tool, row)
+            live.is_out = True
+            heard = await self._send(live, row.id, tool, asked)
         await self._take_in(live, row.id, tool, asked, heard, resends=row.resends)
+
+    async def cannot_send(self, live: Live, row: MutationRow) -> None:
+        """Take back a call that was approved and whose connector is not here any more (L4)."""
+        tool = Tool(row.tool, ToolKind.MUTATION, row.tool)
+        heard = Heard(Answer.NOT_SENT, error=NotSent("its connector is not here"))
+        await self._take_in(live, row.id, tool, self.recorded_call(live, tool, row), heard)
 
     # -- Sending --------------------------------------------------------------------------------
 

@@ -91,6 +91,8 @@ class Successor:
         if stored.status is not Status.ACTIVE:
             return
         if stored.row is MutationStatus.IN_FLIGHT:
+            if (await store.get_held_mutation(live.id)).is_unsent:
+                return  # approved, and not begun: whoever starts next sends it (A4)
             # Whoever starts next asks what became of the call; a stop is no crash to count (R7).
             change = lifecycle.crash(stored, live.counts)
             heir = self._parts.env.new_id("run")

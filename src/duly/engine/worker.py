@@ -23,7 +23,7 @@ from duly.engine.live import Live, Notes
 from duly.engine.reconciler import Reconciler
 from duly.engine.successor import Successor
 from duly.engine.turn import Choice, Work
-from duly.errors import Fenced, RequestRefused, Stale, StoreError, StoreUnavailable
+from duly.errors import Fenced, Invalid, RequestRefused, Stale, StoreError, StoreUnavailable
 from duly.rules import lifecycle
 from duly.rules.catalog import Tool
 from duly.rules.word import Act, Failure, Kind, MutationStatus, Status, Waits
@@ -46,6 +46,8 @@ class Worker:
         self._reconciler = Reconciler(parts, self.ledger)
         # Runs that are active because of something this process did or was told (R4, R7).
         self.in_hand: set[str] = set()
+        # Answers of people are taken one after the other: one that is refused lets go of its run.
+        self.answering = asyncio.Lock()
         # The run each workflow is at right now.
         self.live: dict[str, Live] = {}
         self.is_stopping = False
@@ -64,12 +66,7 @@ class Worker:
         if choice.work is Work.FOLLOW:
             self.in_hand.add(await self.successor.follow(outlook.fence, row))
         elif choice.work is Work.RECOVER:
-            self.in_hand.discard(row.id)
-            is_counted = row.id not in self._let_go
-            successor_id = await self.successor.recover(outlook.fence, row, is_counted=is_counted)
-            self._let_go.discard(row.id)
-            if successor_id is not None:
-                self.in_hand.add(successor_id)
+            await self._recover(outlook, row)
         elif choice.work is Work.GO_ON:
             await self._go_on(outlook, row)
         elif choice.work is Work.UNBLOCK:
@@ -109,11 +106,34 @@ class Worker:
             handlers = await self._parts.store.list_handlers(live.fence.workflow_id)
             planned = (each.next_run_at for each in handlers if each.name == row.handler)
             live.planned_at = next(planned, None)
-        if row.state.row is MutationStatus.IN_FLIGHT:  # a person has just approved it (A4)
-            mutation = await self._held(live)
-            await self.ledger.send_recorded(live, mutation, self._tool(mutation))
+        if row.state.row is MutationStatus.IN_FLIGHT:  # a person has approved it (A4)
+            await self._send_approved(live)
         if live.is_active:
             await self._run(live)
+
+    async def _send_approved(self, live: Live) -> None:
+        mutation = await self._held(live)
+        try:
+            tool = self._tool(mutation)
+        except Invalid:
+            await self.ledger.cannot_send(live, mutation)
+            return
+        await self.ledger.send_recorded(live, mutation, tool)
+
+    async def _recover(self, outlook: Outlook, row: RunRow) -> None:
+        """Follow a run that was left lying; one whose call nobody began to send goes on (R7)."""
+        self.in_hand.discard(row.id)
+        if row.state.row is MutationStatus.IN_FLIGHT:
+            mutation = await self._parts.store.get_held_mutation(row.id)
+            if mutation.is_unsent:  # approved, and a restart came between (A4)
+                self._let_go.discard(row.id)
+                self.in_hand.add(row.id)
+                return
+        is_counted = row.id not in self._let_go
+        successor_id = await self.successor.recover(outlook.fence, row, is_counted=is_counted)
+        self._let_go.discard(row.id)
+        if successor_id is not None:
+            self.in_hand.add(successor_id)
 
     async def _unblock(self, outlook: Outlook, row: RunRow) -> None:
         """Let a run go on whose grant or connection has come; a held call is sent as it is (F4)."""

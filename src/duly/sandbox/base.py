@@ -40,6 +40,12 @@ class _Missing(Enum):
 MISSING: Final = _Missing.MISSING  # returning nothing: undefined in JavaScript, None in Python (P2)
 Missing = Literal[_Missing.MISSING]
 
+# A longer text is read beside the event loop.
+TEXT_AT_ONCE_CHARS: Final = 16 * 1024
+# Publishes and looks a step may make, per publish of a run: what it may pile up in the host. The
+# engine refuses one publish too many, and says so.
+OWN_PER_PUBLISH: Final = 2
+
 
 @dataclass(frozen=True, slots=True)
 class World:

@@ -24,6 +24,8 @@ from duly.rules.value import Json, check_json
 from duly.sandbox import border, wire
 from duly.sandbox.base import (
     MISSING,
+    OWN_PER_PUBLISH,
+    TEXT_AT_ONCE_CHARS,
     Asked,
     Broke,
     Loaded,
@@ -40,6 +42,7 @@ from duly.sandbox.pool import Overrun, Pool, Worker
 DEFAULT_LIMITS: Final = Limits()
 READ_AT_ONCE_BYTES: Final = 64 * 1024
 SCRIPT_LINE: Final = 1_000  # what stands above this line is the prelude, not the script
+LEFT_OUT_CHARS: Final = 60  # "… more lines were left out."
 PLACE: Final = re.compile(r"<input>:(\d{1,9}):(\d{1,9})")
 STALLED: Final = "The script waits for something that never comes."
 NO_TOOLS: Final = Catalog()
@@ -76,9 +79,14 @@ class JavaScriptSandbox:
             check_source(source, self._limits)
         except Invalid as error:
             raise ScriptError(str(error)) from None
-        check_text(source.text)
+        # Reading a long text takes a while, in which the host goes on (W6).
+        if len(source.text) <= TEXT_AT_ONCE_CHARS:
+            check_text(source.text)
+        else:
+            await asyncio.to_thread(check_text, source.text)
         limits = self._limits
-        run = _Run(self._pool, limits, limits.load_s, limits.load_s, limits.source_bytes)
+        load_s = limits.load_s
+        run = _Run(self._pool, source.text, limits, load_s, load_s, limits.source_bytes)
         async with run:
             turn = await run.ask(run.begin(source.text, NO_WORLD, None))
         if isinstance(turn, Broke):
@@ -106,18 +114,31 @@ class _Run:
     """One context in one worker, from entering to leaving."""
 
     def __init__(
-        self, pool: Pool, limits: Limits, cpu_s: float, wall_s: float, output_bytes: int
+        self,
+        pool: Pool,
+        workflow: str,
+        limits: Limits,
+        cpu_s: float,
+        wall_s: float,
+        output_bytes: int,
     ) -> None:
         self._pool = pool
+        self._workflow = workflow
         self._limits = limits
         self._output_bytes = output_bytes
         self._cpu_s = cpu_s
         self._wall_s = wall_s
         self._worker: Worker | None = None
-        self._tally = wire.Tally()
+        # The engine refuses one publish too many, and says so; this is only for the host's memory.
+        self._own_calls = OWN_PER_PUBLISH * limits.publishes_per_run
+        self._tally = wire.Tally(
+            calls_max=limits.calls_per_step + 1 + self._own_calls,
+            lines_max=limits.log_lines + 1,  # the last says how many were left out
+            line_chars_max=max(limits.log_line_chars, LEFT_OUT_CHARS),
+        )
 
     async def __aenter__(self) -> Self:
-        self._worker = await self._pool.take()
+        self._worker = await self._pool.take(self._workflow)
         return self
 
     async def __aexit__(
@@ -142,6 +163,9 @@ class _Run:
                 cpu_s=self._cpu_s,
                 memory_bytes=limits.step_memory_bytes,
                 depth=limits.json_depth + border.WRAPPING_DEPTH,
+                # One more is let through, for the host to say that it is one too many.
+                calls=limits.calls_per_step + 1,
+                own_calls=self._own_calls,
                 output_chars=self._output_bytes,
                 log_lines=limits.log_lines,
                 log_chars=limits.log_line_chars,
@@ -161,7 +185,9 @@ class _Run:
         if worker is None:
             raise IllegalTransition("A script runs only between entering and leaving it.")
         try:
-            body = await worker.ask(request, cpu_s=self._cpu_s, wall_s=self._wall_s)
+            # Who waits for an answer does not run: a slot is held for one turn only (X2).
+            async with self._pool.running.held(self._workflow):
+                body = await worker.ask(request, cpu_s=self._cpu_s, wall_s=self._wall_s)
             # Reading millions of small values takes seconds, in which the host stays awake (X2).
             is_small = len(body) <= READ_AT_ONCE_BYTES
             turn = self._read(body) if is_small else await asyncio.to_thread(self._read, body)
@@ -181,6 +207,7 @@ class _Run:
 
     def _read(self, body: bytes) -> wire.Turn:
         """Refuse what is not strict JSON (T8); the worker said so too, but it may be broken."""
+        self._tally.count(body)
         turn = wire.unpack(body, wire.Turn)
         limit_bytes = wire.FRAME_BYTES_MAX
         depth = self._limits.json_depth + border.WRAPPING_DEPTH
@@ -219,7 +246,16 @@ class JavaScriptScript(_Run):
         world: World,
     ) -> None:
         output_bytes = limits.publish_bytes_per_run + limits.data_bytes + limits.state_bytes
-        super().__init__(pool, limits, limits.step_cpu_s, limits.step_wall_s, output_bytes)
+        cpu_s, wall_s = limits.step_cpu_s, limits.step_wall_s
+        super().__init__(
+            pool,
+            loaded.source.text,
+            limits,
+            cpu_s,
+            wall_s,
+            output_bytes,
+        )
+        self._is_started = False
         self._catalog = loaded.catalog or NO_TOOLS
         self._step = step
         given = tuple(wire.Argument() if arg is MISSING else wire.Argument(arg) for arg in args)
@@ -230,6 +266,9 @@ class JavaScriptScript(_Run):
 
     async def start(self) -> Turn:
         """Call the step and run until it asks, returns or breaks."""
+        if self._is_started:
+            raise IllegalTransition("The script was started before.")
+        self._is_started = True
         return self._turn(await self.ask(self._first))
 
     async def answer(self, call_id: int, value: Json) -> Turn:

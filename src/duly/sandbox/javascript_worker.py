@@ -191,7 +191,8 @@ def _explain(error: BaseException) -> wire.Fault:
         return Broken("", "The script broke with half a character in its message.", "").fault
     found = EXPLAINED.match(str(error) + "\n")
     name, message, stack = found.groups("") if found else ("", str(error), "")
-    return wire.Fault(name=name, message=message[:4000], stack=stack[:4000])
+    most = wire.WORDS_MAX
+    return wire.Fault(name=name[:most], message=message[:most], stack=stack[:most])
 
 
 def serve(channel: int) -> None:

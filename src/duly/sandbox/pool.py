@@ -6,7 +6,9 @@ Law 2: a turn has an end. A worker that computes or lasts too long is ended from
        limit it broke is named; one that dies by itself is lost, which is nobody's fault (X2, F1).
 Law 3: no process outlives the pool, whatever was cancelled; nothing is started before the first
        script, no signal handler is installed, and nobody else's processes are waited for.
-Law 4: a worker whose lock is incomplete takes no work, unless the host was told to accept (X1).
+Law 4: whoever waits for an answer holds no slot to run; workflows take turns (slot). Past
+       `workers_max` a script waits to begin, and whoever asked for it waits with it.
+Law 5: a worker whose lock is incomplete takes no work, unless the host was told to accept (X1).
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ from typing import Final, Literal
 from duly.env import Env
 from duly.errors import ConfigError, DulyError
 from duly.sandbox import wire
+from duly.sandbox.slot import Slots
 
 WORKERS_MAX: Final = 64
 START_S: Final = 60.0
@@ -32,6 +35,10 @@ GRACE_S: Final = 1.0
 CLOCK_TICKS: Final = os.sysconf("SC_CLK_TCK")
 STAT_BYTES: Final = 4096
 WORKERS_WARM: Final = 2
+RUNNING_MAX: Final = 2 * (os.cpu_count() or 1)
+IDLE_S: Final = 60.0
+# Whoever starts a process stands still until it is there; many at once would stop the host (X2).
+STARTING_MAX: Final = 2
 
 # The clock of every script is UTC, whatever the host's zone is; nothing else is told.
 ENVIRONMENT: Final = {"TZ": "UTC0"}
@@ -74,6 +81,7 @@ class Worker:
         self._cpu_before_s = 0.0
         self._wall_ms = 0
         self.is_clean = True
+        self.idle_since_ms = 0
 
     @property
     def pid(self) -> int:
@@ -221,24 +229,30 @@ class Pool:
         *,
         workers_max: int = WORKERS_MAX,
         workers_warm: int = WORKERS_WARM,
+        running_max: int = RUNNING_MAX,
+        idle_s: float = IDLE_S,
         unlocked: Literal["no", "i-accept"] = "no",
     ) -> None:
+        self.running = Slots(running_max)
         self._env = env
         self._unlocked = unlocked
-        self._slots = asyncio.Semaphore(workers_max)
+        self._slots = Slots(workers_max)
+        self._idle_s = idle_s
+        self._starting = asyncio.Semaphore(STARTING_MAX)
+        self._reaping: asyncio.TimerHandle | None = None
         self._warm = min(workers_warm, workers_max)
         self._idle: deque[Worker] = deque()
         self._all: set[Worker] = set()
         self._is_closed = False
         self._has_warned = False
 
-    async def take(self) -> Worker:
+    async def take(self, workflow: str = "") -> Worker:
         """Answer a worker nobody else has; wait while all are taken."""
-        await self._slots.acquire()
+        await self._slots.take(workflow)
         try:
-            worker = self._idle_worker() or await self._start()
+            worker = self._idle_worker() or await self._start_in_turn()
         except BaseException:
-            self._slots.release()
+            self._slots.give_back()
             raise
         worker.begin()
         return worker
@@ -253,15 +267,19 @@ class Pool:
         except (wire.Closed, wire.Violation):
             pass  # it died, or spoke, while it stood still; the next script gets another
         finally:
-            self._slots.release()
+            self._slots.give_back()
             if is_wiped and not self._is_closed:
+                worker.idle_since_ms = self._env.monotonic_ms()
                 self._idle.append(worker)
+                self._reap_later()
             else:
                 self._end(worker)
 
     async def close(self) -> None:
         """End every worker; a script that still has one finds it lost."""
         self._is_closed = True
+        if self._reaping is not None:
+            self._reaping.cancel()
         for worker in tuple(self._all):
             worker.kill()
         for worker in tuple(self._idle):
@@ -282,6 +300,25 @@ class Pool:
                 return worker
             self._end(worker)
         return None
+
+    def _reap_later(self) -> None:
+        if self._reaping is None:
+            loop = asyncio.get_running_loop()
+            self._reaping = loop.call_later(self._idle_s, self._reap)
+
+    def _reap(self) -> None:
+        """End who was idle for long: a host that has nothing to run keeps no processes (S9)."""
+        self._reaping = None
+        oldest_ms = self._env.monotonic_ms() - self._idle_s * 1000
+        while self._idle and self._idle[0].idle_since_ms <= oldest_ms:
+            self._end(self._idle.popleft())
+        if self._idle:
+            self._reap_later()
+
+    async def _start_in_turn(self) -> Worker:
+        async with self._starting:
+            # Somebody may have given one back meanwhile.
+            return self._idle_worker() or await self._start()
 
     async def _start(self) -> Worker:
         worker = Worker(self._env)

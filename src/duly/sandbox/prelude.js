@@ -47,6 +47,8 @@ void 0, function () {
   let isStepping = false;
   let ended = null; // the text of what it returned
   let outbox = "";
+  let toolCalls = 0;
+  let ownCalls = 0;
   let waiting = 0;
   let spentMs = 0; // by the script itself; waiting for an answer does not count (X2)
   let resumedAt = 0;
@@ -109,13 +111,23 @@ void 0, function () {
 
   // -- Asking ----------------------------------------------------------------------------------
 
+  // Calls nobody waits for would pile up in the host; the last of the tools' is for it to refuse.
+  const isOneTooMany = (path) => {
+    const isOwn = path === "publish" || path === "peek" || path === "getByIds" || path === "get_by_ids";
+    return isOwn ? ++ownCalls > step.limits.own_calls : ++toolCalls > step.limits.calls;
+  };
   const ask = (path, args) => {
     const { stack } = new RealError();
+    if (isOneTooMany(path)) {
+      // Whatever it catches, nothing of it is seen any more; but most loops end here.
+      breakWith("", `The step made more than ${step.limits.own_calls} publishes and looks.`, stack);
+      throw NOT_JSON;
+    }
     let count = args.length;
     while (count > 0 && args[count - 1] === undefined) count--;
     let texts = "";
     try {
-      for (let at = 0; at < count; at++) {
+      for (let at = 0; at < count && step.broken === null; at++) {
         // A call takes one object; its fields are named after the call.
         texts += (at === 0 ? "" : ",") + write(args[at], count === 1 ? path : `${path}[${at}]`, stack);
       }

@@ -31,7 +31,7 @@ from pydantic_monty import Monty, MontyError, OSPolicy, ResourceLimits
 
 from duly.config import Limits
 from duly.env import Env
-from duly.errors import DulyError, Invalid, NotDeployed, ScriptError
+from duly.errors import DulyError, IllegalTransition, Invalid, NotDeployed, ScriptError
 from duly.rules.access import Step
 from duly.rules.catalog import Catalog
 from duly.rules.declaration import parse
@@ -40,6 +40,7 @@ from duly.rules.value import Json
 from duly.sandbox import python_error
 from duly.sandbox.base import (
     MISSING,
+    TEXT_AT_ONCE_CHARS,
     Broke,
     Loaded,
     Missing,
@@ -50,10 +51,12 @@ from duly.sandbox.base import (
 from duly.sandbox.border import WRAPPING_DEPTH
 from duly.sandbox.python_launcher import write_launcher
 from duly.sandbox.python_seat import Seat
-from duly.sandbox.python_text import PRELUDE, context_text, read
+from duly.sandbox.python_text import PRELUDE, Reading, context_text, read
 from duly.sandbox.python_world import Clock
+from duly.sandbox.slot import Slots
 
 WORKERS_MAX: Final = 64
+RUNNING_MAX: Final = 2 * (os.cpu_count() or 1)
 KILL_AGAIN_S: Final = 0.05
 POLICY: Final[OSPolicy] = {
     "datetime": "call_host",
@@ -87,7 +90,7 @@ class PythonSandbox:
         refuse: Callable[[str], None],
         is_unlocked: bool = False,
         workers_max: int = WORKERS_MAX,
-        running_max: int | None = None,
+        running_max: int = RUNNING_MAX,
     ) -> None:
         self.env = env
         self.limits = limits
@@ -99,8 +102,8 @@ class PythonSandbox:
         self._workers_max = workers_max
         # A thread per process, so that nobody who leaves ever waits for somebody who runs.
         self._threads = ThreadPoolExecutor(workers_max + 1, thread_name_prefix="duly-python")
-        self.workers = asyncio.Semaphore(workers_max)
-        self.running = asyncio.Semaphore(running_max or 2 * (os.cpu_count() or 1))
+        self.workers = Slots(workers_max)
+        self.running = Slots(running_max)
         self._open: set[PythonScript] = set()
         self._is_closed = False
 
@@ -110,13 +113,17 @@ class PythonSandbox:
             check_source(source, self.limits)
         except Invalid as error:
             raise ScriptError(str(error)) from None
-        self._refuse(source.text)
-        reading = read(source.text)
+        # Reading a long text takes a while, in which the host goes on (W6).
+        if len(source.text) <= TEXT_AT_ONCE_CHARS:
+            reading = self._read(source.text)
+        else:
+            reading = await asyncio.to_thread(self._read, source.text)
         context = context_text(catalog, reading, self.limits.json_depth + WRAPPING_DEPTH)
         texts = (self._names, PRELUDE + context, reading.text)
         world = World(self.env.now_ms(), frozen=False, seed=0)
         load_s = self.limits.load_s
-        script = PythonScript(self, Image({}, texts=texts), None, world, load_s, load_s)
+        first = Image({}, texts=texts)
+        script = PythonScript(self, source.text, first, None, world, load_s, load_s)
         async with script:
             raw, dump, is_dated = await script.read_declaration()
         if len(raw) != 1:
@@ -126,7 +133,7 @@ class PythonSandbox:
         if not is_dated:
             # A dump brings the limits it was made under, and a step has others than a load (X2).
             cpu_s = self.limits.step_cpu_s
-            again = PythonScript(self, Image({}, texts=texts), None, world, cpu_s, load_s)
+            again = PythonScript(self, source.text, first, None, world, cpu_s, load_s)
             async with again:
                 _, dump, _ = await again.read_declaration()
         lines = dict(reading.lines)
@@ -147,8 +154,8 @@ class PythonSandbox:
         given = [None if value is MISSING else value for value in args]
         text = msgspec.json.encode(given).decode()
         call = (handler, str(step), text)
-        limits = self.limits
-        return PythonScript(self, image, call, world, limits.step_cpu_s, limits.step_wall_s)
+        cpu_s, wall_s = self.limits.step_cpu_s, self.limits.step_wall_s
+        return PythonScript(self, loaded.source.text, image, call, world, cpu_s, wall_s)
 
     async def close(self) -> None:
         """Leave every script and end every worker."""
@@ -179,6 +186,10 @@ class PythonSandbox:
         """Run a function that waits for a worker."""
         return asyncio.get_running_loop().run_in_executor(self._threads, function)
 
+    def _read(self, text: str) -> Reading:
+        self._refuse(text)
+        return read(text)
+
     def _make_pool(self) -> Monty:
         self._folder = tempfile.TemporaryDirectory(prefix="duly-")
         binary = write_launcher(Path(self._folder.name), is_unlocked=self._is_unlocked)
@@ -198,6 +209,7 @@ class PythonScript:
     def __init__(
         self,
         sandbox: PythonSandbox,
+        workflow: str,
         image: Image,
         call: tuple[str, str, str] | None,
         world: World,
@@ -205,6 +217,7 @@ class PythonScript:
         wall_s: float,
     ) -> None:
         self._sandbox = sandbox
+        self._workflow = workflow
         self._image = image
         self._call = call
         self._cpu_s = cpu_s
@@ -215,15 +228,16 @@ class PythonScript:
         self._pid: int | None = None
         self._busy: asyncio.Future[Any] | None = None
         self._leaving: asyncio.Task[None] | None = None
+        self._is_started = False
         self._is_left = False
 
     async def __aenter__(self) -> Self:
         """Wait for a place to run in."""
-        await self._sandbox.workers.acquire()
+        await self._sandbox.workers.take(self._workflow)
         try:
             self._pool = self._sandbox.enter(self)
         except BaseException:
-            self._sandbox.workers.release()
+            self._sandbox.workers.give_back()
             raise
         return self
 
@@ -238,6 +252,9 @@ class PythonScript:
 
     async def start(self) -> Turn:
         """Call the step and run until it asks, returns or breaks."""
+        if self._is_started:
+            raise IllegalTransition("The script was started before.")
+        self._is_started = True
         return await self._turn(self._begin)
 
     async def answer(self, call_id: int, value: Json) -> Turn:
@@ -270,7 +287,7 @@ class PythonScript:
                     session.__exit__(None, None, None)
         finally:
             self._sandbox.forget(self)
-            self._sandbox.workers.release()
+            self._sandbox.workers.give_back()
 
     async def read_declaration(self) -> tuple[list[Json], bytes, bool]:
         """Load the texts, and answer what they declare, their dump, and if they saw the clock."""
@@ -286,7 +303,7 @@ class PythonScript:
             # A sandbox that closes takes the worker from under its script: nobody's fault (F1).
             return Broke(ScriptError("This step was left; it does not go on."), is_lost=True)
         try:
-            async with self._sandbox.running:
+            async with self._sandbox.running.held(self._workflow):
                 await self._run(function)
         except MontyError as error:
             broken = python_error.explain(error, self._sandbox.limits, self._cpu_s)

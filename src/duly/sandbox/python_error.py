@@ -12,6 +12,7 @@ from pydantic_monty import Frame, MontyCrashedError, MontyError, MontyRuntimeErr
 
 from duly.config import MIB, Limits
 from duly.errors import ConfigError, ScriptError
+from duly.sandbox.lock import Layer
 from duly.sandbox.python_launcher import UNLOCKED
 
 SOURCE_FEED: Final = "<python-input-2>"  # the names, the prelude, then the script
@@ -26,10 +27,12 @@ def explain(error: MontyError, limits: Limits, cpu_s: float) -> ScriptError:
     """Answer a script's error; it is lost if the worker died without a limit (F1)."""
     limit = _limit(error, limits, cpu_s)
     if isinstance(error, MontyCrashedError):
-        if error.exit_status == UNLOCKED:
+        missing = (error.exit_status or 0) - UNLOCKED
+        if 0 <= missing < len(Layer):
             raise ConfigError(
-                "This machine cannot lock a process, so no script runs. Run Duly on Linux with"
-                ' Landlock and seccomp, or accept the risk: sandbox.unlocked = "i-accept".'
+                f"This machine cannot lock a process, so no script runs; missing:"
+                f" {tuple(Layer)[missing]}. Run Duly on Linux with Landlock and seccomp, or accept"
+                ' the risk: sandbox.unlocked = "i-accept".'
             )
         return ScriptError(limit or LOST, is_lost=limit is None)
     if isinstance(error, MontyRuntimeError | MontySyntaxError):

@@ -1,8 +1,8 @@
 """Lock this process, prove it, and become the interpreter of Python scripts.
 
-Law: the interpreter never runs in a process that is not locked; what is missing is said by exit
-status `UNLOCKED`, and nothing runs (X1). The lock survives exec. A host that was told to accept
-less gets as much of a lock as there is.
+Law: the interpreter never runs in a process that is not locked; which layer is missing is said by
+the exit status, from `UNLOCKED` on, and nothing runs (X1). The lock survives exec. A host that was
+told to accept less gets as much of a lock as there is.
 
 A pool starts its workers by one path and passes no further words of ours, so `write_launcher`
 makes a little program with the words already in it.
@@ -66,7 +66,7 @@ def write_launcher(folder: Path, *, is_unlocked: bool = False) -> Path:
 def main(root: str, accepted: str, binary: str, *words: str) -> None:
     """Lock this process and become the interpreter."""
     sys.path.insert(0, root)
-    from duly.sandbox.lock import Profile, lock  # found only now, by the path that was given
+    from duly.sandbox.lock import Layer, Profile, lock  # found only now, by the path that was given
 
     # What a worker says on its way down is for nobody: it could carry a script's words (A5).
     silence = os.open(os.devnull, os.O_WRONLY)
@@ -76,7 +76,10 @@ def main(root: str, accepted: str, binary: str, *words: str) -> None:
     profile = Profile(ADDRESS_SPACE_BYTES, executes=(binary, *loaders), reads=libraries)
     report = lock((0, 1, 2), profile)
     if not report.is_complete and accepted != ACCEPTED:
-        os._exit(UNLOCKED)
+        missing = report.missing[0].partition(" (")[0]
+        # What was tried and not refused, and is no layer itself, is for the last one to refuse.
+        layer = Layer(missing) if missing in tuple(Layer) else Layer.SYSTEM_CALLS
+        os._exit(UNLOCKED + tuple(Layer).index(layer))
     os.execve(binary, ["monty", *words], {})
 
 

@@ -11,20 +11,27 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Any
 
 from pydantic_monty import FunctionSnapshot, FutureSnapshot, MontyComplete, NameLookupSnapshot
 
 from duly.config import Limits
 from duly.errors import IllegalTransition, Invalid, ScriptError
 from duly.rules.value import Json, check_json
-from duly.sandbox.base import MISSING, Asked, Broke, Log, Returned, ScriptCall, Turn
+from duly.sandbox.base import (
+    MISSING,
+    OWN_PER_PUBLISH,
+    Asked,
+    Broke,
+    Log,
+    Returned,
+    ScriptCall,
+    Turn,
+)
 from duly.sandbox.border import WRAPPING_DEPTH, to_python
 from duly.sandbox.python_text import HOST, NO_CALLS, OWN_VERBS
 from duly.sandbox.python_world import Clock
-
-# The engine refuses one publish too many, and says so; this bound is only for the host's memory.
-OWN_PER_PUBLISH: Final = 2
+from duly.sandbox.wire import TOO_MANY_VALUES, VALUES_MAX, count_values
 
 
 class Seat:
@@ -43,6 +50,7 @@ class Seat:
         self._waiting: dict[int, str] = {}
         self._made = {True: 0, False: 0}  # our own verbs, tools
         self._made_bytes = 0
+        self._values = 0  # in what it asked and returned
         self._logs: list[Log] = []
         self._said_before: dict[int, int] = {}  # by call: how many lines were said before it
         self._lines_taken = 0
@@ -169,6 +177,9 @@ class Seat:
         return value
 
     def _parse(self, text: str, path: str) -> Json:
+        self._values += count_values(text.encode(errors="replace"))
+        if self._values > VALUES_MAX:
+            raise ScriptError(f"{TOO_MANY_VALUES}; {path} is one too many.")
         try:
             value: Json = json.loads(text)
         except (ValueError, RecursionError):

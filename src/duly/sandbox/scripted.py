@@ -33,7 +33,7 @@ import msgspec
 
 from duly.config import Limits
 from duly.env import Env
-from duly.errors import IllegalTransition, Invalid, ScriptError
+from duly.errors import DulyError, IllegalTransition, Invalid, ScriptError
 from duly.rules.access import Step
 from duly.rules.catalog import Catalog
 from duly.rules.declaration import parse as parse_declaration
@@ -82,12 +82,12 @@ class ScriptedScript:
     def __init__(
         self,
         env: Env,
-        running: set[ScriptedScript],
+        sandbox: ScriptedSandbox,
         context: Context,
         moves: tuple[Move, ...],
     ) -> None:
         self._env = env
-        self._running = running
+        self._sandbox = sandbox
         self._context = context
         self._moves = context.play(moves)
         self._end: Returned | Broke | None = None
@@ -96,7 +96,7 @@ class ScriptedScript:
 
     async def __aenter__(self) -> Self:
         """Take a place; here there is always one."""
-        self._running.add(self)
+        self._sandbox.enter(self)
         return self
 
     async def __aexit__(
@@ -106,7 +106,7 @@ class ScriptedScript:
         trace: TracebackType | None,
     ) -> None:
         """Drop the script where it stands; there is nothing in it that could run on."""
-        self._running.discard(self)
+        self._sandbox.running.discard(self)
 
     async def start(self) -> Turn:
         """Play until it asks, returns or breaks."""
@@ -125,7 +125,7 @@ class ScriptedScript:
         await self._env.sleep(0)
         if self.is_lost:
             return Broke(ScriptError("The worker was lost."), is_lost=True)
-        if self not in self._running:
+        if self not in self._sandbox.running:
             raise IllegalTransition("A script runs only between entering and leaving it.")
         if self._end is None:
             self._end = self._advance()
@@ -167,7 +167,8 @@ class ScriptedSandbox:
     def __init__(self, env: Env, limits: Limits = DEFAULT_LIMITS) -> None:
         self._env = env
         self._limits = limits
-        self._running: set[ScriptedScript] = set()
+        self.running: set[ScriptedScript] = set()
+        self._is_closed = False
 
     async def load(self, source: Source, catalog: Catalog) -> Loaded:
         """Read the text, play its module with no tools, and read what it declares (W6)."""
@@ -200,13 +201,20 @@ class ScriptedSandbox:
         for name, value in zip(ARGUMENTS[step], args, strict=True):
             if value is not MISSING:
                 context.named[name] = decode(context.copy_out(value, name))
-        return ScriptedScript(self._env, self._running, context, scripted.steps[handler][step])
+        return ScriptedScript(self._env, self, context, scripted.steps[handler][step])
 
     async def close(self) -> None:
         """Drop every script that still runs; whoever has one finds its worker lost."""
-        for script in self._running:
+        self._is_closed = True
+        for script in self.running:
             script.is_lost = True
-        self._running.clear()
+        self.running.clear()
+
+    def enter(self, script: ScriptedScript) -> None:
+        """Take a script in, unless the sandbox is closed."""
+        if self._is_closed:
+            raise DulyError("The sandbox is closed; scripts no longer run.")
+        self.running.add(script)
 
     def _fresh(self, scripted: Scripted, world: World) -> Context:
         context = Context(world, self._limits)

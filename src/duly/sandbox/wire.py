@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import struct
 from socket import MSG_PEEK
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 
 import msgspec
 
-from duly.errors import DulyError
+from duly.errors import DulyError, Invalid
 
 if TYPE_CHECKING:
     # The worker imports this file too, and has no use for an event loop.
@@ -28,7 +28,17 @@ T = TypeVar("T")
 LENGTH: Final = struct.Struct("<I")
 FRAME_BYTES_MAX: Final = 64 * 1024 * 1024
 RECEIVE_BYTES: Final = 64 * 1024
+# What a step asks and returns, in all. A tiny value is two bytes on the way and eighty here, and
+# whoever reads millions of them at once does nothing else meanwhile (X2).
+VALUES_MAX: Final = 500_000
+COUNTED_BYTES: Final = 64 * 1024
+WORDS_MAX: Final = 4000
+AFTER_MS_MAX: Final = 1_000_000_000
+TOO_MANY_VALUES: Final = f"A step asks and returns at most {VALUES_MAX} values in all"
 NOTHING: Final = msgspec.Raw(b"null")
+
+
+Words = Annotated[str, msgspec.Meta(max_length=WORDS_MAX)]
 
 
 class Violation(DulyError):
@@ -45,6 +55,8 @@ class Bounds(msgspec.Struct, frozen=True):
     cpu_s: float
     memory_bytes: int
     depth: int
+    calls: int
+    own_calls: int
     output_chars: int
     log_lines: int
     log_chars: int
@@ -110,24 +122,24 @@ class Call(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One call of the script, in its own words."""
 
     id: int
-    path: str
+    path: Words
     args: list[Any]
-    stack: str
+    stack: Words
 
 
 class Line(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One line of the script's log."""
 
-    after_ms: int
+    after_ms: Annotated[int, msgspec.Meta(ge=0, le=AFTER_MS_MAX)]
     text: str
 
 
 class Fault(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What broke the step."""
 
-    name: str
-    message: str
-    stack: str
+    name: Words
+    message: Words
+    stack: Words
 
 
 class End(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -170,6 +182,22 @@ def unpack(body: bytes, kind: type[T]) -> T:
         raise Violation(f"A worker sent no {kind.__name__}: {str(error)[:200]}.") from None
 
 
+def count_values(body: bytes) -> int:
+    """Count the values of a JSON text before anybody reads it; at least as many as there are.
+
+    Every value but the first follows a comma or an opening bracket outside of strings. The text is
+    looked at in pieces, so that whoever does so in a thread stops nobody else.
+    """
+    bare = body.replace(b"\\\\", b"").replace(b'\\"', b"")
+    count, is_inside = 1, 0
+    for at in range(0, len(bare), COUNTED_BYTES):
+        parts = bare[at : at + COUNTED_BYTES].split(b'"')
+        outside = b"".join(parts[is_inside::2])
+        is_inside ^= (len(parts) - 1) & 1
+        count += sum(outside.count(mark) for mark in (b",", b"[", b"{"))
+    return count
+
+
 def worn(body: bytes) -> bytes:
     """Say in a turn that was already written that its worker is worn."""
     return body[:-1] + b',"is_worn":true}'
@@ -196,12 +224,32 @@ def frame(body: bytes) -> bytes:
 class Tally:
     """Keeps account of one script's calls: what it may still say, and what was answered."""
 
-    def __init__(self) -> None:
+    def __init__(
+        self, *, calls_max: int = 10_000, lines_max: int = 1_000, line_chars_max: int = WORDS_MAX
+    ) -> None:
         self.waiting: set[int] = set()
+        self._calls_max = calls_max
+        self._lines_max = lines_max
+        self._line_chars_max = line_chars_max
         self._last = 0
+        self._lines = 0
+        self._values = 0
+
+    def count(self, body: bytes) -> None:
+        """Refuse a turn that brings more values than a step may, before it is read."""
+        self._values += count_values(body)
+        if self._values > VALUES_MAX:
+            raise Invalid(f"{TOO_MANY_VALUES}.")
 
     def record(self, turn: Turn) -> None:
-        """Check the numbers of a turn's calls, and that nothing waits when a step returned."""
+        """Check a turn's calls and lines, and that nothing waits when a step returned."""
+        if self._last + len(turn.calls) > self._calls_max:
+            raise Violation("A worker made more calls than a step may.")
+        self._lines += len(turn.logs)
+        if self._lines > self._lines_max:
+            raise Violation("A worker wrote more lines than a step may.")
+        if any(len(line.text) > self._line_chars_max for line in turn.logs):
+            raise Violation("A worker wrote a longer line than a step may.")
         for call in turn.calls:
             if call.id != self._last + 1:
                 raise Violation(f"A worker numbered a call {call.id} after {self._last}.")

@@ -46,7 +46,7 @@ from duly.testing.env import START, VirtualEnv
 from duly.testing.loop import VirtualLoop
 
 POLICY: Final = Policy()
-CALM_ROUNDS: Final = 40
+CALM_ROUNDS: Final = 90  # a clock set back by a day, twice, makes a wait that much longer
 CALM_S: Final = 3600.0
 DAY_MS: Final = 86_400_000
 DELAYS_S: Final = (0.0, 0.0, 0.0, 0.0, 0.001, 0.004, 0.05)

@@ -6,6 +6,8 @@ decided, together with the run that holds it, and its call is never changed.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from duly.errors import NotFound, RequestRefused, Stale
 from duly.rules.lifecycle import Change, Run, act
 from duly.rules.word import Act, Status
@@ -13,6 +15,15 @@ from duly.store import part
 from duly.store.base import Fence, Transaction
 from duly.store.record import Action, Call, JournalEvent, MutationRow, Recorded, RunRow, Stop
 from duly.store.run import write_stop
+
+
+def count_sent(
+    tx: Transaction, workflow_id: str, tools: Iterable[str], *, since: int, besides: str = ""
+) -> int:
+    """Answer how often any of these tools was sent since a moment, one row left out (A1)."""
+    here = {"workflow_id": workflow_id, "since": since, "besides": besides}
+    counted = (part.must(tx.one("count_sent", tool=each, **here), "The ledger") for each in tools)
+    return sum(int(count) for (count,) in counted)
 
 
 def count_refusals(tx: Transaction, inputs: str) -> int:
@@ -54,6 +65,17 @@ def send_again(
     is_resend = old.status is Status.PAUSED_RECONCILIATION
     part.change_run(tx, "move_run", fence.workflow_id, run_id, old, new, now=now)
     return _send_row(tx, run_id, old, now, is_resend=is_resend)
+
+
+def send_approved(tx: Transaction, fence: Fence, run_id: str, old: Run, *, now: int) -> MutationRow:
+    """Write that an approved call is about to be sent; until here nobody has begun to (A4, L2)."""
+    _check_sending(tx, fence)
+    part.check_run(tx, fence, run_id, old)
+    found = part.must(tx.one("get_held_mutation", held_by=run_id), f"The mutation of run {run_id}")
+    mutation = MutationRow(*found)
+    if not mutation.is_unsent:
+        raise Stale(f"Mutation {mutation.id} was sent already.")
+    return _send_row(tx, run_id, old, now, is_resend=False)
 
 
 def record(
@@ -136,7 +158,11 @@ def approve(
     now: int,
     announce: tuple[JournalEvent, ...] = (),
 ) -> MutationRow:
-    """Let exactly the proposed call be sent, once; the caller sends what is answered (A4)."""
+    """Let exactly the proposed call be sent, once, by whoever runs the workflow (A4).
+
+    It is in flight from now on and has no send time yet: `send_approved` writes that, so a host
+    that dies in between leaves a call that is known not to have left.
+    """
     standing = part.check(tx, fence)
     mutation, run = _held(tx, mutation_id)
     if mutation.hash != seen:
@@ -145,9 +171,10 @@ def approve(
         )
     change = act(run.state, Act.APPROVE, is_paused=standing.paused)
     part.change_run(tx, "move_run", run.workflow_id, run.id, run.state, change.run, now=now)
+    part.move_row(tx, run.id, run.state, change.run, now)
     part.note(tx, action, now, workflow_id=mutation.workflow_id, target=mutation_id)
     part.announce(tx, announce, now)
-    return _send_row(tx, run.id, run.state, now, is_resend=False)
+    return read_mutation(tx, mutation_id)
 
 
 def reject(

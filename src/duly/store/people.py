@@ -23,6 +23,7 @@ from duly.store.record import (
 
 PAGE_ROWS_MAX = 1000
 LAST = "\U0010ffff"  # behind every id
+TIME_MAX = 2**63 - 1  # behind every moment
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +58,25 @@ class ActionRow:
     workflow_id: str | None
     target: str | None
     detail: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingRow:
+    """An open run that waits for a person, and for what (F4)."""
+
+    workflow_id: str
+    run_id: str
+    waits: str
+    waits_on: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class SecretRow:
+    """A secret, sealed as it is (A5)."""
+
+    connector: str
+    name: str
+    sealed: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,9 +120,18 @@ def list_topics(tx: Transaction, workflow_id: str) -> tuple[TopicRow, ...]:
     return tuple(TopicRow(*row) for row in tx.all("list_topics", workflow_id=workflow_id))
 
 
-def list_versions(tx: Transaction, workflow_id: str, *, limit: int = 100) -> tuple[VersionRow, ...]:
-    """Read the versions of a workflow, newest first."""
-    rows = tx.all("list_versions", workflow_id=workflow_id, limit=page(limit))
+def list_versions(
+    tx: Transaction, workflow_id: str, *, limit: int = 100, before: str | None = None
+) -> tuple[VersionRow, ...]:
+    """Read the versions of a workflow, newest first, from before a version."""
+    known = None if before is None else get_version(tx, workflow_id, before)
+    rows = tx.all(
+        "list_versions",
+        workflow_id=workflow_id,
+        before_at=TIME_MAX if known is None else known.created_at,
+        before=LAST if known is None else known.version,
+        limit=page(limit),
+    )
     return tuple(VersionRow(*row) for row in rows)
 
 
@@ -199,6 +228,25 @@ def get_mutation(tx: Transaction, mutation_id: str) -> MutationRow:
     return ledger.read_mutation(tx, mutation_id)
 
 
+def list_proposals(
+    tx: Transaction,
+    workflow_id: str | None = None,
+    *,
+    limit: int = 100,
+    before: str | None = None,
+) -> tuple[MutationRow, ...]:
+    """Read the calls that wait for a person, newest first (A3)."""
+    rows = tx.all(
+        "list_proposals", workflow_id=workflow_id, before=before or LAST, limit=page(limit)
+    )
+    return tuple(MutationRow(*row) for row in rows)
+
+
+def list_waiting(tx: Transaction, *, limit: int = 100) -> tuple[WaitingRow, ...]:
+    """Read the open runs that wait for a person: approval, connection or grant (F4)."""
+    return tuple(WaitingRow(*row) for row in tx.all("list_waiting", limit=page(limit)))
+
+
 def get_held_mutation(tx: Transaction, run_id: str) -> MutationRow:
     """Read the row of the ledger a run answers for now (L1)."""
     found = tx.one("get_held_mutation", held_by=run_id)
@@ -229,6 +277,11 @@ def get_secret(tx: Transaction, connector: str, name: str) -> str:
     """Read a secret, sealed as it is (A5)."""
     found = tx.one("get_secret", connector=connector, name=name)
     return str(_known(found, "secret", f"{connector}.{name}")[0])
+
+
+def list_secrets(tx: Transaction) -> tuple[SecretRow, ...]:
+    """Read every secret, sealed as they are (A5)."""
+    return tuple(SecretRow(*row) for row in tx.all("list_secrets"))
 
 
 def page(limit: int) -> int:

@@ -302,6 +302,11 @@ class MutationRow:
     created_at: int
     updated_at: int
 
+    @property
+    def is_unsent(self) -> bool:
+        """Tell whether it was approved and nobody has begun to send it (A4)."""
+        return self.status == MutationStatus.IN_FLIGHT and self.sent_at is None
+
 
 def run_of(
     kind: str, phase: str, status: str, row: str | None, outcome: str | None, waits: str | None

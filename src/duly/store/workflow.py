@@ -129,9 +129,9 @@ def remove(
     announce: tuple[JournalEvent, ...] = (),
 ) -> None:
     """Take a workflow out of service; its history stays and its name is free (W10)."""
-    part.look(tx, workflow_id)
+    name = part.look(tx, workflow_id).name
     if tx.one("open_run", workflow_id=workflow_id) is not None:
-        raise RequestRefused(f"Workflow {workflow_id} has an open run; finish or abandon it first.")
+        raise RequestRefused(f'"{name}" has an open run; finish or abandon it first.')
     tx.run("remove_workflow", id=workflow_id, now=now)
     tx.run("orphan_handlers", workflow_id=workflow_id)
     tx.run("orphan_topics", workflow_id=workflow_id)
@@ -159,9 +159,9 @@ def grant(
 
 def revoke(tx: Transaction, workflow_id: str, capability: str, *, action: Action, now: int) -> None:
     """Take a capability back."""
-    part.look(tx, workflow_id)
+    name = part.look(tx, workflow_id).name
     if not tx.run("drop_grant", workflow_id=workflow_id, capability=capability):
-        raise NotFound(f"Workflow {workflow_id} has no grant for {capability}.")
+        raise NotFound(f'"{name}" has no grant for {capability}.')
     part.note(tx, action, now, workflow_id=workflow_id, target=capability)
 
 

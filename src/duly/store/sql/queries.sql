@@ -368,6 +368,10 @@ update mutation set asks = 0, resends = 0 where id = :id
 -- The generation of a set of inputs (L7).
 select count(*) from mutation where inputs = :inputs and refused = 1
 
+-- count_sent
+-- How often a tool was sent since a moment, whatever came of it; a row that is about to be sent again does not stand in its own way (A1).
+select count(*) from mutation where workflow_id = :workflow_id and tool = :tool and sent_at is not null and sent_at >= :since and id <> :besides
+
 -- get_mutation
 -- A row of the ledger.
 select id, workflow_id, run_id, held_by, tool, args, title, inputs, key, hash, status, refused, result, error, attempt, resends, asks,

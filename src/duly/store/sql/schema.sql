@@ -204,6 +204,7 @@ create table mutation (
 create index mutation_due on mutation (due_at) where status = 'needs_reconcile';
 create index mutation_refused on mutation (inputs) where refused = 1;
 create index mutation_by_workflow on mutation (workflow_id, id);
+create index mutation_sent on mutation (workflow_id, tool, sent_at) where sent_at is not null;  -- A1: how often today
 
 -- A1: what a workflow may do; `grant` itself is a word of SQL.
 create table granted (

@@ -28,7 +28,8 @@ select name, consumer, ingress, bus_topic, orphaned from topic where workflow_id
 -- list_versions
 -- Newest first, proposals included; a workflow has few (sort of its versions).
 select version, language, source, hash, declaration, findings, author, origin, parent, activated_at, created_at
-from version where workflow_id = :workflow_id order by created_at desc, version desc limit :limit
+from version where workflow_id = :workflow_id and (created_at, version) < (:before_at, :before)
+order by created_at desc, version desc limit :limit
 
 -- get_version
 -- The text a run pinned.
@@ -100,6 +101,18 @@ select id, workflow_id, run_id, held_by, tool, args, title, inputs, key, hash, s
 from mutation where workflow_id = :workflow_id and id < :before and (:status is null or status = :status)
 order by id desc limit :limit
 
+-- list_proposals
+-- Newest first; whoever waits for a person has an open run, and those are few (scan of run_one_open, sort of what it finds).
+select m.id, m.workflow_id, m.run_id, m.held_by, m.tool, m.args, m.title, m.inputs, m.key, m.hash, m.status, m.refused, m.result, m.error,
+  m.attempt, m.resends, m.asks, m.first_sent_at, m.sent_at, m.due_at, m.created_at, m.updated_at
+from run r join mutation m on m.held_by = r.id
+where r.open = 1 and (:workflow_id is null or r.workflow_id = :workflow_id) and m.status = 'proposed' and m.id < :before
+order by m.id desc limit :limit
+
+-- list_waiting
+-- Open runs that wait for a person; open runs are few, so their index is walked (scan of run_one_open).
+select workflow_id, id, waits, waits_on from run where open = 1 and waits is not null order by workflow_id limit :limit
+
 -- list_actions
 -- Newest first, over everything (scan of action, cut by the limit).
 select id, at, by, verb, workflow_id, target, detail from action where id < :before order by id desc limit :limit
@@ -116,3 +129,7 @@ select capability, mutations_per_day, matching, granted_by, granted_at from gran
 -- get_secret
 -- Sealed; the host opens it.
 select sealed from secret where connector = :connector and name = :name
+
+-- list_secrets
+-- Sealed, all of them: a host opens them when it starts; a connector has few (scan of secret).
+select connector, name, sealed from secret order by connector, name

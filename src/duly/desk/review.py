@@ -1,0 +1,181 @@
+"""What a person reviews: versions and their differences, tools, proposed calls, what was done.
+
+Law 1: what a script claims and what the host observed are never mixed (L11).
+Law 2: what is shown has no secrets in it (A5).
+"""
+
+from __future__ import annotations
+
+from difflib import unified_diff
+from pathlib import Path
+
+from duly.desk import deploy
+from duly.desk.base import HasDesk, find, find_version
+from duly.desk.page import PAGE_DEFAULT, check_page, moment, read_names
+from duly.desk.record import Action, Approval, Preview, Version
+from duly.engine.base import Parts
+from duly.errors import Invalid, NotDeployed
+from duly.rules.catalog import Risk, Tool
+from duly.rules.declaration import Problem
+from duly.rules.permission import redact, redact_text
+from duly.rules.source import Language, Source
+from duly.rules.value import Json, decode
+from duly.rules.word import Waits
+from duly.script.finding import Finding
+from duly.store import people
+from duly.store.base import Transaction
+from duly.store.people import ActionRow
+from duly.store.record import MutationRow, Origin, VersionRow, WorkflowRow
+
+
+class Reviews(HasDesk):
+    """The questions of somebody who is about to decide."""
+
+    async def versions(
+        self, workflow: str, *, limit: int = PAGE_DEFAULT, before: str | None = None
+    ) -> tuple[Version, ...]:
+        """List the versions of a workflow, newest first, from before a version (W8)."""
+        check_page(limit, before, str)
+
+        def look(tx: Transaction) -> tuple[Version, ...]:
+            found = find(tx, workflow)
+            if before is not None:
+                find_version(tx, found, before)
+            rows = people.list_versions(tx, found.id, limit=limit, before=before)
+            return tuple(_version(row, found) for row in rows)
+
+        return await self._desk().ask(look)
+
+    async def diff(self, workflow: str, a: str, b: str) -> str:
+        """Show what changed from version `a` to version `b`, as a unified diff (W8)."""
+
+        def look(tx: Transaction) -> tuple[VersionRow, VersionRow]:
+            found = find(tx, workflow)
+            return find_version(tx, found, a), find_version(tx, found, b)
+
+        old, new = await self._desk().ask(look)
+        lines = unified_diff(
+            old.source.splitlines(),
+            new.source.splitlines(),
+            f"{workflow} {a}",
+            f"{workflow} {b}",
+            lineterm="",
+        )
+        return "".join(f"{line}\n" for line in lines)
+
+    async def check(self, source: str | Path | Source) -> tuple[Finding | Problem, ...]:
+        """Say all that is wrong with a source; nothing is stored (W5)."""
+        desk = self._desk()
+        try:
+            draft = await deploy.examine(desk, await deploy.read_source(desk, source), strict=False)
+        except NotDeployed as error:
+            return tuple(each for each in error.findings if isinstance(each, Finding | Problem))
+        return draft.findings
+
+    async def tools(self) -> tuple[Tool, ...]:
+        """List every tool of this host by name, with its capability and its risk (A1)."""
+        catalog = self._desk().parts.outside.catalog
+        return tuple(sorted(catalog.tools, key=lambda each: each.name))
+
+    async def approvals(
+        self,
+        workflow: str | None = None,
+        *,
+        limit: int = PAGE_DEFAULT,
+        before: str | None = None,
+    ) -> tuple[Approval, ...]:
+        """List the calls that wait for a person, newest first, from before a mutation (A3)."""
+        check_page(limit, before, str)
+        parts = self._desk().parts
+
+        def look(tx: Transaction) -> tuple[Approval, ...]:
+            workflow_id = None if workflow is None else find(tx, workflow).id
+            rows = people.list_proposals(tx, workflow_id, limit=limit, before=before)
+            names = read_names(tx, (row.workflow_id for row in rows))
+            return tuple(_approval(tx, row, names[row.workflow_id], parts) for row in rows)
+
+        return await self._desk().ask(look)
+
+    async def actions(
+        self,
+        workflow: str | None = None,
+        *,
+        limit: int = PAGE_DEFAULT,
+        before: str | None = None,
+    ) -> tuple[Action, ...]:
+        """List what people and agents did, newest first, from before an action (A6)."""
+        check_page(limit, before, str)
+
+        def look(tx: Transaction) -> tuple[Action, ...]:
+            workflow_id = None if workflow is None else find(tx, workflow).id
+            rows = people.list_actions(tx, workflow_id, limit=limit, before=before)
+            names = read_names(tx, (row.workflow_id for row in rows if row.workflow_id))
+            return tuple(_action(row, names) for row in rows)
+
+        return await self._desk().ask(look)
+
+
+def _version(row: VersionRow, workflow: WorkflowRow) -> Version:
+    return Version(
+        workflow=workflow.name,
+        version=row.version,
+        language=Language(row.language),
+        source=row.source,
+        author=row.author,
+        origin=Origin(row.origin),
+        parent=row.parent,
+        findings=deploy.read_findings(row.findings),
+        active=row.version == workflow.active_version,
+        activated_at=None if row.activated_at is None else moment(row.activated_at),
+        created_at=moment(row.created_at),
+    )
+
+
+def _approval(tx: Transaction, row: MutationRow, workflow: str, parts: Parts) -> Approval:
+    run = people.get_run(tx, row.held_by)
+    assert run.state.waits is not None, run
+    secrets = parts.outside.secrets()
+    inputs = (each.title for each in people.list_inputs(tx, run.id))
+    return Approval(
+        mutation=row.id,
+        run=run.id,
+        workflow=workflow,
+        claimed=None if row.title is None else redact_text(row.title, secrets),
+        observed=Preview(row.tool, redact(decode(row.args), secrets)),
+        risk=_risk(parts, row.tool),
+        inputs=tuple(redact_text(each, secrets) for each in inputs),
+        hash=row.hash,
+        waits=Waits(run.state.waits),
+        waits_on=run.waits_on,
+        created_at=moment(row.created_at),
+    )
+
+
+def _risk(parts: Parts, tool: str) -> Risk | None:
+    """Look up a tool's risk; one whose connector is not here any more has none to show."""
+    try:
+        return parts.outside.catalog.find(tool).risk
+    except Invalid:
+        return None
+
+
+def _action(row: ActionRow, names: dict[str, str]) -> Action:
+    return Action(
+        id=row.id,
+        at=moment(row.at),
+        by=row.by,
+        verb=row.verb,
+        workflow=None if row.workflow_id is None else names[row.workflow_id],
+        target=row.target,
+        detail=_detail(row.detail),
+    )
+
+
+def _detail(text: str | None) -> Json:
+    """Read what was noted about an act: JSON, or the one word of an answer."""
+    if text is None:
+        return None
+    try:
+        return decode(text)
+    except Invalid:
+        return text

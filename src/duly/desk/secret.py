@@ -1,0 +1,180 @@
+"""Secrets: sealed where they are kept, open only in the memory of a host (A5).
+
+Law 1: what goes into the store is sealed by AES-GCM under a key that is never there: the one in
+       DULY_KEY, or a file beside the database that only its owner can read.
+Law 2: a seal is for one connector and one name; moved to another place it does not open.
+Law 3: a key that does not open what is there is an error when the host opens, never a guess.
+Law 4: every secret is taken out of whatever is kept or shown, from the moment it is known.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import os
+import stat
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+from duly.connectors.registry import Registry
+from duly.env import Env
+from duly.errors import ConfigError, Invalid
+from duly.rules.value import canonical, is_text
+from duly.store import Store
+from duly.store.people import SecretRow
+
+VARIABLE: Final = "DULY_KEY"
+KEY_BYTES: Final = 32
+NONCE_BYTES: Final = 12
+SEAL: Final = "aes-gcm:"  # how a seal was made, in case another way is found one day
+# A shorter one would be taken out of half of all words.
+SECRET_CHARS_MIN: Final = 4
+SECRET_BYTES_MAX: Final = 64 * 1024
+NAME_CHARS_MAX: Final = 100
+OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
+
+
+class Vault:
+    """The secrets of one host; connectors ask it whenever they need one."""
+
+    def __init__(
+        self, env: Env, outside: Registry, path: Path, variables: Mapping[str, str] = os.environ
+    ) -> None:
+        self._env = env
+        self._outside = outside
+        self._path = path.with_name(f"{path.name}.key")
+        self._variables = variables
+        self._key: bytes | None = None
+        self._finding = asyncio.Lock()
+        self._open: dict[tuple[str, str], str] = {}
+
+    async def open(self, store: Store) -> None:
+        """Open every secret of the store and give the connectors theirs."""
+        rows = await store.list_secrets()
+        if rows:
+            await self._find_key(is_made=False)
+        for row in rows:
+            self.keep(row.connector, row.name, self._unseal(row))
+        self._outside.bind(lambda connector, name: self._open[connector, name])
+
+    async def seal(self, connector: str, name: str, value: str) -> str:
+        """Seal a secret for the store; the key is made if there is none yet."""
+        self._outside.remember(value)
+        cipher = AESGCM(await self._find_key(is_made=True))
+        nonce = self._env.random_bytes(NONCE_BYTES)
+        sealed = cipher.encrypt(nonce, value.encode(), _place(connector, name))
+        return SEAL + base64.b64encode(nonce + sealed).decode()
+
+    def keep(self, connector: str, name: str, value: str) -> None:
+        """Hand a secret out from now on; the store has it."""
+        self._outside.remember(value)
+        self._open[connector, name] = value
+
+    def _unseal(self, row: SecretRow) -> str:
+        assert self._key is not None
+        try:
+            kept = base64.b64decode(row.sealed.removeprefix(SEAL), validate=True)
+            nonce, sealed = kept[:NONCE_BYTES], kept[NONCE_BYTES:]
+            opened = AESGCM(self._key).decrypt(nonce, sealed, _place(row.connector, row.name))
+        except (InvalidTag, ValueError, binascii.Error) as error:
+            raise ConfigError(
+                f'The secret "{row.name}" of {row.connector} does not open with the key in '
+                f"{self._where}. Give the key it was sealed with."
+            ) from error
+        return opened.decode()
+
+    # -- The key --------------------------------------------------------------------------------
+
+    @property
+    def _where(self) -> str:
+        return VARIABLE if self._variables.get(VARIABLE) else str(self._path)
+
+    async def _find_key(self, *, is_made: bool) -> bytes:
+        async with self._finding:  # of two first secrets at once only one may make the key
+            if self._key is not None:
+                return self._key
+            if given := self._variables.get(VARIABLE):
+                self._key = _read_key(given, VARIABLE)
+            else:
+                fresh = self._env.random_bytes(KEY_BYTES) if is_made else None
+                self._key = await self._env.call_blocking(lambda: _key_of(self._path, fresh))
+            return self._key
+
+
+def check_secret(connector: object, name: object, value: object, known: tuple[str, ...]) -> None:
+    """Refuse what cannot be a secret; what it says is not repeated."""
+    if connector not in known:
+        told = ", ".join(known) or "none"
+        raise Invalid(f"There is no connector {connector!r} here; known: {told}.", path="connector")
+    is_name = isinstance(name, str) and 0 < len(name) <= NAME_CHARS_MAX and name.isprintable()
+    if not is_name:
+        raise Invalid(
+            f"A secret has a name of 1 to {NAME_CHARS_MAX} printable characters.", path="name"
+        )
+    if not isinstance(value, str) or not is_text(value) or len(value) < SECRET_CHARS_MIN:
+        raise Invalid(
+            f'The secret "{name}" must be a text of at least {SECRET_CHARS_MIN} characters.',
+            path="value",
+        )
+    if len(value.encode()) > SECRET_BYTES_MAX:
+        raise Invalid(f'The secret "{name}" is longer than {SECRET_BYTES_MAX} bytes.', path="value")
+
+
+def _place(connector: str, name: str) -> bytes:
+    return canonical([connector, name])
+
+
+def _read_key(text: str, where: str) -> bytes:
+    try:
+        key = base64.b64decode(text.strip(), validate=True)
+    except (binascii.Error, ValueError):
+        key = b""
+    if len(key) != KEY_BYTES:
+        raise ConfigError(f"{where} is no key. It must be {KEY_BYTES} bytes written in base64.")
+    return key
+
+
+def _key_of(path: Path, fresh: bytes | None) -> bytes:
+    """Read the key file; if there is none, write a fresh key that only its owner can read."""
+    try:
+        with path.open("rb") as file:
+            mode = os.fstat(file.fileno()).st_mode
+            text = file.read(1024).decode("ascii", "replace")
+    except FileNotFoundError:
+        if fresh is None:
+            raise ConfigError(
+                f"The secrets of this store are sealed, and there is no key: neither {VARIABLE} "
+                f"nor {path}. Give the key they were sealed with."
+            ) from None
+        _write_key(path, fresh)
+        return fresh
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read: {error.strerror}.") from error
+    if mode & OTHERS:
+        raise ConfigError(f"{path} can be read by others. Make it yours alone: chmod 600.")
+    return _read_key(text, str(path))
+
+
+def _write_key(path: Path, key: bytes) -> None:
+    """Write the key whole or not at all, and on the disk before anything is sealed with it."""
+    draft = path.with_name(f"{path.name}.new")
+    try:
+        draft.unlink(missing_ok=True)
+        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(base64.b64encode(key) + b"\n")
+            file.flush()
+            os.fsync(file.fileno())
+        draft.rename(path)
+        folder = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be written: {error.strerror}.") from error

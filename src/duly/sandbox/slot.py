@@ -1,0 +1,67 @@
+"""Slots: how many may do something at once, and whose turn it is when one becomes free.
+
+Law 1: there are never more holders than slots; a holder that is cancelled gives its slot back.
+Law 2: workflows take turns. Whoever waits behind others of its own workflow waits for each of them,
+       and everybody else for one of them at most, so no workflow can crowd the others out.
+
+A workflow is told from others by its text, which holds its name.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+
+class Slots:
+    """So many slots, given round-robin by workflow."""
+
+    def __init__(self, most: int) -> None:
+        assert most > 0, most
+        self._free = most
+        # Whoever is first here is next; a workflow that was served goes to the end.
+        self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
+
+    @property
+    def free(self) -> int:
+        """How many nobody holds."""
+        return self._free
+
+    async def take(self, workflow: str) -> None:
+        """Wait for a slot and hold it."""
+        if self._free > 0:
+            self._free -= 1
+            return
+        granted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.setdefault(workflow, deque()).append(granted)
+        try:
+            await granted
+        except asyncio.CancelledError:
+            # It may have been granted in the very moment somebody cancelled.
+            if not granted.cancelled():
+                self.give_back()
+            raise
+
+    def give_back(self) -> None:
+        """Hand a slot to whoever is next, or keep it."""
+        while self._waiting:
+            workflow = next(iter(self._waiting))
+            queue = self._waiting.pop(workflow)
+            granted = queue.popleft()
+            if queue:
+                self._waiting[workflow] = queue
+            if not granted.done():
+                granted.set_result(None)
+                return
+        self._free += 1
+
+    @asynccontextmanager
+    async def held(self, workflow: str) -> AsyncIterator[None]:
+        """Hold a slot for as long as this lasts."""
+        await self.take(workflow)
+        try:
+            yield
+        finally:
+            self.give_back()

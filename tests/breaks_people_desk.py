@@ -1,0 +1,163 @@
+"""The breaks of the desk: grants, approvals, secrets and the verbs of people, each taken away."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from duly.rules.permission import Grant, proposal_hash
+from duly.store.base import barrier
+from duly.store.record import Action
+from tests.breaks import Break
+from tests.breaks_store import _approve_anything
+
+GRANT = ("tests/desk/test_grant.py",)
+APPROVAL = ("tests/desk/test_approval.py",)
+SECRET = ("tests/desk/test_secret.py",)
+VERSION = ("tests/desk/test_version.py",)
+STATES = ("tests/desk/test_every_state.py",)
+
+
+async def _count_none(*_: Any, **__: Any) -> int:
+    return 0
+
+
+async def _miss_nothing(*_: Any, **__: Any) -> None:
+    return None
+
+
+async def _do_nothing(*_: Any, **__: Any) -> None:
+    return None
+
+
+async def _give_it_up(self: Any, live: Any) -> None:
+    await self.ledger.cannot_send(live, await self._held(live))
+
+
+def _take_any_grant(_: object, capability: str, limit: Any, where: Any) -> Grant:
+    return Grant(str(capability), None, {})
+
+
+@asynccontextmanager
+async def _let_go(worker: Any, run_id: str) -> AsyncIterator[None]:
+    """Let go of the run whenever an answer is refused, whoever holds it."""
+    worker.in_hand.add(run_id)
+    try:
+        yield
+    except BaseException:
+        worker.in_hand.discard(run_id)
+        raise
+
+
+def _hash_of_the_call_alone(tool: str, args: Any, inputs: object) -> str:
+    return proposal_hash(tool, args, None)
+
+
+def _keep_as_it_is(value: Any, _: object) -> Any:
+    return value
+
+
+def _by_nobody(self: Any, by: object, verb: str, detail: str | None = None) -> Any:
+    return Action(self.parts.env.new_id("action"), "somebody", verb, detail)
+
+
+BREAKS = (
+    Break("A1", "duly.engine.envelope", "count_today", _count_none, GRANT, "nobody counts a day"),
+    Break(
+        "A1",
+        "duly.engine.envelope",
+        "find_missing",
+        _miss_nothing,
+        GRANT,
+        "a recorded call is sent although its grant was taken back",
+    ),
+    Break("A1", "duly.desk.grant", "check_grant", _take_any_grant, GRANT, "limits are not kept"),
+    Break(
+        "A2",
+        "duly.desk.deploy",
+        "missing_capabilities",
+        lambda granted, used: (),
+        VERSION,
+        "a rollback does not say what it lacks",
+    ),
+    Break(
+        "A3",
+        "duly.rules.permission",
+        "is_approval_needed",
+        lambda tool, *policies: False,
+        APPROVAL,
+        "nobody is asked",
+    ),
+    Break(
+        "A4",
+        "duly.store",
+        "Store.approve",
+        barrier(_approve_anything),
+        APPROVAL,
+        "any hash is fine",
+    ),
+    Break(
+        "A4",
+        "duly.store.record",
+        "MutationRow.is_unsent",
+        property(lambda self: False),
+        APPROVAL,
+        "an approval is forgotten by a restart",
+    ),
+    Break(
+        "A4",
+        "duly.engine.approval",
+        "_holding",
+        _let_go,
+        APPROVAL,
+        "the loser of two answers takes the run out of the winner's hands",
+    ),
+    Break(
+        "A4",
+        "duly.engine.approval",
+        "find_missing",
+        _miss_nothing,
+        APPROVAL,
+        "grants and limits are not checked again",
+    ),
+    Break("A5", "duly.connectors.registry", "redact", _keep_as_it_is, SECRET, "an answer has it"),
+    Break(
+        "A5", "duly.desk.secret", "_place", lambda *_: b"", SECRET, "a seal opens in another place"
+    ),
+    Break("A5", "duly.desk.secret", "OTHERS", 0, SECRET, "others may read the key"),
+    Break(
+        "A5",
+        "duly.engine.successor",
+        "redact_text",
+        _keep_as_it_is,
+        SECRET,
+        "an error's words have it",
+    ),
+    Break("A6", "duly.desk.base", "Desk.action", _by_nobody, GRANT, "who granted is not known"),
+    Break(
+        "L11",
+        "duly.rules.permission",
+        "proposal_hash",
+        _hash_of_the_call_alone,
+        APPROVAL,
+        "an approval is for any input",
+    ),
+    Break("R9", "duly.engine.approval", "reject", _do_nothing, STATES, "a rejection does nothing"),
+    Break(
+        "R9",
+        "duly.desk.commands",
+        "Commands.retry",
+        _do_nothing,
+        STATES,
+        "a retry leaves the run where it is",
+    ),
+    Break(
+        "R4",
+        "duly.engine.worker",
+        "Worker._send_approved",
+        _give_it_up,
+        APPROVAL,
+        "an approved call is made anew by another run",
+    ),
+)

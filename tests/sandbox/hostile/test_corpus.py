@@ -1,0 +1,167 @@
+"""Every attack of the corpus, locked and with no lock at all: scripts in both languages, and native
+payloads that are the worker.
+
+A script reaches nothing in either case, since its interpreter has nothing to offer. A payload
+reaches nothing where the lock is on, and its canary where it is not: so it is a real attack, and
+it is the lock that stops it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import pytest
+
+from duly.sandbox.base import MISSING, Returned
+from tests.sandbox.hostile import payload
+from tests.sandbox.hostile.attack import Aim, Attack
+from tests.sandbox.hostile.canary import WORD, Canaries, canaries
+from tests.sandbox.hostile.stand import (
+    CASES,
+    NATIVE_NAMES,
+    ROOMY,
+    SCRIPTS,
+    Beat,
+    Outcome,
+    Stage,
+    beating,
+    hook_workers,
+    launch,
+    together,
+)
+
+KINDS_MIN = 40
+# What says that a payload which answers nothing of note has arrived.
+ALARMS = {
+    Aim.TCP: {"tcp"},
+    Aim.UDP: {"udp"},
+    Aim.UNIX: {"unix"},
+    Aim.CHILD: {"made"},
+    Aim.PROCESS: {"signal", "limit", "priority"},
+    Aim.FILE: {"made"},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """One round through the whole corpus."""
+
+    is_locked: bool
+    scripts: dict[tuple[str, str], Outcome]
+    alarms_by_scripts: set[str]
+    natives: dict[str, tuple[Outcome, set[str]]]
+    launched: dict[str, str]
+    beat: Beat
+
+
+async def _go_round(caged: Canaries, *, is_locked: bool) -> Round:
+    with pytest.MonkeyPatch.context() as patch:
+        hook_workers(patch, caged, is_locked=is_locked)
+        stage = Stage()
+        try:
+            async with beating() as beat:
+                runs: dict[Any, Any] = {
+                    (attack.name, language): partial(stage.attack, attack, language, caged.places)
+                    for attack, language in CASES
+                }
+                inside = {name: partial(stage.native, name) for name in payload.INSIDE}
+                ended = await together(runs | inside)
+                alarms = caged.alarms()
+                natives = {name: (ended.pop(name), set[str]()) for name in inside}
+                for name in payload.OUTSIDE:
+                    outcome = await stage.native(name)
+                    natives[name] = (outcome, caged.alarms())
+        finally:
+            await stage.close()
+    return Round(is_locked, ended, alarms, natives, launch(caged, is_locked=is_locked), beat)
+
+
+@pytest.fixture(scope="module", params=["locked", "unlocked"])
+async def around(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[Round]:
+    """Go through the corpus once with, once without a lock."""
+    with canaries(tmp_path_factory.mktemp("c")) as caged:
+        yield await _go_round(caged, is_locked=request.param == "locked")
+
+
+@pytest.mark.parametrize(
+    ("attack", "language"), CASES, ids=[f"{each.name}-{language}" for each, language in CASES]
+)
+async def test_an_attack_ends_as_it_must(around: Round, attack: Attack, language: str) -> None:
+    """X1, X2, X3: refused, harmless, or stopped by the limit it names; nobody's worker is lost."""
+    program, outcome = attack.programs()[language], around.scripts[attack.name, language]
+    assert not outcome.is_lost, outcome
+    if program.says:
+        assert not isinstance(outcome.end, Returned), outcome
+        assert re.search(program.says, outcome.words), outcome.words[:300]
+        assert WORD not in outcome.words
+    else:
+        assert isinstance(outcome.end, Returned), outcome.words[:300]
+        value = None if outcome.end.value is MISSING else outcome.end.value
+        assert value == program.returns
+    assert len(outcome.words) <= 2 * 4000 + 2
+    assert len(outcome.logs) <= ROOMY.log_lines + 1
+    assert all(len(log.text) <= ROOMY.log_line_chars for log in outcome.logs)
+
+
+async def test_no_script_reaches_a_canary(around: Round) -> None:
+    """X1: not even where no lock is on: an interpreter has no ambient authority."""
+    assert around.alarms_by_scripts == set()
+
+
+@pytest.mark.parametrize("name", payload.OUTSIDE)
+async def test_a_payload_is_stopped_by_the_lock_and_by_nothing_else(
+    around: Round, name: str
+) -> None:
+    """X1: with the lock the kernel refuses; without it the canary is reached, by the same code."""
+    aim = payload.OUTSIDE[name][0]
+    outcome, alarms = around.natives[name]
+    said = outcome.end.value if isinstance(outcome.end, Returned) else outcome.words
+    if around.is_locked:
+        assert str(said).startswith("refused:"), outcome
+        assert alarms == set()
+        assert around.launched.get(name, "refused:").startswith("refused:")
+        return
+    has_arrived = bool(alarms & ALARMS.get(aim, set())) or WORD in str(said)
+    assert has_arrived, outcome
+    assert str(said).startswith("did:") or name == "becomes_another_program", outcome
+    assert around.launched.get(name, "did:").startswith("did:"), around.launched[name]
+
+
+@pytest.mark.parametrize("name", payload.INSIDE)
+async def test_a_worker_that_lies_or_stays_is_ended(around: Round, name: str) -> None:
+    """X2, F1: whatever it says is hostile until proven; its script alone is lost or stopped."""
+    says = payload.INSIDE[name][0]
+    outcome, _ = around.natives[name]
+    if says == "lost":
+        assert outcome.is_lost, outcome
+    elif name == "takes_all_memory":
+        assert isinstance(outcome.end, Returned)
+        assert str(outcome.end.value).startswith("failed" if around.is_locked else "did"), outcome
+    else:
+        assert not outcome.is_lost, outcome
+        assert re.search(says, outcome.words), outcome.words
+
+
+def test_the_corpus_is_large_and_says_why() -> None:
+    """X1: so many kinds of attack, each with a reason why it could work, no two of one name."""
+    names = [attack.name for attack in SCRIPTS] + NATIVE_NAMES
+    assert len(names) == len(set(names)) >= KINDS_MIN
+    reasons = [attack.why for attack in SCRIPTS]
+    reasons += [row[1] for row in (*payload.OUTSIDE.values(), *payload.INSIDE.values())]
+    assert all(reasons)
+    reached = {row[0] for row in payload.OUTSIDE.values()}
+    assert reached == set(Aim) - {Aim.HOST, Aim.NOTHING}
+
+
+async def test_the_loop_goes_on(around: Round, record_property: Any) -> None:
+    """X2: how long the host's loop stood still at most, and the slowest end: told, not judged."""
+    record_property("longest_gap_ms", round(around.beat.longest_ms))
+    slowest = max(around.scripts, key=lambda case: around.scripts[case].took_s)
+    record_property("slowest", [*slowest, round(around.scripts[slowest].took_s, 2)])
+    print(f"\n{around.is_locked=} {around.beat.longest_ms=:.0f} {slowest=}", end=" ")

@@ -1,0 +1,147 @@
+"""Each layer of the lock made unavailable in turn, and the lock of an ordinary user."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from duly.env import Loop
+from duly.errors import ConfigError
+from duly.rules.catalog import Catalog
+from duly.sandbox import lock, python_launcher, syscall
+from duly.sandbox import pool as pool_module
+from duly.sandbox import python as python_module
+from duly.sandbox.lock import Layer
+from duly.sandbox.pool import Pool
+from duly.sandbox.python import PythonSandbox
+from duly.script import NAMES
+from duly.script.lacking import refuse_lacking
+from tests.sandbox.hostile.attack import Program, write
+from tests.sandbox.hostile.stand import ROOMY
+
+# Which function puts a layer on, and what is told when it is not there.
+LAYERS = {
+    Layer.DESCRIPTORS: ("_close_all_but", "descriptors"),
+    Layer.LIMITS: ("_limit", "limits"),
+    Layer.PRIVILEGES: ("_give_up_privileges", "privileges"),
+    Layer.FILES: ("_restrict_files", "files"),
+    Layer.SYSTEM_CALLS: ("_filter_system_calls", "a socket|system calls"),
+}
+NOBODY = 65534
+# Only root can become somebody else; whoever is not root is an ordinary user already.
+USERS = [0, NOBODY] if os.getuid() == 0 else [os.getuid()]
+# A python3 that everybody may run, if the system has one of its own.
+PYTHON = next(filter(os.path.exists, ("/usr/bin/python3", sys.executable)))
+
+
+def unavailable(layer: Layer) -> str:
+    """Write the line that takes a layer away."""
+    return f"from duly.sandbox import lock; lock.{LAYERS[layer][0]} = lambda *_: None"
+
+
+@pytest.mark.parametrize("layer", Layer)
+async def test_javascript_does_not_run_without_a_layer(
+    layer: Layer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """X1: the host refuses, and names what is missing."""
+    program = pool_module.PROGRAM.replace("; serve(", f"; {unavailable(layer)}; serve(")
+    # A lock that closes nothing needs something to close: the worker opens it itself.
+    program = program.replace("; serve(", "; import os; os.open('/', os.O_RDONLY); serve(")
+    monkeypatch.setattr(pool_module, "PROGRAM", program)
+    pool = Pool(Loop())
+    with pytest.raises(ConfigError, match=LAYERS[layer][1]):
+        await pool.take()
+    assert pool.pids == ()
+    await pool.close()
+
+
+@pytest.mark.parametrize("layer", Layer)
+async def test_python_does_not_run_without_a_layer(
+    layer: Layer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """X1: the host refuses, and names what is missing."""
+    root = Path(python_launcher.__file__).parents[2]
+
+    def write_launcher(folder: Path, *, is_unlocked: bool = False) -> Path:
+        program = folder / "launch.py"
+        words = (str(root), "no", str(python_launcher.find_binary()))
+        program.write_text(
+            f"import os, sys; sys.path.insert(0, {str(root)!r}); os.open('/', os.O_RDONLY)\n"
+            f"{unavailable(layer)}\nfrom duly.sandbox.python_launcher import main\n"
+            f"main(*{words!r}, *sys.argv[1:])\n"
+        )
+        path = folder / "monty"
+        path.write_text(f'#!/bin/sh\nexec {sys.executable} {program} "$@"\n')
+        path.chmod(0o700)
+        return path
+
+    monkeypatch.setattr(python_module, "write_launcher", write_launcher)
+    sandbox = PythonSandbox(Loop(), ROOMY, names=NAMES, refuse=refuse_lacking)
+    with pytest.raises(ConfigError, match=f"missing: ({LAYERS[layer][1]})"):
+        await sandbox.load(write("python", Program("return 1"), {}), Catalog())
+    await sandbox.close()
+
+
+def test_a_descriptor_far_up_is_noticed() -> None:
+    """X1: what a lock left open is found, also where few would look."""
+    number = os.dup2(0, 1000)
+    try:
+        others = set(map(int, os.listdir("/proc/self/fd"))) - {number}  # noqa: PTH208
+        assert not lock._has_no_other_descriptor(others)
+        assert lock._has_no_other_descriptor({*others, number})
+    finally:
+        os.close(number)
+
+
+# Locks itself with either profile and tells what is missing.
+PROGRAM = """
+import json, os, sys
+from duly.sandbox import lock
+user = os.getuid()
+executes = (sys.argv[1],) if len(sys.argv) > 1 else ()
+report = lock.lock((0, 1, 2), lock.Profile(1 << 30, executes=executes, reads=("/usr/lib",)))
+os.write(1, json.dumps([user, report.missing]).encode())
+"""
+
+
+@pytest.fixture
+def copied() -> Iterator[Path]:
+    """Copy what the lock is made of to where everybody may read it."""
+    with tempfile.TemporaryDirectory() as folder:
+        room = Path(folder) / "duly" / "sandbox"
+        room.mkdir(parents=True)
+        for module in (lock, syscall):
+            assert module.__file__ is not None
+            shutil.copy(module.__file__, room)
+        for place in (Path(folder), room.parent, room):
+            place.chmod(0o755)
+        for file in room.iterdir():
+            file.chmod(0o644)
+        yield Path(folder)
+
+
+@pytest.mark.parametrize("user", USERS)
+@pytest.mark.parametrize("words", [(), ("/bin/cat",)])
+def test_the_lock_holds_for_root_and_for_an_ordinary_user(
+    copied: Path, user: int, words: tuple[str, ...]
+) -> None:
+    """X1: every layer, whoever the host runs as."""
+    done = subprocess.run(
+        [PYTHON, "-c", PROGRAM, *words],
+        env={"PYTHONPATH": str(copied)},
+        cwd="/",
+        user=user if os.getuid() != user else None,
+        group=user if os.getuid() != user else None,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        check=True,
+    )
+    assert json.loads(done.stdout) == [user, []], done.stderr
