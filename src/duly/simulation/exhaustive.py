@@ -23,7 +23,7 @@ from duly.store import Store
 from duly.store.base import Durability, Verb
 
 # The verbs with which the engine writes, and those by which a person's acts reach it. Approvals
-# have their own: `propose`, `approve` and `reject` are not played.
+# have their own (`propose`, `approve`, `reject`, `send_approved`), which are not played.
 ENGINE_VERBS: Final = (
     "start_run",
     "prepare_run",
