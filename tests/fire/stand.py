@@ -267,7 +267,10 @@ class Fire:
                 for mail in each
             )
 
-        until(is_done, f"the end of all work ({host.logs[-3:]})")
+        end = time.monotonic() + LIMIT_S
+        while not is_done():
+            assert time.monotonic() < end, f"never came: the end of all work ({host.logs[-3:]})"
+            time.sleep(PAUSE_S)
         return seen
 
     def check(self, seen: dict[str, Any], mails: dict[str, set[str]]) -> None:
