@@ -7,26 +7,25 @@ from dataclasses import replace
 from typing import Any
 
 from duly.connectors.base import Call, Unsure
-from duly.engine import live, run, turn
+from duly.engine import live, run
 from duly.engine.base import Parts, StepFailed
 from duly.engine.calls import Calls, Wanted
 from duly.engine.ledger import Ledger
 from duly.engine.live import Live
 from duly.engine.reconciler import Reconciler
 from duly.engine.scheduler import Engine
-from duly.engine.turn import Choice, Work
 from duly.engine.worker import Worker
 from duly.errors import Invalid
-from duly.rules import lifecycle
+from duly.rules import lifecycle, turn
 from duly.rules.access import Step
 from duly.rules.lifecycle import Run
 from duly.rules.prepared import Judgement, Prepared, parse_prepared, seed
 from duly.rules.schedule import Consumer, next_run_at
+from duly.rules.turn import Choice, HandlerOutlook, OpenRun, Work
 from duly.rules.value import Json
 from duly.rules.word import Act, Answer, Progress, Reserved
 from duly.rules.word import MutationStatus as Row
 from duly.sandbox.base import World
-from duly.store.due import HandlerOutlook, Outlook
 from duly.store.record import Commit, MutationRow
 from tests.breaks import Break
 
@@ -179,9 +178,9 @@ async def leave_it_lying(self: Any, run_live: Live) -> None:
     """Lay nothing down: the run looks as if its host had died."""
 
 
-def trust_every_run(outlook: Outlook, now: int, in_hand: Any) -> Choice:
-    held = () if outlook.open_run is None else (outlook.open_run.run_id,)
-    return _choose(outlook, now, held)
+def trust_every_run(open_run: OpenRun | None, *rest: Any, in_hand: Any, **named: Any) -> Choice:
+    held = () if open_run is None else (open_run.run_id,)
+    return _choose(open_run, *rest, in_hand=held, **named)
 
 
 # -- Scheduling -----------------------------------------------------------------------------------
@@ -360,7 +359,7 @@ BREAKS = (
         PEOPLE,
         "the events beside a skipped one stay with a run that is over",
     ),
-    engine("R7", "turn:choose", trust_every_run, FAILURE, "a crashed run simply goes on"),
+    engine("R7", "scheduler:choose", trust_every_run, FAILURE, "a crashed run simply goes on"),
     engine(
         "R7", "successor:Successor.put_down", leave_it_lying, STOP, "a stop is counted as a crash"
     ),
@@ -377,7 +376,7 @@ BREAKS = (
     ),
     Break(
         "S3",
-        "duly.store.due",
+        "duly.rules.turn",
         "HandlerOutlook.consumer",
         property(see_no_change),
         REDEPLOY,
@@ -390,7 +389,14 @@ BREAKS = (
         SCHEDULING,
         "nobody is woken",
     ),
-    engine("S5", "turn:order", tuple, SCHEDULING, "the engine takes handlers as they come"),
+    Break(
+        "S5",
+        "duly.rules.turn",
+        "order",
+        tuple,
+        SCHEDULING,
+        "the engine takes handlers as they come",
+    ),
     engine("S6", "run:_wake_at", lambda *_: None, SCHEDULING, "no wakeAt is kept"),
     Break(
         "S7",
@@ -400,6 +406,6 @@ BREAKS = (
         PEOPLE,
         "a host runs now although a run is open",
     ),
-    engine("S8", "turn:_when", at_once, FAILURE, "a wait is not read from the store"),
+    Break("S8", "duly.rules.turn", "_when", at_once, FAILURE, "a wait is not read from the store"),
     engine("S9", "scheduler:Engine._wait", poll, SCHEDULING, "an idle host polls"),
 )

@@ -14,7 +14,7 @@ from cronsim import CronSim
 
 from duly.rules import delivery, schedule
 from duly.rules.delivery import Deferred, Delivery, Event, JournalStatus
-from duly.rules.schedule import Candidate, Consumer, DueWorkflow, Schedule, Wake, Why
+from duly.rules.schedule import Candidate, Consumer, Schedule, Wake, Why
 from duly.rules.value import encode
 from tests.breaks import Break
 
@@ -39,12 +39,6 @@ def bus_break(rule: str, attribute: str, replacement: object, says: str) -> Brea
 
 
 # -- Schedules ------------------------------------------------------------------------------
-
-
-def admit_who_runs(
-    due: Iterable[DueWorkflow], running: frozenset[str], slots: int
-) -> tuple[str, ...]:
-    return tuple(sorted(workflow.workflow_id for workflow in due))[: slots - len(running)]
 
 
 def drift(declared: Schedule, planned_ms: int, now_ms: int, zone: str = "UTC") -> int | None:
@@ -139,7 +133,6 @@ def share_event(event: Event) -> Event:
 
 
 BREAKS = (
-    schedule_break("S1", "admit", admit_who_runs, "a workflow may have two runs"),
     schedule_break("S2", "next_run_at", drift, "an interval drifts with each late run"),
     schedule_break("S2", "next_cron_at", trust_the_library, "a repeated time happens twice", CRON),
     schedule_break("S2", "_place_ms", place_minute_without_jump, "a missing time is late", CRON),

@@ -26,6 +26,7 @@ from duly.rules.event import (
     check_ingress,
     count_fitting,
     derive_message_id,
+    missing_value,
     move,
     on_republish,
     parse_message_id,
@@ -370,3 +371,21 @@ def test_an_emoji_of_several_characters_stays_in_a_title() -> None:
     """T3: joiners control nothing."""
     joined = "Mail from \N{WOMAN}\N{ZERO WIDTH JOINER}\N{ROCKET}"
     assert parse_title(joined, "title") == joined
+
+
+@pytest.mark.parametrize(
+    ("message_id", "title", "word"),
+    [
+        ("row:undefined", "Row", "undefined"),
+        ("row:1", "Mail from None", "None"),
+        ("[object Object]", "Row", "[object Object]"),
+        ("NaN", "Row", "NaN"),
+        ("row:1", "Nonesuch wrote about undefinedness", None),
+    ],
+)
+def test_the_trace_of_a_missing_value_is_found(
+    message_id: str, title: str, word: str | None
+) -> None:
+    """T3: the author is told of a word a language writes for nothing, where it stands alone."""
+    published = parse_publication("mail", {"message_id": message_id, "title": title})
+    assert missing_value(published) == word

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from duly import errors
-from duly.rules.failure import answer_of, failure_of
+from duly.rules.catalog import Tool, ToolKind
+from duly.rules.failure import ANSWERED, answer_of, failure_of, waits_on
 from duly.rules.word import Answer, Failure
 
 READS = [
@@ -73,3 +74,19 @@ def test_a_connector_may_refine_an_error_without_changing_its_class() -> None:
 
     assert failure_of(QuotaReached()) is Failure.LOGIC
     assert answer_of(QuotaReached()) is Answer.REFUSED
+
+
+def test_every_definite_answer_has_its_class_and_an_unknown_one_none() -> None:
+    """L4, F1: unknown is asked about, never failed."""
+    assert set(Answer) - set(ANSWERED) == {Answer.APPLIED, Answer.UNKNOWN}
+    assert ANSWERED[Answer.RATE_LIMITED] is ANSWERED[Answer.NOT_SENT] is Failure.TRANSIENT
+    assert ANSWERED[Answer.REFUSED] is ANSWERED[Answer.REMEMBERED] is Failure.LOGIC
+
+
+def test_what_a_failure_waits_for_is_named() -> None:
+    """F4: the connection the connector names, else the tool's own; or the capability."""
+    tool = Tool("gmail.send", ToolKind.MUTATION, "mail.send")
+    assert waits_on(Failure.AUTH, tool, errors.AuthNeeded(connect="work")) == "work"
+    assert waits_on(Failure.AUTH, tool, errors.AuthNeeded()) == "gmail"
+    assert waits_on(Failure.PERMISSION, tool, errors.PermissionDenied()) == "mail.send"
+    assert waits_on(Failure.TRANSIENT, tool, errors.NotSent()) is None

@@ -88,3 +88,31 @@ def test_the_key_is_the_same_in_every_process() -> None:
     assert ledger.idempotency_key(digest, 0) == (
         "08e6c890266d96854ab97db97b7a5ed78319c5b18da922d0f2113471b7f88393"
     )
+
+
+@pytest.mark.parametrize(
+    ("is_repeatable", "can_be_asked", "is_paused", "chosen"),
+    [
+        (True, True, False, "send again"),
+        (True, False, False, "send again"),
+        (True, True, True, "ask"),
+        (True, False, True, "wait"),
+        (False, True, False, "ask"),
+        (False, True, True, "ask"),
+        (False, False, False, "give up"),
+        (False, False, True, "give up"),
+    ],
+)
+def test_an_unknown_call_is_sent_again_asked_about_or_told_to_a_person(
+    is_repeatable: bool, can_be_asked: bool, is_paused: bool, chosen: str
+) -> None:
+    """L5, L7, F7: a key before a question, a question before a person; paused sends nothing."""
+    found = ledger.recourse(
+        is_repeatable=is_repeatable, can_be_asked=can_be_asked, is_paused=is_paused
+    )
+    assert found == chosen
+
+
+def test_the_fifth_question_without_an_answer_is_the_last() -> None:
+    """L5: five background attempts, then a person."""
+    assert [ledger.is_last_ask(asks, 5) for asks in range(6)] == [False] * 4 + [True] * 2

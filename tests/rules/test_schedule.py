@@ -21,7 +21,6 @@ from duly.rules.schedule import (
     SECOND_MS,
     Candidate,
     Consumer,
-    DueWorkflow,
     Producer,
     Schedule,
     Turn,
@@ -317,31 +316,6 @@ def test_what_is_due_goes_in_one_order_however_it_was_found() -> None:
     for some in permutations(IN_ORDER, 3):
         assert schedule.order(some) == tuple(c for c in IN_ORDER if c in some)
     assert schedule.order(reversed(IN_ORDER)) == IN_ORDER
-
-
-def test_a_workflow_with_a_run_starts_no_other() -> None:
-    """S1: of the due workflows only those without a run are started."""
-    due = [DueWorkflow("a", None), DueWorkflow("b", None)]
-    assert schedule.admit(due, running=frozenset({"a"}), slots=10) == ("b",)
-
-
-def test_due_workflows_take_turns_when_slots_are_few() -> None:
-    """S1: with one slot three busy workflows run one after another, one run each."""
-    started: dict[str, int | None] = {"a": None, "b": None, "c": None}
-    turns = []
-    for now_ms in range(1, 7):
-        due = [DueWorkflow(workflow_id, at) for workflow_id, at in started.items()]
-        (chosen,) = schedule.admit(due, running=frozenset(), slots=1)
-        started[chosen] = now_ms
-        turns.append(chosen)
-    assert turns == ["a", "b", "c", "a", "b", "c"]
-
-
-def test_no_run_starts_beyond_the_slots() -> None:
-    """S1: running workflows use slots up, also when there are fewer slots than before."""
-    due = [DueWorkflow(name, None) for name in "abc"]
-    assert schedule.admit(due, running=frozenset({"x"}), slots=3) == ("a", "b")
-    assert schedule.admit(due, running=frozenset({"x", "y"}), slots=1) == ()
 
 
 def test_run_now_is_refused_while_something_is_open_or_paused() -> None:

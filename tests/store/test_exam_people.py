@@ -9,8 +9,9 @@ import pytest
 
 from duly.errors import Invalid, NotFound
 from duly.rules import lifecycle
+from duly.rules.turn import OpenRun
 from duly.rules.word import Progress
-from duly.store.due import DueHandler, DueRun, OpenRun
+from duly.store.due import DueHandler, DueRun
 from duly.store.people import PAGE_ROWS_MAX
 from duly.store.record import Action, Commit, Reserve
 from tests.store.exam import Arrange, Call, Effect, ReadCase, Refusal, Trial, World, exam

@@ -1,4 +1,4 @@
-"""What every question has in common: pages, words, names and moments.
+"""What every question has in common: pages, words and names.
 
 Law: a page has at most a thousand entries and goes on from the last key of the page before.
 """
@@ -6,7 +6,6 @@ Law: a page has at most a thousand entries and goes on from the last key of the 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Final, TypeVar
 
@@ -17,7 +16,6 @@ from duly.store.base import Transaction
 Word = TypeVar("Word", bound=StrEnum)
 
 PAGE_DEFAULT: Final = 100
-EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def check_page(limit: object, key: object, kind: type) -> None:
@@ -43,8 +41,3 @@ def read_word(words: type[Word], given: str | None) -> Word | None:
 def read_names(tx: Transaction, workflow_ids: Iterable[str]) -> dict[str, str]:
     """Read the name of each workflow, removed ones too: their history is readable (W10)."""
     return {each: people.get_workflow(tx, each).name for each in set(workflow_ids)}
-
-
-def moment(at_ms: int) -> datetime:
-    """Answer a stored time as people read it, in UTC."""
-    return EPOCH + timedelta(milliseconds=at_ms)

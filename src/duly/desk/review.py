@@ -11,13 +11,14 @@ from pathlib import Path
 
 from duly.desk import deploy
 from duly.desk.base import HasDesk, find, find_version
-from duly.desk.page import PAGE_DEFAULT, check_page, moment, read_names
+from duly.desk.page import PAGE_DEFAULT, check_page, read_names
 from duly.desk.record import Action, Approval, Preview, Version
 from duly.engine.base import Parts
 from duly.errors import Invalid, NotDeployed
 from duly.rules.catalog import Risk, Tool
 from duly.rules.declaration import Problem
 from duly.rules.permission import redact, redact_text
+from duly.rules.schedule import moment
 from duly.rules.source import Language, Source
 from duly.rules.value import Json, decode
 from duly.rules.word import Waits

@@ -14,13 +14,14 @@ from typing import Any, cast
 from duly.config import Policy
 from duly.desk.base import find, find_topic
 from duly.desk.deploy import read_findings
-from duly.desk.page import PAGE_DEFAULT, check_page, moment, read_names, read_word
+from duly.desk.page import PAGE_DEFAULT, check_page, read_names, read_word
 from duly.desk.record import Event, LogLine, Mutation, Run, RunError, Workflow
 from duly.desk.review import Reviews
 from duly.errors import Invalid, NotFound
 from duly.rules import schedule, standing
 from duly.rules.event import EventStatus
 from duly.rules.permission import redact
+from duly.rules.schedule import moment
 from duly.rules.value import Json, decode, suggest
 from duly.rules.word import Kind, MutationStatus, Outcome, Phase, Status
 from duly.store import due, people

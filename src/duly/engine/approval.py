@@ -8,8 +8,6 @@ Law 3  Of several answers at once the first is taken, and the others take nothin
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable
-from contextlib import asynccontextmanager
 from typing import cast
 
 from duly.engine.base import Parts
@@ -39,14 +37,16 @@ async def approve(
     verb = parts.store.approve(
         outlook.fence, mutation_id, seen, action=action, now=parts.env.now_ms()
     )
-    await _answer(worker, row.held_by, verb)
+    async with worker.holding(row.held_by):
+        await verb
 
 
 async def reject(parts: Parts, worker: Worker, mutation_id: str, *, action: Action) -> None:
     """Decline the proposed call: nothing is sent, and `next` is told that it was skipped."""
     row = await _proposed(parts, mutation_id)
     verb = parts.store.reject(mutation_id, action=action, now=parts.env.now_ms())
-    await _answer(worker, row.held_by, verb)
+    async with worker.holding(row.held_by):
+        await verb
 
 
 async def _proposed(parts: Parts, mutation_id: str) -> MutationRow:
@@ -65,25 +65,3 @@ def _tool(parts: Parts, row: MutationRow) -> Tool:
             f"{row.tool} cannot be sent: its connector is not here. Open the host with it, or "
             "reject the call."
         ) from error
-
-
-async def _answer(worker: Worker, run_id: str, verb: Awaitable[object]) -> None:
-    async with _holding(worker, run_id):
-        await verb
-
-
-@asynccontextmanager
-async def _holding(worker: Worker, run_id: str) -> AsyncIterator[None]:
-    """Take a run in hand before the commit that makes it active, and let go if none comes.
-
-    An active run in nobody's hands looks as if its host had died (R7).
-    """
-    async with worker.answering:
-        is_first = run_id not in worker.in_hand
-        worker.in_hand.add(run_id)
-        try:
-            yield
-        except BaseException:
-            if is_first:
-                worker.in_hand.discard(run_id)
-            raise

@@ -19,7 +19,7 @@ from typing import Any, Final, Self
 from duly.engine.base import Details, Parts, StepFailed, sandbox_failure
 from duly.engine.envelope import count_today, read_envelope
 from duly.engine.live import Live
-from duly.errors import AuthNeeded, DulyError, Invalid, NotFound
+from duly.errors import DulyError, Invalid, NotFound
 from duly.rules import permission
 from duly.rules.access import Operation, Step, check_access, check_publishes, check_subscribed
 from duly.rules.catalog import Tool, ToolKind
@@ -28,20 +28,17 @@ from duly.rules.event import (
     EventView,
     Publication,
     PublishBudget,
+    missing_value,
     parse_message_id,
     parse_peek,
     parse_publication,
 )
-from duly.rules.failure import failure_of
+from duly.rules.failure import failure_of, waits_on
 from duly.rules.permission import Forbidden, NeedsApproval, Request, permit
 from duly.rules.value import Json, as_mapping, decode, encode, refuse_unknown
 from duly.rules.word import Failure
 from duly.sandbox.base import Asked, Broke, Missing, Returned, Script, ScriptCall, Turn, World
 from duly.store.record import EventRow
-
-# A name that went wrong in the script's own words; the event is published, its author is told.
-SUSPICIOUS: Final = ("undefined", "[object Object]", "NaN", "None")
-
 
 READS_AT_ONCE: Final = 10  # of calls a script makes together, so many are answered side by side
 
@@ -169,14 +166,13 @@ class Calls:
         return None
 
     def _warn_of(self, publication: Publication) -> None:
-        for word in SUSPICIOUS:
-            if word in publication.message_id or word in publication.title:
-                self.live.notes.warn(
-                    self.parts.env.now_ms(),
-                    f'publish: "{publication.message_id}" titled "{publication.title}" says'
-                    f" {word}: a value was missing. Events with the same message id are one event.",
-                )
-                return
+        word = missing_value(publication)
+        if word is not None:
+            self.live.notes.warn(
+                self.parts.env.now_ms(),
+                f'publish: "{publication.message_id}" titled "{publication.title}" says {word}: a'
+                " value was missing. Events with the same message id are one event.",
+            )
 
     async def _peek(self, call: ScriptCall) -> Json:
         check_access(Operation.PEEK, self.step, "peek")
@@ -295,13 +291,13 @@ class Calls:
         failure: Failure,
         error: Exception,
     ) -> StepFailed:
-        waits_on = None
-        if failure is Failure.AUTH:
-            named = error.connect if isinstance(error, AuthNeeded) else None
-            waits_on = named or tool.name.partition(".")[0]
-        elif failure is Failure.PERMISSION:
-            waits_on = tool.capability
-        details = Details(line, tool.name, args, waits_on, getattr(error, "retry_after_s", None))
+        details = Details(
+            line,
+            tool.name,
+            args,
+            waits_on(failure, tool, error),
+            getattr(error, "retry_after_s", None),
+        )
         return StepFailed(say(tool.name, error), failure, details)
 
 

@@ -17,7 +17,6 @@ import logging
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Final, cast
 
@@ -27,14 +26,15 @@ from duly.engine.calls import Wanted, say
 from duly.engine.envelope import find_missing
 from duly.engine.live import Live
 from duly.engine.successor import Successor
-from duly.errors import AuthNeeded, Invalid, NotSent, PermissionDenied
+from duly.errors import Invalid, NotSent, PermissionDenied
 from duly.rules import ledger as rules
 from duly.rules import lifecycle
 from duly.rules.catalog import Tool, ToolKind
-from duly.rules.failure import answer_of
+from duly.rules.failure import ANSWERED, answer_of, waits_on
+from duly.rules.ledger import Recourse
 from duly.rules.lifecycle import GROWS_GENERATION
 from duly.rules.permission import proposal_hash
-from duly.rules.schedule import reconcile_delay_ms
+from duly.rules.schedule import moment, reconcile_delay_ms
 from duly.rules.value import Json, decode, encode
 from duly.rules.word import Answer, Failure, MutationStatus, Progress, Status, Verdict
 from duly.store import record
@@ -42,17 +42,6 @@ from duly.store.record import MutationRow, Recorded
 
 END_S: Final = 1.0  # how long a call that was told to stop may take to do so before we go on
 STILL_OUT_MS: Final = 10_000  # how long a send that has not ended is left alone before we ask again
-EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-
-# What a definite answer means for the run: its class (F1, L4).
-FAILURE_OF: Final[Mapping[Answer, Failure]] = {
-    Answer.REFUSED: Failure.LOGIC,
-    Answer.REMEMBERED: Failure.LOGIC,
-    Answer.RATE_LIMITED: Failure.TRANSIENT,
-    Answer.NOT_SENT: Failure.TRANSIENT,
-    Answer.AUTH: Failure.AUTH,
-    Answer.PERMISSION: Failure.PERMISSION,
-}
 
 log = logging.getLogger("duly.engine")
 
@@ -123,8 +112,7 @@ class Ledger:
         attempt: int,
         sent_at: int,
     ) -> Call:
-        moment = EPOCH + timedelta(milliseconds=sent_at)
-        return Call(tool.name, args, key, live.workflow, attempt, moment)
+        return Call(tool.name, args, key, live.workflow, attempt, moment(sent_at))
 
     def recorded_call(self, live: Live, tool: Tool, row: MutationRow) -> Call:
         """Spell the call a row records, exactly as it was or will be sent."""
@@ -236,9 +224,10 @@ class Ledger:
         if new.row is MutationStatus.NEEDS_RECONCILE:
             await self._unknown(live, mutation_id, tool, call, new, error, resends)
             return
-        failed = StepFailed(
-            say(tool.name, error), FAILURE_OF[heard.answer], _details(tool, call, error, line)
-        )
+        failure = ANSWERED[heard.answer]
+        needed = waits_on(failure, tool, error)
+        details = Details(line, tool.name, call.args, needed, getattr(error, "retry_after_s", None))
+        failed = StepFailed(say(tool.name, error), failure, details)
         stop = self._successor.stop(live, new, failed)
         recorded = Recorded(
             call.attempt,
@@ -262,12 +251,15 @@ class Ledger:
         """Keep an unknown call for asking or sending again, or ask right now (L5, L7)."""
         message = say(tool.name, error)
         now = self._parts.env.now_ms()
+        recourse = rules.recourse(
+            is_repeatable=tool.idempotent, can_be_asked=tool.reconciles, is_paused=False
+        )
         if live.run.status is Status.PAUSED_RECONCILIATION:
             # It was sent again: the next time, or the next question, comes at L5's times (L7).
             due_at = now + reconcile_delay_ms(self._parts.policy.reconcile, max(0, resends - 1))
-        elif tool.idempotent:
-            due_at = now  # the same call again, at once
-        elif not tool.reconciles:
+        elif recourse is Recourse.SEND_AGAIN:
+            due_at = now  # at once
+        elif recourse is Recourse.GIVE_UP:
             await self.judge(live, mutation_id, call.attempt, Verdict.GIVEN_UP, message=message)
             return
         else:
@@ -396,15 +388,3 @@ class Ledger:
             return max(STILL_OUT_MS, lag_ms)
         since_ms = self._parts.env.monotonic_ms() - ended_at
         return 0 if rules.is_absence_settled(lag_ms, since_ms) else lag_ms - since_ms
-
-
-def _details(tool: Tool, call: Call, error: BaseException, line: int | None) -> Details:
-    waits_on = None
-    answer = answer_of(error)
-    if answer is Answer.AUTH:
-        named = error.connect if isinstance(error, AuthNeeded) else None
-        waits_on = named or tool.name.partition(".")[0]
-    elif answer is Answer.PERMISSION:
-        waits_on = tool.capability
-    retry_after_s = getattr(error, "retry_after_s", None)
-    return Details(line, tool.name, call.args, waits_on, retry_after_s)

@@ -16,11 +16,12 @@ from duly.rules.access import Step
 from duly.rules.declaration import ConsumerDeclaration, ProducerDeclaration
 from duly.rules.lifecycle import START, Counts, Run
 from duly.rules.permission import redact, redact_text
+from duly.rules.turn import HandlerOutlook
 from duly.rules.value import Json, decode, encode
 from duly.rules.word import Kind, Status
 from duly.sandbox.base import Loaded, Log
 from duly.store.base import Fence
-from duly.store.due import HandlerOutlook, Outlook
+from duly.store.due import Outlook
 from duly.store.record import RunRow
 from duly.store.run import Started
 

@@ -17,7 +17,7 @@ from duly.engine.live import Live
 from duly.errors import Invalid
 from duly.rules import lifecycle
 from duly.rules.catalog import Tool
-from duly.rules.ledger import may_resend
+from duly.rules.ledger import Recourse, is_last_ask, may_resend, recourse
 from duly.rules.schedule import reconcile_delay_ms
 from duly.rules.word import Verdict
 from duly.store.record import MutationRow
@@ -37,13 +37,16 @@ class Reconciler:
         except Invalid as error:
             await self._count(live, row, f"its connector is not here: {error}")
             return
-        is_repeatable = self.may_resend(tool, row, resends=row.resends)
-        if is_repeatable and not is_paused:
-            await self._resend(live, row, tool)
-        elif tool.reconciles:
+        way = recourse(
+            is_repeatable=self.may_resend(tool, row, resends=row.resends),
+            can_be_asked=tool.reconciles,
+            is_paused=is_paused,
+        )
+        if way is Recourse.SEND_AGAIN:
+            await self._resend(live, tool)
+        elif way is Recourse.ASK:
             await self._ask(live, row, tool)
-        elif is_repeatable:
-            # It may only be sent again, and that waits for resume (F7).
+        elif way is Recourse.WAIT:
             wait_ms = round(self._parts.policy.reconcile.longest_s * 1000)
             await self._wait(live, row, wait_ms, row.error, is_counted=False)
         else:
@@ -62,7 +65,7 @@ class Reconciler:
             key_lifetime_ms=0 if lifetime_s is None else lifetime_s * 1000,
         )
 
-    async def _resend(self, live: Live, row: MutationRow, tool: Tool) -> None:
+    async def _resend(self, live: Live, tool: Tool) -> None:
         new = lifecycle.resend(live.run)
         live.is_out = True
         again = await self._parts.store.send_again(
@@ -90,7 +93,7 @@ class Reconciler:
 
     async def _count(self, live: Live, row: MutationRow, reason: str) -> None:
         """Count a question without an answer; the last one asks a person instead (L5)."""
-        if row.asks + 1 >= self._parts.policy.reconcile.attempts:
+        if is_last_ask(row.asks, self._parts.policy.reconcile.attempts):
             await self._give_up(live, row, reason)
             return
         wait_ms = reconcile_delay_ms(self._parts.policy.reconcile, row.asks + 1)

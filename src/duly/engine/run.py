@@ -24,7 +24,7 @@ from duly.rules.prepared import (
     mutation_result,
     parse_prepared,
     script_view,
-    seed,
+    step_clock,
 )
 from duly.rules.schedule import clamp_wake_at, next_run_at
 from duly.rules.value import Json, decode, encode
@@ -52,7 +52,7 @@ async def work(parts: Parts, ledger: Ledger, live: Live) -> None:
 async def produce(parts: Parts, live: Live) -> None:
     """Run a producer; its events, its state and its next time are one commit (P3)."""
     calls = Calls(parts, live, Step.PRODUCE)
-    returned = await calls.until_return((_state(live),), _free_world(parts))
+    returned = await calls.until_return((_state(live),), _world(parts, live, calls.step))
     now = parts.env.now_ms()
     planned_at = now if live.planned_at is None else live.planned_at
     schedule = live.producer.schedule
@@ -72,7 +72,7 @@ async def prepare(parts: Parts, live: Live) -> None:
     """Ask what to work on and pin it; if an event changed meanwhile, ask again (C5, C6)."""
     while True:
         calls = Calls(parts, live, Step.PREPARE)
-        returned = await calls.until_return((_state(live),), _free_world(parts))
+        returned = await calls.until_return((_state(live),), _world(parts, live, calls.step))
         try:
             prepared = parse_prepared(
                 None if returned is MISSING else returned,
@@ -123,7 +123,7 @@ async def mutate(parts: Parts, ledger: Ledger, live: Live) -> None:
     wanted = None
     if Step.MUTATE in live.consumer.steps:
         calls = Calls(parts, live, Step.MUTATE)
-        wanted = await calls.until_mutation((live.prepared,), _frozen_world(live, Step.MUTATE))
+        wanted = await calls.until_mutation((live.prepared,), _world(parts, live, Step.MUTATE))
     if wanted is not None:
         await ledger.make(live, wanted)
         return
@@ -142,7 +142,7 @@ async def tell(parts: Parts, live: Live) -> None:
     if Step.NEXT in live.consumer.steps:
         calls = Calls(parts, live, Step.NEXT)
         args = (live.prepared, _outcome(live), _state(live))
-        returned = await calls.until_return(args, _frozen_world(live, Step.NEXT))
+        returned = await calls.until_return(args, _world(parts, live, Step.NEXT))
         publications = tuple(calls.publications)
         state_text = _state_text(parts, returned)
     await live.settled()
@@ -200,12 +200,15 @@ def _deep(parts: Parts) -> int:
     return parts.policy.limits.json_depth + 1
 
 
-def _free_world(parts: Parts) -> World:
-    """Time and chance as they are (C13)."""
-    dice = int.from_bytes(parts.env.random_bytes(SEED_BYTES))
-    return World(parts.env.now_ms(), frozen=False, seed=dice)
-
-
-def _frozen_world(live: Live, step: Step) -> World:
-    """Time as it stood when the inputs were pinned, chance as it fell for the chain (C13)."""
-    return World(live.clock_at, frozen=True, seed=seed(live.seed_text, step))
+def _world(parts: Parts, live: Live, step: Step) -> World:
+    """Time and chance of a step: as they are, or as they stood at the pinning (C13)."""
+    clock = step_clock(
+        step,
+        now_ms=parts.env.now_ms(),
+        prepared_at_ms=live.clock_at,
+        first_run=live.seed_text,
+    )
+    dice = clock.seed
+    if dice is None:
+        dice = int.from_bytes(parts.env.random_bytes(SEED_BYTES))
+    return World(clock.now_ms, clock.is_frozen, dice)

@@ -18,10 +18,10 @@ from typing import Final
 from duly.engine import approval
 from duly.engine.base import Parts
 from duly.engine.settlement import settle
-from duly.engine.turn import Work, choose
 from duly.engine.worker import Worker
 from duly.errors import Fenced, NotFound, RequestRefused, Stale, StoreError, StoreLost
 from duly.rules.schedule import earliest
+from duly.rules.turn import Work, choose
 from duly.rules.value import Json
 from duly.rules.word import Act
 from duly.store.due import DUE_LIMIT_MAX, Due
@@ -233,7 +233,13 @@ class Engine:
 
     async def _do_next(self, workflow_id: str) -> bool:
         outlook = await self._parts.store.outlook(workflow_id)
-        choice = choose(outlook, self._parts.env.now_ms(), self._worker.in_hand)
+        choice = choose(
+            outlook.open_run,
+            outlook.handlers,
+            self._parts.env.now_ms(),
+            is_paused=outlook.is_paused,
+            in_hand=self._worker.in_hand,
+        )
         if choice.work is Work.NOTHING:
             self._plan(choice.look_at)
             return False

@@ -6,7 +6,6 @@ no earlier from a person than from the outside (L6).
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from duly.engine.base import Parts, StepFailed
@@ -14,12 +13,12 @@ from duly.engine.worker import Worker
 from duly.errors import Invalid, RequestRefused
 from duly.rules import lifecycle
 from duly.rules.catalog import Tool, ToolKind
+from duly.rules.schedule import SECOND_MS, moment
 from duly.rules.value import Json, encode
 from duly.rules.word import Act, Failure, Status
 from duly.store.record import Action, Stop
 
 ANSWERS: Final = frozenset({Act.TRY_AGAIN, Act.DID_NOT_HAPPEN, Act.HAPPENED, Act.SKIP})
-EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 async def settle(
@@ -58,19 +57,11 @@ async def settle(
         action=action,
         now=now,
     )
-    # Before the commit: an active run in nobody's hands looks as if its host had died (R7). Of two
-    # answers at once only one is taken, and the other must not take the run out of its hands.
-    is_first = decided.status is Status.ACTIVE and run.id not in worker.in_hand
-    if is_first:
-        worker.in_hand.add(run.id)
-    try:
-        await answering
-    except BaseException:
-        if is_first:
-            worker.in_hand.discard(run.id)
-        raise
     if decided.status is Status.ACTIVE:
-        worker.in_hand.add(run.id)
+        async with worker.holding(run.id):
+            await answering
+    else:
+        await answering
 
 
 def _result_text(parts: Parts, answer: Act, result: Json) -> str | None:
@@ -86,10 +77,10 @@ def _check_time(now: int, wait_ms: int) -> None:
     if wait_ms <= 0:
         return
     # Whole seconds, and never too early: at the named moment the answer is taken.
-    moment = EPOCH + timedelta(seconds=-(-(now + wait_ms) // 1000))
+    whole_ms = -(-(now + wait_ms) // SECOND_MS) * SECOND_MS
     raise RequestRefused(
         "The request may still arrive, so it is too early to say that it did not happen. "
-        f"Say so from {moment.isoformat()} on."
+        f"Say so from {moment(whole_ms).isoformat()} on."
     )
 
 

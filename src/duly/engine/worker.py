@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager
 from typing import Any
 
 from duly.engine import live as lives
@@ -22,12 +23,12 @@ from duly.engine.library import Library
 from duly.engine.live import Live, Notes
 from duly.engine.reconciler import Reconciler
 from duly.engine.successor import Successor
-from duly.engine.turn import Choice, Work
 from duly.errors import Fenced, Invalid, RequestRefused, Stale, StoreError, StoreUnavailable
 from duly.rules import lifecycle
 from duly.rules.catalog import Tool
+from duly.rules.turn import Choice, HandlerOutlook, Work
 from duly.rules.word import Act, Failure, Kind, MutationStatus, Status, Waits
-from duly.store.due import HandlerOutlook, Outlook
+from duly.store.due import Outlook
 from duly.store.record import MutationRow, RunRow
 
 UNBLOCKED_BY = {Waits.CONNECTION: Act.RECONNECT, Waits.GRANT: Act.GRANT}
@@ -47,7 +48,7 @@ class Worker:
         # Runs that are active because of something this process did or was told (R4, R7).
         self.in_hand: set[str] = set()
         # Answers of people are taken one after the other: one that is refused lets go of its run.
-        self.answering = asyncio.Lock()
+        self._answering = asyncio.Lock()
         # The run each workflow is at right now.
         self.live: dict[str, Live] = {}
         self.is_stopping = False
@@ -233,6 +234,23 @@ class Worker:
                     await self.successor.put_down(self.resume(outlook, row))
             except StoreError as error:
                 log.warning("run %s is recovered at the next start: %s", run_id, error)
+
+    @asynccontextmanager
+    async def holding(self, run_id: str) -> AsyncIterator[None]:
+        """Take a run in hand before the commit that makes it active, and let go if none comes.
+
+        An active run in nobody's hands looks as if its host had died (R7). Of several answers at
+        once one is taken, and the others must not take the run out of its hands.
+        """
+        async with self._answering:
+            is_first = run_id not in self.in_hand
+            self.in_hand.add(run_id)
+            try:
+                yield
+            except BaseException:
+                if is_first:
+                    self.in_hand.discard(run_id)
+                raise
 
     def check_repeatable(self, tool: Tool, row: MutationRow) -> None:
         """Refuse to try again where nothing could be tried: neither asking nor sending (L10)."""

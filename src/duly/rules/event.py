@@ -11,6 +11,7 @@ Names are snake_case: the border of each language translates its own (`messageId
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -137,6 +138,19 @@ def parse_message_id(raw: object, path: str, limits: Limits = DEFAULT_LIMITS) ->
 def derive_message_id(topic: str, payload: Json) -> str:
     """Name a message by its content, so that publishing it again gives the same event (T3)."""
     return f"content:{digest([topic, payload])}"
+
+
+# What both languages write where a value was missing; whole words, since a sender may be called so.
+MISSING_VALUE: Final = re.compile(r"\b(?:undefined|NaN|None|null)\b|\[object Object\]")
+
+
+def missing_value(publication: Publication) -> str | None:
+    """Find the trace of a missing value in an id or a title; its author is told, no more (T3)."""
+    for words in (publication.message_id, publication.title):
+        found = MISSING_VALUE.search(words)
+        if found is not None:
+            return found[0]
+    return None
 
 
 class Republish(StrEnum):

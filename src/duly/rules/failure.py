@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from duly import errors
+from duly.rules.catalog import Tool
 from duly.rules.word import Answer, Failure
 
 READ_ERRORS: Final[Mapping[type[BaseException], Failure]] = {
@@ -34,6 +35,15 @@ TRANSIENT_OUTCOMES: Final[Mapping[str | None, Answer]] = {
     "refused": Answer.RATE_LIMITED,
     "not_sent": Answer.NOT_SENT,
 }
+# What a definite answer to a mutation means for its run; an unknown one is no failure (L4).
+ANSWERED: Final[Mapping[Answer, Failure]] = {
+    Answer.REFUSED: Failure.LOGIC,
+    Answer.REMEMBERED: Failure.LOGIC,
+    Answer.RATE_LIMITED: Failure.TRANSIENT,
+    Answer.NOT_SENT: Failure.TRANSIENT,
+    Answer.AUTH: Failure.AUTH,
+    Answer.PERMISSION: Failure.PERMISSION,
+}
 
 
 def failure_of(error: BaseException) -> Failure:
@@ -54,3 +64,11 @@ def answer_of(error: BaseException) -> Answer:
         if kind in MUTATION_ERRORS:
             return MUTATION_ERRORS[kind]
     return Answer.UNKNOWN
+
+
+def waits_on(failure: Failure, tool: Tool, error: BaseException) -> str | None:
+    """Name what a person must see to: a connection, or a capability (F4)."""
+    if failure is Failure.AUTH:
+        named = error.connect if isinstance(error, errors.AuthNeeded) else None
+        return named or tool.name.partition(".")[0]
+    return tool.capability if failure is Failure.PERMISSION else None

@@ -6,7 +6,8 @@ is repeated only under the key of the first one, while the outside still remembe
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from enum import StrEnum
 from hashlib import sha256
 from typing import Final
 
@@ -39,6 +40,39 @@ def may_resend(
     is_young = first_sent_ms <= now_ms
     is_young = is_young and now_ms + timeout_ms + lag_ms < first_sent_ms + key_lifetime_ms
     return idempotent and resends < RESENDS_MAX and is_young
+
+
+class Recourse(StrEnum):
+    """What can be done about a call nobody knows the end of (L5, L7)."""
+
+    SEND_AGAIN = "send again"
+    ASK = "ask"
+    WAIT = "wait"
+    GIVE_UP = "give up"
+
+
+# Keyed by: may it be sent again, can it be asked about, is the workflow paused. A paused one sends
+# nothing (F7), so what can only be sent again waits for resume.
+RECOURSES: Final[Mapping[tuple[bool, bool, bool], Recourse]] = {
+    (True, True, False): Recourse.SEND_AGAIN,
+    (True, False, False): Recourse.SEND_AGAIN,
+    (True, True, True): Recourse.ASK,
+    (True, False, True): Recourse.WAIT,
+    (False, True, False): Recourse.ASK,
+    (False, True, True): Recourse.ASK,
+    (False, False, False): Recourse.GIVE_UP,
+    (False, False, True): Recourse.GIVE_UP,
+}
+
+
+def recourse(*, is_repeatable: bool, can_be_asked: bool, is_paused: bool) -> Recourse:
+    """Choose how to settle an unknown call."""
+    return RECOURSES[is_repeatable, can_be_asked, is_paused]
+
+
+def is_last_ask(asks: int, attempts: int) -> bool:
+    """Tell whether the question that had no answer was the last; a person is asked then (L5)."""
+    return asks + 1 >= attempts
 
 
 def inputs_digest(workflow_id: str, consumer: str, reserved: Iterable[tuple[str, str]]) -> str:

@@ -175,7 +175,7 @@ def next_cron_at(pattern: str, after_ms: int, zone: str) -> int | None:
     hour do minutes still follow whose place was in the first.
     """
     zone_rules = _find_zone(zone, "timezone")
-    wall_clock = _moment(after_ms).astimezone(zone_rules).replace(tzinfo=None)
+    wall_clock = moment(after_ms).astimezone(zone_rules).replace(tzinfo=None)
     for minute in CronSim(pattern, wall_clock):
         happens_ms = _place_ms(minute, zone_rules)
         if happens_ms > after_ms:
@@ -192,7 +192,8 @@ def _place_ms(minute: datetime, zone_rules: ZoneInfo) -> int:
         minute += _MINUTE  # never shown: the first minute that is shown again is the jump
 
 
-def _moment(at_ms: int) -> datetime:
+def moment(at_ms: int) -> datetime:
+    """Read stored milliseconds as people do: a time with a zone, which is UTC."""
     return _EPOCH + at_ms * _MILLISECOND
 
 
@@ -305,14 +306,6 @@ class Candidate:
     next_run_at: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class DueWorkflow:
-    """A workflow with something due, and when a run of it was last started."""
-
-    workflow_id: str
-    started_at: int | None
-
-
 def order(candidates: Iterable[Candidate]) -> tuple[Candidate, ...]:
     """Put what is due in one workflow in the order in which it goes (S5, F6)."""
 
@@ -324,13 +317,6 @@ def order(candidates: Iterable[Candidate]) -> tuple[Candidate, ...]:
         return TURNS[candidate.turn], math.inf if key is None else key, candidate.position
 
     return tuple(sorted(candidates, key=precedence))
-
-
-def admit(due: Iterable[DueWorkflow], running: frozenset[str], slots: int) -> tuple[str, ...]:
-    """Choose the workflows that start a run now; one that has a run waits, they take turns (S1)."""
-    idle = [workflow for workflow in due if workflow.workflow_id not in running]
-    idle.sort(key=lambda workflow: (workflow.started_at or 0, workflow.workflow_id))
-    return tuple(workflow.workflow_id for workflow in idle[: max(0, slots - len(running))])
 
 
 def run_now_refusal(open_run: bool, paused: bool) -> str | None:

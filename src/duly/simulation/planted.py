@@ -21,11 +21,11 @@ from typing import Any, Final
 
 from duly.connectors.base import Applied, Unsure
 from duly.engine.ledger import Heard
-from duly.engine.turn import Work
 from duly.errors import Stale
 from duly.rules import lifecycle
 from duly.rules.lifecycle import Change, Run
 from duly.rules.prepared import Judgement
+from duly.rules.turn import Work
 from duly.rules.word import Act, Answer, Outcome, Progress, Reserved, Status
 from duly.rules.word import MutationStatus as Row
 from duly.simulation.play import play, template
@@ -142,16 +142,6 @@ def _without(statement: str) -> Make:
             return 1 if name == statement else original(self, name, **parameters)
 
         return run
-
-    return make
-
-
-def _without_rows(statement: str) -> Make:
-    def make(original: Any) -> Any:
-        def all_rows(self: Any, name: str, /, **parameters: Any) -> Any:
-            return [] if name == statement else original(self, name, **parameters)
-
-        return all_rows
 
     return make
 
@@ -413,7 +403,7 @@ _ENGINE: Final[Lines] = (
     ("a-resend-has-another-key", "The same call is sent again under another key.",
      "duly.engine.ledger", "Ledger.recorded_call", _resend_with_another_key),
     ("a-crash-is-overlooked", "A run the host died on goes on as if nothing had happened.",
-     "duly.engine.turn", "_of_run", _go_on_after_a_crash),
+     "duly.rules.turn", "_of_run", _go_on_after_a_crash),
     ("a-person-is-believed-at-once", "'It did not happen' is taken before its time.",
      "duly.engine.settlement", "_check_time", _nothing),
     ("nobody-is-woken", "A new event wakes nobody.",

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from duly.rules.schedule import EMPTY_PUBLISH_PAUSE_MS, WAIT_MAX_MS, Consumer, earliest
+from duly.rules.schedule import EMPTY_PUBLISH_PAUSE_MS, WAIT_MAX_MS, earliest
+from duly.rules.turn import HandlerOutlook, OpenRun
 from duly.store import part
 from duly.store.base import Fence, Transaction
 
@@ -35,45 +36,6 @@ class DueHandler:
     position: int
     oldest_pending_seq: int | None = None
     next_run_at: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class OpenRun:
-    """The open run of a workflow; `row` is its mutation's status, the times are when to look."""
-
-    run_id: str
-    status: str
-    due_at: int | None
-    row: str | None
-    row_due_at: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class HandlerOutlook:
-    """What decides whether a handler is due (S2, S3)."""
-
-    name: str
-    kind: str
-    position: int
-    next_run_at: int | None
-    wake_at: int | None
-    changed: int
-    seen: int
-    not_before: int
-    untried: int
-    oldest_pending_seq: int | None
-
-    @property
-    def consumer(self) -> Consumer:
-        """The handler as S3 sees it."""
-        return Consumer(
-            changed=self.changed,
-            seen=self.seen,
-            committed_by_active_version=not self.untried,
-            oldest_pending_seq=self.oldest_pending_seq,
-            wake_at_ms=self.wake_at,
-            not_before_ms=self.not_before,
-        )
 
 
 @dataclass(frozen=True, slots=True)

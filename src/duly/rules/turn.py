@@ -16,6 +16,7 @@ from enum import StrEnum
 from duly.rules.schedule import (
     WAIT_MAX_MS,
     Candidate,
+    Consumer,
     Producer,
     Turn,
     consumer_due_at,
@@ -25,7 +26,45 @@ from duly.rules.schedule import (
     order,
 )
 from duly.rules.word import Kind, MutationStatus, Status
-from duly.store.due import HandlerOutlook, OpenRun, Outlook
+
+
+@dataclass(frozen=True, slots=True)
+class OpenRun:
+    """The open run of a workflow; `row` is its mutation's status, the times are when to look."""
+
+    run_id: str
+    status: str
+    due_at: int | None
+    row: str | None
+    row_due_at: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class HandlerOutlook:
+    """What decides whether a handler is due (S2, S3)."""
+
+    name: str
+    kind: str
+    position: int
+    next_run_at: int | None
+    wake_at: int | None
+    changed: int
+    seen: int
+    not_before: int
+    untried: int
+    oldest_pending_seq: int | None
+
+    @property
+    def consumer(self) -> Consumer:
+        """The handler as S3 sees it."""
+        return Consumer(
+            changed=self.changed,
+            seen=self.seen,
+            committed_by_active_version=not self.untried,
+            oldest_pending_seq=self.oldest_pending_seq,
+            wake_at_ms=self.wake_at,
+            not_before_ms=self.not_before,
+        )
 
 
 class Work(StrEnum):
@@ -49,13 +88,20 @@ class Choice:
     look_at: int | None = None
 
 
-def choose(outlook: Outlook, now: int, in_hand: Collection[str]) -> Choice:
-    """Choose what a workflow does now (S5, F6, F7)."""
-    if outlook.open_run is not None:
-        return _of_run(outlook.open_run, now, outlook.is_paused, in_hand)
-    if outlook.is_paused:
+def choose(
+    open_run: OpenRun | None,
+    handlers: tuple[HandlerOutlook, ...],
+    now: int,
+    *,
+    is_paused: bool,
+    in_hand: Collection[str],
+) -> Choice:
+    """Choose what a workflow does now; `in_hand` are the runs this process knows (S5, F6, F7)."""
+    if open_run is not None:
+        return _of_run(open_run, now, is_paused, in_hand)
+    if is_paused:
         return Choice(Work.NOTHING)
-    return _of_handlers(outlook.handlers, now)
+    return _of_handlers(handlers, now)
 
 
 def _of_run(run: OpenRun, now: int, is_paused: bool, in_hand: Collection[str]) -> Choice:
