@@ -13,6 +13,7 @@ from duly.sandbox import play
 from duly.sandbox.base import Asked, Broke, Log, Returned, ScriptCall, Turn
 from duly.sandbox.play import Call, Context
 from duly.sandbox.scripted import Scripted, ScriptedSandbox, ScriptedScript
+from duly.sandbox.slot import Slots
 from tests.breaks import Break
 
 
@@ -78,6 +79,23 @@ def _same_dice(context: Context) -> float:
 
 async def _stays(script: Any, *how: object) -> None:
     """Leave without leaving."""
+
+
+async def _go_round_by_arrival(slots: Slots, workflow: str) -> None:
+    await _take_slot(slots, "")
+
+
+_take_slot = Slots.take
+
+
+def _watch(name: str) -> tuple[str, ...]:
+    """Name one test of the watch over a script."""
+    return (f"tests/sandbox/test_watch.py::{name}",)
+
+
+def _reaper(name: str) -> tuple[str, ...]:
+    """Name one test of who ends what stands idle."""
+    return (f"tests/sandbox/test_reaper.py::{name}",)
 
 
 def _test(name: str, part: str = "", language: str = "scripted") -> tuple[str, ...]:
@@ -211,6 +229,38 @@ BREAKS = (
         0,
         _test("test_a_call_knows_its_line", "", "javascript"),
         "a line of the prelude is taken for the script's",
+    ),
+    Break(
+        "X2",
+        "duly.sandbox.watch",
+        "Watch.begin_turn",
+        lambda watch: watch.wait_again() + watch.cpu_s,
+        _watch("test_a_script_ends_within_its_limit_and_two_seconds"),
+        "a script that used up its time in earlier turns is left alone for as long again",
+    ),
+    Break(
+        "X2",
+        "duly.sandbox.watch",
+        "Watch.judge",
+        lambda watch, computed_s: None,
+        _watch("test_a_script_within_its_limits_is_left_alone"),
+        "the host's watch ends nobody",
+    ),
+    Break(
+        "X2",
+        "duly.sandbox.slot",
+        "Slots.take",
+        _go_round_by_arrival,
+        ("tests/sandbox/hostile/test_turn_taking.py::test_workflows_take_turns",),
+        "who waits with many is served first",
+    ),
+    Break(
+        "S9",
+        "duly.sandbox.pool",
+        "Pool._reap",
+        lambda pool: False,
+        _reaper("test_a_javascript_worker_ends_after_a_minute_of_nothing"),
+        "an idle JavaScript worker stays for ever",
     ),
     Break(
         "C3",

@@ -190,7 +190,8 @@ async def test_a_cancelled_start_leaves_no_process() -> None:
         taking.cancel()
         with pytest.raises(asyncio.CancelledError):
             await taking
-        assert is_gone(pid)
+        assert stand.pool.pids == ()
+    assert is_gone(pid)
 
 
 async def test_a_worker_that_dies_is_lost_and_replaced() -> None:

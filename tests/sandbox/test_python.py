@@ -18,7 +18,7 @@ import pytest
 from duly.env import Loop
 from duly.errors import ConfigError, NotDeployed, ScriptError
 from duly.rules.source import Language, Source
-from duly.sandbox import python, python_error
+from duly.sandbox import python_error, python_pool
 from duly.sandbox.base import Asked, Broke, Returned
 from duly.sandbox.python import PythonSandbox, PythonScript
 from duly.sandbox.python_launcher import write_launcher
@@ -310,7 +310,7 @@ async def test_without_a_lock_no_script_runs(monkeypatch: pytest.MonkeyPatch) ->
             path.write_text("#!/bin/sh\nexit 97\n", encoding="utf-8")
         return path
 
-    monkeypatch.setattr(python, "write_launcher", write)
+    monkeypatch.setattr(python_pool, "write_launcher", write)
     locked = make()
     with pytest.raises(ConfigError, match=r"sandbox\.unlocked"):
         await locked.load(source("pass"), CATALOG)
@@ -398,7 +398,7 @@ async def test_a_dropped_script_makes_no_further_step_a_thousand_times(
 async def test_nothing_is_spawned_before_the_first_script() -> None:
     """X2: a host that runs no script has no worker."""
     idle = make()
-    assert idle._pool is None
+    assert idle.processes._pool is None
     await idle.close()
 
 

@@ -10,8 +10,9 @@ import pytest
 from duly.config import Limits
 from duly.env import Loop
 from duly.rules.access import Step
-from duly.sandbox.base import MISSING, Returned
+from duly.sandbox.base import MISSING, Broke, Returned
 from duly.sandbox.python import PythonSandbox, PythonScript
+from duly.sandbox.slot import Slots
 from duly.script import NAMES
 from duly.script.lacking import refuse_lacking
 from tests.sandbox.contract import CATALOG, WORLD, Body
@@ -58,4 +59,24 @@ async def test_a_script_whose_leaving_is_cancelled_is_ended_all_the_same(
             assert await after.start() == Returned(1)
     assert script._busy is not None
     assert script._busy.done()
+    await sandbox.close()
+
+
+async def test_a_script_that_was_left_before_its_turn_takes_no_worker() -> None:
+    """C3, X2: its slot comes when it is gone; it begins nothing, and is lost to who still waits."""
+    running = Slots(1)
+    sandbox = PythonSandbox(Loop(), LIMITS, names=NAMES, refuse=refuse_lacking, running=running)
+    loaded = await sandbox.load(DONE.source("python"), CATALOG)
+    await running.take("another")
+    script = sandbox.open(loaded, "poll", Step.PRODUCE, (MISSING,), WORLD)
+    async with script:
+        waiting = asyncio.ensure_future(script.start())
+        await asyncio.sleep(0)
+        await script.leave()
+        running.give_back()
+        turn = await waiting
+    assert isinstance(turn, Broke)
+    assert turn.is_lost
+    assert script._session is None
+    assert running.free == 1
     await sandbox.close()

@@ -6,9 +6,9 @@ here believes it; names are translated by `border`; lines are the script's own (
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections.abc import Mapping
+from functools import partial
 from types import MappingProxyType, TracebackType
 from typing import Final, Self
 
@@ -83,7 +83,7 @@ class JavaScriptSandbox:
         if len(source.text) <= TEXT_AT_ONCE_CHARS:
             check_text(source.text)
         else:
-            await asyncio.to_thread(check_text, source.text)
+            await self._pool.apart(partial(check_text, source.text))
         limits = self._limits
         load_s = limits.load_s
         run = _Run(self._pool, source.text, limits, load_s, load_s, limits.source_bytes)
@@ -190,7 +190,9 @@ class _Run:
                 body = await worker.ask(request, cpu_s=self._cpu_s, wall_s=self._wall_s)
             # Reading millions of small values takes seconds, in which the host stays awake (X2).
             is_small = len(body) <= READ_AT_ONCE_BYTES
-            turn = self._read(body) if is_small else await asyncio.to_thread(self._read, body)
+            turn = (
+                self._read(body) if is_small else await self._pool.apart(lambda: self._read(body))
+            )
             self._tally.record(turn)
             worker.is_clean = not turn.is_worn
         except Overrun as error:

@@ -17,6 +17,8 @@ from duly.errors import ScriptError
 
 # Most texts have no such word, and need not be read for it.
 MENTIONED: Final = re.compile(r"\bimport\b|\bfrom\s*[\"']")
+# The parser asks for the text in pieces of this size, and lets others go on in between (X2).
+PIECE_BYTES: Final = 4096
 NO_MODULES: Final = (
     "cannot be imported. A workflow is one file, and reaches the outside through ctx alone."
 )
@@ -30,7 +32,8 @@ def check_text(text: str) -> None:
     if MENTIONED.search(text) is None:
         return
     encoded = text.encode()
-    for node in _imports(Parser(Language(language())).parse(encoded).root_node):
+    tree = Parser(Language(language())).parse(lambda at, _: encoded[at : at + PIECE_BYTES])
+    for node in _imports(tree.root_node):
         name = _module(node)
         line, column = _place(text, len(encoded[: node.start_byte].decode()))
         what = f"The module {name}" if name else "A module"

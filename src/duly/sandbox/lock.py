@@ -176,13 +176,22 @@ def is_lockable() -> Report:
     return _try_out(probes)
 
 
+def unknown_machine() -> str:
+    """Say that this processor is none we have a list of system calls for; nothing if it is."""
+    machine = platform.machine()
+    if machine in AUDIT_ARCH:
+        return ""
+    return f"no list of system calls for a {machine or 'nameless'} processor"
+
+
 def _put_on(layers: dict[Layer, Callable[[], None]]) -> dict[str, str]:
     failures: dict[str, str] = {}
     for name, put_on in layers.items():
         try:
             put_on()
         except (OSError, KeyError, AttributeError, ValueError) as error:
-            failures[name] = type(error).__name__
+            unknown = unknown_machine() if name is Layer.SYSTEM_CALLS else ""
+            failures[name] = unknown or type(error).__name__
     return failures
 
 

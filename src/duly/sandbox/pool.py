@@ -2,41 +2,47 @@
 
 Law 1: one script owns one worker from its beginning to its end; what a worker did for another is
        wiped before, and a worker that was left in the middle of a turn is ended instead (C1, C3).
-Law 2: a turn has an end. A worker that computes or lasts too long is ended from outside, and the
-       limit it broke is named; one that dies by itself is lost, which is nobody's fault (X2, F1).
+Law 2: a turn has an end. A worker that computes or lasts too long is ended from outside (watch),
+       and the limit it broke is named; one that dies by itself is lost, which is nobody's fault
+       (X2, F1).
 Law 3: no process outlives the pool, whatever was cancelled; nothing is started before the first
        script, no signal handler is installed, and nobody else's processes are waited for.
 Law 4: whoever waits for an answer holds no slot to run; workflows take turns (slot). Past
        `workers_max` a script waits to begin, and whoever asked for it waits with it.
 Law 5: a worker whose lock is incomplete takes no work, unless the host was told to accept (X1).
+Law 6: the event loop waits for no process: to be gone takes one as long as the machine likes, so
+       that is waited for in a thread. To start one takes the loop 3 ms, which no thread can spare
+       it: the kernel stops the whole interpreter meanwhile.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import socket
 import subprocess
 import sys
 from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final, Literal, TypeVar
 
 from duly.env import Env
 from duly.errors import ConfigError, DulyError
 from duly.sandbox import wire
-from duly.sandbox.slot import Slots
+from duly.sandbox.process import Stat
+from duly.sandbox.reaper import IDLE_S, Reaper
+from duly.sandbox.slot import RUNNING_MAX, Slots
+from duly.sandbox.watch import GRACE_S, Limit, Watch
+
+R = TypeVar("R")
 
 WORKERS_MAX: Final = 64
 START_S: Final = 60.0
-GRACE_S: Final = 1.0
-CLOCK_TICKS: Final = os.sysconf("SC_CLK_TCK")
-STAT_BYTES: Final = 4096
 WORKERS_WARM: Final = 2
-RUNNING_MAX: Final = 2 * (os.cpu_count() or 1)
-IDLE_S: Final = 60.0
+THREADS_MAX: Final = 4
 # Whoever starts a process stands still until it is there; many at once would stop the host (X2).
 STARTING_MAX: Final = 2
 
@@ -46,6 +52,11 @@ PROGRAM: Final = (
     "import sys; sys.path[:0] = sys.argv[2:];"
     " from duly.sandbox.javascript_worker import serve; serve(int(sys.argv[1]))"
 )
+
+BROKEN: Final = {
+    Limit.CPU: "The script computed longer than {0.cpu_s:g} s.",
+    Limit.WALL: "The script ran longer than {0.wall_s:g} s.",
+}
 
 log = logging.getLogger("duly.sandbox")
 
@@ -77,9 +88,9 @@ class Worker:
             theirs.close()
         self._env = env
         self._channel = wire.Channel(ours, asyncio.get_running_loop())
-        self._stat = _open_stat(self._process.pid)
+        self._stat = Stat(self._process.pid)
         self._cpu_before_s = 0.0
-        self._wall_ms = 0
+        self._watch: Watch | None = None
         self.is_clean = True
         self.idle_since_ms = 0
 
@@ -98,8 +109,8 @@ class Worker:
 
     def begin(self) -> None:
         """Begin to count for a new script."""
-        self._cpu_before_s = self._cpu_s() or 0.0
-        self._wall_ms = 0
+        self._cpu_before_s = self._stat.cpu_s() or 0.0
+        self._watch = None
 
     async def ask(self, request: wire.Request, *, cpu_s: float, wall_s: float) -> bytes:
         """Let the script run until it stands still; raise Overrun, Closed or Violation.
@@ -108,15 +119,16 @@ class Worker:
         somebody has believed the answer the worker is not clean.
         """
         self.is_clean = False
+        self._watch = self._watch or Watch(cpu_s, wall_s)
         try:
-            return await self._exchange(wire.pack(request), cpu_s, wall_s)
+            return await self._exchange(wire.pack(request), self._watch)
         except Overrun:
             self.kill()
             raise
 
-    async def _exchange(self, body: bytes, cpu_s: float, wall_s: float) -> bytes:
+    async def _exchange(self, body: bytes, watch: Watch) -> bytes:
         asked_ms = self._env.monotonic_ms()
-        wait_s = max(0.0, min(cpu_s, wall_s - self._wall_ms / 1000)) + GRACE_S
+        wait_s = watch.begin_turn()
         if rest := self._channel.send_now(body):
             try:
                 async with asyncio.timeout(wait_s):
@@ -126,14 +138,16 @@ class Worker:
         while True:
             answer = await self._answer(wait_s)
             waited_ms = self._env.monotonic_ms() - asked_ms
-            most_ms = int((wait_s + GRACE_S) * 1000)
-            self._wall_ms += min(waited_ms, most_ms)
+            is_awake = watch.add(waited_ms / 1000)
             if answer is not None:
                 return answer
-            # A host that stood still blames nobody: first it reads what came meanwhile (X2).
-            if waited_ms <= most_ms:
-                self._check(self._wall_ms / 1000, cpu_s, wall_s)
-            asked_ms, wait_s = asked_ms + waited_ms, GRACE_S
+            if is_awake and (broken := watch.judge(self._computed_s())) is not None:
+                raise Overrun(BROKEN[broken].format(watch))
+            asked_ms, wait_s = asked_ms + waited_ms, watch.wait_again()
+
+    def _computed_s(self) -> float | None:
+        used_s = self._stat.cpu_s()
+        return None if used_s is None else used_s - self._cpu_before_s
 
     async def _answer(self, wait_s: float) -> bytes | None:
         try:
@@ -141,14 +155,6 @@ class Worker:
                 return await self._channel.receive()
         except TimeoutError:
             return None
-
-    def _check(self, spent_s: float, cpu_s: float, wall_s: float) -> None:
-        if spent_s > wall_s:
-            raise Overrun(f"The script ran longer than {wall_s:g} s.")
-        used_s = self._cpu_s()
-        computed_s = spent_s if used_s is None else used_s - self._cpu_before_s
-        if computed_s > cpu_s:
-            raise Overrun(f"The script computed longer than {cpu_s:g} s.")
 
     async def wipe(self) -> None:
         """Let the worker forget its script; it answers nothing."""
@@ -164,41 +170,21 @@ class Worker:
         return self._process.poll() is None
 
     def kill(self) -> None:
-        """End the process and wait until it is gone, which takes no time.
+        """Tell the process to end; whoever waits for its answer reads the end of the channel.
 
-        Whoever waits for its answer reads the end of the channel; our descriptor stays until
-        `release`, since the event loop may still be looking at it.
+        Our descriptors stay until `release`, since the event loop may still be looking at them.
         """
         self._process.kill()
-        self._process.wait()
 
     def release(self) -> None:
-        """Kill the process and give its descriptors back."""
+        """Tell the process to end and give its descriptors back."""
         self.kill()
         self._channel.close()
-        if self._stat is not None:
-            os.close(self._stat)
-            self._stat = None
+        self._stat.close()
 
-    def _cpu_s(self) -> float | None:
-        """Ask the kernel how long the process has computed; None where the kernel does not say."""
-        if self._stat is None:
-            return None
-        try:
-            told = os.pread(self._stat, STAT_BYTES, 0)
-        except OSError:
-            return None
-        # The name of the program, in brackets, may hold anything; the numbers follow it.
-        numbers = told.rpartition(b")")[2].split()
-        return (int(numbers[11]) + int(numbers[12])) / CLOCK_TICKS
-
-
-def _open_stat(pid: int) -> int | None:
-    """Open what the kernel tells of a process; None where it tells nothing."""
-    try:
-        return os.open(f"/proc/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
-        return None
+    def wait(self) -> None:
+        """Wait, in a thread, until the process is gone."""
+        self._process.wait()
 
 
 def command(channel: int) -> list[str]:
@@ -229,17 +215,19 @@ class Pool:
         *,
         workers_max: int = WORKERS_MAX,
         workers_warm: int = WORKERS_WARM,
-        running_max: int = RUNNING_MAX,
+        running: Slots | None = None,
         idle_s: float = IDLE_S,
         unlocked: Literal["no", "i-accept"] = "no",
     ) -> None:
-        self.running = Slots(running_max)
+        self.running = running or Slots(RUNNING_MAX)
         self._env = env
         self._unlocked = unlocked
         self._slots = Slots(workers_max)
-        self._idle_s = idle_s
+        self._idle_ms = idle_s * 1000
+        self._reaper = Reaper(idle_s, self._reap)
         self._starting = asyncio.Semaphore(STARTING_MAX)
-        self._reaping: asyncio.TimerHandle | None = None
+        self._threads = ThreadPoolExecutor(THREADS_MAX, thread_name_prefix="duly-javascript")
+        self._dying: set[Future[None]] = set()
         self._warm = min(workers_warm, workers_max)
         self._idle: deque[Worker] = deque()
         self._all: set[Worker] = set()
@@ -259,6 +247,7 @@ class Pool:
 
     async def give_back(self, worker: Worker) -> None:
         """Take a worker back: wiped if it stands still, ended if it does not."""
+        ending: Future[None] | None = None
         is_wiped = False
         try:
             if worker.is_clean and not self._is_closed:
@@ -271,20 +260,32 @@ class Pool:
             if is_wiped and not self._is_closed:
                 worker.idle_since_ms = self._env.monotonic_ms()
                 self._idle.append(worker)
-                self._reap_later()
+                self._reaper.come_later()
             else:
-                self._end(worker)
+                ending = self._end(worker)
+        if ending is not None:
+            # Whoever is cancelled here waits no longer, but somebody still sees it gone.
+            await asyncio.shield(asyncio.wrap_future(ending))
 
     async def close(self) -> None:
         """End every worker; a script that still has one finds it lost."""
         self._is_closed = True
-        if self._reaping is not None:
-            self._reaping.cancel()
-        for worker in tuple(self._all):
+        self._reaper.stay_away()
+        for worker in self._all:
             worker.kill()
-        for worker in tuple(self._idle):
+            self._bury(worker)
+        for worker in self._idle:
             self._end(worker)
         self._idle.clear()
+        dying = [asyncio.wrap_future(each) for each in tuple(self._dying)]
+        await asyncio.shield(asyncio.gather(*dying))
+        self._threads.shutdown()
+
+    async def apart(self, function: Callable[[], R]) -> R:
+        """Run in a thread what would hold the host up for too long (X2)."""
+        if self._is_closed:
+            return function()
+        return await asyncio.get_running_loop().run_in_executor(self._threads, function)
 
     @property
     def pids(self) -> tuple[int, ...]:
@@ -301,19 +302,12 @@ class Pool:
             self._end(worker)
         return None
 
-    def _reap_later(self) -> None:
-        if self._reaping is None:
-            loop = asyncio.get_running_loop()
-            self._reaping = loop.call_later(self._idle_s, self._reap)
-
-    def _reap(self) -> None:
-        """End who was idle for long: a host that has nothing to run keeps no processes (S9)."""
-        self._reaping = None
-        oldest_ms = self._env.monotonic_ms() - self._idle_s * 1000
+    def _reap(self) -> bool:
+        """End who was idle for long, and tell whether somebody is left who may be next time."""
+        oldest_ms = self._env.monotonic_ms() - self._idle_ms
         while self._idle and self._idle[0].idle_since_ms <= oldest_ms:
             self._end(self._idle.popleft())
-        if self._idle:
-            self._reap_later()
+        return bool(self._idle)
 
     async def _start_in_turn(self) -> Worker:
         async with self._starting:
@@ -346,6 +340,16 @@ class Pool:
             self._has_warned = True
             log.warning("Scripts run without a complete lock, as accepted; missing: %s", missing)
 
-    def _end(self, worker: Worker) -> None:
+    def _end(self, worker: Worker) -> Future[None] | None:
+        """Let a worker go, and answer who sees it gone; nobody if it is."""
         self._all.discard(worker)
         worker.release()
+        return self._bury(worker)
+
+    def _bury(self, worker: Worker) -> Future[None] | None:
+        if not worker.is_alive:
+            return None
+        dying = self._threads.submit(worker.wait)
+        self._dying.add(dying)
+        dying.add_done_callback(self._dying.discard)
+        return dying

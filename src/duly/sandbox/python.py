@@ -6,7 +6,8 @@ Law 1: a script is read once and dumped; every step is a fresh copy of that imag
 Law 2: a call is made when it is called: the interpreter stops there, the host writes it down and
        lets the script go on until it waits. What it says after a call is held back until that
        call is answered, so leaving the script leaves nothing of it (C8).
-Law 3: a step that is left while it runs is killed with its process (C3).
+Law 3: a step that is left while it runs is killed with its process (C3); so is one that lasts or
+       computes longer than it may, whatever its interpreter says (watch, X2).
 
 The turns run in threads of our own, since the interpreter's own event loop ends a program that
 closes it with SIGABRT one time in three.
@@ -16,18 +17,16 @@ from __future__ import annotations
 
 import asyncio
 import os
-import tempfile
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
-from pathlib import Path
 from signal import SIGKILL
 from types import TracebackType
 from typing import Any, Final, Self
 
 import msgspec
-from pydantic_monty import Monty, MontyError, OSPolicy, ResourceLimits
+from pydantic_monty import MontyCrashedError, MontyError, ResourceLimits
 
 from duly.config import Limits
 from duly.env import Env
@@ -49,20 +48,22 @@ from duly.sandbox.base import (
     World,
 )
 from duly.sandbox.border import WRAPPING_DEPTH
-from duly.sandbox.python_launcher import write_launcher
+from duly.sandbox.process import Stat
+from duly.sandbox.python_pool import Processes
 from duly.sandbox.python_seat import Seat
 from duly.sandbox.python_text import PRELUDE, Reading, context_text, read
 from duly.sandbox.python_world import Clock
-from duly.sandbox.slot import Slots
+from duly.sandbox.reaper import IDLE_S
+from duly.sandbox.slot import RUNNING_MAX, Slots
+from duly.sandbox.watch import Limit, Watch
 
 WORKERS_MAX: Final = 64
-RUNNING_MAX: Final = 2 * (os.cpu_count() or 1)
 KILL_AGAIN_S: Final = 0.05
-POLICY: Final[OSPolicy] = {
-    "datetime": "call_host",
-    "random_start": "call_host",
-    "sleep": "call_host",
-}
+# A script that makes a larger image while it loads is loaded again for every step: the host keeps
+# the images of hundreds of versions.
+IMAGE_BYTES_MAX: Final = 1024 * 1024
+NOT_STARTED: Final = "A worker for scripts could not be started in time; it is tried again."
+LEFT: Final = "This step was left; it does not go on."
 START: Final = "await _duly_step(_duly_given[0], _duly_given[1], _duly_given[2])"
 
 
@@ -90,20 +91,26 @@ class PythonSandbox:
         refuse: Callable[[str], None],
         is_unlocked: bool = False,
         workers_max: int = WORKERS_MAX,
-        running_max: int = RUNNING_MAX,
+        running: Slots | None = None,
+        idle_s: float = IDLE_S,
     ) -> None:
         self.env = env
         self.limits = limits
         self._names = names
         self._refuse = refuse
-        self._is_unlocked = is_unlocked
-        self._folder: tempfile.TemporaryDirectory[str] | None = None
-        self._pool: Monty | None = None
-        self._workers_max = workers_max
-        # A thread per process, so that nobody who leaves ever waits for somebody who runs.
-        self._threads = ThreadPoolExecutor(workers_max + 1, thread_name_prefix="duly-python")
+        # A thread per process, so that nobody who leaves ever waits for somebody who runs; one more
+        # for who reads a source, and one for who gives processes up.
+        self._threads = ThreadPoolExecutor(workers_max + 2, thread_name_prefix="duly-python")
         self.workers = Slots(workers_max)
-        self.running = Slots(running_max)
+        self.running = running or Slots(RUNNING_MAX)
+        self.processes = Processes(
+            workers_max=workers_max,
+            wall_s=limits.step_wall_s,
+            is_unlocked=is_unlocked,
+            in_thread=self.in_thread,
+            idle_s=idle_s,
+        )
+        self._reading = asyncio.Lock()
         self._open: set[PythonScript] = set()
         self._is_closed = False
 
@@ -113,11 +120,14 @@ class PythonSandbox:
             check_source(source, self.limits)
         except Invalid as error:
             raise ScriptError(str(error)) from None
-        # Reading a long text takes a while, in which the host goes on (W6).
+        # Reading a long text takes a while, in which the host goes on (W6); one at a time, since
+        # whoever reads lets nobody else think.
         if len(source.text) <= TEXT_AT_ONCE_CHARS:
             reading = self._read(source.text)
         else:
-            reading = await asyncio.to_thread(self._read, source.text)
+            async with self._reading:
+                self._check_open()
+                reading = await self.in_thread(lambda: self._read(source.text))
         context = context_text(catalog, reading, self.limits.json_depth + WRAPPING_DEPTH)
         texts = (self._names, PRELUDE + context, reading.text)
         world = World(self.env.now_ms(), frozen=False, seed=0)
@@ -137,7 +147,8 @@ class PythonSandbox:
             async with again:
                 _, dump, _ = await again.read_declaration()
         lines = dict(reading.lines)
-        image = Image(lines, texts=texts) if is_dated else Image(lines, dump=dump)
+        is_kept = not is_dated and len(dump) <= IMAGE_BYTES_MAX
+        image = Image(lines, dump=dump) if is_kept else Image(lines, texts=texts)
         return Loaded(source, declaration, msgspec.msgpack.encode(image))
 
     def open(
@@ -162,45 +173,31 @@ class PythonSandbox:
         self._is_closed = True
         for script in tuple(self._open):
             await script.leave()
-        pool, self._pool = self._pool, None
-        if pool is not None:
-            await self.in_thread(lambda: pool.__exit__(None, None, None))
+        await self.processes.close()
         self._threads.shutdown(wait=True)
-        if self._folder is not None:
-            self._folder.cleanup()
 
-    def enter(self, script: PythonScript) -> Monty:
-        """Take a script in, and start the pool with the first one."""
-        if self._is_closed:
-            raise DulyError("The sandbox is closed; scripts no longer run.")
-        if self._pool is None:
-            self._pool = self._make_pool()
+    def enter(self, script: PythonScript) -> None:
+        """Take a script in."""
+        self._check_open()
+        self.processes.enter()
         self._open.add(script)
-        return self._pool
 
     def forget(self, script: PythonScript) -> None:
         """Let a script go."""
+        self.processes.leave()
         self._open.discard(script)
 
     def in_thread(self, function: Callable[[], Any]) -> asyncio.Future[Any]:
         """Run a function that waits for a worker."""
         return asyncio.get_running_loop().run_in_executor(self._threads, function)
 
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise DulyError("The sandbox is closed; scripts no longer run.")
+
     def _read(self, text: str) -> Reading:
         self._refuse(text)
         return read(text)
-
-    def _make_pool(self) -> Monty:
-        self._folder = tempfile.TemporaryDirectory(prefix="duly-")
-        binary = write_launcher(Path(self._folder.name), is_unlocked=self._is_unlocked)
-        pool = Monty(
-            binary_path=binary,
-            min_processes=0,
-            max_processes=self._workers_max,
-            request_timeout=self.limits.step_wall_s,
-        )
-        pool.__enter__()
-        return pool
 
 
 class PythonScript:
@@ -220,14 +217,20 @@ class PythonScript:
         self._workflow = workflow
         self._image = image
         self._call = call
-        self._cpu_s = cpu_s
+        self._watch = Watch(cpu_s, wall_s)
         self._clock = Clock(world, sandbox.env, wall_s)
         self._seat = Seat(self._clock, image.lines, sandbox.limits)
-        self._pool: Monty | None = None
         self._session: Any = None
         self._pid: int | None = None
+        self._stat: Stat | None = None
+        self._cpu_before_s = 0.0
+        self._since_ms = 0
+        self._looking: asyncio.TimerHandle | None = None
+        self._broken: Limit | None = None
+        self._dump = b""
         self._busy: asyncio.Future[Any] | None = None
         self._leaving: asyncio.Task[None] | None = None
+        self._is_entered = False
         self._is_started = False
         self._is_left = False
 
@@ -235,10 +238,11 @@ class PythonScript:
         """Wait for a place to run in."""
         await self._sandbox.workers.take(self._workflow)
         try:
-            self._pool = self._sandbox.enter(self)
+            self._sandbox.enter(self)
         except BaseException:
             self._sandbox.workers.give_back()
             raise
+        self._is_entered = True
         return self
 
     async def __aexit__(
@@ -267,7 +271,7 @@ class PythonScript:
         Who is cancelled here leaves all the same: a task of its own ends the worker (C3).
         """
         self._is_left = True
-        if self._pool is None:
+        if not self._is_entered:
             return
         if self._leaving is None:
             self._seat.is_left = True
@@ -277,15 +281,19 @@ class PythonScript:
     async def _drop(self) -> None:
         try:
             while self._busy is not None and not self._busy.done():
-                if self._pid is not None:
-                    with suppress(ProcessLookupError):
-                        os.kill(self._pid, SIGKILL)
+                self._kill()
                 await asyncio.wait([self._busy], timeout=KILL_AGAIN_S)
             if self._session is not None:
                 session, self._session = self._session, None
                 with suppress(MontyError):
-                    session.__exit__(None, None, None)
+                    # A script that came to its end takes no time to leave; another one may.
+                    if isinstance(self._seat.end, Returned):
+                        session.__exit__(None, None, None)
+                    else:
+                        await self._sandbox.in_thread(lambda: session.__exit__(None, None, None))
         finally:
+            if self._stat is not None:
+                self._stat.close()
             self._sandbox.forget(self)
             self._sandbox.workers.give_back()
 
@@ -295,39 +303,90 @@ class PythonScript:
         if isinstance(turn, Broke):
             raise turn.error
         assert isinstance(turn, Returned) and isinstance(turn.value, list), turn
-        dump = b"" if self._clock.is_asked else await self._run(lambda: self._session.dump())
-        return turn.value, dump, self._clock.is_asked
+        return turn.value, self._dump, self._clock.is_asked
 
     async def _turn(self, function: Callable[[], None]) -> Turn:
         if self._is_left:
-            # A sandbox that closes takes the worker from under its script: nobody's fault (F1).
-            return Broke(ScriptError("This step was left; it does not go on."), is_lost=True)
+            return Broke(ScriptError(LEFT, is_lost=True), is_lost=True)
+        if not self._is_entered:
+            raise IllegalTransition("A script runs only between entering and leaving it.")
         try:
             async with self._sandbox.running.held(self._workflow):
-                await self._run(function)
+                # A sandbox that closes takes the worker from under its script, also from one that
+                # waits for its turn: nobody's fault (F1).
+                if self._is_left:
+                    raise ScriptError(LEFT, is_lost=True)
+                await self._run_watched(function)
         except MontyError as error:
-            broken = python_error.explain(error, self._sandbox.limits, self._cpu_s)
+            broken = python_error.explain(error, self._sandbox.limits, self._watch.cpu_s)
             self._seat.end = Broke(broken, is_lost=broken.is_lost)
         except ScriptError as error:
-            self._seat.end = Broke(error, is_lost=self._is_left)
+            self._seat.end = Broke(error, is_lost=error.is_lost)
         return self._seat.turn()
 
-    async def _run(self, function: Callable[[], Any]) -> Any:
-        """Run in a thread; who is cancelled here leaves, and leaving ends the thread."""
+    def _run(self, function: Callable[[], Any]) -> asyncio.Future[Any]:
+        """Run in a thread; who is cancelled meanwhile leaves, and leaving ends the thread."""
         self._busy = self._sandbox.in_thread(function)
         self._busy.add_done_callback(lambda busy: busy.cancelled() or busy.exception())
-        return await asyncio.shield(self._busy)
+        return self._busy
+
+    async def _run_watched(self, function: Callable[[], None]) -> None:
+        """Run in a thread, and end the process of a script that goes on for too long (X2)."""
+        loop = asyncio.get_running_loop()
+        self._since_ms = self._sandbox.env.monotonic_ms()
+        self._looking = loop.call_later(self._watch.begin_turn(), self._look)
+        try:
+            await asyncio.shield(self._run(function))
+        except MontyError:
+            if self._broken is None:
+                raise
+        finally:
+            self._looking.cancel()
+            self._count()
+        if self._broken is not None:
+            raise ScriptError(python_error.overrun(self._broken, self._watch))
+
+    def _look(self) -> None:
+        """Judge a script that still runs; one whose worker is being started has no time yet."""
+        if self._pid is not None and self._count():
+            self._broken = self._watch.judge(self._computed_s())
+        if self._broken is not None:
+            self._kill()
+            return
+        loop = asyncio.get_running_loop()
+        self._looking = loop.call_later(self._watch.wait_again(), self._look)
+
+    def _count(self) -> bool:
+        """Count what has passed since somebody looked; tell whether the host was awake."""
+        from_ms, self._since_ms = self._since_ms, self._sandbox.env.monotonic_ms()
+        return self._watch.add((self._since_ms - from_ms) / 1000)
+
+    def _kill(self) -> None:
+        if self._pid is not None:
+            with suppress(ProcessLookupError):
+                os.kill(self._pid, SIGKILL)
+
+    def _computed_s(self) -> float | None:
+        used_s = None if self._stat is None else self._stat.cpu_s()
+        return None if used_s is None else used_s - self._cpu_before_s
 
     def _take_worker(self) -> None:
-        assert self._pool is not None, "a script runs only where it was entered"
         limits: ResourceLimits = {
-            "max_feed_duration_secs": self._cpu_s,
+            "max_feed_duration_secs": self._watch.cpu_s,
             "max_memory": self._sandbox.limits.step_memory_bytes,
             "max_recursion_depth": python_error.RECURSION_MAX,
             "max_suspensions": python_error.SUSPENSIONS_MAX,
         }
-        session = self._pool.checkout(limits=limits, os_policy=POLICY)
-        self._session = session.__enter__()
+        try:
+            self._session = self._sandbox.processes.take(limits)
+        except MontyCrashedError as error:
+            if error.timed_out:  # nothing of the script ran yet, so it broke no limit (F1)
+                raise ScriptError(NOT_STARTED, is_lost=True) from None
+            raise
+        self._stat = Stat(self._session.worker_pid)
+        self._cpu_before_s = self._stat.cpu_s() or 0.0
+        self._since_ms = self._sandbox.env.monotonic_ms()
+        # Now its time begins: whoever looks, looks for this first.
         self._pid = self._session.worker_pid
 
     def _load(self) -> None:
@@ -347,6 +406,8 @@ class PythonScript:
         self._load()
         self._seat.drive(lambda: self._feed("_duly_declare()"))
         self._seat.finish()
+        if not self._clock.is_asked:
+            self._dump = self._session.dump()
 
     def _feed(self, text: str, inputs: dict[str, Any] | None = None) -> Any:
         return self._session.feed_start(text, inputs=inputs, print_callback=self._seat.hear)

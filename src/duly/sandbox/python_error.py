@@ -12,8 +12,9 @@ from pydantic_monty import Frame, MontyCrashedError, MontyError, MontyRuntimeErr
 
 from duly.config import MIB, Limits
 from duly.errors import ConfigError, ScriptError
-from duly.sandbox.lock import Layer
+from duly.sandbox.lock import Layer, unknown_machine
 from duly.sandbox.python_launcher import UNLOCKED
+from duly.sandbox.watch import Limit, Watch
 
 SOURCE_FEED: Final = "<python-input-2>"  # the names, the prelude, then the script
 RECURSION_MAX: Final = 500
@@ -29,10 +30,13 @@ def explain(error: MontyError, limits: Limits, cpu_s: float) -> ScriptError:
     if isinstance(error, MontyCrashedError):
         missing = (error.exit_status or 0) - UNLOCKED
         if 0 <= missing < len(Layer):
+            layer = tuple(Layer)[missing]
+            unknown = unknown_machine() if layer is Layer.SYSTEM_CALLS else ""
+            why = f" ({unknown})" if unknown else ""
             raise ConfigError(
-                f"This machine cannot lock a process, so no script runs; missing:"
-                f" {tuple(Layer)[missing]}. Run Duly on Linux with Landlock and seccomp, or accept"
-                ' the risk: sandbox.unlocked = "i-accept".'
+                f"This machine cannot lock a process, so no script runs; missing: {layer}{why}."
+                " Run Duly on Linux with Landlock and seccomp, or accept the risk:"
+                ' sandbox.unlocked = "i-accept".'
             )
         return ScriptError(limit or LOST, is_lost=limit is None)
     if isinstance(error, MontyRuntimeError | MontySyntaxError):
@@ -49,6 +53,16 @@ def wall_time(wall_s: float) -> str:
     return f"It ran longer than {wall_s:g} s of wall time. Do less in one step."
 
 
+def cpu_time(cpu_s: float) -> str:
+    """Say that a script computed for too long."""
+    return f"It ran longer than {cpu_s:g} s of CPU time. Do less in one step."
+
+
+def overrun(limit: Limit, watch: Watch) -> str:
+    """Say what the host's own watch has seen."""
+    return wall_time(watch.wall_s) if limit is Limit.WALL else cpu_time(watch.cpu_s)
+
+
 def place(frames: Sequence[Frame]) -> tuple[int | None, int | None]:
     """Find the innermost line of the script's own text."""
     own = [frame for frame in frames if frame.filename == SOURCE_FEED]
@@ -61,7 +75,7 @@ def _limit(error: MontyError, limits: Limits, cpu_s: float) -> str | None:
         return wall_time(limits.step_wall_s) if error.timed_out else None
     raised, words = error.exception(), str(error)
     if isinstance(raised, TimeoutError) and "time limit exceeded" in words:
-        return f"It ran longer than {cpu_s:g} s of CPU time. Do less in one step."
+        return cpu_time(cpu_s)
     if isinstance(raised, MemoryError):
         most = limits.step_memory_bytes / MIB
         return f"It used more than {most:g} MiB of memory. Keep less at once."

@@ -92,7 +92,7 @@ class Seat:
             snapshot = begin()
             while not isinstance(snapshot, MontyComplete):
                 if self.is_left:
-                    raise ScriptError("This step was left.")
+                    raise ScriptError("This step was left.", is_lost=True)
                 if isinstance(snapshot, FutureSnapshot):
                     self._blocked = snapshot
                     return

@@ -10,9 +10,14 @@ A workflow is told from others by its text, which holds its name.
 from __future__ import annotations
 
 import asyncio
+import os
 from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Final
+
+# How many scripts compute at once, whatever they are written in.
+RUNNING_MAX: Final = 2 * (os.cpu_count() or 1)
 
 
 class Slots:

@@ -11,6 +11,7 @@ import ctypes
 import os
 import resource
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -31,6 +32,7 @@ import ctypes, os, signal, sys
 word = ctypes.create_string_buffer(b"reached")
 ctypes.CDLL(None).prctl(0x59616d61, ctypes.c_ulong(-1), 0, 0, 0)  # anybody may trace it
 signal.signal(signal.SIGUSR1, lambda *_: os.write(1, b"signal\\n"))
+signal.signal(signal.SIGUSR2, lambda *_: os.write(1, b"asked\\n"))
 held = os.open(sys.argv[1], os.O_RDONLY)
 print(ctypes.addressof(word), held, flush=True)
 while True:
@@ -74,10 +76,14 @@ class Canaries:
     def _victim_s(self) -> set[str]:
         found: set[str] = set()
         assert self.victim.stdout is not None
-        os.set_blocking(self.victim.stdout.fileno(), False)
-        if self.victim.stdout.read():
-            found.add("signal")
         pid = self.victim.pid
+        # What came before the question is told before the answer, however slow the machine is.
+        os.kill(pid, signal.SIGUSR2)
+        said = b""
+        while b"asked" not in said:
+            said += os.read(self.victim.stdout.fileno(), 1000)
+        if b"signal" in said:
+            found.add("signal")
         here = resource.getrlimit(resource.RLIMIT_NOFILE)
         if resource.prlimit(pid, resource.RLIMIT_NOFILE, here) != here:
             found.add("limit")

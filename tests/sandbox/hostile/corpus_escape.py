@@ -13,7 +13,7 @@ ESCAPES: tuple[Attack, ...] = (
         "the modules of the interpreter's own command line read files and start programs",
         Aim.FILE,
         Program(module='import * as std from "qjs:std";', says="cannot be imported"),
-        Program("import os\nos.system('touch @FILE@.made')", says="os"),
+        Program("import os\nos.system('touch @FILE@.made')", says="'os' has no attribute 'system'"),
     ),
     Attack(
         "a module is imported where no check sees it",
@@ -24,7 +24,7 @@ ESCAPES: tuple[Attack, ...] = (
             'for (const name of ["std", "os", "qjs:std", "qjs:os", "@FILE@"]) {\n'
             "  try { await load(name); return name } catch {}\n}\nreturn null"
         ),
-        Program("return __import__('os').listdir('/')", says="__import__"),
+        Program("return __import__('os').listdir('/')", says="'__import__' is not defined"),
     ),
     Attack(
         "the check and the interpreter disagree about where a line ends",
@@ -41,7 +41,7 @@ ESCAPES: tuple[Attack, ...] = (
         "whoever reads C strings stops there, whoever checks goes on",
         Aim.HOST,
         Program("return 1 // \0", says="NUL"),
-        Program("return 1 # \0", says="null|NUL"),
+        Program("return 1 # \0", says="null bytes"),
     ),
     Attack(
         "ambient names are tried",
@@ -54,21 +54,27 @@ ESCAPES: tuple[Attack, ...] = (
             "return names.filter((name) => name in globalThis)",
             returns=[],
         ),
-        Program("return open('@FILE@').read()", says="open"),
+        Program("return open('@FILE@').read()", says="Scripts have no open"),
     ),
     Attack(
         "the path library reads a file",
         "the interpreter knows paths and asks its host to serve them",
         Aim.FILE,
         None,
-        Program("from pathlib import Path\nreturn Path('@FILE@').read_text()", says="."),
+        Program(
+            "from pathlib import Path\nreturn Path('@FILE@').read_text()",
+            says="^PermissionError: Permission denied",
+        ),
     ),
     Attack(
         "the path library writes a file",
         "the same door, the other way",
         Aim.FILE,
         None,
-        Program("from pathlib import Path\nPath('@FILE@.made').write_text('x')", says="."),
+        Program(
+            "from pathlib import Path\nPath('@FILE@.made').write_text('x')",
+            says="^PermissionError: Permission denied",
+        ),
     ),
     Attack(
         "the environment is read",
@@ -78,28 +84,36 @@ ESCAPES: tuple[Attack, ...] = (
             "return [typeof process, typeof std, new Date(0).getTimezoneOffset()]",
             returns=["undefined", "undefined", 0],
         ),
-        Program("import os\nreturn os.getenv('@VARIABLE@')", says="."),
+        Program("import os\nreturn os.getenv('@VARIABLE@')", says="'os.getenv' is not supported"),
     ),
     Attack(
         "a connection is opened by name",
         "every runtime for scripts has a way to the network",
         Aim.TCP,
-        Program("return await fetch('http://127.0.0.1:@PORT@/')", says="fetch"),
-        Program("import socket\nsocket.create_connection(('127.0.0.1', @PORT@))", says="socket"),
+        Program("return await fetch('http://127.0.0.1:@PORT@/')", says="fetch is not defined"),
+        Program(
+            "import socket\nsocket.create_connection(('127.0.0.1', @PORT@))",
+            says="no module socket",
+        ),
     ),
     Attack(
         "native code is loaded",
         "a foreign function interface ends every sandbox",
         Aim.FILE,
         Program("return typeof std + typeof os + typeof ffi", returns="undefined" * 3),
-        Program("import ctypes\nctypes.CDLL(None).system(b'touch @FILE@.made')", says="ctypes"),
+        Program(
+            "import ctypes\nctypes.CDLL(None).system(b'touch @FILE@.made')", says="no module ctypes"
+        ),
     ),
     Attack(
         "a process is started by name",
         "the shortest way to everything",
         Aim.CHILD,
-        Program("return os.exec(['touch', '@FILE@.made'])", says="os"),
-        Program("import subprocess\nsubprocess.run(['touch', '@FILE@.made'])", says="subprocess"),
+        Program("return os.exec(['touch', '@FILE@.made'])", says="os is not defined"),
+        Program(
+            "import subprocess\nsubprocess.run(['touch', '@FILE@.made'])",
+            says="no module subprocess",
+        ),
     ),
     Attack(
         "the object graph is climbed",
@@ -110,7 +124,10 @@ ESCAPES: tuple[Attack, ...] = (
             "return [typeof root.process, typeof root.std, typeof root.performance]",
             returns=["undefined"] * 3,
         ),
-        Program("return [str(c) for c in ().__class__.__base__.__subclasses__()]", says="."),
+        Program(
+            "return [str(c) for c in ().__class__.__base__.__subclasses__()]",
+            says="no attribute '__class__'",
+        ),
     ),
     Attack(
         "a function's globals are taken",
@@ -120,14 +137,17 @@ ESCAPES: tuple[Attack, ...] = (
             "return [Keep.workflow.caller === undefined, attack.arguments === undefined]",
             says="TypeError|invalid property access|caller",
         ),
-        Program("return list(ctx.publish.__globals__)", says="."),
+        Program("return list(ctx.publish.__globals__)", says="no attribute '__globals__'"),
     ),
     Attack(
         "formatting walks attributes",
         "a format string reaches what the code itself is not allowed to name",
         Aim.HOST,
         None,
-        Program("return '{0.__class__.__init__.__globals__}'.format(ctx)", says="."),
+        Program(
+            "return '{0.__class__.__init__.__globals__}'.format(ctx)",
+            says="no attribute '__globals__'",
+        ),
     ),
     Attack(
         "an exception shows its frames",
@@ -141,7 +161,7 @@ ESCAPES: tuple[Attack, ...] = (
         Program(
             "try:\n    1 / 0\nexcept Exception as error:\n"
             "    return str(error.__traceback__.tb_frame.f_back.f_globals)",
-            says=".",
+            says="no attribute '__traceback__'",
         ),
     ),
     Attack(
@@ -150,7 +170,8 @@ ESCAPES: tuple[Attack, ...] = (
         Aim.HOST,
         None,
         Program(
-            "async def other():\n    return 1\nreturn str(other().cr_frame.f_globals)", says="."
+            "async def other():\n    return 1\nreturn str(other().cr_frame.f_globals)",
+            says="no attribute 'cr_frame'",
         ),
     ),
     Attack(
@@ -158,7 +179,7 @@ ESCAPES: tuple[Attack, ...] = (
         "a second compiler may know less restraint than the first",
         Aim.HOST,
         Program("return (0, eval)('typeof std + typeof process')", returns="undefined" * 2),
-        Program("return eval('__import__(\"os\")')", says="."),
+        Program("return eval('__import__(\"os\")')", says="Scripts have no eval"),
     ),
     Attack(
         "the way to the host is used by its own name",
@@ -238,7 +259,7 @@ ESCAPES: tuple[Attack, ...] = (
         Program(
             "return Thenable()",
             "class Thenable:\n    def __await__(self):\n        return iter([1])",
-            says=".",
+            says="result is a Thenable",
         ),
     ),
     Attack(
@@ -274,7 +295,7 @@ ESCAPES: tuple[Attack, ...] = (
             "return await ctx.echo.back(x=Lies())",
             "class Lies:\n    def __class__(self):\n        return dict\n"
             "    def items(self):\n        return [('x', 1)]",
-            says="Lies|class",
+            says="echo.back.x is a Lies",
         ),
     ),
     Attack(
@@ -282,7 +303,7 @@ ESCAPES: tuple[Attack, ...] = (
         "a later step would call the script instead of the host",
         Aim.HOST,
         Program("ctx.publish = () => 1; return 1", says="ctx cannot be changed"),
-        Program("ctx.publish = 1\nreturn 1", says="changed"),
+        Program("ctx.publish = 1\nreturn 1", says="Neither ctx nor .* can be changed"),
     ),
     Attack(
         "an error forges its line",
@@ -366,13 +387,15 @@ ESCAPES: tuple[Attack, ...] = (
         "what is collected when depends on the host, not on the script",
         Aim.HOST,
         Program("return typeof WeakRef + typeof FinalizationRegistry", returns="undefined" * 2),
-        Program("import gc\nreturn gc.get_objects()", says="gc"),
+        Program("import gc\nreturn gc.get_objects()", says="no module gc"),
     ),
     Attack(
         "a module asks while it loads",
         "nobody has decided yet what this source may do",
         Aim.HOST,
-        Program(module="Keep.ctx?.publish('t', {}); ctx.publish('t', {});", says="ctx"),
+        Program(
+            module="Keep.ctx?.publish('t', {}); ctx.publish('t', {});", says="ctx is not defined"
+        ),
         Program(module="_duly_context.publish('t', title='x')", says="name of Duly's own"),
     ),
     Attack(

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
+import signal
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from duly.config import Limits
+from duly.config import MIB, Limits
 from duly.env import Loop
 from duly.errors import ScriptError
 from duly.rules.access import Step
@@ -17,6 +21,7 @@ from duly.rules.catalog import Catalog
 from duly.rules.value import Json, encode
 from duly.sandbox import python_seat, wire
 from duly.sandbox.base import MISSING, Asked, Broke, Log, Returned, Sandbox, ScriptCall
+from duly.sandbox.border import WRAPPING_DEPTH
 from duly.sandbox.javascript import JavaScriptSandbox
 from duly.sandbox.pool import Pool
 from duly.sandbox.python import PythonSandbox
@@ -30,14 +35,18 @@ LANGUAGES = ["javascript", "python"]
 
 @dataclass(slots=True)
 class Stand:
-    """One pool for this file; a Python sandbox has its own limits, so there is one per test."""
+    """One pool for this file; a Python sandbox has its own limits, so there is one for each."""
 
     pool: Pool
+    pythons: dict[Limits, PythonSandbox] = field(default_factory=dict)
 
     def sandbox(self, language: str, limits: Limits) -> Sandbox:
         if language == "javascript":
             return JavaScriptSandbox(self.pool, limits)
-        return PythonSandbox(Loop(), limits, names=NAMES, refuse=refuse_lacking)
+        if limits not in self.pythons:
+            made = PythonSandbox(Loop(), limits, names=NAMES, refuse=refuse_lacking)
+            self.pythons[limits] = made
+        return self.pythons[limits]
 
     async def run(
         self, language: str, body: str, limits: Limits = ROOMY
@@ -45,18 +54,14 @@ class Stand:
         """Run a body; every call is answered with null."""
         sandbox = self.sandbox(language, limits)
         logs: list[Log] = []
-        try:
-            loaded = await sandbox.load(write(language, Program(body), {}), Catalog())
-            async with sandbox.open(loaded, "poll", Step.PRODUCE, (MISSING,), WORLD) as script:
-                turn, waiting = await script.start(), list[ScriptCall]()
-                while isinstance(turn, Asked):
-                    logs += turn.logs
-                    waiting += turn.calls
-                    turn = await script.answer(waiting.pop(0).id, None)
-            return turn, [*logs, *turn.logs]
-        finally:
-            if language == "python":
-                await sandbox.close()
+        loaded = await sandbox.load(write(language, Program(body), {}), Catalog())
+        async with sandbox.open(loaded, "poll", Step.PRODUCE, (MISSING,), WORLD) as script:
+            turn, waiting = await script.start(), list[ScriptCall]()
+            while isinstance(turn, Asked):
+                logs += turn.logs
+                waiting += turn.calls
+                turn = await script.answer(waiting.pop(0).id, None)
+        return turn, [*logs, *turn.logs]
 
     async def passes(self, language: str, body: str, limits: Limits = ROOMY) -> None:
         end, _ = await self.run(language, body, limits)
@@ -72,8 +77,11 @@ class Stand:
 @pytest.fixture(scope="module")
 async def stand() -> AsyncIterator[Stand]:
     pool = Pool(Loop())
-    yield Stand(pool)
+    made = Stand(pool)
+    yield made
     await pool.close()
+    for each in made.pythons.values():
+        await each.close()
 
 
 # What is repeated: its text, how often it is fine, how often it is not, and what is said then.
@@ -108,8 +116,42 @@ async def test_cpu_time(stand: Stand, language: str) -> None:
     await stand.breaks(language, endless[language], "0.1 s", replace(ROOMY, step_cpu_s=0.1))
 
 
+@pytest.mark.parametrize("language", LANGUAGES)
+async def test_load_time(stand: Stand, language: str) -> None:
+    """W6, X2: a module that is done in time is loaded, one that is not is told how long it had."""
+    limits = replace(ROOMY, load_s=0.3)
+    module = {"javascript": "for (;;);", "python": "while True:\n    pass"}[language]
+    sandbox = stand.sandbox(language, limits)
+    with pytest.raises(ScriptError, match=r"longer than 0\.3 s") as told:
+        await sandbox.load(write(language, Program("return 1", module), {}), Catalog())
+    assert not told.value.is_lost
+    await stand.passes(language, "return 1")
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+async def test_wall_time_of_a_worker_that_stands_still(stand: Stand, language: str) -> None:
+    """X2: it computes nothing and says nothing; within its time it goes on where it stood."""
+    for wall_s, is_fine in ((ROOMY.step_wall_s, True), (0.2, False)):
+        sandbox = stand.sandbox(language, replace(ROOMY, step_wall_s=wall_s))
+        program = Program("await ctx.a.b()\nreturn 1")
+        loaded = await sandbox.load(write(language, program, {}), Catalog())
+        script: Any = sandbox.open(loaded, "poll", Step.PRODUCE, (MISSING,), WORLD)
+        async with script:
+            turn = await script.start()
+            pid = script._pid if language == "python" else script._worker.pid
+            os.kill(pid, signal.SIGSTOP)
+            if is_fine:
+                asyncio.get_running_loop().call_later(0.1, os.kill, pid, signal.SIGCONT)
+            turn = await script.answer(turn.calls[0].id, None)
+        if is_fine:
+            assert turn == Returned(1)
+        else:
+            assert isinstance(turn, Broke)
+            assert "longer than 0.2 s" in str(turn.error)
+
+
 @pytest.mark.parametrize(("seconds", "is_fine"), [(60, True), (60.001, False)])
-async def test_wall_time(stand: Stand, seconds: float, is_fine: bool) -> None:
+async def test_wall_time_that_was_slept(stand: Stand, seconds: float, is_fine: bool) -> None:
     """X2: to the millisecond, since nobody really sleeps; a JavaScript step cannot even ask to."""
     body = f"import time\ntime.sleep({seconds})"
     if is_fine:
@@ -120,23 +162,25 @@ async def test_wall_time(stand: Stand, seconds: float, is_fine: bool) -> None:
 
 @pytest.mark.parametrize("language", LANGUAGES)
 async def test_memory(stand: Stand, language: str) -> None:
-    """X2: half of it is fine; a text twice as long as the limit is not (JavaScript's is soft)."""
+    """X2: Python's to the mebibyte its own things take; JavaScript's is soft by half."""
     size = ROOMY.step_memory_bytes
     body = {"javascript": "return 'x'.repeat({0}).length", "python": "return len('x' * {0})"}
-    await stand.passes(language, body[language].format(size // 2))
-    await stand.breaks(language, body[language].format(size * 2 + 1), "more than 16 MiB")
+    fine, past = {"javascript": (size, size * 2), "python": (size - MIB, size)}[language]
+    await stand.passes(language, body[language].format(fine))
+    await stand.breaks(language, body[language].format(past), "more than 16 MiB")
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
 async def test_stack(stand: Stand, language: str) -> None:
-    """X2: four hundred levels are fine, without end is not."""
+    """X2: Python's to the few levels its caller takes; JavaScript's is a mebibyte."""
     body = {
         "javascript": "const f = (n) => n === 0 ? 0 : 1 + f(n - 1); return f({0})",
         "python": "def f(n):\n    return 0 if n == 0 else 1 + f(n - 1)\nreturn f({0})",
     }[language]
     says = {"javascript": "too deeply", "python": "500 times deep"}[language]
-    await stand.passes(language, body.replace("{0}", "400"))
-    await stand.breaks(language, body.replace("{0}", "1000000"), says)
+    fine, past = {"javascript": ("400", "100000"), "python": ("490", "500")}[language]
+    await stand.passes(language, body.replace("{0}", fine))
+    await stand.breaks(language, body.replace("{0}", past), says)
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
@@ -170,6 +214,29 @@ async def test_log_lines(stand: Stand, language: str, count: int, last: str) -> 
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
+async def test_log_line_length(stand: Stand, language: str) -> None:
+    """X4: so many characters of a line are kept; the rest is left out, and never a failure."""
+    most = ROOMY.log_line_chars
+    say = {"javascript": "console.log('é'.repeat({0}))", "python": "print('é' * {0})"}[language]
+    for count in (most, most + 1):
+        end, logs = await stand.run(language, say.format(count))
+        assert isinstance(end, Returned)
+        assert [log.text for log in logs] == ["é" * most]
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+async def test_depth(stand: Stand, language: str) -> None:
+    """T8, X2: as deep as a payload in its call may be, which is two levels more than itself."""
+    most = ROOMY.json_depth + WRAPPING_DEPTH
+    body = {
+        "javascript": "let a = 1; for (let i = 0; i < {0}; i++) a = [a]; return a",
+        "python": "a = 1\nfor i in range({0}):\n    a = [a]\nreturn a",
+    }[language]
+    await stand.passes(language, body.replace("{0}", str(most)))
+    await stand.breaks(language, body.replace("{0}", str(most + 1)), "nested")
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
 async def test_source_size(stand: Stand, language: str) -> None:
     """W6: in bytes; one past is refused before anything runs."""
     source = write(language, Program("return 1"), {})
@@ -178,8 +245,6 @@ async def test_source_size(stand: Stand, language: str) -> None:
     await sandbox.load(source, Catalog())
     with pytest.raises(ScriptError, match="the limit is"):
         await sandbox.load(replace(source, text=source.text + " "), Catalog())
-    if language == "python":
-        await sandbox.close()
 
 
 @pytest.mark.parametrize("language", LANGUAGES)

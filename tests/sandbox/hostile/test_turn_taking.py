@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import random
-import signal
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 
+from duly.config import Policy, SandboxSettings
 from duly.env import Loop
 from duly.errors import DulyError, IllegalTransition
+from duly.host import _build_sandbox
 from duly.rules.access import Step
 from duly.rules.catalog import Catalog
-from duly.sandbox.base import MISSING, Asked, Broke, Loaded, Returned, Sandbox, Script
+from duly.sandbox.base import MISSING, Asked, Loaded, Returned, Sandbox, Script
 from duly.sandbox.javascript import JavaScriptSandbox
 from duly.sandbox.pool import Pool
 from duly.sandbox.python import PythonSandbox
-from duly.sandbox.slot import Slots
+from duly.sandbox.slot import RUNNING_MAX, Slots
 from duly.script import NAMES
 from duly.script.lacking import refuse_lacking
 from tests.sandbox.contract import CATALOG, Body, make_subject
@@ -67,7 +67,7 @@ async def until(is_so: Callable[[], bool]) -> None:
 @pytest.mark.parametrize("language", ["javascript", "python"])
 async def test_twenty_scripts_that_wait_hold_nobody_up(language: str) -> None:
     """X2: there is one slot to run in; all twenty gave it back, so the next one runs at once."""
-    async with sandbox_of(language, running_max=1, workers_max=21) as sandbox:
+    async with sandbox_of(language, running=Slots(1), workers_max=21) as sandbox:
         loaded = await load(sandbox, language, ASK[language])
         scripts = [open_(sandbox, loaded) for _ in range(21)]
         for script in scripts:
@@ -81,7 +81,7 @@ async def test_twenty_scripts_that_wait_hold_nobody_up(language: str) -> None:
 @pytest.mark.parametrize("language", ["javascript", "python"])
 async def test_who_computes_holds_a_slot(language: str) -> None:
     """X2: past `running_max` a script waits for its turn, and has it when the other was left."""
-    async with sandbox_of(language, running_max=1) as sandbox:
+    async with sandbox_of(language, running=Slots(1)) as sandbox:
         endless = await load(sandbox, language, ENDLESS[language])
         other = await load(sandbox, language, ASK[language], "other")
         async with open_(sandbox, other) as waits:
@@ -151,28 +151,6 @@ async def test_a_slot_that_was_granted_to_somebody_cancelled_is_passed_on() -> N
 # -- The pool -----------------------------------------------------------------------------------
 
 
-async def test_an_idle_worker_is_ended_after_a_while() -> None:
-    """S9: a host that runs nothing keeps no process; the next script gets a new one."""
-    pool = Pool(Loop(), idle_s=0.05)
-    worker = await pool.take()
-    assert len(pool.pids) == 1
-    await pool.give_back(worker)
-    await until(lambda: not pool.pids)
-    await pool.give_back(await pool.take())
-    await pool.close()
-
-
-async def test_a_worker_in_use_is_not_ended() -> None:
-    """S9: only who was idle all the while."""
-    pool = Pool(Loop(), idle_s=0.05, workers_warm=2)
-    idle, used = await pool.take(), await pool.take()
-    await pool.give_back(idle)
-    await until(lambda: idle.pid not in pool.pids)
-    assert pool.pids == (used.pid,)
-    await pool.give_back(used)
-    await pool.close()
-
-
 async def test_many_scripts_at_once_start_few_workers_at_a_time() -> None:
     """X2: each start stops the loop for a moment; not all of them one after the other."""
     pool = Pool(Loop())
@@ -195,39 +173,32 @@ async def test_many_scripts_at_once_start_few_workers_at_a_time() -> None:
     await pool.close()
 
 
-@pytest.mark.parametrize("language", ["javascript", "python"])
-async def test_killing_workers_at_random_loses_no_step(language: str) -> None:
-    """F1: a script whose worker died is lost, told so, and runs again; its neighbours go on."""
-    dice = random.Random(3)
-    async with sandbox_of(language) as sandbox:
-        loaded = await load(sandbox, language, ASK[language])
-        lost = 0
-
-        async def step(number: int) -> None:
-            nonlocal lost
-            while True:
-                async with open_(sandbox, loaded) as script:
-                    turn = await script.start()
-                    if isinstance(turn, Asked):
-                        if dice.random() < 0.3:
-                            os.kill(_pid(script), signal.SIGKILL)
-                        turn = await script.answer(turn.calls[0].id, number)
-                if turn == Returned(number):
-                    return
-                assert isinstance(turn, Broke)
-                assert turn.is_lost, turn
-                lost += 1
-
-        for first in range(0, 24, 4):
-            await asyncio.gather(*(step(number) for number in range(first, first + 4)))
-        assert lost > 0
+async def test_both_languages_share_the_slots_to_run_in() -> None:
+    """X2: a loop in one language holds the only slot; a script in the other waits for its turn."""
+    running = Slots(1)
+    async with (
+        sandbox_of("javascript", running=running) as javascript,
+        sandbox_of("python", running=running) as python,
+    ):
+        endless = await load(javascript, "javascript", ENDLESS["javascript"])
+        other = await load(python, "python", ASK["python"], "other")
+        async with open_(python, other) as waits:
+            async with open_(javascript, endless) as computes:
+                begun = asyncio.ensure_future(computes.start())
+                await until(lambda: running.free == 0)
+                starting = asyncio.ensure_future(waits.start())
+                await until(lambda: "other" in str(running._waiting))
+                begun.cancel()
+            assert isinstance(await starting, Asked)
 
 
-def _pid(script: Any) -> int:
-    worker = getattr(script, "_worker", None)
-    found = script._pid if worker is None else worker.pid
-    assert isinstance(found, int)
-    return found
+async def test_a_host_gives_both_languages_the_same_slots() -> None:
+    """X2: so `running_max` is of all scripts."""
+    both: Any = _build_sandbox(Loop(), Policy(), SandboxSettings())
+    javascript, python = both._sandboxes.values()
+    assert javascript._pool.running is python.running
+    assert python.running.free == RUNNING_MAX
+    await both.close()
 
 
 # -- The same in all three ------------------------------------------------------------------------

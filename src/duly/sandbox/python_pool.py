@@ -1,0 +1,114 @@
+"""The interpreter's own pool of processes, kept as large as it was needed lately.
+
+Law 1: no process is there before the first script, and none stays that nobody needed for a while:
+       the pool ends no single process, so one that holds too many is given up for a fresh one (S9).
+       A script that still has a process of the old one keeps it to its end.
+Law 2: the first script finds a spare beside its own process, so the second need not wait.
+
+Threads take processes out; who comes and goes is counted on the event loop.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+from pydantic_monty import Monty, OSPolicy, ResourceLimits
+
+from duly.sandbox.python_launcher import write_launcher
+from duly.sandbox.reaper import IDLE_S, Reaper
+
+WORKERS_WARM: Final = 2
+# The pool's own watchdog comes after ours, which knows the name of the limit (X2).
+BACKSTOP_S: Final = 5.0
+POLICY: Final[OSPolicy] = {
+    "datetime": "call_host",
+    "random_start": "call_host",
+    "sleep": "call_host",
+}
+
+
+class Processes:
+    """At most so many processes; `in_thread` runs what waits for one."""
+
+    def __init__(
+        self,
+        *,
+        workers_max: int,
+        wall_s: float,
+        is_unlocked: bool,
+        in_thread: Callable[[Callable[[], Any]], Any],
+        idle_s: float = IDLE_S,
+    ) -> None:
+        self._workers_max = workers_max
+        self._wall_s = wall_s
+        self._is_unlocked = is_unlocked
+        self._in_thread = in_thread
+        self._reaper = Reaper(idle_s, self._reap)
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self._pool: Monty | None = None
+        self._changing = threading.Lock()
+        self._here = 0
+        self._here_lately = 0  # at most, since the last look
+        self._here_at_most = 0  # since this pool was made: so many processes it may hold
+        self.pids: set[int] = set()
+
+    def enter(self) -> None:
+        """Count a script in."""
+        self._here += 1
+        self._here_lately = max(self._here_lately, self._here)
+        self._here_at_most = max(self._here_at_most, self._here)
+        self._reaper.come_later()
+
+    def leave(self) -> None:
+        """Count a script out."""
+        self._here -= 1
+
+    def take(self, limits: ResourceLimits) -> Any:
+        """Take a process out, in a thread: a session in which one script runs."""
+        session: Any = self._current().checkout(limits=limits, os_policy=POLICY).__enter__()
+        self.pids.add(session.worker_pid)
+        return session
+
+    async def close(self) -> None:
+        """End every process; nobody may be in one."""
+        self._reaper.stay_away()
+        if (pool := self._give_up()) is not None:
+            await self._in_thread(lambda: pool.__exit__(None, None, None))
+        if self._folder is not None:
+            self._folder.cleanup()
+
+    def _current(self) -> Monty:
+        with self._changing:
+            if self._pool is None:
+                if self._folder is None:
+                    self._folder = tempfile.TemporaryDirectory(prefix="duly-")
+                place = Path(self._folder.name)
+                self._pool = Monty(
+                    binary_path=write_launcher(place, is_unlocked=self._is_unlocked),
+                    min_processes=min(WORKERS_WARM, self._workers_max),
+                    max_processes=self._workers_max,
+                    request_timeout=self._wall_s + BACKSTOP_S,
+                    feed_duration_limit_grace=BACKSTOP_S,
+                    turn_duration_limit_grace=BACKSTOP_S,
+                )
+                self._pool.__enter__()
+            return self._pool
+
+    def _give_up(self) -> Monty | None:
+        with self._changing:
+            pool, self._pool = self._pool, None
+            self.pids.clear()
+        return pool
+
+    def _reap(self) -> bool:
+        """Give up a pool that holds more than were needed lately; nobody is asked to leave."""
+        lately, self._here_lately = self._here_lately, self._here
+        if lately == 0 or self._here_at_most > max(lately, WORKERS_WARM):
+            self._here_at_most = self._here
+            if (pool := self._give_up()) is not None:
+                self._in_thread(lambda: pool.__exit__(None, None, None))
+        return lately > 0
