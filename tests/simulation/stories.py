@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from duly.rules.permission import Approval
 from duly.simulation.outside import Outcome, Saying
 from duly.simulation.shape import Shape, Tool
 from duly.simulation.story import Act, Crash, Death, Story, Wish
@@ -61,5 +62,18 @@ REGRESSIONS = {
     "the clock was set back twice while a run waited, and nobody looked again": Story(
         outcomes=(Outcome.NOT_SENT,),
         acts=(Act(740, Wish.CLOCK_BACK), Act(4995, Wish.CLOCK_BACK)),
+    ),
+    "the host died on a retry that was done, and the oracle took it for nobody's": Story(
+        approval=Approval.ALWAYS,
+        crashes=(Crash(3, at="before a sync of the log"),),
+        acts=(Act(10_000, Wish.RETRY), Act(40_000, Wish.APPROVE)),
+    ),
+    "a grant and a revoke came at once, and nobody could say which was last": Story(
+        mails=3,
+        acts=(
+            Act(0, Wish.REVOKE, at="after start_run"),
+            Act(0, Wish.GRANT, at="after start_run"),
+        ),
+        dice=5,
     ),
 }

@@ -109,6 +109,7 @@ class MemoryFile:
     content: bytearray = field(default_factory=bytearray)
     durable: bytearray = field(default_factory=bytearray)
     pending: list[Change] = field(default_factory=list)
+    has_forgotten: bool = False  # some of what is read will never be written
 
     def change(self, change: Change) -> None:
         """Take a write, which is seen at once and durable only after a sync."""
@@ -117,12 +118,16 @@ class MemoryFile:
 
     def sync(self) -> None:
         """Make every write durable."""
-        for change in self.pending:
-            change.apply(self.durable)
+        if self.has_forgotten:
+            for change in self.pending:
+                change.apply(self.durable)
+        elif self.pending:
+            self.durable[:] = self.content
         self.pending.clear()
 
     def forget(self) -> None:
         """Lose what a failed sync should have written."""
+        self.has_forgotten |= bool(self.pending)
         self.pending.clear()
 
     def after_power_cut(self, loss: Loss, chance: Chance) -> bytes:

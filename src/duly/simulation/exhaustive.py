@@ -14,16 +14,17 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
+from duly.rules.permission import Approval
 from duly.simulation.outside import Outcome, Saying
 from duly.simulation.play import Moment, play
-from duly.simulation.point import AFTER, BEFORE, BETWEEN
+from duly.simulation.point import AFTER, ANSWER, BEFORE, BETWEEN, EFFECT, QUESTION, SYNC
 from duly.simulation.shape import Shape, Tool
 from duly.simulation.story import Act, Crash, Death, Story, Wish
 from duly.store import Store
 from duly.store.base import Durability, Verb
 
-# The verbs with which the engine writes, and those by which a person's acts reach it. Approvals
-# have their own (`propose`, `approve`, `reject`, `send_approved`), which are not played.
+# The verbs with which the engine writes, those by which a person's acts reach it, and those that
+# do not occur here, each with its reason.
 ENGINE_VERBS: Final = (
     "start_run",
     "prepare_run",
@@ -32,11 +33,15 @@ ENGINE_VERBS: Final = (
     "succeed_run",
     "commit_run",
     "commit_producer",
+    "propose",
     "send",
     "send_again",
+    "send_approved",
     "record",
     "count_attempt",
     "settle",
+    "approve",
+    "reject",
 )
 PEOPLE_VERBS: Final = (
     "publish",
@@ -47,7 +52,40 @@ PEOPLE_VERBS: Final = (
     "deploy",
     "run_now",
     "reconnect",
+    "grant",
+    "revoke",
+    "remove",
 )
+_BUS: Final = "the stories have no bus yet"
+_LEASE: Final = "one host on one file needs no lease"
+_REPAIR: Final = "the stories have no repairer"
+_SECRET: Final = "no call of the sheet needs a secret"
+UNPLAYED: Final = {
+    "keep_version": _REPAIR,
+    "ask_repair": _REPAIR,
+    "decline_repair": _REPAIR,
+    "set_secret": _SECRET,
+    "drop_secret": _SECRET,
+    "note_act": "it says who copied the store, and moves no run",
+    "note_restore": "no story opens a store that was restored",
+    "tidy": "no story is long enough to have old history",
+    "claim": _LEASE,
+    "renew": _LEASE,
+    "release": _LEASE,
+    "emit": _BUS,
+    "defer": _BUS,
+    "cancel": _BUS,
+    "promote_due": _BUS,
+    "subscribe": _BUS,
+    "unsubscribe": _BUS,
+    "recover_bus": _BUS,
+    "begin_delivery": _BUS,
+    "finish_delivery": _BUS,
+    "discard": _BUS,
+    "retry_delivery": _BUS,
+    "put_state": _BUS,
+}
+TAKEN: Final = (Wish.PUBLISH, Wish.APPROVE, Wish.REJECT, Wish.GRANT, Wish.REVOKE)
 MUST_BE_REACHED: Final = frozenset(
     {
         *(
@@ -55,16 +93,26 @@ MUST_BE_REACHED: Final = frozenset(
             for moment in (BEFORE, BETWEEN, AFTER)
             for verb in (*ENGINE_VERBS, *PEOPLE_VERBS)
         ),
-        f"{BEFORE} a sync of the log",
-        f"{BEFORE} the effect",
-        f"{AFTER} the effect",
-        f"{BEFORE} the question",
+        f"{BEFORE} {SYNC}",
+        f"{BEFORE} {EFFECT}",
+        f"{AFTER} {EFFECT}",
+        f"{BEFORE} {QUESTION}",
+        *(f"{AFTER} {ANSWER} {wish}" for wish in TAKEN),
     }
 )
 RIDERS: Final = frozenset(
     name
     for name, verb in vars(Store).items()
     if isinstance(verb, Verb) and verb.durability is Durability.RIDER
+)
+
+
+YES: Final = Act(0, Wish.APPROVE, at=f"{AFTER} propose", times=0)  # as soon as somebody is asked
+
+
+# What may become of a call while its workflow is paused: done, late, unknown, or to be sent again.
+PAUSED: Final = frozenset(
+    {Outcome.OK, Outcome.SLOW, Outcome.LATE, Outcome.TIMEOUT_AFTER, Outcome.NOT_SENT, Outcome.AUTH}
 )
 
 
@@ -77,13 +125,13 @@ class Case:
 
 
 def cases() -> tuple[Case, ...]:
-    """Answer every situation: five shapes by tools and outcomes, and what people do besides."""
-    return (*_changing(), *_still(), *_people())
+    """Answer every situation: shapes by tools and outcomes, and what people do besides."""
+    return (*_changing(), *_still(), *_people(), *_asked())
 
 
 def _changing() -> Iterator[Case]:
     pause = (
-        Act(0, Wish.PAUSE, at=f"{BEFORE} the effect"),
+        Act(0, Wish.PAUSE, at=f"{BEFORE} {EFFECT}"),
         Act(30_000, Wish.RESUME),
     )
     skip = (
@@ -95,8 +143,10 @@ def _changing() -> Iterator[Case]:
             plain = Story(tool=tool, outcomes=(outcome,))
             yield Case("fifo", plain)
             yield Case("batch", replace(plain, shape=Shape.BATCH, mails=2))
-            yield Case("pause", replace(plain, acts=pause))
+            if outcome in PAUSED:
+                yield Case("pause", replace(plain, acts=pause))
             yield Case("skip", replace(plain, mails=2, acts=skip))
+            yield Case("approval", replace(plain, approval=Approval.ALWAYS, acts=(YES,)))
 
 
 def _still() -> Iterator[Case]:
@@ -119,6 +169,34 @@ def _people() -> Iterator[Case]:
     yield Case("abandon", Story(acts=(Act(0, Wish.ABANDON, at=f"{AFTER} prepare_run"),)))
     followed = Crash(1, at=f"{AFTER} succeed_run")
     yield Case("crashes", Story(crashes=(Crash(1, at=f"{AFTER} start_run"), followed, followed)))
+
+
+def _asked() -> Iterator[Case]:
+    """Answer what people do with a call that waits for a yes, or has one and has not left."""
+    asked = Story(approval=Approval.ABOVE_LOW)
+
+    def case(name: str, *acts: Act) -> Case:
+        return Case(name, replace(asked, acts=acts))
+
+    propose, approve = f"{AFTER} propose", f"{AFTER} approve"
+    late = Act(30_000, Wish.APPROVE_LATE)
+    yield case("reject", Act(0, Wish.REJECT, at=propose), late)
+    yield case("twice", Act(0, Wish.APPROVE_TWICE, at=propose), late)
+    yield case("another hash", Act(0, Wish.APPROVE_UNSEEN, at=propose), Act(10_000, Wish.APPROVE))
+    yield case("withdraw", Act(10_000, Wish.RETRY), late, Act(40_000, Wish.APPROVE))
+    yield case("give up", Act(10_000, Wish.ABANDON), late, Act(40_000, Wish.APPROVE))
+    yield case("skip asked", Act(10_000, Wish.SKIP), late)
+    back = (Act(10_000, Wish.DEPLOY, 1), Act(20_000, Wish.ROLL_BACK), Act(30_000, Wish.APPROVE))
+    yield case("roll back", *back)
+    yield case("redeploy", YES, Act(0, Wish.DEPLOY, at=approve))
+    yield case("hold", YES, Act(0, Wish.PAUSE, at=approve), Act(30_000, Wish.RESUME))
+    yield case("revoke", YES, Act(0, Wish.REVOKE, at=approve), Act(30_000, Wish.GRANT))
+    signed_out = replace(asked, outcomes=(Outcome.AUTH,), acts=(YES, Act(30_000, Wish.RECONNECT)))
+    yield Case("signed out", signed_out)
+    yield Case("grant", Story(is_granted=False, acts=(Act(10_000, Wish.GRANT),)))
+    limited = (Act(0, Wish.LIMIT, at=f"{AFTER} send"), Act(30_000, Wish.GRANT))
+    yield Case("limit", Story(mails=2, acts=limited))
+    yield Case("remove", Story(acts=(Act(30_000, Wish.REMOVE),)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,10 +232,15 @@ def unfold(case: Case, *, is_thorough: bool = False) -> Base:
 
 
 def _deaths(name: str) -> Iterator[Death]:
-    """Answer the deaths that differ here: the power matters where something is not yet synced."""
-    yield Death.KILL
-    moment, _, verb = name.partition(" ")
-    if name == f"{BEFORE} a sync of the log" or (moment == AFTER and verb in RIDERS):
+    """Answer the deaths that differ here: the power matters where something is not yet synced.
+
+    Who was told that an act is done finds it again after a kill as before; the power may take it.
+    """
+    moment, _, what = name.partition(" ")
+    is_answer = what.startswith(ANSWER)
+    if not is_answer:
+        yield Death.KILL
+    if what == SYNC or is_answer or (moment == AFTER and what in RIDERS):
         yield Death.POWER
 
 

@@ -9,102 +9,19 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, cast
 
+from duly.connectors.base import Call
 from duly.rules.event import EventStatus
 from duly.rules.lifecycle import FINAL
 from duly.rules.value import decode
 from duly.rules.word import MutationStatus, Outcome, Phase, Status
+from duly.simulation.allowance import Allowance
+from duly.simulation.seen import EventSeen, MutationSeen, RunSeen, Seen
 from duly.simulation.shape import INPUT, MADE, PRODUCED, TOLD
-from duly.store.base import Transaction
 
 PUBLISHES: Final = {"file": MADE, "tell": TOLD}
 ORDER: Final[Mapping[str, int]] = {phase.value: place for place, phase in enumerate(Phase)}
-
-
-class RunSeen(NamedTuple):
-    """A run."""
-
-    id: str
-    chain: str
-    retry_of: str | None
-    open: int
-    phase: str
-    status: str
-    outcome: str | None
-    prepared: str | None
-    escalated: str | None
-    handler: str
-    waits: str | None
-
-
-class MutationSeen(NamedTuple):
-    """A row of the ledger."""
-
-    id: str
-    run_id: str
-    held_by: str
-    status: str
-    key: str
-    args: str
-    attempt: int
-    inputs: str
-    refused: int
-
-
-class EventSeen(NamedTuple):
-    """An event."""
-
-    seq: int
-    topic: str
-    message_id: str
-    status: str
-    reserved_by: str | None
-    finished_by: str | None
-    created_by: str
-
-
-@dataclass(frozen=True, slots=True)
-class Seen:
-    """Everything the store says at one moment."""
-
-    runs: Mapping[str, RunSeen]
-    mutations: Mapping[str, MutationSeen]
-    events: Mapping[int, EventSeen]
-    causes: frozenset[tuple[int, int]]
-    reservations: Mapping[str, frozenset[int]]
-    shown: Mapping[str, Mapping[str, str | None]]  # by run and event: the content it has pinned
-    states: Mapping[str, str | None]
-    is_paused: bool
-
-    @property
-    def open_run(self) -> RunSeen | None:
-        """The open run, if there is one."""
-        return next((run for run in self.runs.values() if run.open), None)
-
-    def held(self, run_id: str) -> MutationSeen | None:
-        """The ledger row a run answers for."""
-        return next((each for each in self.mutations.values() if each.held_by == run_id), None)
-
-
-def see(tx: Transaction) -> Seen:
-    """Read everything."""
-    reservations: dict[str, set[int]] = defaultdict(set)
-    shown: dict[str, dict[str, str | None]] = defaultdict(dict)
-    for run_id, seq, message_id, body in tx.all("oracle_reservations"):
-        reservations[run_id].add(seq)
-        shown[run_id][message_id] = body
-    handlers = tx.all("oracle_handlers")
-    return Seen(
-        {row[0]: RunSeen(*row) for row in tx.all("oracle_runs")},
-        {row[0]: MutationSeen(*row) for row in tx.all("oracle_mutations")},
-        {row[0]: EventSeen(*row) for row in tx.all("oracle_events")},
-        frozenset((root, seq) for root, seq in tx.all("oracle_causes")),
-        {run_id: frozenset(seqs) for run_id, seqs in reservations.items()},
-        shown,
-        {name: state for name, state, _ in handlers},
-        any(paused for _, _, paused in handlers),
-    )
 
 
 @dataclass(slots=True)
@@ -112,6 +29,7 @@ class Oracle:
     """Remembers what was, and says what is wrong."""
 
     effects: Counter[str]
+    allowance: Allowance
     acknowledged: set[str] = field(default_factory=set)  # inputs somebody was told are durable
     excused: set[str] = field(default_factory=set)  # a person answered falsely about them
     problems: list[str] = field(default_factory=list)
@@ -129,9 +47,17 @@ class Oracle:
         self._check_keys(now)
         self._check_events(now)
         self._check_causes(now)
+        self._check_proposals(now)
+        for problem in self.allowance.look(self.before, now):
+            self._say(problem)
         if self.before is not None:
             self._compare(self.before, now)
         self.before = now
+
+    def see_leave(self, call: Call) -> None:
+        """Check a call whose first byte is about to leave."""
+        for problem in self.allowance.see_leave(call, self.before):
+            self._say(problem)
 
     def look_at_the_end(self, now: Seen) -> None:
         """Check what must hold when everything has come to rest."""
@@ -141,7 +67,9 @@ class Oracle:
             if run.status not in (Status.COMMITTED, Status.ABANDONED):
                 self._say(f"the chain of run {run.chain} ended {run.status}")
         for event in now.events.values():
-            if event.topic != TOLD and event.status in (EventStatus.PENDING, EventStatus.RESERVED):
+            # Whoever removes a workflow leaves what was never begun.
+            is_left = event.status == EventStatus.PENDING and not now.is_removed
+            if event.topic != TOLD and (is_left or event.status == EventStatus.RESERVED):
                 self._say(f"{event.topic} {event.message_id} was left {event.status}")
 
     def _check_effects(self, now: Seen) -> None:
@@ -233,6 +161,34 @@ class Oracle:
                 f"event {event.message_id} is consumed as {run.outcome}, changes made: {count}"
             )
 
+    def _check_proposals(self, now: Seen) -> None:
+        """See that a proposal waits for a person, and that what was declined stays undone (A4)."""
+        calls: dict[str, str] = {}
+        for row in now.mutations.values():
+            if calls.setdefault(row.hash, row.args) != row.args:
+                self._say(f"mutation {row.id} is shown under the hash of another call")
+            run = now.runs[row.held_by]
+            if row.status == MutationStatus.PROPOSED:
+                if not run.open or run.status != Status.PAUSED_APPROVAL or run.waits is None:
+                    self._say(f"mutation {row.id} is proposed, and its run is {run.status}")
+            elif row.status == MutationStatus.REJECTED:
+                self._check_rejected(now, row, run)
+
+    def _check_rejected(self, now: Seen, row: MutationSeen, run: RunSeen) -> None:
+        if run.outcome != Outcome.SKIPPED:
+            self._say(f"mutation {row.id} was rejected, and its run has outcome {run.outcome}")
+        if run.open or run.status not in (Status.COMMITTED, Status.ABANDONED):
+            return
+        for seq in now.reservations.get(run.id, ()):
+            event = now.events[seq]
+            if event.status != EventStatus.SKIPPED:
+                self._say(f"event {event.message_id} was rejected and is {event.status}")
+            if self.effects[event.message_id] and event.message_id not in self.excused:
+                self._say(f"event {event.message_id} was rejected, and a change was made")
+            made = ((each.topic, each.created_by) for each in now.events.values())
+            if (MADE, run.id) in made:
+                self._say(f"`next` was told that the rejected {event.message_id} was applied")
+
     def _check_causes(self, now: Seen) -> None:
         roots: dict[int, set[int]] = defaultdict(set)
         for root, seq in now.causes:
@@ -254,11 +210,28 @@ class Oracle:
                 self._say(f"run {run.id} was started while the workflow was paused")
         for row in now.mutations.values():
             before = was.mutations.get(row.id)
-            if before is None or row.attempt > before.attempt:
+            is_begun = before is not None and before.status == MutationStatus.PROPOSED
+            if is_begun and row.status == MutationStatus.IN_FLIGHT:
+                self._say(f"mutation {row.id} was approved while the workflow was paused")
+            if row.attempt > (0 if before is None else before.attempt):
                 self._say(f"mutation {row.id} was sent while the workflow was paused")
 
     def _compare(self, was: Seen, now: Seen) -> None:
         self._compare_paused(was, now)
+        self._compare_runs(was, now)
+        self._compare_rows(was, now)
+        for event in was.events.values():
+            later_event = now.events.get(event.seq)
+            ended = event.status in (EventStatus.CONSUMED, EventStatus.SKIPPED)
+            if later_event is None:
+                self._say(f"event {event.message_id} is gone")
+            elif ended and later_event.status != event.status:
+                self._say(f"event {event.message_id} was {event.status} and has changed")
+        has_changed = (was.runs, was.mutations, was.events) != (now.runs, now.mutations, now.events)
+        if was.is_removed and has_changed:
+            self._say("a workflow that was removed has changed")
+
+    def _compare_runs(self, was: Seen, now: Seen) -> None:
         for run in was.runs.values():
             later = now.runs.get(run.id)
             if later is None:
@@ -267,27 +240,43 @@ class Oracle:
                 self._say(f"run {run.id} went back from {run.phase} to {later.phase}")
             elif run.prepared is not None and later.prepared != run.prepared:
                 self._say(f"run {run.id} has other inputs than it had pinned")
+            elif run.version != later.version:
+                self._say(f"run {run.id} had version {run.version} and has {later.version}")
             elif run.status in (Status.COMMITTED, Status.ABANDONED) and later != run:
                 self._say(f"run {run.id} was {run.status} and has changed")
+        if now.is_removed and not was.is_removed and was.open_run is not None:
+            self._say("a workflow was removed while a run was open")
+
+    def _compare_rows(self, was: Seen, now: Seen) -> None:
         for row in was.mutations.values():
             later_row = now.mutations.get(row.id)
             if later_row is None:
                 self._say(f"mutation {row.id} is gone")
             elif MutationStatus(row.status) in FINAL and later_row.status != row.status:
                 self._say(f"mutation {row.id} was {row.status} and is {later_row.status}")
-            elif (later_row.key, later_row.args) != (row.key, row.args):
+            elif _call(later_row) != _call(row):
                 self._say(f"the recorded call of mutation {row.id} has changed")
-        for event in was.events.values():
-            later_event = now.events.get(event.seq)
-            ended = event.status in (EventStatus.CONSUMED, EventStatus.SKIPPED)
-            if later_event is None:
-                self._say(f"event {event.message_id} is gone")
-            elif ended and later_event.status != event.status:
-                self._say(f"event {event.message_id} was {event.status} and has changed")
+            elif _is_approved(row) and _is_dropped(later_row):
+                self._say(f"mutation {row.id} was approved, not sent, and is {later_row.status}")
 
     def _say(self, problem: str) -> None:
         if problem not in self.problems:
             self.problems.append(problem)
+
+
+def _call(row: MutationSeen) -> tuple[str, str, str]:
+    return row.key, row.args, row.hash
+
+
+def _is_approved(row: MutationSeen) -> bool:
+    """Tell whether a person has said yes, and nobody has begun to send it (A4)."""
+    return row.status == MutationStatus.IN_FLIGHT and row.sent_at is None
+
+
+def _is_dropped(row: MutationSeen) -> bool:
+    """Tell whether a call that was never begun is no longer to be sent, nor waits for a person."""
+    waiting = (MutationStatus.IN_FLIGHT, MutationStatus.PROPOSED)
+    return row.sent_at is None and row.status not in waiting
 
 
 def _is_fresh(now: Seen, run: RunSeen) -> bool:

@@ -18,7 +18,7 @@ from typing import Final
 from duly.connectors.base import Applied, Call, Connector, NotApplied, Unsure, mutation
 from duly.errors import AuthNeeded, NotSent, Refused, Transient, UnknownOutcome
 from duly.rules.value import Json
-from duly.simulation.point import AFTER, BEFORE, Points
+from duly.simulation.point import AFTER, BEFORE, EFFECT, QUESTION, Points
 
 LAG_S: Final = 20.0
 TIMEOUT_S: Final = 10.0
@@ -79,6 +79,7 @@ class Outside:
     tell: Callable[[str], None]
     now_s: Callable[[], float]
     sleep: Callable[[float], Awaitable[None]]
+    on_leave: Callable[[Call], None]  # told of every call whose first byte is about to leave
     rows: dict[str, Json] = field(default_factory=dict)  # by key: what was done, and its answer
     effects: Counter[str] = field(default_factory=Counter)  # by event: how often
     refusals: set[str] = field(default_factory=set)  # keys it will refuse for ever
@@ -157,7 +158,8 @@ class Sheet(Connector):
         outside = self._outside
         outcome = outside.next_outcome()
         outside.tell(f"call {call.attempt} of {call.tool}: {outcome}")
-        self._points.reach(BEFORE, "the effect")
+        self._points.reach(BEFORE, EFFECT)
+        outside.on_leave(call)
         outside.settled_at[call.key] = outside.now_s() + LAG_S
         if call.key in outside.refusals:
             raise Refused("the sheet said no before", remembered=True)
@@ -174,7 +176,7 @@ class Sheet(Connector):
         result = outside.happen(call, is_once=is_once)
         if outcome is Outcome.TWICE and is_once:
             result = outside.happen(call, is_once=is_once)
-        self._points.reach(AFTER, "the effect")
+        self._points.reach(AFTER, EFFECT)
         if outcome in (Outcome.TIMEOUT_AFTER, Outcome.AMBIGUOUS_AFTER):
             await self._give_up(outcome)
         return result
@@ -198,7 +200,7 @@ class Sheet(Connector):
         outside = self._outside
         saying = outside.next_saying()
         outside.tell(f"asked about {call.tool}: {saying}")
-        self._points.reach(BEFORE, "the question")
+        self._points.reach(BEFORE, QUESTION)
         if saying is Saying.HANGING:
             await self._outside.sleep(FOR_EVER_S)
         if saying is Saying.FAILING:

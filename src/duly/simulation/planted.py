@@ -28,6 +28,7 @@ from duly.rules.prepared import Judgement
 from duly.rules.turn import Work
 from duly.rules.word import Act, Answer, Outcome, Progress, Reserved, Status
 from duly.rules.word import MutationStatus as Row
+from duly.simulation.planted_approval import PEOPLE
 from duly.simulation.play import play, template
 from duly.simulation.shape import Shape, Tool
 from duly.simulation.story import from_seed
@@ -100,8 +101,9 @@ def _changed(place: Place) -> Iterator[None]:
 
 def find(bug: Bug, seeds: Iterable[int]) -> int | None:
     """Answer the first seed whose story has a problem with the bug."""
-    for shape, tool in itertools.product(Shape, Tool):
-        template(shape, tool)  # before the bug: what is deployed there is not what is looked at
+    # Before the bug: what is deployed there is not what is looked at.
+    for shape, tool, is_granted in itertools.product(Shape, Tool, (True, False)):
+        template(shape, tool, is_granted=is_granted)
     with planted(bug):
         return next((seed for seed in seeds if play(from_seed(seed)).problems), None)
 
@@ -428,7 +430,7 @@ _PAUSE: Final = Bug(
 BUGS: Final = (
     *(
         Bug(name, says, (Place(module, attribute, make),))
-        for name, says, module, attribute, make in (*_RULES, *_STORE, *_ENGINE)
+        for name, says, module, attribute, make in (*_RULES, *_STORE, *_ENGINE, *PEOPLE)
     ),
     _PAUSE,
 )

@@ -19,24 +19,20 @@ from hashlib import sha256
 from typing import Any, Final
 
 from duly.config import Policy
+from duly.connectors.base import Call
 from duly.connectors.registry import Registry
-from duly.desk.base import Desk
-from duly.desk.commands import Commands
-from duly.desk.deploy import Draft, activate
-from duly.desk.views import Views
 from duly.engine.base import Parts
 from duly.engine.scheduler import Engine
-from duly.errors import DulyError
-from duly.rules.event import EventStatus
-from duly.rules.value import Json
-from duly.rules.word import MutationStatus, Status, Waits
 from duly.sandbox.scripted import ScriptedSandbox
+from duly.simulation.allowance import Allowance
 from duly.simulation.dice import Dice
 from duly.simulation.disk import Loss
-from duly.simulation.oracle import Oracle, Seen, see
+from duly.simulation.oracle import Oracle
 from duly.simulation.outside import Outside, Sheet
+from duly.simulation.person import WAITING, Host, Person, deploy
 from duly.simulation.point import Crash, PointedBackend, PointedDisk, Points
-from duly.simulation.shape import INPUT, NAME, TOLD, Shape, Tool, make
+from duly.simulation.seen import Seen, see
+from duly.simulation.shape import NAME, TOLD, Shape, Tool
 from duly.simulation.story import LENGTH_MS, Act, Death, Story, Wish
 from duly.simulation.story import Crash as PlannedCrash
 from duly.store import Store, queries
@@ -45,13 +41,12 @@ from duly.store.sqlite import Schema, open_sqlite
 from duly.testing.env import START, VirtualEnv
 from duly.testing.loop import VirtualLoop
 
-POLICY: Final = Policy()
 CALM_ROUNDS: Final = 90  # a clock set back by a day, twice, makes a wait that much longer
 CALM_S: Final = 3600.0
-DAY_MS: Final = 86_400_000
+PATIENCE: Final = 80  # a host that does not come by its place in so many points dies anyway
 DELAYS_S: Final = (0.0, 0.0, 0.0, 0.0, 0.001, 0.004, 0.05)
 
-_templates: dict[tuple[Shape, Tool], Mapping[str, bytes]] = {}
+_templates: dict[tuple[Shape, Tool, bool], Mapping[str, bytes]] = {}
 
 
 @cache
@@ -90,16 +85,6 @@ class Moment:
 OnPoint = Callable[[int, str, Moment], None]  # in which life, where, and what a death would leave
 
 
-class Host(Commands, Views):
-    """A host's desk, without the rest of a host."""
-
-    def __init__(self, parts: Parts, engine: Engine) -> None:
-        self.desk = Desk(parts, engine)
-
-    def _desk(self) -> Desk:
-        return self.desk
-
-
 class SimulatedEnv(VirtualEnv):
     """Virtual time in which whoever may run next is left to chance."""
 
@@ -116,7 +101,7 @@ class SimulatedEnv(VirtualEnv):
 
 def play(story: Story, on_point: OnPoint | None = None) -> Ending:
     """Play a story from its beginning to its end; tell whoever asks of every point."""
-    template(story.shape, story.tool)
+    template(story.shape, story.tool, is_granted=story.is_granted)
     with _stage() as (runner, loop):
         return runner.run(_Play(story, loop, on_point).run())
 
@@ -140,7 +125,9 @@ def _is_last(crash: PlannedCrash | None, name: str, count: int, times: int) -> b
     """Tell whether this is the point a crash was planned for."""
     if crash is None:
         return False
-    return (name == crash.at and times >= crash.gap) if crash.at else count >= crash.gap
+    if crash.at and count < PATIENCE:
+        return name == crash.at and times >= crash.gap
+    return count >= crash.gap
 
 
 class _Play:
@@ -151,19 +138,28 @@ class _Play:
         self._env = SimulatedEnv(loop, story.dice)
         self._trace: list[str] = []
         self._outside = Outside(
-            list(story.outcomes), list(story.sayings), self._tell, self._now_s, loop.sleep
+            list(story.outcomes),
+            list(story.sayings),
+            self._tell,
+            self._now_s,
+            loop.sleep,
+            self._see_leave,
         )
-        self._oracle = Oracle(self._outside.effects)
+        allowance = Allowance(story.tool.value, story.is_asked)
+        self._oracle = Oracle(self._outside.effects, allowance)
         self._acts = [act for act in story.acts if not act.at]
         self._doors = [act for act in story.acts if act.at]
         self._crashes = list(story.crashes)
         self._chance = Dice(story.dice + 1)
-        self._published = 0
         self._points: Counter[str] = Counter()
         self._deaths = 0
         self._power_cuts = 0
         self._next_disk: PointedDisk | None = None
         self._is_wrong = asyncio.Event()
+        self._policy = Policy(approvals={"*": story.approval.value})
+        self._person = Person(
+            story, self._env, self._outside, self._oracle, self._tell, self._is_wrong.set
+        )
 
     def _now_s(self) -> float:
         return self._loop.elapsed_ms / 1000
@@ -172,7 +168,8 @@ class _Play:
         self._trace.append(f"{self._now_s():.3f} s: {text}")
 
     async def run(self) -> Ending:
-        disk = PointedDisk(template(self._story.shape, self._story.tool))
+        story = self._story
+        disk = PointedDisk(template(story.shape, story.tool, is_granted=story.is_granted))
         while True:
             crash = self._crashes.pop(0) if self._crashes else None
             try:
@@ -188,7 +185,7 @@ class _Play:
             self._points,
             self._deaths,
             self._power_cuts,
-            self._published,
+            self._person.published,
         )
 
     # -- One life -------------------------------------------------------------------------------
@@ -201,20 +198,14 @@ class _Play:
         )
         points.on_circle = self._stop_circling
         backend = await open_sqlite(disk, self._env, schema=schema())
+        self._watch(await backend.transact(see, Durability.READ))  # what the last one left
         disk.points = points
 
-        async def watch() -> None:
-            seen = await backend.transact(see, Durability.READ)
-            points.stop_if_dead()  # what a dead host still sees is on no disk
-            self._oracle.look(seen)
-            if self._oracle.problems:
-                self._is_wrong.set()
-
-        store = Store(PointedBackend(backend, points, watch, lambda: self._env.sleep(0)))
+        store = Store(PointedBackend(backend, points, self._watch, lambda: self._env.sleep(0)))
         outside = Registry([Sheet(self._outside, points)])
-        sandbox = ScriptedSandbox(self._env, POLICY.limits)
-        parts = Parts(self._env, store, sandbox, outside, POLICY)
-        host = Host(parts, Engine(parts))
+        sandbox = ScriptedSandbox(self._env, self._policy.limits)
+        parts = Parts(self._env, store, sandbox, outside, self._policy)
+        host = Host(parts, Engine(parts), points)
         points.on_point = lambda name: self._come_by(name, points, disk, host)
         tasks = {
             "host": asyncio.ensure_future(host.desk.engine.serve()),
@@ -228,6 +219,16 @@ class _Play:
         await self._bury(points, disk)
         self._points.update(points.names)
 
+    def _watch(self, seen: Seen) -> None:
+        self._oracle.look(seen)
+        if self._oracle.problems:
+            self._is_wrong.set()
+
+    def _see_leave(self, call: Call) -> None:
+        self._oracle.see_leave(call)
+        if self._oracle.problems:
+            self._is_wrong.set()
+
     def _come_by(self, name: str, points: Points, disk: PointedDisk, host: Host) -> None:
         """Let in whoever waited for the host to come by here."""
         for act in [each for each in self._doors if each.at == name]:
@@ -235,7 +236,7 @@ class _Play:
                 if act.times:
                     self._doors.remove(act)
                 self._tell(f"somebody comes in {name}")
-                self._loop.create_task(self._do(host, act))
+                self._loop.create_task(self._person.do(host, act))
         if self._on_point is not None:
             self._on_point(self._deaths, name, self._moment(disk))
 
@@ -245,14 +246,16 @@ class _Play:
 
     def _moment(self, disk: PointedDisk) -> Moment:
         """Name what the next host would find if this one died now: disk, outside and time."""
-        outside = self._outside
+        outside, allowance = self._outside, self._oracle.allowance
         rest = (
             self._loop.elapsed_ms,
             sorted(outside.rows),
             sorted(outside.refusals),
             sorted(outside.settled_at.items()),
             (outside.landing, len(outside.outcomes), len(outside.sayings)),
-            (len(self._acts), len(self._doors), self._published, sorted(self._oracle.acknowledged)),
+            (len(self._acts), len(self._doors), self._person.published),
+            sorted(self._oracle.acknowledged),
+            (sorted(allowance.approved), sorted(allowance.rejected), allowance.is_taken_back),
         )
         seen, durable = sha256(repr(rest).encode()), sha256(repr(rest).encode())
         for name, file in sorted(disk.files.items()):
@@ -297,179 +300,57 @@ class _Play:
 
     async def _tell_story(self, host: Host) -> None:
         """Do what the story says, then wait until everything has come to rest."""
-        while self._published < self._story.mails:
-            await self._publish(host, self._published)
+        while self._person.published < self._story.mails:
+            await self._person.do(host, Act(0, Wish.PUBLISH))
         while self._acts:
             act = self._acts[0]
             await self._loop.sleep(max(0.0, act.at_ms / 1000 - self._now_s()))
             self._acts.pop(0)
-            await self._do(host, act)
+            await self._person.do(host, act)
         await self._loop.sleep(max(0.0, LENGTH_MS / 1000 - self._now_s()))
         self._doors.clear()
         for _ in range(CALM_ROUNDS):
             await self._loop.sleep(CALM_S)
-            seen = await self._see(host)
-            if await self._is_at_rest(host, seen):
+            seen = await host.see()
+            if _is_at_rest(seen):
                 self._oracle.look_at_the_end(seen)
                 return
-            await self._help(host, seen)
-        self._oracle.problems.append(f"it did not come to rest: {await self._standing(host)}")
-
-    async def _see(self, host: Host) -> Seen:
-        return await host.desk.parts.store.backend.transact(see, Durability.READ)
-
-    async def _is_at_rest(self, host: Host, seen: Seen) -> bool:
-        if (await host.workflow(NAME)).paused or seen.open_run is not None:
-            return False
-        waiting = (EventStatus.PENDING, EventStatus.RESERVED)
-        return not any(
-            event.status in waiting for event in seen.events.values() if event.topic != TOLD
-        )
-
-    async def _standing(self, host: Host) -> str:
+            await self._person.help(host, seen)
         workflow = await host.workflow(NAME)
-        return f"{workflow.standing}, {workflow.reason}"
-
-    async def _help(self, host: Host, seen: Seen) -> None:
-        """Do what a person would when everything has calmed down."""
-        if (await host.workflow(NAME)).paused:
-            await self._do(host, Act(0, Wish.RESUME))
-        run = seen.open_run
-        if run is None:
-            return
-        row = seen.held(run.id)
-        if row is not None and row.status == MutationStatus.INDETERMINATE:
-            await self._do(host, Act(0, Wish.ANSWER))
-        elif run.waits == Waits.CONNECTION:
-            await self._do(host, Act(0, Wish.RECONNECT))
-        elif run.escalated is not None and run.status != Status.PAUSED_RECONCILIATION:
-            await self._do(host, Act(0, Wish.RETRY))
-
-    # -- People ---------------------------------------------------------------------------------
-
-    async def _do(self, host: Host, act: Act) -> None:
-        """Do one act; a refusal is an answer like any other."""
-        try:
-            await self._carry_out(host, act)
-            self._tell(f"a person did: {act.wish}")
-        except DulyError as error:
-            self._tell(f"a person was refused: {act.wish} ({error})")
-        except Exception as error:
-            self._oracle.problems.append(f"{act.wish} broke: {error!r}")
-            self._is_wrong.set()
-
-    async def _carry_out(self, host: Host, act: Act) -> None:
-        which = self._which(act)
-        match act.wish:
-            case Wish.PUBLISH:
-                await self._publish(host, self._published)
-            case Wish.REPUBLISH:
-                await self._publish(host, which)
-            case Wish.REPLACE:
-                await self._publish(host, which, content="other")
-            case Wish.PAUSE:
-                await host.pause(NAME)
-            case Wish.RESUME:
-                await host.resume(NAME)
-            case Wish.SKIP:
-                await host.skip(NAME, INPUT, f"m{which}")
-            case Wish.DEPLOY:
-                await deploy(host, self._story.shape, self._story.tool)
-            case Wish.RUN_NOW:
-                await host.run_now(NAME)
-            case Wish.RECONNECT:
-                await reconnect(host)
-            case Wish.CLOCK_FORWARD | Wish.CLOCK_BACK:
-                self._env.jump(DAY_MS if act.wish is Wish.CLOCK_FORWARD else -DAY_MS)
-            case Wish.RETRY | Wish.ABANDON:
-                await self._end_run(host, act.wish)
-            case _:
-                await self._answer(host, act.wish)
-
-    def _which(self, act: Act) -> int:
-        """Choose an event: any, or for whoever comes in at a door one that is not done yet."""
-        if act.at and self._oracle.before is not None:
-            waiting = (EventStatus.PENDING, EventStatus.RESERVED)
-            open_events = [
-                int(event.message_id[1:])
-                for event in self._oracle.before.events.values()
-                if event.topic == INPUT and event.status in waiting and event.message_id[0] == "m"
-            ]
-            if open_events:
-                return open_events[act.which % len(open_events)]
-        return act.which % max(1, self._published)
-
-    async def _publish(self, host: Host, number: int, *, content: str = "first") -> None:
-        name = f"m{number}"
-        self._published = max(self._published, number + 1)
-        payload: Json = {"content": content}
-        await host.publish(NAME, INPUT, message_id=name, title=f"Mail {name}", payload=payload)
-        self._oracle.acknowledged.add(name)
-        self._tell(f"published {name}")
-
-    async def _end_run(self, host: Host, wish: Wish) -> None:
-        run = (await self._see(host)).open_run
-        if run is not None:
-            await (host.retry(run.id) if wish is Wish.RETRY else host.abandon(run.id))
-
-    async def _answer(self, host: Host, wish: Wish) -> None:
-        """Answer the question about an indeterminate mutation: truly, falsely, or not really."""
-        seen = await self._see(host)
-        for row in seen.mutations.values():
-            if row.status != MutationStatus.INDETERMINATE:
-                continue
-            if wish in (Wish.SKIP_MUTATION, Wish.TRY_AGAIN):
-                words = {Wish.SKIP_MUTATION: "skip", Wish.TRY_AGAIN: "try_again"}
-                await host.settle(row.id, words[wish])
-                return
-            has_happened = self._outside.has_happened(row.key)
-            if wish is Wish.LIE:
-                has_happened = not has_happened
-                reserved = seen.reservations.get(row.held_by, frozenset())
-                self._oracle.excused.update(seen.events[seq].message_id for seq in reserved)
-            if has_happened:
-                await host.settle(row.id, "happened", self._outside.rows.get(row.key))
-            else:
-                await host.settle(row.id, "did_not_happen")
+        standing = f"{workflow.standing}, {workflow.reason}"
+        self._oracle.problems.append(f"it did not come to rest: {standing}")
 
 
-def template(shape: Shape, tool: Tool) -> Mapping[str, bytes]:
+def _is_at_rest(seen: Seen) -> bool:
+    if seen.is_removed:
+        return True
+    if seen.is_paused or seen.open_run is not None:
+        return False
+    return not any(event.status in WAITING for event in seen.events.values() if event.topic != TOLD)
+
+
+def template(shape: Shape, tool: Tool, *, is_granted: bool = True) -> Mapping[str, bytes]:
     """Answer a disk on which the workflow is deployed; it is made once."""
-    if (shape, tool) not in _templates:
+    if (shape, tool, is_granted) not in _templates:
         with _stage() as (runner, loop):
-            _templates[shape, tool] = runner.run(_make_template(shape, tool, loop))
-    return _templates[shape, tool]
+            made = runner.run(_make_template(shape, tool, is_granted, loop))
+            _templates[shape, tool, is_granted] = made
+    return _templates[shape, tool, is_granted]
 
 
-async def _make_template(shape: Shape, tool: Tool, loop: VirtualLoop) -> Mapping[str, bytes]:
+async def _make_template(
+    shape: Shape, tool: Tool, is_granted: bool, loop: VirtualLoop
+) -> Mapping[str, bytes]:
     # The day before, so that no id made later is one of these.
     env = VirtualEnv(loop, start=START - timedelta(days=1))
     disk = PointedDisk()
     backend = await open_sqlite(disk, env, schema=schema())
     points = Points(lambda _, __, ___: False, lambda _: None)
-    outside = Outside([], [], lambda _: None, lambda: 0.0, env.sleep)
+    outside = Outside([], [], lambda _: None, lambda: 0.0, env.sleep, lambda _: None)
     registry = Registry([Sheet(outside, points)])
-    parts = Parts(env, Store(backend), ScriptedSandbox(env), registry, POLICY)
-    await deploy(Host(parts, Engine(parts)), shape, tool)
+    parts = Parts(env, Store(backend), ScriptedSandbox(env), registry, Policy())
+    await deploy(Host(parts, Engine(parts), points), shape, tool, grant=is_granted)
     await backend.close()
     with suppress(Crash):
         disk.drop()
     return {name: bytes(file.content) for name, file in disk.files.items()}
-
-
-async def reconnect(host: Host) -> None:
-    """Let every run go on that waits for the sheet to be connected again (F4)."""
-    desk, parts = host.desk, host.desk.parts
-    action = desk.action("user", "reconnect")
-    await parts.store.reconnect("sheet", action=action, now=parts.env.now_ms())
-    desk.engine.wake()
-
-
-async def deploy(host: Host, shape: Shape, tool: Tool) -> None:
-    """Deploy the script of a shape, with leave to use its tool."""
-    parts = host.desk.parts
-    source = make(shape, tool).source(NAME)
-    loaded = await parts.sandbox.load(source, parts.outside.catalog)
-    capabilities = frozenset({parts.outside.catalog.find(tool.value).capability})
-    draft = Draft(source, loaded.declaration, (), {}, capabilities)
-    await activate(host.desk, draft, by="user", grant=True)

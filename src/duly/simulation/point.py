@@ -3,7 +3,8 @@
 Law 1  A crash is a moment: what the disk holds then is what the next host finds. Whatever the dead
        host's tasks still do reaches neither that disk nor the outside.
 Law 2  Every write verb has its points: before it, after each of its statements, after its commit;
-       the log has one before each sync, every outside call one before its effect and one after it.
+       the log has one before each sync, every outside call one before its effect and one after
+       it, every question one before it, and every act of a person one after it was answered.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Final, TypeVar
 
 from duly.simulation.disk import MemoryDisk
+from duly.simulation.seen import Seen, see
 from duly.store.base import Backend, Durability, Row, Transaction
 
 R = TypeVar("R")
@@ -21,6 +23,10 @@ R = TypeVar("R")
 BEFORE: Final = "before"
 BETWEEN: Final = "between the statements of"
 AFTER: Final = "after"
+SYNC: Final = "a sync of the log"
+EFFECT: Final = "the effect"
+QUESTION: Final = "the question"
+ANSWER: Final = "an answer to"  # a person was told that an act is done
 
 
 class Crash(BaseException):
@@ -84,12 +90,12 @@ class PointedDisk(MemoryDisk):
         """Sync the log; a host that dies here has committed what is not durable."""
         if self.points is not None:
             # Nothing is raised here: SQLite and the writer would take it for an error of the disk.
-            self.points.pass_by(BEFORE, "a sync of the log")
+            self.points.pass_by(BEFORE, SYNC)
         super().sync_wal()
 
 
 class PointedBackend:
-    """A store's backend with points in it; `watch` looks at the store after every commit.
+    """A store's backend with points in it; `watch` is shown the store as of every commit.
 
     What was read is old when it is heard: `linger` lets others come in between, as a thread would.
     """
@@ -98,7 +104,7 @@ class PointedBackend:
         self,
         backend: Backend,
         points: Points,
-        watch: Callable[[], Awaitable[None]],
+        watch: Callable[[Seen], None],
         linger: Callable[[], Awaitable[None]],
     ) -> None:
         self._backend = backend
@@ -117,12 +123,12 @@ class PointedBackend:
         verb = body.__name__
         self._points.reach(BEFORE, verb)
 
-        def pointed(tx: Transaction) -> R:
-            return body(PointedTransaction(tx, self._points, verb))
+        def pointed(tx: Transaction) -> tuple[R, Seen]:
+            return body(PointedTransaction(tx, self._points, verb)), see(tx)
 
-        answer = await self._backend.transact(pointed, durability)
-        self._points.stop_if_dead()
-        await self._watch()
+        answer, seen = await self._backend.transact(pointed, durability)
+        self._points.stop_if_dead()  # what a dead host still sees is on no disk
+        self._watch(seen)
         self._points.reach(AFTER, verb)
         return answer
 

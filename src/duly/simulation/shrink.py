@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any, Final
 
+from duly.rules.permission import Approval
 from duly.simulation.outside import Outcome
 from duly.simulation.play import Ending, play
 from duly.simulation.story import Death, Story
@@ -47,6 +48,10 @@ def simpler(story: Story) -> Iterator[Story]:
     """Answer every story that is one step simpler, the largest steps first."""
     if story.dice:
         yield replace(story, dice=0)
+    if story.approval is not Approval.NEVER:
+        yield replace(story, approval=Approval.NEVER)
+    if not story.is_granted:
+        yield replace(story, is_granted=True)
     for name in LISTS:
         if getattr(story, name):
             yield _with(story, name, ())

@@ -6,13 +6,14 @@ through every place where a host can die; it can be made smaller, and it can be 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
+from duly.rules.permission import Approval
 from duly.simulation.dice import Dice
 from duly.simulation.outside import Outcome, Saying
-from duly.simulation.shape import Shape, Tool
+from duly.simulation.shape import CHANGING, Shape, Tool
 
 MAILS_MAX: Final = 6
 CRASHES_MAX: Final = 4
@@ -57,6 +58,16 @@ class Wish(StrEnum):
     SKIP_MUTATION = "answer skip"
     TRY_AGAIN = "answer try again"
     LIE = "answer falsely"
+    APPROVE = "approve"
+    APPROVE_TWICE = "approve twice at once"
+    APPROVE_UNSEEN = "approve with another hash"
+    APPROVE_LATE = "approve what waits no more"
+    REJECT = "reject"
+    GRANT = "grant"
+    LIMIT = "grant once a day"
+    REVOKE = "revoke"
+    ROLL_BACK = "roll back"
+    REMOVE = "remove"
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,13 +96,28 @@ class Story:
     sayings: tuple[Saying, ...] = ()
     acts: tuple[Act, ...] = ()
     dice: int = 0  # the order in which those who can run do; 0 is the plain one
+    approval: Approval = Approval.NEVER
+    is_granted: bool = True  # whoever deployed it gave it leave to use its tool
+
+    @property
+    def is_asked(self) -> bool:
+        """Tell whether a person must agree to every change: the sheet's are of medium risk."""
+        return self.approval in (Approval.ALWAYS, Approval.ABOVE_LOW)
 
 
+ANSWERS: Final = (  # what a person says who is asked to agree
+    Wish.APPROVE,
+    Wish.APPROVE_TWICE,
+    Wish.APPROVE_UNSEEN,
+    Wish.APPROVE_LATE,
+    Wish.REJECT,
+)
 OUTCOMES: Final = (Outcome.OK, Outcome.OK, Outcome.OK, Outcome.OK, Outcome.LATE, *Outcome)
 SAYINGS: Final = (Saying.TRUTH, Saying.TRUTH, *Saying)
 SHAPES: Final = (Shape.FIFO, Shape.FIFO, Shape.BATCH, Shape.BATCH, *Shape)
-# Whoever lies may get a change twice, or none; that is their right, and then nothing is checked.
-WISHES: Final = (
+# What people do without being asked to agree. Whoever lies may get a change twice, or none; that
+# is their right, and then nothing is checked.
+WISHES: Final[tuple[Wish, ...]] = (
     Wish.PUBLISH,
     Wish.PUBLISH,
     Wish.RESUME,
@@ -101,7 +127,7 @@ WISHES: Final = (
     Wish.RETRY,
     Wish.RECONNECT,
     Wish.ANSWER,
-    *Wish,
+    *(wish for wish in Wish if wish not in ANSWERS),
 )
 # The places where a death hurts most; half of all deaths come here.
 SORE: Final = (
@@ -116,6 +142,7 @@ SORE: Final = (
     "after start_run",
     "before a sync of the log",
     "after publish",
+    "after an answer to publish",
 )
 SORE_TIMES: Final = 4
 # The places where somebody who comes in between could do harm.
@@ -158,25 +185,95 @@ SHARP: Final = (
 )
 
 
+# The same, where a person is asked: who comes in while a call waits for a yes, or has one.
+ASKED_SORE: Final = (
+    "after propose",
+    "before approve",
+    "between the statements of approve",
+    "after approve",
+    "after approve",
+    "before send_approved",
+    "between the statements of send_approved",
+    "after send_approved",
+    "after reject",
+)
+# Who was told so must find it done, whatever the power takes.
+ASKED_DONE: Final = (Wish.APPROVE, Wish.REJECT, Wish.REVOKE)
+ASKED_SHARP: Final = (
+    *((Wish.APPROVE, "after propose"),) * 4,
+    *((Wish.APPROVE_TWICE, "after propose"),) * 2,
+    *((Wish.REJECT, "after propose"),) * 8,
+    (Wish.APPROVE_UNSEEN, "after propose"),
+    *((wish, "after propose") for wish in (Wish.GRANT, Wish.RECONNECT, Wish.LIMIT, Wish.REVOKE)),
+    *((wish, "after propose") for wish in (Wish.PAUSE, Wish.DEPLOY, Wish.ROLL_BACK)),
+    *((wish, "after propose") for wish in (Wish.RETRY, Wish.ABANDON, Wish.SKIP)),
+    *((Wish.REVOKE, "after approve"),) * 4,
+    *((wish, "after approve") for wish in (Wish.PAUSE, Wish.PAUSE, Wish.LIMIT, Wish.GRANT)),
+    *((wish, "after approve") for wish in (Wish.DEPLOY, Wish.ROLL_BACK, Wish.REJECT)),
+    *((wish, "after approve") for wish in (Wish.RETRY, Wish.ABANDON, Wish.SKIP)),
+    (Wish.PAUSE, "before send_approved"),
+    (Wish.REVOKE, "before send_approved"),
+    (Wish.REVOKE, "before approve"),
+    *((Wish.APPROVE_LATE, f"after {verb}") for verb in ("reject", "retry_run", "abandon_run")),
+    (Wish.APPROVE_LATE, "after commit_run"),
+    *((Wish.APPROVE, f"after {verb}") for verb in ("deploy", "set_wish", "grant")),
+    *((Wish.GRANT, f"after {verb}") for verb in ("revoke", "record", "stop_run")),
+    *((wish, "after commit_run") for wish in (Wish.LIMIT, Wish.REVOKE)),
+    (Wish.RECONNECT, "after record"),
+)
+ASKED_SHARE: Final = 0.45
+POLICIES: Final = (
+    *(Approval.ALWAYS,) * 3,
+    *(Approval.ABOVE_LOW,) * 2,
+    Approval.ABOVE_MEDIUM,
+)
+ANSWERS_MAX: Final = 5
+
+
 def from_seed(seed: int) -> Story:
     """Make up a story."""
     dice = Dice(seed)
     crashes = tuple(
         _crash(dice) for _ in range(dice.choose((0, 1, 2, 2, 3, 3, CRASHES_MAX, CRASHES_MAX)))
     )
-    acts = sorted(
-        (_act(dice) for _ in range(dice.randrange(ACTS_MAX + 1))), key=lambda act: act.at_ms
-    )
-    return Story(
+    acts = [_act(dice) for _ in range(dice.randrange(ACTS_MAX + 1))]
+    story = Story(
         shape=dice.choose(SHAPES),
         tool=dice.choose(tuple(Tool)),
         mails=dice.choose((1, 2, 3, 3, 4, 5, MAILS_MAX)),
         crashes=crashes,
         outcomes=tuple(dice.choose(OUTCOMES) for _ in range(dice.randrange(8))),
         sayings=tuple(dice.choose(SAYINGS) for _ in range(dice.randrange(8))),
-        acts=tuple(acts),
+        acts=_in_order(acts),
         dice=1 + dice.randrange(1 << 31) if dice.happens(0.7) else 0,
+        is_granted=dice.happens(0.9),
     )
+    return _asked(dice, story) if dice.happens(ASKED_SHARE) else story
+
+
+def _asked(dice: Dice, story: Story) -> Story:
+    """Let a person be asked before every change, answer this and that, and the host die on it."""
+    answers = [_answer(dice) for _ in range(1 + dice.randrange(ANSWERS_MAX))]
+    crashes = [_sorer(dice, each) if dice.happens(0.4) else each for each in story.crashes]
+    if dice.happens(0.25):
+        wish = dice.choose(ASKED_DONE)
+        answers.append(Act(0, wish, at="after propose", times=1 + dice.randrange(2)))
+        crashes.insert(0, Crash(1, Death.POWER, f"after an answer to {wish}"))
+    return replace(
+        story,
+        shape=story.shape if story.shape in CHANGING else Shape.FIFO,
+        crashes=tuple(crashes),
+        acts=_in_order([*story.acts, *answers]),
+        approval=dice.choose(POLICIES),
+    )
+
+
+def _sorer(dice: Dice, crash: Crash) -> Crash:
+    return Crash(1 + dice.randrange(2), crash.death, dice.choose(ASKED_SORE))
+
+
+def _in_order(acts: list[Act]) -> tuple[Act, ...]:
+    return tuple(sorted(acts, key=lambda act: act.at_ms))
 
 
 def _crash(dice: Dice) -> Crash:
@@ -196,3 +293,14 @@ def _act(dice: Dice) -> Act:
     if dice.happens(0.3):
         return Act(0, wish, which, dice.choose(DOORS), 1 + dice.randrange(SORE_TIMES))
     return Act(dice.randrange(dice.choose((200, 2_000, 30_000, LENGTH_MS))), wish, which)
+
+
+def _answer(dice: Dice) -> Act:
+    """Make up what a person does about a call that waits for a yes, or at any time."""
+    if dice.happens(0.8):
+        wish, door = dice.choose(ASKED_SHARP)
+        is_always = wish is Wish.APPROVE and dice.happens(0.5)
+        times = 0 if is_always else 1 + dice.randrange(2)
+        return Act(0, wish, dice.choose((0, 0, 1)), door, times)
+    at_ms = dice.randrange(dice.choose((200, 2_000, 30_000, LENGTH_MS)))
+    return Act(at_ms, dice.choose(ANSWERS), dice.randrange(MAILS_MAX))

@@ -3,11 +3,11 @@
 
 -- oracle_runs
 -- Every run as it stands, in the order of creation: an id follows the clock, which may go back.
-select id, chain, retry_of, open, phase, status, outcome, prepared, escalated, handler, waits from run order by rowid
+select id, chain, retry_of, open, phase, status, outcome, prepared, escalated, handler, waits, version from run order by rowid
 
 -- oracle_mutations
 -- Every row of the ledger, in the order of creation.
-select id, run_id, held_by, status, key, args, attempt, inputs, refused from mutation order by rowid
+select id, run_id, held_by, status, key, args, attempt, inputs, refused, hash, sent_at from mutation order by rowid
 
 -- oracle_events
 -- Every event with who holds it and who ended it.
@@ -25,5 +25,9 @@ left join payload p on p.workflow_id = e.workflow_id and p.content = r.content
 order by r.run_id, r.seq
 
 -- oracle_handlers
--- What every handler remembers, and whether its workflow is paused.
-select h.name, h.state, w.paused from handler h join workflow w on w.id = h.workflow_id order by h.name
+-- What every handler remembers, and whether its workflow is paused or removed.
+select h.name, h.state, w.paused, w.removed_at is not null from handler h join workflow w on w.id = h.workflow_id order by h.name
+
+-- oracle_grants
+-- What is allowed, and how often a day.
+select capability, mutations_per_day from granted order by capability

@@ -1,0 +1,149 @@
+"""What people allowed, as they remember it themselves, and what left the host all the same.
+
+Law 1  A person's yes counts from the moment it is said until it is refused: a host that dies in
+       between may have heard it.
+Law 2  A call leaves only as it is written down, and each attempt once (L2). Where a person is to
+       be asked, it leaves only after a yes to exactly this row and this call (A3, A4).
+Law 3  A host looks at the grant between its last write before the send and the first byte; of a
+       call that is sent again, after the write of the send. What was allowed all that time is what
+       counts (A1): a grant taken back later than that may come too late, one taken back earlier
+       must not.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from duly.connectors.base import Call
+from duly.rules.schedule import DAY_MS
+from duly.rules.value import decode
+from duly.rules.word import MutationStatus, Waits
+from duly.simulation.seen import MutationSeen, RunSeen, Seen
+
+
+class Mark(NamedTuple):
+    """When a run was written the last time but one, and the last time, counted in looks."""
+
+    before: int
+    last: int
+
+
+@dataclass(slots=True)
+class Allowance:
+    """What was allowed so far, over all lives of the host."""
+
+    capability: str
+    is_asked: bool  # the policy wants a person to agree to every change
+    approved: dict[str, list[MutationSeen]] = field(default_factory=lambda: defaultdict(list))
+    agreed: set[str] = field(default_factory=set)  # the yes was taken, and somebody told so
+    rejected: set[str] = field(default_factory=set)  # so was the no
+    is_taken_back: bool = False  # somebody was told that the capability is revoked
+    withdrawing: int = 0  # acts that may take a proposal away and are being carried out
+    _is_unheard: bool = False  # the host died on such an act, which may have been done
+    _sent: set[tuple[str, int]] = field(default_factory=set)  # every attempt that left
+    _sent_at: dict[str, int] = field(default_factory=dict)  # by mutation: when it left last
+    _looks: int = 0
+    _marks: dict[str, Mark] = field(default_factory=dict)  # by run
+    _limit: int | None = None  # how often a day; never, if nothing is granted
+    _limited_since: int = 0
+
+    # -- What people say ------------------------------------------------------------------------
+
+    def approve(self, shown: MutationSeen) -> None:
+        """Note a yes to a call as it was shown."""
+        self.approved[shown.id].append(shown)
+
+    def refuse(self, shown: MutationSeen) -> None:
+        """Take back a yes that was refused; another one to the same call stays."""
+        self.approved[shown.id].remove(shown)
+
+    @contextmanager
+    def withdrawal(self) -> Iterator[None]:
+        """Let a proposal be taken away meanwhile."""
+        self.withdrawing += 1
+        try:
+            yield
+        except BaseException as error:
+            self._is_unheard |= not isinstance(error, Exception)
+            raise
+        finally:
+            self.withdrawing -= 1
+
+    # -- What must hold -------------------------------------------------------------------------
+
+    def look(self, was: Seen | None, now: Seen) -> Iterator[str]:
+        """Follow the open run and the grants through a commit."""
+        self._looks += 1
+        if was is None:
+            self._marks.clear()
+        run = now.open_run
+        if run is not None and (was is None or _part_of(was, run.id) != _part_of(now, run.id)):
+            mark = self._marks.get(run.id, Mark(self._looks, self._looks))
+            self._marks[run.id] = Mark(mark.last, self._looks)
+        limit = now.grants.get(self.capability, 0)
+        if limit != self._limit:
+            self._limit, self._limited_since = limit, self._looks
+        if self.is_taken_back and self.capability in now.grants:
+            yield f"{self.capability} was taken back and is granted"
+        if run is not None and run.waits == Waits.APPROVAL and not self.is_asked:
+            yield f"run {run.id} waits for an approval nobody wants"
+        yield from self._look_at_answers(was, now)
+        self._is_unheard = False
+
+    def _look_at_answers(self, was: Seen | None, now: Seen) -> Iterator[str]:
+        """See that an answer that was taken holds, and that nobody but a person withdraws."""
+        for row in now.mutations.values():
+            if row.id in self.rejected and row.status != MutationStatus.REJECTED:
+                yield f"mutation {row.id} was rejected and is {row.status}"
+            is_waiting = now.runs[row.held_by].waits == Waits.APPROVAL
+            if row.status == MutationStatus.PROPOSED and is_waiting and row.id in self.agreed:
+                yield f"mutation {row.id} was approved and waits for approval"
+            before = None if was is None else was.mutations.get(row.id)
+            is_taken = before is not None and before.status == MutationStatus.PROPOSED
+            is_wanted = self.withdrawing > 0 or self._is_unheard
+            if is_taken and row.status == MutationStatus.FAILED and not is_wanted:
+                yield f"mutation {row.id} was withdrawn, and no person wanted that"
+
+    def see_leave(self, call: Call, now: Seen | None) -> Iterator[str]:
+        """Look at a call whose first byte is about to leave."""
+        row = _row_of(call, now)
+        if row is None or row.sent_at is None:
+            yield f"attempt {call.attempt} of {call.tool} left, and is not written down so"
+            return
+        if (row.id, call.attempt) in self._sent:
+            yield f"attempt {call.attempt} of mutation {row.id} left twice"
+        if row.id in self.rejected:
+            yield f"mutation {row.id} was rejected and left"
+        said = [(yes.hash, yes.args) for yes in self.approved[row.id]]
+        if self.is_asked and (row.hash, row.args) not in said:
+            yield f"mutation {row.id} left, and nobody had approved it"
+        mark = self._marks[row.held_by]
+        looked = mark.before if call.attempt == 1 else mark.last
+        if self._limit is not None and self._limited_since <= looked:
+            count = self._count_today(row.id, row.sent_at)
+            if count >= self._limit:
+                yield f"mutation {row.id} left after {count} others, allowed are {self._limit}"
+        self._sent.add((row.id, call.attempt))
+        self._sent_at[row.id] = row.sent_at
+
+    def _count_today(self, besides: str, now: int) -> int:
+        today = now - now % DAY_MS
+        return sum(at >= today for row_id, at in self._sent_at.items() if row_id != besides)
+
+
+def _part_of(seen: Seen, run_id: str) -> tuple[RunSeen | None, MutationSeen | None]:
+    return seen.runs.get(run_id), seen.held(run_id)
+
+
+def _row_of(call: Call, now: Seen | None) -> MutationSeen | None:
+    """Find the row a call is written down in, exactly as it is sent."""
+    rows = () if now is None else now.mutations.values()
+    for row in rows:
+        is_out = row.status == MutationStatus.IN_FLIGHT and row.key == call.key
+        if is_out and row.attempt == call.attempt and decode(row.args) == dict(call.args):
+            return row
+    return None
