@@ -12,6 +12,7 @@ from duly.engine.base import Parts, StepFailed
 from duly.engine.calls import Calls, Wanted
 from duly.engine.ledger import Ledger
 from duly.engine.live import Live
+from duly.engine.reach import Reach
 from duly.engine.reconciler import Reconciler
 from duly.engine.scheduler import Engine
 from duly.engine.worker import Worker
@@ -26,7 +27,7 @@ from duly.rules.value import Json
 from duly.rules.word import Act, Answer, Progress, Reserved
 from duly.rules.word import MutationStatus as Row
 from duly.sandbox.base import World
-from duly.store.record import Commit, MutationRow
+from duly.store.record import Commit, JournalEvent, MutationRow
 from tests.breaks import Break
 
 CONSUMER = ("tests/engine/test_consumer.py",)
@@ -39,9 +40,11 @@ REDEPLOY = ("tests/engine/test_redeploy.py",)
 SCHEDULING = ("tests/engine/test_scheduling.py",)
 PRODUCER = ("tests/engine/test_producer.py",)
 STOP = ("tests/engine/test_stop.py",)
+ANNOUNCE = ("tests/engine/test_announce.py",)
 
 _answer = Calls._answer
 _pin = run._pin
+_world = run._world
 _resumed = live.resumed
 _applied = Ledger._applied
 _choose = turn.choose
@@ -114,12 +117,22 @@ def resume_without_state(outlook: Any, row: Any, limits: Any) -> Live:
     return taken
 
 
-def dice_of_the_run(run_live: Live, step: Step) -> World:
-    return World(run_live.clock_at, frozen=True, seed=seed(run_live.id, step))
+def dice_of_the_run(parts: Reach, run_live: Live, step: Step) -> World:
+    world = _world(parts, run_live, step)
+    return replace(world, seed=seed(run_live.id, step)) if world.frozen else world
 
 
-def clock_of_the_step(run_live: Live, step: Step) -> World:
-    return World(run_live.clock_at + 1, frozen=True, seed=seed(run_live.seed_text, step))
+def clock_of_the_step(parts: Reach, run_live: Live, step: Step) -> World:
+    world = _world(parts, run_live, step)
+    return replace(world, now_ms=world.now_ms + 1) if world.frozen else world
+
+
+def keep_quiet(*_: object, **__: object) -> tuple[JournalEvent, ...]:
+    return ()
+
+
+async def keep_quiet_later(*_: object, **__: object) -> tuple[JournalEvent, ...]:
+    return ()
 
 
 # -- The ledger -----------------------------------------------------------------------------------
@@ -215,6 +228,19 @@ def engine(rule: str, attribute: str, replacement: object, tests: Any, says: str
 
 
 BREAKS = (
+    engine("B10", "herald:Herald.committed", keep_quiet, ANNOUNCE, "nobody hears of a commit"),
+    engine("B10", "herald:Herald.changed", keep_quiet_later, ANNOUNCE, "nobody hears of trouble"),
+    engine(
+        "B10", "herald:Herald.proposed", keep_quiet_later, ANNOUNCE, "nobody is asked for a yes"
+    ),
+    Break(
+        "B12",
+        "duly.store.part",
+        "depth_after",
+        lambda handled, *_: handled + 2,
+        ANNOUNCE,
+        "a chain grows faster through a workflow than through a handler",
+    ),
     engine(
         "R1",
         "live:Notes.call",
@@ -269,8 +295,8 @@ BREAKS = (
         "C11", "run:Commit", commit_without_events, CONSUMER, "a commit loses what was published"
     ),
     engine("C12", "live:resumed", resume_without_state, PINNED, "a successor has no state"),
-    engine("C13", "run:_frozen_world", dice_of_the_run, PINNED, "a successor throws other dice"),
-    engine("C13", "run:_frozen_world", clock_of_the_step, PINNED, "the clock of mutate goes on"),
+    engine("C13", "run:_world", dice_of_the_run, PINNED, "a successor throws other dice"),
+    engine("C13", "run:_world", clock_of_the_step, PINNED, "the clock of mutate goes on"),
     engine("A3", "ledger:Ledger.make", send_unapproved, LEDGER, "nobody is asked for approval"),
     engine("L1", "ledger:Ledger.make", send_unapproved, LEDGER, "a proposal is sent"),
     engine(

@@ -6,7 +6,11 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+from duly.engine.live import Reads
+from duly.rules.access import Step
 from duly.rules.permission import Grant, proposal_hash
+from duly.rules.prepared import Judgement
+from duly.store import recording
 from duly.store.base import barrier
 from duly.store.record import Action
 from tests.breaks import Break
@@ -17,6 +21,12 @@ APPROVAL = ("tests/desk/test_approval.py",)
 SECRET = ("tests/desk/test_secret.py",)
 VERSION = ("tests/desk/test_version.py",)
 STATES = ("tests/desk/test_every_state.py",)
+TRIAL = ("tests/desk/test_trial.py",)
+REHEARSAL = ("tests/engine/test_rehearsal.py",)
+REPLAY = ("tests/engine/test_replay.py",)
+RECORDING = ("tests/store/test_exam_recording.py",)
+
+_write_reads = Reads.text
 
 
 async def _count_none(*_: Any, **__: Any) -> int:
@@ -62,7 +72,86 @@ def _by_nobody(self: Any, by: object, verb: str, detail: str | None = None) -> A
     return Action(self.parts.env.new_id("action"), "somebody", verb, detail)
 
 
+def _lend_everything(catalog: Any, allowed: object) -> tuple[str, ...]:
+    return tuple({each.capability for each in catalog.tools})
+
+
+def _write_secrets(self: Reads, secrets: object) -> str | None:
+    return _write_reads(self, ())
+
+
+def _keep_beside(tx: Any, workflow_id: str, run_id: str, chain: str, reads: str | None) -> None:
+    """Keep what a prepare read, and leave what an earlier attempt did."""
+    if reads is not None:
+        recording.keep_reads(tx, run_id, Step.PREPARE, reads)
+
+
 BREAKS = (
+    Break("A1", "duly.desk.trial", "_harmless", _lend_everything, TRIAL, "a trial lends reads"),
+    Break(
+        "A5",
+        "duly.engine.live",
+        "Reads.text",
+        _write_secrets,
+        REHEARSAL,
+        "what a run read is kept with the secrets in it",
+    ),
+    Break(
+        "A5",
+        "duly.desk.trial",
+        "redact_text",
+        _keep_as_it_is,
+        TRIAL,
+        "a trial shows what the script says as it is",
+    ),
+    Break(
+        "A5",
+        "duly.engine.replay",
+        "_show",
+        lambda parts, difference: difference,
+        REPLAY,
+        "a difference shows its arguments as they are",
+    ),
+    Break(
+        "C5",
+        "duly.engine.rehearsal",
+        "judge_reservation",
+        lambda *_: Judgement.RESERVE,
+        REHEARSAL,
+        "a rehearsal takes events that are taken",
+    ),
+    Break(
+        "C13",
+        "duly.engine.replay",
+        "Still.now_ms",
+        lambda self: 0,
+        REPLAY,
+        "a past run is repeated at another time",
+    ),
+    Break(
+        "F3",
+        "duly.engine.replay",
+        "_obstacle",
+        lambda *_: None,
+        REPLAY,
+        "what cannot be repeated is repeated all the same",
+    ),
+    Break(
+        "F3",
+        "duly.engine.replay",
+        "compare",
+        lambda *_: None,
+        REPLAY,
+        "every version changes the same",
+    ),
+    Break(
+        "R5",
+        "duly.store.recording",
+        "begin_recording",
+        _keep_beside,
+        RECORDING,
+        "a fresh attempt is answered with what another was told",
+    ),
     Break("A1", "duly.engine.envelope", "count_today", _count_none, GRANT, "nobody counts a day"),
     Break(
         "A1",
@@ -107,8 +196,8 @@ BREAKS = (
     ),
     Break(
         "A4",
-        "duly.engine.approval",
-        "_holding",
+        "duly.engine.worker",
+        "Worker.holding",
         _let_go,
         APPROVAL,
         "the loser of two answers takes the run out of the winner's hands",
@@ -126,6 +215,14 @@ BREAKS = (
         "A5", "duly.desk.secret", "_place", lambda *_: b"", SECRET, "a seal opens in another place"
     ),
     Break("A5", "duly.desk.secret", "OTHERS", 0, SECRET, "others may read the key"),
+    Break(
+        "A5",
+        "duly.desk.secret",
+        "spellings",
+        lambda value: frozenset({value}),
+        ("tests/desk/test_canary.py",),
+        "a secret is known in one spelling only",
+    ),
     Break(
         "A5",
         "duly.engine.successor",

@@ -48,6 +48,7 @@ PAGE = {
     "log_line_chars": 1000,
     "source_bytes": 256 * KIB,
     "reconcile_s": 30,
+    "repair_s": 300,
 }
 SECTIONS = (Limits, Backoff, Policy, BusSettings)
 NUMBERS = [

@@ -59,12 +59,16 @@ def test_a_host_is_built_with_the_promised_words() -> None:
     assert " ".join(words[:7]) == "url connectors policy repairer extensions channels env"
 
 
-@pytest.mark.parametrize(
-    "given", [{"repairer": object()}, {"extensions": "folder"}, {"channels": [object()]}]
-)
-def test_what_this_version_lacks_is_refused_not_ignored(url: str, given: dict[str, Any]) -> None:
-    with pytest.raises(ConfigError, match="not in this version; leave it out"):
-        Host(url, **given)
+def test_a_channel_that_cannot_send_is_refused_when_the_host_is_built(url: str) -> None:
+    """B9: not when the first text is to be sent."""
+    with pytest.raises(Invalid, match="is no channel"):
+        Host(url, channels=[cast(duly.Channel, object())])
+
+
+def test_a_repairer_that_cannot_be_asked_is_refused_when_the_host_is_built(url: str) -> None:
+    """F3: not when the first script fails."""
+    with pytest.raises(ConfigError, match="repairer: object cannot be asked"):
+        Host(url, repairer=cast(duly.Repairer, object()))
 
 
 @pytest.mark.parametrize("bad", ["duly.db", "sqlite:///", "postgresql://localhost/duly", ""])

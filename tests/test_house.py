@@ -365,7 +365,11 @@ def test_the_public_names_are_exactly_these() -> None:
     )
     authors = {"Source", "consumer", "producer", "workflow"}
     hosts = {"Deployed", "Host", "Invalid", "NotFound", "RequestRefused", "StoreInUse"}
-    assert set(duly.__all__) == settings | connectors | authors | hosts | (
+    hosts |= {"Event", "RepairCase", "Repairer", "Retry"}
+    extensions = {"AgentProvider", "Channel", "Extension", "ExtensionContext"} | (
+        {"TerminalChannel", "WebhookChannel"}
+    )
+    assert set(duly.__all__) == settings | connectors | authors | hosts | extensions | (
         {"DulyError", "NotDeployed", "UnknownOutcome"}
     )
 

@@ -39,19 +39,29 @@ from duly.rules.source import Source
 from duly.script.names import consumer, producer, workflow
 
 if TYPE_CHECKING:
+    from duly.bus.agent import AgentProvider
+    from duly.bus.channel import Channel, TerminalChannel, WebhookChannel
+    from duly.bus.extension import Extension, ExtensionContext
     from duly.desk.record import Deployed
     from duly.host import Host
+    from duly.rules.delivery import Event, Retry
+    from duly.rules.repair import RepairCase, Repairer
 
 __version__ = "0.1.0.dev0"
 
 __all__ = [
+    "AgentProvider",
     "Applied",
     "AuthNeeded",
     "Backoff",
     "Call",
+    "Channel",
     "Connector",
     "Deployed",
     "DulyError",
+    "Event",
+    "Extension",
+    "ExtensionContext",
     "Host",
     "Invalid",
     "Limits",
@@ -63,12 +73,17 @@ __all__ = [
     "PermissionDenied",
     "Policy",
     "Refused",
+    "RepairCase",
+    "Repairer",
     "RequestRefused",
+    "Retry",
     "Source",
     "StoreInUse",
+    "TerminalChannel",
     "Transient",
     "UnknownOutcome",
     "Unsure",
+    "WebhookChannel",
     "WorkflowPolicy",
     "consumer",
     "mutation",
@@ -78,7 +93,20 @@ __all__ = [
 ]
 
 # Every script's worker and every workflow imports this package, and neither wants a whole host.
-_WHERE: Final = {"Deployed": "duly.desk.record", "Host": "duly.host"}
+_WHERE: Final = {
+    "AgentProvider": "duly.bus.agent",
+    "Channel": "duly.bus.channel",
+    "Deployed": "duly.desk.record",
+    "Event": "duly.rules.delivery",
+    "Extension": "duly.bus.extension",
+    "ExtensionContext": "duly.bus.extension",
+    "Host": "duly.host",
+    "RepairCase": "duly.rules.repair",
+    "Repairer": "duly.rules.repair",
+    "Retry": "duly.rules.delivery",
+    "TerminalChannel": "duly.bus.channel",
+    "WebhookChannel": "duly.bus.channel",
+}
 
 if not TYPE_CHECKING:
 

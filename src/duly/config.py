@@ -93,6 +93,7 @@ class Limits:
     log_line_chars: int = 1000
     source_bytes: int = 256 * KIB
     reconcile_s: float = 30
+    repair_s: float = 300
 
     def __post_init__(self) -> None:
         _check_numbers(self)

@@ -1,7 +1,7 @@
 """A host: everything is built here, opened, and closed again; what it can do stands in the desk.
 
-Law 1: nothing runs outside `drain`, `serve` and `running`, and no process is started before the
-       first script.
+Law 1: nothing runs outside `drain`, `serve` and `running`, except that extensions are initialised
+       when the host opens; and no process is started before the first script.
 Law 2: closing waits for whatever still works, raises nothing, and leaves no process, task or
        thread behind; a host installs no signal handlers and sets up no logging.
 Law 3: a host belongs to the event loop that opened it, and has its store for itself (H1).
@@ -17,25 +17,35 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
+from duly.bus.bus import Bus
+from duly.bus.channel import Channel, Channels
+from duly.bus.dispatcher import Dispatcher
+from duly.bus.line import Line
+from duly.bus.loader import ExtensionReport, Loader
 from duly.config import Policy, SandboxSettings
 from duly.connectors.base import Connector
 from duly.connectors.registry import Registry
 from duly.desk.base import Desk
 from duly.desk.commands import Commands
 from duly.desk.secret import Vault
+from duly.desk.trial import Trials
+from duly.desk.upkeep import note_restore
 from duly.desk.views import Views
+from duly.desk.work import Work
 from duly.engine.base import Parts
 from duly.engine.scheduler import Engine
 from duly.env import Env, Loop
 from duly.errors import ConfigError, RequestRefused
 from duly.rules.access import Step
 from duly.rules.catalog import Catalog
+from duly.rules.repair import Repairer
 from duly.rules.source import Language, Source
 from duly.rules.value import Json
 from duly.sandbox.base import Loaded, Missing, Sandbox, Script, World
 from duly.sandbox.javascript import JavaScriptSandbox
 from duly.sandbox.pool import Pool
 from duly.sandbox.python import PythonSandbox
+from duly.sandbox.slot import RUNNING_MAX, Slots
 from duly.script import NAMES
 from duly.script.lacking import refuse_lacking
 from duly.store import Store
@@ -47,7 +57,7 @@ DEFAULT_SANDBOX: Final = SandboxSettings()
 log = logging.getLogger("duly.host")
 
 
-class Host(Commands, Views):
+class Host(Commands, Views, Trials):
     """Runs workflows from one store: `async with duly.Host("sqlite:///duly.db") as host: …`."""
 
     def __init__(
@@ -56,18 +66,18 @@ class Host(Commands, Views):
         *,
         connectors: Iterable[Connector] = (),
         policy: Policy = DEFAULT_POLICY,
-        repairer: object | None = None,
+        repairer: Repairer | None = None,
         extensions: str | Path | None = None,
-        channels: Iterable[object] = (),
+        channels: Iterable[Channel] = (),
         env: Env | None = None,
         sandbox: SandboxSettings = DEFAULT_SANDBOX,
     ) -> None:
-        _refuse_what_is_not_there(
-            repairer=repairer, extensions=extensions, channels=tuple(channels) or None
-        )
         self._path = _path(url)
         self._outside = Registry(connectors)
         self._policy = policy
+        self._repairer = _check_repairer(repairer)
+        self._folder = None if extensions is None else Path(extensions)
+        self._channels = Channels(channels)
         self._env = env
         self._sandbox = sandbox
         self._open_desk: Desk | None = None
@@ -99,15 +109,34 @@ class Host(Commands, Views):
             env = self._env or _own_loop(stack)
             store = Store(await open_sqlite(self._path, env))
             stack.push_async_callback(_quietly, "the store", store.close)
+            await note_restore(store, env)
             sandbox = _build_sandbox(env, self._policy, self._sandbox)
             stack.push_async_callback(_quietly, "the sandbox", sandbox.close)
-            parts = Parts(env, store, sandbox, self._outside, self._policy)
+            parts = Parts(env, store, sandbox, self._outside, self._policy, self._repairer)
             vault = Vault(env, self._outside, self._path)
             await vault.open(store)
+            # Strangers: each rings the other by a callable (design §1).
             engine = Engine(parts)
             stack.push_async_callback(_quietly, "the engine", engine.close)
+            dispatcher = Dispatcher(env, store, limits=self._policy.limits, entered=engine.wake)
+            engine.worked = dispatcher.wake
+            stack.push_async_callback(_quietly, "the bus", dispatcher.close)
+            bus = Bus(env, store, dispatcher, self._policy.limits)
+            self._loader = Loader(
+                self._folder,
+                env=env,
+                store=store,
+                line=Line(env, store, dispatcher, self._policy.limits),
+                reserve=bus.reserve,
+                channels=self._channels,
+                limits=self._policy.limits,
+            )
+            stack.push_async_callback(_quietly, "the extensions", self._loader.close)
+            await self._loader.open()
             self._stack = stack.pop_all()
         self._loop = asyncio.get_running_loop()
+        self._together = Work(env, engine, dispatcher)
+        self._bus = bus
         self._open_desk = Desk(parts, engine, vault)
         return self
 
@@ -134,11 +163,24 @@ class Host(Commands, Views):
 
     async def drain(self) -> None:
         """Run until nothing is due at this moment; wait for no later time."""
-        await self._work(self._desk().engine.drain(), "drain")
+        self._desk()
+        await self._work(self._together.drain(), "drain")
 
     async def serve(self) -> None:
         """Run what is due, when it is due, until cancelled or closed."""
-        await self._work(self._desk().engine.serve(), "serve")
+        self._desk()
+        await self._work(self._together.serve(), "serve")
+
+    @property
+    def bus(self) -> Bus:
+        """The event bus: emit, schedule, subscribe, and see what became of it (B)."""
+        self._desk()
+        return self._bus
+
+    async def extensions(self) -> tuple[ExtensionReport, ...]:
+        """List the extensions, and how far each of them got when the host opened (B9)."""
+        self._desk()
+        return self._loader.reports
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[Self]:
@@ -220,7 +262,9 @@ class Languages:
 
 def _build_sandbox(env: Env, policy: Policy, settings: SandboxSettings) -> Sandbox:
     """Build both sandboxes; an `Env` that tests brought may put something around them."""
-    pool = Pool(env, unlocked=settings.unlocked)
+    # Whatever they are written in, so many scripts compute at once, and workflows take turns.
+    running = Slots(RUNNING_MAX)
+    pool = Pool(env, running=running, unlocked=settings.unlocked)
     sandbox: Sandbox = Languages(
         {
             Language.JAVASCRIPT: JavaScriptSandbox(pool, policy.limits),
@@ -230,6 +274,7 @@ def _build_sandbox(env: Env, policy: Policy, settings: SandboxSettings) -> Sandb
                 names=NAMES,
                 refuse=refuse_lacking,
                 is_unlocked=settings.unlocked == "i-accept",
+                running=running,
             ),
         }
     )
@@ -250,11 +295,14 @@ def _path(url: str) -> Path:
     return path_from_url(url)
 
 
-def _refuse_what_is_not_there(**given: object) -> None:
-    """Refuse what a later version will know: to ignore it would be to promise it."""
-    for name, value in given.items():
-        if value is not None:
-            raise ConfigError(f"{name}: not in this version; leave it out.")
+def _check_repairer(repairer: Repairer | None) -> Repairer | None:
+    """Refuse what cannot be asked when the host is built, not when the first script fails."""
+    if repairer is not None and not callable(getattr(repairer, "repair", None)):
+        raise ConfigError(
+            f"repairer: {type(repairer).__name__} cannot be asked. "
+            "Give something that has `async def repair(self, case)`."
+        )
+    return repairer
 
 
 async def _quietly(what: str, close: Callable[[], Awaitable[None]]) -> None:

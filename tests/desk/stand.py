@@ -41,11 +41,15 @@ class StillEngine:
         self.in_hand: set[str] = set()
         self.drained = 0
         self.is_closed = False
+        self.is_rung = False
 
     async def drain(self) -> None:
         self.drained += 1
 
     async def serve(self) -> None:
+        await asyncio.Event().wait()
+
+    async def until_rung(self) -> None:
         await asyncio.Event().wait()
 
     def wake(self, workflow_id: str | None = None) -> None:

@@ -238,6 +238,9 @@ async def test_a_deploy_lists_what_is_not_granted_yet(host: Host) -> None:
     """A2: it is active all the same, and waits at the first such call."""
     deployed = await host.deploy(python("ungranted"))
     assert deployed.missing == ("mail.read", "sheets.append")
+    told, *_ = await host.bus.journal("workflow.deployed")
+    assert told.payload is not None
+    assert told.payload["missing"] == ["mail.read", "sheets.append"]
     assert (await host.workflow("ungranted")).version == "1.0"
     assert await store_of(host).list_grants(await find(host, "ungranted")) == ()
 

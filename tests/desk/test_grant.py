@@ -184,7 +184,7 @@ async def test_a_limit_counts_what_was_sent_today(duly_world: Stage) -> None:
     run = await play.run()
     assert (play.sends(), len(await play.rows())) == (2, 2)
     assert (run.status, run.waits, run.waits_on) == (Status.PAUSED_APPROVAL, "grant", TOOL)
-    assert "used 2 times today" in (run.escalated or "")
+    assert "used 2 times since midnight UTC" in (run.escalated or "")
     await play.host.grant(NAME, TOOL, mutations_per_day=3)
     await play.drain()
     assert ((await play.store.get_run(run.id)).status, duly_world.count()) == ("committed", 3)

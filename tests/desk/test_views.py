@@ -23,7 +23,10 @@ from tests.store.scene import NAME, NOON
 
 FIELDS = {
     Deployed: "workflow version findings missing",
-    Workflow: "name version standing reason schedule paused findings created_at",
+    Workflow: (
+        "name version standing reason schedule next_check activity pending stale orphaned paused"
+        " findings created_at"
+    ),
     Event: (
         "topic message_id title payload status seq reserved_by created_by caused_by created_at"
     ),
@@ -56,8 +59,13 @@ async def test_an_idle_workflow_is_shown_with_its_schedule(tmp_path: Path) -> No
             name=NAME,
             version="1.0",
             standing=Standing.IDLE,
-            reason="Nothing to do right now",
+            reason="About to begin",
             schedule=("Checks every 5 minutes",),
+            next_check="Next check now",
+            activity="Nothing processed lately",
+            pending="1 letter, 2 mails waiting",
+            stale=0,
+            orphaned=0,
             paused=False,
             findings=(),
             created_at=moment(NOON),
@@ -93,6 +101,17 @@ async def test_a_paused_workflow_says_who_stopped_it(tmp_path: Path) -> None:
         await desk.pause(NAME)
         shown = await desk.workflow(NAME)
         assert (shown.standing, shown.reason) == (Standing.STOPPED, "Paused by you")
+        assert shown.next_check is None
+        await desk.pause(NAME, by="anna")
+        assert (await desk.workflow(NAME)).reason == "Paused by anna"
+
+
+async def test_no_check_is_promised_before_a_person_has_moved_things_on(tmp_path: Path) -> None:
+    """U1, F6: while something waits for a person nothing else of the workflow begins."""
+    async with reception(tmp_path, scene.PROPOSED) as desk:
+        assert (await desk.workflow(NAME)).next_check is None
+    async with reception(tmp_path / "other", scene.LATER) as desk:
+        assert (await desk.workflow(NAME)).next_check == "Next check now"
 
 
 async def test_workflows_are_listed_by_name_from_behind_a_name(tmp_path: Path) -> None:

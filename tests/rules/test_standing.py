@@ -91,6 +91,21 @@ def every_fact() -> Iterator[Facts]:
         (Facts(UNKNOWN, paused=True), NEEDS, "Waiting for you to say whether a change happened"),
         (Facts(CONNECTION, paused=True), NEEDS, "Waiting for you to reconnect a connection"),
         (Facts(BROKEN, escalated="It failed three times"), NEEDS, "It failed three times"),
+        (Facts(is_due=True), IDLE, "About to begin"),
+        (Facts(paused=True, paused_by="anna", is_due=True), STOPPED, "Paused by anna"),
+        (
+            Facts(SENDING, tool="sheets.delete_row", title="Add a row"),
+            RUNNING,
+            "Sending sheets.delete_row (the script calls it “Add a row”)",
+        ),
+        (Facts(SENDING, tool="a.b", is_unsent=True), RUNNING, "About to send a.b (no title given)"),
+        (Facts(SENDING, tool="a.b", is_unsent=True, paused=True), STOPPED, "Paused by you"),
+        (
+            Facts(GRANT, waits_for="sheets.append", due_at_ms=NOW),
+            RUNNING,
+            "Going on, since sheets.append is there",
+        ),
+        (Facts(GRANT, due_at_ms=NOW, paused=True), STOPPED, "Paused by you"),
         (Facts(BACKOFF, escalated="Gmail is down", paused=True), NEEDS, "Gmail is down"),
     ],
 )
@@ -106,8 +121,11 @@ def test_the_standing_of_every_fact_is_the_one_the_rule_names() -> None:
     for facts in every_fact():
         row = facts.run.row if facts.run else None
         internal = facts.status is Status.FAILED_INTERNAL
-        asked = facts.status is Status.PAUSED_APPROVAL or row is MutationStatus.INDETERMINATE
-        if asked or (facts.escalated and not internal):
+        waits = facts.run.waits if facts.run else None
+        came = waits in (Waits.CONNECTION, Waits.GRANT) and facts.due_at_ms is not None
+        asked = facts.status is Status.PAUSED_APPROVAL and not came
+        unknown = row is MutationStatus.INDETERMINATE
+        if asked or unknown or (facts.escalated and not internal and not came):
             expected = NEEDS
         elif facts.paused or internal:
             expected = STOPPED

@@ -28,6 +28,8 @@ TABLE = [
     (APPROVAL, None, NOW, None, Work.UNBLOCK, Work.UNBLOCK, Work.NOTHING),
     (APPROVAL, None, None, None, Work.NOTHING, Work.NOTHING, Work.NOTHING),
     (Status.FAILED_LOGIC, None, None, None, Work.NOTHING, Work.NOTHING, Work.NOTHING),
+    (Status.FAILED_LOGIC, None, NOW, None, Work.REPAIR, Work.NOTHING, Work.NOTHING),
+    (Status.FAILED_LOGIC, None, NOW + 1, None, Work.NOTHING, Work.NOTHING, Work.NOTHING),
     (Status.CRASHED, None, None, None, Work.NOTHING, Work.NOTHING, Work.NOTHING),
 ]
 

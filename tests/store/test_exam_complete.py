@@ -73,8 +73,10 @@ def test_every_verb_of_the_store_sat_every_question() -> None:
 BARRIERS = {
     *("deploy", "keep_version", "set_wish", "run_now", "remove", "grant", "revoke", "reconnect"),
     *("set_secret", "claim", "publish", "skip_event", "abandon_run", "retry_run"),
+    "ask_repair",
     *("propose", "send", "send_again", "send_approved", "settle", "approve", "reject"),
     *("emit", "defer", "cancel", "subscribe", "unsubscribe", "discard", "retry_delivery"),
+    *("drop_secret", "note_act", "note_restore"),
 }
 
 

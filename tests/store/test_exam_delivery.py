@@ -10,6 +10,8 @@ import pytest
 from duly.errors import Invalid, NotFound, RequestRefused, Stale
 from duly.rules.delivery import Delivery, DeliveryStatus, JournalStatus
 from duly.store.delivery import Begun, Finished, OpenDelivery, Recovered
+from duly.store.due import BusOutlook
+from duly.store.ingress import Way
 from duly.store.record import Action
 from tests.store.exam import NOW, Again, Call, Case, ReadCase, Refusal, Trial, World, exam
 from tests.store.post import (
@@ -22,6 +24,7 @@ from tests.store.post import (
     SECOND,
     begun,
     dead,
+    deferred,
     delivered,
     emitted,
     ingress,
@@ -78,7 +81,7 @@ BEGIN = Case(
     refusals=(
         Refusal("an event nobody emitted", NotFound, call=begin(9)),
         Refusal("a later event before an earlier one", Stale, call=begin(2)),
-        Refusal("handlers that are not connected", Stale, call=begin(1, frozenset())),
+        Refusal("handlers that are gone since", Stale, broken=begin(1), call=begin(1, frozenset())),
     ),
     again=Again.STALE,
 )
@@ -102,6 +105,22 @@ CLOSE = Case(
     arrange=unwanted,
     call=begin(1),
     effect=_nobody_was_told,
+    again=Again.STALE,
+)
+
+
+async def _it_waits_for_both(world: World, answer: Any) -> None:
+    assert answer == Begun(JournalStatus.PENDING)
+    assert await statuses(world) == ["pending", "pending"]
+    assert await delivered(world) == [(1, FIRST, "waiting", 0), (1, SECOND, "waiting", 0)]
+
+
+LEAVE = Case(
+    verb="begin_delivery",
+    says="of an event whose subscribers are somewhere else",
+    arrange=emitted,
+    call=begin(1, frozenset()),
+    effect=_it_waits_for_both,
     again=Again.STALE,
 )
 
@@ -286,6 +305,41 @@ OPEN = ReadCase(
 )
 
 
+def look(connected: frozenset[str] = BOTH, *, now: int = NOW, limit: int = 100) -> Call:
+    """Ask what the bus can do."""
+    return lambda world: world.store.bus_outlook(connected, now=now, limit=limit)
+
+
+LETTERS = Way(WORKFLOW, "letters", "mail")
+
+
+async def _nothing_beside_the_one_that_runs(world: World, answer: Any) -> None:
+    assert answer == BusOutlook((), (LETTERS,), newest_id=2, is_overdue=False, next_at=None)
+
+
+async def _times_to_come(world: World) -> None:
+    await world.store.finish_delivery(1, FIRST, 1, error="it rained", now=NOW)
+    await deferred(world)
+    first = await look()(world)
+    assert (first.is_overdue, first.next_at) == (False, NOW + A_SECOND)
+    assert first.deliveries == (OpenDelivery(1, LETTERS.subscriber_id),)
+    later = await look(now=NOW + A_SECOND)(world)
+    assert (later.is_overdue, later.next_at) == (True, None)
+    await world.store.emit(NEWS, now=NOW)
+    assert len((await look()(world)).deliveries) == 2
+    assert len((await look(limit=1)(world)).deliveries) == 1
+
+
+LOOK = ReadCase(
+    verb="bus_outlook",
+    arrange=listened,
+    call=look(),
+    effect=_nothing_beside_the_one_that_runs,
+    refusals=(Refusal("a limit of none", Invalid, call=look(limit=0)),),
+    edge=_times_to_come,
+)
+
+
 @pytest.mark.parametrize("trial", exam(RECOVER))
 async def test_recovery_passes_its_exam(trial: Trial, tmp_path: Path) -> None:
     """B7: a start gives back what was being processed, and twice gives the same state."""
@@ -301,6 +355,18 @@ async def test_deliveries_pass_their_exam(trial: Trial, tmp_path: Path) -> None:
 @pytest.mark.parametrize("trial", exam(CLOSE))
 async def test_an_event_nobody_wants_passes_its_exam(trial: Trial, tmp_path: Path) -> None:
     """B11: it ends done, undelivered, once."""
+    await trial.sit(tmp_path)
+
+
+@pytest.mark.parametrize("trial", exam(LEAVE))
+async def test_an_event_for_somebody_else_passes_its_exam(trial: Trial, tmp_path: Path) -> None:
+    """B13: it is opened for those who are not here, in sight, and nobody is called."""
+    await trial.sit(tmp_path)
+
+
+@pytest.mark.parametrize("trial", exam(LOOK))
+async def test_the_look_of_the_bus_passes_its_exam(trial: Trial, tmp_path: Path) -> None:
+    """B2, B6, T10: what can be done now, for whom, and when there will be more."""
     await trial.sit(tmp_path)
 
 

@@ -190,5 +190,5 @@ def test_a_folder_is_synced_as_the_platform_asks_for(
     monkeypatch.setattr(os, "fsync", lambda _: calls.append("fsync"))
     monkeypatch.setattr(fcntl, "F_FULLFSYNC", "F_FULLFSYNC", raising=False)
     monkeypatch.setattr(fcntl, "fcntl", lambda _, command: calls.append(f"fcntl {command}"))
-    sqlite._sync_path(path.parent)
+    sqlite.sync_path(path.parent)
     assert calls == [call]

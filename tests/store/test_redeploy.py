@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from duly.errors import NotFound
+from duly.errors import NotFound, Stale
 from duly.rules.lifecycle import CONSUMER_START, Counts
 from duly.rules.schedule import DAY_MS
 from duly.rules.word import Act, Failure, Kind, Progress
-from duly.store.record import Commit, HandlerRow, HandlerSpec, Origin, Reserve, TopicSpec
+from duly.store.record import Commit, HandlerRow, HandlerSpec, Origin, Reserve, Stop, TopicSpec
 from tests.store.exam import World
 from tests.store.scene import (
     FAILED,
@@ -206,7 +206,7 @@ async def test_a_deploy_does_not_touch_a_waiting_proposal(world: World) -> None:
     [
         (Origin.DEPLOY, Counts()),
         (Origin.ROLLBACK, Counts()),
-        (Origin.REPAIR, Counts(logic=1, repair=1)),
+        (Origin.REPAIR, Counts(logic=1)),
     ],
 )
 async def test_activating_a_version_follows_a_failed_run(
@@ -234,11 +234,29 @@ async def test_a_run_that_failed_after_its_mutation_goes_on_with_next(world: Wor
     assert (new.prepared, new.result, new.seed) == (old.prepared, old.result, old.seed)
 
 
-async def test_repairs_are_counted_along_the_chain(world: World) -> None:
-    """F3: two repairs, two counted; a person's retry begins anew."""
+async def repairable(scene: Scene) -> None:
+    """Make the failed run one that the host moves on (F3)."""
+    stop = Stop(scene.counts, "failed", due_at=scene.now)
+    await scene.store.stop_run(
+        scene.fence, scene.run_id, scene.run, scene.run, stop, now=scene.tick()
+    )
+
+
+async def ask(scene: Scene, now: int) -> int:
+    """Ask for a repair, and answer how many were asked for that day."""
+    run = await scene.store.get_run(scene.run_id)
+    await scene.store.ask_repair(scene.fence, run.id, run.state, run.counts, now=now)
+    return (await scene.store.get_workflow(WORKFLOW)).repairs
+
+
+async def test_repairs_are_counted_along_the_chain_when_they_are_asked_for(world: World) -> None:
+    """F3: an adopted one is not counted twice; a person's retry begins anew."""
     scene = await at(world.store, FAILED)
+    await repairable(scene)
+    await ask(scene, scene.tick())
     await redeploy(scene, origin=Origin.REPAIR, number="1.1")
     scene.run_id, scene.run, scene.counts = NEXT, CONSUMER_START, Counts(logic=1, repair=1)
+    assert (await scene.store.get_run(NEXT)).counts == scene.counts
     await scene.go(Failure.LOGIC)
     assert (await scene.store.get_run(NEXT)).counts == Counts(logic=2, repair=1)
     await scene.store.retry_run(NEXT, "run_last", action=scene.action(), now=scene.tick())
@@ -246,19 +264,29 @@ async def test_repairs_are_counted_along_the_chain(world: World) -> None:
 
 
 async def test_repairs_are_counted_per_workflow_and_day(world: World) -> None:
-    """F3: adopted or only proposed, each counts; a day later the count begins anew."""
+    """F3: each question counts, a kept proposal does not; a day later the count begins anew."""
     scene = await at(world.store, FAILED)
-    await redeploy(scene, origin=Origin.REPAIR, number="1.1")
+    await repairable(scene)
+    first = scene.tick()
+    assert [await ask(scene, now) for now in (first, first + 5, first + DAY_MS - 1)] == [1, 2, 3]
     proposal = version("1.2", Origin.REPAIR)
-    for number, now in (("1.2", scene.tick()), ("1.3", scene.now + DAY_MS - 10)):
-        await scene.store.keep_version(
-            WORKFLOW, replace(proposal, version=number), action=scene.action(), now=now
-        )
+    await scene.store.keep_version(WORKFLOW, proposal, action=scene.action(), now=first)
     assert (await scene.store.get_workflow(WORKFLOW)).repairs == 3
-    await scene.store.keep_version(
-        WORKFLOW, replace(proposal, version="1.4"), action=scene.action(), now=scene.now + DAY_MS
-    )
-    assert (await scene.store.get_workflow(WORKFLOW)).repairs == 1
+    assert await ask(scene, first + DAY_MS) == 1
+
+
+async def test_a_repair_is_not_adopted_where_nothing_waits_for_one(world: World) -> None:
+    """F3, F7: a person paused the workflow, or retried the run, in the same moment."""
+    scene = await at(world.store, FAILED)
+    for is_paused in (True, False):
+        await scene.store.set_wish(
+            WORKFLOW, is_paused=is_paused, action=scene.action(), now=scene.tick()
+        )
+        if not is_paused:
+            await scene.store.retry_run(scene.run_id, "run_2", action=scene.action(), now=scene.now)
+        with pytest.raises(Stale, match="no longer waits for a repair"):
+            await redeploy(scene, origin=Origin.REPAIR, number="1.1")
+    assert (await scene.store.get_workflow(WORKFLOW)).active_version == "1.0"
 
 
 # -- W10: remove ----------------------------------------------------------------------------------

@@ -15,9 +15,10 @@ from typing import Final
 
 from duly.desk import deploy
 from duly.desk import grant as granting
-from duly.desk.base import USER, After, HasDesk, find, find_topic
+from duly.desk.base import USER, After, find, find_topic
 from duly.desk.record import Deployed
 from duly.desk.secret import check_secret
+from duly.desk.upkeep import Keeping
 from duly.errors import Invalid, NotFound, RequestRefused
 from duly.rules.event import Republish, parse_message_id, parse_publication
 from duly.rules.source import Source
@@ -31,7 +32,7 @@ ANSWERS: Final = (Act.TRY_AGAIN, Act.DID_NOT_HAPPEN, Act.HAPPENED, Act.SKIP)
 DETAIL_BYTES_MAX: Final = 64 * 1024
 
 
-class Commands(HasDesk):
+class Commands(Keeping):
     """The commands of a host; workflows go by their names, `by` says who commands."""
 
     async def deploy(

@@ -1,59 +1,33 @@
 """Deploy: read a source, prove what can be proved, and make it the active version (W5–W9, A2).
 
-Law 1: nothing is stored before everything was checked; a refusal names every reason at once.
-Law 2: what was extracted is stored with the version, and the script is never asked again (W7).
-Law 3: of two deploys at the same moment one wins, and the other is told to look again: nobody
+Law 1: nothing is stored before everything was checked (`engine.draft`).
+Law 2: of two deploys at the same moment one wins, and the other is told to look again: nobody
        replaces a version without the chance to have seen it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-import msgspec
-
 from duly.desk.base import After, Desk, find, find_version
 from duly.desk.record import Deployed
-from duly.errors import Invalid, NotDeployed, RequestRefused, ScriptError
-from duly.rules import declaration as declared
-from duly.rules import schedule
-from duly.rules.catalog import Catalog
-from duly.rules.declaration import Declaration, Problem
+from duly.engine import draft as drafts
+from duly.engine.draft import EXTRACT_BYTES_MAX
+from duly.engine.draft import Draft as Draft
+from duly.engine.draft import read_findings as read_findings
+from duly.engine.herald import Herald
+from duly.errors import Invalid, RequestRefused
+from duly.rules.announcement import Topic
 from duly.rules.permission import missing_capabilities
-from duly.rules.source import SUFFIXES, Language, Source, check_source
+from duly.rules.source import SUFFIXES, Language, Source
 from duly.rules.value import Json, encode
-from duly.rules.word import Kind
-from duly.script.analysis import Analysis, analyse
-from duly.script.check import check
-from duly.script.finding import Finding, refusing
-from duly.script.lacking import find_lacking, parse
 from duly.store.base import Transaction
-from duly.store.record import (
-    HandlerSpec,
-    Origin,
-    TopicSpec,
-    VersionRow,
-    VersionSpec,
-    WorkflowRow,
-)
+from duly.store.record import Origin, VersionRow, WorkflowRow
 from duly.store.workflow import Deployment
 
 FIRST_VERSION: Final = "1.0"
-EXTRACT_BYTES_MAX: Final = 16 * 1024 * 1024  # what is extracted is bounded by the source's length
-
-
-@dataclass(frozen=True, slots=True)
-class Draft:
-    """A source that may be deployed: what it declares, what was found, which tools it uses."""
-
-    source: Source
-    declaration: Declaration
-    findings: tuple[Finding, ...]
-    tools: Mapping[str, tuple[str, ...]]  # by handler and step, "poll.produce"
-    capabilities: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,14 +86,17 @@ async def activate(
     missing = missing_capabilities(granted, draft.capabilities)
     # What is granted already keeps the limits a person gave it.
     grants = missing if grant else ()
+    left = () if grant else missing
     deployment = _deployment(desk, draft, current, by=by, grants=grants, parent=parent)
     detail: dict[str, Json] = {
         "tools": {step: list(tools) for step, tools in draft.tools.items()},
         "granted": list(grants),
-        "missing": [] if grant else list(missing),
+        "missing": [*left],
         **({} if parent is None else {"parent": parent}),
     }
     verb = "deploy" if parent is None else "rollback"
+    version = deployment.version.version
+    told: dict[str, Json] = {"workflow": name, "version": version, "by": by, "missing": [*left]}
     successor_id = desk.parts.env.new_id("run")
     await desk.carry_out(
         desk.parts.store.deploy(
@@ -127,13 +104,14 @@ async def activate(
             successor_id=successor_id,
             action=desk.action(by, verb, encode(detail, limit_bytes=EXTRACT_BYTES_MAX)),
             now=desk.now_ms,
+            announce=(Herald(desk.parts).deployed(Topic.DEPLOYED, told),),
         ),
         deployment.workflow_id,
         then=lambda followed: After(is_followed=followed is not None),
         successor_id=successor_id,
         late=late,
     )
-    return Deployed(name, deployment.version.version, draft.findings, () if grant else missing)
+    return Deployed(name, version, draft.findings, left)
 
 
 # -- Reading ------------------------------------------------------------------------------------
@@ -181,64 +159,7 @@ def _read_text(path: Path, most_bytes: int) -> str:
 
 async def examine(desk: Desk, source: Source, *, strict: bool) -> Draft:
     """Load a source with no tools and analyse it; raise NotDeployed with every reason (W5, W6)."""
-    parts = desk.parts
-    catalog = parts.outside.catalog
-    try:
-        check_source(source, parts.policy.limits)
-        loaded = await parts.sandbox.load(source, catalog)
-    except Invalid as error:
-        problem = Problem("N", source.name, str(error), "Correct the text and deploy again.")
-        raise _refused(source, (problem,)) from error
-    except ScriptError as error:
-        if error.is_lost:
-            raise RequestRefused(
-                f"{source.name}: the process that was to load it died, which is not the source's "
-                "fault. Nothing was stored; deploy it again."
-            ) from error
-        broken = error
-        reasons = await parts.env.call_blocking(lambda: _reasons(source, catalog, broken))
-        raise _refused(source, reasons) from error
-    except NotDeployed as error:
-        if error.findings:
-            raise
-        # A source without a workflow is told how to write one.
-        told = await parts.env.call_blocking(lambda: analyse(source, catalog).findings)
-        raise NotDeployed(str(error), findings=told) from error
-    reads = parts.policy_of(loaded.declaration.name).mutate_reads
-
-    def study() -> tuple[tuple[Finding, ...], Analysis]:
-        return check(source, catalog, reads), analyse(source, catalog, reads)
-
-    # In a thread: it computes for a moment, and other workflows must not notice (W6).
-    findings, analysis = await parts.env.call_blocking(study)
-    if refused := refusing(findings, strict=strict):
-        raise _refused(source, refused)
-    tools = {f"{handler}.{step}": used for (handler, step), used in analysis.tools.items()}
-    capabilities = frozenset(
-        catalog.find(tool).capability for used in tools.values() for tool in used
-    )
-    return Draft(source, loaded.declaration, findings, tools, capabilities)
-
-
-def _reasons(source: Source, catalog: Catalog, error: ScriptError) -> tuple[Finding | Problem, ...]:
-    """Say why a source does not load: all that can be read off its text, else what loading said."""
-    if findings := refusing(analyse(source, catalog).findings):
-        return findings
-    if source.language is Language.PYTHON and (lacking := find_lacking(parse(source.text))):
-        return tuple(_problem(source, str(each), each.line, each.column) for each in lacking)
-    return (_problem(source, str(error), error.line, error.column),)
-
-
-def _problem(source: Source, said: str, line: int | None, column: int | None) -> Problem:
-    where = ":".join(str(each) for each in (source.name, line, column) if each)
-    return Problem("W5", where, f"{where}: {said.rstrip('.')}.", "Correct it and deploy again.")
-
-
-def _refused(source: Source, reasons: tuple[Finding | Problem, ...]) -> NotDeployed:
-    sentences = " ".join(str(reason) for reason in reasons)
-    return NotDeployed(
-        f"{source.name} was refused, so nothing was stored. {sentences}", findings=reasons
-    )
+    return await drafts.examine(desk.parts, source, strict=strict)
 
 
 # -- Extracting ---------------------------------------------------------------------------------
@@ -260,40 +181,15 @@ def _deployment(
     grants: tuple[str, ...],
     parent: str | None = None,
 ) -> Deployment:
-    source, declaration = draft.source, draft.declaration
     replaces = None if current is None else current.active_version
-    version = VersionSpec(
-        version=next_version(replaces),
-        language=source.language,
-        source=source.text,
-        hash=source.hash,
-        declaration=encode(declared.to_json(declaration), limit_bytes=EXTRACT_BYTES_MAX),
-        findings=write_findings(draft.findings),
-        author=by,
-        origin=Origin.DEPLOY if parent is None else Origin.ROLLBACK,
-        parent=parent,
-    )
-    return Deployment(
+    origin = Origin.DEPLOY if parent is None else Origin.ROLLBACK
+    return drafts.deployment_of(
+        draft,
+        drafts.version_of(draft, next_version(replaces), by=by, origin=origin, parent=parent),
         workflow_id=current.id if current else desk.parts.env.new_id("workflow"),
-        name=declaration.name,
         replaces=replaces,
-        version=version,
-        handlers=tuple(_handlers(declaration)),
-        topics=tuple(
-            TopicSpec(each.name, declaration.consumer_of(each.name), each.ingress, each.bus)
-            for each in declaration.topics
-        ),
         grants=grants,
     )
-
-
-def _handlers(declaration: Declaration) -> Iterable[HandlerSpec]:
-    for position, producer in enumerate(declaration.producers):
-        told = schedule.declare(producer.schedule)
-        text = None if told is None else encode(told, limit_bytes=EXTRACT_BYTES_MAX)
-        yield HandlerSpec(producer.name, Kind.PRODUCER, position, text)
-    for position, consumer in enumerate(declaration.consumers, len(declaration.producers)):
-        yield HandlerSpec(consumer.name, Kind.CONSUMER, position)
 
 
 def next_version(active: str | None) -> str:
@@ -301,13 +197,3 @@ def next_version(active: str | None) -> str:
     if active is None:
         return FIRST_VERSION
     return f"{int(active.partition('.')[0]) + 1}.0"
-
-
-def write_findings(findings: tuple[Finding, ...]) -> str:
-    """Write findings as they are stored with their version."""
-    return msgspec.json.encode(findings).decode()
-
-
-def read_findings(text: str) -> tuple[Finding, ...]:
-    """Read the findings of a stored version."""
-    return msgspec.json.decode(text, type=tuple[Finding, ...])

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 
+from duly.rules.account import OutputStatus
 from duly.rules.catalog import Risk
 from duly.rules.event import EventStatus
 from duly.rules.source import Language
-from duly.rules.standing import Standing
+from duly.rules.standing import InputStatus, Standing
 from duly.rules.value import Json
-from duly.rules.word import Kind, MutationStatus, Outcome, Phase, Status, Waits
+from duly.rules.word import Failure, Kind, MutationStatus, Outcome, Phase, Status, Waits
+from duly.rules.wording import in_quotes
 from duly.script.finding import Finding
 from duly.store.record import Origin
 
@@ -31,13 +34,23 @@ class Deployed:
 
 @dataclass(frozen=True, slots=True)
 class Workflow:
-    """A workflow: how it stands and why, in one sentence, and its producers' schedules in words."""
+    """A workflow: how it stands and why, in one sentence, and its producers' schedules in words.
+
+    `activity` is what was processed in the last 24 hours and what came of it, `pending` what waits;
+    `stale` has waited too long, `orphaned` was left behind by a newer version. Nobody counts
+    further than a thousand and one.
+    """
 
     name: str
     version: str
     standing: Standing
     reason: str
     schedule: tuple[str, ...]
+    next_check: str | None
+    activity: str
+    pending: str
+    stale: int
+    orphaned: int
     paused: bool
     findings: tuple[Finding, ...]
     created_at: datetime
@@ -179,3 +192,170 @@ class Action:
     workflow: str | None
     target: str | None
     detail: Json
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """What came of a workflow's work: a change outside, or an event that nobody takes up (U2, U4).
+
+    `id` is a mutation's, or topic and message id. `claimed` is what the script calls it, `observed`
+    the call the host saw; an event has none. `key` is where the next page goes on.
+    """
+
+    id: str
+    claimed: str | None
+    observed: Preview | None
+    status: OutputStatus
+    at: datetime
+    inputs: tuple[str, ...]
+    key: str
+
+    @property
+    def words(self) -> str:
+        """What the script calls it, marked as its words; without a title it says so (L11)."""
+        if self.claimed is None:
+            return "no title given"
+        return f"the script calls it {in_quotes(self.claimed)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """What came in: what became of it, and what came of it, across all consumers (U2, T9)."""
+
+    topic: str
+    message_id: str
+    title: str
+    status: InputStatus
+    seq: int
+    created_at: datetime
+    stale: bool
+    sentence: str
+    outputs: tuple[Output, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """Something a person can do: the verb, what it is done to, and how to say it to a host."""
+
+    verb: str
+    on: str
+    say: str
+
+
+@dataclass(frozen=True, slots=True)
+class Attention:
+    """Something only a person can move on; `key` is where the next page goes on (F8)."""
+
+    workflow: str
+    sentence: str
+    titles: tuple[str, ...]
+    claimed: str | None
+    observed: Preview | None
+    offers: tuple[Offer, ...]
+    since: datetime
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
+class Why:
+    """Why something stands as it does: in one or two sentences, and fact by fact (U7).
+
+    `inputs` are the titles of what is worked on; `at` is when it moves on by itself, if it does.
+    """
+
+    workflow: str
+    sentence: str
+    inputs: tuple[str, ...]
+    claimed: str | None
+    observed: Preview | None
+    reason: str
+    moved_on_by: str
+    at: datetime | None
+    offers: tuple[Offer, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TriedChange:
+    """A mutation that was asked for and not made; `inputs` are the titles of its events.
+
+    `claimed` is what the script calls it, `observed` what it is (L11). Where `is_followed` is
+    false, nobody gave its result and `next` was not tried.
+    """
+
+    handler: str
+    claimed: str | None
+    observed: Preview
+    inputs: tuple[str, ...]
+    needs_approval: bool
+    is_followed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class TriedEvent:
+    """An event that would have been published."""
+
+    handler: str
+    topic: str
+    message_id: str
+    title: str
+    payload: Json
+
+
+@dataclass(frozen=True, slots=True)
+class TriedProblem:
+    """Why a run would have stopped: the class of the failure (F1), and where in the script."""
+
+    handler: str
+    failure: Failure
+    sentence: str
+    line: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class TriedRun:
+    """One run of one handler: the titles of what it took, and what it logged."""
+
+    handler: str
+    kind: Kind
+    inputs: tuple[str, ...]
+    logs: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """What a source would do now; `missing` lists the capabilities nobody granted yet (A2)."""
+
+    workflow: str
+    findings: tuple[Finding, ...]
+    missing: tuple[str, ...]
+    runs: tuple[TriedRun, ...]
+    changes: tuple[TriedChange, ...]
+    published: tuple[TriedEvent, ...]
+    problems: tuple[TriedProblem, ...]
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True)
+class Backup:
+    """A copy of the store that is on the disk; it shows the store as it was at that moment."""
+
+    path: Path
+    bytes: int
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """Whether the store is sound, and what is not, in sentences."""
+
+    ok: bool
+    problems: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Secret:
+    """A secret by its name alone; `problem` says why it cannot be read and what to do."""
+
+    connector: str
+    name: str
+    problem: str | None = None

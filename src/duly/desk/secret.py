@@ -3,8 +3,13 @@
 Law 1: what goes into the store is sealed by AES-GCM under a key that is never there: the one in
        DULY_KEY, or a file beside the database that only its owner can read.
 Law 2: a seal is for one connector and one name; moved to another place it does not open.
-Law 3: a key that does not open what is there is an error when the host opens, never a guess.
-Law 4: every secret is taken out of whatever is kept or shown, from the moment it is known.
+Law 3: a secret that does not open is named when the host opens, and never guessed. Whoever needs
+       it is told to set it again; everything else goes on.
+Law 4: every secret is taken out of whatever is kept or shown, from the moment it is known, also as
+       base64, in hexadecimal, in a URL and in JSON.
+
+A seal names its key by a short hash of it, so that another key and a damaged value can be told
+apart; the hash says nothing about the key.
 """
 
 from __future__ import annotations
@@ -12,18 +17,22 @@ from __future__ import annotations
 import asyncio
 import base64
 import binascii
+import hmac
+import json
+import logging
 import os
 import stat
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
+from urllib.parse import quote, quote_plus
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from duly.connectors.registry import Registry
 from duly.env import Env
-from duly.errors import ConfigError, Invalid
+from duly.errors import AuthNeeded, ConfigError, Invalid
 from duly.rules.value import canonical, is_text
 from duly.store import Store
 from duly.store.people import SecretRow
@@ -31,12 +40,15 @@ from duly.store.people import SecretRow
 VARIABLE: Final = "DULY_KEY"
 KEY_BYTES: Final = 32
 NONCE_BYTES: Final = 12
-SEAL: Final = "aes-gcm:"  # how a seal was made, in case another way is found one day
+SEAL: Final = "aes-gcm"  # how a seal was made, in case another way is found one day
+KEY_NAME_CHARS: Final = 16
 # A shorter one would be taken out of half of all words.
 SECRET_CHARS_MIN: Final = 4
 SECRET_BYTES_MAX: Final = 64 * 1024
 NAME_CHARS_MAX: Final = 100
 OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
+
+log = logging.getLogger("duly.secret")
 
 
 class Vault:
@@ -52,41 +64,76 @@ class Vault:
         self._key: bytes | None = None
         self._finding = asyncio.Lock()
         self._open: dict[tuple[str, str], str] = {}
+        self._closed: dict[tuple[str, str], str] = {}
 
     async def open(self, store: Store) -> None:
         """Open every secret of the store and give the connectors theirs."""
         rows = await store.list_secrets()
-        if rows:
-            await self._find_key(is_made=False)
+        key = await self._find_key(is_made=False) if rows else None
         for row in rows:
-            self.keep(row.connector, row.name, self._unseal(row))
-        self._outside.bind(lambda connector, name: self._open[connector, name])
+            problem = self._unseal(row, key)
+            if problem is not None:
+                self._closed[row.connector, row.name] = problem
+                log.warning("%s", problem)
+        self._outside.bind(self._hand_out)
 
     async def seal(self, connector: str, name: str, value: str) -> str:
         """Seal a secret for the store; the key is made if there is none yet."""
-        self._outside.remember(value)
-        cipher = AESGCM(await self._find_key(is_made=True))
+        self._remember(value)
+        key = await self._find_key(is_made=True)
+        assert key is not None
         nonce = self._env.random_bytes(NONCE_BYTES)
-        sealed = cipher.encrypt(nonce, value.encode(), _place(connector, name))
-        return SEAL + base64.b64encode(nonce + sealed).decode()
+        sealed = AESGCM(key).encrypt(nonce, value.encode(), _place(connector, name))
+        return f"{SEAL}:{_name_of(key)}:{base64.b64encode(nonce + sealed).decode()}"
 
     def keep(self, connector: str, name: str, value: str) -> None:
         """Hand a secret out from now on; the store has it."""
-        self._outside.remember(value)
+        self._remember(value)
         self._open[connector, name] = value
+        self._closed.pop((connector, name), None)
 
-    def _unseal(self, row: SecretRow) -> str:
-        assert self._key is not None
+    def forget(self, connector: str, name: str) -> None:
+        """Hand a secret out no more; it is still taken out of whatever is shown."""
+        self._open.pop((connector, name), None)
+        self._closed.pop((connector, name), None)
+
+    def problem(self, connector: str, name: str) -> str | None:
+        """Say why a secret of the store cannot be read, if it cannot."""
+        return self._closed.get((connector, name))
+
+    def _hand_out(self, connector: str, name: str) -> str:
+        problem = self._closed.get((connector, name))
+        if problem is not None:
+            raise AuthNeeded(problem, connect=connector)
+        return self._open[connector, name]
+
+    def _remember(self, value: str) -> None:
+        for spelling in spellings(value):
+            self._outside.remember(spelling)
+
+    def _unseal(self, row: SecretRow, key: bytes | None) -> str | None:
+        """Open one secret, or answer why it stays closed and what to do."""
+        what = f'The secret "{row.name}" of {row.connector}'
+        again = f'Set it again: set_secret("{row.connector}", "{row.name}", …).'
+        if key is None:
+            return (
+                f"{what} is sealed, and its key is gone: neither {VARIABLE} nor {self._path} is "
+                f"there. Bring the key back and start again, or give the secret anew. {again}"
+            )
+        named, _, text = row.sealed.removeprefix(f"{SEAL}:").partition(":")
+        if named != _name_of(key):
+            return (
+                f"{what} was sealed with another key than the one in {self._where}. Bring that key "
+                f"back and start again, or give the secret anew. {again}"
+            )
         try:
-            kept = base64.b64decode(row.sealed.removeprefix(SEAL), validate=True)
+            kept = base64.b64decode(text, validate=True)
             nonce, sealed = kept[:NONCE_BYTES], kept[NONCE_BYTES:]
-            opened = AESGCM(self._key).decrypt(nonce, sealed, _place(row.connector, row.name))
-        except (InvalidTag, ValueError, binascii.Error) as error:
-            raise ConfigError(
-                f'The secret "{row.name}" of {row.connector} does not open with the key in '
-                f"{self._where}. Give the key it was sealed with."
-            ) from error
-        return opened.decode()
+            opened = AESGCM(key).decrypt(nonce, sealed, _place(row.connector, row.name))
+        except (InvalidTag, ValueError, binascii.Error):
+            return f"{what} is damaged, though its key is right. {again}"
+        self.keep(row.connector, row.name, opened.decode())
+        return None
 
     # -- The key --------------------------------------------------------------------------------
 
@@ -94,7 +141,7 @@ class Vault:
     def _where(self) -> str:
         return VARIABLE if self._variables.get(VARIABLE) else str(self._path)
 
-    async def _find_key(self, *, is_made: bool) -> bytes:
+    async def _find_key(self, *, is_made: bool) -> bytes | None:
         async with self._finding:  # of two first secrets at once only one may make the key
             if self._key is not None:
                 return self._key
@@ -125,6 +172,28 @@ def check_secret(connector: object, name: object, value: object, known: tuple[st
         raise Invalid(f'The secret "{name}" is longer than {SECRET_BYTES_MAX} bytes.', path="value")
 
 
+def spellings(value: str) -> frozenset[str]:
+    """Answer a secret as it is, and as it looks where others have written it down."""
+    raw = value.encode()
+    encoded = (base64.b64encode(raw), base64.urlsafe_b64encode(raw))
+    return frozenset(
+        {
+            value,
+            *(each.decode().rstrip("=") for each in encoded),
+            raw.hex(),
+            raw.hex().upper(),
+            quote(value, safe=""),
+            quote_plus(value),
+            json.dumps(value)[1:-1],
+            json.dumps(value, ensure_ascii=False)[1:-1],
+        }
+    )
+
+
+def _name_of(key: bytes) -> str:
+    return hmac.digest(key, b"the name of a key of Duly", "sha256").hex()[:KEY_NAME_CHARS]
+
+
 def _place(connector: str, name: str) -> bytes:
     return canonical([connector, name])
 
@@ -135,23 +204,22 @@ def _read_key(text: str, where: str) -> bytes:
     except (binascii.Error, ValueError):
         key = b""
     if len(key) != KEY_BYTES:
-        raise ConfigError(f"{where} is no key. It must be {KEY_BYTES} bytes written in base64.")
+        raise ConfigError(
+            f"{where} is no key. It must be {KEY_BYTES} bytes written in base64. If the key is "
+            "lost, take this one away and set the secrets again."
+        )
     return key
 
 
-def _key_of(path: Path, fresh: bytes | None) -> bytes:
-    """Read the key file; if there is none, write a fresh key that only its owner can read."""
+def _key_of(path: Path, fresh: bytes | None) -> bytes | None:
+    """Read the key file; if there is none, write a fresh key, if one is given."""
     try:
         with path.open("rb") as file:
             mode = os.fstat(file.fileno()).st_mode
             text = file.read(1024).decode("ascii", "replace")
     except FileNotFoundError:
-        if fresh is None:
-            raise ConfigError(
-                f"The secrets of this store are sealed, and there is no key: neither {VARIABLE} "
-                f"nor {path}. Give the key they were sealed with."
-            ) from None
-        _write_key(path, fresh)
+        if fresh is not None:
+            _write_key(path, fresh)
         return fresh
     except OSError as error:
         raise ConfigError(f"{path} cannot be read: {error.strerror}.") from error

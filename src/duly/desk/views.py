@@ -7,50 +7,49 @@ Law 3: what is shown of a call has no secrets in it (A5, L11).
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
 from typing import Any, cast
 
-from duly.config import Policy
+from duly.desk.account import Accounts, Book
+from duly.desk.attention import Attentions
 from duly.desk.base import find, find_topic
 from duly.desk.deploy import read_findings
+from duly.desk.explanation import Explanations, read_facts
 from duly.desk.page import PAGE_DEFAULT, check_page, read_names, read_word
-from duly.desk.record import Event, LogLine, Mutation, Run, RunError, Workflow
+from duly.desk.record import Event, LogLine, Mutation, Run, Workflow
 from duly.desk.review import Reviews
-from duly.errors import Invalid, NotFound
+from duly.desk.sight import Sight, read_error
+from duly.errors import NotFound
 from duly.rules import schedule, standing
 from duly.rules.event import EventStatus
-from duly.rules.permission import redact
 from duly.rules.schedule import moment
-from duly.rules.value import Json, decode, suggest
+from duly.rules.standing import Standing
+from duly.rules.value import decode, suggest
 from duly.rules.word import Kind, MutationStatus, Outcome, Phase, Status
-from duly.store import due, people
+from duly.store import people
 from duly.store.base import Transaction
-from duly.store.record import EventRow, MutationRow, RunRow, WorkflowRow
+from duly.store.record import EventRow, HandlerRow, MutationRow, RunRow, WorkflowRow
 
 
-class Views(Reviews):
+class Views(Reviews, Accounts, Attentions, Explanations):
     """The questions of a host; workflows go by their names."""
 
     async def workflows(
         self, *, limit: int = PAGE_DEFAULT, after: str | None = None
     ) -> tuple[Workflow, ...]:
         """List the workflows by name, from behind a name."""
-        desk = self._desk()
         check_page(limit, after, str)
+        sight = Sight.of(self._desk().parts)
 
         def look(tx: Transaction) -> tuple[Workflow, ...]:
             rows = people.list_workflows(tx, limit=limit, after=after or "")
-            return tuple(_workflow(tx, row, desk.parts.policy, desk.now_ms) for row in rows)
+            return tuple(_workflow(tx, row, sight) for row in rows)
 
-        return await desk.ask(look)
+        return await self._desk().ask(look)
 
     async def workflow(self, name: str) -> Workflow:
         """Show one workflow."""
-        desk = self._desk()
-        return await desk.ask(
-            lambda tx: _workflow(tx, find(tx, name), desk.parts.policy, desk.now_ms)
-        )
+        sight = Sight.of(self._desk().parts)
+        return await self._desk().ask(lambda tx: _workflow(tx, find(tx, name), sight))
 
     async def events(
         self,
@@ -127,29 +126,25 @@ class Views(Reviews):
         """List the ledger, newest first, from before the mutation with this id."""
         check_page(limit, before, str)
         word = read_word(MutationStatus, status)
-        show = self._show()
+        sight = Sight.of(self._desk().parts)
 
         def look(tx: Transaction) -> tuple[Mutation, ...]:
             workflow_id = None if workflow is None else find(tx, workflow).id
             rows = people.list_mutations(tx, workflow_id, status=word, limit=limit, before=before)
             names = read_names(tx, (row.workflow_id for row in rows))
-            return tuple(_mutation(row, names[row.workflow_id], show) for row in rows)
+            return tuple(_mutation(row, names[row.workflow_id], sight) for row in rows)
 
         return await self._desk().ask(look)
 
     async def mutation(self, id: str) -> Mutation:  # noqa: A002  # design §5 calls it so
         """Show one row of the ledger."""
-        show = self._show()
+        sight = Sight.of(self._desk().parts)
 
         def look(tx: Transaction) -> Mutation:
             row = people.get_mutation(tx, id)
-            return _mutation(row, people.get_workflow(tx, row.workflow_id).name, show)
+            return _mutation(row, people.get_workflow(tx, row.workflow_id).name, sight)
 
         return await self._desk().ask(look)
-
-    def _show(self) -> Callable[[Json], Json]:
-        """Answer what takes the secrets out of a value."""
-        return partial(redact, secrets=self._desk().parts.outside.secrets())
 
 
 # -- Questions checked --------------------------------------------------------------------------
@@ -164,48 +159,39 @@ def _find_handler(tx: Transaction, workflow_id: str, name: str) -> None:
 # -- Rows shown ---------------------------------------------------------------------------------
 
 
-def _workflow(tx: Transaction, row: WorkflowRow, policy: Policy, now_ms: int) -> Workflow:
+def _workflow(tx: Transaction, row: WorkflowRow, sight: Sight) -> Workflow:
     assert row.active_version is not None, row
     version = people.get_version(tx, row.id, row.active_version)
-    open_run = due.outlook(tx, row.id).open_run
-    run = None if open_run is None else people.get_run(tx, open_run.run_id)
-    reading = standing.read(_facts(row, run), now_ms)
+    reading = standing.read(read_facts(tx, sight, row), sight.now_ms)
     producers = [
         each
         for each in people.list_handlers(tx, row.id)
         if each.kind == Kind.PRODUCER and not each.orphaned
     ]
+    book = Book(tx, sight, row)
     return Workflow(
         name=row.name,
         version=version.version,
         standing=reading.standing,
         reason=reading.reason,
-        schedule=tuple(_schedule(each.schedule, policy.timezone) for each in producers),
+        schedule=tuple(_schedule(each.schedule, sight.policy.timezone) for each in producers),
+        next_check=_next_check(reading.standing, producers, sight.now_ms),
+        activity=book.activity(),
+        pending=book.pending(),
+        stale=sum(book.stale().values()),
+        orphaned=sum(book.orphaned().values()),
         paused=bool(row.paused),
         findings=read_findings(version.findings),
         created_at=moment(row.created_at),
     )
 
 
-def _facts(row: WorkflowRow, run: RunRow | None) -> standing.Facts:
-    if run is None:
-        return standing.Facts(paused=bool(row.paused))
-    return standing.Facts(
-        run=run.state,
-        paused=bool(row.paused),
-        escalated=run.escalated,
-        waits_for=run.waits_on,
-        title=_title(run.prepared),
-        due_at_ms=run.due_at,
-    )
-
-
-def _title(prepared: str | None) -> str | None:
-    """Read what the script says it is doing out of its prepare result."""
-    pinned = None if prepared is None else decode(prepared)
-    shown = pinned.get("ui") if isinstance(pinned, dict) else None
-    title = shown.get("title") if isinstance(shown, dict) else None
-    return title if isinstance(title, str) else None
+def _next_check(how: Standing, producers: list[HandlerRow], now_ms: int) -> str | None:
+    """Say when the next check comes; none comes before a person has moved things on (F6, F7)."""
+    next_at = schedule.earliest(each.next_run_at for each in producers)
+    if next_at is None or how in (Standing.NEEDS_ATTENTION, Standing.STOPPED):
+        return None
+    return schedule.describe_next(next_at, now_ms)
 
 
 def _schedule(text: str | None, zone: str) -> str:
@@ -238,7 +224,7 @@ def _run(row: RunRow, workflow: str) -> Run:
         phase=Phase(row.phase),
         status=Status(row.status),
         outcome=None if row.outcome is None else Outcome(row.outcome),
-        error=None if row.error is None else _error(row.error),
+        error=None if row.error is None else read_error(row.error),
         created_at=moment(row.created_at),
         updated_at=moment(row.updated_at),
     )
@@ -254,36 +240,18 @@ def _logs(text: str) -> tuple[LogLine, ...]:
     return tuple(lines)
 
 
-def _error(text: str) -> RunError:
-    """Read what the engine kept of a failure; what it did not write is shown as it is."""
-    try:
-        kept = decode(text)
-    except Invalid:
-        kept = None
-    if not isinstance(kept, dict):
-        return RunError("", text)
-    told = cast("dict[str, Any]", kept)
-    return RunError(
-        failure=told.get("class", ""),
-        message=told.get("message", ""),
-        line=told.get("line"),
-        tool=told.get("tool"),
-        args=told.get("args"),
-    )
-
-
-def _mutation(row: MutationRow, workflow: str, show: Callable[[Json], Json]) -> Mutation:
+def _mutation(row: MutationRow, workflow: str, sight: Sight) -> Mutation:
     return Mutation(
         id=row.id,
         run=row.run_id,
         held_by=row.held_by,
         workflow=workflow,
         tool=row.tool,
-        args=show(decode(row.args)),
-        title=row.title,
+        args=sight.value(decode(row.args)),
+        title=sight.claimed(row),
         key=row.key,
         status=MutationStatus(row.status),
-        result=None if row.result is None else show(decode(row.result)),
+        result=None if row.result is None else sight.value(decode(row.result)),
         attempt=row.attempt,
         hash=row.hash,
         sent_at=None if row.sent_at is None else moment(row.sent_at),

@@ -14,8 +14,11 @@ from duly.config import Policy, WorkflowPolicy
 from duly.connectors.registry import Registry
 from duly.env import Env
 from duly.errors import ConfigError, DulyError, NotDeployed, ScriptError
+from duly.rules import lifecycle
+from duly.rules.lifecycle import Counts, Run
+from duly.rules.repair import Repairer
 from duly.rules.value import Json
-from duly.rules.word import Failure
+from duly.rules.word import Failure, Way
 from duly.sandbox.base import Sandbox
 from duly.store import Store
 
@@ -31,6 +34,19 @@ class Parts:
     sandbox: Sandbox
     outside: Registry
     policy: Policy
+    repairer: Repairer | None = None
+
+    def way(self, run: Run, counts: Counts, *, is_escalated: bool = False) -> Way:
+        """Answer who moves an open run on here; where a person was told, a person does (F8)."""
+        if is_escalated:
+            return Way.PERSON
+        return lifecycle.way(
+            run,
+            counts,
+            retries_max=self.policy.retries.attempts,
+            repairs_max=self.policy.repair_budget,
+            has_repairer=self.repairer is not None,
+        )
 
     def policy_of(self, workflow: str) -> WorkflowPolicy:
         """Answer what the policy says about one workflow."""

@@ -16,9 +16,10 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from typing import Any, Final, Self
 
-from duly.engine.base import Details, Parts, StepFailed, sandbox_failure
+from duly.engine.base import Details, StepFailed, sandbox_failure
 from duly.engine.envelope import count_today, read_envelope
-from duly.engine.live import Live
+from duly.engine.live import Live, Reads
+from duly.engine.reach import Reach
 from duly.errors import DulyError, Invalid, NotFound
 from duly.rules import permission
 from duly.rules.access import Operation, Step, check_access, check_publishes, check_subscribed
@@ -84,13 +85,14 @@ class Wanted:
 class Calls:
     """One step's conversation with its host."""
 
-    parts: Parts
+    parts: Reach
     live: Live
     step: Step
     publications: list[Publication] = field(default_factory=list)
     offered: dict[tuple[str, str], int] = field(default_factory=dict)
     budget: PublishBudget = field(default_factory=PublishBudget)
     connector_calls: int = 0
+    reads: Reads = field(default_factory=Reads)
     reading: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(READS_AT_ONCE))
 
     async def until_return(self, args: tuple[Json | Missing, ...], world: World) -> Json | Missing:
@@ -280,7 +282,8 @@ class Calls:
             took_ms = env.monotonic_ms() - begun_at
             self.live.notes.call(tool.name, dict(args), outcome, took_ms)
         limits = self.parts.policy.limits
-        encode(value, tool.name, limit_bytes=limits.result_bytes, depth=limits.json_depth)
+        text = encode(value, tool.name, limit_bytes=limits.result_bytes, depth=limits.json_depth)
+        self.reads.keep(tool.name, args, text)
         return value
 
     def _failed(

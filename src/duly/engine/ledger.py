@@ -24,6 +24,7 @@ from duly.connectors.base import Applied, Call, NotApplied, Unsure
 from duly.engine.base import Details, Parts, StepFailed
 from duly.engine.calls import Wanted, say
 from duly.engine.envelope import find_missing
+from duly.engine.herald import Herald
 from duly.engine.live import Live
 from duly.engine.successor import Successor
 from duly.errors import Invalid, NotSent, PermissionDenied
@@ -62,6 +63,7 @@ class Ledger:
     def __init__(self, parts: Parts, successor: Successor) -> None:
         self._parts = parts
         self._successor = successor
+        self._herald = Herald(parts)
         self._since_ms = parts.env.monotonic_ms()
         # When each send ended; None while it has not. What is not here was not sent by us (L6).
         self._ended: dict[str, int | None] = {}
@@ -76,7 +78,15 @@ class Ledger:
         env, store = self._parts.env, self._parts.store
         if wanted.needs_approval:
             new = lifecycle.advance(live.run, Progress.ASK_APPROVAL)
-            await store.propose(live.fence, live.id, live.stored, new, call, now=env.now_ms())
+            await store.propose(
+                live.fence,
+                live.id,
+                live.stored,
+                new,
+                call,
+                now=env.now_ms(),
+                announce=await self._herald.proposed(live, new, call),
+            )
             live.move(new)
             return
         new = lifecycle.advance(live.run, Progress.SEND)
@@ -101,6 +111,7 @@ class Ledger:
             inputs=inputs,
             key=rules.idempotency_key(inputs, generation),
             hash=proposal_hash(wanted.tool.name, wanted.args, live.prepared),
+            reads=live.reads_text,
         )
 
     def _call(
@@ -333,10 +344,17 @@ class Ledger:
         """Begin to write that it happened; `next` runs meanwhile, the commit comes after (L9)."""
         recorded = Recorded(attempt, result=text or "null")
         old = live.stored
+        announce = await self._herald.changed(live, new)
         live.result_text = recorded.result
         live.move(new)
         writing = self._parts.store.record(
-            live.fence, live.id, old, new, recorded, now=self._parts.env.now_ms()
+            live.fence,
+            live.id,
+            old,
+            new,
+            recorded,
+            now=self._parts.env.now_ms(),
+            announce=announce,
         )
         live.recording = asyncio.ensure_future(writing)
         live.recording.add_done_callback(partial(self._forget, mutation_id))
@@ -357,6 +375,7 @@ class Ledger:
             recorded,
             stop=stop,
             now=self._parts.env.now_ms(),
+            announce=await self._herald.changed(live, new, tells=stop.escalated, error=stop.error),
         )
         live.move(new)
         live.is_out = False

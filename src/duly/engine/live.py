@@ -7,7 +7,7 @@ Every write is guarded by `stored`, so whatever somebody else did to the run is 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import cast
 
@@ -22,11 +22,13 @@ from duly.rules.word import Kind, Status
 from duly.sandbox.base import Loaded, Log
 from duly.store.base import Fence
 from duly.store.due import Outlook
-from duly.store.record import RunRow
+from duly.store.record import Pinned, RunRow
 from duly.store.run import Started
 
 CALL_ARGS_CHARS = 500  # what is kept of the arguments of one call, for a person to recognise it
 NOTES_BYTES_MAX = 4 * 1024 * 1024  # the notes of a run are cut long before they come near this
+READS_BYTES_MAX = 1024 * 1024  # what is kept of a step's reads; past it nothing is, only counted
+ANY_DEPTH = 2**31  # of what was checked before: how deep it is was looked at there
 
 
 @dataclass(slots=True)
@@ -82,6 +84,39 @@ class Notes:
 
 
 @dataclass(slots=True)
+class Reads:
+    """What a step asked the outside, and what it was answered: a newer version is tried on it (F3).
+
+    A step that was told more than the limit cannot be repeated, so nothing of it is kept.
+    """
+
+    limit_bytes: int = READS_BYTES_MAX
+    kept: list[tuple[str, dict[str, Json], str]] = field(default_factory=list)
+    size_bytes: int = 0
+    dropped: int = 0
+
+    def keep(self, tool: str, args: Mapping[str, Json], answer_text: str) -> None:
+        """Keep one answer, or count it."""
+        asked = encode(dict(args), tool, limit_bytes=NOTES_BYTES_MAX, depth=ANY_DEPTH)
+        self.size_bytes += len(asked.encode()) + len(answer_text.encode())
+        self.kept.append((tool, dict(args), answer_text))
+        if self.size_bytes > self.limit_bytes:
+            self.dropped += len(self.kept)
+            self.kept.clear()
+
+    def text(self, secrets: Iterable[str]) -> str | None:
+        """Write them down without secrets (A5); nothing, if nothing was asked."""
+        if not self.kept and not self.dropped:
+            return None
+        reads: list[Json] = [
+            {"tool": tool, "args": redact(args, secrets), "answer": redact(decode(text), secrets)}
+            for tool, args, text in self.kept
+        ]
+        written: Json = {"reads": reads, "dropped": self.dropped}
+        return encode(written, "reads", limit_bytes=NOTES_BYTES_MAX, depth=ANY_DEPTH)
+
+
+@dataclass(slots=True)
 class Live:
     """One run, from the moment this process takes it up until it rests."""
 
@@ -102,6 +137,7 @@ class Live:
     seed_text: str = ""
     wake_at_asked: str | None = None
     result_text: str | None = None
+    reads_text: str | None = None  # what its newest step read, until that is stored
     planned_at: int | None = None
     is_out: bool = False  # a call is out, or its answer is being written: nobody may drop this run
     is_waiting: bool = False  # it could go on, and a person's pause holds it (F7)
@@ -172,6 +208,12 @@ class Live:
     def move(self, new: Run) -> None:
         """Take over what the store has just been told."""
         self.stored = self.run = new
+
+    def pin(self, pinned: Pinned) -> None:
+        """Take over the prepare result as it was kept; its reads are kept with it (C6)."""
+        self.prepared_text, self.clock_at = pinned.prepared, pinned.clock_at
+        self.seed_text, self.wake_at_asked = pinned.seed, pinned.wake_at_asked
+        self.reads_text = None
 
 
 def begun(

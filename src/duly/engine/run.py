@@ -7,12 +7,15 @@ Law 3  A run ends in one transaction, or it does not end (P3, C11).
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
 
 from duly.engine.base import Parts, StepFailed
-from duly.engine.calls import Calls
+from duly.engine.calls import Calls, Wanted
+from duly.engine.herald import Herald
 from duly.engine.ledger import Ledger
 from duly.engine.live import Live
+from duly.engine.reach import Reach
 from duly.errors import Invalid
 from duly.rules import lifecycle
 from duly.rules.access import Step
@@ -51,35 +54,31 @@ async def work(parts: Parts, ledger: Ledger, live: Live) -> None:
 
 async def produce(parts: Parts, live: Live) -> None:
     """Run a producer; its events, its state and its next time are one commit (P3)."""
-    calls = Calls(parts, live, Step.PRODUCE)
-    returned = await calls.until_return((_state(live),), _world(parts, live, calls.step))
+    told = await ask_producer(parts, live)
     now = parts.env.now_ms()
     planned_at = now if live.planned_at is None else live.planned_at
     schedule = live.producer.schedule
     commit = Commit(
-        publications=tuple(calls.publications),
-        state=_state_text(parts, returned),
+        publications=told.publications,
+        state=told.state_text,
         next_run_at=next_run_at(schedule, planned_at, now, parts.policy.timezone),
         calls=live.notes.calls_text,
         logs=live.notes.logs_text,
     )
     change = lifecycle.commit(live.run)
-    await parts.store.commit_producer(live.fence, live.id, live.stored, change, commit, now=now)
+    announce = Herald(parts).committed(live, change.run)
+    await parts.store.commit_producer(
+        live.fence, live.id, live.stored, change, commit, now=now, announce=announce
+    )
     live.move(change.run)
 
 
 async def prepare(parts: Parts, live: Live) -> None:
     """Ask what to work on and pin it; if an event changed meanwhile, ask again (C5, C6)."""
     while True:
-        calls = Calls(parts, live, Step.PREPARE)
-        returned = await calls.until_return((_state(live),), _world(parts, live, calls.step))
+        prepared, offered = await ask_prepare(parts, live)
         try:
-            prepared = parse_prepared(
-                None if returned is MISSING else returned,
-                live.consumer.subscribe,
-                parts.policy.limits,
-            )
-            if await _pin(parts, live, prepared, calls.offered) is Judgement.RESERVE:
+            if await _pin(parts, live, prepared, offered) is Judgement.RESERVE:
                 return
         except Invalid as error:
             raise StepFailed(str(error), Failure.LOGIC) from error
@@ -93,14 +92,7 @@ async def _pin(
     new = lifecycle.advance(live.run, Progress.PREPARE_DONE)
     if prepared.is_empty:
         new = lifecycle.advance(new, Progress.NOTHING_RESERVED)
-    pinned = Pinned(
-        encode(
-            script_view(prepared), "prepare", limit_bytes=PREPARED_BYTES_MAX, depth=_deep(parts)
-        ),
-        clock_at=now,
-        seed=live.chain,
-        wake_at_asked=_wake_at(parts, live, prepared.wake_at_raw, now),
-    )
+    pinned = pin(parts, live, prepared, now)
     reserves = tuple(
         Reserve(each.topic, message_id, offered.get((each.topic, message_id)))
         for each in prepared.reservations
@@ -111,8 +103,7 @@ async def _pin(
     )
     if judgement is Judgement.RESERVE:
         live.move(new)
-        live.prepared_text, live.clock_at = pinned.prepared, pinned.clock_at
-        live.seed_text, live.wake_at_asked = pinned.seed, pinned.wake_at_asked
+        live.pin(pinned)
     return judgement
 
 
@@ -120,12 +111,10 @@ async def mutate(parts: Parts, ledger: Ledger, live: Live) -> None:
     """Let the script say what to change, leave it, then make that change (C8, C9)."""
     if live.run.phase is Phase.PREPARED:
         live.run = lifecycle.advance(live.run, Progress.BEGIN_MUTATE)
-    wanted = None
-    if Step.MUTATE in live.consumer.steps:
-        calls = Calls(parts, live, Step.MUTATE)
-        wanted = await calls.until_mutation((live.prepared,), _world(parts, live, Step.MUTATE))
+    wanted = await ask_mutate(parts, live)
     if wanted is not None:
         await ledger.make(live, wanted)
+        live.reads_text = None  # they went with the call
         return
     run = lifecycle.advance(live.run, Progress.NO_CALL)
     new = lifecycle.advance(run, Progress.BEGIN_NEXT)
@@ -137,27 +126,92 @@ async def tell(parts: Parts, live: Live) -> None:
     """Tell the script how it ended, and commit all of it at once (C10, C11)."""
     if live.run.phase is Phase.MUTATED:
         live.run = lifecycle.advance(live.run, Progress.BEGIN_NEXT)
-    publications: tuple[Publication, ...] = ()
-    state_text = None
-    if Step.NEXT in live.consumer.steps:
-        calls = Calls(parts, live, Step.NEXT)
-        args = (live.prepared, _outcome(live), _state(live))
-        returned = await calls.until_return(args, _world(parts, live, Step.NEXT))
-        publications = tuple(calls.publications)
-        state_text = _state_text(parts, returned)
+    told = await ask_next(parts, live)
     await live.settled()
     now = parts.env.now_ms()
     policy = parts.policy
     commit = Commit(
-        publications=publications,
-        state=state_text,
+        publications=told.publications,
+        state=told.state_text,
         wake_at=clamp_wake_at(live.wake_at_asked, now, policy.wake_min_s, policy.wake_max_s).at_ms,
         calls=live.notes.calls_text,
         logs=live.notes.logs_text,
+        reads=live.reads_text,
     )
     change = lifecycle.commit(live.run)
-    await parts.store.commit_run(live.fence, live.id, live.stored, change, commit, now=now)
+    announce = Herald(parts).committed(live, change.run)
+    await parts.store.commit_run(
+        live.fence, live.id, live.stored, change, commit, now=now, announce=announce
+    )
     live.move(change.run)
+
+
+# -- The steps themselves -----------------------------------------------------------------------
+# They answer, and change nothing: what becomes of the answer is for whoever asked. A real run
+# stores it, a rehearsal forgets it.
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What a producer or `next` gave: events, and the new state; None keeps the old one."""
+
+    publications: tuple[Publication, ...] = ()
+    state_text: str | None = None
+
+
+async def ask_producer(parts: Reach, live: Live) -> Told:
+    """Run a producer to its end (P1, P2)."""
+    calls = Calls(parts, live, Step.PRODUCE)
+    returned = await calls.until_return((_state(live),), _world(parts, live, calls.step))
+    return Told(tuple(calls.publications), _state_text(parts, returned))
+
+
+async def ask_prepare(parts: Reach, live: Live) -> tuple[Prepared, dict[tuple[str, str], int]]:
+    """Run `prepare`; answer what it wants, and what it was offered (C4, C5)."""
+    calls = Calls(parts, live, Step.PREPARE)
+    returned = await calls.until_return((_state(live),), _world(parts, live, calls.step))
+    try:
+        prepared = parse_prepared(
+            None if returned is MISSING else returned, live.consumer.subscribe, parts.policy.limits
+        )
+    except Invalid as error:
+        raise StepFailed(str(error), Failure.LOGIC) from error
+    # Whoever reserves nothing changes nothing: nobody will ask what another version would do.
+    live.reads_text = None if prepared.is_empty else calls.reads.text(live.notes.secrets())
+    return prepared, calls.offered
+
+
+async def ask_mutate(parts: Reach, live: Live) -> Wanted | None:
+    """Run `mutate` until it asks for its mutation, or ends without one (C8, C9)."""
+    if Step.MUTATE not in live.consumer.steps:
+        return None
+    calls = Calls(parts, live, Step.MUTATE)
+    wanted = await calls.until_mutation((live.prepared,), _world(parts, live, Step.MUTATE))
+    live.reads_text = calls.reads.text(live.notes.secrets())
+    return wanted
+
+
+async def ask_next(parts: Reach, live: Live) -> Told:
+    """Run `next` with how it ended; a consumer without one keeps its state (C10, W3)."""
+    if Step.NEXT not in live.consumer.steps:
+        return Told()
+    calls = Calls(parts, live, Step.NEXT)
+    args = (live.prepared, _outcome(live), _state(live))
+    returned = await calls.until_return(args, _world(parts, live, Step.NEXT))
+    return Told(tuple(calls.publications), _state_text(parts, returned))
+
+
+def pin(parts: Reach, live: Live, prepared: Prepared, now: int) -> Pinned:
+    """Write the prepare result as it is kept for mutate, next and every heir (C6, C13)."""
+    return Pinned(
+        encode(
+            script_view(prepared), "prepare", limit_bytes=PREPARED_BYTES_MAX, depth=_deep(parts)
+        ),
+        clock_at=now,
+        seed=live.chain,
+        wake_at_asked=_wake_at(parts, live, prepared.wake_at_raw, now),
+        reads=live.reads_text,
+    )
 
 
 def _outcome(live: Live) -> Json:
@@ -174,7 +228,7 @@ def _state(live: Live) -> Json | Missing:
     return MISSING if live.state_text is None else decode(live.state_text)
 
 
-def _state_text(parts: Parts, returned: Json | Missing) -> str | None:
+def _state_text(parts: Reach, returned: Json | Missing) -> str | None:
     """Write a new state; returning nothing keeps the old one (P2, C10)."""
     if returned is MISSING:
         return None
@@ -185,7 +239,7 @@ def _state_text(parts: Parts, returned: Json | Missing) -> str | None:
         raise StepFailed(str(error), Failure.LOGIC) from error
 
 
-def _wake_at(parts: Parts, live: Live, raw: object, now: int) -> str | None:
+def _wake_at(parts: Reach, live: Live, raw: object, now: int) -> str | None:
     """Keep a wakeAt that can be read; another is ignored, and its author told (S6)."""
     policy = parts.policy
     warning = clamp_wake_at(raw, now, policy.wake_min_s, policy.wake_max_s).warning
@@ -195,12 +249,12 @@ def _wake_at(parts: Parts, live: Live, raw: object, now: int) -> str | None:
     return raw if isinstance(raw, str) else None
 
 
-def _deep(parts: Parts) -> int:
+def _deep(parts: Reach) -> int:
     """What wraps `data` and `ui` may be one deeper than they are."""
     return parts.policy.limits.json_depth + 1
 
 
-def _world(parts: Parts, live: Live, step: Step) -> World:
+def _world(parts: Reach, live: Live, step: Step) -> World:
     """Time and chance of a step: as they are, or as they stood at the pinning (C13)."""
     clock = step_clock(
         step,

@@ -12,12 +12,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from functools import partial
 from typing import Final
 
 from duly.engine import approval
 from duly.engine.base import Parts
 from duly.engine.settlement import settle
+from duly.engine.upkeep import UPKEEP, Upkeep
 from duly.engine.worker import Worker
 from duly.errors import Fenced, NotFound, RequestRefused, Stale, StoreError, StoreLost
 from duly.rules.schedule import earliest
@@ -39,7 +41,10 @@ class Engine:
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
-        self._worker = Worker(parts)
+        # Called when something was done: it may have been announced to the bus (B10).
+        self.worked: Callable[[], None] = lambda: None
+        self._worker = Worker(parts, on_repair_end=self._end_repair)
+        self._upkeep = Upkeep(parts)
         self._ready: dict[str, None] = {}  # workflows to look at, in the order of their turns
         self._again: set[str] = set()  # woken while they were running
         self._running: dict[str, asyncio.Task[None]] = {}
@@ -60,6 +65,15 @@ class Engine:
     async def serve(self) -> None:
         """Run what is due and what becomes due, until cancelled."""
         await self._attend(is_draining=False)
+
+    @property
+    def is_rung(self) -> bool:
+        """Tell whether somebody has rung since the last look."""
+        return self._bell.is_set()
+
+    async def until_rung(self) -> None:
+        """Return when somebody has rung since the last look."""
+        await self._bell.wait()
 
     def wake(self, workflow_id: str | None = None) -> None:
         """Look again: at one workflow, or at all of them."""
@@ -129,7 +143,8 @@ class Engine:
             if self._must_look or is_time or (self._has_more and not self._ready):
                 await self._look(now, is_draining)
             self._admit()
-            if not self._running and not self._ready and not self._must_look and is_draining:
+            is_at_rest = not self._running and self._worker.repairs.is_idle
+            if is_at_rest and not self._ready and not self._must_look and is_draining:
                 return
             await self._wait(is_draining)
 
@@ -154,6 +169,7 @@ class Engine:
         self._must_look = False
         try:
             due = await self._parts.store.due(now)
+            tidy_at = await self._upkeep.due_at(now)
         except StoreLost:
             raise  # it never comes back: whoever serves must open another host (H3)
         except StoreError as error:
@@ -165,7 +181,9 @@ class Engine:
         for workflow_id in _workflows(due):
             if workflow_id not in self._running:
                 self._ready.setdefault(workflow_id)
-        self._look_at = due.next_at
+        if tidy_at is not None and tidy_at <= now and UPKEEP not in self._running:
+            self._ready.setdefault(UPKEEP)  # behind everything else
+        self._look_at = earliest((due.next_at, _later(tidy_at, now)))
         # The rest comes when these have had their turn; until then nobody asks again (S9).
         named = (due.runs, due.reconciles, due.producers, due.consumers)
         self._has_more = any(len(each) >= DUE_LIMIT_MAX for each in named)
@@ -181,6 +199,7 @@ class Engine:
 
     def _end(self, workflow_id: str, task: asyncio.Task[None]) -> None:
         del self._running[workflow_id]
+        self.worked()
         if task.cancelled() or task.exception() is not None:
             # Whoever ended it, a connector too: what is left of its run must be found again (R7).
             self._plan(self._parts.env.now_ms() + TROUBLE_MS)
@@ -188,6 +207,15 @@ class Engine:
             self._again.discard(workflow_id)
             self._ready[workflow_id] = None
         self._bell.set()
+
+    def _end_repair(self, workflow_id: str, is_failed: bool) -> None:
+        """Look at what a repair left behind; one that was cut short is begun again later (F3)."""
+        self.worked()
+        if is_failed:
+            self._plan(self._parts.env.now_ms() + TROUBLE_MS)
+            self._bell.set()
+        else:
+            self.wake(workflow_id)
 
     async def _wait(self, is_draining: bool) -> None:
         """Sleep until the bell rings or the next planned time comes (S9)."""
@@ -220,6 +248,7 @@ class Engine:
                 self._again.discard(workflow_id)
                 if not await self._do_next(workflow_id):
                     return
+                self.worked()
                 if self._ready:  # one run each, then it is somebody else's turn
                     self._again.add(workflow_id)
                     return
@@ -232,6 +261,8 @@ class Engine:
             self._plan(self._parts.env.now_ms() + TROUBLE_MS)
 
     async def _do_next(self, workflow_id: str) -> bool:
+        if workflow_id == UPKEEP:
+            return await self._keep_up()
         outlook = await self._parts.store.outlook(workflow_id)
         choice = choose(
             outlook.open_run,
@@ -245,6 +276,12 @@ class Engine:
             return False
         await self._worker.do(outlook, choice)
         return True
+
+    async def _keep_up(self) -> bool:
+        if await self._upkeep.take_turn():
+            return True
+        self._plan(await self._upkeep.due_at(self._parts.env.now_ms()))
+        return False
 
     def _plan(self, look_at: int | None) -> None:
         self._look_at = earliest((self._look_at, look_at))
@@ -264,8 +301,13 @@ class Engine:
                 task.cancel()
             if late:
                 await asyncio.wait(late)
+        await self._worker.repairs.stop()
         self._ready.clear()
         self._again.clear()
+
+
+def _later(at: int | None, now: int) -> int | None:
+    return at if at is not None and at > now else None
 
 
 def _slice_s(left_ms: int) -> float:

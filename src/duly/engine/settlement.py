@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from duly.engine.base import Parts, StepFailed
+from duly.engine.herald import Herald
 from duly.engine.worker import Worker
 from duly.errors import Invalid, RequestRefused
 from duly.rules import lifecycle
@@ -35,6 +36,7 @@ async def settle(
     row = await parts.store.get_mutation(mutation_id)
     run = await parts.store.get_run(row.held_by)
     decided = lifecycle.act(run.state, answer).run  # refuses what is not indeterminate
+    live = worker.resume(await parts.store.outlook(row.workflow_id), run)
     now = parts.env.now_ms()
     tool = _find(parts, row.tool)
     stop: Stop | None = None
@@ -44,8 +46,6 @@ async def settle(
         due_at = now
     elif answer is Act.DID_NOT_HAPPEN:
         _check_time(now, worker.ledger.absence_wait_ms(row.id, tool))
-        outlook = await parts.store.outlook(row.workflow_id)
-        live = worker.resume(outlook, run)
         told = StepFailed(f"{row.tool}: you said that it did not happen", Failure.TRANSIENT)
         stop = worker.successor.stop(live, decided, told)
     answering = parts.store.settle(
@@ -56,6 +56,7 @@ async def settle(
         due_at=due_at,
         action=action,
         now=now,
+        announce=await Herald(parts).changed(live, decided),
     )
     if decided.status is Status.ACTIVE:
         async with worker.holding(run.id):

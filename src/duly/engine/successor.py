@@ -14,6 +14,7 @@ from dataclasses import replace
 from typing import Final
 
 from duly.engine.base import Details, Parts, StepFailed
+from duly.engine.herald import Herald
 from duly.engine.live import Live
 from duly.rules import lifecycle
 from duly.rules.lifecycle import Counts, Run
@@ -43,6 +44,7 @@ class Successor:
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
+        self._herald = Herald(parts)
 
     # -- Stopping -------------------------------------------------------------------------------
 
@@ -52,7 +54,13 @@ class Successor:
         new = lifecycle.fail(_into_step(live.run, failed.failure), failed.failure)
         stop = self.stop(live, new, failed)
         await self._parts.store.stop_run(
-            live.fence, live.id, live.stored, new, stop, now=self._parts.env.now_ms()
+            live.fence,
+            live.id,
+            live.stored,
+            new,
+            stop,
+            now=self._parts.env.now_ms(),
+            announce=await self._herald.changed(live, new, tells=stop.escalated, error=stop.error),
         )
         live.move(new)
 
@@ -61,8 +69,11 @@ class Successor:
         counts = lifecycle.counted(live.counts, new)
         details = failed.details
         due_at = None
-        if self._way(new, counts) is Way.BACKOFF:
+        way = self._parts.way(new, counts)
+        if way is Way.BACKOFF:
             due_at = self._parts.env.now_ms() + self._backoff_ms(counts, details.retry_after_s)
+        elif way is Way.REPAIR:
+            due_at = self._parts.env.now_ms()  # whoever looks next asks the repairer (F3)
         return Stop(
             counts=counts,
             error=self._error_text(failed, new),
@@ -126,14 +137,13 @@ class Successor:
         )
         return successor_id
 
-    async def recover(self, fence: Fence, row: RunRow, *, is_counted: bool = True) -> str | None:
+    async def recover(self, live: Live, row: RunRow, *, is_counted: bool = True) -> str | None:
         """Recover a run that a host died on; answer its successor, if it gets one (R7).
 
         One that was let go because the store failed is no crash, and not counted as one.
         """
         store, now = self._parts.store, self._parts.env.now_ms()
-        state = row.state
-        counts = row.counts
+        fence, state, counts = live.fence, row.state, row.counts
         if state.status is Status.ACTIVE and is_counted:
             counts = lifecycle.counted(counts, replace(state, status=Status.CRASHED))
         change = lifecycle.crash(state, counts)
@@ -153,20 +163,11 @@ class Successor:
             calls=row.calls,
             logs=row.logs,
         )
-        await store.stop_run(fence, row.id, state, change.run, stop, now=now)
+        announce = await self._herald.changed(live, change.run, tells=stop.escalated)
+        await store.stop_run(fence, row.id, state, change.run, stop, now=now, announce=announce)
         return None
 
     # -- Words ----------------------------------------------------------------------------------
-
-    def _way(self, run: Run, counts: Counts) -> Way:
-        policy = self._parts.policy
-        return lifecycle.way(
-            run,
-            counts,
-            retries_max=policy.retries.attempts,
-            repairs_max=policy.repair_budget,
-            has_repairer=False,
-        )
 
     def _backoff_ms(self, counts: Counts, retry_after_s: float | None) -> int:
         jitter = int.from_bytes(self._parts.env.random_bytes(4)) / 2**32
@@ -176,7 +177,7 @@ class Successor:
         self, run: Run, counts: Counts, message: str, live: Live, waits_on: str | None
     ) -> str | None:
         """Say to a person why this run needs them; None where the host moves it on itself (F8)."""
-        if self._way(run, counts) is not Way.PERSON:
+        if self._parts.way(run, counts) is not Way.PERSON:
             return None
         title = live.title if live.prepared_text is not None else None
         facts = Facts(run=run, waits_for=waits_on, title=title)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -22,6 +22,7 @@ from duly.engine.ledger import Ledger
 from duly.engine.library import Library
 from duly.engine.live import Live, Notes
 from duly.engine.reconciler import Reconciler
+from duly.engine.repair import Repairs
 from duly.engine.successor import Successor
 from duly.errors import Fenced, Invalid, RequestRefused, Stale, StoreError, StoreUnavailable
 from duly.rules import lifecycle
@@ -39,14 +40,16 @@ log = logging.getLogger("duly.engine")
 class Worker:
     """The hands of the engine."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: Parts, on_repair_end: Callable[[str, bool], None]) -> None:
         self._parts = parts
         self._library = Library(parts)
         self.successor = Successor(parts)
         self.ledger = Ledger(parts, self.successor)
         self._reconciler = Reconciler(parts, self.ledger)
         # Runs that are active because of something this process did or was told (R4, R7).
+        # A failed run is in hand while it is being repaired (F3).
         self.in_hand: set[str] = set()
+        self.repairs = Repairs(parts, self.successor, self.in_hand, on_repair_end)
         # Answers of people are taken one after the other: one that is refused lets go of its run.
         self._answering = asyncio.Lock()
         # The run each workflow is at right now.
@@ -72,6 +75,8 @@ class Worker:
             await self._go_on(outlook, row)
         elif choice.work is Work.UNBLOCK:
             await self._unblock(outlook, row)
+        elif choice.work is Work.REPAIR:
+            self.repairs.begin(self.resume(outlook, row), row)
         else:
             await self._reconcile(outlook, row)
 
@@ -131,7 +136,8 @@ class Worker:
                 self.in_hand.add(row.id)
                 return
         is_counted = row.id not in self._let_go
-        successor_id = await self.successor.recover(outlook.fence, row, is_counted=is_counted)
+        live = self.resume(outlook, row)
+        successor_id = await self.successor.recover(live, row, is_counted=is_counted)
         self._let_go.discard(row.id)
         if successor_id is not None:
             self.in_hand.add(successor_id)

@@ -24,6 +24,7 @@ from duly.errors import IllegalTransition, Invalid
 from duly.rules.declaration import NAME
 from duly.rules.value import DEFAULT_LIMITS, encode
 
+OWN_SOURCE: Final = "duly"  # what the host itself says; nobody else may say so (B1, B10)
 HANDLER_TIMEOUT_S: Final = 300  # B3: a handler that takes longer has failed
 DEPTH_MAX: Final = 100  # B12
 RESETTING_DELAY_MS: Final = 1_000  # B12: a loop that waits is a habit, not a loop
@@ -168,6 +169,18 @@ def check_topic(topic: object, limits: Limits = DEFAULT_LIMITS) -> str:
             path="topic",
         )
     return topic
+
+
+def check_source(source: object, limits: Limits = DEFAULT_LIMITS) -> str:
+    """Refuse what is not the name of somebody who speaks on the bus (B1, N)."""
+    is_name = isinstance(source, str) and NAME.fullmatch(source) is not None
+    if not isinstance(source, str) or not is_name or len(source) > limits.name_chars:
+        raise Invalid(
+            f"A source is a name of 1 to {limits.name_chars} letters, digits, dots, underscores"
+            " and hyphens.",
+            path="source",
+        )
+    return source
 
 
 def encode_payload(payload: object, limits: Limits = DEFAULT_LIMITS) -> str:

@@ -126,8 +126,9 @@ def check_grant(
         return Missing(
             Lack.MUTATIONS_PER_DAY,
             capability,
-            f"{capability} was used {mutations_today} times today, which is all its grant allows."
-            " Raise the limit, or wait for tomorrow.",
+            f"{capability} was used {_times(mutations_today)} since midnight UTC, which is all its"
+            " grant allows in a day. Grant it with a higher limit, or once more after midnight UTC;"
+            " nothing goes on before.",
         )
     return Allowed(args)
 
@@ -145,6 +146,10 @@ def _matches(value: Json, glob: str) -> bool:
     # A glob of an address speaks of one address: "*@acme.com" must not let a second one through.
     is_single = "@" not in glob or (value.count("@") == 1 and not SEVERAL.intersection(value))
     return is_single and fnmatchcase(value, glob)
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count} times"
 
 
 def _is_used_up(grant: Grant, mutations_today: int) -> bool:

@@ -8,6 +8,7 @@ Law 3  The machinery's own words stay one click deeper: nobody needs them to und
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -16,8 +17,9 @@ from typing import Final
 from duly.errors import RequestRefused
 from duly.rules.event import EventStatus
 from duly.rules.lifecycle import Run, act
-from duly.rules.schedule import DAY_MS, describe_wait
+from duly.rules.schedule import DAY_MS, describe_wait, moment
 from duly.rules.word import Act, MutationStatus, Status, Waits, Way
+from duly.rules.wording import in_quotes
 
 
 class Standing(StrEnum):
@@ -34,7 +36,9 @@ class Facts:
     """What the store knows: the open run, a person's wish, and the words that go with them.
 
     `waits_for` names the connection or capability that is missing, `title` is what the script
-    says it is doing, `escalated` the sentence a person was told, `due_at_ms` when the host goes on.
+    says it is doing, `tool` the call the host saw, `is_unsent` that it was approved and waits,
+    `is_due` that something would begin at once; `escalated` is the sentence a person was told,
+    `due_at_ms` when the host goes on, `blind_since_ms` the moment a restored copy shows (H5).
     """
 
     run: Run | None = None
@@ -43,6 +47,11 @@ class Facts:
     waits_for: str | None = None
     title: str | None = None
     due_at_ms: int | None = None
+    tool: str | None = None
+    blind_since_ms: int | None = None
+    paused_by: str = "you"
+    is_unsent: bool = False
+    is_due: bool = False
 
     @property
     def status(self) -> Status | None:
@@ -51,8 +60,20 @@ class Facts:
 
     @property
     def change(self) -> str:
-        """The outside change in words: what the script calls it, else that it is one."""
-        return f"“{self.title}”" if self.title else "a change"
+        """The outside change in words: the call that was seen, then what the script calls it (L11).
+
+        Before there is a call there is only the script's word for it.
+        """
+        if self.tool is None:
+            return in_quotes(self.title) if self.title else "a change"
+        said = f"the script calls it {in_quotes(self.title)}" if self.title else "no title given"
+        return f"{self.tool} ({said})"
+
+    @property
+    def is_unblocked(self) -> bool:
+        """Whether what it waited for has come, so that the host moves it on by itself (F4)."""
+        waits = self.run.waits if self.run else None
+        return waits in (Waits.CONNECTION, Waits.GRANT) and self.due_at_ms is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +101,7 @@ def _waits(waits: Waits) -> Callable[[Facts], bool]:
         facts.run is not None
         and facts.run.status is Status.PAUSED_APPROVAL
         and facts.run.waits is waits
+        and not facts.is_unblocked
     )
 
 
@@ -93,7 +115,8 @@ def _has_row(row: MutationStatus) -> Callable[[Facts], bool]:
 
 def _is_escalated(facts: Facts) -> bool:
     # F5 tells a person about a fault of our own as well, but U1 calls that workflow stopped.
-    return facts.escalated is not None and facts.status is not Status.FAILED_INTERNAL
+    is_ours = facts.status is Status.FAILED_INTERNAL
+    return facts.escalated is not None and not is_ours and not facts.is_unblocked
 
 
 def _say_wait(facts: Facts, now_ms: int) -> str:
@@ -102,11 +125,18 @@ def _say_wait(facts: Facts, now_ms: int) -> str:
     return f"A passing trouble outside; trying again in {describe_wait(facts.due_at_ms - now_ms)}"
 
 
+def _say_blind(facts: Facts, now_ms: int) -> str:
+    at = moment(facts.blind_since_ms or 0)
+    told = f"{at.day} {at:%B %Y %H:%M} UTC"
+    return f"Restored from a backup of {told}; what was done since then is not known here"
+
+
 _ATTENTION, _STOPPED = Standing.NEEDS_ATTENTION, Standing.STOPPED
 _RUNNING, _IDLE = Standing.RUNNING, Standing.IDLE
 
 # The first line that applies is the standing; the last one always does.
 LINES: Final[tuple[_Line, ...]] = (
+    _Line(_ATTENTION, lambda facts: facts.paused and facts.blind_since_ms is not None, _say_blind),
     _Line(
         _ATTENTION,
         _has_row(MutationStatus.INDETERMINATE),
@@ -130,14 +160,19 @@ LINES: Final[tuple[_Line, ...]] = (
     _Line(_ATTENTION, _is_escalated, lambda facts, _: facts.escalated or ""),
     _Line(
         _STOPPED,
-        lambda facts: facts.paused and facts.status is Status.ACTIVE,
-        lambda facts, _: f"Paused by you; {facts.change} under way is still finished",
+        lambda facts: facts.paused and facts.status is Status.ACTIVE and not facts.is_unsent,
+        lambda facts, _: f"Paused by {facts.paused_by}; {facts.change} under way is still finished",
     ),
-    _Line(_STOPPED, lambda facts: facts.paused, lambda facts, _: "Paused by you"),
+    _Line(_STOPPED, lambda facts: facts.paused, lambda facts, _: f"Paused by {facts.paused_by}"),
     _Line(
         _STOPPED,
         _is(Status.FAILED_INTERNAL),
         lambda facts, _: facts.escalated or "A fault inside Duly stopped it; it waits for you",
+    ),
+    _Line(
+        _RUNNING,
+        lambda facts: facts.is_unsent,
+        lambda facts, _: f"About to send {facts.change}",
     ),
     _Line(
         _RUNNING,
@@ -151,8 +186,14 @@ LINES: Final[tuple[_Line, ...]] = (
     ),
     _Line(_RUNNING, _is(Status.PAUSED_TRANSIENT), _say_wait),
     _Line(_RUNNING, _is(Status.FAILED_LOGIC), lambda facts, _: "The script is being repaired"),
+    _Line(
+        _RUNNING,
+        lambda facts: facts.is_unblocked,
+        lambda facts, _: f"Going on, since {facts.waits_for or 'what it waited for'} is there",
+    ),
     _Line(_RUNNING, _is(Status.CRASHED), lambda facts, _: "Going on after an interruption"),
     _Line(_RUNNING, lambda facts: facts.run is not None, lambda facts, _: "At work"),
+    _Line(_IDLE, lambda facts: facts.is_due, lambda facts, _: "About to begin"),
     _Line(_IDLE, lambda facts: True, lambda facts, _: "Nothing to do right now"),
 )
 
@@ -183,15 +224,53 @@ def escalate(facts: Facts, message: str, now_ms: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """How many of something; `done` says what became of them (“added”)."""
+    """How many of something, at least if `is_more`; `done` says what became of them (“added”)."""
 
     count: int
     noun: str
     done: str = ""
+    is_more: bool = False
 
     def __str__(self) -> str:
-        noun = self.noun if self.count == 1 else plural(self.noun)
-        return f"{self.count} {noun} {self.done}".rstrip()
+        noun = self.noun if self.count == 1 and not self.is_more else plural(self.noun)
+        return f"{self.count}{'+' * self.is_more} {noun} {self.done}".rstrip()
+
+
+NOUN_CHARS_MIN: Final = 3  # a shorter word says nothing to a stranger
+INPUT_NOUN: Final = "input"
+CHANGE_NOUN: Final = "change"
+
+# What a tool's operation does, by its first word: it is read off the call, never off a title (L11).
+DONE: Final[Mapping[str, str]] = {
+    "add": "added",
+    "append": "added",
+    "archive": "archived",
+    "create": "created",
+    "delete": "deleted",
+    "edit": "changed",
+    "insert": "added",
+    "label": "labelled",
+    "move": "moved",
+    "post": "posted",
+    "remove": "removed",
+    "reply": "sent",
+    "send": "sent",
+    "set": "changed",
+    "update": "changed",
+    "upload": "uploaded",
+}
+
+
+def noun_of_topic(topic: str) -> str:
+    """Name what comes in by the first word of its topic: `emails.received` brings an email (U1)."""
+    word = re.split(r"[._-]", topic, maxsplit=1)[0].lower()
+    return singular(word) if len(word) >= NOUN_CHARS_MIN and word.isalpha() else INPUT_NOUN
+
+
+def count_of_tool(tool: str, noun: str | None, count: int, *, is_more: bool = False) -> Count:
+    """Count what a tool did, in its own noun, with what its operation does to it (U1)."""
+    operation = tool.rpartition(".")[2].partition("_")[0]
+    return Count(count, noun or CHANGE_NOUN, DONE.get(operation, f"by {tool}"), is_more)
 
 
 def plural(noun: str) -> str:
@@ -203,6 +282,15 @@ def plural(noun: str) -> str:
     return f"{noun}s"
 
 
+def singular(noun: str) -> str:
+    """Take an English plural back by its ending; what is no plural stays."""
+    if noun.endswith("ies") and len(noun) > len("pies"):
+        return f"{noun[:-3]}y"
+    if noun.endswith(("sses", "xes", "ches", "shes")):
+        return noun[:-2]
+    return noun[:-1] if noun.endswith("s") and not noun.endswith(("ss", "us", "is")) else noun
+
+
 def describe_activity(inputs: Iterable[Count], outputs: Iterable[Count]) -> str:
     """Say what was processed and what came of it: “Processed 3 emails → 3 rows added” (U1)."""
     taken = ", ".join(str(count) for count in inputs if count.count)
@@ -212,9 +300,10 @@ def describe_activity(inputs: Iterable[Count], outputs: Iterable[Count]) -> str:
     return f"Processed {taken} → {made}" if made else f"Processed {taken}"
 
 
-def describe_pending(pending: Count) -> str:
+def describe_pending(*pending: Count) -> str:
     """Say how much work waits (U1)."""
-    return f"{pending} waiting" if pending.count else "Nothing waiting"
+    waiting = ", ".join(str(count) for count in pending if count.count)
+    return f"{waiting} waiting" if waiting else "Nothing waiting"
 
 
 # -- Inputs (U2, U4) ----------------------------------------------------------------------------

@@ -77,6 +77,7 @@ class Work(StrEnum):
     RECOVER = "recover"
     RECONCILE = "reconcile"
     UNBLOCK = "unblock"
+    REPAIR = "repair"
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +118,10 @@ def _of_run(run: OpenRun, now: int, is_paused: bool, in_hand: Collection[str]) -
         return _when(run.due_at, now, Work.FOLLOW)
     if run.status == Status.PAUSED_APPROVAL and run.due_at is not None:
         return _when(run.due_at, now, Work.UNBLOCK)
+    # One in hand is being repaired already; nobody is asked twice at once (F3).
+    is_asked_about = run.run_id in in_hand
+    if run.status == Status.FAILED_LOGIC and run.due_at is not None and not is_asked_about:
+        return _when(run.due_at, now, Work.REPAIR)
     return Choice(Work.NOTHING)
 
 

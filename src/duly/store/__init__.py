@@ -6,8 +6,9 @@ nothing. Nothing outside this room knows SQL.
 
 from __future__ import annotations
 
-from duly.store import bus, delivery, event, ledger, people, run, workflow
+from duly.store import bus, delivery, event, ledger, people, recording, repair, run, workflow
 from duly.store import due as due_now
+from duly.store import upkeep as keeping
 from duly.store.base import Backend, barrier, read, rider
 
 
@@ -35,6 +36,7 @@ class Store:
     revoke = barrier(workflow.revoke)
     reconnect = barrier(workflow.reconnect)
     set_secret = barrier(workflow.set_secret)
+    drop_secret = barrier(keeping.drop_secret)
     claim = barrier(workflow.claim)
     renew = rider(workflow.renew)
     release = rider(workflow.release)
@@ -55,6 +57,8 @@ class Store:
     commit_run = rider(run.commit_run)
     abandon_run = barrier(run.abandon_run)
     retry_run = barrier(run.retry_run)
+    ask_repair = barrier(repair.ask_repair)
+    decline_repair = rider(repair.decline_repair)
 
     # The ledger
     propose = barrier(ledger.propose)
@@ -89,9 +93,16 @@ class Store:
     list_deferred = read(bus.list_deferred)
     list_subscriptions = read(bus.list_subscriptions)
 
+    # Upkeep
+    tidy = rider(keeping.tidy)
+    tidied_at = read(keeping.tidied_at)
+    note_act = barrier(keeping.note_act)
+    note_restore = barrier(keeping.note_restore)
+
     # What is due
     due = read(due_now.due)
     outlook = read(due_now.outlook)
+    bus_outlook = read(due_now.bus_outlook)
 
     # What people look at
     list_workflows = read(people.list_workflows)
@@ -106,6 +117,7 @@ class Store:
     list_effects = read(people.list_effects)
     list_strays = read(people.list_strays)
     list_inputs = read(people.list_inputs)
+    list_past = read(recording.list_past)
     list_runs = read(people.list_runs)
     get_run = read(people.get_run)
     list_mutations = read(people.list_mutations)

@@ -56,7 +56,11 @@ from duly.store.record import Action
 
 @dataclass(frozen=True, slots=True)
 class OpenDelivery:
-    """An event that can be begun now, and for whom; nobody if it only has to be closed (B11)."""
+    """An event that can be begun now, and for whom.
+
+    Nobody is named where nobody can be called: nobody subscribes, and it only has to be closed
+    (B11), or nobody who does is here, and it has to be opened for them (B13).
+    """
 
     event_id: int
     subscriber_id: str | None
@@ -64,7 +68,10 @@ class OpenDelivery:
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """A delivery whose handler may be called, or the status of an event nobody is called for."""
+    """A delivery whose handler may be called, or the status of an event nobody is called for.
+
+    An event that could be read when it was opened and no longer can has no `event` (B7).
+    """
 
     status: JournalStatus
     event: Event | None = None
@@ -140,10 +147,11 @@ def begin_delivery(
 
     The first one opens the event: a record for every subscription of its topic (B13). An event
     that nobody subscribes to, that cannot be read or that ends a loop is closed instead (B11, B7,
-    B12). Stale if no delivery of it may begin now (B3, B6).
+    B12). One whose subscribers are all somewhere else is opened and stays pending, so that it can
+    be seen for whom it waits (B13). Stale if no delivery of it may begin now (B3, B6).
 
-    The answer may not be on the disk yet, and neither may the event: the caller awaits the
-    store's `sync` before it calls the handler (B4).
+    The event may not be on the disk yet: the caller awaits the store's `sync` before it calls the
+    handler (B4).
     """
     row = read_event(tx, event_id)
     event, error = _read(row)
@@ -153,7 +161,13 @@ def begin_delivery(
     if not row.opened and not subscriptions:
         return _close(tx, row, JournalStatus.DONE, now, undelivered=1)
     subscribers = {each.subscriber_id for each in subscriptions or deliveries_of(tx, event_id)}
-    able = _startable(tx, subscribers.intersection(connected), now)
+    here = subscribers.intersection(connected)
+    if not row.opened and not here:
+        for subscription in subscriptions:
+            _open(tx, row, subscription, now)
+        _move_event(tx, row, JournalStatus.PENDING, now, error=row.error)
+        return Begun(JournalStatus.PENDING)
+    able = _startable(tx, here, now)
     chosen = next((each for each in able if each.event_id == event_id), None)
     if chosen is None:
         raise Stale(f"Event {event_id} is {row.status}; no delivery of it may begin now.")
@@ -222,7 +236,7 @@ def open_deliveries(
     found = [
         OpenDelivery(each.event_id, each.subscriber_id) for each in _startable(tx, connected, now)
     ]
-    found += [OpenDelivery(event_id, None) for event_id in _unwanted(tx, page(limit))]
+    found += [OpenDelivery(event_id, None) for event_id in _uncalled(tx, connected, page(limit))]
     return tuple(sorted(found, key=lambda each: each.event_id)[:limit])
 
 
@@ -251,13 +265,13 @@ def _head(tx: Transaction, subscriber_id: str, now: int) -> Delivery | None:
     return min(heads, key=lambda head: head.event_id, default=None)
 
 
-def _unwanted(tx: Transaction, limit: int) -> list[int]:
-    """Find events nobody subscribes to, topic by topic."""
+def _uncalled(tx: Transaction, connected: Collection[str], limit: int) -> list[int]:
+    """Find unopened events of topics that none of the connected subscribes to, topic by topic."""
     found: list[int] = []
     topic = ""
     while len(found) < limit and (next_one := tx.one("next_unopened_topic", after=topic)):
         (topic,) = next_one
-        if not _subscriptions(tx, topic):
+        if not any(each.subscriber_id in connected for each in _subscriptions(tx, topic)):
             left = limit - len(found)
             found += [row[0] for row in tx.all("unopened_events", topic=topic, limit=left)]
     return found

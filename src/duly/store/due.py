@@ -8,12 +8,15 @@ no reason to wait.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from duly.rules.schedule import EMPTY_PUBLISH_PAUSE_MS, WAIT_MAX_MS, earliest
 from duly.rules.turn import HandlerOutlook, OpenRun
 from duly.store import part
 from duly.store.base import Fence, Transaction
+from duly.store.delivery import OpenDelivery, open_deliveries
+from duly.store.ingress import Way, list_ways
 
 DUE_LIMIT_MAX = 1000
 
@@ -93,6 +96,35 @@ def due(tx: Transaction, now: int) -> Due:
         deferred=tx.all("due_deferred", now=now)[0][0],
         deliveries=tx.all("due_deliveries", now=now)[0][0],
         next_at=earliest(at for (at,) in tx.all("next_due_times", now=now)),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class BusOutlook:
+    """What the bus can do now, the ways into workflows, and when there will be more to do.
+
+    A sync that begins after this look makes every event up to `newest_id` durable (B4).
+    """
+
+    deliveries: tuple[OpenDelivery, ...]
+    ways: tuple[Way, ...]
+    newest_id: int
+    is_overdue: bool
+    next_at: int | None
+
+
+def bus_outlook(tx: Transaction, connected: Collection[str], *, now: int, limit: int) -> BusOutlook:
+    """Read what can be delivered to the connected and into workflows (B2, B6, T10)."""
+    ways = list_ways(tx)
+    here = {*connected, *(way.subscriber_id for way in ways)}
+    ((fire_at, retry_at),) = tx.all("next_bus_times", now=now)
+    is_overdue = fire_at is not None and fire_at <= now
+    return BusOutlook(
+        deliveries=open_deliveries(tx, here, now=now, limit=limit),
+        ways=ways,
+        newest_id=tx.all("newest_event")[0][0] or 0,
+        is_overdue=is_overdue,
+        next_at=earliest((None if is_overdue else fire_at, retry_at)),
     )
 
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from duly.errors import NotFound, RequestRefused, Stale
+from duly.rules.access import Step
 from duly.rules.lifecycle import Change, Run, act
 from duly.rules.word import Act, Status
-from duly.store import part
+from duly.store import part, recording
 from duly.store.base import Fence, Transaction
 from duly.store.record import Action, Call, JournalEvent, MutationRow, Recorded, RunRow, Stop
 from duly.store.run import write_stop
@@ -46,7 +47,7 @@ def propose(
     """Write a call that waits for a person; nothing is sent (A3)."""
     part.check(tx, fence)
     _open_row(tx, fence, run_id, old, new, call, now=now, sent_at=None)
-    part.announce(tx, announce, now)
+    part.announce(tx, announce, now, run_id=run_id)
 
 
 def send(
@@ -94,7 +95,7 @@ def record(
     part.check(tx, fence)
     _settle_run(tx, fence.workflow_id, run_id, old, new, recorded.result, stop, now)
     _settle_row(tx, run_id, old, new, recorded, now)
-    part.announce(tx, announce, now)
+    part.announce(tx, announce, now, run_id=run_id)
 
 
 def count_attempt(
@@ -144,7 +145,7 @@ def settle(
     if answer is Act.TRY_AGAIN:
         tx.run("reset_asks", id=mutation_id)
     part.note(tx, action, now, workflow_id=mutation.workflow_id, target=mutation_id)
-    part.announce(tx, announce, now)
+    part.announce(tx, announce, now, run_id=run.id)
     return change
 
 
@@ -173,7 +174,7 @@ def approve(
     part.change_run(tx, "move_run", run.workflow_id, run.id, run.state, change.run, now=now)
     part.move_row(tx, run.id, run.state, change.run, now)
     part.note(tx, action, now, workflow_id=mutation.workflow_id, target=mutation_id)
-    part.announce(tx, announce, now)
+    part.announce(tx, announce, now, run_id=run.id)
     return read_mutation(tx, mutation_id)
 
 
@@ -191,7 +192,7 @@ def reject(
     _settle_run(tx, run.workflow_id, run.id, run.state, change.run, None, None, now)
     part.move_row(tx, run.id, run.state, change.run, now)
     part.note(tx, action, now, workflow_id=mutation.workflow_id, target=mutation_id)
-    part.announce(tx, announce, now)
+    part.announce(tx, announce, now, run_id=run.id)
     return change
 
 
@@ -252,6 +253,8 @@ def _open_row(
         now=now,
     )
     part.must_change(inserted, f"Run {run_id}, which has its mutation already,")
+    if call.reads is not None:
+        recording.keep_reads(tx, run_id, Step.MUTATE, call.reads)
 
 
 def _send_row(tx: Transaction, run_id: str, old: Run, now: int, *, is_resend: bool) -> MutationRow:

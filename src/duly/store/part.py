@@ -8,10 +8,11 @@ of that topic (S3).
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from duly.errors import Fenced, NotFound, Stale
 from duly.rules.declaration import Topic
+from duly.rules.delivery import depth_after
 from duly.rules.event import CHANGES, EventStatus, Publication, Republish, on_republish
 from duly.rules.lifecycle import Run
 from duly.rules.word import Reserved
@@ -62,8 +63,26 @@ def must_change(rows: int, what: str) -> None:
         raise _stale(what)
 
 
-def announce(tx: Transaction, events: Iterable[JournalEvent], now: int) -> tuple[int, ...]:
-    """Write events into the journal of the bus, in the transaction of their cause (B10)."""
+def announce(
+    tx: Transaction, events: Iterable[JournalEvent], now: int, *, run_id: str | None = None
+) -> tuple[int, ...]:
+    """Write events into the journal of the bus, in the transaction of their cause (B10).
+
+    What a run announces goes on the chain of the bus event that it goes back to (B12).
+    """
+    events = tuple(events)
+    cause = tx.one("bus_cause", run_id=run_id) if events and run_id is not None else None
+    if cause is not None:
+        (event_id, depth, correlation_id) = cause
+        events = tuple(
+            replace(
+                each,
+                correlation_id=correlation_id,
+                causation_id=f"bus:{event_id}",
+                depth=depth_after(depth),
+            )
+            for each in events
+        )
     return tuple(emit(tx, event, now) for event in events)
 
 

@@ -35,6 +35,11 @@ class TopicRow:
     ingress: int
     bus_topic: str | None
     orphaned: int
+    worked_until: int  # up to this number its events were work when it lost its consumer (W9)
+
+    def is_work(self, seq: int) -> bool:
+        """Tell whether an event of this topic is or was there to be consumed, and no output."""
+        return self.consumer is not None or seq <= self.worked_until
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +109,12 @@ def find_workflow(tx: Transaction, name: str) -> WorkflowRow | None:
     return None if found is None else WorkflowRow(*found)
 
 
+def find_former_workflow(tx: Transaction, name: str) -> WorkflowRow | None:
+    """Read the newest workflow that ever had this name, removed or not (W10)."""
+    found = tx.one("find_former_workflow", name=name)
+    return None if found is None else WorkflowRow(*found)
+
+
 def get_workflow(tx: Transaction, workflow_id: str) -> WorkflowRow:
     """Read a workflow, removed or not."""
     return WorkflowRow(*_known(tx.one("get_workflow", id=workflow_id), "workflow", workflow_id))
@@ -139,6 +150,14 @@ def get_version(tx: Transaction, workflow_id: str, version: str) -> VersionRow:
     """Read one version."""
     found = tx.one("get_version", workflow_id=workflow_id, version=version)
     return VersionRow(*_known(found, "version", version))
+
+
+def find_proposed_version(tx: Transaction, workflow: WorkflowRow) -> VersionRow | None:
+    """Read the newest repair that waits for a person to adopt it (F3)."""
+    found = tx.one(
+        "find_proposed_version", workflow_id=workflow.id, active_version=workflow.active_version
+    )
+    return None if found is None else VersionRow(*found)
 
 
 def list_events(
@@ -251,6 +270,34 @@ def get_held_mutation(tx: Transaction, run_id: str) -> MutationRow:
     """Read the row of the ledger a run answers for now (L1)."""
     found = tx.one("get_held_mutation", held_by=run_id)
     return MutationRow(*_known(found, "mutation of run", run_id))
+
+
+def find_held_mutation(tx: Transaction, run_id: str) -> MutationRow | None:
+    """Read the row of the ledger a run answers for now, if it has one (L1)."""
+    found = tx.one("get_held_mutation", held_by=run_id)
+    return None if found is None else MutationRow(*found)
+
+
+def find_successor(tx: Transaction, run_id: str) -> str | None:
+    """Answer the run that follows a run (R1)."""
+    found = tx.one("find_successor", retry_of=run_id)
+    return None if found is None else str(found[0])
+
+
+def find_target_action(
+    tx: Transaction, workflow_id: str, target: str, verb: str
+) -> ActionRow | None:
+    """Read the last time somebody did this to one thing of a workflow (A6)."""
+    found = tx.one("find_target_action", workflow_id=workflow_id, target=target, verb=verb)
+    return None if found is None else ActionRow(*found)
+
+
+def find_last_action(
+    tx: Transaction, workflow_id: str, verb: str, *, at: int = TIME_MAX
+) -> ActionRow | None:
+    """Read the last time, up to a moment, that somebody did this to a workflow (A6)."""
+    found = tx.one("find_last_action", workflow_id=workflow_id, verb=verb, at=at)
+    return None if found is None else ActionRow(*found)
 
 
 def list_actions(

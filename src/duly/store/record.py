@@ -101,6 +101,7 @@ class Pinned:
     clock_at: int
     seed: str
     wake_at_asked: str | None = None
+    reads: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +127,7 @@ class Commit:
     wake_at: int | None = None
     calls: str | None = None
     logs: str | None = None
+    reads: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +141,7 @@ class Call:
     inputs: str
     key: str
     hash: str
+    reads: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +172,7 @@ class WorkflowRow:
     repairs_since: int
     created_at: int
     removed_at: int | None
+    blind_since: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

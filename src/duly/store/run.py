@@ -10,12 +10,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from duly.errors import Invalid, NotFound, Stale
+from duly.rules.access import Step
 from duly.rules.event import EventStatus
 from duly.rules.lifecycle import START, Change, Counts, Run, act
 from duly.rules.prepared import Judgement, judge_all, judge_reservation
 from duly.rules.schedule import pause_after_commit
 from duly.rules.word import Act, Kind, Status
-from duly.store import part
+from duly.store import part, recording
 from duly.store.base import Fence, Transaction
 from duly.store.record import Action, Commit, JournalEvent, Pinned, Reserve, RunRow, Stop
 
@@ -94,6 +95,8 @@ def prepare_run(
         seed=pinned.seed,
         now=now,
     )
+    # The seed is the first run of the chain (C13).
+    recording.begin_recording(tx, fence.workflow_id, run_id, pinned.seed, pinned.reads)
     for _, seq, content in found:
         reserved = tx.run("reserve_event", workflow_id=fence.workflow_id, seq=seq, run_id=run_id)
         part.must_change(reserved, f"Event {seq}")
@@ -126,7 +129,7 @@ def stop_run(
     part.check(tx, fence)
     write_stop(tx, fence.workflow_id, run_id, old, new, stop, now)
     part.move_row(tx, run_id, old, new, now)
-    part.announce(tx, announce, now)
+    part.announce(tx, announce, now, run_id=run_id)
 
 
 def succeed_run(
@@ -145,7 +148,7 @@ def succeed_run(
     _check_going_on(part.check(tx, fence), old)
     run = part.check_run(tx, fence, run_id, old)
     follow_run(tx, run, change, successor_id, counts, now)
-    part.announce(tx, announce, now)
+    part.announce(tx, announce, now, run_id=run_id)
 
 
 def commit_producer(
@@ -189,6 +192,8 @@ def commit_run(
     """End a consumer's run: events finished, publishes, state, wakeAt, all or nothing (C11)."""
     standing = part.check(tx, fence)
     handler, counter, prepared_by = _finish(tx, fence, run_id, old, change.run, commit, now)
+    if commit.reads is not None:
+        recording.keep_reads(tx, run_id, Step.MUTATE, commit.reads)
     roots: list[int] = []
     if commit.publications:
         roots = [
@@ -207,7 +212,7 @@ def commit_run(
         not_before=pause_after_commit(reserved, len(commit.publications), now) or 0,
         is_tried=int(prepared_by == standing.active_version),
     )
-    part.announce(tx, announce, now)
+    part.announce(tx, announce, now, run_id=run_id)
 
 
 def abandon_run(
@@ -224,7 +229,7 @@ def abandon_run(
     change = act(run.state, Act.ABANDON)
     end_run(tx, run, change, now)
     part.note(tx, action, now, workflow_id=run.workflow_id, target=run_id)
-    part.announce(tx, announce, now)
+    part.announce(tx, announce, now, run_id=run_id)
     return change
 
 
@@ -245,7 +250,7 @@ def retry_run(
         raise Stale(f"Run {run_id} has been followed by another run already.")
     follow_run(tx, run, change, successor_id, Counts(), now)
     part.note(tx, action, now, workflow_id=run.workflow_id, target=run_id)
-    part.announce(tx, announce, now)
+    part.announce(tx, announce, now, run_id=run_id)
     return change
 
 
@@ -352,10 +357,15 @@ def _refusal(
 ) -> Invalid:
     for (status, _, content), reserve in zip(found, reserves, strict=True):
         if judge_reservation(status, content, reserve.offered) is Judgement.REFUSE:
-            state = f"is {status}" if status else "does not exist"
-            return Invalid(
-                f"reservations: event {reserve.message_id} of topic {reserve.topic} {state}; "
-                "reserve only events that peek returned.",
-                path="reservations",
-            )
+            return not_to_be_had(reserve, status)
     raise AssertionError(reserves)
+
+
+def not_to_be_had(reserve: Reserve, status: EventStatus | None) -> Invalid:
+    """Say why an event cannot be reserved (C5)."""
+    state = f"is {status}" if status else "does not exist"
+    return Invalid(
+        f"reservations: event {reserve.message_id} of topic {reserve.topic} {state}; "
+        "reserve only events that peek returned.",
+        path="reservations",
+    )

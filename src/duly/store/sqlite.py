@@ -111,6 +111,20 @@ class SqliteBackend:
                 f"{self._disk.path}: the integrity check failed; restore a backup ({problems})"
             )
 
+    @property
+    def path(self) -> Path:
+        """Where the database lies."""
+        return Path(self._disk.path)
+
+    @property
+    def connection(self) -> apsw.Connection:
+        """The one connection; whoever touches it does so inside `between`."""
+        return self._connection
+
+    async def between(self, work: Callable[[], R]) -> R:
+        """Do something short with the connection between two batches; it must write nothing."""
+        return await self._writer.between(work)
+
     async def close(self) -> None:
         """Make everything durable and give the database back."""
         await self._writer.close()
@@ -129,7 +143,7 @@ def path_from_url(url: str) -> Path:
 def default_schema() -> Schema:
     """Read the schema and the statements that Duly ships."""
     text = queries.read("schema")
-    return Schema(text, queries.load("queries", "bus", "views"))
+    return Schema(text, queries.load("queries", "bus", "views", "upkeep"))
 
 
 async def open_sqlite(
@@ -245,6 +259,8 @@ def _configure(connection: apsw.Connection, path: str) -> None:
         "cache_size": -CACHE_KIB,
         "temp_store": "memory",
         "trusted_schema": False,
+        # What retention removes is overwritten, not only forgotten (H5).
+        "secure_delete": True,
     }
     for name, value in settings.items():
         connection.pragma(name, value)
@@ -307,7 +323,7 @@ class FileDisk:
     def connect(self) -> apsw.Connection:
         """Open the database file."""
         # Nobody but this user reads what is in it (A5); SQLite gives its log the same mode.
-        _create(self._path)
+        create(self._path)
         connection = apsw.Connection(str(self._path), statementcachesize=STATEMENT_CACHE_MAX)
         try:
             self._refuse_the_log_of_another()
@@ -335,7 +351,7 @@ class FileDisk:
     def settle(self) -> None:
         """Sync the folder, which holds the names, and remember which files they are."""
         self._wal = os.open(self._wal_path, os.O_RDWR | os.O_CLOEXEC)
-        _sync_path(self._path.parent)
+        sync_path(self._path.parent)
         self._files = {path: _identity(path) for path in (self._path, self._wal_path)}
 
     def sync_wal(self) -> None:
@@ -358,15 +374,15 @@ class FileDisk:
         target = self._path.with_name(f"{self._path.name}.v{version}.backup")
         unfinished = target.with_name(target.name + ".unfinished")
         unfinished.unlink(missing_ok=True)
-        _create(unfinished)
+        create(unfinished)
         with contextlib.closing(apsw.Connection(str(unfinished))) as copy:
             with copy.backup("main", connection, "main") as backup:
                 backup.step()
             # Said in the header, which the copy has just taken over: this one has no log.
             copy.pragma("journal_mode", "delete")
-        _sync_path(unfinished)
+        sync_path(unfinished)
         unfinished.replace(target)
-        _sync_path(target.parent)
+        sync_path(target.parent)
 
     def release(self) -> None:
         """Close the log and let go of the lock."""
@@ -379,7 +395,7 @@ class FileDisk:
         self._wal = self._lock = self._holder = None
 
 
-def _create(path: Path) -> None:
+def create(path: Path) -> None:
     """Make an empty file for this user alone; one that is there is not even opened.
 
     Closing any descriptor of a database would end the locks SQLite has on it in this process.
@@ -403,7 +419,8 @@ def _identity(path: Path) -> tuple[int, int]:
     return status.st_dev, status.st_ino
 
 
-def _sync_path(path: Path) -> None:
+def sync_path(path: Path) -> None:
+    """Return when a file, or the names in a folder, are on the disk."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         if sys.platform == "darwin":

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from duly.errors import NotFound, RequestRefused, Stale
 from duly.rules.lifecycle import Counts, act, is_dropped_by_pause
-from duly.rules.schedule import (
-    DAY_MS,
-    Schedule,
-    next_run_at_on_deploy,
-    parse,
-    run_now_refusal,
-)
+from duly.rules.schedule import Schedule, next_run_at_on_deploy, parse, run_now_refusal
 from duly.rules.value import decode
 from duly.rules.word import Act, Kind, Status
 from duly.store import part
 from duly.store.base import Fence, Transaction
+from duly.store.ingress import change_ways, ways_of
 from duly.store.record import (
     Action,
     HandlerSpec,
@@ -65,7 +60,9 @@ def deploy(
         )
         part.must(inserted, f"The name {deployment.name}, which another workflow has,")
     else:
-        part.look(tx, workflow_id)
+        standing = part.look(tx, workflow_id)
+        if version.origin is Origin.REPAIR:
+            _check_repair(tx, workflow_id, standing)
         activated = tx.one(
             "activate_version",
             id=workflow_id,
@@ -73,7 +70,7 @@ def deploy(
             old_version=deployment.replaces,
         )
         part.must(activated, f"Workflow {workflow_id}")
-    _insert_version(tx, workflow_id, version, activated_at=now, now=now)
+    insert_version(tx, workflow_id, version, activated_at=now, now=now)
     _declare(tx, deployment, now)
     for capability in deployment.grants:
         _put_grant(tx, workflow_id, capability, None, "{}", action.by, now)
@@ -88,7 +85,7 @@ def keep_version(
 ) -> None:
     """Keep a version that is not active: what a repair proposes to a person (F3)."""
     part.look(tx, workflow_id)
-    _insert_version(tx, workflow_id, version, activated_at=None, now=now)
+    insert_version(tx, workflow_id, version, activated_at=None, now=now)
     part.note(tx, action, now, workflow_id=workflow_id, target=version.version)
 
 
@@ -132,9 +129,11 @@ def remove(
     name = part.look(tx, workflow_id).name
     if tx.one("open_run", workflow_id=workflow_id) is not None:
         raise RequestRefused(f'"{name}" has an open run; finish or abandon it first.')
+    ways = ways_of(tx, workflow_id)
     tx.run("remove_workflow", id=workflow_id, now=now)
     tx.run("orphan_handlers", workflow_id=workflow_id)
     tx.run("orphan_topics", workflow_id=workflow_id)
+    change_ways(tx, workflow_id, ways, now=now)
     part.note(tx, action, now, workflow_id=workflow_id, target=None)
     part.announce(tx, announce, now)
 
@@ -224,11 +223,10 @@ def _put_grant(
     )
 
 
-def _insert_version(
+def insert_version(
     tx: Transaction, workflow_id: str, version: VersionSpec, *, activated_at: int | None, now: int
 ) -> None:
-    if version.origin is Origin.REPAIR:
-        tx.run("count_repair", id=workflow_id, day_ms=DAY_MS, now=now)
+    """Write a version, active or proposed; its number must be free (W8)."""
     inserted = tx.one(
         "insert_version",
         workflow_id=workflow_id,
@@ -250,6 +248,7 @@ def _insert_version(
 def _declare(tx: Transaction, deployment: Deployment, now: int) -> None:
     """Write handlers and topics; what the version no longer has is orphaned, never deleted (W9)."""
     workflow_id = deployment.workflow_id
+    ways = ways_of(tx, workflow_id)
     tx.run("orphan_handlers", workflow_id=workflow_id)
     tx.run("orphan_topics", workflow_id=workflow_id)
     for topic in deployment.topics:
@@ -261,6 +260,7 @@ def _declare(tx: Transaction, deployment: Deployment, now: int) -> None:
             ingress=int(topic.ingress),
             bus_topic=topic.bus_topic,
         )
+    change_ways(tx, workflow_id, ways, now=now)
     number = part.take(tx, workflow_id)
     for handler in deployment.handlers:
         tx.run(
@@ -290,6 +290,13 @@ def _schedule(text: str | None) -> Schedule:
     return parse(None if text is None else decode(text))
 
 
+def _check_repair(tx: Transaction, workflow_id: str, standing: part.Standing) -> None:
+    """Refuse a repair where a person was faster: it paused, or nothing waits for one (F3, F7)."""
+    open_run = tx.one("open_run", workflow_id=workflow_id)
+    if standing.paused or open_run is None or open_run[1] != Status.FAILED_LOGIC:
+        raise Stale(f'"{standing.name}" no longer waits for a repair; nothing was changed.')
+
+
 def _follow_failed(
     tx: Transaction, workflow_id: str, origin: Origin, successor_id: str, now: int
 ) -> str | None:
@@ -298,8 +305,7 @@ def _follow_failed(
     if open_run is None or open_run[1] != Status.FAILED_LOGIC:
         return None
     run = part.read_run(tx, open_run[0])
-    counts = Counts()
-    if origin is Origin.REPAIR:  # only a person's act lets the counts begin again
-        counts = replace(run.counts, repair=run.counts.repair + 1)
+    # Only a person's act lets the counts begin again; a repair was counted when it was asked for.
+    counts = run.counts if origin is Origin.REPAIR else Counts()
     follow_run(tx, run, act(run.state, Act.DEPLOY), successor_id, counts, now)
     return run.id

@@ -222,6 +222,17 @@ class Writer:
         """Return when everything committed so far is power-loss durable."""
         await self._enqueue(_nothing, Durability.BARRIER)
 
+    async def between(self, work: Callable[[], R]) -> R:
+        """Do something short with the connection between two batches; it must write nothing."""
+
+        def alone() -> R:
+            with self._lock:
+                if self._broken is not None:
+                    raise StoreLost(self._broken)
+                return work()
+
+        return await self._env.call_blocking(alone)
+
     async def close(self) -> None:
         """Answer everybody who waits, make it durable, and give the connection back."""
         self._closing = True

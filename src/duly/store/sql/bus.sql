@@ -36,6 +36,23 @@ select topic from journal where topic > :after and opened = 0 order by topic, id
 -- What nobody subscribes to is closed in the order it came (B11).
 select id from journal where topic = :topic and opened = 0 order by id limit :limit
 
+-- newest_event
+-- What a sync that begins now makes durable at least (B4).
+select max(id) from journal
+
+-- next_bus_times
+-- When to look again: the next deferred event, overdue or not, and the next retry that is still to come (S9).
+select (select fire_at from deferred where status = 'scheduled' order by fire_at, id limit 1),
+  (select min(due_at) from delivery where status = 'waiting' and due_at > :now)
+
+-- list_ingress_topics
+-- The ways from the bus into workflows; as few as topics that listen, so the index is walked (scan of topic_by_bus).
+select workflow_id, name, bus_topic from topic where bus_topic is not null and orphaned = 0
+
+-- ingress_topics
+-- The ways into one workflow, before and after a deploy (T10); they are few (sort of what it finds).
+select workflow_id, name, bus_topic from topic where workflow_id = :workflow_id and bus_topic is not null and orphaned = 0 order by name
+
 -- insert_subscription
 -- From here on every event that is opened in its topic is opened for it too (B13).
 insert into subscription (subscriber_id, topic, position, attempts_max, delays_s, created_at)
@@ -169,3 +186,13 @@ from deferred where status = :status and (fire_at, id) > (:fire_at, :id) order b
 -- In registration order; they are as few as handlers, so the table is walked (scan of subscription, and a sort).
 select subscriber_id, topic, position, attempts_max, delays_s, created_at
 from subscription order by position
+
+-- bus_cause
+-- The deepest bus event that what a run reserved goes back to (B12): workflows do not end a chain.
+select j.id, j.depth, j.correlation_id
+from reservation r
+join run n on n.id = r.run_id
+left join cause c on c.workflow_id = n.workflow_id and c.seq = r.seq
+join event e on e.workflow_id = n.workflow_id and e.seq = coalesce(c.root, r.seq) and e.created_by like 'bus:%'
+join journal j on j.id = cast(substr(e.created_by, 5) as integer)
+where r.run_id = :run_id order by j.depth desc, j.id limit 1

@@ -19,7 +19,7 @@ update workflow set active_version = :version
 where id = :id and active_version = :old_version and removed_at is null returning id
 
 -- count_repair
--- Repairs are counted per day, beginning with the first one (F3).
+-- Questions to the repairer are counted per day, beginning with the first one (F3).
 update workflow set repairs = case when repairs = 0 or :now - repairs_since >= :day_ms then 1 else repairs + 1 end,
   repairs_since = case when repairs = 0 or :now - repairs_since >= :day_ms then :now else repairs_since end
 where id = :id
@@ -35,15 +35,18 @@ on conflict do nothing returning version
 update handler set orphaned = 1 where workflow_id = :workflow_id
 
 -- orphan_topics
--- As with handlers: the events stay visible.
-update topic set orphaned = 1, consumer = null where workflow_id = :workflow_id
+-- As with handlers: the events stay visible. What a topic that had a consumer holds now was work, and stays known as such.
+update topic set orphaned = 1, consumer = null,
+  worked_until = case when consumer is null then worked_until else (select w.counter from workflow w where w.id = topic.workflow_id) end
+where workflow_id = :workflow_id
 
 -- put_topic
 -- Options are those of the newest version.
 insert into topic (workflow_id, name, consumer, ingress, bus_topic)
 values (:workflow_id, :name, :consumer, :ingress, :bus_topic)
 on conflict (workflow_id, name) do update
-set consumer = excluded.consumer, ingress = excluded.ingress, bus_topic = excluded.bus_topic, orphaned = 0
+set consumer = excluded.consumer, ingress = excluded.ingress, bus_topic = excluded.bus_topic, orphaned = 0,
+  worked_until = case when excluded.consumer is null then topic.worked_until else 0 end
 
 -- put_handler
 -- State and wakeAt stay with the name (W9). On a producer `changed` is the number of the deploy that changed its schedule.
@@ -57,8 +60,9 @@ set kind = excluded.kind, position = excluded.position, orphaned = 0, schedule =
   untried = excluded.untried
 
 -- set_wish
--- A person's wish, apart from everything the system decides; an unchanged wish keeps its time (F7).
-update workflow set paused_since = case when :paused = 0 then null else coalesce(paused_since, :now) end, paused = :paused
+-- A person's wish, apart from everything the system decides; an unchanged wish keeps its time (F7). Who resumes a restored one takes it as it is (H5).
+update workflow set paused_since = case when :paused = 0 then null else coalesce(paused_since, :now) end, paused = :paused,
+  blind_since = case when :paused = 0 then null else blind_since end
 where id = :id
 
 -- run_now
@@ -310,6 +314,20 @@ update run set phase = :phase, status = :status, outcome = :outcome, waits = :wa
 where id = :id and workflow_id = :workflow_id and open = 1 and phase = :old_phase and status = :old_status and waits is not distinct from :old_waits
   and (select m.status from mutation m where m.held_by = run.id) is not distinct from :old_row
 
+-- ask_repair
+-- One more question, counted once: only where the count is still the one it was decided on, and nobody was told to decide (F3).
+update run set phase = :phase, status = :status, outcome = :outcome, waits = :waits, repair_count = repair_count + 1, updated_at = :now
+where id = :id and workflow_id = :workflow_id and open = 1 and phase = :old_phase and status = :old_status and waits is not distinct from :old_waits
+  and (select m.status from mutation m where m.held_by = run.id) is not distinct from :old_row
+  and repair_count = :repair_count and due_at is not null
+
+-- escalate_run
+-- The host does not move it on any more; a person is told why, once (F3, F8).
+update run set phase = :phase, status = :status, outcome = :outcome, waits = :waits, escalated = :escalated, due_at = null, updated_at = :now
+where id = :id and workflow_id = :workflow_id and open = 1 and phase = :old_phase and status = :old_status and waits is not distinct from :old_waits
+  and (select m.status from mutation m where m.held_by = run.id) is not distinct from :old_row
+  and due_at is not null
+
 -- finish_run
 -- The run is over; what S3 needs of it is answered.
 update run set phase = :phase, status = :status, outcome = :outcome, waits = :waits, open = 0, due_at = null,
@@ -328,6 +346,21 @@ where workflow_id = :workflow_id and name = :name
 update handler set state = coalesce(:state, state), wake_at = :wake_at, seen = :seen, not_before = :not_before,
   untried = case when :is_tried = 1 then 0 else untried end
 where workflow_id = :workflow_id and name = :name
+
+-- put_recording
+-- What a step read, in place of what an earlier attempt of its chain did (F3).
+insert into recording (workflow_id, chain, step, reads)
+select r.workflow_id, r.chain, :step, :reads from run r where r.id = :run_id
+on conflict (workflow_id, chain, step) do update set reads = excluded.reads
+
+-- clear_recording
+-- A fresh attempt asks again: what the one before it was told is no part of it.
+delete from recording where workflow_id = :workflow_id and chain = :chain
+
+-- prune_recordings
+-- Only the newest of a workflow are ever asked for (F3); a chain is kept or dropped whole.
+delete from recording where workflow_id = :workflow_id and chain <=
+  (select n.chain from recording n where n.workflow_id = :workflow_id order by n.chain desc limit 1 offset :kept)
 
 -- insert_mutation
 -- One row per run that makes one, and per run that holds one (L1).

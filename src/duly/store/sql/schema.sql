@@ -6,9 +6,10 @@
 --
 -- Workflows   workflow, version, handler, topic          what is deployed and when it is due
 -- Events      event, payload, cause, reservation         what came in, what it says, what it led to
--- Runs        run, mutation                              what was tried, and the ledger of outside changes
+-- Runs        run, mutation, recording                   what was tried, the ledger of outside changes, what was read
 -- People      granted, secret, action                    what is allowed, and who did what
 -- Bus         counter, journal, subscription, delivery, deferred, extension_state
+-- Upkeep      upkeep                                     when the store was looked after, and whether it is a copy
 
 create table workflow (
   id              text primary key,
@@ -16,11 +17,12 @@ create table workflow (
   active_version  text,
   paused          integer not null default 0 check (paused in (0, 1)),   -- a person's wish (F7)
   paused_since    bigint,
+  blind_since     bigint,                                                -- H5: restored, and nobody has resumed it yet
   counter         bigint not null default 0,                             -- T6: numbers visible in order
   holder          text,                                                  -- the host that runs it now (H2)
   lease_until     bigint not null default 0,
   epoch           bigint not null default 0,                             -- grows with every claim
-  repairs_since   bigint not null default 0,                             -- F3: repairs counted per day
+  repairs_since   bigint not null default 0,                             -- F3: repairs asked for, counted per day
   repairs         integer not null default 0,
   created_at      bigint not null,
   removed_at      bigint
@@ -71,6 +73,7 @@ create table topic (
   ingress         integer not null default 0 check (ingress in (0, 1)),
   bus_topic       text,                                                  -- T10: fed from this topic of the bus
   orphaned        integer not null default 0 check (orphaned in (0, 1)),
+  worked_until    bigint not null default 0,                             -- W9: up to this number its events were work when it lost its consumer
   primary key (workflow_id, name)
 );
 create index topic_by_consumer on topic (workflow_id, consumer) where consumer is not null and orphaned = 0;
@@ -99,6 +102,7 @@ create table event (
 create unique index event_one_message on event (workflow_id, topic, message_id);
 create index event_pending on event (workflow_id, topic, seq) where status = 'pending';
 create index event_reserved on event (reserved_by) where status = 'reserved';
+create index event_consumed on event (workflow_id, finished_at) where status = 'consumed';  -- U1: what was processed lately
 
 -- Bodies stand aside: `event` stays narrow, and what a run was shown stays what it was.
 create table payload (
@@ -154,6 +158,7 @@ create table run (
   escalated       text,                                                  -- F8: the sentence a person was told
   calls           text,
   logs            text,
+  emptied         integer not null default 0 check (emptied in (0, 1)),  -- H5: retention left its skeleton
   created_at      bigint not null,
   updated_at      bigint not null,
   check ((phase = 'committed') = (status = 'committed')),
@@ -173,6 +178,7 @@ create table reservation (
   content         bigint not null,                                       -- the payload this run was shown
   primary key (run_id, seq)
 );
+create index reservation_by_event on reservation (seq, run_id);
 
 -- The ledger (L1). A row passes to a successor by `held_by`; it is never copied.
 create table mutation (
@@ -206,6 +212,15 @@ create index mutation_refused on mutation (inputs) where refused = 1;
 create index mutation_by_workflow on mutation (workflow_id, id);
 create index mutation_sent on mutation (workflow_id, tool, sent_at) where sent_at is not null;  -- A1: how often today
 
+-- What the reads of a run answered, aside: no page of runs loads it. A chain has one prepare that counts, the newest.
+create table recording (
+  workflow_id     text not null references workflow (id),
+  chain           text not null references run (id),
+  step            text not null,
+  reads           text not null,                                         -- F3: without secrets
+  primary key (workflow_id, chain, step)
+);
+
 -- A1: what a workflow may do; `grant` itself is a word of SQL.
 create table granted (
   workflow_id       text not null references workflow (id),
@@ -236,6 +251,7 @@ create table action (
   detail          text
 );
 create index action_by_workflow on action (workflow_id, id);
+create index action_by_target on action (target, id) where target is not null;  -- U7: who ended it
 
 create table counter (
   name            text primary key check (name = 'journal' or name = 'deferred' or name = 'subscription'),
@@ -315,6 +331,12 @@ create table extension_state (
   value           text not null,
   updated_at      bigint not null,
   primary key (extension, key)
+);
+
+-- H5: `tidied` is when retention last went through everything; `copied`, in a backup alone, what moment it shows.
+create table upkeep (
+  name            text primary key,
+  at              bigint not null
 );
 
 -- B14: the words and Unix seconds of the event bus as its users know it.

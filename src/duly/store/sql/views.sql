@@ -3,17 +3,17 @@
 
 -- list_workflows
 -- By name; workflows are few, removed ones are left out (scan of workflow_one_name).
-select id, name, active_version, paused, paused_since, counter, holder, lease_until, epoch, repairs, repairs_since, created_at, removed_at
+select id, name, active_version, paused, paused_since, counter, holder, lease_until, epoch, repairs, repairs_since, created_at, removed_at, blind_since
 from workflow where removed_at is null and name > :after order by name limit :limit
 
 -- find_workflow
 -- The name is the identity of what is deployed now.
-select id, name, active_version, paused, paused_since, counter, holder, lease_until, epoch, repairs, repairs_since, created_at, removed_at
+select id, name, active_version, paused, paused_since, counter, holder, lease_until, epoch, repairs, repairs_since, created_at, removed_at, blind_since
 from workflow where name = :name and removed_at is null
 
 -- get_workflow
 -- Removed ones too: their history is readable.
-select id, name, active_version, paused, paused_since, counter, holder, lease_until, epoch, repairs, repairs_since, created_at, removed_at
+select id, name, active_version, paused, paused_since, counter, holder, lease_until, epoch, repairs, repairs_since, created_at, removed_at, blind_since
 from workflow where id = :id
 
 -- list_handlers
@@ -23,7 +23,7 @@ from handler where workflow_id = :workflow_id order by orphaned, position, name
 
 -- list_topics
 -- With the consumer of each; null is a terminal topic.
-select name, consumer, ingress, bus_topic, orphaned from topic where workflow_id = :workflow_id order by name
+select name, consumer, ingress, bus_topic, orphaned, worked_until from topic where workflow_id = :workflow_id order by name
 
 -- list_versions
 -- Newest first, proposals included; a workflow has few (sort of its versions).
@@ -59,6 +59,16 @@ where c.workflow_id = :workflow_id and c.root = :root order by c.seq
 select e.workflow_id, e.topic, e.message_id, e.reserved_by from event e
 where e.status = 'reserved' and not exists (select 1 from run r where r.id = e.reserved_by and r.open = 1)
 order by e.reserved_by limit :limit
+
+-- list_past_runs
+-- The newest runs that ended having worked on something: what another version is tried on (F3).
+select r.id from run r where r.workflow_id = :workflow_id and r.kind = 'consumer' and r.status = 'committed' and r.emptied = 0
+  and exists (select 1 from reservation v where v.run_id = r.id)
+order by r.id desc limit :limit
+
+-- list_recordings
+-- What the steps of one chain read (F3).
+select reads from recording where workflow_id = :workflow_id and chain = :chain order by step
 
 -- list_inputs
 -- What a run was shown: the events it reserved, with the content it pinned (C6).
@@ -133,3 +143,113 @@ select sealed from secret where connector = :connector and name = :name
 -- list_secrets
 -- Sealed, all of them: a host opens them when it starts; a connector has few (scan of secret).
 select connector, name, sealed from secret order by connector, name
+
+-- find_former_workflow
+-- The newest that ever had this name; workflows are few (scan of workflow, sort of what it finds).
+select id, name, active_version, paused, paused_since, counter, holder, lease_until, epoch, repairs, repairs_since, created_at, removed_at, blind_since
+from workflow where name = :name order by created_at desc, id desc limit 1
+
+-- list_workflow_inputs
+-- What came in, newest first: events that are their own root, in topics where they are or were work (U2, T9).
+select e.topic, e.message_id, e.seq, p.title, e.status, e.reserved_by, e.finished_by, e.created_at, e.finished_at
+from event e join payload p on p.workflow_id = e.workflow_id and p.content = e.content
+join topic t on t.workflow_id = e.workflow_id and t.name = e.topic
+where e.workflow_id = :workflow_id and e.seq < :before and (t.consumer is not null or e.seq <= t.worked_until)
+  and (not exists (select 1 from cause c where c.workflow_id = e.workflow_id and c.seq = e.seq)
+    or exists (select 1 from cause c where c.workflow_id = e.workflow_id and c.root = e.seq and c.seq = e.seq))
+order by e.seq desc limit :limit
+
+-- list_caused
+-- What an input led to, oldest first, itself left out (T9).
+select e.topic, e.message_id, e.seq, p.title, e.status, e.reserved_by, e.finished_by, e.created_at, e.finished_at
+from cause c join event e on e.workflow_id = c.workflow_id and e.seq = c.seq
+join payload p on p.workflow_id = e.workflow_id and p.content = e.content
+where c.workflow_id = :workflow_id and c.root = :root and c.seq <> :root order by c.seq limit :limit
+
+-- list_work_statuses
+-- What became of an input and of all the work it led to, each word once (U2).
+select distinct e.status from (
+  select seq from cause where workflow_id = :workflow_id and root = :root union select :root) as traced
+join event e on e.workflow_id = :workflow_id and e.seq = traced.seq
+join topic t on t.workflow_id = e.workflow_id and t.name = e.topic
+where t.consumer is not null or e.seq <= t.worked_until
+
+-- list_roots
+-- The titles of the inputs an event goes back to; none for one that is its own (T9).
+select p.title from cause c join event e on e.workflow_id = c.workflow_id and e.seq = c.root
+join payload p on p.workflow_id = e.workflow_id and p.content = e.content
+where c.workflow_id = :workflow_id and c.seq = :seq and c.root <> :seq order by c.root limit :limit
+
+-- list_run_roots
+-- The titles of the inputs behind everything a run reserved (T9); a run reserves few (sort of what it finds).
+select p.title from (
+  select distinct coalesce(c.root, v.seq) as root from reservation v
+  left join cause c on c.workflow_id = :workflow_id and c.seq = v.seq
+  where v.run_id = :run_id) as roots
+join event e on e.workflow_id = :workflow_id and e.seq = roots.root
+join payload p on p.workflow_id = e.workflow_id and p.content = e.content
+order by roots.root limit :limit
+
+-- list_terminal_events
+-- The outputs in a topic nobody reads, newest first; what was work before it lost its consumer is none (U4, W9).
+select e.topic, e.message_id, e.seq, p.title, e.status, e.reserved_by, e.finished_by, e.created_at, e.finished_at
+from event e join payload p on p.workflow_id = e.workflow_id and p.content = e.content
+where e.workflow_id = :workflow_id and e.topic = :topic and e.status = 'pending' and e.seq > :after and e.seq < :before
+order by e.seq desc limit :limit
+
+-- list_pending
+-- What waits in a topic, oldest first, up to a number.
+select e.topic, e.message_id, e.seq, p.title, e.status, e.reserved_by, e.finished_by, e.created_at, e.finished_at
+from event e join payload p on p.workflow_id = e.workflow_id and p.content = e.content
+where e.workflow_id = :workflow_id and e.topic = :topic and e.status = 'pending' and e.seq <= :until
+order by e.seq limit :limit
+
+-- count_pending
+-- How much waits in a topic, up to a number; nobody counts further than the limit (U1).
+select count(*) from (
+  select 1 from event where workflow_id = :workflow_id and topic = :topic and status = 'pending' and seq <= :until limit :limit) as waiting
+
+-- count_old
+-- How much of what has waited longest came before a moment; nobody looks further than the limit (U4).
+select count(*) from (
+  select created_at from event where workflow_id = :workflow_id and topic = :topic and status = 'pending' order by seq limit :limit) as oldest
+where oldest.created_at < :before
+
+-- count_processed
+-- What was consumed lately, by topic: how many, and how many of them were inputs; nobody looks further than the limit (U1).
+select lately.topic, count(*), sum(case when exists (
+    select 1 from cause c where c.workflow_id = :workflow_id and c.seq = lately.seq) then 0 else 1 end)
+from (select topic, seq from event where workflow_id = :workflow_id and status = 'consumed' and finished_at >= :since
+  order by finished_at desc limit :limit) as lately
+group by lately.topic
+
+-- next_tool
+-- The next tool, by name, of which the ledger has a call that was sent: the index is walked from name to name.
+select min(tool) from mutation where workflow_id = :workflow_id and tool > :after and sent_at is not null
+
+-- count_applied
+-- How many calls of a tool were done lately; nobody counts further than the limit (U1).
+select count(*) from (
+  select 1 from mutation where workflow_id = :workflow_id and tool = :tool and sent_at is not null and sent_at >= :since
+    and status = 'applied' limit :limit) as lately
+
+-- find_target_action
+-- The last time that somebody did this to one thing (A6).
+select id, at, by, verb, workflow_id, target, detail from action
+where target = :target and workflow_id = :workflow_id and verb = :verb order by id desc limit 1
+
+-- find_last_action
+-- The last time, up to a moment, that somebody did this to a workflow (A6).
+select id, at, by, verb, workflow_id, target, detail from action
+where workflow_id = :workflow_id and verb = :verb and at <= :at order by id desc limit 1
+
+-- find_successor
+-- The run that follows a run (R1).
+select id from run where retry_of = :retry_of
+
+-- find_proposed_version
+-- A repair that was not adopted and is newer than what is active (F3); a workflow has few versions (sort of its versions).
+select v.version, v.language, v.source, v.hash, v.declaration, v.findings, v.author, v.origin, v.parent, v.activated_at, v.created_at
+from version v join version a on a.workflow_id = v.workflow_id and a.version = :active_version
+where v.workflow_id = :workflow_id and v.origin = 'repair' and v.activated_at is null and v.created_at >= a.created_at
+order by v.created_at desc, v.version desc limit 1

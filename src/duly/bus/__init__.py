@@ -1,0 +1,1 @@
+"""Who is told: the bus between extensions, people and workflows (B)."""

@@ -1,0 +1,119 @@
+"""One call of one handler: it may raise anything, hang, or refuse to end (B3).
+
+Law 1  Whatever a handler does, the answer is a sentence or success, and the dispatcher lives.
+Law 2  A handler has a time limit. Past it it is cancelled; one that does not end even then is left
+       behind and reported, and nobody waits for it.
+Law 3  A handler that returned has succeeded, whoever cancelled what around it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from duly.bus.cause import handle
+from duly.env import Env
+from duly.rules.delivery import HANDLER_TIMEOUT_S, Event, copy_event
+
+GRACE_S: Final = 5.0  # how long a handler that was cancelled may take to end
+LATE: Final = f"it took longer than {HANDLER_TIMEOUT_S} s"
+
+Handler = Callable[[Event], Awaitable[Any]]
+
+log = logging.getLogger("duly.bus")
+
+
+@dataclass(slots=True)
+class _Outcome:
+    """What became of a call, told by the call itself: its task may have been cancelled since."""
+
+    is_over: bool = False
+    error: BaseException | None = None
+
+
+class Caller:
+    """Calls handlers, and knows those that did not end when they were told to."""
+
+    def __init__(self, env: Env) -> None:
+        self._env = env
+        self._left: set[asyncio.Task[None]] = set()
+
+    async def call(
+        self, handler: Handler, event: Event, depth: int, subscriber_id: str
+    ) -> str | None:
+        """Call a handler; answer what it failed with, or nothing.
+
+        Whoever cancels this call cancels the handler, and learns nothing about it.
+        """
+        outcome = _Outcome()
+        name = f"event {event.id} for {subscriber_id}"
+        # Its own copy, so that no handler sees what another did to it (B8).
+        task = self._env.spawn(_run(handler, copy_event(event), depth, outcome), name)
+        self._left.add(task)
+        task.add_done_callback(self._left.discard)
+        try:
+            if not await _ends_within(task, HANDLER_TIMEOUT_S):
+                return await self._give_up(task, name)
+        except asyncio.CancelledError:
+            task.cancel()
+            raise
+        if outcome.is_over and outcome.error is None:
+            return None
+        error = outcome.error or asyncio.CancelledError("cancelled before it began")
+        said = describe(error)
+        log.error(
+            "subscriber %s failed on event %s: %s",
+            subscriber_id,
+            event.id,
+            said,
+            exc_info=error,
+            extra={"subscriber_id": subscriber_id, "event_id": event.id},
+        )
+        return said
+
+    async def end(self) -> None:
+        """Cancel every handler that still runs, wait a little, and say which did not end."""
+        running = set(self._left)
+        for task in running:
+            task.cancel()
+        if running:
+            _, deaf = await asyncio.wait(running, timeout=GRACE_S)
+            for task in deaf:
+                log.error("%s does not end and is left behind", task.get_name())
+
+    async def _give_up(self, task: asyncio.Task[None], name: str) -> str:
+        task.cancel()
+        if await _ends_within(task, GRACE_S):
+            log.error("%s was cancelled: %s", name, LATE)
+            return LATE
+        log.error("%s does not end and is left behind: %s", name, LATE)
+        return f"{LATE} and did not end when it was cancelled"
+
+
+async def _ends_within(task: asyncio.Task[None], seconds: float) -> bool:
+    # The loop's own timer, which every env's loop keeps: a task for each call would cost more.
+    done, _ = await asyncio.wait((task,), timeout=seconds)
+    return bool(done)
+
+
+async def _run(handler: Handler, event: Event, depth: int, outcome: _Outcome) -> None:
+    handle(event, depth)
+    try:
+        await handler(event)
+    except BaseException as error:
+        # Also SystemExit and KeyboardInterrupt: asyncio would let either of them end its loop.
+        outcome.error = error
+    outcome.is_over = True
+
+
+def describe(error: BaseException) -> str:
+    """Say what was raised, in words every store can keep."""
+    try:
+        said = str(error)
+    except BaseException:
+        said = "it cannot say why"
+    words = f"{type(error).__name__}: {said}" if said else type(error).__name__
+    return words.encode("utf-8", "replace").decode().replace("\0", "?")

@@ -1,0 +1,240 @@
+"""The ways to a person: channels, and the one handler that speaks through them (B9).
+
+Law 1: what is told to a person was an event on the bus before. The event is what was said, and its
+       delivery is how that ended: sent, waiting for the next attempt, or dead. There is no second
+       record beside the two that could disagree with them (B4).
+Law 2: a text that could not be sent is never dropped: no text, no such channel and no channel at
+       all fail the delivery with their sentence.
+Law 3: no error, and no line of a log, holds a token or the address a text was posted to (A5).
+Law 4: a text comes from wherever it comes; a channel shows it and obeys nothing in it.
+
+A delivery that failed is tried again, so a text can arrive twice: when the other side took it and
+its answer was lost.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Callable, Iterable
+from typing import Final, Protocol, TextIO, runtime_checkable
+from urllib.parse import urlsplit
+
+from duly.errors import Invalid, NotSent, Refused, Transient, UnknownOutcome
+from duly.rules.declaration import NAME
+from duly.rules.delivery import Event
+from duly.rules.value import DEFAULT_LIMITS, suggest
+
+NOTIFY_TOPIC: Final = "user.notify"  # what `ExtensionContext.notify_user` emits
+WEBHOOK_TIMEOUT_S: Final = 10.0
+WEBHOOK_TIMEOUT_MAX_S: Final = 120.0  # well inside the time limit of a handler (B3)
+SUCCESS: Final = range(200, 300)
+REDIRECT: Final = range(300, 400)
+REFUSAL: Final = range(400, 500)
+COME_BACK: Final = frozenset({408, 425, 429})
+SHOWN: Final = frozenset("\n\t")
+
+
+@runtime_checkable
+class Channel(Protocol):
+    """A way to a person: a name to call it by, and how a text is sent.
+
+    `to` is for whom it is, where a channel serves several. Raise when it was not sent.
+    """
+
+    name: str
+
+    async def send(self, text: str, *, to: str | None = None) -> None:
+        """Send a text; return when the other side has it."""
+
+
+class Channels:
+    """The channels of one host; the first one is the default."""
+
+    def __init__(self, channels: Iterable[Channel] = ()) -> None:
+        self._channels: dict[str, Channel] = {}
+        for channel in channels:
+            name = _name_of(channel)
+            if name in self._channels:
+                raise Invalid(f'Two channels are called "{name}". Rename one.', path="channels")
+            self._channels[name] = channel
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the channels, the default one first."""
+        return tuple(self._channels)
+
+    def find(self, channel_id: object = None) -> Channel:
+        """Answer the channel of this name, or the default one; there may be none."""
+        if not self._channels:
+            raise Invalid(
+                "There is no channel to the user. Give the host one: Host(…, channels=[…]).",
+                path="channel_id",
+            )
+        if channel_id is None:
+            return next(iter(self._channels.values()))
+        if not isinstance(channel_id, str) or channel_id not in self._channels:
+            known = suggest(str(channel_id), self._channels)
+            raise Invalid(f"There is no channel {str(channel_id)[:100]!a}. {known}", path="channel")
+        return self._channels[channel_id]
+
+    async def notify_user(self, event: Event) -> None:
+        """Send the event's text to its channel, or to the default one (B9)."""
+        text = event.payload.get("text")
+        if not isinstance(text, str) or not text.strip():
+            raise Invalid(
+                f'Event {event.id} ({event.topic}) has no text to send. Put it under "text".',
+                path="payload.text",
+            )
+        user_id = event.payload.get("user_id")
+        channel = self.find(event.payload.get("channel_id"))
+        await channel.send(text, to=user_id if isinstance(user_id, str) else None)
+
+
+def _name_of(channel: object) -> str:
+    """Check what a channel is before anything depends on it."""
+    name = getattr(channel, "name", None)
+    most = DEFAULT_LIMITS.name_chars
+    if isinstance(channel, type) or not callable(getattr(channel, "send", None)):
+        raise Invalid(f"{channel!r} is no channel. Give one an `async def send`.", path="channels")
+    if not isinstance(name, str) or NAME.fullmatch(name) is None or len(name) > most:
+        raise Invalid(
+            f"A {type(channel).__name__} has the name {name!r}. Use 1 to {most} letters, digits,"
+            " dots, underscores and hyphens.",
+            path="channels",
+        )
+    return name
+
+
+class TerminalChannel:
+    """Writes each text to a stream, standard output unless told otherwise.
+
+    duly.Host("sqlite:///duly.db", channels=[duly.TerminalChannel()])
+    """
+
+    def __init__(self, stream: TextIO | None = None, *, name: str = "terminal") -> None:
+        self.name = name
+        self._stream = stream
+
+    async def send(self, text: str, *, to: str | None = None) -> None:
+        """Write the text; what would steer a terminal is shown instead of sent to it."""
+        # Found anew each time: whoever captures the output has put another stream there.
+        stream = self._stream or sys.stdout
+        whole = f"{to}: {text}" if to else text
+        stream.write(_harmless(whole, stream.encoding or "utf-8") + "\n")
+        stream.flush()
+
+
+def _harmless(text: str, encoding: str) -> str:
+    """Show what would steer a terminal; indent further lines, so that none looks like another's."""
+    shown = "".join(
+        each if each.isprintable() or each in SHOWN else f"\\x{ord(each):02x}" for each in text
+    )
+    return shown.replace("\n", "\n  ").encode(encoding, "backslashreplace").decode(encoding)
+
+
+class WebhookChannel:
+    """Posts each text as JSON, `{"text": …}`, as chats take it.
+
+    duly.WebhookChannel("https://chat.example.com/hooks/7", token=lambda: os.environ["CHAT_TOKEN"])
+
+    The token is asked for at every send and goes into the header, `Authorization: Bearer …` unless
+    told otherwise. Redirects are not followed: the token is for the host it was given for.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        name: str = "webhook",
+        token: Callable[[], str] | None = None,
+        header: str = "Authorization",
+        timeout_s: float = WEBHOOK_TIMEOUT_S,
+    ) -> None:
+        self.name = name
+        self._url = url
+        self._shown = _shown(url)
+        self._token = token
+        self._header = header
+        if not 0 < timeout_s <= WEBHOOK_TIMEOUT_MAX_S:
+            most = f"{WEBHOOK_TIMEOUT_MAX_S:g}"
+            raise Invalid(f"timeout_s is more than 0 and at most {most}.", path="timeout_s")
+        self._timeout_s = timeout_s
+
+    async def send(self, text: str, *, to: str | None = None) -> None:
+        """Post the text; only an answer of 200 to 299 means that it was taken."""
+        body = {"text": text} if to is None else {"text": text, "to": to}
+        headers = self._headers()
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                status = await self._post(body, headers)
+        except TimeoutError:
+            raise UnknownOutcome(
+                f"{self._shown} gave no answer in {self._timeout_s:g} s. It may have the text."
+            ) from None
+        self._judge(status)
+
+    def _headers(self) -> dict[str, str]:
+        if self._token is None:
+            return {}
+        try:
+            token: object = self._token()
+        except Exception as error:
+            # What it says may be what it knows.
+            kind = type(error).__name__
+            raise NotSent(f"The token for {self._shown} could not be read ({kind}).") from None
+        if not isinstance(token, str) or not token.isascii() or not token.isprintable():
+            raise NotSent(f"The token for {self._shown} is no line of plain text.")
+        is_bearer = self._header.lower() == "authorization" and " " not in token
+        return {self._header: f"Bearer {token}" if is_bearer else token}
+
+    async def _post(self, body: dict[str, str], headers: dict[str, str]) -> int:
+        """Post JSON and answer the status.
+
+        The transport is asked directly: a client would write the address into the log, follow what
+        the environment says, and read an answer of any length.
+        """
+        import httpx2  # late: a host without a webhook does not wait for it
+
+        limits = httpx2.Timeout(self._timeout_s).as_dict()
+        try:
+            request = httpx2.Request(
+                "POST", self._url, json=body, headers=headers, extensions={"timeout": limits}
+            )
+            async with httpx2.AsyncHTTPTransport() as transport:
+                response = await transport.handle_async_request(request)
+                await response.aclose()
+        except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.InvalidURL):
+            raise NotSent(f"{self._shown} could not be reached. Nothing was sent.") from None
+        except httpx2.TimeoutException:
+            raise TimeoutError from None
+        except (httpx2.HTTPError, OSError, ValueError) as error:
+            kind = type(error).__name__  # what it says may be what must not be seen
+            raise Transient(f"{self._shown} broke off ({kind}). It may have the text.") from None
+        return response.status_code
+
+    def _judge(self, status: int) -> None:
+        """Return if the text was taken; else say what was answered."""
+        if status in SUCCESS:
+            return
+        if status in REDIRECT:
+            raise Refused(
+                f"{self._shown} answered {status}, a redirect, and none is followed. Give the"
+                " address it leads to."
+            )
+        if status in REFUSAL and status not in COME_BACK:
+            raise Refused(f"{self._shown} answered {status} and did not take the text.")
+        raise Transient(f"{self._shown} answered {status}.")
+
+
+def _shown(url: object) -> str:
+    """Name the other side without what must not be seen: a chat's address is its password."""
+    try:
+        parts = urlsplit(url if isinstance(url, str) else "")
+        host = parts.hostname if parts.scheme in ("http", "https") else None
+        port = f":{parts.port}" if parts.port else ""
+    except ValueError:
+        host = None
+    if not host:
+        raise Invalid("A webhook has an address that begins with https:// or http://.", path="url")
+    return f"{host}{port}"

@@ -1,0 +1,111 @@
+"""Reading `manifest.yaml`: from bytes nobody has looked at to a manifest (B9).
+
+Law 1: nothing is parsed that is too long, and nothing is larger than it looks: an alias, which is
+       how a small file becomes a large one, is refused.
+Law 2: what YAML would decide in silence is refused where it stands: which of two equal keys wins,
+       that `on` is a key that means true, that a date is a date.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Never
+
+import yaml
+
+from duly.config import KIB, Limits
+from duly.errors import Invalid
+from duly.rules.manifest import ROOT, Manifest, check
+from duly.rules.value import DEFAULT_LIMITS, PATH_KEY_CHARS, Json
+
+MANIFEST_BYTES: Final = 64 * KIB
+DEPTH_MAX: Final = 20
+TEXT: Final = "tag:yaml.org,2002:str"
+# The kinds a manifest is made of; every other tag asks for something to be built.
+PLAIN: Final = {
+    "tag:yaml.org,2002:map": "mapping",
+    "tag:yaml.org,2002:seq": "list",
+    TEXT: "text",
+    "tag:yaml.org,2002:int": "number",
+    "tag:yaml.org,2002:float": "number",
+    "tag:yaml.org,2002:bool": "truth value",
+    "tag:yaml.org,2002:null": "nothing",
+}
+
+
+def read_manifest(data: bytes, limits: Limits = DEFAULT_LIMITS) -> Manifest:
+    """Read the bytes of a manifest, or refuse them with place and advice."""
+    if len(data) > MANIFEST_BYTES:
+        raise Invalid(f"It has more than {MANIFEST_BYTES} bytes. Shorten it.", path=ROOT)
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise Invalid(f"It is not UTF-8 at byte {error.start}. Save it as UTF-8.") from None
+    return check(read_yaml(text), limits)
+
+
+def read_yaml(text: str) -> Json:
+    """Read one YAML document that holds nothing but mappings, lists, texts, numbers and truths."""
+    try:
+        node = yaml.compose(text, Loader=yaml.SafeLoader)
+    except yaml.YAMLError as error:
+        raise Invalid(f"It is not YAML: {_sentence(error)}", path=ROOT) from None
+    except RecursionError:
+        raise Invalid(f"It is nested deeper than {DEPTH_MAX}. Make it flatter.") from None
+    if node is None:
+        raise Invalid("It is empty. Write at least id, name, version and entrypoint.", path=ROOT)
+    return _Walk().visit(node, ROOT, 0)
+
+
+def _sentence(error: yaml.YAMLError) -> str:
+    """Say what the parser did not understand, and where, without the text around it."""
+    mark = getattr(error, "problem_mark", None)
+    problem = getattr(error, "problem", None) or "it has a character YAML does not allow"
+    where = f" at line {mark.line + 1}, column {mark.column + 1}" if mark else ""
+    return f"{problem}{where}."
+
+
+class _Walk:
+    """One pass over what was composed; an alias is a node that is met twice."""
+
+    def __init__(self) -> None:
+        self._met: set[int] = set()
+        self._plain = yaml.constructor.SafeConstructor()
+
+    def visit(self, node: yaml.Node, path: str, depth: int) -> Json:
+        """Answer what a node holds."""
+        if id(node) in self._met:
+            _refuse(path, node, "is written once for two places, by an alias", "Write it out.")
+        self._met.add(id(node))
+        if node.tag not in PLAIN:
+            _refuse(path, node, f"is a {node.tag.rpartition(':')[2]}", "Put it in quotes.")
+        if depth > DEPTH_MAX:
+            _refuse(path, node, f"is nested deeper than {DEPTH_MAX}", "Make it flatter.")
+        if isinstance(node, yaml.MappingNode):
+            return self._mapping(node, path, depth)
+        if isinstance(node, yaml.SequenceNode):
+            return [
+                self.visit(each, f"{path}[{index}]", depth + 1)
+                for index, each in enumerate(node.value)
+            ]
+        try:
+            value: Json = self._plain.construct_object(node)
+        except (ValueError, LookupError, yaml.YAMLError):
+            _refuse(path, node, f"is no {PLAIN[node.tag]}", "Put it in quotes.")
+        return value
+
+    def _mapping(self, node: yaml.MappingNode, path: str, depth: int) -> dict[str, Json]:
+        found: dict[str, Json] = {}
+        for key, value in node.value:
+            if not isinstance(key, yaml.ScalarNode) or key.tag != TEXT:
+                _refuse(path, key, "has a key that is no text", "Put the key in quotes.")
+            place = f"{path}.{key.value[:PATH_KEY_CHARS]}"
+            if key.value in found:
+                _refuse(place, key, "stands here twice", "Take one of them out.")
+            found[key.value] = self.visit(value, place, depth + 1)
+        return found
+
+
+def _refuse(path: str, node: yaml.Node, what: str, advice: str) -> Never:
+    mark = node.start_mark
+    where = f" (line {mark.line + 1}, column {mark.column + 1})" if mark else ""
+    raise Invalid(f"{path}{where} {what}. {advice}", path=path)

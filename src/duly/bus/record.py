@@ -1,0 +1,141 @@
+"""What the bus answers: one frozen record for each thing a person or an agent can ask about.
+
+Law: every word is its enum, every time an aware datetime in UTC, every list a tuple; each answer
+has a copy of its own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from duly.errors import Invalid
+from duly.rules.delivery import (
+    DeferredStatus,
+    DeliveryStatus,
+    JournalStatus,
+)
+from duly.rules.delivery import Delivery as DeliveryRow
+from duly.rules.value import decode
+from duly.store.bus import DeferredRow, JournalRow
+
+
+@dataclass(frozen=True, slots=True)
+class Journaled:
+    """An event of the bus; a payload that cannot be read is None.
+
+    `undelivered` says that it ended because nobody subscribed (B11).
+    """
+
+    id: int
+    topic: str
+    source: str
+    payload: dict[str, Any] | None
+    correlation_id: str | None
+    causation_id: str | None
+    depth: int
+    status: JournalStatus
+    undelivered: bool
+    error: str | None
+    created_at: datetime
+    processed_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """One event for one subscriber; `reason` says in a sentence what it waits for, if it waits."""
+
+    event_id: int
+    topic: str
+    subscriber_id: str
+    status: DeliveryStatus
+    attempts: int
+    due_at: datetime
+    error: str | None
+    reason: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Deferred:
+    """An event that is to be put on the bus later, or was: then `event_id` is its number there."""
+
+    id: int
+    topic: str
+    source: str
+    payload: dict[str, Any] | None
+    correlation_id: str | None
+    causation_id: str | None
+    status: DeferredStatus
+    fire_at: datetime
+    created_at: datetime
+    fired_at: datetime | None
+    event_id: int | None
+
+
+def show_event(row: JournalRow) -> Journaled:
+    """Show an event of the journal."""
+    return Journaled(
+        id=row.id,
+        topic=row.topic,
+        source=row.source,
+        payload=_payload(row.payload),
+        correlation_id=row.correlation_id,
+        causation_id=row.causation_id,
+        depth=row.depth,
+        status=JournalStatus(row.status),
+        undelivered=bool(row.undelivered),
+        error=row.error,
+        created_at=_at(row.created_at),
+        processed_at=None if row.processed_at is None else _at(row.processed_at),
+    )
+
+
+def show_delivery(row: DeliveryRow, *, is_connected: bool, now: int) -> Delivery:
+    """Show a delivery, and for whom or for what it waits (B13)."""
+    reason = None
+    if row.status is DeliveryStatus.WAITING and not is_connected:
+        reason = f"Waits for the subscriber {row.subscriber_id}, which is not connected here."
+    elif row.status is DeliveryStatus.WAITING and row.due_at_ms > now:
+        reason = f"Waits for its attempt {row.attempts + 1}."
+    elif row.status is DeliveryStatus.WAITING:
+        reason = f"Waits for its turn with {row.subscriber_id}."
+    return Delivery(
+        event_id=row.event_id,
+        topic=row.topic,
+        subscriber_id=row.subscriber_id,
+        status=row.status,
+        attempts=row.attempts,
+        due_at=_at(row.due_at_ms),
+        error=row.error,
+        reason=reason,
+    )
+
+
+def show_deferred(row: DeferredRow) -> Deferred:
+    """Show a deferred event."""
+    return Deferred(
+        id=row.id,
+        topic=row.topic,
+        source=row.source,
+        payload=_payload(row.payload),
+        correlation_id=row.correlation_id,
+        causation_id=row.causation_id,
+        status=DeferredStatus(row.status),
+        fire_at=_at(row.fire_at),
+        created_at=_at(row.created_at),
+        fired_at=None if row.fired_at is None else _at(row.fired_at),
+        event_id=row.event_id,
+    )
+
+
+def _payload(text: str) -> dict[str, Any] | None:
+    try:
+        payload = decode(text, "payload")
+    except Invalid:
+        return None
+    return payload if isinstance(payload, dict) else None
+
+
+def _at(milliseconds: int) -> datetime:
+    return datetime.fromtimestamp(milliseconds / 1000, UTC)

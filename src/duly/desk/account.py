@@ -1,0 +1,325 @@
+"""What came in, what came of it, and how much of both there was lately (U1, U2, U4).
+
+Law 1  An input is followed through every consumer to all that was made of it, and an output back
+       to all that caused it (T9).
+Law 2  Of an output the script's words and the observed call stand side by side (L11).
+Law 3  Pages go on from a key. Changes and events have an order of their own each; the key of an
+       output says how far both were read, so no clock that was set back hides or repeats one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from duly.desk.base import HasDesk, find
+from duly.desk.page import PAGE_DEFAULT, check_page, read_word
+from duly.desk.record import Input, Output
+from duly.desk.sight import Sight, name_person
+from duly.errors import Invalid
+from duly.rules import standing
+from duly.rules.account import OUTPUT_OF, OutputStatus, explain_output, explain_untouched
+from duly.rules.event import EventStatus
+from duly.rules.schedule import DAY_MS, moment
+from duly.rules.standing import CausedEvent, Count, Facts, InputStatus
+from duly.rules.word import MutationStatus
+from duly.store import people, trace
+from duly.store.base import Transaction
+from duly.store.people import LAST, TopicRow
+from duly.store.record import MutationRow, WorkflowRow
+from duly.store.trace import COUNT_MAX, SEQ_MAX, TraceRow
+
+INPUT_OUTPUTS_MAX: Final = 100  # of all that came of one input so many are shown
+
+# Of several things that came of an input, which one its sentence speaks of.
+URGENCY: Final = {
+    status: place
+    for place, status in enumerate(
+        (
+            OutputStatus.WAITING,
+            OutputStatus.UNKNOWN,
+            OutputStatus.UNDER_WAY,
+            OutputStatus.NOT_DONE,
+            OutputStatus.DECLINED,
+            OutputStatus.SKIPPED,
+            OutputStatus.DONE,
+        )
+    )
+}
+
+
+class Accounts(HasDesk):
+    """The questions of somebody who wants to know what became of things."""
+
+    async def inputs(
+        self,
+        workflow: str,
+        *,
+        status: InputStatus | str | None = None,
+        limit: int = PAGE_DEFAULT,
+        before: int | None = None,
+    ) -> tuple[Input, ...]:
+        """List what came in and what came of it, newest first, from before a `seq` (U2)."""
+        check_page(limit, before, int)
+        word = read_word(InputStatus, status)
+        sight = Sight.of(self._desk().parts)
+
+        def look(tx: Transaction) -> tuple[Input, ...]:
+            found = find(tx, workflow)
+            book = Book(tx, sight, found)
+            shown: list[Input] = []
+            for each in book.walk_inputs(limit, before):
+                if word is None or book.status(each) is word:
+                    shown.append(book.input(each))
+                if len(shown) == limit:
+                    break
+            return tuple(shown)
+
+        return await self._desk().ask(look)
+
+    async def outputs(
+        self, workflow: str, *, limit: int = PAGE_DEFAULT, before: str | None = None
+    ) -> tuple[Output, ...]:
+        """List changes and events nobody takes up, newest first, from before a `key` (U2, U4)."""
+        check_page(limit, before, str)
+        place = read_place(before)
+        sight = Sight.of(self._desk().parts)
+
+        def look(tx: Transaction) -> tuple[Output, ...]:
+            found = find(tx, workflow)
+            return tuple(Book(tx, sight, found).outputs(limit, place))
+
+        return await self._desk().ask(look)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """How far a page of outputs got: in the ledger, and among the events."""
+
+    mutation: str = LAST
+    seq: int = SEQ_MAX
+
+    @property
+    def key(self) -> str:
+        """The place in a word; what was not begun is left open."""
+        seq = "" if self.seq == SEQ_MAX else str(self.seq)
+        return f"{seq}:{'' if self.mutation == LAST else self.mutation}"
+
+
+def read_place(key: str | None) -> Place:
+    """Read the key of an output, or refuse it."""
+    if key is None:
+        return Place()
+    seq, colon, mutation = key.partition(":")
+    is_number = seq.isdecimal() and seq.isascii() and int(seq) <= SEQ_MAX
+    if not colon or (seq and not is_number):
+        raise Invalid(f"A page goes on from the key of an output, not {key!r}.", path="page")
+    return Place(mutation or LAST, int(seq) if seq else SEQ_MAX)
+
+
+class Book:
+    """The inputs and outputs of one workflow, as one transaction sees them."""
+
+    def __init__(self, tx: Transaction, sight: Sight, workflow: WorkflowRow) -> None:
+        self._tx = tx
+        self._sight = sight
+        self._workflow = workflow
+        self._topics = {each.name: each for each in people.list_topics(tx, workflow.id)}
+
+    # -- Inputs ---------------------------------------------------------------------------------
+
+    def walk_inputs(self, chunk: int, before: int | None) -> Iterator[TraceRow]:
+        """Read what came in, newest first, a chunk at a time."""
+        while rows := trace.list_workflow_inputs(
+            self._tx, self._workflow.id, limit=chunk, before=before
+        ):
+            yield from rows
+            before = rows[-1].seq
+
+    def status(self, row: TraceRow) -> InputStatus:
+        """Say what became of an input, by all the work it led to."""
+        words = trace.list_work_statuses(self._tx, self._workflow.id, row.seq)
+        return standing.input_status(
+            CausedEvent(EventStatus(word), has_consumer=True) for word in words
+        )
+
+    def input(self, row: TraceRow) -> Input:
+        """Show an input with everything that came of it."""
+        outputs = tuple(self._outputs_of(row))
+        topic = self._topics[row.topic]
+        event = CausedEvent(EventStatus(row.status), has_consumer=topic.consumer is not None)
+        days = self._sight.policy.stale_after_days
+        return Input(
+            topic=row.topic,
+            message_id=row.message_id,
+            title=self._sight.text(row.title),
+            status=self.status(row),
+            seq=row.seq,
+            created_at=moment(row.created_at),
+            stale=standing.is_stale(event, row.created_at, self._sight.now_ms, days),
+            sentence=self._sentence(row, topic, outputs),
+            outputs=outputs,
+        )
+
+    def _sentence(self, row: TraceRow, topic: TopicRow, outputs: tuple[Output, ...]) -> str:
+        if outputs:
+            first = min(outputs, key=lambda each: (URGENCY[each.status], each.observed is None))
+            return explain_output(_change(first), first.status, len(outputs) - 1)
+        skipped = None
+        if row.status == EventStatus.SKIPPED and row.finished_by is None:
+            skipped = people.find_target_action(
+                self._tx, self._workflow.id, f"{row.topic}/{row.message_id}", "skip"
+            )
+        return explain_untouched(
+            EventStatus(row.status),
+            by="" if skipped is None else name_person(skipped.by),
+            is_left_behind=topic.consumer is None,
+        )
+
+    def _outputs_of(self, row: TraceRow) -> Iterator[Output]:
+        """Follow an input through every consumer (T9): what was called, and what nobody takes."""
+        caused = trace.list_caused(self._tx, self._workflow.id, row.seq, limit=INPUT_OUTPUTS_MAX)
+        run_ids = dict.fromkeys(each.run_id for each in (row, *caused) if each.run_id)
+        for run_id in run_ids:
+            held = people.find_held_mutation(self._tx, run_id)
+            if held is not None:
+                yield self._change(held, Place(held.id))
+        for each in caused:
+            if self._is_output(each):
+                yield self._event(each, Place(seq=each.seq))
+
+    # -- Outputs --------------------------------------------------------------------------------
+
+    def outputs(self, limit: int, place: Place) -> Iterator[Output]:
+        """Read changes and events together: of the two that come next, the later one first."""
+        changes = people.list_mutations(
+            self._tx, self._workflow.id, limit=limit, before=place.mutation
+        )
+        events = self._terminal_events(limit, place.seq)
+        taken_changes = taken_events = 0
+        for _ in range(min(limit, len(changes) + len(events))):
+            change = changes[taken_changes] if taken_changes < len(changes) else None
+            event = events[taken_events] if taken_events < len(events) else None
+            if change and (event is None or change.created_at > event.created_at):
+                taken_changes += 1
+                place = Place(change.id, place.seq)
+                yield self._change(change, place)
+            elif event:
+                taken_events += 1
+                place = Place(place.mutation, event.seq)
+                yield self._event(event, place)
+
+    def _terminal_events(self, limit: int, before: int) -> list[TraceRow]:
+        found = [
+            row
+            for topic in self._topics.values()
+            if topic.consumer is None
+            for row in trace.list_terminal_events(
+                self._tx,
+                self._workflow.id,
+                topic.name,
+                after=topic.worked_until,
+                before=before,
+                limit=limit,
+            )
+        ]
+        return sorted(found, key=lambda row: row.seq, reverse=True)[:limit]
+
+    def _is_output(self, row: TraceRow) -> bool:
+        is_work = self._topics[row.topic].is_work(row.seq)
+        return not is_work and row.status == EventStatus.PENDING
+
+    def _change(self, row: MutationRow, place: Place) -> Output:
+        inputs = trace.list_run_roots(self._tx, self._workflow.id, row.held_by)
+        return Output(
+            id=row.id,
+            claimed=self._sight.claimed(row),
+            observed=self._sight.observed(row),
+            status=OUTPUT_OF[MutationStatus(row.status)],
+            at=moment(row.sent_at or row.created_at),
+            inputs=self._sight.texts(inputs),
+            key=place.key,
+        )
+
+    def _event(self, row: TraceRow, place: Place) -> Output:
+        inputs = trace.list_roots(self._tx, self._workflow.id, row.seq)
+        return Output(
+            id=f"{row.topic}/{row.message_id}",
+            claimed=self._sight.text(row.title),
+            observed=None,
+            status=OutputStatus.DONE,
+            at=moment(row.created_at),
+            inputs=self._sight.texts(inputs),
+            key=place.key,
+        )
+
+    # -- Counts ---------------------------------------------------------------------------------
+
+    def activity(self) -> str:
+        """Say what was processed in the last day, and what came of it (U1)."""
+        since = self._sight.now_ms - DAY_MS
+        rows = trace.count_processed(self._tx, self._workflow.id, since=since)
+        is_cut = sum(row.count for row in rows) > COUNT_MAX
+        inputs: dict[str, int] = {}
+        for row in rows:
+            noun = standing.noun_of_topic(row.topic)
+            inputs[noun] = inputs.get(noun, 0) + row.inputs
+        applied = trace.count_applied(self._tx, self._workflow.id, since=since)
+        return standing.describe_activity(
+            (_counted(count, noun, is_cut) for noun, count in sorted(inputs.items())),
+            (self._made(tool, count) for tool, count in applied),
+        )
+
+    def _made(self, name: str, count: int) -> Count:
+        tool = self._sight.find_tool(name)
+        noun = None if tool is None else tool.noun
+        most = min(count, COUNT_MAX)
+        return standing.count_of_tool(name, noun, most, is_more=count > COUNT_MAX)
+
+    def pending(self) -> str:
+        """Say how much waits to be taken up (U1)."""
+        counts: dict[str, int] = {}
+        for topic in self._topics.values():
+            if topic.consumer is not None:
+                noun = standing.noun_of_topic(topic.name)
+                waiting = trace.count_pending(self._tx, self._workflow.id, topic.name)
+                counts[noun] = counts.get(noun, 0) + waiting
+        return standing.describe_pending(*(_counted(n, noun) for noun, n in sorted(counts.items())))
+
+    def stale(self) -> dict[str, int]:
+        """Count, by topic, what has waited too long (U4)."""
+        before = self._sight.now_ms - self._sight.policy.stale_after_days * DAY_MS
+        counts = {
+            topic.name: trace.count_old(self._tx, self._workflow.id, topic.name, before=before)
+            for topic in self._topics.values()
+            if topic.consumer is not None
+        }
+        return {topic: count for topic, count in counts.items() if count}
+
+    def orphaned(self) -> dict[str, int]:
+        """Count, by topic, what a newer version left behind (W9)."""
+        counts = {
+            topic.name: trace.count_pending(
+                self._tx, self._workflow.id, topic.name, until=topic.worked_until
+            )
+            for topic in self._topics.values()
+            if topic.consumer is None and topic.worked_until
+        }
+        return {topic: count for topic, count in counts.items() if count}
+
+    def oldest(self, topic: str, limit: int) -> tuple[TraceRow, ...]:
+        """Read what has waited longest in a topic."""
+        until = SEQ_MAX if self._topics[topic].consumer else self._topics[topic].worked_until
+        return trace.list_pending(self._tx, self._workflow.id, topic, until=until, limit=limit)
+
+
+def _counted(count: int, noun: str, is_cut: bool = False) -> Count:
+    return Count(min(count, COUNT_MAX), noun, is_more=is_cut or count > COUNT_MAX)
+
+
+def _change(output: Output) -> str:
+    """Name an output as the standing names a change: the call seen first (L11)."""
+    if output.observed is None:
+        return Facts(title=output.claimed).change
+    return f"the call {Facts(tool=output.observed.tool, title=output.claimed).change}"

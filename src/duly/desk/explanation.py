@@ -1,0 +1,357 @@
+"""Why things stand as they do (U7).
+
+Law 1  Every answer is read from the store, never remembered (U7).
+Law 2  Of something open it says who moves it on; of something that is over, who ended it (A6).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from duly.desk import offer
+from duly.desk.account import Book
+from duly.desk.base import HasDesk, find
+from duly.desk.offer import Place
+from duly.desk.record import Offer, Preview, Why
+from duly.desk.sight import YOU, Sight, name_person, read_error
+from duly.errors import Invalid, NotFound
+from duly.rules import account, explanation, standing
+from duly.rules.account import Past
+from duly.rules.explanation import Case, Rest
+from duly.rules.schedule import Producer, earliest, is_consumer_due, is_producer_due, moment
+from duly.rules.standing import Facts
+from duly.rules.turn import HandlerOutlook
+from duly.rules.value import Json, decode
+from duly.rules.word import Act, Kind, MutationStatus, Status, Way
+from duly.store import due, people
+from duly.store.base import Transaction
+from duly.store.people import ActionRow
+from duly.store.record import MutationRow, RunRow, WorkflowRow
+
+NOTHING_MORE: Final = "Nothing more happens to it."
+
+
+class Explanations(HasDesk):
+    """The questions of somebody who wonders why."""
+
+    async def why(self, id: str) -> Why:  # noqa: A002  # design §5 calls it so
+        """Say why a run, a mutation or a workflow stands as it does (U7)."""
+        if not isinstance(id, str):
+            raise Invalid("Ask why of a run's id, a mutation's id or a workflow's name.", path="id")
+        sight = Sight.of(self._desk().parts)
+        return await self._desk().ask(lambda tx: _why(tx, sight, id))
+
+
+def _why(tx: Transaction, sight: Sight, name: str) -> Why:
+    try:
+        run = people.get_run(tx, name)
+    except NotFound:
+        return _why_mutation(tx, sight, name)
+    return _why_run(tx, sight, people.get_workflow(tx, run.workflow_id), run)
+
+
+def _why_mutation(tx: Transaction, sight: Sight, name: str) -> Why:
+    try:
+        row = people.get_mutation(tx, name)
+    except NotFound:
+        return _why_workflow(tx, sight, name)
+    workflow = people.get_workflow(tx, row.workflow_id)
+    run = people.get_run(tx, row.held_by)
+    if run.open:
+        return _why_run(tx, sight, workflow, run)
+    return Told(tx, sight, workflow, run, row).ended_change()
+
+
+def _why_workflow(tx: Transaction, sight: Sight, name: str) -> Why:
+    workflow = people.find_workflow(tx, name) or people.find_former_workflow(tx, name)
+    if workflow is None:
+        workflow = find(tx, name)  # which says what was probably meant
+    if workflow.removed_at is not None:
+        removed = people.find_last_action(tx, workflow.id, "remove")
+        by = "" if removed is None else name_person(removed.by)
+        said = explanation.explain_removed(sight.moment(workflow.removed_at), by)
+        return Why(workflow.name, said, (), None, None, said, NOTHING_MORE, None, ())
+    open_run = due.outlook(tx, workflow.id).open_run
+    if open_run is not None:
+        return _why_run(tx, sight, workflow, people.get_run(tx, open_run.run_id))
+    return _why_rest(tx, sight, workflow)
+
+
+def _why_run(tx: Transaction, sight: Sight, workflow: WorkflowRow, run: RunRow) -> Why:
+    told = Told(tx, sight, workflow, run, people.find_held_mutation(tx, run.id))
+    if run.open:
+        return told.open()
+    if run.status == Status.COMMITTED:
+        return told.committed()
+    if run.status == Status.ABANDONED:
+        return told.abandoned()
+    return told.followed()
+
+
+# -- One run ------------------------------------------------------------------------------------
+
+
+class Told:
+    """What there is to tell of one run and of the call it answers for."""
+
+    def __init__(
+        self,
+        tx: Transaction,
+        sight: Sight,
+        workflow: WorkflowRow,
+        run: RunRow,
+        held: MutationRow | None,
+    ) -> None:
+        self._tx = tx
+        self._sight = sight
+        self._workflow = workflow
+        self._run = run
+        self._held = held
+        self.inputs = people.list_inputs(tx, run.id)
+        self.titles = sight.texts(each.title for each in self.inputs)
+        self.facts = sight.facts(workflow, run, held, find_pauser(tx, workflow))
+
+    @property
+    def way(self) -> Way:
+        """Who moves it on."""
+        if self.facts.is_unblocked:
+            return Way.HOST
+        is_escalated = self._run.escalated is not None
+        way = self._sight.parts.way
+        return way(self._run.state, self._run.counts, is_escalated=is_escalated)
+
+    @property
+    def case(self) -> Case:
+        """Everything its sentence is made of."""
+        counts = self._run.counts
+        is_crash = self._run.status == Status.CRASHED
+        return Case(
+            facts=self.facts,
+            way=self.way,
+            now_ms=self._sight.now_ms,
+            inputs=self.titles,
+            message=self._message,
+            tries=counts.crash if is_crash else counts.transient,
+            paused=say_paused(self._tx, self._sight, self._workflow),
+            can_be_asked=self._can_be_asked,
+        )
+
+    @property
+    def _can_be_asked(self) -> bool:
+        """Whether the outside can tell what became of its call (L5)."""
+        tool = None if self._held is None else self._sight.find_tool(self._held.tool)
+        return tool is not None and tool.reconciles
+
+    @property
+    def _message(self) -> str:
+        """What went wrong, in its own words."""
+        is_asked = self._run.status == Status.PAUSED_RECONCILIATION
+        asked = self._held.error if is_asked and self._held is not None else None
+        error = asked or self._run.error
+        return "" if error is None else self._sight.text(read_error(error).message)
+
+    @property
+    def claimed(self) -> str | None:
+        """What the script calls what it does."""
+        return self.facts.title
+
+    @property
+    def observed(self) -> Preview | None:
+        """The call that was seen: the recorded one, or one that was not let through (A1)."""
+        if self._held is not None:
+            return self._sight.observed(self._held)
+        if self._run.waits is None or self._run.error is None:
+            return None
+        error = read_error(self._run.error)
+        if error.tool is None:
+            return None
+        return Preview(error.tool, self._sight.value(_args(error.args)))
+
+    def offers(self, acts: tuple[Act, ...]) -> tuple[Offer, ...]:
+        """What a person can do about it."""
+        place = Place(self._workflow.name, self._run, self._held, self.inputs)
+        return offer.offers(acts, place, self._sight, is_paused=bool(self._workflow.paused))
+
+    def open(self) -> Why:
+        """Say why it waits, who moves it on, and when (U7)."""
+        case = self.case
+        said = standing.why(self.facts, case.way, self._sight.now_ms, inputs=self.titles)
+        return Why(
+            workflow=self._workflow.name,
+            sentence=explanation.explain(case),
+            inputs=self.titles,
+            claimed=self.claimed,
+            observed=self.observed,
+            reason=said.reason,
+            moved_on_by=said.moved_on_by,
+            at=None if said.at_ms is None else moment(said.at_ms),
+            offers=self.offers(said.offered),
+        )
+
+    # -- It is over -----------------------------------------------------------------------------
+
+    def committed(self) -> Why:
+        """Say how it ended."""
+        if self._held is not None:
+            return self.ended_change()
+        past = self._past(self._run.updated_at)
+        return self._ended(account.explain_nothing_done(past, Kind(self._run.kind)))
+
+    def ended_change(self) -> Why:
+        """Say how its call ended."""
+        assert self._held is not None, self._run
+        past = self._past(self._held.updated_at, self._answered())
+        return self._ended(account.explain_change(past, MutationStatus(self._held.status)))
+
+    def abandoned(self) -> Why:
+        """Say who ended it."""
+        past = self._past(self._run.updated_at, self._ender())
+        return self._ended(account.explain_abandoned(past, self._run.state.row))
+
+    def followed(self) -> Why:
+        """Say that another run took over."""
+        return self._ended(account.explain_followed(self._past(self._run.updated_at)))
+
+    def _ended(self, sentence: str) -> Why:
+        return Why(
+            workflow=self._workflow.name,
+            sentence=sentence,
+            inputs=self.titles,
+            claimed=self.claimed,
+            observed=self.observed,
+            reason=sentence,
+            moved_on_by=NOTHING_MORE,
+            at=None,
+            offers=(),
+        )
+
+    def _past(self, at_ms: int, action: ActionRow | None = None) -> Past:
+        error = None if self._held is None else self._held.error
+        return Past(
+            at=self._sight.moment(at_ms),
+            change="" if self._held is None else self.facts.change,
+            inputs=self.titles,
+            by="" if action is None else name_person(action.by),
+            verb="" if action is None else action.verb,
+            message=self._message if error is None else read_error(error).message,
+            is_sent=self._held is None or self._held.sent_at is not None,
+        )
+
+    def _answered(self) -> ActionRow | None:
+        """Find who said no to a call, or what became of one."""
+        assert self._held is not None, self._run
+        verb = "reject" if self._held.status == MutationStatus.REJECTED else "settle"
+        return people.find_target_action(self._tx, self._workflow.id, self._held.id, verb)
+
+    def _ender(self) -> ActionRow | None:
+        """Find who abandoned it, skipped what it held, or paused the workflow under it."""
+        workflow_id = self._workflow.id
+        ended = people.find_target_action(self._tx, workflow_id, self._run.id, "abandon")
+        if ended is not None:
+            return ended
+        for each in self.inputs:
+            target = f"{each.topic}/{each.message_id}"
+            skipped = people.find_target_action(self._tx, workflow_id, target, "skip")
+            if skipped is not None and skipped.at == self._run.updated_at:
+                return skipped
+        at = self._run.updated_at
+        paused = people.find_last_action(self._tx, workflow_id, "pause", at=at)
+        return paused if paused is not None and paused.at == at else None
+
+
+def say_paused(tx: Transaction, sight: Sight, workflow: WorkflowRow) -> str:
+    """Say who paused a workflow, and since when; nothing if nobody did (F7)."""
+    if not workflow.paused:
+        return ""
+    if workflow.blind_since is not None:
+        copied = sight.moment(workflow.blind_since)
+        return f"the workflow was restored from a backup of {copied} and knows nothing newer"
+    since = workflow.paused_since
+    on = "" if since is None else f" on {sight.moment(since)}"
+    return f"the workflow was paused by {find_pauser(tx, workflow)}{on}"
+
+
+def find_pauser(tx: Transaction, workflow: WorkflowRow) -> str:
+    """Name who paused a workflow (A6)."""
+    action = people.find_last_action(tx, workflow.id, "pause") if workflow.paused else None
+    return YOU if action is None else name_person(action.by)
+
+
+def read_facts(tx: Transaction, sight: Sight, workflow: WorkflowRow) -> Facts:
+    """Read what decides how a workflow stands (U1)."""
+    outlook = due.outlook(tx, workflow.id)
+    pauser = find_pauser(tx, workflow)
+    if outlook.open_run is None:
+        facts = sight.facts(workflow, None, None, pauser)
+        return replace(facts, is_due=_is_due(outlook.handlers, sight.now_ms))
+    run = people.get_run(tx, outlook.open_run.run_id)
+    return sight.facts(workflow, run, people.find_held_mutation(tx, run.id), pauser)
+
+
+def _args(text: Json) -> Json:
+    """Read the arguments of a call that was not let through; a cut text stays a text."""
+    try:
+        return decode(text) if isinstance(text, str) else text
+    except Invalid:
+        return text
+
+
+# -- A workflow with nothing open ---------------------------------------------------------------
+
+
+def _why_rest(tx: Transaction, sight: Sight, workflow: WorkflowRow) -> Why:
+    rest = _rest(tx, sight, workflow)
+    offers: tuple[Offer, ...] = ()
+    if workflow.paused:
+        offers = (offer.on_workflow("resume", workflow.name),)
+    elif rest.can_be_asked:
+        offers = (offer.on_workflow("run_now", workflow.name),)
+    times = (rest.rests_until_ms, rest.check_at_ms, rest.wake_at_ms)
+    at_ms = None if workflow.paused or rest.is_due else earliest(times)
+    return Why(
+        workflow=workflow.name,
+        sentence=explanation.explain_rest(rest),
+        inputs=(),
+        claimed=None,
+        observed=None,
+        reason=standing.read(read_facts(tx, sight, workflow), sight.now_ms).reason,
+        moved_on_by=standing.PAUSED_MOVER if workflow.paused else standing.MOVERS[Way.HOST],
+        at=None if at_ms is None else moment(at_ms),
+        offers=offers,
+    )
+
+
+def _rest(tx: Transaction, sight: Sight, workflow: WorkflowRow) -> Rest:
+    handlers = due.outlook(tx, workflow.id).handlers
+    consumers = [each for each in handlers if each.kind == Kind.CONSUMER]
+    producers = [each for each in handlers if each.kind == Kind.PRODUCER]
+    now = sight.now_ms
+    has_pending = any(each.oldest_pending_seq is not None for each in consumers)
+    return Rest(
+        now_ms=now,
+        paused=say_paused(tx, sight, workflow),
+        is_due=_is_due(handlers, now),
+        rests_until_ms=earliest(_rests_until(each, now) for each in consumers),
+        check_at_ms=earliest(each.next_run_at for each in producers),
+        wake_at_ms=earliest(each.wake_at for each in consumers),
+        waiting=Book(tx, sight, workflow).pending() if has_pending else "",
+        can_be_asked=bool(producers),
+    )
+
+
+def _is_due(handlers: tuple[HandlerOutlook, ...], now_ms: int) -> bool:
+    """Tell whether something would begin at once (S2, S3)."""
+    return any(
+        is_producer_due(Producer(each.next_run_at), now_ms)
+        if each.kind == Kind.PRODUCER
+        else is_consumer_due(each.consumer, now_ms)
+        for each in handlers
+    )
+
+
+def _rests_until(handler: HandlerOutlook, now_ms: int) -> int | None:
+    """Answer until when a consumer is held back from work it would begin (S3)."""
+    until = handler.not_before
+    is_held = until > now_ms and not is_consumer_due(handler.consumer, now_ms)
+    return until if is_held and is_consumer_due(handler.consumer, until) else None

@@ -1,0 +1,135 @@
+"""How rows are shown to a person: without secrets, the script's words apart from ours (A5, L11).
+
+Law 1: whatever text comes from a script or from outside goes through `text` before it is shown.
+Law 2: what a script claims is never put where an observation stands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any, Final, Self, cast
+
+from duly.config import Policy
+from duly.desk.base import USER
+from duly.desk.record import Preview, RunError
+from duly.engine.base import Parts
+from duly.errors import Invalid
+from duly.rules.catalog import Tool
+from duly.rules.permission import redact, redact_text
+from duly.rules.standing import Facts
+from duly.rules.value import Json, decode
+from duly.rules.word import Status
+from duly.rules.wording import describe_moment
+from duly.store.record import MutationRow, RunRow, WorkflowRow
+
+YOU: Final = "you"
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """What showing anything takes: the host's parts, the time, and what nobody may see."""
+
+    parts: Parts
+    now_ms: int
+    secrets: tuple[str, ...]
+
+    @classmethod
+    def of(cls, parts: Parts) -> Self:
+        """Look from where a host stands now."""
+        return cls(parts, parts.env.now_ms(), tuple(parts.outside.secrets()))
+
+    @property
+    def policy(self) -> Policy:
+        """How the host behaves."""
+        return self.parts.policy
+
+    def text(self, text: str) -> str:
+        """Show a text."""
+        return redact_text(text, self.secrets)
+
+    def texts(self, texts: Iterable[str]) -> tuple[str, ...]:
+        """Show several texts."""
+        return tuple(self.text(each) for each in texts)
+
+    def value(self, value: Json) -> Json:
+        """Show a value."""
+        return redact(value, self.secrets)
+
+    def claimed(self, row: MutationRow) -> str | None:
+        """Show what the script calls its call."""
+        return None if row.title is None else self.text(row.title)
+
+    def observed(self, row: MutationRow) -> Preview:
+        """Show the call the host saw."""
+        return Preview(row.tool, self.value(decode(row.args)))
+
+    def moment(self, at_ms: int) -> str:
+        """Say when something was, on the clock of the policy."""
+        return describe_moment(at_ms, self.now_ms, self.policy.timezone)
+
+    def find_tool(self, name: str) -> Tool | None:
+        """Look up a tool; its connector may not be here any more."""
+        try:
+            return self.parts.outside.catalog.find(name)
+        except Invalid:
+            return None
+
+    def facts(
+        self,
+        workflow: WorkflowRow,
+        run: RunRow | None,
+        held: MutationRow | None,
+        paused_by: str = YOU,
+    ) -> Facts:
+        """Put together what decides how a workflow stands (U1)."""
+        wish = Facts(
+            paused=bool(workflow.paused),
+            paused_by=paused_by,
+            blind_since_ms=workflow.blind_since,
+        )
+        if run is None:
+            return wish
+        is_asked = run.status == Status.PAUSED_RECONCILIATION and held is not None
+        title = held.title if held is not None else read_title(run.prepared)
+        return replace(
+            wish,
+            run=run.state,
+            escalated=None if run.escalated is None else self.text(run.escalated),
+            waits_for=run.waits_on,
+            title=None if title is None else self.text(title),
+            due_at_ms=held.due_at if is_asked and held is not None else run.due_at,
+            tool=None if held is None else held.tool,
+            is_unsent=held is not None and held.is_unsent,
+        )
+
+
+def name_person(by: str) -> str:
+    """Name who did something; who gave no name is the one who reads."""
+    return YOU if by == USER else by
+
+
+def read_title(prepared: str | None) -> str | None:
+    """Read what the script says it is doing out of its prepare result."""
+    pinned = None if prepared is None else decode(prepared)
+    shown = pinned.get("ui") if isinstance(pinned, dict) else None
+    title = shown.get("title") if isinstance(shown, dict) else None
+    return title if isinstance(title, str) else None
+
+
+def read_error(text: str) -> RunError:
+    """Read what the engine kept of a failure; what it did not write is shown as it is."""
+    try:
+        kept = decode(text)
+    except Invalid:
+        kept = None
+    if not isinstance(kept, dict):
+        return RunError("", text)
+    told = cast("dict[str, Any]", kept)
+    return RunError(
+        failure=told.get("class", ""),
+        message=told.get("message", ""),
+        line=told.get("line"),
+        tool=told.get("tool"),
+        args=told.get("args"),
+    )

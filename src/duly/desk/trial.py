@@ -1,0 +1,381 @@
+"""Trying a version before it is deployed: on the world as it is, and on the past (W5, F3).
+
+Law 1: nothing is stored and nothing is sent. Reads are real, and need their grants (A1); a
+       mutation is shown, as the script claims it and as it was observed (L11).
+Law 2: nothing is made up. What the outside would answer is not known, so what follows a mutation
+       is tried only with a result that was given.
+Law 3: what is shown has no secrets in it (A5).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, TypeAlias, cast
+
+from duly.desk import deploy
+from duly.desk.base import USER, Desk, HasDesk
+from duly.desk.record import Preview, Trial, TriedChange, TriedEvent, TriedProblem, TriedRun
+from duly.engine import rehearsal
+from duly.engine.calls import Wanted
+from duly.engine.draft import Draft
+from duly.engine.live import Live, Notes
+from duly.engine.rehearsal import Attempt, Bench, Glass, Rehearsal
+from duly.engine.replay import replay
+from duly.errors import Invalid, RequestRefused
+from duly.rules.access import check_publishes
+from duly.rules.catalog import Catalog, Tool, ToolKind
+from duly.rules.declaration import ConsumerDeclaration
+from duly.rules.event import Publication, PublishBudget, parse_publication
+from duly.rules.permission import missing_capabilities, redact, redact_text
+from duly.rules.replay import Replay
+from duly.rules.schedule import pause_after_commit
+from duly.rules.source import Source
+from duly.rules.standing import Count, plural
+from duly.rules.turn import HandlerOutlook, choose
+from duly.rules.value import Json, as_mapping, decode, encode
+from duly.rules.word import Failure, Kind
+from duly.sandbox.base import Loaded
+from duly.script.finding import Finding
+from duly.store.people import GrantRow
+from duly.store.record import HandlerRow, WorkflowRow
+
+CONSUMER_RUNS_MAX: Final = 100
+
+# What a mutation would answer, by the name of its tool: the result, or what makes it of the
+# arguments.
+Results: TypeAlias = "Mapping[str, Json | Callable[[dict[str, Json]], Json]]"
+
+
+class Trials(HasDesk):
+    """The questions of somebody who has a version and has not deployed it yet."""
+
+    async def try_(
+        self,
+        source: str | Path | Source,
+        *,
+        events: Iterable[Mapping[str, Any]] = (),
+        results: Results | None = None,
+        grant: bool = False,
+    ) -> Trial:
+        """Run a source once with real reads; its mutations are shown, not made.
+
+        `events` are given to its topics besides what its producers publish, each as
+        `{topic, title, message_id, payload}`. `results` says what a tool would answer, so that
+        what follows its call is tried too. `grant` allows the reads it uses, for this trial.
+        """
+        desk = self._desk()
+        draft = await deploy.examine(desk, await deploy.read_source(desk, source), strict=False)
+        given = _read_events(draft, events, desk)
+        answers = _read_results(results or {}, desk.parts.outside.catalog)
+        current = await desk.parts.store.find_workflow(draft.declaration.name)
+        play = await _set_up(desk, draft, current, answers, grant=grant)
+        for publication in given:
+            play.stage.store.publish(publication, desk.now_ms)
+        await play.run()
+        return play.tell(draft.findings)
+
+    async def what_if(self, workflow: str, source: str | Path | Source) -> Replay:
+        """Say what a source would have changed otherwise in the newest runs of a workflow (F3)."""
+        desk = self._desk()
+        found = await desk.find(workflow)
+        draft = await deploy.examine(desk, await deploy.read_source(desk, source), strict=False)
+        if draft.declaration.name != workflow:
+            raise RequestRefused(
+                f'The source declares "{draft.declaration.name}", not "{workflow}". '
+                "A version of another workflow has no past here."
+            )
+        return await replay(desk.parts, found.id, _loaded(draft))
+
+
+# -- Questions checked --------------------------------------------------------------------------
+
+
+def _read_events(
+    draft: Draft, events: Iterable[Mapping[str, Any]], desk: Desk
+) -> list[Publication]:
+    """Check given events as if they were published, into any topic the source declares."""
+    limits = desk.parts.policy.limits
+    declared = [each.name for each in draft.declaration.topics]
+    budget = PublishBudget()
+    given: list[Publication] = []
+    for place, event in enumerate(events):
+        fields = dict(as_mapping(event, f"events[{place}]", "Give {topic, title, …}."))
+        topic = fields.pop("topic", None)
+        if not isinstance(topic, str):
+            path = f"events[{place}].topic"
+            raise Invalid(f"{path} must be a string. Name a topic.", path=path)
+        check_publishes(topic, declared, None)
+        publication = parse_publication(topic, fields, limits)
+        budget = budget.spend(publication, limits)
+        given.append(publication)
+    return given
+
+
+def _read_results(results: Results, catalog: Catalog) -> Results:
+    for name in results:
+        if catalog.find(name).kind is not ToolKind.MUTATION:
+            raise Invalid(f"results: {name} only reads, and is really asked.", path="results")
+    return {catalog.find(name).name: result for name, result in results.items()}
+
+
+def _loaded(draft: Draft) -> Loaded:
+    assert draft.loaded is not None, draft.source.name
+    return draft.loaded
+
+
+# -- Trying -------------------------------------------------------------------------------------
+
+
+async def _set_up(
+    desk: Desk, draft: Draft, current: WorkflowRow | None, results: Results, *, grant: bool
+) -> _Play:
+    """Lay the bench: the grants and the states of the deployed workflow, if there is one."""
+    parts = desk.parts
+    grants: tuple[GrantRow, ...] = ()
+    handlers: tuple[HandlerRow, ...] = ()
+    if current is not None:
+        grants = await parts.store.list_grants(current.id)
+        handlers = await parts.store.list_handlers(current.id)
+    granted = frozenset(each.capability for each in grants)
+    missing = missing_capabilities(granted, draft.capabilities)
+    lent = missing if grant else ()
+    allowed = granted.union(lent)
+    lent += _harmless(parts.outside.catalog, allowed)
+    bench = Bench(
+        grants=grants + tuple(GrantRow(each, None, "{}", USER, desk.now_ms) for each in lent),
+        count=parts.store.count_sent,
+    )
+    glass = Glass(parts.outside.catalog, parts.outside.read)
+    return _Play(
+        desk=desk,
+        loaded=_loaded(draft),
+        stage=Rehearsal(parts.env, bench, parts.sandbox, glass, parts.policy),
+        workflow_id=current.id if current else parts.env.new_id("workflow"),
+        results=results,
+        allowed=allowed,
+        missing=set() if grant else set(missing),
+        states={(each.name, each.kind): each.state for each in handlers},
+    )
+
+
+def _harmless(catalog: Catalog, allowed: frozenset[str]) -> tuple[str, ...]:
+    """List what needs no leave in a trial: capabilities that only change things, which none does.
+
+    One that a read shares is not among them: the read would really be made (A1).
+    """
+    changing = {each.capability for each in catalog.tools if each.kind is ToolKind.MUTATION}
+    reading = {each.capability for each in catalog.tools if each.kind is not ToolKind.MUTATION}
+    return tuple(sorted(changing - reading - allowed))
+
+
+@dataclass(slots=True)
+class _Play:
+    """A trial while it goes on."""
+
+    desk: Desk
+    loaded: Loaded
+    stage: Rehearsal
+    workflow_id: str
+    results: Results
+    allowed: frozenset[str]
+    missing: set[str]
+    states: dict[tuple[str, str], str | None]
+    seen: dict[str, int] = field(default_factory=dict)
+    not_before: dict[str, int] = field(default_factory=dict)
+    broken: set[str] = field(default_factory=set)
+    is_over: bool = False
+    is_cut: bool = False
+    runs: list[TriedRun] = field(default_factory=list)
+    changes: list[TriedChange] = field(default_factory=list)
+    tools: list[Tool] = field(default_factory=list)  # of the changes
+    published: list[TriedEvent] = field(default_factory=list)
+    problems: list[TriedProblem] = field(default_factory=list)
+
+    async def run(self) -> None:
+        """Run every producer once, then consumers until nothing is due (S3, S5)."""
+        for producer in self.loaded.declaration.producers:
+            if self.is_over:
+                return
+            live = self._take_up(producer.name, Kind.PRODUCER)
+            self._take_in(live, await rehearsal.produce(self.stage, live))
+        tried = 0
+        while not self.is_over and (name := self._due()) is not None:
+            if tried == CONSUMER_RUNS_MAX:
+                self.is_cut = True
+                return
+            tried += 1
+            seen = self.stage.store.counter
+            live = self._take_up(name, Kind.CONSUMER)
+            attempt = await rehearsal.consume(self.stage, live, self._answer)
+            self._take_in(live, attempt)
+            self._commit(name, attempt, seen)
+
+    def _take_up(self, handler: str, kind: Kind) -> Live:
+        parts = self.desk.parts
+        return rehearsal.take_up(
+            self.loaded,
+            handler,
+            kind,
+            Notes(parts.policy.limits, parts.outside.secrets),
+            workflow_id=self.workflow_id,
+            run_id=parts.env.new_id("run"),
+            state_text=self.states.get((handler, kind)),
+        )
+
+    def _due(self) -> str | None:
+        """Choose the next consumer as the scheduler would; one that broke is not asked again."""
+        consumers = [
+            self._outlook(place, each)
+            for place, each in enumerate(self.loaded.declaration.consumers)
+            if each.name not in self.broken
+        ]
+        choice = choose(None, tuple(consumers), self.desk.now_ms, is_paused=False, in_hand=())
+        return None if choice.handler is None else choice.handler.name
+
+    def _outlook(self, place: int, consumer: ConsumerDeclaration) -> HandlerOutlook:
+        bench, name = self.stage.store, consumer.name
+        pending = [each.seq for topic in consumer.subscribe for each in bench.pending(topic)]
+        return HandlerOutlook(
+            name=name,
+            kind=Kind.CONSUMER,
+            position=place,
+            next_run_at=None,
+            wake_at=None,
+            changed=max(bench.changed.get(topic, 0) for topic in consumer.subscribe),
+            seen=self.seen.get(name, 0),
+            not_before=self.not_before.get(name, 0),
+            untried=int(name not in self.seen),
+            oldest_pending_seq=min(pending, default=None),
+        )
+
+    def _answer(self, wanted: Wanted) -> str | None:
+        """Write the result that was given for a call; None: nobody gave one."""
+        name = wanted.tool.name
+        if name not in self.results:
+            return None
+        given = self.results[name]
+        result = given(dict(wanted.args)) if callable(given) else given
+        limits = self.desk.parts.policy.limits
+        path = f"results.{name}"
+        return encode(result, path, limit_bytes=limits.result_bytes, depth=limits.json_depth)
+
+    def _take_in(self, live: Live, attempt: Attempt) -> None:
+        """Note what one run did; what it published lies on the bench from now on."""
+        show, kind = self._show, live.run.kind
+        titles = tuple(show(each.title) for each in attempt.inputs)
+        lines = cast("list[dict[str, Any]]", live.notes.lines)
+        logs = tuple(str(each["text"]) for each in lines)
+        self.runs.append(TriedRun(live.handler, kind, titles, logs))
+        if attempt.wanted is not None:
+            self._note_change(live, attempt, titles)
+        for each in attempt.told.publications:
+            self.stage.store.publish(each, self.desk.now_ms)
+            self.published.append(self._event(live.handler, each))
+        if attempt.told.state_text is not None:
+            self.states[live.handler, kind] = attempt.told.state_text
+        if attempt.failed is not None:
+            self._note_problem(live, attempt)
+
+    def _note_change(self, live: Live, attempt: Attempt, titles: tuple[str, ...]) -> None:
+        wanted = attempt.wanted
+        assert wanted is not None, attempt
+        self.missing |= {wanted.tool.capability} - self.allowed
+        args = redact(dict(wanted.args), self._secrets)
+        self.tools.append(wanted.tool)
+        self.changes.append(
+            TriedChange(
+                handler=live.handler,
+                claimed=None if live.title is None else self._show(live.title),
+                observed=Preview(wanted.tool.name, args),
+                inputs=titles,
+                needs_approval=wanted.needs_approval,
+                is_followed=attempt.is_told,
+            )
+        )
+
+    def _note_problem(self, live: Live, attempt: Attempt) -> None:
+        failed = attempt.failed
+        assert failed is not None, attempt
+        self.broken.add(live.handler)
+        if failed.failure is Failure.PERMISSION:
+            lacking = {failed.details.waits_on or ""} - self.allowed
+            self.missing |= lacking
+            self.is_over = bool(lacking)  # no further read is made on the chance of a grant
+        self.problems.append(
+            TriedProblem(live.handler, failed.failure, self._show(str(failed)), failed.details.line)
+        )
+
+    def _commit(self, name: str, attempt: Attempt, seen: int) -> None:
+        """End a consumer's run as its commit would have; one that failed ends nothing."""
+        if attempt.failed is not None:
+            return
+        self.stage.store.consume(attempt.inputs)
+        self.seen[name] = seen
+        published = len(attempt.told.publications)
+        held = pause_after_commit(len(attempt.inputs), published, self.desk.now_ms)
+        self.not_before[name] = held or 0
+
+    def _event(self, handler: str, publication: Publication) -> TriedEvent:
+        return TriedEvent(
+            handler=handler,
+            topic=publication.topic,
+            message_id=self._show(publication.message_id),
+            title=self._show(publication.title),
+            payload=redact(decode(publication.payload_text), self._secrets),
+        )
+
+    @property
+    def _secrets(self) -> frozenset[str]:
+        return self.desk.parts.outside.secrets()
+
+    def _show(self, text: str) -> str:
+        return redact_text(text, self._secrets)
+
+    # -- What came of it ------------------------------------------------------------------------
+
+    def tell(self, findings: tuple[Finding, ...]) -> Trial:
+        """Put the trial into one value and one sentence."""
+        return Trial(
+            workflow=self.loaded.declaration.name,
+            findings=findings,
+            missing=tuple(sorted(self.missing)),
+            runs=tuple(self.runs),
+            changes=tuple(self.changes),
+            published=tuple(self.published),
+            problems=tuple(self.problems),
+            sentence=" ".join(self._sentences()),
+        )
+
+    def _sentences(self) -> Iterable[str]:
+        tools = Counter(self.tools)
+        would = [_say_change(tool, count) for tool, count in tools.items()]
+        if self.published:
+            would.append(f"publish {Count(len(self.published), 'event', '')}")
+        yield f"Would {_join(would or ['change nothing'])}."
+        unknown = sorted({each.observed.tool for each in self.changes if not each.is_followed})
+        if unknown:
+            yield (
+                f"What follows {_join(unknown)} was not tried, since its answer is not known; "
+                "give it in results."
+            )
+        if self.is_cut:
+            yield f"It was cut after {CONSUMER_RUNS_MAX} runs of consumers."
+        for problem in self.problems:
+            where = "" if problem.line is None else f" (line {problem.line})"
+            yield f"{problem.handler} stopped{where}: {problem.sentence.rstrip('.')}."
+
+
+def _say_change(tool: Tool, count: int) -> str:
+    """Say what a tool would do so often: "append 3 rows"."""
+    if tool.noun is None:
+        times = "once" if count == 1 else f"{count} times"
+        return f"call {tool.name} {times}"
+    verb = tool.name.partition(".")[2].partition("_")[0]
+    return f"{verb} {count} {tool.noun if count == 1 else plural(tool.noun)}"
+
+
+def _join(words: list[str]) -> str:
+    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)

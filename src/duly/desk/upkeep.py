@@ -1,0 +1,138 @@
+"""Looking after a host's store: retention, backups, checks, and secrets nobody can read (H5, A5).
+
+Law 1: none of it stops the host: each takes the store for moments only, and runs go on.
+Law 2: what it did is written down (A6); what it could not do left everything as it was.
+Law 3: a store that was restored from a backup says so, until a person has resumed its workflows.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Coroutine
+from os import PathLike, fspath
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+from duly.desk.base import USER, Desk, HasDesk
+from duly.desk.record import Backup, Secret, Verified
+from duly.engine import upkeep
+from duly.env import Env
+from duly.errors import Invalid, NotFound, RequestRefused
+from duly.rules.retention import Tidied
+from duly.rules.schedule import moment
+from duly.rules.value import suggest
+from duly.store import Store, backup
+from duly.store.record import Action
+from duly.store.sqlite import SqliteBackend
+
+R = TypeVar("R")
+
+DULY: Final = "duly"  # who acts where the host itself does
+
+log = logging.getLogger("duly.store")
+
+
+class Keeping(HasDesk):
+    """What a person does to the store as a whole; `by` says who."""
+
+    async def tidy(self, *, by: str = USER) -> Tidied:
+        """Remove finished history older than the policy keeps, now; nothing open is touched (H5).
+
+        A host that serves does it once a day by itself.
+        """
+        desk = self._desk()
+        action = desk.action(by, "tidy")
+        days = desk.parts.policy.retention_days
+        if days is None:
+            raise RequestRefused(
+                "This host keeps everything. Set retention_days in its policy to remove history."
+            )
+
+        async def act() -> Tidied:
+            await desk.parts.store.note_act(target=None, action=action, now=desk.now_ms)
+            return await upkeep.tidy(desk.parts, days)
+
+        return await _carry_out(desk, act())
+
+    async def backup(self, path: str | PathLike[str], *, by: str = USER) -> Backup:
+        """Copy the store as it is now to a file that is not there yet, while runs go on (H5).
+
+        Secrets stay sealed in it; the key is not copied.
+        """
+        desk = self._desk()
+        action = desk.action(by, "backup")
+        target = _path(path)
+        backend = _backend(desk)
+
+        async def act() -> Backup:
+            copy = await backup.back_up(backend, target, desk.parts.env)
+            await desk.parts.store.note_act(target=str(target), action=action, now=desk.now_ms)
+            return Backup(target, copy.size_bytes, moment(copy.at))
+
+        return await _carry_out(desk, act())
+
+    async def verify(self) -> Verified:
+        """Check the whole store in a copy of this moment, while runs go on (H5)."""
+        desk = self._desk()
+        looking = backup.find_problems(_backend(desk), desk.parts.env)
+        problems = await _carry_out(desk, looking)
+        return Verified(not problems, problems)
+
+    async def secrets(self) -> tuple[Secret, ...]:
+        """List the secrets by name, and say of each that cannot be read why, and what to do."""
+        desk = self._desk()
+        rows = await desk.parts.store.list_secrets()
+        vault = desk.vault
+        ask = (lambda *_: None) if vault is None else vault.problem
+        return tuple(Secret(row.connector, row.name, ask(row.connector, row.name)) for row in rows)
+
+    async def drop_secret(self, connector: str, name: str, *, by: str = USER) -> None:
+        """Forget a secret, also one nobody can read; a call that needs it asks for it (A5)."""
+        desk = self._desk()
+        action = desk.action(by, "drop_secret")
+        known = [f"{each.connector}.{each.name}" for each in await self.secrets()]
+        if f"{connector}.{name}" not in known:
+            near = suggest(f"{connector}.{name}", known)
+            raise NotFound(f'There is no secret "{name}" of {connector}. {near}')
+
+        async def act() -> None:
+            now_ms = desk.now_ms
+            await desk.parts.store.drop_secret(connector, name, action=action, now=now_ms)
+            if desk.vault is not None:
+                desk.vault.forget(connector, name)
+
+        await _carry_out(desk, act())
+
+
+async def note_restore(store: Store, env: Env) -> None:
+    """Pause every workflow of a store that was restored from a backup, and say so (H5)."""
+    action = Action(env.new_id("action"), DULY, "pause", "restored from a backup")
+    since = await store.note_restore(action=action, now=env.now_ms())
+    if since is not None:
+        log.warning(
+            "This store was restored from a backup of %s UTC. What was done since then is not "
+            "known here, so every workflow is paused until somebody resumes it.",
+            f"{moment(since):%Y-%m-%d %H:%M:%S}",
+        )
+
+
+async def _carry_out(desk: Desk, work: Coroutine[Any, Any, R]) -> R:
+    """Do it to its end, whoever stops waiting for it; closing the host waits for it too."""
+    acting = asyncio.ensure_future(work)
+    desk.acts.add(acting)
+    acting.add_done_callback(desk.acts.discard)
+    return await asyncio.shield(acting)
+
+
+def _backend(desk: Desk) -> SqliteBackend:
+    backend = desk.parts.store.backend
+    if not isinstance(backend, SqliteBackend):
+        raise RequestRefused("Only a SQLite store is copied here; use the database's own tools.")
+    return backend
+
+
+def _path(path: object) -> Path:
+    if not isinstance(path, str | PathLike) or not fspath(path) or "\0" in str(path):
+        raise Invalid("path must name the file to write.", path="path")
+    return Path(path).absolute()

@@ -1,0 +1,111 @@
+"""The case a repairer is given: what failed, where, on which events, with which tools (F3).
+
+Law: everything that leaves here has passed the same redaction, whatever it was made of: a repairer
+is usually a language model, and a prompt is no place for a secret (A5). What is shown is bounded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final, cast
+
+from duly.engine.base import Parts
+from duly.engine.draft import read_findings
+from duly.rules.declaration import parse
+from duly.rules.permission import redact, redact_text
+from duly.rules.repair import STEP_AT, RepairCase, RepairError, RepairInput
+from duly.rules.source import Language, Source
+from duly.rules.value import Json, decode
+from duly.rules.word import Kind, Phase
+from duly.script.stubs import javascript_types, python_stubs
+from duly.store.record import EventRow, RunRow
+
+INPUTS_MAX: Final = 20
+INPUT_BYTES_MAX: Final = 1024 * 1024
+OFFERED_MAX: Final = 5  # of each topic a failed prepare would have been shown
+
+TOOLS: Final = {Language.PYTHON: python_stubs, Language.JAVASCRIPT: javascript_types}
+
+
+async def build(parts: Parts, row: RunRow) -> RepairCase:
+    """Gather everything a repairer needs to know of a failed run, and nothing it must not."""
+    store, secrets = parts.store, parts.outside.secrets()
+    version = await store.get_version(row.workflow_id, row.version)
+    grants = await store.list_grants(row.workflow_id)
+    error = error_of(row)
+    language = Language(version.language)
+    return RepairCase(
+        workflow=parse(decode(version.declaration)).name,
+        version=row.version,
+        source=Source(language, redact_text(version.source, secrets)),
+        handler=row.handler,
+        step=STEP_AT[Phase(row.phase)],
+        error=RepairError(
+            redact_text(error.message, secrets),
+            error.line,
+            error.tool,
+            redact_text(error.args, secrets),
+        ),
+        logs=tuple(redact_text(line, secrets) for line in _logs(row)),
+        inputs=tuple(_input(each, secrets) for each in _bounded(await _events(parts, row))),
+        prepared=None if row.prepared is None else redact(decode(row.prepared), secrets),
+        tools=TOOLS[language](parts.outside.catalog),
+        findings=tuple(redact_text(str(each), secrets) for each in read_findings(version.findings)),
+        granted=tuple(each.capability for each in grants),
+        attempt=row.repair_count + 1,
+        budget=parts.policy.repair_budget,
+    )
+
+
+def error_of(row: RunRow) -> RepairError:
+    """Read what a failed run keeps of its failure."""
+    kept = cast("dict[str, Any]", decode(row.error or "{}"))
+    return RepairError(
+        str(kept.get("message") or "it did not say why"),
+        kept.get("line"),
+        kept.get("tool"),
+        str(kept.get("args") or "{}"),
+    )
+
+
+async def _events(parts: Parts, row: RunRow) -> tuple[EventRow, ...]:
+    """Read the events of a run; before it reserved any, those it would have been offered."""
+    store = parts.store
+    if row.kind == Kind.PRODUCER:
+        return ()
+    if row.phase != Phase.PREPARING:
+        return await store.list_inputs(row.id)
+    topics = await store.list_topics(row.workflow_id)
+    offered: list[EventRow] = []
+    for topic in topics:
+        if topic.consumer == row.handler:
+            offered += await store.peek(
+                row.workflow_id, topic.name, limit=OFFERED_MAX, bytes_max=INPUT_BYTES_MAX
+            )
+    return tuple(offered)
+
+
+def _bounded(events: Iterable[EventRow]) -> Iterable[EventRow]:
+    """Take as many events as a reader can use; the first is always among them."""
+    size_bytes = 0
+    for place, event in enumerate(events):
+        size_bytes += len(event.body.encode())
+        if place and (place >= INPUTS_MAX or size_bytes > INPUT_BYTES_MAX):
+            return
+        yield event
+
+
+def _input(event: EventRow, secrets: Iterable[str]) -> RepairInput:
+    return RepairInput(
+        event.topic,
+        redact_text(event.message_id, secrets),
+        redact_text(event.title, secrets),
+        redact(decode(event.body), secrets),
+    )
+
+
+def _logs(row: RunRow) -> Iterable[str]:
+    if row.logs is None:
+        return ()
+    lines = cast("dict[str, list[dict[str, Json]]]", decode(row.logs))["lines"]
+    return (str(line["text"]) for line in lines)

@@ -1,0 +1,180 @@
+"""A source on its way to becoming a version: prove what can be proved, and write it down (W5–W7).
+
+Law 1: nothing is stored here, and nothing is believed: a source is loaded with no tools and
+       analysed, and a refusal names every reason at once.
+Law 2: what was extracted is stored with the version, and the script is never asked again (W7).
+
+A person's deploy and the host's own repair examine a source by the same words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+
+from duly.engine.base import Parts
+from duly.errors import Invalid, NotDeployed, RequestRefused, ScriptError
+from duly.rules import declaration as declared
+from duly.rules import schedule
+from duly.rules.catalog import Catalog
+from duly.rules.declaration import Declaration, Problem
+from duly.rules.source import Language, Source, check_source
+from duly.rules.value import encode
+from duly.rules.word import Kind
+from duly.sandbox.base import Loaded
+from duly.script.analysis import Analysis, analyse
+from duly.script.check import check
+from duly.script.finding import Finding, refusing
+from duly.script.lacking import find_lacking, parse
+from duly.store.record import HandlerSpec, Origin, TopicSpec, VersionSpec
+from duly.store.workflow import Deployment
+
+EXTRACT_BYTES_MAX: Final = 16 * 1024 * 1024  # what is extracted is bounded by the source's length
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A source that may be deployed: what it declares, what was found, which tools it uses."""
+
+    source: Source
+    declaration: Declaration
+    findings: tuple[Finding, ...]
+    tools: Mapping[str, tuple[str, ...]]  # by handler and step, "poll.produce"
+    capabilities: frozenset[str]
+    loaded: Loaded | None = None
+
+
+# -- Examining ----------------------------------------------------------------------------------
+
+
+async def examine(parts: Parts, source: Source, *, strict: bool) -> Draft:
+    """Load a source with no tools and analyse it; raise NotDeployed with every reason (W5, W6)."""
+    catalog = parts.outside.catalog
+    try:
+        check_source(source, parts.policy.limits)
+        loaded = await parts.sandbox.load(source, catalog)
+    except Invalid as error:
+        problem = Problem("N", source.name, str(error), "Correct the text and deploy again.")
+        raise _refused(source, (problem,)) from error
+    except ScriptError as error:
+        if error.is_lost:
+            raise RequestRefused(
+                f"{source.name}: the process that was to load it died, which is not the source's "
+                "fault. Nothing was stored; deploy it again."
+            ) from error
+        broken = error
+        reasons = await parts.env.call_blocking(lambda: _reasons(source, catalog, broken))
+        raise _refused(source, reasons) from error
+    except NotDeployed as error:
+        if error.findings:
+            raise
+        # A source without a workflow is told how to write one.
+        told = await parts.env.call_blocking(lambda: analyse(source, catalog).findings)
+        raise NotDeployed(str(error), findings=told) from error
+    reads = parts.policy_of(loaded.declaration.name).mutate_reads
+
+    def study() -> tuple[tuple[Finding, ...], Analysis]:
+        return check(source, catalog, reads), analyse(source, catalog, reads)
+
+    # In a thread: it computes for a moment, and other workflows must not notice (W6).
+    findings, analysis = await parts.env.call_blocking(study)
+    if refused := refusing(findings, strict=strict):
+        raise _refused(source, refused)
+    tools = {f"{handler}.{step}": used for (handler, step), used in analysis.tools.items()}
+    capabilities = frozenset(
+        catalog.find(tool).capability for used in tools.values() for tool in used
+    )
+    return Draft(source, loaded.declaration, findings, tools, capabilities, loaded)
+
+
+def _reasons(source: Source, catalog: Catalog, error: ScriptError) -> tuple[Finding | Problem, ...]:
+    """Say why a source does not load: all that can be read off its text, else what loading said."""
+    if findings := refusing(analyse(source, catalog).findings):
+        return findings
+    if source.language is Language.PYTHON and (lacking := find_lacking(parse(source.text))):
+        return tuple(_problem(source, str(each), each.line, each.column) for each in lacking)
+    return (_problem(source, str(error), error.line, error.column),)
+
+
+def _problem(source: Source, said: str, line: int | None, column: int | None) -> Problem:
+    where = ":".join(str(each) for each in (source.name, line, column) if each)
+    return Problem("W5", where, f"{where}: {said.rstrip('.')}.", "Correct it and deploy again.")
+
+
+def _refused(source: Source, reasons: tuple[Finding | Problem, ...]) -> NotDeployed:
+    sentences = " ".join(str(reason) for reason in reasons)
+    return NotDeployed(
+        f"{source.name} was refused, so nothing was stored. {sentences}", findings=reasons
+    )
+
+
+# -- Extracting ---------------------------------------------------------------------------------
+
+
+def version_of(
+    draft: Draft,
+    number: str,
+    *,
+    by: str,
+    origin: Origin = Origin.DEPLOY,
+    parent: str | None = None,
+) -> VersionSpec:
+    """Write a draft down as a version of its workflow."""
+    source = draft.source
+    return VersionSpec(
+        version=number,
+        language=source.language,
+        source=source.text,
+        hash=source.hash,
+        declaration=encode(declared.to_json(draft.declaration), limit_bytes=EXTRACT_BYTES_MAX),
+        findings=write_findings(draft.findings),
+        author=by,
+        origin=origin,
+        parent=parent,
+    )
+
+
+def deployment_of(
+    draft: Draft,
+    version: VersionSpec,
+    *,
+    workflow_id: str,
+    replaces: str | None,
+    grants: tuple[str, ...] = (),
+) -> Deployment:
+    """Spell the activation of a version: what the scheduler will use, over what it replaces."""
+    declaration = draft.declaration
+    return Deployment(
+        workflow_id=workflow_id,
+        name=declaration.name,
+        replaces=replaces,
+        version=version,
+        handlers=tuple(_handlers(declaration)),
+        topics=tuple(
+            TopicSpec(each.name, declaration.consumer_of(each.name), each.ingress, each.bus)
+            for each in declaration.topics
+        ),
+        grants=grants,
+    )
+
+
+def _handlers(declaration: Declaration) -> Iterable[HandlerSpec]:
+    for position, producer in enumerate(declaration.producers):
+        told = schedule.declare(producer.schedule)
+        text = None if told is None else encode(told, limit_bytes=EXTRACT_BYTES_MAX)
+        yield HandlerSpec(producer.name, Kind.PRODUCER, position, text)
+    for position, consumer in enumerate(declaration.consumers, len(declaration.producers)):
+        yield HandlerSpec(consumer.name, Kind.CONSUMER, position)
+
+
+def write_findings(findings: tuple[Finding, ...]) -> str:
+    """Write findings as they are stored with their version."""
+    return msgspec.json.encode(findings).decode()
+
+
+def read_findings(text: str) -> tuple[Finding, ...]:
+    """Read the findings of a stored version."""
+    return msgspec.json.decode(text, type=tuple[Finding, ...])

@@ -1,0 +1,105 @@
+"""Tells the bus what happened to a run, in the transaction in which it happens (B10, F8).
+
+Law 1  What is announced is decided by the rules, from the state before and after; this room only
+       gathers the words and hands them to the verb that makes the change.
+Law 2  No secret leaves with an announcement (A5).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, cast
+
+from duly.engine.base import Parts
+from duly.engine.live import Live
+from duly.rules.announcement import Change, Subject, Topic, describe, topics
+from duly.rules.delivery import OWN_SOURCE, encode_payload
+from duly.rules.lifecycle import Run
+from duly.rules.permission import redact, redact_text
+from duly.rules.standing import Facts, read
+from duly.rules.value import Json, decode
+from duly.store.record import Call, JournalEvent
+
+QUIET: Final[tuple[JournalEvent, ...]] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """The call an announcement speaks of."""
+
+    id: str
+    tool: str
+    args: Json
+
+
+class Herald:
+    """Puts announcements into words."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+
+    def committed(self, live: Live, new: Run) -> tuple[JournalEvent, ...]:
+        """Announce a commit; it needs no words but its own."""
+        change = Change(live.stored, new)
+        subject = Subject(live.workflow, live.id, live.handler)
+        return tuple(self._event(topic, change, subject) for topic in topics(change))
+
+    async def changed(
+        self,
+        live: Live,
+        new: Run,
+        *,
+        tells: str | None = None,
+        error: str | None = None,
+    ) -> tuple[JournalEvent, ...]:
+        """Announce what becomes of a run; where nothing is announced, nothing is read either."""
+        change = Change(live.stored, new, tells)
+        announced = topics(change)
+        if not announced:
+            return QUIET
+        call = None
+        if live.stored.row is not None:
+            row = await self._parts.store.get_held_mutation(live.id)
+            call = Made(row.id, row.tool, decode(row.args))
+        subject = await self._subject(live, call)
+        return tuple(self._event(each, change, subject, _message(error)) for each in announced)
+
+    async def proposed(self, live: Live, new: Run, call: Call) -> tuple[JournalEvent, ...]:
+        """Announce a call that waits for a person's yes."""
+        facts = Facts(run=new, title=live.title, tool=call.tool)
+        change = Change(live.stored, new, read(facts, self._parts.env.now_ms()).reason)
+        subject = await self._subject(live, Made(call.id, call.tool, decode(call.args)))
+        return tuple(self._event(each, change, subject) for each in topics(change))
+
+    def deployed(self, topic: Topic, payload: Mapping[str, Json]) -> JournalEvent:
+        """Announce a version that is active now."""
+        return JournalEvent(topic, OWN_SOURCE, encode_payload(dict(payload)))
+
+    async def _subject(self, live: Live, call: Made | None) -> Subject:
+        secrets = self._parts.outside.secrets()
+        inputs = await self._parts.store.list_inputs(live.id)
+        title = live.title if live.prepared_text is not None else None
+        return Subject(
+            live.workflow,
+            live.id,
+            live.handler,
+            titles=tuple(redact_text(each.title, secrets) for each in inputs),
+            claimed=None if title is None else redact_text(title, secrets),
+            mutation=None if call is None else call.id,
+            tool=None if call is None else call.tool,
+            args=None if call is None else redact(call.args, secrets),
+        )
+
+    def _event(
+        self, topic: Topic, change: Change, subject: Subject, message: str = ""
+    ) -> JournalEvent:
+        words = redact_text(message, self._parts.outside.secrets())
+        return JournalEvent(
+            topic, OWN_SOURCE, encode_payload(describe(topic, change, subject, words))
+        )
+
+
+def _message(error: str | None) -> str:
+    """Read the words of a failure as they are stored; secrets are out of them already."""
+    return "" if error is None else str(cast("dict[str, Any]", decode(error)).get("message", ""))

@@ -1,0 +1,96 @@
+"""What the steps of a script can reach: a shelf to look into, and a window to look out of.
+
+Law: there is no way here to change anything, neither kept nor outside. A real run and a rehearsal
+answer their scripts with the same code, and differ only in what stands behind these four.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Iterable, Mapping
+from typing import Protocol
+
+from duly.config import Policy, WorkflowPolicy
+from duly.rules.catalog import Catalog, Tool
+from duly.rules.value import Json
+from duly.sandbox.base import Sandbox
+from duly.store.people import GrantRow
+from duly.store.record import EventRow
+
+
+class Clock(Protocol):
+    """Time and chance, as a step needs them."""
+
+    def now_ms(self) -> int:
+        """Answer the wall clock, in milliseconds since 1970 UTC."""
+
+    def monotonic_ms(self) -> int:
+        """Answer a clock that never goes back, for durations."""
+
+    def random_bytes(self, count: int) -> bytes:
+        """Make bytes nobody can guess."""
+
+
+class Shelf(Protocol):
+    """The events and the grants of a workflow, as the store answers for them."""
+
+    def peek(
+        self,
+        workflow_id: str,
+        topic: str,
+        *,
+        limit: int,
+        bytes_max: int,
+        after: str | None = None,
+    ) -> Awaitable[tuple[EventRow, ...]]:
+        """Read pending events in their order (T6)."""
+
+    def get_by_ids(
+        self, workflow_id: str, topic: str, message_ids: tuple[str, ...]
+    ) -> Awaitable[tuple[EventRow, ...]]:
+        """Read known events of any status (T7)."""
+
+    def list_grants(self, workflow_id: str) -> Awaitable[tuple[GrantRow, ...]]:
+        """Read the envelope of a workflow (A1)."""
+
+    def count_sent(
+        self, workflow_id: str, tools: Iterable[str], *, since: int, besides: str = ""
+    ) -> Awaitable[int]:
+        """Answer how often any of these tools was sent since a moment (A1)."""
+
+
+class Window(Protocol):
+    """The outside, to be looked at."""
+
+    @property
+    def catalog(self) -> Catalog:
+        """Every tool there is, mutations too: a script may ask for one, and is left then (C8)."""
+
+    async def read(self, tool: Tool, args: Mapping[str, Json]) -> Json:
+        """Ask the outside."""
+
+
+class Reach(Protocol):
+    """All of it; `Parts` is one, and has more."""
+
+    @property
+    def env(self) -> Clock:
+        """Time and chance."""
+
+    @property
+    def store(self) -> Shelf:
+        """Events and grants."""
+
+    @property
+    def sandbox(self) -> Sandbox:
+        """Where scripts run."""
+
+    @property
+    def outside(self) -> Window:
+        """What scripts may look at."""
+
+    @property
+    def policy(self) -> Policy:
+        """What the host allows."""
+
+    def policy_of(self, workflow: str) -> WorkflowPolicy:
+        """Answer what the policy says about one workflow."""

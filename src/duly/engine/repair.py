@@ -1,0 +1,301 @@
+"""Repair: a script that failed is laid before a repairer, and its answer is judged (F3).
+
+Law 1  A repairer is a stranger: whatever it raises, answers or never answers ends in a version
+       that was judged, or in a sentence for a person, and the host goes on.
+Law 2  It is asked outside any transaction and beside the turns of the workflows; the question was
+       counted before, so a host that dies again and again does not ask for ever.
+Law 3  Its answer changes something only where the version that failed is still active and a failed
+       run waits for it. A person who was faster wins, and what was proposed is kept for them.
+
+The run stays `failed:logic` and due meanwhile: a host that stops, or dies, asks again at its start.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Final, cast
+
+from duly.engine import case as cases
+from duly.engine.base import Parts
+from duly.engine.draft import Draft, deployment_of, examine, version_of
+from duly.engine.herald import Herald
+from duly.engine.live import Live
+from duly.engine.replay import replay
+from duly.engine.successor import Successor
+from duly.errors import DulyError, Fenced, NotDeployed, NotFound, Stale, StoreError
+from duly.rules import repair as rules
+from duly.rules.announcement import Topic
+from duly.rules.declaration import parse
+from duly.rules.repair import RepairCase, Repairer
+from duly.rules.source import Source
+from duly.rules.standing import Facts, escalate
+from duly.rules.value import decode, encode
+from duly.script.finding import refusing
+from duly.store.base import Fence
+from duly.store.people import PAGE_ROWS_MAX
+from duly.store.record import Action, Origin, RunRow
+
+AT_ONCE_MAX: Final = 4  # a service that changed may break many workflows in one minute
+END_S: Final = 1.0  # how long a repairer that was told to stop is waited for
+DETAIL_BYTES_MAX: Final = 64 * 1024
+SOMEBODY: Final = "repairer"  # who repairs, where nobody says
+
+log = logging.getLogger("duly.engine")
+
+
+@dataclass(frozen=True, slots=True)
+class Declined:
+    """Why nothing is adopted; the draft, if there is one, is kept as a proposal."""
+
+    reason: str
+    draft: Draft | None = None
+
+
+class Repairs:
+    """The repairs that are being asked for, beside everything else."""
+
+    def __init__(
+        self,
+        parts: Parts,
+        successor: Successor,
+        in_hand: set[str],
+        on_end: Callable[[str, bool], None],
+    ) -> None:
+        self._parts = parts
+        self._successor = successor
+        self._herald = Herald(parts)
+        self._in_hand = in_hand
+        self._on_end = on_end
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._places = asyncio.Semaphore(AT_ONCE_MAX)
+
+    @property
+    def is_idle(self) -> bool:
+        """Tell whether nobody is being asked."""
+        return not self._tasks
+
+    def begin(self, live: Live, row: RunRow) -> None:
+        """Ask for a repair of a failed run, beside the workflow's turn; the end is told."""
+        self._in_hand.add(row.id)
+        task = self._parts.env.spawn(self._work(live, row), f"repair of {row.id}")
+        self._tasks.add(task)
+        task.add_done_callback(partial(self._end, row.workflow_id, row.id))
+
+    async def stop(self) -> None:
+        """Stop asking; what is not decided is asked again at the next start."""
+        for task in self._tasks:
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+
+    def _end(self, workflow_id: str, run_id: str, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        self._in_hand.discard(run_id)
+        failure = None if task.cancelled() else task.exception()
+        if isinstance(failure, NotFound):
+            log.info("run %s cannot be repaired: %s", run_id, failure)
+        elif failure is not None:
+            log.error("run %s could not be repaired yet: %s", run_id, failure, exc_info=failure)
+        self._on_end(workflow_id, task.cancelled() or failure is not None)
+
+    async def _work(self, live: Live, row: RunRow) -> None:
+        async with self._places:
+            try:
+                found = await self._seek(live.fence, row)
+                if isinstance(found, Draft):
+                    await self._adopt(live, row, found)
+                else:
+                    await self._decline(live, row, found)
+            except (Stale, Fenced) as error:
+                log.info("run %s no longer waits for a repair: %s", row.id, error)
+
+    # -- Asking ---------------------------------------------------------------------------------
+
+    async def _seek(self, fence: Fence, row: RunRow) -> Draft | Declined:
+        """Come by a repair that may be adopted, or by the reason why there is none."""
+        parts = self._parts
+        try:
+            refusal = await self._refusal(row)
+            if refusal is not None:
+                return Declined(refusal)
+            assert parts.repairer is not None, row.id
+            case = await cases.build(parts, row)
+            now = parts.env.now_ms()
+            await parts.store.ask_repair(fence, row.id, row.state, row.counts, now=now)
+            answer = await self._ask(parts.repairer, case)
+            return answer if isinstance(answer, Declined) else await self._judge(row, answer)
+        except StoreError:
+            raise
+        except Exception as error:
+            log.exception("run %s could not be repaired by a fault of ours", row.id)
+            return Declined(f"a fault inside Duly, {self._successor.clean(repr(error))}.")
+
+    async def _refusal(self, row: RunRow) -> str | None:
+        """Say why nobody is asked: the budget, or a version that is not active any more (F3)."""
+        policy = self._parts.policy
+        workflow = await self._parts.store.get_workflow(row.workflow_id)
+        if workflow.active_version != row.version:
+            return f"version {workflow.active_version} is active by now; retry to go on with it."
+        now = self._parts.env.now_ms()
+        return rules.ask_refusal(
+            row.counts,
+            rules.asked_today(workflow.repairs, workflow.repairs_since, now),
+            chain_max=policy.repair_budget,
+            day_max=policy.repair_budget_per_day,
+            has_repairer=self._parts.repairer is not None,
+        )
+
+    async def _ask(self, repairer: Repairer, case: RepairCase) -> Source | Declined:
+        """Let the repairer answer within its time."""
+        limit_s = self._parts.policy.limits.repair_s
+        asking = asyncio.ensure_future(_call(repairer, case))
+        try:
+            done, _ = await asyncio.wait({asking}, timeout=limit_s)
+        finally:
+            if not asking.done():
+                asking.cancel()
+                await asyncio.wait({asking}, timeout=END_S)
+        if not done:
+            return Declined(f"the repairer gave no answer in {limit_s:g} s.")
+        if asking.cancelled():
+            return Declined("the repairer gave up half-way.")
+        answer = asking.result()
+        if answer is None:
+            return Declined("the repairer has none to offer.")
+        if isinstance(answer, BaseException):
+            said = str(answer) or "it did not say why"
+            kind = type(answer).__name__
+            return Declined(
+                rules.cut(self._successor.clean(f"the repairer failed: {kind}: {said}"))
+            )
+        if not isinstance(answer, Source) or not isinstance(answer.text, str):
+            kind = type(answer).__name__
+            return Declined(f"the repairer answered with a {kind}, which is no source.")
+        return Source(answer.language, answer.text, f"repair of {case.workflow} {case.version}")
+
+    # -- Judging --------------------------------------------------------------------------------
+
+    async def _judge(self, row: RunRow, source: Source) -> Draft | Declined:
+        """Examine a source and say whether it may replace the version that failed (F3, A2)."""
+        parts = self._parts
+        failed = await parts.store.get_version(row.workflow_id, row.version)
+        if source.hash == failed.hash:
+            return Declined("the repairer gave back the text that failed.")
+        try:
+            draft = await examine(parts, source, strict=False)
+        except NotDeployed as error:
+            said = " ".join(str(each) for each in error.findings) or str(error)
+            return Declined(f"the repair cannot be run. {rules.cut(said)}")
+        except StoreError:
+            raise
+        except DulyError as error:
+            return Declined(f"the repair could not be examined. {error}")
+        declaration = parse(decode(failed.declaration))
+        if draft.declaration.name != declaration.name:
+            return Declined(f"the repair is of another workflow, “{draft.declaration.name}”.")
+        grants = await parts.store.list_grants(row.workflow_id)
+        reason = rules.adoption_refusal(
+            declaration,
+            draft.declaration,
+            findings=[str(each) for each in refusing(draft.findings, strict=True)],
+            used=draft.capabilities,
+            granted=frozenset(each.capability for each in grants),
+        )
+        if reason is None:
+            assert draft.loaded is not None, source.name
+            reason = rules.replay_refusal(await replay(parts, row.workflow_id, draft.loaded))
+        return draft if reason is None else Declined(reason, draft)
+
+    # -- What follows ---------------------------------------------------------------------------
+
+    async def _adopt(self, live: Live, row: RunRow, draft: Draft) -> None:
+        """Activate a repair, which follows the failed run in the same transaction (F3, W8)."""
+        parts = self._parts
+        number = await self._next_number(row)
+        version = version_of(draft, number, by=self._name, origin=Origin.REPAIR, parent=row.version)
+        deployment = deployment_of(
+            draft, version, workflow_id=row.workflow_id, replaces=row.version
+        )
+        told = {"workflow": live.workflow, "version": number, "repairs": row.version}
+        successor_id = parts.env.new_id("run")
+        # Before the commit: an active run in nobody's hands looks as if its host had died (R7).
+        self._in_hand.add(successor_id)
+        try:
+            await parts.store.deploy(
+                deployment,
+                successor_id=successor_id,
+                action=self._action("repair", {"repairs": row.version, "run": row.id}),
+                now=parts.env.now_ms(),
+                announce=(self._herald.deployed(Topic.REPAIRED, told),),
+            )
+        except Exception as error:
+            self._in_hand.discard(successor_id)
+            if not isinstance(error, Stale):
+                raise
+            await self._decline(live, row, Declined(await self._why_late(row), draft))
+
+    async def _why_late(self, row: RunRow) -> str:
+        outlook = await self._parts.store.outlook(row.workflow_id)
+        if outlook.open_run is not None and outlook.open_run.run_id == row.id and outlook.is_paused:
+            return "the workflow was paused meanwhile."
+        return "somebody else moved the workflow on meanwhile."
+
+    async def _decline(self, live: Live, row: RunRow, declined: Declined) -> None:
+        """Tell a person why there is no repair, and keep what was proposed, if the run waits."""
+        store, now = self._parts.store, self._parts.env.now_ms()
+        reason = self._successor.clean(declined.reason)
+        number, proposal, action = None, None, None
+        if declined.draft is not None:
+            number = await self._next_number(row)
+            proposal = version_of(
+                declined.draft, number, by=self._name, origin=Origin.REPAIR, parent=row.version
+            )
+            action = self._action("propose", {"repairs": row.version, "why": reason})
+        message = rules.cut(cases.error_of(row).message)
+        said = rules.explain(escalate(Facts(run=row.state), message, now), reason, number)
+        try:
+            await store.decline_repair(
+                live.fence,
+                row.id,
+                row.state,
+                said,
+                proposal=proposal,
+                action=action,
+                now=now,
+                announce=await self._herald.changed(live, row.state, tells=said),
+            )
+        except Stale:
+            if proposal is None or action is None:
+                raise
+            # A person was faster, so nobody needs to be told; the proposal is kept for them.
+            await store.keep_version(row.workflow_id, proposal, action=action, now=now)
+
+    async def _next_number(self, row: RunRow) -> str:
+        known = await self._parts.store.list_versions(row.workflow_id, limit=PAGE_ROWS_MAX)
+        return rules.next_repair(row.version, (each.version for each in known))
+
+    @property
+    def _name(self) -> str:
+        """Who repairs, as the record of actions calls it (A6)."""
+        name = getattr(self._parts.repairer, "name", None)
+        most = self._parts.policy.limits.name_chars
+        is_name = isinstance(name, str) and name.strip() and name.isprintable()
+        return cast(str, name)[:most] if is_name else SOMEBODY
+
+    def _action(self, verb: str, detail: dict[str, str]) -> Action:
+        text = encode({**detail}, "detail", limit_bytes=DETAIL_BYTES_MAX)
+        return Action(self._parts.env.new_id("action"), self._name, verb, text)
+
+
+async def _call(repairer: Repairer, case: RepairCase) -> object:
+    """Ask, and answer what was raised as well: SystemExit would otherwise end the whole host."""
+    try:
+        return await repairer.repair(case)
+    except (asyncio.CancelledError, KeyboardInterrupt):
+        raise
+    except BaseException as error:
+        return error

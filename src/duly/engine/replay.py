@@ -1,0 +1,192 @@
+"""What another version would have changed outside, tried on what past runs were given (F3).
+
+Law 1  A past run is repeated with what it had and nothing else: the events it reserved, as it was
+       shown them, its state, clock and seed, and what its reads were answered.
+Law 2  Nobody is asked anything and nothing is sent: the outside is a recording.
+Law 3  What cannot be repeated is said, and never taken for the same.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+from duly.engine import rehearsal
+from duly.engine import run as steps
+from duly.engine.base import Parts, StepFailed
+from duly.engine.live import Notes
+from duly.engine.rehearsal import Bench, Rehearsal
+from duly.errors import NotFound
+from duly.rules.access import Step
+from duly.rules.catalog import Catalog, Tool
+from duly.rules.event import EventStatus
+from duly.rules.permission import redact, redact_text
+from duly.rules.prepared import SEED_BYTES, seed
+from duly.rules.replay import Change, Difference, Replay, compare
+from duly.rules.value import Json, decode, digest
+from duly.rules.word import Kind, Outcome
+from duly.sandbox.base import Loaded
+from duly.store.people import GrantRow
+from duly.store.recording import Past
+
+
+async def replay(parts: Parts, workflow_id: str, loaded: Loaded, *, runs_max: int = 20) -> Replay:
+    """Run a version over the inputs of the newest committed runs and compare the changes."""
+    pasts = await parts.store.list_past(workflow_id, limit=runs_max)
+    found = [await _repeat(parts, loaded, past) for past in pasts]
+    return Replay(len(pasts), tuple(each for each in found if each is not None))
+
+
+async def _repeat(parts: Parts, loaded: Loaded, past: Past) -> Difference | None:
+    """Repeat one run; None: it would make the same change, and end as well."""
+    outside = Recorded(parts.outside.catalog, past.reads, parts.outside.secrets())
+    before = _asked_for(past)
+    problem = _obstacle(loaded, past, outside)
+    if problem is None:
+        try:
+            difference = await _play(parts, loaded, past, before, outside)
+        except StepFailed as failed:
+            problem = outside.problem or _say(failed)
+        else:
+            return None if difference is None else _show(parts, difference)
+    return _show(parts, Difference(past.run.id, _titles(past), before, problem=problem))
+
+
+async def _play(
+    parts: Parts, loaded: Loaded, past: Past, before: Change | None, outside: Recorded
+) -> Difference | None:
+    """Run the steps; `next` only where the change is the same, with the answer there was."""
+    run = past.run
+    assert run.clock_at is not None, run
+    assert run.outcome is not None, run
+    chain = run.seed or run.chain
+    pending = (replace(each, status=EventStatus.PENDING, reserved_by=None) for each in past.inputs)
+    bench = Bench(
+        grants=tuple(_leave(each.capability) for each in outside.catalog.tools),
+        events={(each.topic, each.message_id): each for each in pending},
+    )
+    stage = Rehearsal(Still(run.clock_at, chain), bench, parts.sandbox, outside, parts.policy)
+    live = rehearsal.take_up(
+        loaded,
+        run.handler,
+        Kind.CONSUMER,
+        Notes(parts.policy.limits, parts.outside.secrets),
+        workflow_id=run.workflow_id,
+        run_id=chain,
+        state_text=run.state_before,
+    )
+    wanted = None
+    if await rehearsal.prepare(stage, live):
+        wanted = await steps.ask_mutate(stage, live)
+    after = None if wanted is None else Change(wanted.tool.name, wanted.args)
+    difference = compare(run.id, _titles(past), before, after)
+    if difference is None:
+        await rehearsal.tell(stage, live, Outcome(run.outcome), run.result)
+    return difference
+
+
+@dataclass(frozen=True, slots=True)
+class Still:
+    """The clock of a past run; its prepare gets the run's dice, since its own were not kept."""
+
+    at_ms: int
+    first_run: str
+
+    def now_ms(self) -> int:
+        """Answer when the prepare result was stored (C13)."""
+        return self.at_ms
+
+    def monotonic_ms(self) -> int:
+        """Answer that nothing takes any time."""
+        return 0
+
+    def random_bytes(self, count: int) -> bytes:
+        """Make the same bytes every time."""
+        return seed(self.first_run, Step.PREPARE).to_bytes(SEED_BYTES)[:count]
+
+
+class Recorded:
+    """The outside as a run saw it: the same question gets the same answers, in their order."""
+
+    def __init__(self, catalog: Catalog, texts: Iterable[str], secrets: frozenset[str]) -> None:
+        self.catalog = catalog
+        self.problem: str | None = None  # what it was asked and does not know
+        self.dropped = 0  # answers that were too large to be kept
+        self._secrets = secrets
+        self._answers: dict[str, deque[Json]] = {}
+        for text in texts:
+            kept = cast("dict[str, Any]", decode(text))
+            self.dropped += kept["dropped"]
+            for each in kept["reads"]:
+                here = self._name(each["tool"], each["args"])
+                self._answers.setdefault(here, deque()).append(each["answer"])
+
+    async def read(self, tool: Tool, args: Mapping[str, Json]) -> Json:
+        """Answer what the run was answered, or take note that it did not ask this."""
+        answers = self._answers.get(self._name(tool.name, args))
+        if not answers:
+            self.problem = f"it asks {tool.name} for something that run did not ask."
+            raise NotFound(self.problem)
+        return answers.popleft()
+
+    def _name(self, tool: str, args: Mapping[str, Json]) -> str:
+        # They were kept without secrets, and one may have become known since (A5).
+        return digest([tool, redact(dict(args), self._secrets)])
+
+
+def _obstacle(loaded: Loaded, past: Past, outside: Recorded) -> str | None:
+    """Say what stands in the way of repeating a run, before a script is asked."""
+    handler = past.run.handler
+    if all(each.name != handler for each in loaded.declaration.consumers):
+        return f"the new version has no consumer {handler}."
+    prepared = cast("dict[str, Any]", decode(past.run.prepared or "{}"))
+    reserved = sum(len(each["ids"]) for each in prepared["reservations"])
+    if len(past.inputs) < reserved:
+        return "what it was given is no longer kept."
+    if outside.dropped:
+        return "what it read was too large to be kept."
+    return None
+
+
+def _asked_for(past: Past) -> Change | None:
+    """Answer the change a run asked for, whatever became of it."""
+    if past.mutation is None:
+        return None
+    args = cast("dict[str, Json]", decode(past.mutation.args))
+    return Change(past.mutation.tool, args)
+
+
+def _say(failed: StepFailed) -> str:
+    line = failed.details.line
+    where = "" if line is None else f" (line {line})"
+    return f"the new version fails on it{where}: {str(failed).rstrip('.')}."
+
+
+def _titles(past: Past) -> tuple[str, ...]:
+    return tuple(each.title for each in past.inputs)
+
+
+def _leave(capability: str) -> GrantRow:
+    """Allow a capability: nobody is asked and nothing is sent, so nothing needs leave (A1)."""
+    return GrantRow(capability, None, "{}", rehearsal.MADE_UP, 0)
+
+
+def _show(parts: Parts, difference: Difference) -> Difference:
+    """Take the secrets out, now that it was compared (A5)."""
+    secrets = parts.outside.secrets()
+
+    def clean(change: Change | None) -> Change | None:
+        if change is None:
+            return None
+        return Change(change.tool, cast("dict[str, Json]", redact(dict(change.args), secrets)))
+
+    problem = difference.problem
+    return replace(
+        difference,
+        inputs=tuple(redact_text(each, secrets) for each in difference.inputs),
+        before=clean(difference.before),
+        after=clean(difference.after),
+        problem=None if problem is None else redact_text(problem, secrets),
+    )

@@ -1,0 +1,199 @@
+"""Asking for a repair, and judging one (F3, A2, W8).
+
+Law 1  A repairer proposes; the rules decide. Its version is adopted only if it checks clean, asks
+       for nothing that is not granted, leaves nothing out and changes nothing that was done.
+Law 2  Asking is bounded, for one failure and for one day of a workflow, whatever comes of it.
+Law 3  What is not adopted is explained in one sentence, and kept if it could be run at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from duly.rules.access import Step
+from duly.rules.declaration import Declaration
+from duly.rules.lifecycle import Counts
+from duly.rules.permission import missing_capabilities
+from duly.rules.replay import Replay
+from duly.rules.schedule import DAY_MS
+from duly.rules.source import Source
+from duly.rules.value import Json
+from duly.rules.word import Phase
+
+REASON_CHARS: Final = 1000  # of a reason that somebody else worded
+
+# Where a script can fail, by how far its run got (F1).
+STEP_AT: Final[Mapping[Phase, Step]] = {
+    Phase.EXECUTING: Step.PRODUCE,
+    Phase.PREPARING: Step.PREPARE,
+    Phase.MUTATING: Step.MUTATE,
+    Phase.EMITTING: Step.NEXT,
+}
+
+
+# -- The case -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class RepairError:
+    """What went wrong: the message, the line of the source, and the call it struck, if one."""
+
+    message: str
+    line: int | None = None
+    tool: str | None = None
+    args: str = "{}"
+
+
+@dataclass(frozen=True, slots=True)
+class RepairInput:
+    """An event the failed step worked on, or would have been offered."""
+
+    topic: str
+    message_id: str
+    title: str
+    payload: Json
+
+
+@dataclass(frozen=True, slots=True)
+class RepairCase:
+    """Everything a repairer is told of a failure; no secret is in it (A5).
+
+    `prepared` is what `prepare` had returned, if the step came after it. `tools` are the types of
+    `ctx` in the language of the source. `attempt` is how many times this failure was brought to
+    a repairer, this time included, of at most `budget`.
+    """
+
+    workflow: str
+    version: str
+    source: Source
+    handler: str
+    step: Step
+    error: RepairError
+    logs: tuple[str, ...]
+    inputs: tuple[RepairInput, ...]
+    prepared: Json
+    tools: str
+    findings: tuple[str, ...]
+    granted: tuple[str, ...]
+    attempt: int
+    budget: int
+
+
+class Repairer(Protocol):
+    """Whoever can write a corrected source: a language model, a rule, a person at a terminal."""
+
+    async def repair(self, case: RepairCase) -> Source | None:
+        """Answer a corrected source, or nothing."""
+
+
+# -- How often one may ask ----------------------------------------------------------------------
+
+
+def asked_today(repairs: int, since_ms: int, now_ms: int) -> int:
+    """Answer how often a repair was asked for in the day that began with the first question."""
+    return repairs if now_ms - since_ms < DAY_MS else 0
+
+
+def ask_refusal(
+    counts: Counts, asked_of_day: int, *, chain_max: int, day_max: int, has_repairer: bool
+) -> str | None:
+    """Say why nobody is asked for a repair any more, or None (F3)."""
+    if not has_repairer:
+        return "there is no repairer."
+    if not (chain_max and day_max):
+        return "the policy allows no repairs."
+    if counts.repair >= chain_max:
+        return f"a repair was asked for {_times(counts.repair)}, which is all the policy allows."
+    if asked_of_day >= day_max:
+        return (
+            f"a repair was asked for {_times(asked_of_day)} within a day, "
+            "which is all the policy allows."
+        )
+    return None
+
+
+# -- Whether it is adopted ----------------------------------------------------------------------
+
+
+def adoption_refusal(
+    old: Declaration,
+    new: Declaration,
+    *,
+    findings: Iterable[str],
+    used: frozenset[str],
+    granted: frozenset[str],
+) -> str | None:
+    """Say why a version that could be run is not adopted, or None (F3, A2, W5)."""
+    if missing := missing_capabilities(granted, used):
+        verb = "is" if len(missing) == 1 else "are"
+        return f"it needs {_list(missing)}, which {verb} not granted."
+    if lost := left_out(old, new):
+        return f"it leaves out {_list(lost)}, and what waits there would be left lying."
+    if said := " ".join(findings):
+        return f"it does not check clean: {cut(said)}"
+    return None
+
+
+def left_out(old: Declaration, new: Declaration) -> tuple[str, ...]:
+    """List what the failing version does and a repair would not do any more (W9)."""
+    still = _does(new)
+    return tuple(each for each in _does(old) if each not in still)
+
+
+def _does(declaration: Declaration) -> list[str]:
+    does = [f"“{each.name}”" for each in declaration.producers]
+    for consumer in declaration.consumers:
+        does += [f"“{consumer.name}” for “{topic}”" for topic in consumer.subscribe]
+        # Whoever changes nothing any more would let events end as if it had been done.
+        if Step.MUTATE in consumer.steps:
+            does.append(f"the change “{consumer.name}” makes")
+    return does
+
+
+def replay_refusal(replay: Replay) -> str | None:
+    """Say what a repair would do otherwise than it was done, or None (F3)."""
+    if replay.is_same:
+        return None
+    more = len(replay.differences) - 1
+    rest = f" (and {more} more)" if more else ""
+    return cut(f"it would not do again what was done. {replay.differences[0].sentence}{rest}")
+
+
+def next_repair(failed: str, known: Iterable[str]) -> str:
+    """Number a repair: the next minor one of the major that failed, proposals counted (W8)."""
+    major = failed.partition(".")[0]
+    minors = [
+        int(minor)
+        for number in (failed, *known)
+        for found, _, minor in (number.partition("."),)
+        if found == major
+    ]
+    return f"{major}.{max(minors) + 1}"
+
+
+# -- Words --------------------------------------------------------------------------------------
+
+
+def explain(failure: str, reason: str, proposed: str | None) -> str:
+    """Tell a person what failed, and why it was not repaired (F8)."""
+    said = (
+        f"It was not repaired: {reason}"
+        if proposed is None
+        else f"A repair is proposed as version {proposed} but not adopted: {reason}"
+    )
+    return f"{failure.rstrip('.')}. {said}"
+
+
+def cut(text: str) -> str:
+    """Keep a readable part of words that may be long."""
+    return text if len(text) <= REASON_CHARS else f"{text[: REASON_CHARS - 1]}…"
+
+
+def _list(names: tuple[str, ...]) -> str:
+    return " and ".join((", ".join(names[:-1]), names[-1])) if len(names) > 1 else names[0]
+
+
+def _times(count: int) -> str:
+    return {1: "once", 2: "twice"}.get(count, f"{count} times")

@@ -1,0 +1,183 @@
+"""Copies of a store that is in use: to keep, or to look into (H5).
+
+Law 1: a copy shows one moment. It is made a few pages at a time on the one connection there is, so
+       runs go on meanwhile; SQLite brings a page that changes behind it up to date in the copy.
+Law 2: a copy is whole and on the disk under its name, or it is not there; nothing is overwritten.
+Law 3: a copy that is kept says that it is one, and of when. The store it came from never does.
+Law 4: secrets stay sealed in it, and the key is not copied (A5).
+
+A check is made on a copy too, so that nobody waits while a whole database is read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+from weakref import WeakKeyDictionary
+
+import apsw
+
+from duly.env import Env
+from duly.errors import RequestRefused, StoreDamaged, StoreError, StoreUnavailable
+from duly.store import queries
+from duly.store.sqlite import SqliteBackend, create, sync_path
+from duly.store.upkeep import COPIED
+from duly.store.writer import explain
+
+PAGES_PER_STEP: Final = 64  # a quarter of a MiB: a writer waits less than a millisecond for it
+PROBLEMS_MAX: Final = 100
+DRAFT: Final = ".unfinished"
+CHECKED: Final = ".checked"
+
+# What each statement of upkeep.sql finds, as a sentence about the thing it names.
+INVARIANTS: Final[Mapping[str, str]] = {
+    "find_open_runs": "workflow {} has more than one open run",
+    "find_strays": "event {} is reserved by no open run",
+    "find_unanswered": "mutation {} is not settled, and no open run answers for it",
+    "find_causeless": "the cause {} names an event that is not there",
+    "find_contentless": "event {} has no content",
+    "find_unpinned": "run {} is open, and what it was shown is gone",
+}
+
+# One copy of a store at a time: a second one waits for the first.
+_COPYING: WeakKeyDictionary[SqliteBackend, asyncio.Lock] = WeakKeyDictionary()
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """A copy that is on the disk: how large it is, and what moment it shows."""
+
+    size_bytes: int
+    at: int
+
+
+async def back_up(backend: SqliteBackend, target: Path, env: Env) -> Copy:
+    """Write a copy of the store as it is now under a name that is free."""
+    await env.call_blocking(lambda: _refuse_taken(target))
+    draft = target.with_name(target.name + DRAFT)
+    async with _copied(backend, draft, env) as (connection, at):
+        size_bytes = await env.call_blocking(lambda: _finish(connection, draft, target, at))
+    return Copy(size_bytes, at)
+
+
+async def find_problems(backend: SqliteBackend, env: Env) -> tuple[str, ...]:
+    """Say what is wrong with the store: its pages, its references, what must always hold."""
+    draft = backend.path.with_name(backend.path.name + CHECKED)
+    try:
+        async with _copied(backend, draft, env) as (connection, _):
+            return await env.call_blocking(lambda: _check(connection))
+    except StoreDamaged as error:
+        return (str(error),)
+
+
+@asynccontextmanager
+async def _copied(
+    backend: SqliteBackend, draft: Path, env: Env
+) -> AsyncIterator[tuple[apsw.Connection, int]]:
+    """Copy the store into a draft that is gone in the end, unless it got another name."""
+    async with _COPYING.setdefault(backend, asyncio.Lock()):
+        connection: apsw.Connection | None = None
+        try:
+            connection = await env.call_blocking(lambda: _begin(draft))
+            at = await _copy(backend, connection, env)
+            yield connection, at
+        except (apsw.Error, OSError) as error:
+            raise _explain(error, draft) from error
+        finally:
+            # At once: whoever is cancelled while it waits here would leave the draft behind.
+            _clear(connection, draft)
+
+
+async def _copy(backend: SqliteBackend, copy: apsw.Connection, env: Env) -> int:
+    """Copy page after page; answer a moment that is not later than the one the copy shows."""
+    backup = await backend.between(lambda: copy.backup("main", backend.connection, "main"))
+    try:
+        while True:
+            at = env.now_ms()
+            if await backend.between(lambda: backup.step(PAGES_PER_STEP)):
+                return at
+    finally:
+        with contextlib.suppress(StoreError):  # a store that has stopped has ended it already
+            await backend.between(lambda: backup.close(True))
+
+
+# What follows blocks, and runs in a thread.
+
+
+def _refuse_taken(target: Path) -> None:
+    if os.path.lexists(target):
+        raise RequestRefused(f"{target} is there already; name another file, nothing was written.")
+    if not target.parent.is_dir():
+        raise RequestRefused(f"There is no folder {target.parent}; make it first.")
+
+
+def _begin(draft: Path) -> apsw.Connection:
+    draft.unlink(missing_ok=True)  # of a host that died while it copied
+    create(draft)
+    connection = apsw.Connection(str(draft))
+    # A draft that is not finished is thrown away, so it needs no journal and no sync.
+    connection.pragma("journal_mode", "off")
+    connection.pragma("synchronous", "off")
+    return connection
+
+
+def _clear(connection: apsw.Connection | None, draft: Path) -> None:
+    if connection is not None:
+        connection.close(True)
+    draft.unlink(missing_ok=True)
+
+
+def _finish(connection: apsw.Connection, draft: Path, target: Path, at: int) -> int:
+    """Mark the copy, make it durable, and give it its name; answer its size."""
+    # Said in the header, which the copy has just taken over: this one has no log.
+    connection.pragma("journal_mode", "delete")
+    connection.execute(queries.load("upkeep")["put_upkeep"], {"name": COPIED, "at": at})
+    connection.close()
+    sync_path(draft)
+    size_bytes = draft.stat().st_size
+    try:
+        os.link(draft, target)  # unlike a rename it takes nobody's place
+    except FileExistsError:
+        _refuse_taken(target)
+    except OSError:  # a disk that knows no links
+        _refuse_taken(target)
+        draft.rename(target)
+    try:
+        sync_path(target.parent)
+    except OSError:
+        target.unlink()  # a name that may be gone after a power cut is no backup
+        raise
+    return size_bytes
+
+
+def _check(connection: apsw.Connection) -> tuple[str, ...]:
+    statements = queries.load("upkeep")
+    found: list[str] = []
+    try:
+        pages = _texts(connection, f"pragma integrity_check({PROBLEMS_MAX})")
+        found += [text for text in pages if text != "ok"]
+        # Whatever SQLite says of a damaged file is not worth more than that it is damaged.
+        if not found:
+            found += _texts(connection, "pragma foreign_key_check")
+            for name, sentence in INVARIANTS.items():
+                found += [sentence.format(text) for text in _texts(connection, statements[name])]
+    except apsw.Error as error:
+        found.append(str(error))
+    return tuple(found[:PROBLEMS_MAX])
+
+
+def _texts(connection: apsw.Connection, statement: str) -> list[str]:
+    rows: list[tuple[Any, ...]] = connection.execute(statement).fetchall()
+    return [" ".join(str(each) for each in row) for row in rows]
+
+
+def _explain(error: apsw.Error | OSError, draft: Path) -> Exception:
+    if isinstance(error, apsw.Error):
+        return explain(error, str(draft))
+    return StoreUnavailable(f"{draft} cannot be written: {error.strerror or error}.")

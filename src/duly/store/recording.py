@@ -1,0 +1,72 @@
+"""What past runs were given and asked for, so that another version can be tried on it (F3).
+
+Law 1: what the reads of a step answered stands aside, by the chain it belongs to: an heir goes on
+       with what its predecessor prepared, a fresh attempt replaces it, and no page loads it.
+Law 2: it is written in the transaction of the step it belongs to, and only of the newest runs of a
+       workflow is it kept: what nobody asks for any more costs no disk.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from duly.errors import Invalid
+from duly.rules.access import Step
+from duly.store import part
+from duly.store.base import Transaction
+from duly.store.record import EventRow, MutationRow, RunRow
+
+RECORDINGS_MAX: Final = 100  # per workflow; a run has one, or two if its policy lets mutate read
+PAST_RUNS_MAX: Final = RECORDINGS_MAX // 2  # so that of all of these every recording is there
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """A run that ended: its inputs as it was shown them, its mutation, and what its reads gave."""
+
+    run: RunRow
+    inputs: tuple[EventRow, ...]
+    mutation: MutationRow | None
+    reads: tuple[str, ...]
+
+
+def begin_recording(
+    tx: Transaction, workflow_id: str, run_id: str, chain: str, reads: str | None
+) -> None:
+    """Keep what a prepare read, in place of what an earlier attempt of its chain did."""
+    if chain != run_id:
+        tx.run("clear_recording", workflow_id=workflow_id, chain=chain)
+    if reads is not None:
+        keep_reads(tx, run_id, Step.PREPARE, reads)
+        tx.run("prune_recordings", workflow_id=workflow_id, kept=RECORDINGS_MAX)
+
+
+def keep_reads(tx: Transaction, run_id: str, step: Step, reads: str) -> None:
+    """Keep what one step read."""
+    part.must_change(
+        tx.run("put_recording", run_id=run_id, step=step.value, reads=reads), f"Run {run_id}"
+    )
+
+
+def list_past(tx: Transaction, workflow_id: str, *, limit: int = 20) -> tuple[Past, ...]:
+    """Read the newest runs that ended having worked on something, newest first."""
+    if not 1 <= limit <= PAST_RUNS_MAX:
+        raise Invalid(
+            f"limit is {limit}; of 1 to {PAST_RUNS_MAX} past runs is kept what they read.",
+            path="limit",
+        )
+    found = tx.all("list_past_runs", workflow_id=workflow_id, limit=limit)
+    return tuple(_past(tx, run_id) for (run_id,) in found)
+
+
+def _past(tx: Transaction, run_id: str) -> Past:
+    run = part.read_run(tx, run_id)
+    held = tx.one("get_held_mutation", held_by=run_id)
+    kept = tx.all("list_recordings", workflow_id=run.workflow_id, chain=run.chain)
+    return Past(
+        run,
+        tuple(EventRow(*row) for row in tx.all("list_inputs", run_id=run_id)),
+        None if held is None else MutationRow(*held),
+        tuple(reads for (reads,) in kept),
+    )

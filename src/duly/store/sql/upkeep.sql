@@ -1,0 +1,186 @@
+-- Looking after a store: what retention removes, how a copy is marked, what must hold (H5).
+-- Format as in queries.sql. Retention goes through a table in turns of a few dozen rows along its key, so that nobody waits for it.
+
+-- get_upkeep
+-- When something was last done to the store as a whole, if it was.
+select at from upkeep where name = :name
+
+-- put_upkeep
+-- The newest time is the one that counts.
+insert into upkeep (name, at) values (:name, :at) on conflict (name) do update set at = excluded.at
+
+-- drop_upkeep
+-- A copy that was opened is a store like any other.
+delete from upkeep where name = :name
+
+-- next_workflow
+-- One after another, removed ones too: their history grows old as well.
+select id from workflow where id > :after order by id limit 1
+
+-- open_chain_since
+-- Since when the chain of the open run is under way, by whichever time is earlier: clocks are set.
+with recursive chain (id) as (
+  select id from run where workflow_id = :workflow_id and open = 1
+  union all
+  select r.retry_of from chain c cross join run r where r.id = c.id and r.retry_of is not null
+)
+select min(case when r.created_at < r.updated_at then r.created_at else r.updated_at end)
+from chain c cross join run r where r.id = c.id
+
+-- event_turn
+-- The last event of a turn, and when the first of it was made; behind a young one all are young.
+select max(seq), min(created_at) from (
+  select seq, created_at from event where workflow_id = :workflow_id and seq > :after order by seq limit :limit
+) e
+
+-- old_events
+-- Finished, old, still whole, and nothing they led to is work any more (U2): in a topic nobody consumes it never was.
+select e.seq, e.content from event e
+where e.workflow_id = :workflow_id and e.seq > :after and e.seq <= :upto and e.content > 0 and e.finished_at < :horizon
+  and not exists (
+    select 1 from cause c cross join event d cross join topic t
+    where c.workflow_id = e.workflow_id and c.root = e.seq and d.workflow_id = c.workflow_id and d.seq = c.seq
+      and t.workflow_id = d.workflow_id and t.name = d.topic
+      and (d.status = 'reserved' or d.status = 'pending' and (t.consumer is not null or d.seq <= t.worked_until)))
+order by e.seq
+
+-- put_removed
+-- The content of every event whose own was removed: number 0, which no event is ever given.
+insert into payload (workflow_id, content, title, body, digest) values (:workflow_id, 0, :title, 'null', '') on conflict do nothing
+
+-- drop_pinned_payloads
+-- Whatever content of the event a run was ever shown; all those runs ended before the event did.
+delete from payload where workflow_id = :workflow_id and content in (
+  select v.content from reservation v cross join run r
+  where v.seq = :seq and v.content > 0 and r.id = v.run_id and r.workflow_id = :workflow_id)
+
+-- unpin_event
+-- The runs still name the event; what they were shown of it is gone.
+update reservation set content = 0
+where seq = :seq and content > 0 and exists (select 1 from run r where r.id = reservation.run_id and r.workflow_id = :workflow_id)
+
+-- empty_event
+-- Topic, message id and status stay, so a late republish is still frozen (T5).
+update event set content = 0 where workflow_id = :workflow_id and seq = :seq and content = :content
+
+-- run_turn
+-- The last run of a turn, and when the first of it began; ids grow with time.
+select max(id), min(created_at) from (
+  select id, created_at from run where workflow_id = :workflow_id and id > :after order by id limit :limit
+) r
+
+-- old_chains
+-- The first runs of chains that may be over; the chain decides.
+select id from run
+where workflow_id = :workflow_id and id > :after and id <= :upto and retry_of is null and open = 0 and emptied = 0 and updated_at < :horizon
+order by id
+
+-- chain_runs
+-- A chain from its first run on, in its order; each run has one successor at most (sort of a chain).
+with recursive line (id, place) as (
+  select id, 0 from run where id = :first
+  union all
+  select r.id, l.place + 1 from line l cross join run r where r.retry_of = l.id and r.retry_of is not null
+)
+select r.id, r.open, r.updated_at,
+  exists (select 1 from reservation v where v.run_id = r.id and v.content > 0),
+  (select m.status from mutation m where m.run_id = r.id)
+from line l cross join run r where r.id = l.id order by l.place
+
+-- drop_reservations
+-- With the run that made them.
+delete from reservation where run_id = :run_id
+
+-- tidy_recording
+-- What the reads of a chain answered goes with everything else it kept.
+delete from recording where workflow_id = :workflow_id and chain = :chain
+
+-- drop_run
+-- No mutation names it, and its successor went before it.
+delete from run where id = :id and open = 0
+
+-- empty_run
+-- The skeleton: whose, which version and handler, how far it got, how it ended, when. The ledger names it (L1).
+update run set emptied = 1, prepared = null, wake_at_asked = null, result = null, state_before = null, state_after = null,
+  clock_at = null, seed = null, error = null, escalated = null, calls = null, logs = null
+where id = :id and open = 0
+
+-- empty_mutation
+-- Inputs, key, state, refusal and send times stay: they decide keys and daily limits (L7, A1).
+update mutation set args = :args, title = :title, result = null, error = null
+where run_id = :run_id and (status = 'applied' or status = 'failed' or status = 'rejected' or status = 'skipped')
+
+-- journal_turn
+-- The last bus event of a turn, and when the first of it was emitted.
+select max(id), min(created_at) from (select id, created_at from journal where id > :after order by id limit :limit) j
+
+-- old_journal
+-- Over, old, and nobody may still be told of it: a dead letter waits for a person (B5).
+select j.id from journal j where j.id > :after and j.id <= :upto and j.processed_at < :before
+  and not exists (select 1 from delivery d where d.event_id = j.id and d.status <> 'done' and d.status <> 'discarded')
+order by j.id
+
+-- drop_deliveries
+-- With their event.
+delete from delivery where event_id = :event_id
+
+-- drop_journal_event
+-- Everybody was told, or nobody subscribed.
+delete from journal where id = :id and (status = 'done' or status = 'failed')
+
+-- drop_deferred
+-- Fired or cancelled, some time ago.
+delete from deferred where id in (
+  select d.id from deferred d where d.status = :status and d.fire_at < :before and (d.fired_at is null or d.fired_at < :before)
+  order by d.fire_at limit :limit) and status <> 'scheduled'
+
+-- blind_workflow
+-- Paused by nobody's wish but ours, until a person resumes; of two blind times the earlier holds (H5).
+update workflow set paused = 1, paused_since = coalesce(paused_since, :now),
+  blind_since = case when blind_since < :since then blind_since else :since end
+where id = :id and removed_at is null returning id
+
+-- doubt_approved
+-- Approved and not yet sent, says the copy; it may have been sent since, so it is unknown like any other (L3).
+update mutation set sent_at = :since, first_sent_at = coalesce(first_sent_at, :since), attempt = attempt + 1, updated_at = :now
+where held_by = (select r.id from run r where r.workflow_id = :workflow_id and r.open = 1) and status = 'in_flight' and sent_at is null
+
+-- drop_secret
+-- A secret nobody can read, or nobody needs any more.
+delete from secret where connector = :connector and name = :name
+
+-- What must hold, looked at in a copy: each statement names what does not, and may walk whole tables there.
+
+-- find_open_runs
+-- F6: one open run of a workflow at most (scan of run).
+select workflow_id from run where open = 1 group by workflow_id having count(*) > 1 limit 100
+
+-- find_strays
+-- R7: a reserved event has an open run (scan of event).
+select e.workflow_id || ' ' || e.topic || ' ' || e.message_id from event e
+where e.status = 'reserved' and not exists (select 1 from run r where r.id = e.reserved_by and r.open = 1) limit 100
+
+-- find_unanswered
+-- L1, R9: a mutation that is not settled is held by an open run (scan of mutation).
+select m.id from mutation m
+where m.status <> 'applied' and m.status <> 'failed' and m.status <> 'rejected' and m.status <> 'skipped'
+  and not exists (select 1 from run r where r.id = m.held_by and r.open = 1) limit 100
+
+-- find_causeless
+-- T9: every cause names two events that exist (scan of cause).
+select c.workflow_id || ' ' || c.root || ' ' || c.seq from cause c
+where not exists (select 1 from event e where e.workflow_id = c.workflow_id and e.seq = c.root)
+  or not exists (select 1 from event e where e.workflow_id = c.workflow_id and e.seq = c.seq) limit 100
+
+-- find_contentless
+-- T2: every event has its content, and so has whatever waits beside it (scan of event).
+select e.workflow_id || ' ' || e.topic || ' ' || e.message_id from event e
+where not exists (select 1 from payload p where p.workflow_id = e.workflow_id and p.content = e.content)
+  or e.content_beside is not null and not exists (
+    select 1 from payload p where p.workflow_id = e.workflow_id and p.content = e.content_beside) limit 100
+
+-- find_unpinned
+-- C6: what an open run was shown is still there (scan of run).
+select r.id from run r where r.open = 1 and exists (
+  select 1 from reservation v where v.run_id = r.id
+    and not exists (select 1 from payload p where p.workflow_id = r.workflow_id and p.content = v.content)) limit 100

@@ -1,0 +1,215 @@
+"""Looking after a store: retention, the mark of a copy, secrets nobody needs any more (H5).
+
+Law 1: retention goes through the store in turns; a turn is one transaction over a few dozen rows,
+       so nobody waits long for it, and a crash between two turns loses nothing.
+Law 2: a turn looks at what is there now. Whatever became open since the last one is left alone.
+Law 3: a turn that is taken again finds nothing more to do.
+
+An event goes before the runs that worked on it: its contents are removed, also those only a run was
+shown, and it points at content 0, which says that it was removed. A chain of runs goes when none
+of its runs pins anything any more. If it made no mutation its rows are deleted; else the ledger
+names them, and their skeletons stay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Final
+
+from duly.errors import NotFound
+from duly.rules import retention
+from duly.rules.delivery import DeferredStatus
+from duly.rules.retention import ChainRun, Tidied
+from duly.rules.word import MutationStatus
+from duly.store import part
+from duly.store.base import Transaction
+from duly.store.record import Action
+
+ROWS_PER_TURN: Final = 50  # some five milliseconds
+TIDIED: Final = "tidied"
+COPIED: Final = "copied"
+
+
+class Place(StrEnum):
+    """What a turn of retention goes through, in this order for every workflow, then the bus."""
+
+    WORKFLOWS = "workflows"
+    EVENTS = "events"
+    RUNS = "runs"
+    JOURNAL = "journal"
+    DEFERRED = "deferred"
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """Where retention goes on: behind this key, of this workflow where there is one."""
+
+    place: Place = Place.WORKFLOWS
+    workflow_id: str = ""
+    after: int | str = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Turned:
+    """What a turn removed, and the next one; none is left when everything was gone through."""
+
+    tidied: Tidied
+    next: Turn | None
+
+
+def tidy(
+    tx: Transaction, turn: Turn, *, before: int, now: int, limit: int = ROWS_PER_TURN
+) -> Turned:
+    """Take one turn of retention over finished history that ended before a moment."""
+    if turn.place is Place.WORKFLOWS:
+        return Turned(Tidied(), _next_workflow(tx, turn.workflow_id))
+    if turn.place is Place.DEFERRED:
+        return _tidy_deferred(tx, before, now, limit)
+    return _WALKS[turn.place](tx, turn, before, limit)
+
+
+def tidied_at(tx: Transaction) -> int | None:
+    """Read when retention last went through everything."""
+    found = tx.one("get_upkeep", name=TIDIED)
+    return None if found is None else int(found[0])
+
+
+def note_act(tx: Transaction, *, target: str | None, action: Action, now: int) -> None:
+    """Write down an act on the store as a whole (A6)."""
+    part.note(tx, action, now, workflow_id=None, target=target)
+
+
+def note_restore(tx: Transaction, *, action: Action, now: int) -> int | None:
+    """Pause every workflow of a store that is a copy, and answer what moment the copy shows.
+
+    What was done since then nobody here knows. From now on it is a store like any other.
+    """
+    mark = tx.one("get_upkeep", name=COPIED)
+    if mark is None:
+        return None
+    since = int(mark[0])
+    tx.run("drop_upkeep", name=COPIED)
+    turn = _next_workflow(tx, "")
+    while turn.place is Place.EVENTS:
+        workflow_id = turn.workflow_id
+        if tx.one("blind_workflow", id=workflow_id, since=since, now=now) is not None:
+            tx.run("doubt_approved", workflow_id=workflow_id, since=since, now=now)
+            own = replace(action, id=f"{action.id}_{workflow_id}")
+            part.note(tx, own, now, workflow_id=workflow_id, target=None)
+        turn = _next_workflow(tx, workflow_id)
+    return since
+
+
+def drop_secret(tx: Transaction, connector: str, name: str, *, action: Action, now: int) -> None:
+    """Forget a secret (A5)."""
+    if not tx.run("drop_secret", connector=connector, name=name):
+        raise NotFound(f'There is no secret "{name}" of {connector}.')
+    part.note(tx, action, now, workflow_id=None, target=f"{connector}.{name}")
+
+
+# -- The turns ----------------------------------------------------------------------------------
+
+
+def _next_workflow(tx: Transaction, after: str) -> Turn:
+    found = tx.one("next_workflow", after=after)
+    return Turn(Place.JOURNAL) if found is None else Turn(Place.EVENTS, found[0])
+
+
+def _tidy_events(tx: Transaction, turn: Turn, before: int, limit: int) -> Turned:
+    workflow_id = turn.workflow_id
+    here = {"workflow_id": workflow_id, "after": turn.after}
+    ((upto, since),) = tx.all("event_turn", **here, limit=limit)
+    if upto is None or since >= before:
+        return Turned(Tidied(), Turn(Place.RUNS, workflow_id, ""))
+    horizon = _horizon(tx, workflow_id, before)
+    old = tx.all("old_events", **here, upto=upto, horizon=horizon)
+    if old:
+        tx.run("put_removed", workflow_id=workflow_id, title=retention.REMOVED)
+    for seq, content in old:
+        tx.run("drop_pinned_payloads", workflow_id=workflow_id, seq=seq)
+        tx.run("drop_payload", workflow_id=workflow_id, content=content)
+        tx.run("unpin_event", workflow_id=workflow_id, seq=seq)
+        tx.run("empty_event", workflow_id=workflow_id, seq=seq, content=content)
+    return Turned(Tidied(events=len(old)), replace(turn, after=upto))
+
+
+def _tidy_runs(tx: Transaction, turn: Turn, before: int, limit: int) -> Turned:
+    workflow_id = turn.workflow_id
+    here = {"workflow_id": workflow_id, "after": turn.after}
+    ((upto, since),) = tx.all("run_turn", **here, limit=limit)
+    if upto is None or since >= before:
+        return Turned(Tidied(), Turn(Place.WORKFLOWS, workflow_id))
+    horizon = _horizon(tx, workflow_id, before)
+    tidied = Tidied()
+    for (first,) in tx.all("old_chains", **here, upto=upto, horizon=horizon):
+        chain = _read_chain(tx, first)
+        if retention.is_over(chain, horizon):
+            tx.run("tidy_recording", workflow_id=workflow_id, chain=first)
+            tidied += (_empty if retention.keeps_skeleton(chain) else _drop)(tx, chain)
+    return Turned(tidied, replace(turn, after=upto))
+
+
+def _tidy_journal(tx: Transaction, turn: Turn, before: int, limit: int) -> Turned:
+    ((upto, since),) = tx.all("journal_turn", after=turn.after, limit=limit)
+    if upto is None or since >= before:
+        return Turned(Tidied(), Turn(Place.DEFERRED))
+    old = tx.all("old_journal", after=turn.after, upto=upto, before=before)
+    for (event_id,) in old:
+        tx.run("drop_deliveries", event_id=event_id)
+        tx.run("drop_journal_event", id=event_id)
+    return Turned(Tidied(bus_events=len(old)), replace(turn, after=upto))
+
+
+def _tidy_deferred(tx: Transaction, before: int, now: int, limit: int) -> Turned:
+    count = sum(
+        tx.run("drop_deferred", status=status, before=before, limit=limit)
+        for status in (DeferredStatus.FIRED, DeferredStatus.CANCELLED)
+    )
+    if count:
+        return Turned(Tidied(deferred=count), Turn(Place.DEFERRED))
+    tx.run("put_upkeep", name=TIDIED, at=now)
+    return Turned(Tidied(), None)
+
+
+_Walk = Callable[[Transaction, Turn, int, int], Turned]
+_WALKS: Final[dict[Place, _Walk]] = {
+    Place.EVENTS: _tidy_events,
+    Place.RUNS: _tidy_runs,
+    Place.JOURNAL: _tidy_journal,
+}
+
+
+def _horizon(tx: Transaction, workflow_id: str, before: int) -> int:
+    ((since,),) = tx.all("open_chain_since", workflow_id=workflow_id)
+    return retention.horizon_ms(before, since)
+
+
+def _read_chain(tx: Transaction, first: str) -> tuple[ChainRun, ...]:
+    rows = tx.all("chain_runs", first=first)
+    return tuple(
+        ChainRun(run_id, bool(is_open), at, bool(pins), MutationStatus(row) if row else None)
+        for run_id, is_open, at, pins, row in rows
+    )
+
+
+def _drop(tx: Transaction, chain: tuple[ChainRun, ...]) -> Tidied:
+    # A successor names the run it follows, so the last one goes first.
+    for run in reversed(chain):
+        tx.run("drop_reservations", run_id=run.id)
+        tx.run("drop_run", id=run.id)
+    return Tidied(runs=len(chain))
+
+
+def _empty(tx: Transaction, chain: tuple[ChainRun, ...]) -> Tidied:
+    mutations = 0
+    for run in chain:
+        tx.run("empty_run", id=run.id)
+        mutations += tx.run(
+            "empty_mutation",
+            run_id=run.id,
+            args=retention.REMOVED_ARGS,
+            title=retention.REMOVED,
+        )
+    return Tidied(runs=len(chain), mutations=mutations)

@@ -1,0 +1,190 @@
+"""Breaks of the bus itself: the dispatcher, its calls, its causes, and the ways into workflows."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from typing import Any
+
+from duly.bus import cause
+from duly.bus.bus import Bus
+from duly.bus.dispatcher import Dispatcher
+from duly.bus.ingress import enter
+from duly.config import Limits
+from duly.rules.delivery import Event, encode_payload
+from duly.store.delivery import Ingress
+from duly.store.ingress import Way
+from tests.breaks import Break
+
+EMIT = ("tests/bus/test_emit.py",)
+DISPATCH = ("tests/bus/test_dispatch.py",)
+HANDLER = ("tests/bus/test_handler.py",)
+RECOVER = ("tests/bus/test_recover.py",)
+RETRY = ("tests/bus/test_retry.py",)
+CAUSE = ("tests/bus/test_cause.py",)
+INGRESS = ("tests/bus/test_ingress.py",)
+STORY = ("tests/bus/test_story.py",)
+SUBSCRIPTION = ("tests/bus/test_subscription.py",)
+TROUBLE = ("tests/bus/test_trouble.py",)
+
+_action = Bus._action
+_cause = cause.cause
+
+
+async def _run_tamely(handler: Any, event: Event, depth: int, outcome: Any) -> None:
+    cause.handle(event, depth)
+    try:
+        await handler(event)
+    except Exception as error:
+        outcome.error = error
+    outcome.is_over = True
+
+
+async def _do_not_register(self: Dispatcher) -> None:
+    for name, subscriber in self._unregistered.items():
+        self._connected.setdefault(name, subscriber)
+
+
+async def _do_not_recover(self: Dispatcher) -> None:
+    self._must_recover = False
+
+
+async def _recover_always(self: Dispatcher) -> None:
+    await self._store.recover_bus(now=self._env.now_ms())
+
+
+async def _forget(self: Dispatcher, ended: Any) -> None:
+    del self._unrecorded[ended.event_id]
+    await self._finish(ended)
+
+
+async def _poll(self: Dispatcher) -> None:
+    await self._env.sleep(self._settings.poll_interval_s)
+    self._must_look = True
+
+
+async def _wait_for_ever(task: Any, seconds: float) -> bool:
+    await asyncio.wait((task,))
+    return True
+
+
+def _end_in_silence(self: Dispatcher, event_id: int, task: Any) -> None:
+    del self._in_hand[event_id]
+    self._bell.set()
+
+
+def _shallow(topic: str, source: str, payload: str, correlation_id: str | None) -> Any:
+    return replace(_cause(topic, source, payload, correlation_id), depth=0)
+
+
+def _uncaused(topic: str, source: str, payload: str, correlation_id: str | None) -> Any:
+    return replace(_cause(topic, source, payload, correlation_id), causation_id=None)
+
+
+def _enter_under_another_title(way: Way, event: Event, limits: Limits) -> Ingress:
+    return enter(way, replace(event, payload={"title": "An event"}), limits)
+
+
+def _in_dispatcher(rule: str, attribute: str, instead: Any, tests: Any, says: str) -> Break:
+    return Break(rule, "duly.bus.dispatcher", f"Dispatcher.{attribute}", instead, tests, says)
+
+
+BREAKS = (
+    Break(
+        "B1",
+        "duly.bus.bus",
+        "Bus._check_free",
+        lambda self, source: None,
+        EMIT,
+        "anybody speaks as the host or an extension",
+    ),
+    Break(
+        "B1",
+        "duly.bus.line",
+        "encode_payload",
+        lambda payload, limits: encode_payload({}, limits),
+        EMIT,
+        "what was said is not what is heard",
+    ),
+    _in_dispatcher("B2", "_wait", _poll, EMIT, "a deferred event waits for a poll"),
+    _in_dispatcher("S9", "_wait", _poll, RECOVER, "an idle bus polls"),
+    Break("B3", "duly.bus.attempt", "_run", _run_tamely, HANDLER, "a SystemExit ends the host"),
+    Break(
+        "B3",
+        "duly.bus.attempt",
+        "_ends_within",
+        _wait_for_ever,
+        HANDLER,
+        "a handler may hang for ever",
+    ),
+    Break(
+        "B3",
+        "duly.bus.line",
+        "_is_async",
+        lambda handler: True,
+        DISPATCH,
+        "a plain function is taken for a handler",
+    ),
+    _in_dispatcher(
+        "B4",
+        "note_durable",
+        lambda self, event_id: setattr(self, "_durable_id", 2**62),
+        DISPATCH,
+        "handlers are called for what is not on the disk",
+    ),
+    _in_dispatcher("B4", "_record", _forget, TROUBLE, "what a handler came to is forgotten"),
+    Break(
+        "B5",
+        "duly.bus.bus",
+        "Bus._action",
+        lambda self, by, verb: _action(self, "user", verb),
+        RETRY,
+        "nobody knows who retried",
+    ),
+    _in_dispatcher("B6", "_end", _end_in_silence, DISPATCH, "the next event of a lane sleeps"),
+    _in_dispatcher("B7", "_recover", _do_not_recover, RECOVER, "a start gives nothing back"),
+    _in_dispatcher("B7", "_recover", _do_not_recover, STORY, "a story with a crash never ends"),
+    _in_dispatcher("B7", "_recover", _recover_always, RECOVER, "every look is a start"),
+    Break(
+        "B7",
+        "duly.bus.dispatcher",
+        "STOP_S",
+        0.001,
+        RECOVER,
+        "a stop does not wait for handlers",
+    ),
+    Break(
+        "B8",
+        "duly.bus.line",
+        "cause",
+        lambda topic, source, payload, correlation_id: _cause(topic, source, payload, None),
+        EMIT,
+        "a handler is not told the correlation",
+    ),
+    Break("B12", "duly.bus.line", "cause", _shallow, CAUSE, "a loop has no depth"),
+    Break("B12", "duly.bus.line", "cause", _uncaused, CAUSE, "nobody knows what caused an event"),
+    _in_dispatcher("B13", "register", _do_not_register, SUBSCRIPTION, "a subscription is not kept"),
+    _in_dispatcher(
+        "B13",
+        "is_connected",
+        lambda self, subscriber_id: True,
+        SUBSCRIPTION,
+        "nobody sees for whom a delivery waits",
+    ),
+    Break(
+        "T10",
+        "duly.bus.dispatcher",
+        "enter",
+        _enter_under_another_title,
+        INGRESS,
+        "every bus event has one title",
+    ),
+    Break(
+        "T10",
+        "duly.store.ingress",
+        "subscribe",
+        lambda tx, subscriber_id, topic, retry, *, now: 0,
+        INGRESS,
+        "a deploy opens no way",
+    ),
+)

@@ -1,0 +1,109 @@
+"""What caused an event, which correlation it belongs to, and how deep it stands (B12)."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from duly.rules.delivery import DEPTH_MAX, Event
+from duly.testing import Stage
+from tests.bus.stand import listen, say
+
+
+async def test_what_a_handler_emits_names_its_cause_and_correlation(duly_world: Stage) -> None:
+    """B12: one step deeper; a correlation of its own is kept."""
+    host = await duly_world.host()
+
+    async def answer(event: Event) -> None:
+        await host.bus.emit("answer", {}, source="test")
+        await host.bus.emit("answer", {}, source="test", correlation_id="own")
+
+    listen(host, then=answer)
+    await host.bus.emit("mail", {}, source="test", correlation_id="c1")
+    await host.drain()
+    first, second, third = reversed(await host.bus.journal())
+    assert (first.causation_id, first.depth) == (None, 0)
+    assert (second.causation_id, second.correlation_id, second.depth) == ("bus:1", "c1", 1)
+    assert (third.causation_id, third.correlation_id, third.depth) == ("bus:1", "own", 1)
+
+
+async def test_what_a_handler_defers_keeps_its_cause_when_it_fires(duly_world: Stage) -> None:
+    """B12, B2: a short deferral stands deeper, one of a second or more begins a new chain."""
+    host = await duly_world.host()
+
+    async def remind(event: Event) -> None:
+        await host.bus.schedule_at(0.999, "short", {}, source="test")
+        await host.bus.schedule_at(1, "long", {}, source="test")
+
+    listen(host, then=remind)
+    await host.bus.emit("mail", {}, source="test", correlation_id="c1")
+    async with host.running():
+        await duly_world.advance(5)
+    _, short, long = reversed(await host.bus.journal())
+    assert (short.topic, short.depth, long.topic, long.depth) == ("short", 1, "long", 0)
+    assert {each.causation_id for each in (short, long)} == {"bus:1"}
+    assert {each.correlation_id for each in (short, long)} == {"c1"}
+
+
+async def test_handlers_side_by_side_do_not_mix_their_causes(duly_world: Stage) -> None:
+    """B12: each speaks for the event it handles, also from a task it started."""
+    host = await duly_world.host()
+
+    async def answer(event: Event) -> None:
+        await duly_world.env.sleep(1)
+        await asyncio.gather(say(host, "answer", to=event.id))
+
+    for topic in ("a", "b", "c"):
+        listen(host, topic, then=answer)
+        await say(host, topic)
+    await host.drain()
+    answers = await host.bus.journal("answer")
+    assert {each.causation_id: each.payload for each in answers} == {
+        f"bus:{number}": {"to": number} for number in (1, 2, 3)
+    }
+
+
+async def test_what_is_emitted_outside_of_a_handler_has_no_cause(duly_world: Stage) -> None:
+    """B12: also by whoever drains, and after a handler ran."""
+    host = await duly_world.host()
+    listen(host)
+    await say(host)
+    await host.drain()
+    await say(host)
+    assert {(each.causation_id, each.depth) for each in await host.bus.journal()} == {(None, 0)}
+
+
+@pytest.mark.parametrize("in_a_task", [False, True])
+async def test_a_loop_is_stopped_past_its_depth(duly_world: Stage, in_a_task: bool) -> None:
+    """B12: a hundred steps are a chain, one more is a loop, and the event says so."""
+    host = await duly_world.host()
+
+    async def echo(event: Event) -> None:
+        if in_a_task:
+            await asyncio.ensure_future(say(host))
+        else:
+            await say(host)
+
+    ear = listen(host, then=echo)
+    await say(host)
+    await host.drain()
+    assert len(ear.events) == DEPTH_MAX + 1
+    last = (await host.bus.journal())[0]
+    assert (last.depth, last.status) == (DEPTH_MAX + 1, "failed")
+    assert last.error is not None
+    assert "a loop" in last.error
+
+
+async def test_a_chain_that_waits_a_second_goes_on_for_ever(duly_world: Stage) -> None:
+    """B12: that is a habit, not a loop."""
+    host = await duly_world.host()
+
+    async def again(event: Event) -> None:
+        await host.bus.schedule_at(1, "mail", {}, source="test")
+
+    ear = listen(host, then=again)
+    await say(host)
+    async with host.running():
+        await duly_world.advance(DEPTH_MAX * 3)
+    assert len(ear.events) > DEPTH_MAX * 2

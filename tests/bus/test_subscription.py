@@ -1,0 +1,195 @@
+"""Who subscribes, from when on, and what waits for whoever is not there (B13)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from duly.bus.dispatcher import SUBSCRIBERS_MAX
+from duly.errors import Invalid, NotFound, RequestRefused
+from duly.testing import Stage
+from tests.bus.stand import Ear, again, delivered, listen, say, statuses, store_of
+
+
+@pytest.mark.parametrize("wrong", ["", " ", "a\nb", "x" * 321, 7])
+async def test_a_subscriber_needs_a_readable_name(duly_world: Stage, wrong: Any) -> None:
+    """B13: 1 to 320 printable characters."""
+    host = await duly_world.host()
+    with pytest.raises(Invalid):
+        host.bus.subscribe("mail", Ear(host, "x").hear, subscriber_id=wrong)
+
+
+async def test_a_name_is_connected_once_and_not_taken_from_its_owner(duly_world: Stage) -> None:
+    """B13: a second handler under one name, and a name of an extension's, are refused."""
+    host = await duly_world.host()
+    host.bus.reserve("reminders")
+    listen(host, subscriber_id="first")
+    with pytest.raises(RequestRefused, match="connected already"):
+        listen(host, subscriber_id="first")
+    for owner in ("duly", "reminders"):
+        with pytest.raises(RequestRefused, match="belongs to"):
+            listen(host, subscriber_id=f"{owner}:mail:x")
+        with pytest.raises(RequestRefused, match="belongs to"):
+            await host.bus.unsubscribe(f"{owner}:mail:x")
+    listen(host, subscriber_id="reminders")  # a name, not something of the extension's
+
+
+async def test_so_many_subscribers_are_connected_and_not_one_more(duly_world: Stage) -> None:
+    """B6: they are what bounds how many handlers run, for topics never wait for each other."""
+    host = await duly_world.host()
+    for number in range(SUBSCRIBERS_MAX):
+        listen(host, subscriber_id=f"s{number}")
+    with pytest.raises(RequestRefused, match=str(SUBSCRIBERS_MAX)):
+        listen(host, subscriber_id="one more")
+
+
+async def test_a_subscription_is_written_by_the_next_call_before_its_own_work(
+    duly_world: Stage,
+) -> None:
+    """B13: a host that dies right after the emit has the event for the subscriber all the same."""
+    host = await duly_world.host()
+    listen(host, subscriber_id="first")
+    await say(host)
+    host = await again(duly_world, host)
+    await host.drain()
+    (waiting,) = await host.bus.deliveries()
+    assert (waiting.event_id, waiting.subscriber_id, waiting.status) == (1, "first", "waiting")
+
+
+@pytest.mark.parametrize("call", ["emit", "schedule_at", "drain", "serve"])
+async def test_every_way_to_work_writes_waiting_subscriptions(duly_world: Stage, call: str) -> None:
+    """B13: emit, schedule_at, drain and serve."""
+    host = await duly_world.host()
+    listen(host, subscriber_id="first")
+    if call == "emit":
+        await say(host)
+    elif call == "schedule_at":
+        await host.bus.schedule_at(9, "mail", {}, source="test")
+    elif call == "drain":
+        await host.drain()
+    else:
+        async with host.running():
+            await duly_world.advance(1)
+    (row,) = await store_of(host).list_subscriptions()
+    assert (row.subscriber_id, row.topic) == ("first", "mail")
+
+
+async def test_a_subscriber_that_is_missing_after_a_restart_gets_its_events_when_it_comes(
+    duly_world: Stage,
+) -> None:
+    """B13: its deliveries wait, and say for whom; the others are not held back."""
+    host = await duly_world.host()
+    listen(host, subscriber_id="first")
+    listen(host, subscriber_id="second")
+    await host.drain()
+    host = await again(duly_world, host)
+    first = listen(host, subscriber_id="first")
+    await say(host)
+    await say(host)
+    await host.drain()
+    assert first.ids == [1, 2]
+    waiting = await host.bus.deliveries(status="waiting")
+    assert [(each.event_id, each.reason) for each in waiting] == [
+        (event_id, "Waits for the subscriber second, which is not connected here.")
+        for event_id in (1, 2)
+    ]
+    assert await statuses(host) == {1: "processing", 2: "processing"}
+    second = listen(host, subscriber_id="second")
+    await host.drain()
+    assert second.ids == [1, 2]
+    assert await statuses(host) == {1: "done", 2: "done"}
+
+
+async def test_events_whose_only_subscriber_is_missing_wait_in_sight(duly_world: Stage) -> None:
+    """B13: they stay pending, their records say for whom, and nothing is lost."""
+    host = await duly_world.host()
+    listen(host, subscriber_id="only")
+    await host.drain()
+    host = await again(duly_world, host)
+    for _ in range(3):
+        await say(host)
+    await host.drain()
+    assert await statuses(host) == dict.fromkeys((1, 2, 3), "pending")
+    assert await delivered(host) == {(n, "only"): ("waiting", 0) for n in (1, 2, 3)}
+    only = listen(host, subscriber_id="only")
+    await host.drain()
+    assert only.ids == [1, 2, 3]
+    assert await statuses(host) == dict.fromkeys((1, 2, 3), "done")
+
+
+async def test_a_later_subscription_gets_later_events(duly_world: Stage) -> None:
+    """B13: not those that were delivered before it came; also while the host is serving."""
+    host = await duly_world.host()
+    first = listen(host, subscriber_id="first")
+    async with host.running():
+        await say(host)
+        await duly_world.advance(1)
+        late = listen(host, subscriber_id="late")
+        await duly_world.advance(1)
+        await say(host)
+        await duly_world.advance(1)
+    assert (first.ids, late.ids) == ([1, 2], [2])
+
+
+async def test_unsubscribing_closes_what_waited_and_says_so(duly_world: Stage) -> None:
+    """B13: nothing is dropped in silence, and the name is free again."""
+    host = await duly_world.host()
+    listen(host, subscriber_id="first")
+    await say(host)
+    await say(host)
+    host = await again(duly_world, host)
+    await host.drain()
+    assert await host.bus.unsubscribe("first") == 2
+    assert await statuses(host) == {1: "failed", 2: "failed"}
+    for each in await host.bus.deliveries(status="discarded"):
+        assert each.error == "unsubscribed before delivery"
+    with pytest.raises(NotFound):
+        await host.bus.unsubscribe("first")
+    ear = listen(host, subscriber_id="first")
+    await say(host)
+    await host.drain()
+    assert ear.ids == [3]
+
+
+async def test_a_subscription_that_was_never_written_can_be_taken_back(duly_world: Stage) -> None:
+    """B13: nobody knows of it then."""
+    host = await duly_world.host()
+    ear = listen(host, subscriber_id="first")
+    assert await host.bus.unsubscribe("first") == 0
+    await say(host)
+    await host.drain()
+    assert ear.events == []
+
+
+async def test_a_name_that_listens_elsewhere_is_refused_to_whoever_calls_next(
+    duly_world: Stage,
+) -> None:
+    """B13: once; then the bus goes on without it."""
+    host = await duly_world.host()
+    listen(host, "mail", "first")
+    await host.drain()
+    host = await again(duly_world, host)
+    listen(host, "news", "first")
+    with pytest.raises(RequestRefused, match="has subscribed to mail"):
+        await say(host)
+    other = listen(host, "news", "other")
+    await say(host, "news")
+    await host.drain()
+    assert other.ids == [1]
+
+
+async def test_a_refused_name_does_not_end_a_host_that_serves(duly_world: Stage) -> None:
+    """B13: it is logged, and the others are told."""
+    host = await duly_world.host()
+    listen(host, "mail", "first")
+    await host.drain()
+    host = await again(duly_world, host)
+    async with host.running():
+        await duly_world.advance(1)
+        listen(host, "news", "first")
+        other = listen(host, "news", "other")
+        await duly_world.advance(1)
+        await say(host, "news")
+        await duly_world.advance(1)
+    assert other.ids == [1]

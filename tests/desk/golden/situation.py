@@ -1,0 +1,337 @@
+"""What a person may ask why about, beyond the open states: rest, pauses, endings, what was left.
+
+Every builder answers the host and what is asked about: a workflow's name, a run or a mutation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+
+from duly.sandbox.play import Call, Return, When
+from duly.store.base import Durability, Transaction
+from duly.store.record import Origin, VersionSpec
+from duly.testing import Fault, Stage
+from tests.desk import situation
+from tests.desk.situation import ASKED, LONG_S, LOSE, THROW, indeterminate, ready, run
+from tests.engine.repairing import Smith, failing
+from tests.engine.stand import (
+    CONSUMER,
+    IN,
+    NAME,
+    NOTHING,
+    OUT,
+    PRODUCER,
+    RESERVE,
+    TOOL,
+    Play,
+    consumer,
+    flow,
+    opened,
+    producer,
+    publish,
+)
+
+Asked = tuple[Play, str]
+Builder = Callable[[Stage], Awaitable[Asked]]
+
+WHO: Final = "anna"
+DECLINE: Final = (Call("peek", (IN,), {"limit": 9}, into="pending"), Return(NOTHING))
+PEEK_ALL: Final = Call("peek", (IN,), {"limit": 9}, into="pending")
+DAYS_8: Final = 8 * 86_400
+
+
+def declining(*topics: str) -> Any:
+    return flow({CONSUMER: consumer(DECLINE)}, topics=topics or (IN, OUT))
+
+
+def untitled() -> Any:
+    """A script that calls its change nothing."""
+    quiet = {key: value for key, value in RESERVE.items() if key != "ui"}  # type: ignore[union-attr]
+    return flow({CONSUMER: consumer((PEEK_ALL, Return(quiet)))})
+
+
+# -- Nothing is open ------------------------------------------------------------------------------
+
+
+async def resting(stage: Stage, script: Any, *ids: str) -> Asked:
+    play = await opened(stage)
+    await play.deploy(script)
+    await play.publish(*ids)
+    await play.drain()
+    return play, NAME
+
+
+async def due(stage: Stage) -> Asked:
+    return await ready(stage), NAME
+
+
+async def resting_half_a_minute(stage: Stage) -> Asked:
+    """Publish without taking anything: the consumer waits before it looks at its own event."""
+    return await resting(
+        stage, flow({CONSUMER: consumer((PEEK_ALL, Return(NOTHING)), then=(publish("x"),))})
+    )
+
+
+async def paused(stage: Stage, *ids: str) -> Asked:
+    play, name = await resting(stage, declining(), *ids)
+    await play.host.pause(NAME, by=WHO)
+    return play, name
+
+
+async def removed(stage: Stage) -> Asked:
+    play, name = await resting(stage, declining())
+    await play.host.remove(NAME, by=WHO)
+    return play, name
+
+
+# -- A pause over something open ------------------------------------------------------------------
+
+
+async def pausing(stage: Stage, builder: Callable[[Stage], Awaitable[Play]]) -> Asked:
+    play = await builder(stage)
+    await play.host.pause(NAME, by=WHO)
+    return play, NAME
+
+
+async def granted(stage: Stage) -> Asked:
+    play = await situation.ungranted(stage)
+    await play.host.grant(NAME, TOOL, by=WHO)
+    return play, NAME
+
+
+async def reconnected(stage: Stage) -> Asked:
+    play = await run(stage, None, Fault.AUTH)
+    await play.host.reconnect("sheet", by=WHO)
+    return play, NAME
+
+
+async def granted_while_paused(stage: Stage) -> Asked:
+    play, name = await granted(stage)
+    await play.host.pause(NAME, by=WHO)
+    return play, name
+
+
+async def worn_out(stage: Stage) -> Asked:
+    play = await run(stage, flow({CONSUMER: consumer(prepare=LOSE)}))
+    async with play.host.running():
+        await stage.advance(LONG_S)
+    return play, NAME
+
+
+async def used_up(stage: Stage) -> Asked:
+    play = await ready(stage)
+    await play.host.grant(NAME, TOOL, mutations_per_day=1, by=WHO)
+    await play.publish("b")
+    await play.drain()
+    return play, NAME
+
+
+async def repairing(stage: Stage) -> Asked:
+    play = await failing(stage, Smith())
+    await play.host.pause(NAME, by=WHO)
+    await play.host.resume(NAME, by=WHO)
+    await play.crash_during(ask_repair="before")
+    return play, NAME
+
+
+async def proposed(stage: Stage, script: Any = None, **options: Any) -> Asked:
+    play = await run(stage, script, policy=ASKED, **options)
+    return play, NAME
+
+
+async def many(stage: Stage) -> Asked:
+    together = flow({CONSUMER: consumer((PEEK_ALL, When("pending", (Return(RESERVE),))))})
+    play = await ready(stage, together, policy=ASKED)
+    await play.publish("b", "c")
+    await play.drain()
+    return play, NAME
+
+
+# -- It is over -----------------------------------------------------------------------------------
+
+
+async def newest_run(play: Play) -> Asked:
+    return play, (await play.run()).id
+
+
+async def ended(stage: Stage, script: Any = None, *, is_quiet: bool = False) -> Asked:
+    return await newest_run(await run(stage, script, is_producer=is_quiet))
+
+
+async def declined(stage: Stage) -> Asked:
+    play, _ = await proposed(stage)
+    row = await play.row()
+    await play.host.reject(row.id, by=WHO)
+    await play.drain()
+    return play, row.id
+
+
+async def settled(stage: Stage, answer: str) -> Asked:
+    play = await indeterminate(stage)
+    row = await play.row()
+    await play.host.settle(row.id, answer, by=WHO)
+    await play.drain()
+    return play, row.id
+
+
+async def given_up(stage: Stage) -> Asked:
+    play = await run(stage, flow({CONSUMER: consumer(mutate=THROW)}))
+    failed = await play.run()
+    await play.host.abandon(failed.id, by=WHO)
+    return play, failed.id
+
+
+async def withdrawn(stage: Stage) -> Asked:
+    play, _ = await proposed(stage)
+    row = await play.row()
+    await play.host.abandon(row.held_by, by=WHO)
+    return play, row.id
+
+
+async def skipped_away(stage: Stage) -> Asked:
+    play = await run(stage, flow({CONSUMER: consumer(mutate=THROW)}))
+    failed = await play.run()
+    await play.host.skip(NAME, IN, "a", by=WHO)
+    return play, failed.id
+
+
+async def dropped(stage: Stage) -> Asked:
+    play = await situation.crashed(stage, {"prepare_run": "before"})
+    left = await play.run()
+    await play.host.pause(NAME, by=WHO)
+    return play, left.id
+
+
+async def followed(stage: Stage) -> Asked:
+    play = await run(stage, flow({CONSUMER: consumer(mutate=THROW)}))
+    failed = await play.run()
+    await play.deploy(flow())
+    await play.drain()
+    return play, failed.id
+
+
+async def refused(stage: Stage) -> Asked:
+    play = await run(stage, None, Fault.REFUSE)
+    row = await play.row()
+    await play.deploy(flow())
+    await play.drain()
+    return play, row.id
+
+
+# -- What was left --------------------------------------------------------------------------------
+
+
+async def stale(stage: Stage) -> Asked:
+    play, name = await resting(stage, declining(), "a", "b")
+    await stage.advance(DAYS_8)
+    return play, name
+
+
+async def left_behind(stage: Stage, *topics: str) -> Asked:
+    """Redeploy without the consumer; its topic goes with it, or stays."""
+    play, name = await resting(stage, declining(), "a", "b")
+    polling = {PRODUCER: producer(publish("x", OUT), every="1d")}
+    await play.deploy(flow({}, polling, topics=topics))
+    await play.drain()
+    return play, name
+
+
+async def repair_proposed(stage: Stage) -> Asked:
+    play, name = await resting(stage, declining())
+    active = await play.store.get_version(await play.workflow_id(), "1.0")
+    version = VersionSpec(
+        "1.1",
+        active.language,
+        active.source,
+        active.hash,
+        active.declaration,
+        active.findings,
+        "smith",
+        Origin.REPAIR,
+        "1.0",
+    )
+    await play.store.keep_version(
+        await play.workflow_id(), version, action=play.desk.action("smith", "propose"), now=play.now
+    )
+    return play, name
+
+
+async def stray(stage: Stage) -> Asked:
+    """Hold an event by a run that never was, which no verb would do."""
+    play, name = await resting(stage, declining(), "a")
+    workflow_id = await play.workflow_id()
+    (event,) = await play.events()
+
+    def hold(tx: Transaction) -> None:
+        tx.run("reserve_event", workflow_id=workflow_id, seq=event.seq, run_id="run_none")
+
+    await play.store.backend.transact(hold, Durability.BARRIER)
+    return play, name
+
+
+OTHERS: Final[dict[str, Builder]] = {
+    "nothing waits, nothing is planned": lambda stage: resting(stage, flow()),
+    "the next check is planned": lambda stage: resting(
+        stage, flow({CONSUMER: consumer()}, {PRODUCER: producer(every="5m")})
+    ),
+    "a check only when asked": lambda stage: resting(
+        stage, flow({CONSUMER: consumer()}, {PRODUCER: producer()})
+    ),
+    "something is due": due,
+    "the script left what waits": lambda stage: resting(stage, declining(), "a", "b"),
+    "the script asked to be woken": lambda stage: resting(
+        stage,
+        flow(
+            {CONSUMER: consumer((Return({**NOTHING, "wake_at": "2026-01-01T02:00:00Z"}),))}  # type: ignore[dict-item]
+        ),
+    ),
+    "it rests after making work of nothing": resting_half_a_minute,
+    "paused, nothing waits": paused,
+    "paused, two wait": lambda stage: paused(stage, "a", "b"),
+    "removed": removed,
+    "paused while it waits to try again": lambda stage: pausing(
+        stage, lambda stage: run(stage, flow({CONSUMER: consumer(prepare=LOSE)}))
+    ),
+    "paused while a call waits for approval": lambda stage: pausing(
+        stage, lambda stage: run(stage, policy=ASKED)
+    ),
+    "paused after an approval, before the send": lambda stage: pausing(stage, situation.approved),
+    "paused while a call is out": lambda stage: pausing(stage, situation.sending),
+    "paused while it is being found out": lambda stage: pausing(
+        stage, situation.SITUATIONS["consumer mutating paused:reconciliation needs_reconcile"]
+    ),
+    "approved, not sent yet": lambda stage: _named(situation.approved(stage)),
+    "allowed again, not gone on yet": granted,
+    "allowed again, but paused": granted_while_paused,
+    "connected again, not gone on yet": reconnected,
+    "tried again and again": worn_out,
+    "the limit of the day is reached": used_up,
+    "a repair is being asked for": repairing,
+    "no title given": lambda stage: proposed(stage, untitled()),
+    "several inputs together": many,
+    "done": ended,
+    "done without a change": lambda stage: ended(stage, flow({CONSUMER: consumer(mutate=())})),
+    "done with nothing to do": lambda stage: ended(stage, is_quiet=True),
+    "a check is done": lambda stage: ended(
+        stage, flow({}, {PRODUCER: producer(every="1d")}), is_quiet=True
+    ),
+    "declined": declined,
+    "a person said that it happened": lambda stage: settled(stage, "happened"),
+    "a person skipped it": lambda stage: settled(stage, "skip"),
+    "given up": given_up,
+    "withdrawn": withdrawn,
+    "ended by a skip": skipped_away,
+    "dropped by a pause": dropped,
+    "an earlier attempt": followed,
+    "refused, then corrected": refused,
+    "two have waited too long": stale,
+    "left behind with their topic": lambda stage: left_behind(stage, OUT),
+    "left behind by their consumer": lambda stage: left_behind(stage, IN, OUT),
+    "a repair was proposed": repair_proposed,
+    "held by nobody": stray,
+}
+
+
+async def _named(playing: Awaitable[Play]) -> Asked:
+    return await playing, NAME

@@ -1,0 +1,142 @@
+"""What a change of a run tells the bus."""
+
+from __future__ import annotations
+
+import pytest
+
+from duly.rules import announcement
+from duly.rules.announcement import Change, Subject, Topic, describe, topics
+from duly.rules.delivery import encode_payload
+from duly.rules.lifecycle import Run
+from duly.rules.value import Json
+from duly.rules.word import MutationStatus, Outcome, Phase, Status, Waits
+
+MUTATING = Run(phase=Phase.MUTATING)
+WORD = "It waits for you"
+
+
+def at(status: Status, row: MutationStatus | None = None, waits: Waits | None = None) -> Run:
+    return Run(phase=Phase.MUTATING, status=status, row=row, waits=waits)
+
+
+RECONCILING = at(Status.PAUSED_RECONCILIATION, MutationStatus.NEEDS_RECONCILE)
+GIVEN_UP = at(Status.PAUSED_RECONCILIATION, MutationStatus.INDETERMINATE)
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        (Change(MUTATING, at(Status.ACTIVE, MutationStatus.IN_FLIGHT)), ()),
+        (
+            Change(
+                Run(phase=Phase.EMITTING),
+                Run(phase=Phase.COMMITTED, status=Status.COMMITTED, outcome=Outcome.NONE),
+            ),
+            (Topic.RUN_COMMITTED,),
+        ),
+        (Change(MUTATING, at(Status.FAILED_INTERNAL)), (Topic.RUN_FAILED,)),
+        (
+            Change(MUTATING, at(Status.FAILED_LOGIC), tells=WORD),
+            (Topic.RUN_FAILED, Topic.NEEDS_ATTENTION),
+        ),
+        (
+            Change(at(Status.FAILED_LOGIC), at(Status.FAILED_LOGIC), tells=WORD),
+            (Topic.NEEDS_ATTENTION,),
+        ),
+        (
+            Change(
+                MUTATING,
+                at(Status.PAUSED_APPROVAL, MutationStatus.PROPOSED, Waits.APPROVAL),
+                tells=WORD,
+            ),
+            (Topic.APPROVAL_REQUESTED, Topic.NEEDS_ATTENTION),
+        ),
+        (
+            Change(MUTATING, at(Status.PAUSED_APPROVAL, None, Waits.GRANT), tells=WORD),
+            (Topic.NEEDS_ATTENTION,),
+        ),
+        (Change(MUTATING, RECONCILING), ()),
+        (
+            Change(RECONCILING, GIVEN_UP, tells=WORD),
+            (Topic.INDETERMINATE, Topic.NEEDS_ATTENTION),
+        ),
+        (Change(RECONCILING, at(Status.ACTIVE, MutationStatus.APPLIED)), (Topic.SETTLED,)),
+        (Change(GIVEN_UP, at(Status.ACTIVE, MutationStatus.SKIPPED)), (Topic.SETTLED,)),
+        (Change(GIVEN_UP, at(Status.PAUSED_TRANSIENT, MutationStatus.FAILED)), (Topic.SETTLED,)),
+        (Change(GIVEN_UP, RECONCILING), ()),
+        (Change(GIVEN_UP, GIVEN_UP), ()),
+    ],
+)
+def test_a_change_announces_what_it_changed_and_nothing_else(
+    change: Change, expected: tuple[Topic, ...]
+) -> None:
+    """B10, F8: read off before and after; what stays as it was is not said again."""
+    assert topics(change) == expected
+
+
+def test_what_is_announced_together_keeps_one_order() -> None:
+    """B10: the order of the table, so that a listener hears the cause before the call for help."""
+    order = [topic for topic, _ in announcement.ANNOUNCED]
+    assert order.index(Topic.RUN_FAILED) < order.index(Topic.NEEDS_ATTENTION)
+    assert len(set(order)) == len(order)
+
+
+def test_attention_says_what_waits_and_which_verbs_there_are() -> None:
+    """F8, L11: one sentence, the titles, claimed apart from observed, the verbs offered."""
+    change = Change(RECONCILING, GIVEN_UP, tells=WORD)
+    subject = Subject(
+        "mail to row",
+        "run_1",
+        "write",
+        titles=("Mail m1",),
+        claimed="Add a row",
+        mutation="mutation_1",
+        tool="table.drop",
+        args={"table": "all"},
+    )
+    payload = describe(Topic.NEEDS_ATTENTION, change, subject)
+    assert payload["text"] == "mail to row: It waits for you"
+    assert payload["claimed"] == "Add a row"
+    assert payload["observed"] == {"tool": "table.drop", "args": {"table": "all"}}
+    assert payload["titles"] == ["Mail m1"]
+    verbs = payload["verbs"]
+    assert isinstance(verbs, list)
+    assert {"happened", "did_not_happen", "skip"} <= set(verbs)
+
+
+def nested(depth: int) -> Json:
+    value: Json = 1
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        {"text": "x" * 1_000_000},
+        {"text": "ü" * 200_000},
+        {"deep": nested(99)},
+        {"wide": [["y"] * 10] * 5_000},
+    ],
+)
+def test_a_payload_fits_on_the_bus_whatever_the_call_was(args: Json) -> None:
+    """B10, N: an announcement that did not fit would stop the change it announces."""
+    subject = Subject(
+        "w", "r", "h", titles=("t" * 500,) * 1000, mutation="m", tool="t.u", args=args
+    )
+    change = Change(RECONCILING, GIVEN_UP, tells="s" * 2500)
+    payload = describe(Topic.NEEDS_ATTENTION, change, subject)
+    encode_payload(payload)
+    titles = payload["titles"]
+    assert isinstance(titles, list)
+    assert (len(titles), payload["more_titles"]) == (20, 980)
+
+
+def test_short_arguments_are_shown_as_they_are_and_long_ones_by_their_beginning() -> None:
+    """L11: at the limit whole, one past it cut."""
+    most = announcement.PREVIEW_BYTES
+    whole = "x" * (most - 2)
+    assert announcement.preview(whole) == whole
+    cut = announcement.preview(whole + "x")
+    assert cut == '"' + "x" * (announcement.PREVIEW_CHARS - 1) + "…"

@@ -1,0 +1,97 @@
+"""What led to what, read by the store: bounds of every count, and what an input is."""
+
+from __future__ import annotations
+
+import pytest
+
+from duly.errors import Invalid
+from duly.store import people, trace
+from duly.store.trace import COUNT_MAX
+from tests.store.memory import Memory
+
+FLOW = "flow"
+
+
+@pytest.fixture(scope="module")
+def busy() -> Memory:
+    """A workflow in which one more than can be counted waits, was consumed, and was sent."""
+    memory = Memory()
+    memory.connection.execute("begin")
+    memory.workflow(FLOW, counter=9000)
+    for number in range(COUNT_MAX + 1):
+        memory.event(FLOW, 1 + number, created_at=number)
+        memory.event(FLOW, 3000 + number, status="consumed", finished_at=100 + number)
+        run_id = f"run {number:04}"
+        memory.run(FLOW, run_id, phase="committed", status="committed", open=0)
+        memory.mutation(FLOW, run_id, f"mutation {number:04}", status="applied", sent_at=number)
+    memory.connection.execute("commit")
+    return memory
+
+
+def test_nobody_counts_further_than_the_bound(busy: Memory) -> None:
+    """U1: one past it stands for any more."""
+    tx = busy.transaction
+    more = COUNT_MAX + 1
+    assert trace.count_pending(tx, FLOW, "mail") == more
+    assert trace.count_pending(tx, FLOW, "mail", until=COUNT_MAX) == COUNT_MAX
+    assert trace.count_applied(tx, FLOW, since=0) == (("a.b", more),)
+    (processed,) = trace.count_processed(tx, FLOW, since=0)
+    assert (processed.topic, processed.count, processed.inputs) == ("mail", more, more)
+    busy.event(FLOW, 8000)
+    busy.event(FLOW, 8001, status="consumed", finished_at=5000)
+    assert trace.count_pending(tx, FLOW, "mail") == more
+    assert trace.count_processed(tx, FLOW, since=0)[0].count == more
+
+
+def test_what_is_counted_lies_on_its_side_of_the_moment(busy: Memory) -> None:
+    """U1, U4: at the moment itself it is not old yet, and still counts as lately."""
+    tx = busy.transaction
+    assert trace.count_old(tx, FLOW, "mail", before=10) == 10
+    assert trace.count_applied(tx, FLOW, since=COUNT_MAX) == (("a.b", 1),)
+    assert trace.count_applied(tx, FLOW, since=COUNT_MAX + 1) == ()
+
+
+def test_what_a_run_made_is_no_input_unless_the_outside_spoke_of_it_too() -> None:
+    """T9, U2: an event is an input if it goes back to itself."""
+    memory = Memory()
+    memory.workflow(FLOW)
+    memory.topic(FLOW, "out", None)
+    for seq in (1, 2, 3):
+        memory.event(FLOW, seq)
+    memory.event(FLOW, 4, topic="out")
+    memory.insert("cause", workflow_id=FLOW, root=1, seq=2)
+    memory.insert("cause", workflow_id=FLOW, root=1, seq=3)
+    memory.insert("cause", workflow_id=FLOW, root=3, seq=3)
+    found = trace.list_workflow_inputs(memory.transaction, FLOW)
+    assert [each.seq for each in found] == [3, 1]
+    assert [each.seq for each in trace.list_caused(memory.transaction, FLOW, 1)] == [2, 3]
+    assert trace.list_roots(memory.transaction, FLOW, 3) == ("Event 1",)
+
+
+def test_an_act_is_found_by_what_it_was_done_to() -> None:
+    """A6, U7: the last one of its kind, in its own workflow."""
+    memory = Memory()
+    memory.workflow(FLOW)
+    memory.workflow("other")
+    done = {"verb": "skip", "target": "mail/1"}
+    for number, (by, workflow_id) in enumerate((("a", FLOW), ("b", FLOW), ("c", "other"))):
+        here = {"id": f"action {number}", "at": number, "by": by, "workflow_id": workflow_id}
+        memory.insert("action", **here, **done)
+    tx = memory.transaction
+    found = people.find_target_action(tx, FLOW, "mail/1", "skip")
+    assert found is not None
+    assert found.by == "b"
+    assert people.find_target_action(tx, FLOW, "mail/1", "retry") is None
+    earlier = people.find_last_action(tx, FLOW, "skip", at=0)
+    assert earlier is not None
+    assert earlier.by == "a"
+
+
+@pytest.mark.parametrize("limit", [0, 1001])
+def test_a_page_has_its_limits(limit: int) -> None:
+    """N: one to a thousand rows."""
+    memory = Memory()
+    memory.workflow(FLOW)
+    with pytest.raises(Invalid):
+        trace.list_workflow_inputs(memory.transaction, FLOW, limit=limit)
+    assert trace.list_workflow_inputs(memory.transaction, FLOW, limit=1000) == ()
