@@ -62,10 +62,6 @@ def _is_never(*_: object, **__: object) -> bool:
     return False
 
 
-def _as_it_is(message: str) -> str:
-    return message
-
-
 def _is_always(*_: object, **__: object) -> bool:
     return True
 

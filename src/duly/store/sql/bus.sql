@@ -188,7 +188,7 @@ select subscriber_id, topic, position, attempts_max, delays_s, created_at
 from subscription order by position
 
 -- bus_cause
--- The deepest bus event that what a run reserved goes back to (B12): workflows do not end a chain.
+-- The deepest bus event that what a run reserved goes back to (B12): workflows do not end a chain (and a sort).
 select j.id, j.depth, j.correlation_id
 from reservation r
 join run n on n.id = r.run_id
