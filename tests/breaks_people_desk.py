@@ -41,8 +41,8 @@ async def _do_nothing(*_: Any, **__: Any) -> None:
     return None
 
 
-async def _give_it_up(self: Any, live: Any) -> None:
-    await self.ledger.cannot_send(live, await self._held(live))
+async def _give_it_up(self: Any, live: Any, mutation: Any) -> None:
+    await self.ledger.cannot_send(live, mutation)
 
 
 def _take_any_grant(_: object, capability: str, limit: Any, where: Any) -> Grant:
@@ -252,7 +252,7 @@ BREAKS = (
     Break(
         "R4",
         "duly.engine.worker",
-        "Worker._send_approved",
+        "Worker._send_held",
         _give_it_up,
         APPROVAL,
         "an approved call is made anew by another run",

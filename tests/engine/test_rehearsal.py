@@ -132,8 +132,8 @@ async def test_an_approved_run_still_knows_what_it_read(duly_world: Stage) -> No
     await play.drain()
     got = {"tool": "archive.get", "args": {"number": "7"}, "answer": "document 7"}
     assert await recorded(play) == [
-        {"reads": [got], "dropped": 0},
         {"reads": [FOUND], "dropped": 0},
+        {"reads": [got], "dropped": 0},
     ]
 
 
@@ -188,7 +188,7 @@ def test_what_a_step_read_is_kept_up_to_a_limit(over: int, kept: int, dropped: i
     size_bytes = 2 * (len('{"a":1}') + len(answer.encode()))
     reads = Reads(limit_bytes=size_bytes - over)
     for _ in range(2):
-        reads.keep("a.b", {"a": 1}, answer)
+        reads.keep(1, "a.b", {"a": 1}, answer)
     text = reads.text(())
     assert text is not None
     found: Any = decode(text)

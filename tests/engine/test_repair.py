@@ -277,7 +277,10 @@ async def test_a_repair_that_needs_more_than_is_granted_is_only_proposed(
 @pytest.mark.parametrize(
     ("script", "what"),
     [
-        (flow({"other": consumer()}), "“file” for “in” and the change “file” makes"),
+        (
+            flow({"other": consumer()}),
+            "“file” for “in”, the change “file” makes and what follows “file”",
+        ),
         (flow({CONSUMER: consumer(mutate=None)}), "the change “file” makes"),
     ],
     ids=["a consumer", "a mutation"],

@@ -254,7 +254,7 @@ class Calls:
         if tool.kind is ToolKind.MUTATION:
             is_asked = isinstance(decision, NeedsApproval)
             return Wanted(tool, decision.args, is_asked, call.line)
-        return await self._read(tool, decision.args, call.line)
+        return await self._read(tool, decision.args, call)
 
     def _count_call(self, tool: Tool) -> None:
         self.connector_calls += 1
@@ -265,7 +265,7 @@ class Calls:
                 path=tool.name,
             )
 
-    async def _read(self, tool: Tool, args: Mapping[str, Json], line: int | None) -> Json:
+    async def _read(self, tool: Tool, args: Mapping[str, Json], call: ScriptCall) -> Json:
         env, outside = self.parts.env, self.parts.outside
         begun_at = env.monotonic_ms()
         outcome = "ok"
@@ -277,13 +277,13 @@ class Calls:
         except Exception as error:
             failure = failure_of(error)
             outcome = failure.value
-            raise self._failed(tool, args, line, failure, error) from error
+            raise self._failed(tool, args, call.line, failure, error) from error
         finally:
             took_ms = env.monotonic_ms() - begun_at
             self.live.notes.call(tool.name, dict(args), outcome, took_ms)
         limits = self.parts.policy.limits
         text = encode(value, tool.name, limit_bytes=limits.result_bytes, depth=limits.json_depth)
-        self.reads.keep(tool.name, args, text)
+        self.reads.keep(call.id, tool.name, args, text)
         return value
 
     def _failed(

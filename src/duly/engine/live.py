@@ -91,15 +91,15 @@ class Reads:
     """
 
     limit_bytes: int = READS_BYTES_MAX
-    kept: list[tuple[str, dict[str, Json], str]] = field(default_factory=list)
+    kept: list[tuple[int, str, dict[str, Json], str]] = field(default_factory=list)
     size_bytes: int = 0
     dropped: int = 0
 
-    def keep(self, tool: str, args: Mapping[str, Json], answer_text: str) -> None:
-        """Keep one answer, or count it."""
+    def keep(self, number: int, tool: str, args: Mapping[str, Json], answer_text: str) -> None:
+        """Keep the answer to the call with this number, or count it."""
         asked = encode(dict(args), tool, limit_bytes=NOTES_BYTES_MAX, depth=ANY_DEPTH)
         self.size_bytes += len(asked.encode()) + len(answer_text.encode())
-        self.kept.append((tool, dict(args), answer_text))
+        self.kept.append((number, tool, dict(args), answer_text))
         if self.size_bytes > self.limit_bytes:
             self.dropped += len(self.kept)
             self.kept.clear()
@@ -110,7 +110,8 @@ class Reads:
             return None
         reads: list[Json] = [
             {"tool": tool, "args": redact(args, secrets), "answer": redact(decode(text), secrets)}
-            for tool, args, text in self.kept
+            # In the order of the questions: of those asked together any may be answered first.
+            for _, tool, args, text in sorted(self.kept, key=lambda each: each[0])
         ]
         written: Json = {"reads": reads, "dropped": self.dropped}
         return encode(written, "reads", limit_bytes=NOTES_BYTES_MAX, depth=ANY_DEPTH)

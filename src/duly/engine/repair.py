@@ -72,6 +72,8 @@ class Repairs:
         self._on_end = on_end
         self._tasks: set[asyncio.Task[None]] = set()
         self._places = asyncio.Semaphore(AT_ONCE_MAX)
+        # Of one workflow two may end at once; each takes its number when the other has its own.
+        self._ending = asyncio.Lock()
 
     @property
     def is_idle(self) -> bool:
@@ -106,10 +108,11 @@ class Repairs:
         async with self._places:
             try:
                 found = await self._seek(live.fence, row)
-                if isinstance(found, Draft):
-                    await self._adopt(live, row, found)
-                else:
-                    await self._decline(live, row, found)
+                async with self._ending:
+                    if isinstance(found, Draft):
+                        await self._adopt(live, row, found)
+                    else:
+                        await self._decline(live, row, found)
             except (Stale, Fenced) as error:
                 log.info("run %s no longer waits for a repair: %s", row.id, error)
 
@@ -206,9 +209,29 @@ class Repairs:
             granted=frozenset(each.capability for each in grants),
         )
         if reason is None:
-            assert draft.loaded is not None, source.name
-            reason = rules.replay_refusal(await replay(parts, row.workflow_id, draft.loaded))
+            reason = await self._came_before(row, source)
+        if reason is None:
+            reason = await self._redone(row, draft)
         return draft if reason is None else Declined(reason, draft)
+
+    async def _redone(self, row: RunRow, draft: Draft) -> str | None:
+        """Try a repair on the past, within the time its author had to answer (F3)."""
+        assert draft.loaded is not None, draft.source.name
+        limit_s = self._parts.policy.limits.repair_s
+        try:
+            async with asyncio.timeout(limit_s):
+                replayed = await replay(self._parts, row.workflow_id, draft.loaded)
+        except TimeoutError:
+            return f"it was not tried on all that was done within {limit_s:g} s."
+        return rules.replay_refusal(replayed)
+
+    async def _came_before(self, row: RunRow, source: Source) -> str | None:
+        """Say that a text was active and was given up: whoever did so is not overruled."""
+        known = await self._parts.store.list_versions(row.workflow_id, limit=PAGE_ROWS_MAX)
+        for each in known:
+            if each.hash == source.hash and each.activated_at is not None:
+                return f"its text is that of version {each.version}, which was given up."
+        return None
 
     # -- What follows ---------------------------------------------------------------------------
 

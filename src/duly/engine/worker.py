@@ -113,12 +113,12 @@ class Worker:
             planned = (each.next_run_at for each in handlers if each.name == row.handler)
             live.planned_at = next(planned, None)
         if row.state.row is MutationStatus.IN_FLIGHT:  # a person has approved it (A4)
-            await self._send_approved(live)
+            await self._send_held(live, await self._held(live))
         if live.is_active:
             await self._run(live)
 
-    async def _send_approved(self, live: Live) -> None:
-        mutation = await self._held(live)
+    async def _send_held(self, live: Live, mutation: MutationRow) -> None:
+        """Send the call a run holds; one whose connector is not here any more is taken back."""
         try:
             tool = self._tool(mutation)
         except Invalid:
@@ -159,10 +159,9 @@ class Worker:
             await store.move_run(live.fence, live.id, live.stored, new, now=now)
             live.move(new)
         else:
-            tool = self._tool(await self._held(live))
             mutation = await store.send_again(live.fence, live.id, live.stored, new, now=now)
             live.move(new)
-            await self.ledger.send_recorded(live, mutation, tool)
+            await self._send_held(live, mutation)
         if live.is_active:
             await self._run(live)
 

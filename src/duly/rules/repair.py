@@ -17,7 +17,7 @@ from duly.rules.declaration import Declaration
 from duly.rules.lifecycle import Counts
 from duly.rules.permission import missing_capabilities
 from duly.rules.replay import Replay
-from duly.rules.schedule import DAY_MS
+from duly.rules.schedule import DAY_MS, MANUAL
 from duly.rules.source import Source
 from duly.rules.value import Json
 from duly.rules.word import Phase
@@ -131,6 +131,8 @@ def adoption_refusal(
         return f"it needs {_list(missing)}, which {verb} not granted."
     if lost := left_out(old, new):
         return f"it leaves out {_list(lost)}, and what waits there would be left lying."
+    if more := added(old, new):
+        return f"it adds {_list(more)}, which only a person may."
     if said := " ".join(findings):
         return f"it does not check clean: {cut(said)}"
     return None
@@ -139,16 +141,45 @@ def adoption_refusal(
 def left_out(old: Declaration, new: Declaration) -> tuple[str, ...]:
     """List what the failing version does and a repair would not do any more (W9)."""
     still = _does(new)
-    return tuple(each for each in _does(old) if each not in still)
+    return tuple(said for deed, said in _does(old).items() if deed not in still)
 
 
-def _does(declaration: Declaration) -> list[str]:
-    does = [f"“{each.name}”" for each in declaration.producers]
+def added(old: Declaration, new: Declaration) -> tuple[str, ...]:
+    """List the changes and the ways in that a repair would bring along.
+
+    What lies in a topic, outputs too, would come to a change that was never made of it (W9).
+    """
+    before = _does(old)
+    changing = {each.name for each in new.consumers if Step.MUTATE in each.steps}
+    return tuple(
+        said
+        for (deed, name, more), said in _does(new).items()
+        if (deed, name, more) not in before
+        and (deed in ("way", Step.MUTATE) or (deed == "subscribe" and name in changing))
+    )
+
+
+def _does(declaration: Declaration) -> dict[tuple[str, str, object], str]:
+    """Name all that somebody would miss, by what it is."""
+    does: dict[tuple[str, str, object], str] = {}
+    for producer in declaration.producers:
+        name = producer.name
+        does["produce", name, None] = f"“{name}”"
+        # Whoever is never due any more does not fail any more either.
+        if producer.schedule != MANUAL:
+            does["schedule", name, producer.schedule] = f"the schedule of “{name}”"
     for consumer in declaration.consumers:
-        does += [f"“{consumer.name}” for “{topic}”" for topic in consumer.subscribe]
+        name = consumer.name
+        for topic in consumer.subscribe:
+            does["subscribe", name, topic] = f"“{name}” for “{topic}”"
         # Whoever changes nothing any more would let events end as if it had been done.
         if Step.MUTATE in consumer.steps:
-            does.append(f"the change “{consumer.name}” makes")
+            does[Step.MUTATE, name, None] = f"the change “{name}” makes"
+        if Step.NEXT in consumer.steps:
+            does[Step.NEXT, name, None] = f"what follows “{name}”"
+    for each in declaration.topics:
+        if each.ingress or each.bus is not None:
+            does["way", each.name, each.bus] = f"the way into “{each.name}”"
     return does
 
 

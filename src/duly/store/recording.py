@@ -8,6 +8,7 @@ Law 2: it is written in the transaction of the step it belongs to, and only of t
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import Final
 
@@ -50,14 +51,22 @@ def keep_reads(tx: Transaction, run_id: str, step: Step, reads: str) -> None:
 
 
 def list_past(tx: Transaction, workflow_id: str, *, limit: int = 20) -> tuple[Past, ...]:
-    """Read the newest runs that ended having worked on something, newest first."""
+    """Read the newest runs that ended having worked on something, so many of each consumer.
+
+    One that runs often does not hide one that seldom does; newest first.
+    """
     if not 1 <= limit <= PAST_RUNS_MAX:
         raise Invalid(
             f"limit is {limit}; of 1 to {PAST_RUNS_MAX} past runs is kept what they read.",
             path="limit",
         )
-    found = tx.all("list_past_runs", workflow_id=workflow_id, limit=limit)
-    return tuple(_past(tx, run_id) for (run_id,) in found)
+    taken: Counter[str] = Counter()
+    found: list[str] = []
+    for run_id, handler in tx.all("list_past_runs", workflow_id=workflow_id, limit=PAST_RUNS_MAX):
+        taken[handler] += 1
+        if taken[handler] <= limit:
+            found.append(run_id)
+    return tuple(_past(tx, run_id) for run_id in found)
 
 
 def _past(tx: Transaction, run_id: str) -> Past:

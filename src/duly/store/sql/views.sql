@@ -62,13 +62,13 @@ order by e.reserved_by limit :limit
 
 -- list_past_runs
 -- The newest runs that ended having worked on something: what another version is tried on (F3).
-select r.id from run r where r.workflow_id = :workflow_id and r.kind = 'consumer' and r.status = 'committed' and r.emptied = 0
+select r.id, r.handler from run r where r.workflow_id = :workflow_id and r.kind = 'consumer' and r.status = 'committed' and r.emptied = 0
   and exists (select 1 from reservation v where v.run_id = r.id)
 order by r.id desc limit :limit
 
 -- list_recordings
--- What the steps of one chain read (F3).
-select reads from recording where workflow_id = :workflow_id and chain = :chain order by step
+-- What the steps of one chain read, `prepare` before `mutate`: both may have asked the same (F3).
+select reads from recording where workflow_id = :workflow_id and chain = :chain order by step desc
 
 -- list_inputs
 -- What a run was shown: the events it reserved, with the content it pinned (C6).
