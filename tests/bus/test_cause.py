@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
 from duly.rules.delivery import DEPTH_MAX, Event
+from duly.sandbox.play import Call, Return
 from duly.testing import Stage
 from tests.bus.stand import listen, say
+from tests.bus.test_ingress import hearing
+from tests.engine.stand import IN, OUT, consumer, opened
 
 
 async def test_what_a_handler_emits_names_its_cause_and_correlation(duly_world: Stage) -> None:
@@ -107,3 +111,41 @@ async def test_a_chain_that_waits_a_second_goes_on_for_ever(duly_world: Stage) -
     async with host.running():
         await duly_world.advance(DEPTH_MAX * 3)
     assert len(ear.events) > DEPTH_MAX * 2
+
+
+@pytest.mark.parametrize("takes", [True, False])
+async def test_a_workflow_that_hears_of_its_own_commits_comes_to_an_end(
+    duly_world: Stage, takes: bool
+) -> None:
+    """B12, S3: also if it looks at them and reserves none."""
+    play = await opened(duly_world)
+    silent = consumer(prepare=(Call("peek", (IN,)), Return({"reservations": []})), mutate=None)
+    more: dict[str, Any] = {} if takes else {"consumers": {"file": silent}}
+    await play.deploy(hearing((IN, "run.committed"), **more))
+    await say(play.host, "run.committed")
+    commit, commits = play.store.commit_run, 0
+
+    async def counted(*args: Any, **kwargs: Any) -> None:
+        nonlocal commits
+        commits += 1
+        assert commits < 4 * DEPTH_MAX, "it goes on and on"
+        await commit(*args, **kwargs)
+
+    play.store.commit_run = counted
+    await play.drain()
+    last = (await play.host.bus.journal("run.committed"))[0]
+    assert (last.depth, last.status) == (DEPTH_MAX + 1, "failed")
+
+
+async def test_what_came_before_a_workflow_last_looked_is_not_its_cause(duly_world: Stage) -> None:
+    """B12, S3: what it left lying is no chain; only what is new to it is."""
+    play = await opened(duly_world)
+    silent = consumer(prepare=(Call("peek", (IN,)), Return({"reservations": []})), mutate=None)
+    await play.deploy(hearing((IN, "mail"), (OUT, "news"), consumers={"file": silent}))
+    await play.drain()
+    id_1 = await say(play.host)
+    await play.drain()
+    assert (await play.host.bus.journal("run.committed"))[0].causation_id == f"bus:{id_1}"
+    await play.deploy(hearing((IN, "mail"), (OUT, "news"), consumers={"file": silent}))
+    await play.drain()
+    assert (await play.host.bus.journal("run.committed"))[0].causation_id is None

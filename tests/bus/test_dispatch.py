@@ -9,6 +9,7 @@ from typing import Any
 import apsw
 import pytest
 
+from duly.config import BusSettings
 from duly.errors import Invalid
 from duly.host import Host
 from duly.rules.delivery import Event, Retry
@@ -191,6 +192,48 @@ async def test_an_event_nobody_subscribes_to_ends_done_and_undelivered(duly_worl
     nobody, heard = reversed(await host.bus.journal())
     assert (nobody.status, nobody.undelivered) == ("done", True)
     assert (heard.status, heard.undelivered) == ("done", False)
+
+
+async def test_a_backlog_nobody_listens_to_keeps_no_subscriber_waiting(duly_world: Stage) -> None:
+    """B6, B11: it is closed beside the others, not before them."""
+    host = await duly_world.host()
+    backlog = 3 * BusSettings().batch
+    for _ in range(backlog):
+        await say(host, "nobody")
+    left: list[int] = []
+
+    async def look(event: Event) -> None:
+        left.append(len(await host.bus.journal("nobody", "pending", limit=backlog)))
+
+    listen(host, then=look)
+    await say(host)
+    await host.drain()
+    assert left[0] >= backlog - BusSettings().batch
+
+
+@pytest.mark.parametrize("attempts", [0, 1])
+async def test_a_clock_that_was_set_back_keeps_nobody_waiting(
+    duly_world: Stage, attempts: int
+) -> None:
+    """B5: neither a first attempt nor a retry waits for a year that will come again."""
+    host = await duly_world.host()
+
+    async def slow(event: Event) -> None:
+        await duly_world.env.sleep(5)
+
+    async def fail_once(event: Event) -> None:
+        if len(second.events) == attempts:
+            raise ValueError("not now")
+
+    listen(host, subscriber_id="first", then=None if attempts else slow)
+    second = listen(host, subscriber_id="second", then=fail_once, retry=Retry())
+    await say(host)
+    async with host.running():
+        await duly_world.advance(0.5)
+        now_ms = duly_world.env.now_ms
+        object.__setattr__(duly_world.env, "now_ms", lambda: now_ms() - 31_536_000_000)
+        await duly_world.advance("1m")
+    assert second.done == [1]
 
 
 async def test_an_event_is_processing_from_the_first_call_also_while_a_retry_waits(

@@ -8,6 +8,7 @@ from contextlib import suppress
 
 import pytest
 
+from duly.bus.attempt import GRACE_S
 from duly.bus.dispatcher import STOP_S
 from duly.rules.delivery import HOST_DEATHS_MAX, HOST_DIED, Event, Retry
 from duly.testing import Stage
@@ -139,10 +140,35 @@ async def test_an_event_that_kills_its_host_every_time_is_parked(
         await duly_world.crash(host)
         host = await duly_world.host()
         ear = listen(host, then=kill, retry=retry)
-    assert deaths == max(retry.attempts, HOST_DEATHS_MAX)
+    assert deaths == retry.attempts - 1 + HOST_DEATHS_MAX
     (dead,) = await host.bus.deliveries(status="dead")
     assert (dead.event_id, dead.error) == (1, HOST_DIED)
     assert await statuses(host) == {1: "failed", 2: "done"}
+
+
+async def test_a_crash_in_the_last_attempt_is_not_the_handler_s_failure(duly_world: Stage) -> None:
+    """B5: it failed twice by itself and its host died once; it is repeated at the next start."""
+    host = await duly_world.host()
+    calls = 0
+
+    async def fail_or_die(event: Event) -> None:
+        nonlocal calls
+        calls += 1
+        if calls == 3:
+            duly_world.env.crash()
+        raise ValueError("not now")
+
+    listen(host, then=fail_or_die, retry=Retry())
+    await say(host)
+    for _ in range(2):
+        await host.drain()
+        await duly_world.advance(5)
+    await duly_world.crash(host, host.drain())
+    host = await duly_world.host()
+    ear = listen(host, retry=Retry())
+    await host.drain()
+    assert (calls, ear.done) == (3, [1])
+    assert await delivered(host) == {(1, "test:mail"): ("done", 4)}
 
 
 # -- Stopping (B7) ------------------------------------------------------------------------------
@@ -192,6 +218,25 @@ async def test_a_handler_that_outlasts_the_stop_is_repeated_at_the_next_start(
     await host.drain()
     assert ear.done == [1]
     assert await delivered(host) == {(1, "test:mail"): ("done", 2)}
+
+
+async def test_a_handler_that_is_stopped_may_still_tidy_up(duly_world: Stage) -> None:
+    """B7: it is cancelled once, and has its grace to end well."""
+    host = await duly_world.host()
+    tidied: list[int] = []
+
+    async def work(event: Event) -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await duly_world.env.sleep(GRACE_S - 1)
+            tidied.append(event.id)
+
+    listen(host, then=work)
+    await say(host)
+    async with host.running():
+        await duly_world.advance(1)
+    assert tidied == [1]
 
 
 async def test_closing_leaves_no_task_behind(duly_world: Stage) -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
 
 from duly.bus.dispatcher import SUBSCRIBERS_MAX
 from duly.errors import Invalid, NotFound, RequestRefused
+from duly.host import Host
+from duly.rules.delivery import Event, Retry
 from duly.testing import Stage
 from tests.bus.stand import Ear, again, delivered, listen, say, statuses, store_of
 
@@ -30,8 +33,8 @@ async def test_a_name_is_connected_once_and_not_taken_from_its_owner(duly_world:
     for owner in ("duly", "reminders"):
         with pytest.raises(RequestRefused, match="belongs to"):
             listen(host, subscriber_id=f"{owner}:mail:x")
-        with pytest.raises(RequestRefused, match="belongs to"):
-            await host.bus.unsubscribe(f"{owner}:mail:x")
+    with pytest.raises(RequestRefused, match="belongs to"):
+        await host.bus.unsubscribe("duly:mail:x")
     listen(host, subscriber_id="reminders")  # a name, not something of the extension's
 
 
@@ -193,3 +196,95 @@ async def test_a_refused_name_does_not_end_a_host_that_serves(duly_world: Stage)
         await say(host, "news")
         await duly_world.advance(1)
     assert other.ids == [1]
+
+
+# -- Under the same name for another topic (B13) ------------------------------------------------
+
+
+async def move(host: Host, subscriber_id: str, topic: str) -> None:
+    """Let a subscriber leave its topic and come back for another one."""
+    await host.bus.unsubscribe(subscriber_id)
+    listen(host, topic, subscriber_id, retry=Retry())
+    await say(host, "other")  # which writes it down
+
+
+async def test_what_fails_after_its_subscriber_went_elsewhere_is_closed(duly_world: Stage) -> None:
+    """B13, B4: it would wait for a subscriber that never looks at this topic again."""
+    host = await duly_world.host()
+
+    async def leave_and_fail(event: Event) -> None:
+        await move(host, "s", "news")
+        raise ValueError("no")
+
+    listen(host, "mail", "s", leave_and_fail, retry=Retry())
+    await say(host)
+    await host.drain()
+    assert await delivered(host) == {(1, "s"): ("discarded", 1)}
+    assert (await statuses(host))[1] == "failed"
+
+
+async def test_what_a_crash_cut_short_after_its_subscriber_went_elsewhere_is_closed(
+    duly_world: Stage,
+) -> None:
+    """B13, B7: recovery gives it back to nobody."""
+    host = await duly_world.host()
+
+    async def leave_and_die(event: Event) -> None:
+        await move(host, "s", "news")
+        duly_world.env.crash()
+
+    listen(host, "mail", "s", leave_and_die, retry=Retry())
+    await say(host)
+    await duly_world.crash(host, host.drain())
+    host = await duly_world.host()
+    await host.drain()
+    assert (await delivered(host))[1, "s"] == ("discarded", 1)
+    assert (await statuses(host))[1] == "failed"
+
+
+async def test_a_dead_letter_is_not_retried_for_a_subscriber_that_went_elsewhere(
+    duly_world: Stage,
+) -> None:
+    """B5: it would be open for ever; it is refused, and can be discarded."""
+    host = await duly_world.host()
+
+    async def fail(event: Event) -> None:
+        raise ValueError("no")
+
+    listen(host, "mail", "s", fail)
+    await say(host)
+    await host.drain()
+    await move(host, "s", "news")
+    with pytest.raises(RequestRefused, match="Nobody subscribes to mail as s"):
+        await host.bus.retry(1, "s")
+    assert await host.bus.discard(1, "s") == "failed"
+
+
+# -- Threads ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("call", ["subscribe", "emit", "schedule_at"])
+async def test_a_call_from_another_thread_is_refused(duly_world: Stage, call: str) -> None:
+    """B1, S9: nobody would be woken for it, and a host that is idle stays so."""
+    host = await duly_world.host()
+    bus, hear = host.bus, Ear(host, "s").hear
+
+    async def there() -> None:
+        if call == "subscribe":
+            bus.subscribe("mail", hear, subscriber_id="s")
+        elif call == "emit":
+            await bus.emit("mail", {}, source="test")
+        else:
+            await bus.schedule_at(0, "mail", {}, source="test")
+
+    with pytest.raises(RequestRefused, match="run_coroutine_threadsafe"):
+        await asyncio.to_thread(lambda: asyncio.run(there()))
+    assert await host.bus.journal() == ()
+
+
+async def test_a_subscription_without_any_loop_is_refused(duly_world: Stage) -> None:
+    """B13: a thread has none."""
+    host = await duly_world.host()
+    bus, hear = host.bus, Ear(host, "s").hear
+    with pytest.raises(RequestRefused, match="run_coroutine_threadsafe"):
+        await asyncio.to_thread(lambda: bus.subscribe("mail", hear, subscriber_id="s"))

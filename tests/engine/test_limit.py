@@ -144,7 +144,7 @@ async def test_a_person_is_told_in_one_sentence_once(duly_world: Stage) -> None:
     run = await play.run()
     assert run.escalated is not None
     assert run.escalated.startswith(
-        "The script failed and waits for a correction: There is no tool"
+        "The script failed and waits for a correction: “There is no tool"
     )
     shown = await play.host.workflow("flow")
     assert (shown.standing, shown.reason) == ("needs attention", run.escalated)

@@ -48,7 +48,7 @@ __all__ = ["played"]
 pytestmark = pytest.mark.usefixtures("played")
 
 GOOD = flow().source()
-TOLD = "The script failed and waits for a correction: no."
+TOLD = "The script failed and waits for a correction: “no”."
 DAY_S = 86_400
 
 
@@ -323,7 +323,7 @@ async def test_a_repairer_that_breaks_it_again_is_asked_twice(duly_world: Stage)
     run = await play.run()
     assert ([each.attempt for each in smith.cases], run.version) == ([1, 2], "1.2")
     assert (run.counts.logic, run.counts.repair, run.due_at) == (3, 2, None)
-    assert run.escalated == "The script failed and waits for a correction: no 1"
+    assert run.escalated == "The script failed and waits for a correction: “no 1”"
     await play.pass_by(DAY_S)
     assert len(smith.cases) == 2
 

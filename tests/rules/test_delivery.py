@@ -343,7 +343,7 @@ def test_an_attempt_cut_short_by_a_crash_is_repeated_without_a_wait() -> None:
         assert bus.recover_delivery(recovered, retry, NOW + 5) == recovered
 
 
-@pytest.mark.parametrize(("allowed", "dead_after"), [(1, 3), (3, 3), (5, 5)])
+@pytest.mark.parametrize(("allowed", "dead_after"), [(1, 3), (3, 5), (5, 7)])
 def test_a_handler_that_kills_its_host_every_time_is_parked(allowed: int, dead_after: int) -> None:
     """B5: after its attempts, and after three deaths at the least, its delivery is dead."""
     delivery, retry = FIRST, Retry(attempts=allowed)
@@ -353,6 +353,32 @@ def test_a_handler_that_kills_its_host_every_time_is_parked(allowed: int, dead_a
     assert delivery.status is DEAD
     assert delivery.error
     assert "host died" in delivery.error
+
+
+def test_failures_of_its_own_do_not_count_as_deaths_of_its_host() -> None:
+    """B5: an attempt that a single crash cut short is repeated, also if it was the last one."""
+    delivery, retry = FIRST, Retry(attempts=3)
+    for _ in range(2):
+        delivery = bus.end(bus.begin(delivery), "no", retry, NOW)
+    assert bus.recover_delivery(bus.begin(delivery), retry, NOW).status is WAITING
+
+
+# -- Clocks that were wrong -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("attempts", "ahead_ms", "is_believed"),
+    [(0, 0, True), (0, 1, False), (1, 1_000, True), (1, 1_001, False), (2, 5_000, True)],
+)
+def test_a_time_later_than_anybody_was_told_to_wait_is_over(
+    attempts: int, ahead_ms: int, is_believed: bool
+) -> None:
+    """B5: it was written by a clock that has been set back; a first attempt waits for no time."""
+    delivery = replace(FIRST, attempts=attempts, due_at_ms=NOW + ahead_ms)
+    believed = bus.believe_due(delivery, Retry(3, (1, 5)), NOW)
+    assert believed == (delivery if is_believed else replace(delivery, due_at_ms=NOW))
+    if ahead_ms:  # where there are no waits at all, no time ahead can be
+        assert bus.believe_due(delivery, Retry(1, ()), NOW).due_at_ms == NOW
 
 
 @pytest.mark.parametrize("status", sorted(set(DeliveryStatus) - {RUNNING}))

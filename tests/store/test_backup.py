@@ -9,6 +9,7 @@ import stat
 from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import apsw
 import pytest
@@ -262,6 +263,19 @@ def test_a_file_that_appears_meanwhile_is_not_overwritten(
 
     play(path, story, lines=1)
     assert copy.read_bytes() == b"precious"
+
+
+def test_a_name_taken_for_a_moment_is_refused(
+    path: Path, copy: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """H5: whoever took it may have gone again; the copy is not there all the same."""
+
+    async def story(env: Loop, backend: SqliteBackend) -> None:
+        monkeypatch.setattr(os, "link", Mock(side_effect=FileExistsError))
+        with pytest.raises(RequestRefused, match="there already"):
+            await back_up(backend, copy, env)
+
+    play(path, story, lines=1)
 
 
 def test_a_missing_folder_is_named(path: Path, copy: Path) -> None:

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from duly.errors import Stale
-from duly.rules.delivery import DEPTH_MAX, DeliveryStatus, JournalStatus
+from duly.rules.delivery import DEPTH_MAX, HOST_DEATHS_MAX, DeliveryStatus, JournalStatus, Retry
 from duly.rules.value import DEFAULT_LIMITS
 from duly.store import queries
 from duly.store.delivery import OpenDelivery
@@ -303,7 +303,7 @@ async def test_what_a_dead_host_was_at_is_begun_again_at_once(world: World) -> N
 async def test_an_event_that_kills_every_host_is_parked_after_its_attempts(world: World) -> None:
     """B5, B7: its delivery is dead and the others go on."""
     await emitted(world)
-    for _ in range(3):
+    for _ in range(Retry().attempts - 1 + HOST_DEATHS_MAX):
         answer = await world.store.begin_delivery(1, frozenset({FIRST}), now=NOW)
         assert answer.delivery is not None
         await world.store.recover_bus(now=NOW)

@@ -76,11 +76,14 @@ class Caller:
 
     async def end(self) -> None:
         """Cancel every handler that still runs, wait a little, and say which did not end."""
-        running = set(self._left)
-        for task in running:
+        for task in set(self._left):
             task.cancel()
-        if running:
-            _, deaf = await asyncio.wait(running, timeout=GRACE_S)
+        await self.outlast()
+
+    async def outlast(self) -> None:
+        """Wait a little for those who were cancelled, and say which did not end."""
+        if self._left:
+            _, deaf = await asyncio.wait(set(self._left), timeout=GRACE_S)
             for task in deaf:
                 log.error("%s does not end and is left behind", task.get_name())
 

@@ -85,8 +85,13 @@ class Bus(Line):
         super().subscribe(topic, handler, subscriber_id=subscriber_id, retry=retry)
 
     async def unsubscribe(self, subscriber_id: str) -> int:
-        """End a subscription; answer how many deliveries were closed for it (B13)."""
-        self._check_own(subscriber_id)
+        """End a subscription; answer how many deliveries were closed for it (B13).
+
+        Of an extension's, only what it has left behind: what is connected belongs to it.
+        """
+        is_here = self._dispatcher.is_connected(subscriber_id)
+        if is_here or str(subscriber_id).startswith(f"{OWN_SOURCE}:"):
+            self._check_own(subscriber_id)
         return await self._dispatcher.disconnect(subscriber_id)
 
     # -- Dead letters (B5) ----------------------------------------------------------------------

@@ -17,6 +17,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Callable, Iterable
+from inspect import iscoroutinefunction
 from typing import Final, Protocol, TextIO, runtime_checkable
 from urllib.parse import urlsplit
 
@@ -97,6 +98,10 @@ def _name_of(channel: object) -> str:
     most = DEFAULT_LIMITS.name_chars
     if isinstance(channel, type) or not callable(getattr(channel, "send", None)):
         raise Invalid(f"{channel!r} is no channel. Give one an `async def send`.", path="channels")
+    if not iscoroutinefunction(channel.send):  # type: ignore[attr-defined]  # it has one, see above
+        # It would send, then fail because nobody can wait for it, and so send at every attempt.
+        kind = type(channel).__name__
+        raise Invalid(f"{kind}.send is not async. Write `async def send`.", path="channels")
     if not isinstance(name, str) or NAME.fullmatch(name) is None or len(name) > most:
         raise Invalid(
             f"A {type(channel).__name__} has the name {name!r}. Use 1 to {most} letters, digits,"

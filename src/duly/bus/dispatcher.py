@@ -85,6 +85,7 @@ class Dispatcher:
         self._in_hand: dict[int, asyncio.Task[None]] = {}  # by event: one delivery at a time (B3)
         self._unrecorded: dict[int, Ended] = {}
         self._durable_id = 0  # every event up to here is on the disk (B4)
+        self._loop_of = asyncio.get_running_loop()
         self._registering = asyncio.Lock()
         self._bell = asyncio.Event()
         self._must_look = True
@@ -114,11 +115,25 @@ class Dispatcher:
 
     def is_connected(self, subscriber_id: str) -> bool:
         """Tell whether this process can deliver to a subscriber."""
-        return subscriber_id in self._connected or subscriber_id in self._ways
+        return any(
+            subscriber_id in each for each in (self._connected, self._unregistered, self._ways)
+        )
 
     def note_durable(self, event_id: int) -> None:
         """Remember that an event is on the disk, and with it all before it."""
         self._durable_id = max(self._durable_id, event_id)
+
+    def check_loop(self) -> None:
+        """Refuse a caller from another thread or loop: its bell would wake nobody (S9)."""
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:
+            loop = None
+        if loop is not self._loop_of:
+            raise RequestRefused(
+                "The bus belongs to the event loop that opened its host. From a thread, use"
+                " asyncio.run_coroutine_threadsafe."
+            )
 
     def connect(self, subscriber: Subscriber) -> None:
         """Take a handler; its durable record is written before anything else is done (B13)."""
@@ -373,4 +388,5 @@ class Dispatcher:
                 task.cancel()
             if late:
                 await asyncio.wait(late)
-                await self._caller.end()
+                # Told once: a second time would cut short whatever a handler does to end well.
+                await self._caller.outlast()

@@ -53,6 +53,7 @@ class Line:
         correlation_id: str | None = None,
     ) -> int:
         """Put an event on the bus; answer its id when it is durable (B1)."""
+        self._dispatcher.check_loop()
         event = self._event(topic, payload, source, correlation_id)
         await self._dispatcher.register()
         try:
@@ -73,6 +74,7 @@ class Line:
         correlation_id: str | None = None,
     ) -> int:
         """Put an event on the bus after so many seconds; answer the id to cancel it by (B2)."""
+        self._dispatcher.check_loop()
         delay_ms = parse_delay_ms(delay)
         event = self._event(topic, payload, source, correlation_id)
         await self._dispatcher.register()
@@ -89,6 +91,7 @@ class Line:
         The durable record is written by the next emit, schedule_at, drain or serve, before that
         call's own work; from then on no event of the topic is missed (B13).
         """
+        self._dispatcher.check_loop()
         check_topic(topic, self._limits)
         check_subscriber_id(subscriber_id)
         if not _is_async(handler):

@@ -8,6 +8,7 @@ Law 2: what YAML would decide in silence is refused where it stands: which of tw
 
 from __future__ import annotations
 
+import re
 from typing import Final, Never
 
 import yaml
@@ -29,6 +30,13 @@ PLAIN: Final = {
     "tag:yaml.org,2002:float": "number",
     "tag:yaml.org,2002:bool": "truth value",
     "tag:yaml.org,2002:null": "nothing",
+}
+
+# How each kind is written so that everybody reads the same; YAML has more ways, and nobody knows
+# them all: NO is a truth value, 12:30 a number, and so is .nan.
+WRITTEN: Final = {
+    "truth value": re.compile("(?i:true|false)"),
+    "number": re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?"),
 }
 
 
@@ -87,10 +95,13 @@ class _Walk:
                 self.visit(each, f"{path}[{index}]", depth + 1)
                 for index, each in enumerate(node.value)
             ]
+        kind = PLAIN[node.tag]
         try:
             value: Json = self._plain.construct_object(node)
         except (ValueError, LookupError, yaml.YAMLError):
-            _refuse(path, node, f"is no {PLAIN[node.tag]}", "Put it in quotes.")
+            _refuse(path, node, f"is no {kind}", "Put it in quotes.")
+        if kind in WRITTEN and WRITTEN[kind].fullmatch(node.value) is None:
+            _refuse(path, node, f"is {value!r} to YAML", "Put it in quotes, or write that.")
         return value
 
     def _mapping(self, node: yaml.MappingNode, path: str, depth: int) -> dict[str, Json]:

@@ -11,9 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
-from duly.desk.base import HasDesk, find
+from duly.desk.base import HasDesk, find_history
 from duly.desk.page import PAGE_DEFAULT, check_page, read_word
 from duly.desk.record import Input, Output
 from duly.desk.sight import Sight, name_person
@@ -31,6 +32,7 @@ from duly.store.record import MutationRow, WorkflowRow
 from duly.store.trace import COUNT_MAX, SEQ_MAX, TraceRow
 
 INPUT_OUTPUTS_MAX: Final = 100  # of all that came of one input so many are shown
+INPUTS_AT_ONCE: Final = 100  # so many are looked through before others get at the store
 
 # Of several things that came of an input, which one its sentence speaks of.
 URGENCY: Final = {
@@ -48,6 +50,9 @@ URGENCY: Final = {
     )
 }
 
+# Whoever is told that this waits needs not be told that something does.
+OPEN: Final = frozenset({OutputStatus.WAITING, OutputStatus.UNKNOWN, OutputStatus.UNDER_WAY})
+
 
 class Accounts(HasDesk):
     """The questions of somebody who wants to know what became of things."""
@@ -62,21 +67,27 @@ class Accounts(HasDesk):
     ) -> tuple[Input, ...]:
         """List what came in and what came of it, newest first, from before a `seq` (U2)."""
         check_page(limit, before, int)
+        people.page(limit)
         word = read_word(InputStatus, status)
         sight = Sight.of(self._desk().parts)
+        shown: list[Input] = []
+        chunk = limit if word is None else INPUTS_AT_ONCE
 
-        def look(tx: Transaction) -> tuple[Input, ...]:
-            found = find(tx, workflow)
-            book = Book(tx, sight, found)
-            shown: list[Input] = []
-            for each in book.walk_inputs(limit, before):
-                if word is None or book.status(each) is word:
+        def look(tx: Transaction, before: int | None) -> int | None:
+            """Look through a chunk; answer behind which number the next one begins, if any."""
+            book = Book(tx, sight, find_history(tx, workflow))
+            rows = book.list_inputs(chunk, before)
+            for each in rows:
+                if len(shown) < limit and (word is None or book.status(each) is word):
                     shown.append(book.input(each))
-                if len(shown) == limit:
-                    break
-            return tuple(shown)
+            return rows[-1].seq if len(rows) == chunk and len(shown) < limit else None
 
-        return await self._desk().ask(look)
+        # Nobody else gets at the store while a transaction looks, so a long search takes many.
+        goes_on = True
+        while goes_on:
+            before = await self._desk().ask(partial(look, before=before))
+            goes_on = before is not None
+        return tuple(shown)
 
     async def outputs(
         self, workflow: str, *, limit: int = PAGE_DEFAULT, before: str | None = None
@@ -87,7 +98,7 @@ class Accounts(HasDesk):
         sight = Sight.of(self._desk().parts)
 
         def look(tx: Transaction) -> tuple[Output, ...]:
-            found = find(tx, workflow)
+            found = find_history(tx, workflow)
             return tuple(Book(tx, sight, found).outputs(limit, place))
 
         return await self._desk().ask(look)
@@ -129,13 +140,9 @@ class Book:
 
     # -- Inputs ---------------------------------------------------------------------------------
 
-    def walk_inputs(self, chunk: int, before: int | None) -> Iterator[TraceRow]:
-        """Read what came in, newest first, a chunk at a time."""
-        while rows := trace.list_workflow_inputs(
-            self._tx, self._workflow.id, limit=chunk, before=before
-        ):
-            yield from rows
-            before = rows[-1].seq
+    def list_inputs(self, limit: int, before: int | None) -> tuple[TraceRow, ...]:
+        """Read what came in, newest first."""
+        return trace.list_workflow_inputs(self._tx, self._workflow.id, limit=limit, before=before)
 
     def status(self, row: TraceRow) -> InputStatus:
         """Say what became of an input, by all the work it led to."""
@@ -146,7 +153,11 @@ class Book:
 
     def input(self, row: TraceRow) -> Input:
         """Show an input with everything that came of it."""
-        outputs = tuple(self._outputs_of(row))
+        caused = trace.list_caused(self._tx, self._workflow.id, row.seq, limit=INPUT_OUTPUTS_MAX)
+        outputs = tuple(self._outputs_of(row, caused))
+        status = self.status(row)
+        is_left = row.status == EventStatus.CONSUMED and status is InputStatus.PENDING
+        is_cut = len(caused) == INPUT_OUTPUTS_MAX
         topic = self._topics[row.topic]
         event = CausedEvent(EventStatus(row.status), has_consumer=topic.consumer is not None)
         days = self._sight.policy.stale_after_days
@@ -154,18 +165,30 @@ class Book:
             topic=row.topic,
             message_id=row.message_id,
             title=self._sight.text(row.title),
-            status=self.status(row),
+            status=status,
             seq=row.seq,
             created_at=moment(row.created_at),
             stale=standing.is_stale(event, row.created_at, self._sight.now_ms, days),
-            sentence=self._sentence(row, topic, outputs),
+            sentence=self._sentence(row, topic, outputs, is_cut=is_cut, is_left=is_left),
             outputs=outputs,
         )
 
-    def _sentence(self, row: TraceRow, topic: TopicRow, outputs: tuple[Output, ...]) -> str:
+    def _sentence(
+        self,
+        row: TraceRow,
+        topic: TopicRow,
+        outputs: tuple[Output, ...],
+        *,
+        is_cut: bool,
+        is_left: bool,
+    ) -> str:
         if outputs:
             first = min(outputs, key=lambda each: (URGENCY[each.status], each.observed is None))
-            return explain_output(_change(first), first.status, len(outputs) - 1)
+            is_left = is_left and first.status not in OPEN
+            more = len(outputs) - 1
+            return explain_output(
+                _change(first), first.status, more, is_cut=is_cut, is_left=is_left
+            )
         skipped = None
         if row.status == EventStatus.SKIPPED and row.finished_by is None:
             skipped = people.find_target_action(
@@ -175,11 +198,11 @@ class Book:
             EventStatus(row.status),
             by="" if skipped is None else name_person(skipped.by),
             is_left_behind=topic.consumer is None,
+            is_left=is_left,
         )
 
-    def _outputs_of(self, row: TraceRow) -> Iterator[Output]:
+    def _outputs_of(self, row: TraceRow, caused: tuple[TraceRow, ...]) -> Iterator[Output]:
         """Follow an input through every consumer (T9): what was called, and what nobody takes."""
-        caused = trace.list_caused(self._tx, self._workflow.id, row.seq, limit=INPUT_OUTPUTS_MAX)
         run_ids = dict.fromkeys(each.run_id for each in (row, *caused) if each.run_id)
         for run_id in run_ids:
             held = people.find_held_mutation(self._tx, run_id)

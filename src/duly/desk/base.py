@@ -124,6 +124,17 @@ def find(tx: Transaction, name: str) -> WorkflowRow:
     return found
 
 
+def find_history(tx: Transaction, name: str) -> WorkflowRow:
+    """Read the workflow to look at under a name: the one that has it, else the last one that had.
+
+    A removed workflow's history is readable until its name begins again (W10).
+    """
+    former = None
+    if people.find_workflow(tx, name) is None:
+        former = people.find_former_workflow(tx, name)
+    return former or find(tx, name)
+
+
 def find_version(tx: Transaction, workflow: WorkflowRow, version: str) -> VersionRow:
     """Read a version of a workflow, or name those there are."""
     try:

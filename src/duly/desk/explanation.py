@@ -234,7 +234,7 @@ class Told:
             inputs=self.titles,
             by="" if action is None else name_person(action.by),
             verb="" if action is None else action.verb,
-            message=self._message if error is None else read_error(error).message,
+            message=self._message if error is None else self._sight.text(read_error(error).message),
             is_sent=self._held is None or self._held.sent_at is not None,
         )
 
@@ -265,7 +265,8 @@ def say_paused(tx: Transaction, sight: Sight, workflow: WorkflowRow) -> str:
     if not workflow.paused:
         return ""
     if workflow.blind_since is not None:
-        copied = sight.moment(workflow.blind_since)
+        # With its zone: what was done since is looked up somewhere else.
+        copied = f"{sight.moment(workflow.blind_since)} ({sight.policy.timezone})"
         return f"the workflow was restored from a backup of {copied} and knows nothing newer"
     since = workflow.paused_since
     on = "" if since is None else f" on {sight.moment(since)}"

@@ -118,6 +118,7 @@ def _say(verb: str, *given: str) -> str:
 
 
 def quote(text: str) -> str:
-    """Write a text as a program would."""
+    """Write a text as a program would; what cannot be printed is spelled out."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
-    return f'"{escaped}"'
+    spelled = (c if c.isprintable() else c.encode("unicode_escape").decode() for c in escaped)
+    return f'"{"".join(spelled)}"'

@@ -10,7 +10,7 @@ from difflib import unified_diff
 from pathlib import Path
 
 from duly.desk import deploy
-from duly.desk.base import HasDesk, find, find_version
+from duly.desk.base import HasDesk, find, find_history, find_version
 from duly.desk.page import PAGE_DEFAULT, check_page, read_names
 from duly.desk.record import Action, Approval, Preview, Version
 from duly.engine.base import Parts
@@ -39,7 +39,7 @@ class Reviews(HasDesk):
         check_page(limit, before, str)
 
         def look(tx: Transaction) -> tuple[Version, ...]:
-            found = find(tx, workflow)
+            found = find_history(tx, workflow)
             if before is not None:
                 find_version(tx, found, before)
             rows = people.list_versions(tx, found.id, limit=limit, before=before)
@@ -51,7 +51,7 @@ class Reviews(HasDesk):
         """Show what changed from version `a` to version `b`, as a unified diff (W8)."""
 
         def look(tx: Transaction) -> tuple[VersionRow, VersionRow]:
-            found = find(tx, workflow)
+            found = find_history(tx, workflow)
             return find_version(tx, found, a), find_version(tx, found, b)
 
         old, new = await self._desk().ask(look)
@@ -108,7 +108,7 @@ class Reviews(HasDesk):
         check_page(limit, before, str)
 
         def look(tx: Transaction) -> tuple[Action, ...]:
-            workflow_id = None if workflow is None else find(tx, workflow).id
+            workflow_id = None if workflow is None else find_history(tx, workflow).id
             rows = people.list_actions(tx, workflow_id, limit=limit, before=before)
             names = read_names(tx, (row.workflow_id for row in rows if row.workflow_id))
             return tuple(_action(row, names) for row in rows)

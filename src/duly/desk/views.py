@@ -11,7 +11,7 @@ from typing import Any, cast
 
 from duly.desk.account import Accounts, Book
 from duly.desk.attention import Attentions
-from duly.desk.base import find, find_topic
+from duly.desk.base import find, find_history, find_topic
 from duly.desk.deploy import read_findings
 from duly.desk.explanation import Explanations, read_facts
 from duly.desk.page import PAGE_DEFAULT, check_page, read_names, read_word
@@ -63,16 +63,19 @@ class Views(Reviews, Accounts, Attentions, Explanations):
         """List the events of a workflow, oldest first, from behind the event with this `seq`."""
         check_page(limit, after, int)
         word = read_word(EventStatus, status)
+        sight = Sight.of(self._desk().parts)
 
         def look(tx: Transaction) -> tuple[Event, ...]:
-            found = find(tx, workflow)
+            found = find_history(tx, workflow)
             if topic is not None:
                 find_topic(tx, found, topic)
             start = -1 if after is None else after
             rows = people.list_events(
                 tx, found.id, topic=topic, status=word, limit=limit, after=start
             )
-            return tuple(_event(row, people.list_causes(tx, found.id, row.seq)) for row in rows)
+            return tuple(
+                _event(row, people.list_causes(tx, found.id, row.seq), sight) for row in rows
+            )
 
         return await self._desk().ask(look)
 
@@ -90,7 +93,7 @@ class Views(Reviews, Accounts, Attentions, Explanations):
         word = read_word(Status, status)
 
         def look(tx: Transaction) -> tuple[Run, ...]:
-            workflow_id = None if workflow is None else find(tx, workflow).id
+            workflow_id = None if workflow is None else find_history(tx, workflow).id
             if workflow_id is not None and handler is not None:
                 _find_handler(tx, workflow_id, handler)
             rows = people.list_runs(
@@ -129,7 +132,7 @@ class Views(Reviews, Accounts, Attentions, Explanations):
         sight = Sight.of(self._desk().parts)
 
         def look(tx: Transaction) -> tuple[Mutation, ...]:
-            workflow_id = None if workflow is None else find(tx, workflow).id
+            workflow_id = None if workflow is None else find_history(tx, workflow).id
             rows = people.list_mutations(tx, workflow_id, status=word, limit=limit, before=before)
             names = read_names(tx, (row.workflow_id for row in rows))
             return tuple(_mutation(row, names[row.workflow_id], sight) for row in rows)
@@ -198,12 +201,12 @@ def _schedule(text: str | None, zone: str) -> str:
     return schedule.describe(schedule.parse(None if text is None else decode(text)), zone)
 
 
-def _event(row: EventRow, causes: tuple[tuple[str, str], ...]) -> Event:
+def _event(row: EventRow, causes: tuple[tuple[str, str], ...], sight: Sight) -> Event:
     return Event(
         topic=row.topic,
         message_id=row.message_id,
-        title=row.title,
-        payload=decode(row.body),
+        title=sight.text(row.title),
+        payload=sight.value(decode(row.body)),
         status=EventStatus(row.status),
         seq=row.seq,
         reserved_by=row.reserved_by,

@@ -143,16 +143,32 @@ UNTOUCHED: Final[Mapping[EventStatus, str]] = {
 }
 
 
-def explain_output(change: str, status: OutputStatus, more: int = 0) -> str:
-    """Say what came of an input, and of how much more (U2)."""
+# What else an input led to, when it was itself looked at and is not done all the same (U2).
+LED_TO: Final = "what came of it is still worked on or waits to be taken up"
+
+
+def explain_output(
+    change: str,
+    status: OutputStatus,
+    more: int = 0,
+    *,
+    is_cut: bool = False,
+    is_left: bool = False,
+) -> str:
+    """Say what came of an input, of how much more, and whether some of it is still work (U2)."""
     said = capital(CAME_OF_IT[status].format(change=change))
-    return f"{said}, and {more} more." if more else f"{said}."
+    further = f", and {'at least ' * is_cut}{more} more" if more else ""
+    return f"{said}{further}{f'; {LED_TO}' if is_left else ''}."
 
 
-def explain_untouched(status: EventStatus, *, by: str = "", is_left_behind: bool = False) -> str:
-    """Say what became of an input from which nothing came (U2, W9)."""
+def explain_untouched(
+    status: EventStatus, *, by: str = "", is_left_behind: bool = False, is_left: bool = False
+) -> str:
+    """Say what became of an input from which nothing came, or nothing yet (U2, W9)."""
     if is_left_behind and status is EventStatus.PENDING:
         return "A newer version left it behind; it waits to be skipped."
+    if is_left:
+        return f"It was looked at; {LED_TO}."
     return f"{UNTOUCHED[status]} by {by}." if by else f"{UNTOUCHED[status]}."
 
 

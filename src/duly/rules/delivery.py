@@ -28,7 +28,7 @@ OWN_SOURCE: Final = "duly"  # what the host itself says; nobody else may say so 
 HANDLER_TIMEOUT_S: Final = 300  # B3: a handler that takes longer has failed
 DEPTH_MAX: Final = 100  # B12
 RESETTING_DELAY_MS: Final = 1_000  # B12: a loop that waits is a habit, not a loop
-HOST_DEATHS_MAX: Final = 3  # B5: fewer attempts than these do not park what a crash cut short
+HOST_DEATHS_MAX: Final = 3  # B5: fewer deaths than these do not park what a crash cut short
 HOST_DIED: Final = "the host died while this subscriber was called"
 ATTEMPTS_MAX: Final = 100
 DELAY_MAX_MS: Final = 36_525 * 24 * 60 * 60 * 1_000  # a century
@@ -298,6 +298,18 @@ def end(delivery: Delivery, error: str | None, retry: Retry, now_ms: int) -> Del
     return replace(delivery, status=status, error=error, due_at_ms=due_at_ms)
 
 
+def believe_due(delivery: Delivery, retry: Retry, now_ms: int) -> Delivery:
+    """Answer a delivery with a time that can be: one later than anybody was told to wait is over.
+
+    It was written by a clock that has been set back since. A first attempt waits for no time.
+    """
+    has_waited = delivery.attempts > 0 and retry.delays_s
+    longest_ms = retry.delay_ms(delivery.attempts) if has_waited else 0
+    if delivery.due_at_ms <= now_ms + longest_ms:
+        return delivery
+    return replace(delivery, due_at_ms=now_ms)
+
+
 def reopen(delivery: Delivery, now_ms: int) -> Delivery:
     """Give a dead delivery all its attempts again, beginning now (B5)."""
     status = move_delivery(delivery.status, DeliveryMove.RETRY)
@@ -348,11 +360,12 @@ def recover_delivery(delivery: Delivery, retry: Retry, now_ms: int) -> Delivery:
     """Give a delivery whose host died back at once; the attempt stays counted (B5, B7).
 
     A handler that takes its host with it every time is not called for ever: when its attempts are
-    used up, and a host has died often enough for it not to be chance, the delivery is dead.
+    used up, and a host has died often enough for it not to be chance, the delivery is dead. All its
+    attempts but one may have failed by themselves; whatever is beyond them are deaths.
     """
     if delivery.status is not DeliveryStatus.RUNNING:
         return delivery
-    if delivery.attempts >= max(retry.attempts, HOST_DEATHS_MAX):
+    if delivery.attempts >= retry.attempts - 1 + HOST_DEATHS_MAX:
         status = move_delivery(delivery.status, DeliveryMove.GIVE_UP)
         return replace(delivery, status=status, error=HOST_DIED)
     status = move_delivery(delivery.status, DeliveryMove.LOSE_HOST)

@@ -346,7 +346,7 @@ def _one_line(raw: object, most_chars: int) -> str:
     if not isinstance(raw, str):
         return ""
     # Control characters and line ends become spaces; joiners inside an emoji may stay.
-    plain = "".join(each if _is_plain(each) else " " for each in raw[: 4 * most_chars])
+    plain = "".join(each if is_plain(each) else " " for each in raw[: 4 * most_chars])
     line = " ".join(plain.split())
     if _is_blank(line):
         return ""
@@ -361,7 +361,8 @@ def _is_control(character: str) -> bool:
     return category(character) in ("Cc", "Cs", "Zl", "Zp") or character in TURNS
 
 
-def _is_plain(character: str) -> bool:
+def is_plain(character: str) -> bool:
+    """Tell whether a character may stand in a line for people: it is read, or joins what is."""
     if _is_control(character):
         return False
     return character.isprintable() or category(character) == "Cf"

@@ -134,6 +134,11 @@ def _needed(case: Case) -> str:
     return case.facts.waits_for or "what it needs"
 
 
+def _goes_on(case: Case, usual: str) -> str:
+    """Say what follows when what it needs is there; in a paused workflow nothing does (F7)."""
+    return f" and resume the workflow, for {case.paused}" if case.facts.paused else usual
+
+
 _CORRECT: Final = "Deploy a corrected version"
 _AGAIN: Final = "try it again, or give it up"
 
@@ -176,14 +181,16 @@ ASKED: Final[tuple[_Line, ...]] = (
         _waits(Waits.CONNECTION),
         lambda case: (
             f"The connection to {_needed(case)} needs you to sign in again; Duly was {case.doing}. "
-            f"Sign in there, then reconnect {_needed(case)}, and it goes on where it stopped."
+            f"Sign in there, then reconnect {_needed(case)}"
+            f"{_goes_on(case, ', and it goes on where it stopped')}."
         ),
     ),
     _Line(
         _waits(Waits.GRANT),
         lambda case: (
             f"{case.doing} needs your leave to use {_needed(case)}{case.trouble}. "
-            "Grant it and this goes on where it stopped, or give this work up."
+            f"Grant it{_goes_on(case, ' and this goes on where it stopped')}, "
+            "or give this work up."
         ),
     ),
 )
@@ -261,7 +268,7 @@ MOVING: Final[tuple[_Line, ...]] = (
         lambda case: f"{case.call} is approved and is sent next. Duly does that by itself.",
     ),
     _Line(
-        lambda case: _is_paused(case) and case.facts.status is Status.ACTIVE,
+        lambda case: _is_paused(case) and case.facts.has_call_out,
         lambda case: (
             f"{capital(case.paused)}; {case.change} had begun and is still finished. "
             "Nothing new begins before you resume it."
@@ -295,6 +302,13 @@ MOVING: Final[tuple[_Line, ...]] = (
         lambda case: (
             f"It is not known yet whether {case.change} happened{case.trouble}. "
             f"Duly finds out by itself, {case.wait}; {NO_HELP}."
+        ),
+    ),
+    _Line(
+        lambda case: _is_paused(case) and case.facts.blind_since_ms is not None,
+        lambda case: (
+            f"{capital(case.paused)}; back then Duly was {case.doing}. "
+            "Compare what it is about to do with what is there already, then resume it."
         ),
     ),
     _Line(

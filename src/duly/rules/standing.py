@@ -19,7 +19,7 @@ from duly.rules.event import EventStatus
 from duly.rules.lifecycle import Run, act
 from duly.rules.schedule import DAY_MS, describe_wait, moment
 from duly.rules.word import Act, MutationStatus, Status, Waits, Way
-from duly.rules.wording import in_quotes
+from duly.rules.wording import in_quotes, quote
 
 
 class Standing(StrEnum):
@@ -68,6 +68,12 @@ class Facts:
             return in_quotes(self.title) if self.title else "a change"
         said = f"the script calls it {in_quotes(self.title)}" if self.title else "no title given"
         return f"{self.tool} ({said})"
+
+    @property
+    def has_call_out(self) -> bool:
+        """Whether a call has begun, so that the host hears it to its end, paused or not (F7)."""
+        is_out = self.run is not None and self.run.row is MutationStatus.IN_FLIGHT
+        return is_out and self.status is Status.ACTIVE and not self.is_unsent
 
     @property
     def is_unblocked(self) -> bool:
@@ -160,7 +166,7 @@ LINES: Final[tuple[_Line, ...]] = (
     _Line(_ATTENTION, _is_escalated, lambda facts, _: facts.escalated or ""),
     _Line(
         _STOPPED,
-        lambda facts: facts.paused and facts.status is Status.ACTIVE and not facts.is_unsent,
+        lambda facts: facts.paused and facts.has_call_out,
         lambda facts, _: f"Paused by {facts.paused_by}; {facts.change} under way is still finished",
     ),
     _Line(_STOPPED, lambda facts: facts.paused, lambda facts, _: f"Paused by {facts.paused_by}"),
@@ -216,7 +222,9 @@ ESCALATIONS: Final[Mapping[Status, str]] = {
 def escalate(facts: Facts, message: str, now_ms: int) -> str:
     """Say to a person, in one sentence, what waits for them and what went wrong (F8)."""
     told = ESCALATIONS.get(facts.status) if facts.status else None
-    return f"{told or read(facts, now_ms).reason}: {message}"
+    # How often the host stopped are our own words; whatever else went wrong are somebody else's.
+    said = message if facts.status is Status.CRASHED else quote(message)
+    return f"{told or read(facts, now_ms).reason}{f': {said}' if said else ''}"
 
 
 # -- What happened lately (U1) ------------------------------------------------------------------
@@ -371,9 +379,6 @@ MOVERS: Final[Mapping[Way, str]] = {
 }
 PAUSED_MOVER: Final = "Nothing follows before you resume the workflow."
 
-# F7: what goes on although a person paused the workflow; it sends nothing new.
-GOES_ON_PAUSED: Final = frozenset({Status.ACTIVE, Status.PAUSED_RECONCILIATION})
-
 
 def why(
     facts: Facts, way: Way, now_ms: int, *, inputs: tuple[str, ...], observed: str | None = None
@@ -381,7 +386,9 @@ def why(
     """Say of an open run what it works on, why it waits, who moves it on, and when (U7)."""
     if facts.run is None:
         raise RequestRefused("Nothing is open in this workflow, so there is nothing to explain.")
-    is_held = facts.paused and facts.status not in GOES_ON_PAUSED
+    # F7: what goes on although the workflow is paused sends nothing new.
+    goes_on = facts.has_call_out or facts.status is Status.PAUSED_RECONCILIATION
+    is_held = facts.paused and not goes_on
     is_timed = way in (Way.BACKOFF, Way.RECONCILER) and not is_held
     return Why(
         inputs=inputs,

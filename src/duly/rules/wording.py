@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import Final
 from zoneinfo import ZoneInfo
 
+from duly.rules.event import is_plain
 from duly.rules.schedule import moment
 
 QUOTE_CHARS_MAX: Final = 200
@@ -17,8 +18,11 @@ PLAIN_QUOTES: Final = str.maketrans("“”", '""')
 
 
 def in_quotes(text: str) -> str:
-    """Mark a text as somebody else's words; quotation marks of its own become plain ones."""
-    plain = text.translate(PLAIN_QUOTES)
+    """Mark a text as somebody else's words; quotation marks of its own become plain ones.
+
+    What is no character to read, or turns the line around, becomes a space.
+    """
+    plain = "".join(c if is_plain(c) else " " for c in text.translate(PLAIN_QUOTES))
     return f"“{plain}”"
 
 

@@ -112,9 +112,13 @@ async def _copy(backend: SqliteBackend, copy: apsw.Connection, env: Env) -> int:
 
 def _refuse_taken(target: Path) -> None:
     if os.path.lexists(target):
-        raise RequestRefused(f"{target} is there already; name another file, nothing was written.")
+        raise _taken(target)
     if not target.parent.is_dir():
         raise RequestRefused(f"There is no folder {target.parent}; make it first.")
+
+
+def _taken(target: Path) -> RequestRefused:
+    return RequestRefused(f"{target} is there already; name another file, nothing was written.")
 
 
 def _begin(draft: Path) -> apsw.Connection:
@@ -144,7 +148,7 @@ def _finish(connection: apsw.Connection, draft: Path, target: Path, at: int) -> 
     try:
         os.link(draft, target)  # unlike a rename it takes nobody's place
     except FileExistsError:
-        _refuse_taken(target)
+        raise _taken(target) from None  # whether or not it is still there
     except OSError:  # a disk that knows no links
         _refuse_taken(target)
         draft.rename(target)

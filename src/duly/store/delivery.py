@@ -26,6 +26,7 @@ from duly.rules.delivery import (
     JournalStatus,
     Retry,
     begin,
+    believe_due,
     close,
     describe_failures,
     end,
@@ -121,7 +122,7 @@ def recover_bus(tx: Transaction, *, now: int) -> Recovered:
     """Give back what the last host was at, once, before anything is dispatched (B7)."""
     left = []
     for lost in map(delivery_of, tx.all("running_deliveries")):
-        subscription = find_subscription(tx, lost.subscriber_id)
+        subscription = _subscription(tx, lost)
         back = recover_delivery(lost, subscription.retry if subscription else Retry(), now)
         if subscription is None and back.status is DeliveryStatus.WAITING:
             back = close(back)
@@ -197,7 +198,7 @@ def finish_delivery(
     if found.attempts != attempt:
         raise Stale(f"{_name(found)} is at its attempt {found.attempts}, not {attempt}.")
     running = replace(found, status=DeliveryStatus.RUNNING)
-    subscription = find_subscription(tx, subscriber_id)
+    subscription = _subscription(tx, found)
     ended = end(running, error, subscription.retry if subscription else Retry(), now)
     if subscription is None and ended.status is DeliveryStatus.WAITING:
         ended = close(ended)
@@ -224,20 +225,25 @@ def retry_delivery(
 ) -> JournalStatus:
     """Give a dead delivery all its attempts again, beginning now (B5)."""
     dead = _dead(tx, event_id, subscriber_id, DeliveryMove.RETRY)
-    if find_subscription(tx, subscriber_id) is None:
-        raise RequestRefused(f"Nobody subscribes as {subscriber_id} any more; discard this one.")
+    if _subscription(tx, dead) is None:
+        raise RequestRefused(
+            f"Nobody subscribes to {dead.topic} as {subscriber_id} any more; discard this one."
+        )
     return _decide(tx, dead, reopen(dead, now), action, now)
 
 
 def open_deliveries(
     tx: Transaction, connected: Collection[str], *, now: int, limit: int
 ) -> tuple[OpenDelivery, ...]:
-    """Find what can be begun now, oldest event first, at most one delivery of each event (B3)."""
-    found = [
-        OpenDelivery(each.event_id, each.subscriber_id) for each in _startable(tx, connected, now)
-    ]
-    found += [OpenDelivery(event_id, None) for event_id in _uncalled(tx, connected, page(limit))]
-    return tuple(sorted(found, key=lambda each: each.event_id)[:limit])
+    """Find what can be begun now, oldest event first, at most one delivery of each event (B3).
+
+    Whoever can be called comes first: a backlog nobody listens to keeps nobody waiting (B6).
+    """
+    called = _startable(tx, connected, now)[: page(limit)]
+    found = [OpenDelivery(each.event_id, each.subscriber_id) for each in called]
+    left = limit - len(found)
+    found += [OpenDelivery(event_id, None) for event_id in _uncalled(tx, connected, left)]
+    return tuple(sorted(found, key=lambda each: each.event_id))
 
 
 # -- Lanes (B3, B6) -----------------------------------------------------------------------------
@@ -257,7 +263,7 @@ def _head(tx: Transaction, subscriber_id: str, now: int) -> Delivery | None:
     topic = subscription.topic
     heads = []
     if opened := tx.one("first_open_delivery", subscriber_id=subscriber_id, topic=topic):
-        heads.append(delivery_of(opened))
+        heads.append(believe_due(delivery_of(opened), subscription.retry, now))
     if unopened := tx.one("first_unopened_event", topic=topic):
         # Nobody was told of it yet; its record will look like this.
         place = subscription.position
@@ -275,6 +281,12 @@ def _uncalled(tx: Transaction, connected: Collection[str], limit: int) -> list[i
             left = limit - len(found)
             found += [row[0] for row in tx.all("unopened_events", topic=topic, limit=left)]
     return found
+
+
+def _subscription(tx: Transaction, delivery: Delivery) -> SubscriptionRow | None:
+    """Read whose delivery this is; who came back under the name for another topic is not it."""
+    found = find_subscription(tx, delivery.subscriber_id)
+    return None if found is None or found.topic != delivery.topic else found
 
 
 def _subscriptions(tx: Transaction, topic: str) -> list[SubscriptionRow]:

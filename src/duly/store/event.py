@@ -68,6 +68,8 @@ def skip_event(
         abandoned = found[6]
         run = part.read_run(tx, abandoned)
         tx.run("drop_content_beside", workflow_id=workflow_id, seq=seq)
+        if found[3] is not None:  # nobody was ever shown it
+            tx.run("drop_payload", workflow_id=workflow_id, content=found[3])
         end_run(tx, run, act(run.state, Act.SKIP_EVENT), now)
         status = EventStatus.PENDING
     skipped = move(status, EventMove.SKIP)

@@ -71,7 +71,10 @@ def announce(
     What a run announces goes on the chain of the bus event that it goes back to (B12).
     """
     events = tuple(events)
-    cause = tx.one("bus_cause", run_id=run_id) if events and run_id is not None else None
+    cause = None
+    if events and run_id is not None:
+        here = {"run_id": run_id}
+        cause = tx.one("bus_cause", **here) or tx.one("bus_cause_unreserved", **here)
     if cause is not None:
         (event_id, depth, correlation_id) = cause
         events = tuple(
@@ -183,6 +186,8 @@ def publish(
         tx.run("replace_content", workflow_id=workflow_id, seq=seq, content=number)
         if not attempts:  # no run ever pinned the old content
             tx.run("drop_payload", workflow_id=workflow_id, content=content)
+        else:
+            tx.run("drop_unpinned_payload", workflow_id=workflow_id, seq=seq, content=content)
     if decision in CHANGES:
         touch(tx, workflow_id, (publication.topic,), number)
     return decision, seq
@@ -209,6 +214,7 @@ def dispose(
             touch(tx, workflow_id, topics, take(tx, workflow_id))
         return len(topics)
     status = {Reserved.CONSUME: EventStatus.CONSUMED, Reserved.SKIP: EventStatus.SKIPPED}[reserved]
+    tx.run("drop_payloads_beside", run_id=run_id)
     return tx.run("finish_events", run_id=run_id, status=status, now=now)
 
 

@@ -202,6 +202,8 @@ def commit_run(
     reserved = part.dispose(tx, fence.workflow_id, run_id, change.reserved, now)
     for publication in commit.publications:
         part.publish(tx, fence.workflow_id, publication, created_by=run_id, roots=roots, now=now)
+    # Before `seen` moves: what came since then is what a run that reserved nothing goes back to.
+    part.announce(tx, announce, now, run_id=run_id)
     tx.run(
         "commit_consumer",
         workflow_id=fence.workflow_id,
@@ -212,7 +214,6 @@ def commit_run(
         not_before=pause_after_commit(reserved, len(commit.publications), now) or 0,
         is_tried=int(prepared_by == standing.active_version),
     )
-    part.announce(tx, announce, now, run_id=run_id)
 
 
 def abandon_run(

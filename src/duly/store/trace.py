@@ -62,9 +62,9 @@ def list_workflow_inputs(
 def list_caused(
     tx: Transaction, workflow_id: str, root: int, *, limit: int = 1000
 ) -> tuple[TraceRow, ...]:
-    """Read the events an input led to, oldest first."""
+    """Read the events an input led to, oldest first; what is worked on now is never cut off."""
     rows = tx.all("list_caused", workflow_id=workflow_id, root=root, limit=page(limit))
-    return tuple(TraceRow(*row) for row in rows)
+    return tuple(sorted((TraceRow(*row) for row in rows), key=lambda row: row.seq))
 
 
 def list_work_statuses(tx: Transaction, workflow_id: str, root: int) -> tuple[str, ...]:

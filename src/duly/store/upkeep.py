@@ -96,6 +96,7 @@ def note_restore(tx: Transaction, *, action: Action, now: int) -> int | None:
         workflow_id = turn.workflow_id
         if tx.one("blind_workflow", id=workflow_id, since=since, now=now) is not None:
             tx.run("doubt_approved", workflow_id=workflow_id, since=since, now=now)
+            tx.run("doubt_unblocked", workflow_id=workflow_id, now=now)
             own = replace(action, id=f"{action.id}_{workflow_id}")
             part.note(tx, own, now, workflow_id=workflow_id, target=None)
         turn = _next_workflow(tx, workflow_id)

@@ -23,6 +23,7 @@ from duly.host import Host
 from duly.rules.delivery import Event, Retry
 
 SUBSCRIBERS: Final = ("first", "second")
+ATTEMPTS = 3
 EVENTS: Final = 4
 
 
@@ -75,7 +76,7 @@ async def live(orders: dict[str, Any]) -> None:
         kill_at(host, orders)
         for name in SUBSCRIBERS:
             host.bus.subscribe(
-                "mail", handler(name, orders), subscriber_id=name, retry=Retry(3, (0,))
+                "mail", handler(name, orders), subscriber_id=name, retry=Retry(ATTEMPTS, (0,))
             )
         if not await host.bus.journal():
             for number in range(EVENTS - 1):

@@ -68,6 +68,19 @@ async def test_an_unknown_channel_fails_with_its_sentence(channel_id: object) ->
     assert user.texts == []
 
 
+def test_a_channel_whose_send_is_not_async_is_refused() -> None:
+    """B9, B5: it would send, fail, and send again at every attempt."""
+
+    class Chat:
+        name = "chat"
+
+        def send(self, text: str, *, to: str | None = None) -> None:
+            """Send at once."""
+
+    with pytest.raises(Invalid, match=r"Chat.send is not async"):
+        Channels([Chat()])  # type: ignore[list-item]  # that is what it is about
+
+
 async def test_no_channel_at_all_fails_with_what_to_do() -> None:
     """B9: a text is never dropped."""
     with pytest.raises(Invalid, match="Give the host one"):

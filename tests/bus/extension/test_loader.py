@@ -368,6 +368,24 @@ async def test_an_extension_that_is_taken_away_keeps_its_place(
     assert stand.heard[-1] == "hello"
 
 
+async def test_what_an_extension_no_longer_asks_for_can_be_ended(
+    duly_world: World, shelf: Shelf
+) -> None:
+    """B13: its events would wait for ever; what it is connected to stays its own."""
+    shelf.put("greeter", HEARS.replace("on_mail", "on_old_mail"))
+    host = await duly_world.host(extensions=shelf.folder)
+    await host.close()
+    shelf.put("greeter", HEARS)
+    host = await duly_world.host(extensions=shelf.folder)
+    for _ in range(2):  # before its record is written, and after
+        with pytest.raises(RequestRefused, match="belongs to greeter"):
+            await host.bus.unsubscribe("greeter:mail:on_mail")
+        await host.bus.emit("mail", {"text": "hello"}, source="test")
+        await host.drain()
+    assert await host.bus.unsubscribe("greeter:mail:on_old_mail") == 2
+    assert await host.bus.deliveries("waiting") == ()
+
+
 async def test_nothing_is_delivered_before_every_extension_is_initialised(
     duly_world: World, shelf: Shelf
 ) -> None:

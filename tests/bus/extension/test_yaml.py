@@ -113,6 +113,10 @@ def test_a_file_that_contains_itself_is_refused() -> None:
         ("id: !!int word", "is no number. Put it in quotes"),
         ("id: !!bool maybe", "is no truth value"),
         ("config: {a: " + "9" * 5000 + "}", "is no number"),
+        ("config: {a: NO}", "manifest.config.a (line 1, column 13) is False to YAML"),
+        ("config: {a: 12:30}", "is 750 to YAML"),
+        ("config: {a: 0755}", "is 493 to YAML"),
+        ("config: {a: .nan}", "is nan to YAML"),
         ("- id: a", "manifest is a list"),
     ],
 )

@@ -196,3 +196,16 @@ left join cause c on c.workflow_id = n.workflow_id and c.seq = r.seq
 join event e on e.workflow_id = n.workflow_id and e.seq = coalesce(c.root, r.seq) and e.created_by like 'bus:%'
 join journal j on j.id = cast(substr(e.created_by, 5) as integer)
 where r.run_id = :run_id order by j.depth desc, j.id limit 1
+
+-- bus_cause_unreserved
+-- The same for a run that reserved nothing: what came for it since it last looked is what it handled, though it took none (B12, S3; and a sort).
+select j.id, j.depth, j.correlation_id
+from run n
+join handler h on h.workflow_id = n.workflow_id and h.name = n.handler
+join topic t on t.workflow_id = n.workflow_id and t.consumer = n.handler
+join event s on s.workflow_id = n.workflow_id and s.topic = t.name and s.status = 'pending' and s.seq > h.seen and s.seq <= n.counter
+left join cause c on c.workflow_id = s.workflow_id and c.seq = s.seq
+join event e on e.workflow_id = s.workflow_id and e.seq = coalesce(c.root, s.seq) and e.created_by like 'bus:%'
+join journal j on j.id = cast(substr(e.created_by, 5) as integer)
+where n.id = :run_id and not exists (select 1 from reservation r where r.run_id = n.id)
+order by j.depth desc, j.id limit 1

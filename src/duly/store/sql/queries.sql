@@ -203,6 +203,18 @@ update event set reserved_by = :successor_id where reserved_by = :run_id and sta
 -- The pinned contents go with the events.
 update reservation set run_id = :successor_id where run_id = :run_id
 
+-- drop_payloads_beside
+-- Contents that came too late for what a run ends: nobody was ever shown them, and nobody could remove them later (T5, H5).
+delete from payload where (workflow_id, content) in (
+  select e.workflow_id, e.content_beside from event e
+  where e.reserved_by = :run_id and e.status = 'reserved' and e.content_beside is not null)
+
+-- drop_unpinned_payload
+-- A content that was replaced, unless a run was shown it (T5, C6).
+delete from payload where workflow_id = :workflow_id and content = :content and not exists (
+  select 1 from reservation v cross join run r
+  where v.seq = :seq and v.content = :content and r.id = v.run_id and r.workflow_id = :workflow_id)
+
 -- finish_events
 -- Consumed or skipped, for good; a content that came meanwhile is dropped and counted (T5, C11).
 update event set status = :status, reserved_by = null, finished_by = :run_id, finished_at = :now,

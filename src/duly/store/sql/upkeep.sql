@@ -145,6 +145,12 @@ where id = :id and removed_at is null returning id
 update mutation set sent_at = :since, first_sent_at = coalesce(first_sent_at, :since), attempt = attempt + 1, updated_at = :now
 where held_by = (select r.id from run r where r.workflow_id = :workflow_id and r.open = 1) and status = 'in_flight' and sent_at is null
 
+-- doubt_unblocked
+-- What it waited for had come, says the copy, and its recorded call is sent next; it may have been sent since, so a person is asked again (F4).
+update run set due_at = null, updated_at = :now
+where workflow_id = :workflow_id and open = 1 and status = 'paused:approval' and due_at is not null
+  and exists (select 1 from mutation m where m.held_by = run.id and m.status = 'proposed')
+
 -- drop_secret
 -- A secret nobody can read, or nobody needs any more.
 delete from secret where connector = :connector and name = :name

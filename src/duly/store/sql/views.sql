@@ -160,11 +160,12 @@ where e.workflow_id = :workflow_id and e.seq < :before and (t.consumer is not nu
 order by e.seq desc limit :limit
 
 -- list_caused
--- What an input led to, oldest first, itself left out (T9).
+-- What an input led to, itself left out, what is worked on now before all else, then oldest first (T9); sort of what it led to.
 select e.topic, e.message_id, e.seq, p.title, e.status, e.reserved_by, e.finished_by, e.created_at, e.finished_at
 from cause c join event e on e.workflow_id = c.workflow_id and e.seq = c.seq
 join payload p on p.workflow_id = e.workflow_id and p.content = e.content
-where c.workflow_id = :workflow_id and c.root = :root and c.seq <> :root order by c.seq limit :limit
+where c.workflow_id = :workflow_id and c.root = :root and c.seq <> :root
+order by case e.status when 'reserved' then 0 else 1 end, c.seq limit :limit
 
 -- list_work_statuses
 -- What became of an input and of all the work it led to, each word once (U2).
