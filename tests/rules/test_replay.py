@@ -117,13 +117,16 @@ def test_an_argument_is_shown_up_to_its_limit(length: int, is_cut: bool) -> None
     assert ("…" in found.sentence) is is_cut
 
 
-@pytest.mark.parametrize(
-    ("inputs", "said"), [((), "no event"), (("a",), "“a”"), (("a", "b", "c"), "“a” and 2 more")]
-)
+@pytest.mark.parametrize(("inputs", "said"), [(("a",), "“a”"), (("a", "b", "c"), "“a” and 2 more")])
 def test_a_problem_is_told_by_its_inputs(inputs: tuple[str, ...], said: str) -> None:
     """F3: what cannot be told is said."""
     difference = Difference("run_1", inputs, problem="it is too large.")
     assert difference.sentence == f"For {said} it cannot be told: it is too large."
+
+
+def test_a_problem_of_what_works_on_nothing_stands_by_itself() -> None:
+    """F3: a producer is given no events."""
+    assert Difference("run_1", (), problem="poll is too large.").sentence == "Poll is too large."
 
 
 def test_what_cannot_be_told_is_not_the_same() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from duly.errors import Invalid
 from duly.rules import lifecycle
-from duly.rules.word import Failure, Progress
+from duly.rules.word import Failure, Kind, Progress
 from duly.store import recording
 from duly.store.record import Commit, Pinned, Reserve
 from duly.store.recording import PAST_RUNS_MAX, RECORDINGS_MAX, Past
@@ -83,13 +83,33 @@ async def _see_mutated(world: World, answer: object) -> None:
     assert kept(world) == [(on(world).run_id, "mutate", "what mutate read")]
 
 
+async def _commit_producer(world: World) -> None:
+    scene = on(world)
+    change = lifecycle.commit(scene.run)
+    here = (scene.fence, scene.run_id, scene.run, change, Commit(reads="what it published"))
+    await scene.store.commit_producer(*here, now=scene.tick())
+
+
+async def _see_produced(world: World, answer: object) -> None:
+    assert kept(world) == [(on(world).run_id, "produce", "what it published")]
+
+
 EMITTING = lifecycle.advance(lifecycle.advance(MUTATING, Progress.NO_CALL), Progress.BEGIN_NEXT)
+EXECUTING = lifecycle.START[Kind.PRODUCER]
 WITH_READS = "with what it read"
 WRITES = (
     Case("prepare_run", arranged(PREPARING), _prepare, _see_prepared, Again.STALE, says=WITH_READS),
     Case("send", arranged(MUTATING), _send, _see_mutated, Again.STALE, says=WITH_READS),
     Case("propose", arranged(MUTATING), _propose, _see_mutated, Again.STALE, says=WITH_READS),
     Case("commit_run", arranged(EMITTING), _commit, _see_mutated, Again.STALE, says=WITH_READS),
+    Case(
+        "commit_producer",
+        arranged(EXECUTING),
+        _commit_producer,
+        _see_produced,
+        Again.STALE,
+        says=WITH_READS,
+    ),
 )
 
 
@@ -148,7 +168,34 @@ PAST = ReadCase(
 )
 
 
-@pytest.mark.parametrize("trial", exam(*WRITES, PAST))
+async def _ask_produced(world: World) -> tuple[str, ...]:
+    return await world.store.list_produced(WORKFLOW)
+
+
+async def _arranged_produced(world: World) -> None:
+    await arranged(EXECUTING)(world)
+    await _commit_producer(world)
+
+
+async def _see_what_was_produced(world: World, answer: tuple[str, ...]) -> None:
+    assert answer == ("what it published",)
+
+
+async def _see_nothing_of_another(world: World) -> None:
+    assert await world.store.list_produced("workflow_9") == ()
+
+
+PRODUCED = ReadCase(
+    "list_produced",
+    _arranged_produced,
+    _ask_produced,
+    _see_what_was_produced,
+    (),
+    _see_nothing_of_another,
+)
+
+
+@pytest.mark.parametrize("trial", exam(*WRITES, PAST, PRODUCED))
 async def test_what_reads_answered_passes_its_exam(trial: Trial, tmp_path: Path) -> None:
     """F3, R1: it is there with its step, or neither is."""
     await trial.sit(tmp_path)

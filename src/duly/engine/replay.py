@@ -36,7 +36,75 @@ async def replay(parts: Parts, workflow_id: str, loaded: Loaded, *, runs_max: in
     """Run a version over the inputs of the newest committed runs and compare the changes."""
     pasts = await parts.store.list_past(workflow_id, limit=runs_max)
     found = [await _repeat(parts, loaded, past) for past in pasts]
-    return Replay(len(pasts), tuple(each for each in found if each is not None))
+    produced = [Produced.read(text) for text in await parts.store.list_produced(workflow_id)]
+    found += [await _produce(parts, workflow_id, loaded, each) for each in produced]
+    tried = len(pasts) + len(produced)
+    return Replay(tried, tuple(each for each in found if each is not None))
+
+
+@dataclass(frozen=True, slots=True)
+class Produced:
+    """What a producer was given, and by which names it published what it found."""
+
+    run: str
+    handler: str
+    at_ms: int
+    state_text: str | None
+    reads: str | None
+    names: frozenset[tuple[str, str]]
+
+    @classmethod
+    def read(cls, text: str) -> Produced:
+        """Read what the run wrote down."""
+        kept = cast("dict[str, Any]", decode(text))
+        names = frozenset((topic, message_id) for topic, message_id in kept["published"])
+        return cls(kept["run"], kept["handler"], kept["at"], kept["state"], kept["reads"], names)
+
+
+async def _produce(
+    parts: Parts, workflow_id: str, loaded: Loaded, past: Produced
+) -> Difference | None:
+    """Repeat a producer: an event by another name is another event, and done once more (T5)."""
+    outside = Recorded(
+        parts.outside.catalog,
+        () if past.reads is None else (past.reads,),
+        parts.outside.secrets(),
+    )
+    problem = None
+    if all(each.name != past.handler for each in loaded.declaration.producers):
+        problem = f"the new version has no producer {past.handler}."
+    elif outside.dropped:
+        problem = f"what {past.handler} read was too large to be kept."
+    if problem is None:
+        problem = await _rename(parts, workflow_id, loaded, past, outside)
+    return None if problem is None else _show(parts, Difference(past.run, (), problem=problem))
+
+
+async def _rename(
+    parts: Parts, workflow_id: str, loaded: Loaded, past: Produced, outside: Recorded
+) -> str | None:
+    """Say which event a producer would call otherwise, or None."""
+    grants = tuple(_leave(each.capability) for each in outside.catalog.tools)
+    clock = Still(past.at_ms, past.run)
+    stage = Rehearsal(clock, Bench(grants=grants), parts.sandbox, outside, parts.policy)
+    live = rehearsal.take_up(
+        loaded,
+        past.handler,
+        Kind.PRODUCER,
+        Notes(parts.policy.limits, parts.outside.secrets),
+        workflow_id=workflow_id,
+        run_id=past.run,
+        state_text=past.state_text,
+    )
+    attempt = await rehearsal.produce(stage, live)
+    if attempt.failed is not None:
+        return outside.problem or _say(attempt.failed)
+    names = {(each.topic, each.message_id) for each in attempt.told.publications}
+    if names == past.names:
+        return None
+    topic, message_id = min(names ^ past.names)
+    word = "no longer publish" if (topic, message_id) in past.names else "also publish"
+    return f"{past.handler} would {word} “{message_id}” in {topic}, given what it was given then."
 
 
 async def _repeat(parts: Parts, loaded: Loaded, past: Past) -> Difference | None:

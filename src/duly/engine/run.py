@@ -64,6 +64,7 @@ async def produce(parts: Parts, live: Live) -> None:
         next_run_at=next_run_at(schedule, planned_at, now, parts.policy.timezone),
         calls=live.notes.calls_text,
         logs=live.notes.logs_text,
+        reads=_produced(live, told, now),
     )
     change = lifecycle.commit(live.run)
     announce = Herald(parts).committed(live, change.run)
@@ -163,6 +164,7 @@ async def ask_producer(parts: Reach, live: Live) -> Told:
     """Run a producer to its end (P1, P2)."""
     calls = Calls(parts, live, Step.PRODUCE)
     returned = await calls.until_return((_state(live),), _world(parts, live, calls.step))
+    live.reads_text = calls.reads.text(live.notes.secrets()) if calls.publications else None
     return Told(tuple(calls.publications), _state_text(parts, returned))
 
 
@@ -212,6 +214,22 @@ def pin(parts: Reach, live: Live, prepared: Prepared, now: int) -> Pinned:
         wake_at_asked=_wake_at(parts, live, prepared.wake_at_raw, now),
         reads=live.reads_text,
     )
+
+
+def _produced(live: Live, told: Told, now: int) -> str | None:
+    """Write down by which names a producer published what it read: a repair must keep them (F3)."""
+    if not told.publications:
+        return None
+    names: list[Json] = [[each.topic, each.message_id] for each in told.publications]
+    kept: dict[str, Json] = {
+        "run": live.id,
+        "handler": live.handler,
+        "at": now,
+        "state": live.state_text,
+        "reads": live.reads_text,
+        "published": names,
+    }
+    return encode(kept, "produced", limit_bytes=PREPARED_BYTES_MAX)
 
 
 def _outcome(live: Live) -> Json:

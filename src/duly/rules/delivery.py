@@ -213,6 +213,15 @@ def depth_after(handled: int | None, delay_ms: int = 0) -> int:
     return handled + 1
 
 
+def starts_runs(source: str, caused_by: str | None) -> bool:
+    """Tell whether an event may go into workflows (B12).
+
+    What the host announces of a run that an announcement had started does not: two workflows that
+    listen to commits would otherwise start each other, twice as many at every step.
+    """
+    return not (source == OWN_SOURCE and caused_by == OWN_SOURCE)
+
+
 def loop_error(depth: int) -> str | None:
     """Say why an event that stands too deep is failed, or answer `None` (B12)."""
     if depth <= DEPTH_MAX:

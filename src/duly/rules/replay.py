@@ -47,6 +47,8 @@ class Difference:
     def sentence(self) -> str:
         """Say it to a person."""
         about = f"For {_name(self.inputs)} it"
+        if self.problem is not None and not self.inputs:
+            return f"{self.problem[:1].upper()}{self.problem[1:]}"
         if self.problem is not None:
             return f"{about} cannot be told: {self.problem}"
         was, now = _tell(self.before, self.after)

@@ -118,6 +118,7 @@ class Store:
     list_strays = read(people.list_strays)
     list_inputs = read(people.list_inputs)
     list_past = read(recording.list_past)
+    list_produced = read(recording.list_produced)
     list_runs = read(people.list_runs)
     get_run = read(people.get_run)
     list_mutations = read(people.list_mutations)

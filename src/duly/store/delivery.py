@@ -36,6 +36,7 @@ from duly.rules.delivery import (
     recover_event,
     reopen,
     startable,
+    starts_runs,
 )
 from duly.rules.delivery import discard as discard_dead
 from duly.rules.event import Publication, check_ingress
@@ -402,12 +403,25 @@ def _decide(
 def _enter(tx: Transaction, delivery: Delivery, ingress: Ingress, now: int) -> None:
     """Publish a bus event into the topic of a workflow that listens to it (T10)."""
     publication = ingress.publication
+    event = read_event(tx, delivery.event_id)
+    if not starts_runs(event.source, _source_of_cause(tx, event)):
+        return
     part.look(tx, ingress.workflow_id)
     topic = part.read_topic(tx, ingress.workflow_id, publication.topic)
     check_ingress(topic, "bus", bus_topic=delivery.topic)
     created_by = f"bus:{delivery.event_id}"
     assert publication.message_id == created_by, publication
     part.publish(tx, ingress.workflow_id, publication, created_by=created_by, now=now)
+
+
+def _source_of_cause(tx: Transaction, event: JournalRow) -> str | None:
+    """Read who emitted what caused an event; None, if nothing did or it is gone."""
+    if event.causation_id is None:
+        return None
+    try:
+        return read_event(tx, int(event.causation_id.removeprefix("bus:"))).source
+    except (NotFound, ValueError):
+        return None
 
 
 def _move(tx: Transaction, old: Delivery, new: Delivery, now: int) -> None:

@@ -50,6 +50,17 @@ def keep_reads(tx: Transaction, run_id: str, step: Step, reads: str) -> None:
     )
 
 
+def keep_produced(tx: Transaction, workflow_id: str, run_id: str, handler: str, text: str) -> None:
+    """Keep what a producer read and published, in place of what its run before did."""
+    tx.run("drop_produced", workflow_id=workflow_id, handler=handler)
+    keep_reads(tx, run_id, Step.PRODUCE, text)
+
+
+def list_produced(tx: Transaction, workflow_id: str) -> tuple[str, ...]:
+    """Read what the newest run of each producer that published something was given and gave."""
+    return tuple(text for (text,) in tx.all("list_produced", workflow_id=workflow_id))
+
+
 def list_past(tx: Transaction, workflow_id: str, *, limit: int = 20) -> tuple[Past, ...]:
     """Read the newest runs that ended having worked on something, so many of each consumer.
 

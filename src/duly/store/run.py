@@ -175,6 +175,8 @@ def commit_producer(
         next_run_at=commit.next_run_at,
         counter=counter,
     )
+    if commit.reads is not None:
+        recording.keep_produced(tx, fence.workflow_id, run_id, handler, commit.reads)
     part.announce(tx, announce, now)
 
 

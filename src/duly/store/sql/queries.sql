@@ -371,8 +371,13 @@ delete from recording where workflow_id = :workflow_id and chain = :chain
 
 -- prune_recordings
 -- Only the newest of a workflow are ever asked for (F3); a chain is kept or dropped whole.
-delete from recording where workflow_id = :workflow_id and chain <=
-  (select n.chain from recording n where n.workflow_id = :workflow_id order by n.chain desc limit 1 offset :kept)
+delete from recording where workflow_id = :workflow_id and step <> 'produce' and chain <=
+  (select n.chain from recording n where n.workflow_id = :workflow_id and n.step <> 'produce' order by n.chain desc limit 1 offset :kept)
+
+-- drop_produced
+-- Of each producer the newest run that published is kept (F3); a workflow's recordings are few.
+delete from recording where workflow_id = :workflow_id and step = 'produce'
+  and exists (select 1 from run r where r.id = recording.chain and r.handler = :handler)
 
 -- insert_mutation
 -- One row per run that makes one, and per run that holds one (L1).

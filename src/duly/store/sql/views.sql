@@ -70,6 +70,10 @@ order by r.id desc limit :limit
 -- What the steps of one chain read, `prepare` before `mutate`: both may have asked the same (F3).
 select reads from recording where workflow_id = :workflow_id and chain = :chain order by step desc
 
+-- list_produced
+-- The newest run of each producer that published something (F3).
+select reads from recording where workflow_id = :workflow_id and step = 'produce' order by chain
+
 -- list_inputs
 -- What a run was shown: the events it reserved, with the content it pinned (C6).
 select e.topic, e.message_id, e.seq, v.content, p.title, p.body, e.status, e.reserved_by, e.finished_by, e.created_by, e.attempts, e.created_at, e.finished_at

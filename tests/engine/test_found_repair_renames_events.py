@@ -1,0 +1,82 @@
+"""Found by attack: a repair that calls old events by new names has every change made once more."""
+
+from __future__ import annotations
+
+import pytest
+
+from duly.sandbox.play import Call, Throw, ref
+from duly.sandbox.scripted import Scripted
+from duly.testing import Stage
+from tests.engine.repairing import Smith, active, played, repairing
+from tests.engine.stand import CONSUMER, IN, PRODUCER, Play, consumer, flow, producer, publish
+
+__all__ = ["played"]
+
+pytestmark = pytest.mark.usefixtures("played")
+
+
+def polling(*names: object, is_broken: bool = False, query: str = "new") -> Scripted:
+    """A workflow whose producer looks and publishes by these names."""
+    look = Call("sheet.find", (), {"query": query}, into="found")
+    work = consumer(mutate=(Throw("no"),)) if is_broken else consumer()
+    poll = producer(look, *(publish(name) for name in names), every="5m")
+    return flow({CONSUMER: work}, {PRODUCER: poll})
+
+
+async def failed_later(stage: Stage, smith: Smith, *names: object) -> Play:
+    """A workflow that has done its work for a while, until its consumer breaks."""
+    play = await repairing(stage, smith)
+    await play.deploy(polling(*names))
+    await play.drain()
+    await play.deploy(polling(*names, is_broken=True))
+    await play.publish("later")
+    await play.drain()
+    return play
+
+
+async def test_a_repair_that_names_what_was_published_otherwise_is_not_adopted(
+    duly_world: Stage,
+) -> None:
+    """F3, T5: by another name it is another event, and its change would be made again."""
+    smith = Smith(polling("mail-1", "m2").source())
+    play = await failed_later(duly_world, smith, "m1", "m2")
+    assert duly_world.count("sheet.append") == 2
+    assert await active(play) == "2.0"
+    assert f"“m1” in {IN}" in str((await play.run()).escalated)
+    await play.pass_by(600)
+    await play.drain()
+    assert duly_world.count("sheet.append") == 2
+
+
+async def test_a_repair_that_keeps_the_names_is_adopted(duly_world: Stage) -> None:
+    """F3: the producer is asked with what it read then, and nobody outside is."""
+    smith = Smith(polling("m1", ref("found.0")).source())
+    play = await failed_later(duly_world, smith, "m1", "found")
+    assert await active(play) == "2.1"
+    assert await play.statuses() == dict.fromkeys(("m1", "found", "later"), "consumed")
+    assert duly_world.count("sheet.append") == 3
+
+
+async def test_a_repair_whose_producer_looks_elsewhere_is_not_adopted(duly_world: Stage) -> None:
+    """F3: what it would find there nobody knows."""
+    smith = Smith(polling("m1", query="all").source())
+    play = await failed_later(duly_world, smith, "m1")
+    assert await active(play) == "2.0"
+    assert "asks sheet.find for something" in str((await play.run()).escalated)
+
+
+async def test_of_a_producer_the_newest_run_that_published_is_kept(duly_world: Stage) -> None:
+    """F3, S9: one recording each, however often it runs and however little it finds."""
+    play = await repairing(duly_world, Smith())
+    await play.deploy(polling("m1"))
+    for _ in range(3):
+        await play.drain()
+        await play.pass_by(300)
+    (kept,) = await play.store.list_produced(await play.workflow_id())
+    runs = [run.id for run in await play.runs() if run.kind == "producer"]
+    assert f'"run":"{max(runs)}"' in kept
+    await play.deploy(polling())
+    await play.drain()
+    await play.pass_by(300)
+    await play.drain()
+    assert await play.store.list_produced(await play.workflow_id()) == (kept,)
