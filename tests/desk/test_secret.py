@@ -287,6 +287,13 @@ async def test_a_lost_key_closes_its_secrets_and_nothing_else(
     assert secret.problem is not None
     assert words in secret.problem
     assert words in caplog.text
+    (entry,) = await play.host.attention()
+    assert (entry.workflow, entry.key) == ("", "/secret")
+    assert entry.sentence.startswith("Nobody can read 1 secret, the first “token” of leaky.")
+    assert [each.say for each in entry.offers] == [
+        'host.set_secret("leaky", "token", …)', 'host.drop_secret("leaky", "token")',
+    ]  # fmt: skip
+    assert await play.host.attention(after=entry.key) == ()
     await play.drain()
     run = await play.run()
     assert (run.status, run.waits_on) == (Status.PAUSED_APPROVAL, "leaky")
@@ -296,6 +303,7 @@ async def test_a_lost_key_closes_its_secrets_and_nothing_else(
     assert leaky.secret("token") == OTHER
     await play.host.reconnect("leaky")
     await play.drain()
+    assert await play.host.attention() == ()
     assert (await play.store.get_run(run.id)).status == Status.COMMITTED
     await play.restart()
     assert leaky.secret("token") == OTHER

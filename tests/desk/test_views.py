@@ -59,7 +59,7 @@ async def test_an_idle_workflow_is_shown_with_its_schedule(tmp_path: Path) -> No
             name=NAME,
             version="1.0",
             standing=Standing.IDLE,
-            reason="About to begin",
+            reason="Nothing under way yet; it begins in a moment",
             schedule=("Checks every 5 minutes",),
             next_check="Next check now",
             activity="Nothing processed lately",

@@ -19,9 +19,10 @@ from duly.rules.word import Way
 from duly.sandbox.play import Call, Return, ref
 from duly.store.base import Durability
 from duly.testing import Fault, Stage
+from tests.bus.stand import listen, say
 from tests.desk.golden import sheet
 from tests.desk.golden import situation as golden
-from tests.desk.situation import ASKED, SITUATIONS, run, ungranted
+from tests.desk.situation import ASKED, SITUATIONS, ready, run, ungranted
 from tests.desk.stand import reception
 from tests.engine.stand import CONSUMER, IN, NAME, OUT, TOOL, consumer, flow, opened, plan, producer
 from tests.store import scene
@@ -259,6 +260,72 @@ async def test_a_page_of_attention_goes_on_from_a_key(tmp_path: Path) -> None:
         (entry,) = await desk.attention()
         assert await desk.attention(after=entry.key) == ()
         assert await desk.attention(after="nobody/open") == ()
+
+
+async def test_a_limit_of_the_day_is_never_offered_away(duly_world: Stage) -> None:
+    """A1, U7: the limit is left to be chosen, what else was limited stays, also after midnight."""
+    play, _ = await golden.used_up(duly_world)
+    await play.host.grant(NAME, TOOL, mutations_per_day=1, where={"text": "*"})
+    await play.drain()
+    said = f'host.grant("{NAME}", "{TOOL}", mutations_per_day=…, where={{"text": "*"}})'
+    for _day in range(2):
+        (entry,) = await play.host.attention()
+        assert "The limit of the day for sheet.append is used up" in entry.sentence
+        assert said in [each.say for each in entry.offers]
+        await duly_world.advance(86_400)
+    await play.host.retry((await play.run()).id)
+    await play.drain()
+    assert await play.host.attention() == ()
+
+
+@pytest.mark.parametrize(
+    ("faults", "where", "words", "limits"),
+    [
+        ((), {"text": "b*"}, "does not reach so far", "mutations_per_day=9, where={…}"),
+        (
+            (Fault.FORBID,),
+            {"text": "a*"},
+            "but the service sheet itself refused",
+            'mutations_per_day=9, where={"text": "a*"}',
+        ),
+    ],
+)
+async def test_who_is_asked_for_a_grant_hears_what_is_lacking(
+    duly_world: Stage, faults: tuple[Fault, ...], where: dict[str, str], words: str, limits: str
+) -> None:
+    """A1, U7: the reach of the grant, or nothing here, since the outside refused."""
+    play = await ready(duly_world, None, *faults)
+    await play.host.grant(NAME, TOOL, mutations_per_day=9, where=where)
+    await play.drain()
+    (entry,) = await play.host.attention()
+    assert words in entry.sentence
+    assert entry.workflow == NAME
+    assert f'host.grant("{NAME}", "{TOOL}", {limits})' in [each.say for each in entry.offers]
+
+
+async def test_what_the_bus_gave_up_waits_for_a_person(duly_world: Stage) -> None:
+    """F8, B5: one entry before all workflows, with what can be done, until it is done."""
+    play = await run(duly_world, policy=ASKED)
+
+    async def fail(event: object) -> None:
+        raise ValueError("no luck")
+
+    listen(play.host, subscriber_id="ear", then=fail)
+    first, _second = await say(play.host), await say(play.host)
+    async with play.host.running():
+        await duly_world.advance(1)
+    entry, proposal = await play.host.attention()
+    assert (entry.workflow, entry.key, proposal.key) == ("", "/bus", f"{NAME}/open")
+    assert "2 deliveries, the oldest for “ear”, with “ValueError: no luck”" in entry.sentence
+    assert not MACHINERY.search(QUOTED.sub("", entry.sentence))
+    assert entry.offers[1].say == f'host.bus.discard({first}, "ear")'
+    assert await play.host.attention(limit=1) == (entry,)
+    assert await play.host.attention(after=entry.key) == (proposal,)
+    assert await play.host.attention(after=proposal.key) == ()
+    for each in entry.offers:
+        if each.verb == "discard":
+            await eval(each.say, {"host": play.host})
+    assert await play.host.attention() == (proposal,)
 
 
 # -- A title that lies ----------------------------------------------------------------------------

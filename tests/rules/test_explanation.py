@@ -35,6 +35,7 @@ SECOND_MS = 1000
 DAY_MS = 86_400_000
 LOOK = "a look the script asked for"
 TOOK_NOTHING = "the script looked and took nothing. It looks again when something new comes in"
+UNTIL = "until then you can skip what waits, or deploy a version that takes it"
 QUOTED = re.compile(r"“[^”]*”")
 MACHINERY = re.compile(
     r"\b(runs?|phases?|topics?|ledger|reconcil\w*|indeterminate|mutations?|payloads?|handlers?"
@@ -156,7 +157,7 @@ def test_a_repair_is_waited_for_until_a_person_is_told() -> None:
         ),
         (
             Rest(NOW, waiting="2 emails waiting", check_at_ms=NOW + 60 * SECOND_MS),
-            f"With 2 emails waiting, {TOOK_NOTHING}; the next check comes in 60 s.",
+            f"With 2 emails waiting, {TOOK_NOTHING}; the next check comes in 60 s; {UNTIL}.",
         ),
         (
             Rest(NOW, paused="the workflow was paused by anna", is_due=True),
@@ -176,7 +177,7 @@ def test_why_nothing_happens_is_said_by_what_is_planned(rest: Rest, said: str) -
 def test_half_a_minute_of_rest_has_its_reason() -> None:
     """U7, S3: how long, and why."""
     said = explain_rest(Rest(NOW, rests_until_ms=NOW + 30 * SECOND_MS))
-    assert said.startswith("It rests for 30 s: ")
+    assert said.startswith("It waits for 30 s, because ")
 
 
 # -- It is over -----------------------------------------------------------------------------------

@@ -69,9 +69,9 @@ def every_fact() -> Iterator[Facts]:
         (
             Facts(BACKOFF, due_at_ms=NOW + 120_000),
             RUNNING,
-            "A passing trouble outside; trying again in 2 min",
+            "A passing trouble; trying again in 2 min",
         ),
-        (Facts(BACKOFF, due_at_ms=NOW), RUNNING, "A passing trouble outside; trying again now"),
+        (Facts(BACKOFF, due_at_ms=NOW), RUNNING, "A passing trouble; trying again now"),
         (Facts(BROKEN), RUNNING, "The script is being repaired"),
         (Facts(ASKING), RUNNING, "Finding out whether a change happened"),
         (Facts(run(Status.CRASHED)), RUNNING, "Going on after an interruption"),
@@ -80,9 +80,9 @@ def every_fact() -> Iterator[Facts]:
         (
             Facts(SENDING, paused=True, title="Add a row"),
             STOPPED,
-            "Paused by you; “Add a row” under way is still finished",
+            "Paused by you; “Add a row” under way will still be finished",
         ),
-        (Facts(FAULT), STOPPED, "A fault inside Duly stopped it; it waits for you"),
+        (Facts(FAULT), STOPPED, "A fault of Duly or a connector stopped it; it waits for you"),
         (Facts(FAULT, escalated="Gmail's reader broke"), STOPPED, "Gmail's reader broke"),
         (Facts(APPROVAL, title="Add a row"), NEEDS, "Waiting for you to approve “Add a row”"),
         (Facts(CONNECTION, waits_for="Gmail"), NEEDS, "Waiting for you to reconnect Gmail"),
@@ -91,7 +91,7 @@ def every_fact() -> Iterator[Facts]:
         (Facts(UNKNOWN, paused=True), NEEDS, "Waiting for you to say whether a change happened"),
         (Facts(CONNECTION, paused=True), NEEDS, "Waiting for you to reconnect a connection"),
         (Facts(BROKEN, escalated="It failed three times"), NEEDS, "It failed three times"),
-        (Facts(is_due=True), IDLE, "About to begin"),
+        (Facts(is_due=True), IDLE, "Nothing under way yet; it begins in a moment"),
         (Facts(paused=True, paused_by="anna", is_due=True), STOPPED, "Paused by anna"),
         (
             Facts(SENDING, tool="sheets.delete_row", title="Add a row"),

@@ -1,4 +1,4 @@
-"""What waits for a person, on the whole host (F8, U4, W9, R7).
+"""What waits for a person, on the whole host (F8, U4, W9, R7, B5, A5).
 
 Law 1  Whatever only a person can move on is listed, and nothing that the host moves on by itself.
 Law 2  Whoever is told that something waits for them is told what they can do, with the ids to give.
@@ -11,16 +11,17 @@ from typing import Final
 
 from duly.desk import offer
 from duly.desk.account import Book
-from duly.desk.base import HasDesk
+from duly.desk.base import Desk, HasDesk
 from duly.desk.explanation import Told, say_paused
 from duly.desk.page import PAGE_DEFAULT, check_page
 from duly.desk.record import Attention, Offer
 from duly.desk.sight import Sight
 from duly.rules import account, explanation, standing
+from duly.rules.delivery import DeliveryStatus
 from duly.rules.schedule import moment
 from duly.rules.standing import Count
 from duly.rules.word import Act
-from duly.store import due, event, people
+from duly.store import bus, due, event, people
 from duly.store.base import Transaction
 from duly.store.people import PAGE_ROWS_MAX, StrayRow
 from duly.store.record import EventRow, RunRow, WorkflowRow
@@ -36,24 +37,31 @@ class Attentions(HasDesk):
     async def attention(
         self, *, limit: int = PAGE_DEFAULT, after: str | None = None
     ) -> tuple[Attention, ...]:
-        """List everything that waits for a person, by workflow, from behind a `key` (F8)."""
+        """List everything that waits for a person, by workflow, from behind a `key` (F8).
+
+        What is of no workflow comes first, with an empty name.
+        """
         check_page(limit, after, str)
-        sight = Sight.of(self._desk().parts)
+        desk = self._desk()
+        sight = Sight.of(desk.parts)
 
         def look(tx: Transaction) -> tuple[Attention, ...]:
             people.page(limit)
             found: list[Attention] = []
-            for each in _walk_attention(tx, sight, after or ""):
+            for each in _walk_attention(tx, desk, sight, after or ""):
                 found.append(each)
                 if len(found) == limit:
                     break
             return tuple(found)
 
-        return await self._desk().ask(look)
+        return await desk.ask(look)
 
 
-def _walk_attention(tx: Transaction, sight: Sight, after: str) -> Iterator[Attention]:
+def _walk_attention(tx: Transaction, desk: Desk, sight: Sight, after: str) -> Iterator[Attention]:
     """Go through the workflows by name; a key begins with the name of its workflow."""
+    if not after.partition("/")[0]:
+        both = (*_undelivered(tx, sight), *_unreadable(tx, desk, sight))
+        yield from (each for each in both if each.key > after)
     strays: dict[str, list[StrayRow]] = {}
     for each in people.list_strays(tx, limit=PAGE_ROWS_MAX):
         strays.setdefault(each.workflow_id, []).append(each)
@@ -107,7 +115,7 @@ def _open(told: Told, workflow: WorkflowRow, run: RunRow) -> Attention:
 
 
 def _entry(
-    workflow: WorkflowRow,
+    workflow: WorkflowRow | None,
     kind: str,
     sentence: str,
     since_ms: int,
@@ -116,9 +124,10 @@ def _entry(
     offers: tuple[Offer, ...] = (),
 ) -> Attention:
     """Make an entry that is about no call."""
-    key = f"{workflow.name}/{kind}"
+    name = "" if workflow is None else workflow.name
+    key = f"{name}/{kind}"
     since = moment(since_ms)
-    return Attention(workflow.name, sentence, titles, None, None, offers, since, key)
+    return Attention(name, sentence, titles, None, None, offers, since, key)
 
 
 def _orphaned(book: Book, sight: Sight, workflow: WorkflowRow) -> Iterator[Attention]:
@@ -183,7 +192,43 @@ def _stray(
         rows += event.get_by_ids(tx, workflow.id, each.topic, (each.message_id,))
     titles = sight.texts(each.title for each in rows)
     sentence = account.explain_stray(titles)
-    return _entry(workflow, "stray", sentence, rows[0].created_at, titles=titles)
+    # Skipping it would have to end a run that is over, which no rule allows.
+    offers = (offer.verify(),)
+    return _entry(workflow, "stray", sentence, rows[0].created_at, titles=titles, offers=offers)
+
+
+# -- Of no workflow -----------------------------------------------------------------------------
+
+
+def _undelivered(tx: Transaction, sight: Sight) -> Iterator[Attention]:
+    """List what the bus gave up, as one entry (B5)."""
+    found = bus.list_deliveries(tx, status=DeliveryStatus.DEAD, limit=PAGE_ROWS_MAX)
+    if found:
+        first = found[0]
+        count = str(Count(len(found), "delivery", is_more=len(found) == PAGE_ROWS_MAX))
+        error = sight.text(first.error or "")
+        sentence = account.explain_undelivered(count, sight.text(first.subscriber_id), error)
+        shown = found[:TITLES_SHOWN]
+        offers = (
+            made for each in shown for made in offer.deliver(each.event_id, each.subscriber_id)
+        )
+        since_ms = bus.read_event(tx, first.event_id).created_at
+        yield _entry(None, "bus", sentence, since_ms, offers=tuple(offers))
+
+
+def _unreadable(tx: Transaction, desk: Desk, sight: Sight) -> Iterator[Attention]:
+    """List the secrets nobody can read, as one entry; since when is not written down (A5)."""
+    vault = desk.vault
+    rows = () if vault is None else people.list_secrets(tx)
+    found = [each for each in rows if vault and vault.problem(each.connector, each.name)]
+    if found:
+        count = str(Count(len(found), "secret"))
+        sentence = account.explain_unreadable(count, found[0].connector, found[0].name)
+        shown = found[:TITLES_SHOWN]
+        offers = (
+            made for each in shown for made in offer.replace_secret(each.connector, each.name)
+        )
+        yield _entry(None, "secret", sentence, sight.now_ms, offers=tuple(offers))
 
 
 def _count(count: int, topic: str) -> str:

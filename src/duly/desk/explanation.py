@@ -12,18 +12,19 @@ from typing import Final
 from duly.desk import offer
 from duly.desk.account import Book
 from duly.desk.base import HasDesk, find
+from duly.desk.grant import find_grant, find_lack
 from duly.desk.offer import Place
 from duly.desk.record import Offer, Preview, Why
-from duly.desk.sight import YOU, Sight, name_person, read_error
+from duly.desk.sight import YOU, Sight, name_person, read_args, read_error
 from duly.errors import Invalid, NotFound
 from duly.rules import account, explanation, standing
 from duly.rules.account import Past
 from duly.rules.explanation import Case, Rest
+from duly.rules.permission import Lack
 from duly.rules.schedule import Producer, earliest, is_consumer_due, is_producer_due, moment
 from duly.rules.standing import Facts
 from duly.rules.turn import HandlerOutlook
-from duly.rules.value import Json, decode
-from duly.rules.word import Act, Kind, MutationStatus, Status, Way
+from duly.rules.word import Act, Kind, MutationStatus, Status, Waits, Way
 from duly.store import due, people
 from duly.store.base import Transaction
 from duly.store.people import ActionRow
@@ -135,6 +136,9 @@ class Told:
             tries=counts.crash if is_crash else counts.transient,
             paused=say_paused(self._tx, self._sight, self._workflow),
             can_be_asked=self._can_be_asked,
+            workflow=self._workflow.name,
+            place=(self._tool or self._run.waits_on or "").partition(".")[0],
+            lack=self._lack,
         )
 
     @property
@@ -142,6 +146,21 @@ class Told:
         """Whether the outside can tell what became of its call (L5)."""
         tool = None if self._held is None else self._sight.find_tool(self._held.tool)
         return tool is not None and tool.reconciles
+
+    @property
+    def _tool(self) -> str | None:
+        """The tool of its call, also of one that was not let through."""
+        if self._held is not None:
+            return self._held.tool
+        return None if self._run.error is None else read_error(self._run.error).tool
+
+    @property
+    def _lack(self) -> Lack | None:
+        """What is not granted of what it waits for; nothing, if the outside refused it (A1)."""
+        if self._run.waits != Waits.GRANT:
+            return None
+        tool = self._sight.find_tool(self._tool or "")
+        return find_lack(self._tx, self._sight.parts.outside.catalog, self._run, self._held, tool)
 
     @property
     def _message(self) -> str:
@@ -166,11 +185,12 @@ class Told:
         error = read_error(self._run.error)
         if error.tool is None:
             return None
-        return Preview(error.tool, self._sight.value(_args(error.args)))
+        return Preview(error.tool, self._sight.value(read_args(error.args)))
 
     def offers(self, acts: tuple[Act, ...]) -> tuple[Offer, ...]:
         """What a person can do about it."""
-        place = Place(self._workflow.name, self._run, self._held, self.inputs)
+        grant = find_grant(self._tx, self._workflow.id, self._run.waits_on or "")
+        place = Place(self._workflow.name, self._run, self._held, self.inputs, grant, self._lack)
         return offer.offers(acts, place, self._sight, is_paused=bool(self._workflow.paused))
 
     def open(self) -> Why:
@@ -236,6 +256,7 @@ class Told:
             verb="" if action is None else action.verb,
             message=self._message if error is None else self._sight.text(read_error(error).message),
             is_sent=self._held is None or self._held.sent_at is not None,
+            is_back=any(each.status in standing.UNFINISHED for each in self.inputs),
         )
 
     def _answered(self) -> ActionRow | None:
@@ -288,14 +309,6 @@ def read_facts(tx: Transaction, sight: Sight, workflow: WorkflowRow) -> Facts:
         return replace(facts, is_due=_is_due(outlook.handlers, sight.now_ms))
     run = people.get_run(tx, outlook.open_run.run_id)
     return sight.facts(workflow, run, people.find_held_mutation(tx, run.id), pauser)
-
-
-def _args(text: Json) -> Json:
-    """Read the arguments of a call that was not let through; a cut text stays a text."""
-    try:
-        return decode(text) if isinstance(text, str) else text
-    except Invalid:
-        return text
 
 
 # -- A workflow with nothing open ---------------------------------------------------------------

@@ -8,10 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from duly.desk.sight import read_args, read_error
 from duly.errors import Invalid, NotFound
-from duly.rules.catalog import Catalog, ToolKind
-from duly.rules.permission import Grant
-from duly.rules.value import Json, suggest
+from duly.rules import permission
+from duly.rules.catalog import Catalog, Tool, ToolKind
+from duly.rules.permission import Envelope, Grant, Lack
+from duly.rules.schedule import DAY_MS
+from duly.rules.value import Json, as_mapping, decode, suggest
+from duly.store import ledger, people
+from duly.store.base import Transaction
+from duly.store.record import MutationRow, RunRow
 
 GLOB_CHARS_MAX = 500
 
@@ -62,3 +68,38 @@ def _read_globs(where: object) -> dict[str, str]:
                 f"where.{name} must be a glob of 1 to {GLOB_CHARS_MAX} characters.", path="where"
             )
     return dict(where)
+
+
+def find_grant(tx: Transaction, workflow_id: str, capability: str) -> Grant | None:
+    """Read the grant a workflow has of a capability."""
+    for row in people.list_grants(tx, workflow_id):
+        if row.capability == capability:
+            where = as_mapping(decode(row.matching), "where", "Give globs by argument.")
+            limits = {name: str(glob) for name, glob in where.items()}
+            return Grant(capability, row.mutations_per_day, limits)
+    return None
+
+
+def find_lack(
+    tx: Transaction, catalog: Catalog, run: RunRow, held: MutationRow | None, tool: Tool | None
+) -> Lack | None:
+    """Say what the grant lacks that a run waits for; nothing, if the outside refused (A1).
+
+    What was used up is counted in the day the run began to wait, so that midnight changes no word.
+    """
+    grant = find_grant(tx, run.workflow_id, run.waits_on or "")
+    if grant is None or tool is None:
+        return Lack.CAPABILITY
+    names = [each.name for each in catalog.tools if each.capability == tool.capability]
+    since = run.updated_at - run.updated_at % DAY_MS
+    besides = "" if held is None else held.id
+    used = ledger.count_sent(tx, run.workflow_id, names, since=since, besides=besides)
+    args = decode(held.args) if held is not None else _args_of(run)
+    if not isinstance(args, dict):
+        args = {}
+    decision = permission.check_grant(tool, args, Envelope((grant,)), used)
+    return decision.lack if isinstance(decision, permission.Missing) else None
+
+
+def _args_of(run: RunRow) -> Json:
+    return None if run.error is None else read_args(read_error(run.error).args)

@@ -11,6 +11,7 @@ from typing import Final
 
 from duly.desk.record import Offer
 from duly.desk.sight import Sight
+from duly.rules.permission import Grant, Lack
 from duly.rules.word import Act
 from duly.store.record import EventRow, MutationRow, RunRow
 
@@ -25,6 +26,8 @@ class Place:
     run: RunRow
     held: MutationRow | None
     inputs: tuple[EventRow, ...]
+    grant: Grant | None = None
+    lack: Lack | None = Lack.CAPABILITY
 
     @property
     def mutation(self) -> str:
@@ -45,7 +48,28 @@ def _approve(place: Place) -> Iterable[Offer]:
 
 def _grant(place: Place) -> Iterable[Offer]:
     capability = place.run.waits_on or ""
-    yield Offer("grant", capability, _say("grant", place.workflow, capability))
+    said = _say("grant", place.workflow, capability)
+    limits = "".join(f", {each}" for each in _limits(place))
+    yield Offer("grant", capability, f"{said[:-1]}{limits})")
+
+
+def _limits(place: Place) -> Iterable[str]:
+    """Spell the limits a grant has: one without them would take them away in silence (A1).
+
+    What is to be chosen anew is left open.
+    """
+    grant = place.grant
+    if grant is None:
+        return
+    if place.lack is Lack.MUTATIONS_PER_DAY:
+        yield "mutations_per_day=…"
+    elif grant.mutations_per_day is not None:
+        yield f"mutations_per_day={grant.mutations_per_day}"
+    if place.lack is Lack.WHERE:
+        yield "where={…}"
+    elif grant.where:
+        globs = (f"{quote(name)}: {quote(glob)}" for name, glob in grant.where.items())
+        yield f"where={{{', '.join(globs)}}}"
 
 
 def _reconnect(place: Place) -> Iterable[Offer]:
@@ -103,6 +127,30 @@ def deploy(workflow: str) -> Offer:
 def skip(workflow: str, topic: str, message_id: str) -> Offer:
     """Offer to skip one event."""
     return Offer("skip", f"{topic}/{message_id}", _say("skip", workflow, topic, message_id))
+
+
+def deliver(event_id: int, receiver: str) -> tuple[Offer, ...]:
+    """Offer what can be done about something the bus gave up (B5)."""
+    target = f"{event_id}/{receiver}"
+    given = f"{event_id}, {quote(receiver)}"
+    return (
+        Offer("retry", target, f"host.bus.retry({given})"),
+        Offer("discard", target, f"host.bus.discard({given})"),
+    )
+
+
+def replace_secret(connector: str, name: str) -> tuple[Offer, ...]:
+    """Offer to set a secret again, or to forget it (A5)."""
+    target = f"{connector}.{name}"
+    return (
+        Offer("set_secret", target, f"host.set_secret({quote(connector)}, {quote(name)}, …)"),
+        Offer("drop_secret", target, _say("drop_secret", connector, name)),
+    )
+
+
+def verify() -> Offer:
+    """Offer to check the whole store (H5)."""
+    return Offer("verify", "", _say("verify"))
 
 
 def adopt(workflow: str, active: str, version: str) -> tuple[Offer, ...]:

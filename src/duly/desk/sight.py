@@ -117,6 +117,14 @@ def read_title(prepared: str | None) -> str | None:
     return title if isinstance(title, str) else None
 
 
+def read_args(text: Json) -> Json:
+    """Read the arguments of a call that was not let through; a cut text stays a text."""
+    try:
+        return decode(text) if isinstance(text, str) else text
+    except Invalid:
+        return text
+
+
 def read_error(text: str) -> RunError:
     """Read what the engine kept of a failure; what it did not write is shown as it is."""
     try:

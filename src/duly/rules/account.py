@@ -22,7 +22,8 @@ from duly.rules.wording import capital, in_quotes, name_all, quote
 class Past:
     """Something that has ended: when, by whom if a person ended it, and what it was about.
 
-    `verb` is what that person did, `message` what went wrong; `is_sent` says whether a call left.
+    `verb` is what that person did, `message` what went wrong; `is_sent` says whether a call left,
+    `is_back` whether what it was about is still to be done.
     """
 
     at: str
@@ -32,11 +33,19 @@ class Past:
     verb: str = ""
     message: str = ""
     is_sent: bool = True
+    is_back: bool = False
 
     @property
     def subject(self) -> str:
         """What it was about."""
         return name_all(self.inputs)
+
+    @property
+    def again(self) -> str:
+        """That what it was about is not lost."""
+        if not self.is_back:
+            return ""
+        return f"; {self.subject} {'is' if len(self.inputs) == 1 else 'are'} taken up again"
 
     @property
     def for_subject(self) -> str:
@@ -58,7 +67,7 @@ def explain_change(past: Past, row: MutationStatus) -> str:
             "and it is never sent again."
         )
     if not past.is_sent:
-        return f"Withdrawn on {past.at}: {past.for_subject} was never sent."
+        return f"Withdrawn on {past.at}: {past.for_subject} was never sent{past.again}."
     why = quote(past.message)
     return f"Not done on {past.at}: {past.for_subject}{f' ended with {why}' if why else ''}."
 
@@ -91,7 +100,8 @@ def explain_abandoned(past: Past, row: MutationStatus | None) -> str:
     ended = ENDED.get(past.verb, "Ended on {at}").format(by=past.by, at=past.at)
     if row in LEFT:
         return f"{ended}: {LEFT[row].format(change=past.for_subject)}."
-    return f"{ended}: nothing was changed{f' for {past.subject}' if past.inputs else ''}."
+    about = f" for {past.subject}" if past.inputs else ""
+    return f"{ended}: nothing was changed{about}{past.again}."
 
 
 def explain_followed(past: Past) -> str:
@@ -205,7 +215,7 @@ def explain_stray(titles: tuple[str, ...]) -> str:
     """Say that something is held by nobody (R7)."""
     return (
         f"Nobody works on {name_all(titles)} any more, and still nobody else can: a fault of Duly. "
-        "Nothing is lost and nothing is done twice; please report it."
+        "Report it with what host.verify() finds; nothing is lost and nothing is done twice."
     )
 
 
@@ -214,4 +224,22 @@ def explain_restored(paused: str) -> str:
     return (
         f"{capital(paused)}. Compare what it is about to do with what is there already, "
         "then resume it."
+    )
+
+
+def explain_undelivered(count: str, receiver: str, message: str) -> str:
+    """Say that something on the bus never reached its receiver (B5)."""
+    why = quote(message)
+    return (
+        f"Given up on the bus: {count}, the oldest for {in_quotes(receiver)}"
+        f"{f', with {why}' if why else ''}. "
+        "When the receiver is mended, have them delivered again, or discard them."
+    )
+
+
+def explain_unreadable(count: str, connector: str, name: str) -> str:
+    """Say that secrets cannot be read any more (A5)."""
+    return (
+        f"Nobody can read {count}, the first {in_quotes(name)} of {connector}. "
+        "Open the host with the key they were sealed with, set them again, or drop them."
     )

@@ -14,10 +14,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from duly.rules.permission import Lack
 from duly.rules.schedule import describe_wait
 from duly.rules.standing import Facts
 from duly.rules.word import Kind, MutationStatus, Phase, Status, Waits, Way
-from duly.rules.wording import capital, name_all, quote
+from duly.rules.wording import capital, in_quotes, name_all, quote
 
 NO_HELP: Final = "nothing is needed from you"
 
@@ -28,7 +29,8 @@ class Case:
 
     `inputs` are the titles of what it works on, `message` what went wrong in its own words, `tries`
     how often; `paused` says by whom and since when, `can_be_asked` whether the outside can tell
-    what became of a call (else it is sent again, which a pause forbids).
+    what became of a call (else it is sent again, which a pause forbids). `lack` is what is not
+    granted here; if nothing is, the outside itself did not allow it.
     """
 
     facts: Facts
@@ -39,11 +41,31 @@ class Case:
     tries: int = 0
     paused: str = ""
     can_be_asked: bool = True
+    workflow: str = ""
+    place: str = ""
+    lack: Lack | None = Lack.CAPABILITY
 
     @property
     def change(self) -> str:
-        """The change and what it is for."""
+        """The change and what it is for; commas keep “and 2 more” apart from what follows."""
+        if len(self.inputs) > 1:
+            return f"{self.facts.change}, for {self.subject},"
         return f"{self.facts.change} for {self.subject}" if self.inputs else self.facts.change
+
+    @property
+    def whole(self) -> str:
+        """The workflow by its name."""
+        return f"the workflow {in_quotes(self.workflow)}" if self.workflow else "the workflow"
+
+    @property
+    def there(self) -> str:
+        """The place outside that is spoken of."""
+        return self.place or "the service"
+
+    @property
+    def service(self) -> str:
+        """The same, as the one who answers."""
+        return f"the service {self.place}" if self.place else "the service"
 
     @property
     def call(self) -> str:
@@ -141,13 +163,15 @@ def _goes_on(case: Case, usual: str) -> str:
 
 _CORRECT: Final = "Deploy a corrected version"
 _AGAIN: Final = "try it again, or give it up"
+_STOPPED: Final = " and this goes on where it stopped"
 
 ASKED: Final[tuple[_Line, ...]] = (
     _Line(
         lambda case: _row(case) is MutationStatus.INDETERMINATE,
         lambda case: (
             f"Nobody can tell whether {case.change} happened{case.trouble}. "
-            "Look there yourself and say whether it happened, or skip it; all else here waits."
+            f"Look in {case.there} yourself and say whether it happened, or skip it; "
+            f"all else in {case.whole} waits."
         ),
     ),
     _Line(
@@ -181,16 +205,38 @@ ASKED: Final[tuple[_Line, ...]] = (
         _waits(Waits.CONNECTION),
         lambda case: (
             f"The connection to {_needed(case)} needs you to sign in again; Duly was {case.doing}. "
-            f"Sign in there, then reconnect {_needed(case)}"
-            f"{_goes_on(case, ', and it goes on where it stopped')}."
+            f"Sign in to {_needed(case)}, then reconnect it here"
+            f"{_goes_on(case, f', and {case.whole} goes on where it stopped')}."
+        ),
+    ),
+    _Line(
+        lambda case: _waits(Waits.GRANT)(case) and case.lack is Lack.MUTATIONS_PER_DAY,
+        lambda case: (
+            f"The limit of the day for {_needed(case)} is used up{case.trouble}; "
+            f"Duly was {case.doing}. Try it again after midnight UTC, or grant a higher limit"
+            f"{_goes_on(case, _STOPPED)}."
+        ),
+    ),
+    _Line(
+        lambda case: _waits(Waits.GRANT)(case) and case.lack is Lack.WHERE,
+        lambda case: (
+            f"The grant of {_needed(case)} does not reach so far{case.trouble}; "
+            f"Duly was {case.doing}. Widen it{_goes_on(case, _STOPPED)}, or give this work up."
+        ),
+    ),
+    _Line(
+        lambda case: _waits(Waits.GRANT)(case) and case.lack is None,
+        lambda case: (
+            f"It is granted here, but {case.service} itself refused{case.trouble}; "
+            f"Duly was {case.doing}. Have it allowed there, then try it again, or grant "
+            f"{_needed(case)} here once more{_goes_on(case, _STOPPED)}."
         ),
     ),
     _Line(
         _waits(Waits.GRANT),
         lambda case: (
-            f"{case.doing} needs your leave to use {_needed(case)}{case.trouble}. "
-            f"Grant it{_goes_on(case, ' and this goes on where it stopped')}, "
-            "or give this work up."
+            f"Duly needs your leave to use {_needed(case)} for {case.doing}{case.trouble}. "
+            f"Grant it{_goes_on(case, _STOPPED)}, or give this work up."
         ),
     ),
 )
@@ -270,7 +316,7 @@ MOVING: Final[tuple[_Line, ...]] = (
     _Line(
         lambda case: _is_paused(case) and case.facts.has_call_out,
         lambda case: (
-            f"{capital(case.paused)}; {case.change} had begun and is still finished. "
+            f"{capital(case.paused)}; {case.change} had begun and will still be finished. "
             "Nothing new begins before you resume it."
         ),
     ),
@@ -396,15 +442,16 @@ def explain_rest(rest: Rest) -> str:
     if rest.rests_until_ms is not None:
         wait = describe_wait(rest.rests_until_ms - rest.now_ms)
         return (
-            f"It rests for {wait}: the last time it made new work without using up any, "
-            "and that must not go round in circles."
+            f"It waits for {wait}, because the last time it only published something new "
+            "and took nothing that waited."
         )
     later = rest.later
     if rest.waiting:
         again = f"; {later}" if later else ""
         return (
             f"With {rest.waiting}, the script looked and took nothing. "
-            f"It looks again when something new comes in{again}."
+            f"It looks again when something new comes in{again}; until then you can skip what "
+            "waits, or deploy a version that takes it."
         )
     if later:
         return f"Nothing is waiting; {later}."

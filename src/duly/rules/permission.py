@@ -127,8 +127,8 @@ def check_grant(
             Lack.MUTATIONS_PER_DAY,
             capability,
             f"{capability} was used {_times(mutations_today)} since midnight UTC, which is all its"
-            " grant allows in a day. Grant it with a higher limit, or once more after midnight UTC;"
-            " nothing goes on before.",
+            " grant allows in a day. Grant it with a higher limit, or try it again after midnight"
+            " UTC; nothing goes on before.",
         )
     return Allowed(args)
 

@@ -127,8 +127,8 @@ def _is_escalated(facts: Facts) -> bool:
 
 def _say_wait(facts: Facts, now_ms: int) -> str:
     if facts.due_at_ms is None or facts.due_at_ms <= now_ms:
-        return "A passing trouble outside; trying again now"
-    return f"A passing trouble outside; trying again in {describe_wait(facts.due_at_ms - now_ms)}"
+        return "A passing trouble; trying again now"
+    return f"A passing trouble; trying again in {describe_wait(facts.due_at_ms - now_ms)}"
 
 
 def _say_blind(facts: Facts, now_ms: int) -> str:
@@ -139,6 +139,8 @@ def _say_blind(facts: Facts, now_ms: int) -> str:
 
 _ATTENTION, _STOPPED = Standing.NEEDS_ATTENTION, Standing.STOPPED
 _RUNNING, _IDLE = Standing.RUNNING, Standing.IDLE
+_SOON: Final = "Nothing under way yet; it begins in a moment"
+FAULT: Final = "A fault of Duly or a connector stopped it"
 
 # The first line that applies is the standing; the last one always does.
 LINES: Final[tuple[_Line, ...]] = (
@@ -167,13 +169,15 @@ LINES: Final[tuple[_Line, ...]] = (
     _Line(
         _STOPPED,
         lambda facts: facts.paused and facts.has_call_out,
-        lambda facts, _: f"Paused by {facts.paused_by}; {facts.change} under way is still finished",
+        lambda facts, _: (
+            f"Paused by {facts.paused_by}; {facts.change} under way will still be finished"
+        ),
     ),
     _Line(_STOPPED, lambda facts: facts.paused, lambda facts, _: f"Paused by {facts.paused_by}"),
     _Line(
         _STOPPED,
         _is(Status.FAILED_INTERNAL),
-        lambda facts, _: facts.escalated or "A fault inside Duly stopped it; it waits for you",
+        lambda facts, _: facts.escalated or f"{FAULT}; it waits for you",
     ),
     _Line(
         _RUNNING,
@@ -199,7 +203,7 @@ LINES: Final[tuple[_Line, ...]] = (
     ),
     _Line(_RUNNING, _is(Status.CRASHED), lambda facts, _: "Going on after an interruption"),
     _Line(_RUNNING, lambda facts: facts.run is not None, lambda facts, _: "At work"),
-    _Line(_IDLE, lambda facts: facts.is_due, lambda facts, _: "About to begin"),
+    _Line(_IDLE, lambda facts: facts.is_due, lambda facts, _: _SOON),
     _Line(_IDLE, lambda facts: True, lambda facts, _: "Nothing to do right now"),
 )
 
@@ -215,7 +219,7 @@ ESCALATIONS: Final[Mapping[Status, str]] = {
     Status.FAILED_LOGIC: "The script failed and waits for a correction",
     Status.PAUSED_TRANSIENT: "It was tried again and again without success",
     Status.CRASHED: "The host stopped again and again while this was under way",
-    Status.FAILED_INTERNAL: "A fault inside Duly stopped it",
+    Status.FAILED_INTERNAL: FAULT,
 }
 
 
