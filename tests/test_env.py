@@ -60,6 +60,16 @@ def test_ids_sort_by_the_millisecond_they_were_made_in(
     assert len({len(each) for each in ids}) == 1
 
 
+def test_ids_grow_within_a_millisecond_and_when_the_clock_is_set_back(
+    env: Loop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = iter([5] * 1000 + [4] * 1000)
+    monkeypatch.setattr(env, "now_ms", lambda: next(clock))
+    ids = [env.new_id("run") for _ in range(2000)]
+    assert ids == sorted(set(ids))
+    assert all(re.fullmatch(r"run_[0-9a-f]{27}", each) for each in ids)
+
+
 def test_random_bytes_are_as_many_as_asked_and_differ(env: Loop) -> None:
     assert len(env.random_bytes(0)) == 0
     assert len(env.random_bytes(32)) == 32

@@ -20,6 +20,7 @@ R = TypeVar("R")
 
 ID_TIME_DIGITS = 11
 ID_RANDOM_BYTES = 8
+ID_STEP = 2**32  # how far, at most, an id stands behind the one before it in the same millisecond
 BLOCKING_THREADS_MAX = 8
 SLEEP_SLICE_S = 60.0
 
@@ -64,6 +65,7 @@ class Loop:
     def __init__(self) -> None:
         self._threads = ThreadPoolExecutor(BLOCKING_THREADS_MAX, thread_name_prefix="duly")
         self._tasks: set[asyncio.Task[None]] = set()
+        self._last_id = 0
 
     def now_ms(self) -> int:
         """Answer the machine's wall clock."""
@@ -84,8 +86,15 @@ class Loop:
             await asyncio.sleep(min(left_s, SLEEP_SLICE_S))
 
     def new_id(self, kind: str) -> str:
-        """Make an id out of the kind, the time and eight random bytes."""
-        return f"{kind}_{self.now_ms():0{ID_TIME_DIGITS}x}{os.urandom(ID_RANDOM_BYTES).hex()}"
+        """Make an id out of the kind, the time and eight random bytes.
+
+        Ids of one process grow, also within a millisecond and when the clock is set back: what is
+        listed by its id is listed in the order in which it was made.
+        """
+        chance = int.from_bytes(os.urandom(ID_RANDOM_BYTES))
+        number = (self.now_ms() << (8 * ID_RANDOM_BYTES)) | chance
+        self._last_id = number if number > self._last_id else self._last_id + 1 + chance % ID_STEP
+        return f"{kind}_{self._last_id:0{ID_TIME_DIGITS + 2 * ID_RANDOM_BYTES}x}"
 
     def random_bytes(self, count: int) -> bytes:
         """Ask the operating system."""

@@ -22,6 +22,7 @@ from duly.sandbox.watch import GRACE_S, STOOD_STILL_S, Limit, Watch
 from duly.testing.env import VirtualEnv
 from duly.testing.loop import VirtualLoop
 from tests.sandbox import python_stand
+from tests.sandbox.hostile.stand import stopped
 from tests.sandbox.test_pool import LIMITS, WORLD, source
 
 PAST_LIMIT_S = 2.0
@@ -174,6 +175,7 @@ async def test_python_is_ended_from_outside(
         turn = await script.start()
         assert script._pid is not None
         os.kill(script._pid, signal.SIGSTOP)
+        await stopped(script._pid)
         if is_computing:
             monkeypatch.setattr(Stat, "cpu_s", lambda _: 1e6)
         turn = await script.answer(0, None)

@@ -7,13 +7,21 @@ Law 2  No secret leaves with an announcement (A5).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
 from duly.engine.base import Parts
 from duly.engine.live import Live
-from duly.rules.announcement import Change, Subject, Topic, describe, topics
+from duly.rules.announcement import (
+    PREVIEW_BYTES,
+    PREVIEW_CHARS,
+    Change,
+    Subject,
+    Topic,
+    describe,
+    topics,
+)
 from duly.rules.delivery import OWN_SOURCE, encode_payload
 from duly.rules.lifecycle import Run
 from duly.rules.permission import redact, redact_text
@@ -30,7 +38,7 @@ class Made:
 
     id: str
     tool: str
-    args: Json
+    args_text: str
 
 
 class Herald:
@@ -61,7 +69,7 @@ class Herald:
         call = None
         if live.stored.row is not None:
             row = await self._parts.store.get_held_mutation(live.id)
-            call = Made(row.id, row.tool, decode(row.args))
+            call = Made(row.id, row.tool, row.args)
         subject = await self._subject(live, call)
         return tuple(self._event(each, change, subject, _message(error)) for each in announced)
 
@@ -69,7 +77,7 @@ class Herald:
         """Announce a call that waits for a person's yes."""
         facts = Facts(run=new, title=live.title, tool=call.tool)
         change = Change(live.stored, new, read(facts, self._parts.env.now_ms()).reason)
-        subject = await self._subject(live, Made(call.id, call.tool, decode(call.args)))
+        subject = await self._subject(live, Made(call.id, call.tool, call.args))
         return tuple(self._event(each, change, subject) for each in topics(change))
 
     def deployed(self, topic: Topic, payload: Mapping[str, Json]) -> JournalEvent:
@@ -88,7 +96,7 @@ class Herald:
             claimed=None if title is None else redact_text(title, secrets),
             mutation=None if call is None else call.id,
             tool=None if call is None else call.tool,
-            args=None if call is None else redact(call.args, secrets),
+            args=None if call is None else _preview(call.args_text, secrets),
         )
 
     def _event(
@@ -98,6 +106,17 @@ class Herald:
         return JournalEvent(
             topic, OWN_SOURCE, encode_payload(describe(topic, change, subject, words))
         )
+
+
+def _preview(text: str, secrets: Iterable[str]) -> Json:
+    """Show a call's arguments without secrets; of long ones only the beginning is looked at.
+
+    Whoever walks through a million values stops everybody else for as long (X2). More is looked at
+    than is shown, so that no part of a secret stands at the end of it.
+    """
+    if len(text) <= PREVIEW_BYTES:
+        return redact(decode(text), secrets)
+    return f"{redact_text(text[:PREVIEW_BYTES], secrets)[:PREVIEW_CHARS]}…"
 
 
 def _message(error: str | None) -> str:

@@ -209,3 +209,10 @@ async def together(tasks: dict[Any, Callable[[], Awaitable[Outcome]]]) -> dict[A
 
     ended = await asyncio.gather(*(one(run) for run in tasks.values()))
     return dict(zip(tasks, ended, strict=True))
+
+
+async def stopped(pid: int) -> None:
+    """Return when a process that was told to stand still does; a signal takes its time."""
+    stat = Path(f"/proc/{pid}/stat")
+    while stat.read_text().rpartition(")")[2].split()[0] != "T":  # noqa: ASYNC110, ASYNC240  # no event
+        await asyncio.sleep(0.001)

@@ -28,7 +28,7 @@ from duly.sandbox.python import PythonSandbox
 from duly.script import NAMES
 from duly.script.lacking import refuse_lacking
 from tests.sandbox.hostile.attack import Program, write
-from tests.sandbox.hostile.stand import ROOMY, WORLD
+from tests.sandbox.hostile.stand import ROOMY, WORLD, stopped
 
 LANGUAGES = ["javascript", "python"]
 
@@ -140,6 +140,7 @@ async def test_wall_time_of_a_worker_that_stands_still(stand: Stand, language: s
             turn = await script.start()
             pid = script._pid if language == "python" else script._worker.pid
             os.kill(pid, signal.SIGSTOP)
+            await stopped(pid)
             if is_fine:
                 asyncio.get_running_loop().call_later(0.1, os.kill, pid, signal.SIGCONT)
             turn = await script.answer(turn.calls[0].id, None)
