@@ -8,6 +8,7 @@ not turn by the wall clock is told, never judged: see `python -m bench.sandbox_c
 from __future__ import annotations
 
 import asyncio
+import gc
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -110,6 +111,9 @@ def _hook_callbacks(patch: pytest.MonkeyPatch, meter: Meter) -> None:
 async def metering() -> AsyncIterator[Meter]:
     """Measure all that happens meanwhile."""
     meter = Meter()
+    # What thousands of tests before have left behind is not what a host walks through.
+    gc.collect()
+    gc.freeze()
     with pytest.MonkeyPatch.context() as patch:
         _hook_workers(patch, meter)
         _hook_callbacks(patch, meter)
@@ -118,3 +122,4 @@ async def metering() -> AsyncIterator[Meter]:
             yield meter
         finally:
             beating.cancel()
+            gc.unfreeze()
