@@ -32,7 +32,7 @@ BREAKS = (
     ),
     Break(
         "S2",
-        "duly.engine.scheduler",
+        "duly.env",
         "SLICE_MS",
         10**15,
         (f"{CLOCK}::test_a_long_sleep_ends_when_the_clock_is_set_ahead",),

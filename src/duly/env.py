@@ -23,6 +23,7 @@ ID_RANDOM_BYTES = 8
 ID_STEP = 2**32  # how far, at most, an id stands behind the one before it in the same millisecond
 BLOCKING_THREADS_MAX = 8
 SLEEP_SLICE_S = 60.0
+SLICE_MS = 60_000  # how long a sleep trusts the wall clock, which somebody may set
 
 
 def _awake_or_not_s() -> float:
@@ -114,3 +115,15 @@ class Loop:
     def close(self) -> None:
         """Let the threads end; a function still running is waited for."""
         self._threads.shutdown(wait=True)
+
+
+async def sleep_until(env: Env, at_ms: int) -> None:
+    """Return when this time has come, by the wall clock or by our own: one may be set.
+
+    Others have their turn in any case, also if the time is past.
+    """
+    left_ms = at_ms - env.now_ms()
+    ends_ms = env.monotonic_ms() + max(0, left_ms)
+    await env.sleep(min(max(0, left_ms), SLICE_MS) / 1000)
+    while (left_ms := min(at_ms - env.now_ms(), ends_ms - env.monotonic_ms())) > 0:
+        await env.sleep(min(left_ms, SLICE_MS) / 1000)

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from duly.config import Policy
+from duly.rules.announcement import PREVIEW_BYTES, PREVIEW_CHARS
 from duly.rules.word import Status
 from duly.sandbox.play import Throw
 from duly.sandbox.scripted import Scripted
@@ -92,6 +93,22 @@ async def test_a_proposal_is_announced_with_claimed_beside_observed(duly_world: 
     await play.host.approve(row.id, row.hash)
     await play.drain()
     assert await topics(play, since=before) == ["run.committed"]
+
+
+async def test_a_long_call_is_announced_by_its_beginning(duly_world: Stage) -> None:
+    """B10, X2: nobody walks through all of it, and a secret across the cut is not shown in part."""
+    play = await begun(duly_world, policy=ASKING)
+    secret = "canary" * 10
+    object.__setattr__(play.desk.parts.outside, "secrets", lambda: frozenset({secret}))
+    start = '{"text":"'
+    shown = PREVIEW_CHARS - len(start)
+    await play.publish("a", payload="x" * (shown - 20) + secret + "y" * PREVIEW_BYTES)
+    await play.drain()
+    (_, requests), _ = (await told(play))[-2:]
+    args = requests["observed"]["args"]
+    assert args.startswith(start + "x" * (shown - 20))
+    assert len(args) == PREVIEW_CHARS + 1
+    assert "canary" not in args
 
 
 async def test_an_unknown_change_is_announced_when_it_is_given_up_and_when_it_is_settled(

@@ -1,4 +1,4 @@
-"""Found by attack: a repair that calls old events by new names has every change made once more."""
+"""Found by attack: a repair that names events otherwise, or no longer tells what came of them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,18 @@ from duly.sandbox.play import Call, Throw, ref
 from duly.sandbox.scripted import Scripted
 from duly.testing import Stage
 from tests.engine.repairing import Smith, active, played, repairing
-from tests.engine.stand import CONSUMER, IN, PRODUCER, Play, consumer, flow, producer, publish
+from tests.engine.stand import (
+    CONSUMER,
+    IN,
+    NEXT,
+    OUT,
+    PRODUCER,
+    Play,
+    consumer,
+    flow,
+    producer,
+    publish,
+)
 
 __all__ = ["played"]
 
@@ -80,3 +91,39 @@ async def test_of_a_producer_the_newest_run_that_published_is_kept(duly_world: S
     await play.pass_by(300)
     await play.drain()
     assert await play.store.list_produced(await play.workflow_id()) == (kept,)
+
+
+@pytest.mark.parametrize(
+    "after",
+    [(), (Call("publish", (OUT,), {"message_id": "another", "title": "Told"}),)],
+    ids=["nothing", "by another name"],
+)
+async def test_a_repair_that_no_longer_tells_what_it_told_is_not_adopted(
+    duly_world: Stage, after: tuple[Call, ...]
+) -> None:
+    """F3, T9: whoever waits for what was told would wait in silence."""
+    smith = Smith(flow({CONSUMER: consumer(then=after)}).source())
+    play = await repairing(duly_world, smith)
+    await play.deploy(flow())
+    await play.publish("m1", "m2")
+    await play.drain()
+    assert set(await play.statuses(OUT)) == {"m1", "m2"}
+    await play.deploy(flow({CONSUMER: consumer(mutate=(Throw("no"),))}))
+    await play.publish("later")
+    await play.drain()
+    assert await active(play) == "2.0"
+    assert f"no longer publish “m2” in {OUT}" in str((await play.run()).escalated)
+
+
+async def test_a_repair_that_tells_more_than_before_is_adopted(duly_world: Stage) -> None:
+    """F3: what it adds for events to come is held against nobody."""
+    more = Call("publish", (OUT,), {"message_id": "besides", "title": "Told besides"})
+    smith = Smith(flow({CONSUMER: consumer(then=(*NEXT, more))}).source())
+    play = await repairing(duly_world, smith)
+    await play.deploy(flow())
+    await play.publish("m1")
+    await play.drain()
+    await play.deploy(flow({CONSUMER: consumer(mutate=(Throw("no"),))}))
+    await play.publish("later")
+    await play.drain()
+    assert await active(play) == "2.1"

@@ -21,7 +21,7 @@ from typing import Final
 from duly.bus.attempt import Caller, Handler
 from duly.bus.ingress import enter
 from duly.config import BusSettings, Limits
-from duly.env import Env
+from duly.env import Env, sleep_until
 from duly.errors import Invalid, NotFound, RequestRefused, Stale, StoreLost
 from duly.rules.delivery import Retry
 from duly.rules.schedule import earliest
@@ -31,7 +31,6 @@ from duly.store.ingress import Way
 
 STOP_S: Final = 10.0  # how long an orderly stop waits for handlers (B7)
 TROUBLE_MS: Final = 10_000  # how long the bus rests after a fault nobody foresaw
-SLICE_MS: Final = 60_000  # how long a sleep trusts the wall clock, which somebody may set
 SUBSCRIBERS_MAX: Final = 1_000  # handlers one process connects; as many may run at the same moment
 DEFAULT_SETTINGS: Final = BusSettings()
 UNREADABLE: Final = "This event can no longer be read."
@@ -281,13 +280,8 @@ class Dispatcher:
             timer.cancel()
 
     async def _ring_at(self, look_at: int) -> None:
-        """Ring when this time has come, by the wall clock or by our own: one may be set (B2)."""
-        env = self._env
-        left_ms = look_at - env.now_ms()
-        ends_ms = env.monotonic_ms() + max(0, left_ms)
-        while left_ms > 0:
-            await env.sleep(min(left_ms, SLICE_MS) / 1000)
-            left_ms = min(look_at - env.now_ms(), ends_ms - env.monotonic_ms())
+        """Ring when this time has come (B2)."""
+        await sleep_until(self._env, look_at)
         self.wake()
 
     def _rest(self, error: Exception) -> None:

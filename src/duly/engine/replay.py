@@ -18,6 +18,7 @@ from duly.engine import run as steps
 from duly.engine.base import Parts, StepFailed
 from duly.engine.live import Notes
 from duly.engine.rehearsal import Bench, Rehearsal
+from duly.engine.run import Told
 from duly.errors import NotFound
 from duly.rules.access import Step
 from duly.rules.catalog import Catalog, Tool
@@ -99,7 +100,7 @@ async def _rename(
     attempt = await rehearsal.produce(stage, live)
     if attempt.failed is not None:
         return outside.problem or _say(attempt.failed)
-    names = {(each.topic, each.message_id) for each in attempt.told.publications}
+    names = _names(attempt.told)
     if names == past.names:
         return None
     topic, message_id = min(names ^ past.names)
@@ -157,7 +158,11 @@ async def _play(
         # The events it leaves lying would be worked on once more, under another key (L7).
         said = f"it would take {len(taken)} of the {len(past.inputs)} events that run took."
         return Difference(run.id, _titles(past), before, problem=said)
-    await rehearsal.tell(stage, live, Outcome(run.outcome), run.result)
+    told = await rehearsal.tell(stage, live, Outcome(run.outcome), run.result)
+    if lost := sorted({*past.published} - _names(told)):
+        topic, message_id = lost[0]
+        said = f"it would no longer publish “{message_id}” in {topic}, and what follows from it."
+        return Difference(run.id, _titles(past), before, problem=said)
     return None
 
 
@@ -230,6 +235,11 @@ def _asked_for(past: Past) -> Change | None:
         return None
     args = cast("dict[str, Json]", decode(past.mutation.args))
     return Change(past.mutation.tool, args)
+
+
+def _names(told: Told) -> set[tuple[str, str]]:
+    """Name what a step published."""
+    return {(each.topic, each.message_id) for each in told.publications}
 
 
 def _say(failed: StepFailed) -> str:

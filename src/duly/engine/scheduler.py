@@ -21,6 +21,7 @@ from duly.engine.base import Parts
 from duly.engine.settlement import settle
 from duly.engine.upkeep import UPKEEP, Upkeep
 from duly.engine.worker import Worker
+from duly.env import sleep_until
 from duly.errors import Fenced, NotFound, RequestRefused, Stale, StoreError, StoreLost
 from duly.rules.schedule import earliest
 from duly.rules.turn import Work, choose
@@ -31,7 +32,6 @@ from duly.store.record import Action
 
 STOP_S: Final = 30.0  # how long an orderly stop waits for calls that are out (R7)
 TROUBLE_MS: Final = 10_000  # how long a workflow rests after a fault nobody foresaw
-SLICE_MS: Final = 60_000  # how long a sleep trusts the wall clock, which somebody may set
 
 log = logging.getLogger("duly.engine")
 
@@ -229,13 +229,8 @@ class Engine:
             timer.cancel()
 
     async def _ring_at(self, look_at: int) -> None:
-        """Ring when this time has come, by the wall clock or by our own: one may be set (S2)."""
-        env = self._parts.env
-        left_ms = look_at - env.now_ms()
-        ends_ms = env.monotonic_ms() + max(0, left_ms)
-        await env.sleep(_slice_s(left_ms))
-        while (left_ms := min(look_at - env.now_ms(), ends_ms - env.monotonic_ms())) > 0:
-            await env.sleep(_slice_s(left_ms))
+        """Ring when this time has come (S2)."""
+        await sleep_until(self._parts.env, look_at)
         self._must_look = True
         self._bell.set()
 
@@ -308,10 +303,6 @@ class Engine:
 
 def _later(at: int | None, now: int) -> int | None:
     return at if at is not None and at > now else None
-
-
-def _slice_s(left_ms: int) -> float:
-    return min(max(0, left_ms), SLICE_MS) / 1000
 
 
 def _workflows(due: Due) -> tuple[str, ...]:

@@ -161,11 +161,6 @@ def missing_capabilities(granted: Collection[str], used: Collection[str]) -> tup
     return tuple(sorted(set(used) - set(granted)))
 
 
-def widens(granted: Collection[str], used: Collection[str]) -> bool:
-    """Tell whether a source reaches for more than was granted; no repair may (A2)."""
-    return bool(missing_capabilities(granted, used))
-
-
 # -- Approval (A3, A4) --------------------------------------------------------------------------
 
 

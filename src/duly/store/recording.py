@@ -30,6 +30,7 @@ class Past:
     inputs: tuple[EventRow, ...]
     mutation: MutationRow | None
     reads: tuple[str, ...]
+    published: tuple[tuple[str, str], ...] = ()  # by topic and message id
 
 
 def begin_recording(
@@ -89,4 +90,5 @@ def _past(tx: Transaction, run_id: str) -> Past:
         tuple(EventRow(*row) for row in tx.all("list_inputs", run_id=run_id)),
         None if held is None else MutationRow(*held),
         tuple(reads for (reads,) in kept),
+        tuple(tx.all("list_published", workflow_id=run.workflow_id, run_id=run_id)),
     )

@@ -70,6 +70,14 @@ order by r.id desc limit :limit
 -- What the steps of one chain read, `prepare` before `mutate`: both may have asked the same (F3).
 select reads from recording where workflow_id = :workflow_id and chain = :chain order by step desc
 
+-- list_published
+-- The events a run put out that were not there before: of all it published, each has the roots of what it reserved (T9), so one root finds them.
+select e.topic, e.message_id from
+  (select coalesce(c.root, v.seq) as root from reservation v left join cause c on c.workflow_id = :workflow_id and c.seq = v.seq
+   where v.run_id = :run_id limit 1) r
+join cause d on d.workflow_id = :workflow_id and d.root = r.root
+join event e on e.workflow_id = :workflow_id and e.seq = d.seq and e.created_by = :run_id
+
 -- list_produced
 -- The newest run of each producer that published something (F3).
 select reads from recording where workflow_id = :workflow_id and step = 'produce' order by chain
