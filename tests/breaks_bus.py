@@ -120,7 +120,7 @@ BREAKS = (
     Break(
         "B3",
         "duly.bus.line",
-        "_is_async",
+        "is_async",
         lambda handler: True,
         DISPATCH,
         "a plain function is taken for a handler",

@@ -16,14 +16,13 @@ import logging
 from collections.abc import Mapping
 from datetime import timedelta
 from functools import partial
-from inspect import iscoroutinefunction
 from types import MappingProxyType
 from typing import Any, Final, Never
 
 from duly.bus.attempt import Handler
 from duly.bus.channel import NOTIFY_TOPIC
 from duly.bus.dispatcher import Subscriber
-from duly.bus.line import DEFAULT_RETRY, Line
+from duly.bus.line import DEFAULT_RETRY, Line, is_async
 from duly.config import Limits
 from duly.env import Env
 from duly.errors import Invalid
@@ -209,8 +208,7 @@ def _check_handler(topic: str, handler: object) -> str:
     """Answer the name of an async handler; refuse any other (B3)."""
     inner = handler.func if isinstance(handler, partial) else handler
     name = str(getattr(inner, "__name__", type(inner).__name__))
-    called = getattr(inner, "__call__", None)  # noqa: B004  # its kind is asked, not whether
-    if not iscoroutinefunction(inner) and not iscoroutinefunction(called):
+    if not is_async(handler):
         raise Invalid(
             f"The handler {name} for {topic} is not async. Write `async def {name}(self, event)`.",
             path="handler",

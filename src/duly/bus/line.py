@@ -94,7 +94,7 @@ class Line:
         self._dispatcher.check_loop()
         check_topic(topic, self._limits)
         check_subscriber_id(subscriber_id)
-        if not _is_async(handler):
+        if not is_async(handler):
             raise Invalid(
                 f"The handler of {subscriber_id} is not an async function. Write `async def`.",
                 path="handler",
@@ -120,7 +120,8 @@ class Line:
         )
 
 
-def _is_async(handler: object) -> bool:
+def is_async(handler: object) -> bool:
+    """Tell whether calling something gives what can be waited for."""
     if inspect.iscoroutinefunction(handler):
         return True
     called = getattr(handler, "__call__", None)  # noqa: B004  # its kind is asked, not whether
