@@ -15,7 +15,8 @@ import sys
 from tests import breaks
 
 
-def _import_everything(package: str) -> None:
+def import_everything(package: str) -> None:
+    """Import every module of a package."""
     root = importlib.import_module(package)
     for module in pkgutil.walk_packages(getattr(root, "__path__", ()), f"{package}."):
         importlib.import_module(module.name)
@@ -26,7 +27,7 @@ def _break(key: str) -> None:
     try:
         if len(found) != 1:
             raise breaks.NoSuchPlace(f"{len(found)} breaks are called {key!r}")
-        _import_everything(found[0].module.partition(".")[0])
+        import_everything(found[0].module.partition(".")[0])
         breaks.apply(found[0])
     except breaks.NoSuchPlace as error:
         print(error, file=sys.stderr)

@@ -26,14 +26,17 @@ import subprocess
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import reduce
 from pathlib import Path
+from queue import SimpleQueue
 from types import ModuleType
 from typing import Any
 
 from tests.rules_map import read_claims, tests_of
+from tests.warm import Warm
 
 ROOT = Path(__file__).parents[1]
 BREAK_VARIABLE = "DULY_BREAK"
@@ -157,25 +160,16 @@ def select(broken: Break, claims: Mapping[str, tuple[str, ...]]) -> tuple[str, .
     )
 
 
-def run_tests(tests: Iterable[str], *, key: str, timeout_s: float) -> tuple[int, str]:
+def run_tests(
+    tests: Iterable[str], *, key: str, timeout_s: float, warm: Warm
+) -> tuple[int | None, str]:
     """Run tests in a process of their own, under the break of that name; answer exit and words."""
-    environment = {
-        **os.environ,
-        BREAK_VARIABLE: key,
-    }
-    for name in ("PYTEST_XDIST_WORKER", "PYTEST_ADDOPTS", "PYTEST_CURRENT_TEST"):
-        environment.pop(name, None)
-    options = ("-x", "--no-header", "--tb=line", "-p", "no:cacheprovider")
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", *options, "-p", "tests.break_plugin", *tests],
-        cwd=ROOT,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=timeout_s,
-        check=False,
+    # Assertions of modules that are imported already are not rewritten; they hold all the same.
+    early = ("-W", "ignore::pytest.PytestAssertRewriteWarning")
+    options = ("-x", "--no-header", "--tb=line", "-p", "no:cacheprovider", *early)
+    return warm.run(
+        (*options, "-p", "tests.break_plugin", *tests), {BREAK_VARIABLE: key}, timeout_s
     )
-    return done.returncode, (done.stdout + done.stderr).strip()
 
 
 # What an exit status of pytest means while a break is in place. An error during collection does
@@ -191,13 +185,14 @@ EXITS = {
 }
 
 
-def try_break(broken: Break, tests: Sequence[str], *, timeout_s: float = TIMEOUT_S) -> Report:
+def try_break(
+    broken: Break, tests: Sequence[str], *, warm: Warm, timeout_s: float = TIMEOUT_S
+) -> Report:
     """Run these tests under a break and judge what they say."""
     if not tests:
         return Report(broken, Verdict.UNCLAIMED, f"looked in {', '.join(broken.tests)}")
-    try:
-        status, words = run_tests(tests, key=broken.key, timeout_s=timeout_s)
-    except subprocess.TimeoutExpired:
+    status, words = run_tests(tests, key=broken.key, timeout_s=timeout_s, warm=warm)
+    if status is None:
         return Report(broken, Verdict.HUNG, f"no end after {timeout_s} s")
     verdict = EXITS.get(status, Verdict.DID_NOT_RUN)
     return Report(broken, verdict, "" if verdict is Verdict.RED else words[-WORDS_CHARS:])
@@ -207,12 +202,26 @@ def try_breaks(breaks: Sequence[Break], *, control: bool) -> list[Report]:
     """Try the breaks, two at a time; with a control, first see that all is green without them."""
     claims = read_claims()
     chosen = [select(broken, claims) for broken in breaks]
-    if control and (every := sorted({test for tests in chosen for test in tests})):
-        status, words = run_tests(every, key="", timeout_s=TIMEOUT_S)
-        if status != 0:
-            return [Report(b, Verdict.BROKEN_BEFORE, words[-WORDS_CHARS:]) for b in breaks]
-    with ThreadPoolExecutor(PARALLEL) as threads:
-        return list(threads.map(try_break, breaks, chosen))
+    with ExitStack() as stack:
+        free: SimpleQueue[Warm] = SimpleQueue()
+        for _ in range(min(PARALLEL, len(breaks))):
+            free.put(stack.enter_context(closing(Warm())))
+
+        def attempt(broken: Break, tests: Sequence[str]) -> Report:
+            warm = free.get()
+            try:
+                return try_break(broken, tests, warm=warm)
+            finally:
+                free.put(warm)
+
+        if control and (every := sorted({test for tests in chosen for test in tests})):
+            warm = free.get()
+            status, words = run_tests(every, key="", timeout_s=TIMEOUT_S, warm=warm)
+            free.put(warm)
+            if status != 0:
+                return [Report(b, Verdict.BROKEN_BEFORE, words[-WORDS_CHARS:]) for b in breaks]
+        with ThreadPoolExecutor(PARALLEL) as threads:
+            return list(threads.map(attempt, breaks, chosen))
 
 
 def table(reports: Iterable[Report]) -> str:

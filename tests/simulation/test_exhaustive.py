@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 
@@ -23,23 +24,32 @@ from duly.simulation.story import Death
 from duly.simulation.survey import play_case
 from duly.store import Store
 from duly.store.base import Durability, Verb
+from tests.breaks import tenth_of_commit
 
 CASES = cases()
-CASES_PER_TEST = 5
+CASES_PER_TEST = 3
+# A commit plays a third of them and the next one another; `python -m duly.simulation --exhaustive`
+# plays all, and so does DULY_EVERY_CASE=1.
+EVERY = 1 if os.environ.get("DULY_EVERY_CASE") else 3
+PLAYED = range(tenth_of_commit() % EVERY, len(CASES), EVERY)
+# Situations that together reach every point; the others are asked only if that is no longer so.
+FAR_REACHING = (29, 80, 114, 163, 176, 184, 186, 187, 188, 197, 201)
 
 
-@pytest.mark.parametrize("start", range(0, len(CASES), CASES_PER_TEST))
+@pytest.mark.parametrize("start", range(0, len(PLAYED), CASES_PER_TEST))
 def test_every_story_with_one_crash_ends_well(start: int) -> None:
     """L3, R6, R7: wherever the host dies, nothing is doubled, lost or stuck."""
-    for number in range(start, min(start + CASES_PER_TEST, len(CASES))):
+    for number in PLAYED[start : start + CASES_PER_TEST]:
         assert play_case(number).failures == []
 
 
 def test_every_crash_point_is_reached() -> None:
     """A point that exists and is never reached proves nothing."""
-    paused = tuple(case for case in CASES if case.name in ("pause", "skip"))
-    few = (*paused, *CASES[::8], *CASES[-30:])
-    reached = {point for case in few for point in unfold(case).points}
+    reached: set[str] = set()
+    for number in sorted(range(len(CASES)), key=lambda number: number not in FAR_REACHING):
+        reached.update(unfold(CASES[number]).points)
+        if number == max(FAR_REACHING) and never_reached(reached) == ():
+            return
     assert never_reached(reached) == ()
 
 

@@ -11,10 +11,14 @@ import pytest
 from duly.simulation.play import play
 from duly.simulation.story import from_seed
 from duly.simulation.survey import play_seeds
+from tests.breaks import tenth_of_commit
 from tests.simulation.stories import REGRESSIONS
 
+SEEDS = 600
 SEEDS_PER_TEST = 50
-STARTS = range(0, 2_000, SEEDS_PER_TEST)
+# Each commit plays other seeds; the same commit always plays the same ones.
+FIRST = tenth_of_commit() * SEEDS
+STARTS = range(FIRST, FIRST + SEEDS, SEEDS_PER_TEST)
 
 
 @pytest.mark.parametrize("start", STARTS)
@@ -27,10 +31,10 @@ def test_no_random_story_doubles_or_loses_anything(start: int) -> None:
 
 def test_random_stories_are_eventful() -> None:
     """In the middle a story has at least three events and two crashes."""
-    tally = play_seeds(range(5_000, 5_200))
+    tally = play_seeds(range(5_000, 5_060))
     assert tally.events_median >= 3
     assert tally.deaths_median >= 2
-    assert tally.power_cuts >= 50
+    assert tally.power_cuts >= 15
 
 
 @pytest.mark.parametrize("lesson", REGRESSIONS)
