@@ -5,7 +5,7 @@ UV_VERSION := 0.13.7
 BIN := .venv/bin
 STAMP := .venv/.ready
 
-.PHONY: setup test check breaks where map docs bench crash-window lock clean
+.PHONY: setup demo test check breaks where map docs bench crash-window lock clean
 .DEFAULT_GOAL := test
 
 setup: $(STAMP)
@@ -20,6 +20,10 @@ $(STAMP): pyproject.toml uv.lock Makefile
 	$(BIN)/pip install --quiet --quiet --requirement .venv/requirements.txt
 	$(BIN)/pip install --quiet --quiet --no-deps --no-build-isolation --editable .
 	@touch $@
+
+# See it survive a crash: a mailbox, two workflows, a table, and a host that is killed on the way.
+demo: setup
+	$(BIN)/duly demo
 
 test: setup
 	$(BIN)/python -m pytest -n 2 --dist worksteal
@@ -60,5 +64,5 @@ lock: setup
 	$(BIN)/uv lock --upgrade
 
 clean:
-	rm -rf .bench .venv .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache dist
+	rm -rf .bench .venv duly-demo .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache dist
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

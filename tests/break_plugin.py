@@ -1,6 +1,6 @@
 """The pytest plugin that puts one break in place before anything is collected.
 
-Law: it acts while it is imported, which is before any conftest; `DULY_BREAK` names the break and
+Law: it acts while it is imported, which is before any conftest; `TEST_BREAK` names the break and
 an empty name breaks nothing. Every module of the package is imported first, so that a name which
 was imported from one into another is replaced in both.
 """

@@ -14,7 +14,7 @@ process of its own, with `break_plugin` putting it in place before anything is c
     python -m tests.breaks --tenth         the tenth that belongs to the commit checked out
 
 The tenth of the ordinary test run is a function of the commit, so a red run stays red when it is
-repeated, and the next commit tries another tenth. `DULY_TENTH` overrides it.
+repeated, and the next commit tries another tenth. `TEST_TENTH` overrides it.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ from tests.rules_map import read_claims, tests_of
 from tests.warm import Warm
 
 ROOT = Path(__file__).parents[1]
-BREAK_VARIABLE = "DULY_BREAK"
-AREAS_VARIABLE = "DULY_BREAK_AREAS"
-TENTH_VARIABLE = "DULY_TENTH"
+BREAK_VARIABLE = "TEST_BREAK"
+AREAS_VARIABLE = "TEST_BREAK_AREAS"
+TENTH_VARIABLE = "TEST_TENTH"
 PARTS = 10
 PARALLEL = 2
 TIMEOUT_S = 300.0
@@ -138,7 +138,7 @@ def tenth(breaks: Sequence[Break], number: int) -> tuple[Break, ...]:
 
 
 def tenth_of_commit(root: Path = ROOT) -> int:
-    """Answer which tenth belongs to this run: `DULY_TENTH`, else a digit of the commit, else 0."""
+    """Answer which tenth belongs to this run: `TEST_TENTH`, else a digit of the commit, else 0."""
     if given := os.environ.get(TENTH_VARIABLE):
         return int(given) % PARTS
     try:

@@ -26,6 +26,9 @@ INGRESS = ("tests/bus/test_ingress.py",)
 STORY = ("tests/bus/test_story.py",)
 SUBSCRIPTION = ("tests/bus/test_subscription.py",)
 TROUBLE = ("tests/bus/test_trouble.py",)
+BATCH = ("tests/bus/test_batch.py",)
+QUESTION = ("tests/bus/test_question.py",)
+WHY = ("tests/bus/test_why.py",)
 
 _action = Bus._action
 _cause = cause.cause
@@ -79,6 +82,12 @@ def _shallow(topic: str, source: str, payload: str, correlation_id: str | None) 
 
 def _uncaused(topic: str, source: str, payload: str, correlation_id: str | None) -> Any:
     return replace(_cause(topic, source, payload, correlation_id), causation_id=None)
+
+
+async def _recover_a_batch(self: Dispatcher) -> None:
+    if self._must_recover and not self._in_hand:
+        await self._store.recover_bus(now=self._env.now_ms(), limit=self._settings.batch)
+        self._must_recover = False
 
 
 def _enter_under_another_title(way: Way, event: Event, limits: Limits) -> Ingress:
@@ -194,5 +203,77 @@ BREAKS = (
         lambda tx, subscriber_id, topic, retry, *, now: 0,
         INGRESS,
         "a deploy opens no way",
+    ),
+    Break(
+        "B3",
+        "duly.bus.attempt",
+        "Caller.deaf",
+        property(lambda self: frozenset()),
+        HANDLER,
+        "a handler that does not end runs beside itself",
+    ),
+    _in_dispatcher(
+        "B6",
+        "_go_on",
+        lambda self: None,
+        BATCH,
+        "what a full look left out waits for a slow handler",
+    ),
+    _in_dispatcher("B7", "_recover", _recover_a_batch, BATCH, "a start promotes one batch"),
+    Break(
+        "B12",
+        "duly.desk.commands",
+        "handled_event",
+        lambda: None,
+        CAUSE,
+        "a publish in a handler begins a new chain",
+    ),
+    Break(
+        "B12",
+        "duly.desk.commands",
+        "RESERVED",
+        (),
+        CAUSE,
+        "anybody publishes under the name of the bus",
+    ),
+    Break(
+        "B12",
+        "duly.desk.deploy",
+        "follow",
+        lambda event: event,
+        CAUSE,
+        "a deploy in a handler begins a new chain",
+    ),
+    Break(
+        "B13",
+        "duly.store.ingress",
+        "list_ways",
+        lambda tx: (),
+        SUBSCRIPTION,
+        "anybody ends the way into a workflow",
+    ),
+    Break(
+        "B13",
+        "duly.desk.journal",
+        "explain_wait",
+        lambda delivery, presence, now_ms, is_held: "It waits.",
+        WHY,
+        "why does not say for whom an event waits",
+    ),
+    Break(
+        "B14",
+        "duly.bus.question",
+        "LAST_ID",
+        10**6000,
+        QUESTION,
+        "a number no database can read is asked for",
+    ),
+    Break(
+        "B2",
+        "duly.store.bus",
+        "last_number",
+        lambda tx, name: 0,
+        EMIT,
+        "what retention removed was never deferred",
     ),
 )

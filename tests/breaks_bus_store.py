@@ -15,6 +15,7 @@ from tests.breaks import Break
 BUS = ("tests/store/test_bus.py", "tests/store/test_exam_bus.py")
 DELIVERY = ("tests/store/test_bus.py", "tests/store/test_exam_delivery.py")
 COMPLETE = ("tests/store/test_exam_complete.py",)
+RESTORED = ("tests/bus/test_restored.py",)
 
 _close = delivery._close
 _read = delivery._read
@@ -144,5 +145,30 @@ BREAKS = (
         "check_ingress",
         lambda topic, way, bus_topic: None,
         "a topic that does not listen gets the event",
+    ),
+    Break(
+        "H5",
+        "duly.store.bus",
+        "hold",
+        lambda tx, since: None,
+        RESTORED,
+        "a restored bus tells everything again",
+    ),
+    Break("H5", "duly.store.bus", "RESTORED_STEP", 1, RESTORED, "a number is given twice"),
+    Break(
+        "H5",
+        "duly.store.due",
+        "held_since",
+        lambda tx: None,
+        RESTORED,
+        "a bus that is held back delivers",
+    ),
+    Break(
+        "H5",
+        "duly.desk.attention",
+        "_held",
+        lambda tx, sight: iter(()),
+        RESTORED,
+        "nobody is told that the bus is held back",
     ),
 )

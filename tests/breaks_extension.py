@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from duly.store.record import JournalEvent
 from tests.breaks import Break
 
 LOADER = "tests/bus/extension/test_loader.py"
@@ -11,6 +12,7 @@ CONTEXT = "tests/bus/extension/test_context.py"
 CHANNEL = "tests/bus/extension/test_channel.py"
 AGENT = "tests/bus/extension/test_agent.py"
 MANIFEST = "tests/rules/test_manifest.py"
+REPAIR = "tests/bus/extension/test_repair.py"
 YAML = "tests/bus/extension/test_yaml.py"
 
 
@@ -20,6 +22,10 @@ def _let_pass(*_: object, **__: object) -> None:
 
 async def _do_nothing(*_: object, **__: object) -> None:
     """Write nothing down."""
+
+
+async def _silence(*_: object) -> JournalEvent:
+    return JournalEvent("nothing.happened", "duly", "{}")
 
 
 def _always(*_: object, **__: object) -> bool:
@@ -102,4 +108,12 @@ BREAKS = (
         rule="B10",
     ),
     _one("bus.channel:_shown", _whole, "an error names the whole address", CHANNEL, rule="A5"),
+    _one("bus.agent:_failed_run", _let_pass, "no agent is shown a case", REPAIR, rule="B10"),
+    _one(
+        "engine.proposal:Proposals._announcement",
+        _silence,
+        "nobody is told of a proposal",
+        REPAIR,
+        rule="B10",
+    ),
 )

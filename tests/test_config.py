@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import fields
+from datetime import date
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,7 @@ from duly.config import (
     WorkflowPolicy,
     load,
 )
+from duly.desk.secret import VARIABLE as KEY_VARIABLE
 from duly.errors import ConfigError
 from duly.rules.permission import Approval
 
@@ -129,6 +131,73 @@ def test_a_file_sets_every_kind_of_value(tmp_path: Path) -> None:
         bus=BusSettings(poll_interval_s=2),
         sandbox=SandboxSettings("i-accept"),
     )
+
+
+def test_a_file_names_folders_connectors_and_channels(tmp_path: Path) -> None:
+    path = write(
+        tmp_path,
+        """
+        workflows = "flows"
+        extensions = "more"
+        repairer = "mend:Mender"
+        [connectors.inbox]
+        use = "mailbox"
+        path = "mail"
+        [connectors.rows]
+        use = "shop:Rows"
+        columns = ["a", "b"]
+        strict = true
+        more = { since = 2026-01-02, of = { anything = 1.5 } }
+        [channels.desk]
+        use = "terminal"
+        """,
+    )
+    config = load(path, {"DULY_EXTENSIONS": "others", "DULY_PROJECT": str(tmp_path)})
+    assert (config.workflows, config.extensions, config.repairer) == (
+        "flows",
+        "others",
+        "mend:Mender",
+    )
+    assert config.connectors == {
+        "inbox": {"use": "mailbox", "path": "mail"},
+        "rows": {
+            "use": "shop:Rows",
+            "columns": ["a", "b"],
+            "strict": True,
+            "more": {"since": date(2026, 1, 2), "of": {"anything": 1.5}},
+        },
+    }
+    assert list(config.connectors) == ["inbox", "rows"]
+    assert config.channels == {"desk": {"use": "terminal"}}
+
+
+def test_where_the_project_and_the_key_are_is_no_setting() -> None:
+    """A5: a key in the environment is nobody's mistake, and is not read here."""
+    assert KEY_VARIABLE == "DULY_KEY"
+    assert load(None, {"DULY_PROJECT": "shop", KEY_VARIABLE: "secret"}) == Config()
+
+
+def test_free_keys_stand_in_the_tables_of_connectors_and_channels_alone(tmp_path: Path) -> None:
+    for text, words in (
+        ("connectors = 3", "connectors is 3; write a table"),
+        ("[connectors]\nuse = 'mailbox'", "connectors.use is 'mailbox'; write a table"),
+        ("channels = ['desk']", "channels is ['desk']; write a table"),
+        ("[connector.inbox]\nuse = 'mailbox'", "connector is no setting; the nearest one is conn"),
+        ("extension = 'more'", "extension is no setting; the nearest one is extensions"),
+        ("extensions = 3", "extensions is 3; write text in quotes"),
+        ("repairer = ''", "repairer is empty; name one, or leave the line out"),
+        ("workflows = ''", "workflows is empty; name one, or leave the line out"),
+    ):
+        path = write(tmp_path, text)
+        assert refusal(path, {}).startswith(f"{path}: {words}")
+
+
+def test_a_config_does_not_change_with_the_tables_it_was_made_from() -> None:
+    tables = {"inbox": {"use": "mailbox"}}
+    config = Config(connectors=tables)
+    tables["inbox"]["use"] = "files"
+    tables["other"] = {}
+    assert config.connectors == {"inbox": {"use": "mailbox"}}
 
 
 def test_the_environment_wins_over_the_file(tmp_path: Path) -> None:

@@ -20,6 +20,12 @@ out of range cannot be built, neither by `load` nor by hand.
     [bus]
     poll_interval_s = 5
 
+    [connectors.inbox]
+    use = "mailbox"
+    path = "mail"
+
+In the table of a connector or a channel any key may stand: it is an argument of what `use` names.
+
 The environment wins over the file. A variable is `DULY_` and the key in capitals, two underscores
 where the file has a dot: `DULY_URL`, `DULY_POLICY__RUNS_MAX=20`. Text stands for itself; anything
 else is written as in TOML: `DULY_POLICY__APPROVALS='{ "*" = "always" }'`.
@@ -34,16 +40,22 @@ from dataclasses import dataclass, field, fields, is_dataclass
 from difflib import get_close_matches
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import Any, Literal, TypeAlias, get_args, get_origin, get_type_hints
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from duly.errors import ConfigError
 
 KIB = 1024
 MIB = 1024 * KIB
+BATCH_MAX = 1000  # what one look at the store may bring
 PREFIX = "DULY_"
 APPROVALS = ("never", "always", "above:low", "above:medium")
 MAY_BE_ZERO = frozenset({"attempts", "repair_budget", "repair_budget_per_day"})
+# Variables that begin like a setting and are none: where the project lies is asked before its file
+# is read, and the key to the secrets is the vault's alone (A5).
+NO_SETTINGS = frozenset({"DULY_KEY", "DULY_PROJECT"})
+
+Tables: TypeAlias = "Mapping[str, Mapping[str, Any]]"
 
 
 def _check_numbers(section: object) -> None:
@@ -176,6 +188,8 @@ class BusSettings:
 
     def __post_init__(self) -> None:
         _check_numbers(self)
+        if type(self.batch) is not int or self.batch > BATCH_MAX:
+            raise ConfigError(f"batch is {self.batch}; give a whole number from 1 to {BATCH_MAX}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,9 +204,23 @@ class Config:
     """Everything a host is told before it starts."""
 
     url: str = "sqlite:///duly.db"
+    workflows: str = "workflows"
+    extensions: str | None = None
+    repairer: str | None = None
+    connectors: Tables = field(default_factory=lambda: MappingProxyType({}))
+    channels: Tables = field(default_factory=lambda: MappingProxyType({}))
     policy: Policy = Policy()
     bus: BusSettings = BusSettings()
     sandbox: SandboxSettings = SandboxSettings()
+
+    def __post_init__(self) -> None:
+        for name in ("workflows", "extensions", "repairer"):
+            if getattr(self, name) == "":
+                raise ConfigError(f"{name} is empty; name one, or leave the line out")
+        for name in ("connectors", "channels"):
+            given = getattr(self, name).items()
+            tables = {key: MappingProxyType(dict(table)) for key, table in given}
+            object.__setattr__(self, name, MappingProxyType(tables))
 
 
 def load(path: Path | None, environ: Mapping[str, str]) -> Config:
@@ -206,7 +234,8 @@ def load(path: Path | None, environ: Mapping[str, str]) -> Config:
         except ConfigError as error:
             raise ConfigError(f"{path}: {error}") from None
     try:
-        for variable in sorted(name for name in environ if name.startswith(PREFIX)):
+        given = {name for name in environ if name.startswith(PREFIX)} - NO_SETTINGS
+        for variable in sorted(given):
             _overlay(tree, variable, environ[variable])
         config = _build(Config, tree, "")
     except ConfigError as error:
@@ -237,7 +266,7 @@ def _overlay(tree: dict[str, Any], variable: str, text: str) -> None:
         tree = tree.setdefault(part, {})
         if not isinstance(tree, dict):
             raise ConfigError(f"{_variable(part)} is {tree!r}; write a table")
-    if kind is str or get_origin(kind) is Literal:
+    if _is_text(kind) or get_origin(kind) is Literal:
         tree[name] = text
         return
     try:
@@ -265,13 +294,19 @@ def _build(kind: Any, value: Any, key: str) -> Any:
     return value
 
 
+def _is_text(kind: Any) -> bool:
+    return kind in (str, str | None)
+
+
 def _fits(kind: Any, value: Any) -> bool:
+    if kind is Any:
+        return True
     if get_origin(kind) is Literal:
         return value in get_args(kind)
     # To Python a bool is an int; a setting that counts something must not accept one.
     if isinstance(value, bool):
         return False
-    if kind is str:
+    if _is_text(kind):
         return isinstance(value, str)
     if kind is float:
         return isinstance(value, int | float)
@@ -283,7 +318,9 @@ def _wanted(kind: Any) -> str:
         return "one of " + ", ".join(f'"{word}"' for word in get_args(kind))
     if is_dataclass(kind) or get_origin(kind) is Mapping:
         return "a table"
-    return {str: "text in quotes", float: "a number"}.get(kind, "a whole number")
+    if _is_text(kind):
+        return "text in quotes"
+    return "a number" if kind is float else "a whole number"
 
 
 def _keys(kind: Any, key: str) -> list[str]:

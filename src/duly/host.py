@@ -11,19 +11,30 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Coroutine,
+    Iterable,
+    Iterator,
+    Mapping,
+)
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
+from datetime import datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
 from duly.bus.bus import Bus
+from duly.bus.cause import follow
 from duly.bus.channel import Channel, Channels
 from duly.bus.dispatcher import Dispatcher
 from duly.bus.line import Line
 from duly.bus.loader import ExtensionReport, Loader
-from duly.config import Policy, SandboxSettings
+from duly.config import BusSettings, Policy, SandboxSettings
 from duly.connectors.base import Connector
+from duly.connectors.clock import Timed, with_clock
 from duly.connectors.registry import Registry
 from duly.desk.base import Desk
 from duly.desk.commands import Commands
@@ -33,12 +44,14 @@ from duly.desk.upkeep import note_restore
 from duly.desk.views import Views
 from duly.desk.work import Work
 from duly.engine.base import Parts
+from duly.engine.proposal import Proposals
 from duly.engine.scheduler import Engine
 from duly.env import Env, Loop
 from duly.errors import ConfigError, RequestRefused
 from duly.rules.access import Step
 from duly.rules.catalog import Catalog
 from duly.rules.repair import Repairer
+from duly.rules.schedule import moment
 from duly.rules.source import Language, Source
 from duly.rules.value import Json
 from duly.sandbox.base import Loaded, Missing, Sandbox, Script, World
@@ -53,6 +66,7 @@ from duly.store.sqlite import open_sqlite, path_from_url
 
 DEFAULT_POLICY: Final = Policy()
 DEFAULT_SANDBOX: Final = SandboxSettings()
+DEFAULT_BUS: Final = BusSettings()
 
 log = logging.getLogger("duly.host")
 
@@ -71,15 +85,19 @@ class Host(Commands, Views, Trials):
         channels: Iterable[Channel] = (),
         env: Env | None = None,
         sandbox: SandboxSettings = DEFAULT_SANDBOX,
+        bus: BusSettings = DEFAULT_BUS,
     ) -> None:
         self._path = _path(url)
-        self._outside = Registry(connectors)
+        given = with_clock(connectors)
+        self._outside = Registry(given)
+        self._timed = tuple(each for each in given if isinstance(each, Timed))
         self._policy = policy
         self._repairer = _check_repairer(repairer)
         self._folder = None if extensions is None else Path(extensions)
         self._channels = Channels(channels)
         self._env = env
         self._sandbox = sandbox
+        self._bus_settings = bus
         self._open_desk: Desk | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stack = AsyncExitStack()
@@ -107,7 +125,11 @@ class Host(Commands, Views, Trials):
             raise RequestRefused("A host is opened once; make another one.")
         async with AsyncExitStack() as stack:
             env = self._env or _own_loop(stack)
-            store = Store(await open_sqlite(self._path, env))
+            for each in self._timed:
+                each.keep_time(env)
+            backend = await open_sqlite(self._path, env)
+            self._watchers = backend.watchers
+            store = Store(backend)
             stack.push_async_callback(_quietly, "the store", store.close)
             await note_restore(store, env)
             sandbox = _build_sandbox(env, self._policy, self._sandbox)
@@ -118,7 +140,13 @@ class Host(Commands, Views, Trials):
             # Strangers: each rings the other by a callable (design §1).
             engine = Engine(parts)
             stack.push_async_callback(_quietly, "the engine", engine.close)
-            dispatcher = Dispatcher(env, store, limits=self._policy.limits, entered=engine.wake)
+            dispatcher = Dispatcher(
+                env,
+                store,
+                limits=self._policy.limits,
+                settings=self._bus_settings,
+                entered=engine.wake,
+            )
             engine.worked = dispatcher.wake
             stack.push_async_callback(_quietly, "the bus", dispatcher.close)
             bus = Bus(env, store, dispatcher, self._policy.limits)
@@ -129,15 +157,17 @@ class Host(Commands, Views, Trials):
                 line=Line(env, store, dispatcher, self._policy.limits),
                 reserve=bus.reserve,
                 channels=self._channels,
+                workshop=Proposals(parts, follow),
                 limits=self._policy.limits,
             )
             stack.push_async_callback(_quietly, "the extensions", self._loader.close)
             await self._loader.open()
             self._stack = stack.pop_all()
         self._loop = asyncio.get_running_loop()
+        self._opened_at = moment(env.now_ms())
         self._together = Work(env, engine, dispatcher)
         self._bus = bus
-        self._open_desk = Desk(parts, engine, vault)
+        self._open_desk = Desk(parts, engine, vault, dispatcher.presence)
         return self
 
     async def close(self) -> None:
@@ -176,6 +206,32 @@ class Host(Commands, Views, Trials):
         """The event bus: emit, schedule, subscribe, and see what became of it (B)."""
         self._desk()
         return self._bus
+
+    @property
+    def path(self) -> Path:
+        """Where the store lies."""
+        return self._path.resolve()
+
+    @property
+    def opened_at(self) -> datetime:
+        """Since when the host is open."""
+        self._desk()
+        return self._opened_at
+
+    @property
+    def is_working(self) -> bool:
+        """Tell whether somebody drains or serves the host at this moment."""
+        return any(not each.done() for each in self._working)
+
+    @contextmanager
+    def watched_by(self, told: Callable[[], None]) -> Iterator[None]:
+        """Call somebody after every write, so that he may look again; unwatched costs nothing."""
+        self._desk()
+        self._watchers.add(told)
+        try:
+            yield
+        finally:
+            self._watchers.discard(told)
 
     async def extensions(self) -> tuple[ExtensionReport, ...]:
         """List the extensions, and how far each of them got when the host opened (B9)."""

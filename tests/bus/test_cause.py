@@ -7,12 +7,14 @@ from typing import Any
 
 import pytest
 
+from duly.errors import Invalid
 from duly.rules.delivery import DEPTH_MAX, Event
+from duly.rules.source import Language, Source
 from duly.sandbox.play import Call, Return
 from duly.testing import Stage
 from tests.bus.stand import listen, say
 from tests.bus.test_ingress import hearing
-from tests.engine.stand import IN, OUT, consumer, opened
+from tests.engine.stand import IN, NAME, OUT, consumer, flow, opened
 
 
 async def test_what_a_handler_emits_names_its_cause_and_correlation(duly_world: Stage) -> None:
@@ -147,5 +149,99 @@ async def test_what_came_before_a_workflow_last_looked_is_not_its_cause(duly_wor
     await play.drain()
     assert (await play.host.bus.journal("run.committed"))[0].causation_id == f"bus:{id_1}"
     await play.deploy(hearing((IN, "mail"), (OUT, "news"), consumers={"file": silent}))
+    await play.drain()
+    assert (await play.host.bus.journal("run.committed"))[0].causation_id is None
+
+
+# -- Through host.publish (B12) -----------------------------------------------------------------
+
+
+async def test_what_a_handler_publishes_into_a_workflow_goes_on_its_chain(
+    duly_world: Stage,
+) -> None:
+    """B12: what the run announces names the event that was handled, its correlation and depth."""
+    play = await opened(duly_world)
+    await play.deploy(flow())
+
+    async def publish(event: Event) -> None:
+        await play.publish("a")
+
+    listen(play.host, then=publish)
+    id_1 = await play.host.bus.emit("mail", {}, source="test", correlation_id="c1")
+    await play.drain()
+    (event,) = await play.events()
+    assert event.created_by == "user"
+    (told,) = await play.host.bus.journal("run.committed")
+    assert (told.causation_id, told.correlation_id, told.depth) == (f"bus:{id_1}", "c1", 1)
+
+
+async def test_a_handler_that_answers_a_commit_by_publishing_is_a_loop(duly_world: Stage) -> None:
+    """B12: through a workflow, a handler and back it comes to its end."""
+    play = await opened(duly_world)
+    await play.deploy(flow())
+    count = 0
+
+    async def again(event: Event) -> None:
+        nonlocal count
+        count += 1
+        assert count <= DEPTH_MAX + 2, "it goes on and on"
+        await play.publish(f"m{count}")
+
+    listen(play.host, "run.committed", then=again)
+    await play.publish("m0")
+    await play.drain()
+    last = (await play.host.bus.journal("run.committed"))[0]
+    assert (last.depth, last.status) == (DEPTH_MAX + 1, "failed")
+
+
+async def test_what_a_handler_deploys_is_announced_as_caused_by_its_event(
+    duly_world: Stage,
+) -> None:
+    """B12: a handler that deploys whenever something was deployed would not end otherwise."""
+    host = await duly_world.host()
+
+    async def deploy(event: Event) -> None:
+        text = 'from duly import workflow\nflow = workflow("w", topics=["t"])\n'
+        body = "@flow.producer()\nasync def poll(ctx, state):\n    return None\n"
+        await host.deploy(Source(Language.PYTHON, text + body))
+
+    listen(host, then=deploy)
+    id_1 = await say(host)
+    await host.drain()
+    (told,) = await host.bus.journal("workflow.deployed")
+    assert (told.causation_id, told.depth) == (f"bus:{id_1}", 1)
+
+
+async def test_new_content_that_a_handler_brings_goes_on_its_chain_too(duly_world: Stage) -> None:
+    """B12, T5: an event that was there before is replaced, and the run goes back to the handler."""
+    play = await opened(duly_world)
+    await play.deploy(flow())
+    await play.host.pause(NAME)
+    await play.publish("a")
+
+    async def replace(event: Event) -> None:
+        await play.publish("a", payload={"other": 1})
+
+    listen(play.host, then=replace)
+    id_1 = await say(play.host)
+    await play.drain()
+    await play.host.resume(NAME)
+    await play.drain()
+    (told,) = await play.host.bus.journal("run.committed")
+    assert (told.causation_id, told.depth) == (f"bus:{id_1}", 1)
+
+
+@pytest.mark.parametrize("by", ["bus:1", "run_0192"])
+async def test_nobody_publishes_under_the_name_of_the_bus_or_of_a_run(
+    duly_world: Stage, by: str
+) -> None:
+    """B12, T2: a cause cannot be forged by who somebody says they are."""
+    play = await opened(duly_world)
+    await play.deploy(flow())
+    await say(play.host)
+    with pytest.raises(Invalid, match="by is"):
+        await play.host.publish(NAME, IN, title="A", message_id="a", by=by)
+    assert await play.events() == []
+    await play.host.publish(NAME, IN, title="A", message_id="a", by="bus 1")
     await play.drain()
     assert (await play.host.bus.journal("run.committed"))[0].causation_id is None

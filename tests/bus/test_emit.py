@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from duly.config import Policy
 from duly.errors import Invalid, NotFound, RequestRefused
 from duly.rules.delivery import DELAY_MAX_MS, Event
 from duly.testing import Stage
@@ -81,6 +82,7 @@ WRONG: list[dict[str, Any]] = [
     {"source": ""},
     {"source": "a:b"},
     {"source": None},
+    {"source": []},
     {"source": "x" * 101},
     {"correlation_id": ""},
     {"correlation_id": "x" * 501},
@@ -241,8 +243,24 @@ async def test_an_event_that_has_fired_cannot_be_cancelled(duly_world: Stage) ->
         await duly_world.advance(1)
         assert await host.bus.cancel(deferred_id) is False
     assert await statuses(host) == {1: "done"}
-    with pytest.raises(NotFound):
+    with pytest.raises(NotFound, match="never was"):
         await host.bus.cancel(99)
+
+
+async def test_an_event_that_retention_removed_cannot_be_cancelled(duly_world: Stage) -> None:
+    """B2, H5: it had fired or was cancelled, and the answer is still false."""
+    host = await duly_world.host(policy=Policy(retention_days=1))
+    fired = await host.bus.schedule_at(0, "mail", {}, source="test")
+    cancelled = await host.bus.schedule_at(1, "mail", {}, source="test")
+    assert await host.bus.cancel(cancelled) is True
+    await host.drain()
+    await duly_world.advance("2d")
+    assert (await host.tidy()).deferred == 2
+    for deferred_id in (fired, cancelled):
+        assert await host.bus.cancel(deferred_id) is False
+    for never in (0, cancelled + 1):
+        with pytest.raises(NotFound, match="never was"):
+            await host.bus.cancel(never)
 
 
 MOMENTS = 12  # turns of the loop that either transaction takes, and some more

@@ -281,3 +281,74 @@ async def test_closing_the_host_from_a_handler_does_not_hang(duly_world: Stage) 
     await say(host)
     await host.drain()
     await closing[0]
+
+
+# -- Deaf handlers (B3, B6) ---------------------------------------------------------------------
+
+
+class Deaf:
+    """A handler that goes on when it is cancelled, until it is freed; it counts its calls."""
+
+    def __init__(self) -> None:
+        self.freed = asyncio.Event()
+        self.running = 0
+        self.most = 0
+        self.ids: list[int] = []
+
+    async def hear(self, event: Event) -> None:
+        self.ids.append(event.id)
+        self.running += 1
+        self.most = max(self.most, self.running)
+        while not self.freed.is_set():
+            try:
+                await self.freed.wait()
+            except asyncio.CancelledError:
+                continue
+        self.running -= 1
+
+
+async def test_a_deaf_handler_is_not_called_again_before_it_has_ended(duly_world: Stage) -> None:
+    """B3, B6: its retries and later events wait, and say for what; nobody else does."""
+    host = await duly_world.host()
+    deaf = Deaf()
+    host.bus.subscribe("mail", deaf.hear, subscriber_id="deaf", retry=Retry(2, (1,)))
+    other = listen(host, subscriber_id="other")
+    async with host.running():
+        await say(host)
+        await say(host)
+        await duly_world.advance(HANDLER_TIMEOUT_S + GRACE_S + 60)
+        assert (deaf.ids, other.ids) == ([1], [1, 2])
+        waiting = await host.bus.deliveries(status="waiting")
+        assert {(each.event_id, each.reason) for each in waiting} == {
+            (
+                event_id,
+                "Waits for a call of deaf to end, which was cancelled and goes on all the same.",
+            )
+            for event_id in (1, 2)
+        }
+        deaf.freed.set()
+        await duly_world.advance(1)
+    assert (deaf.ids, deaf.most) == ([1, 1, 2], 1)
+    assert await statuses(host) == {1: "done", 2: "done"}
+
+
+async def test_a_handler_that_outlasts_a_stop_does_not_run_beside_itself(
+    duly_world: Stage,
+) -> None:
+    """B7, B3: the same host serves again; what was cut short waits for the old call's end."""
+    host = await duly_world.host()
+    deaf = Deaf()
+    host.bus.subscribe("mail", deaf.hear, subscriber_id="deaf", retry=ONCE)
+    async with host.running():
+        await say(host)
+        await duly_world.advance(1)
+    await host.drain()
+    assert deaf.ids == [1]
+    (waiting,) = await host.bus.deliveries()
+    assert "to end, which was cancelled" in str(waiting.reason)
+    async with host.running():
+        await duly_world.advance(1)
+        deaf.freed.set()
+        await duly_world.advance(1)
+    assert (deaf.ids, deaf.most) == ([1, 1], 1)
+    assert await statuses(host) == {1: "done"}

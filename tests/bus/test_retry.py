@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+from typing import Any
+
 import pytest
 
 from duly.errors import Invalid, NotFound, RequestRefused
@@ -143,19 +146,25 @@ async def test_only_what_is_there_and_dead_is_moved_and_only_by_somebody(duly_wo
 
 
 @pytest.mark.parametrize(
-    ("attempts", "delays_s"), [(0, (1,)), (ATTEMPTS_MAX + 1, (1,)), (2, ()), (2, (float("nan"),))]
+    ("attempts", "delays_s"),
+    [
+        *((0, (1,)), (ATTEMPTS_MAX + 1, (1,)), (2, ()), (2, (float("nan"),))),
+        *(("3", (1,)), (True, (1,)), (2.5, (1,)), (2, 5), (2, "55"), (2, (timedelta(1),))),
+    ],
 )
-def test_a_retry_that_makes_no_sense_is_refused(attempts: int, delays_s: tuple[float]) -> None:
-    """B5: attempts from 1 to 100, and a delay that is a time."""
+def test_a_retry_that_makes_no_sense_is_refused(attempts: Any, delays_s: Any) -> None:
+    """B5: attempts from 1 to 100, whole, and delays that are seconds."""
     with pytest.raises(Invalid):
         Retry(attempts, delays_s)
+    delays: Any = [1, 2]
+    assert Retry(ATTEMPTS_MAX, delays).delays_s == (1, 2)
 
 
 async def test_the_questions_refuse_words_and_pages_they_do_not_know(duly_world: Stage) -> None:
     """B14: and name those they do."""
     host = await duly_world.host()
     for ask in (host.bus.journal, host.bus.deliveries, host.bus.deferred):
-        with pytest.raises(Invalid, match="say one of"):
+        with pytest.raises(Invalid, match="must be one of"):
             await ask(status="lost")
         for limit in (0, 1001):
             with pytest.raises(Invalid):

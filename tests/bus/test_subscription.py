@@ -10,9 +10,13 @@ import pytest
 from duly.bus.dispatcher import SUBSCRIBERS_MAX
 from duly.errors import Invalid, NotFound, RequestRefused
 from duly.host import Host
+from duly.rules.announcement import Topic
 from duly.rules.delivery import Event, Retry
 from duly.testing import Stage
+from tests.bus.extension.stand import User
 from tests.bus.stand import Ear, again, delivered, listen, say, statuses, store_of
+from tests.bus.test_ingress import BUS, hearing, way
+from tests.engine.stand import opened
 
 
 @pytest.mark.parametrize("wrong", ["", " ", "a\nb", "x" * 321, 7])
@@ -33,7 +37,7 @@ async def test_a_name_is_connected_once_and_not_taken_from_its_owner(duly_world:
     for owner in ("duly", "reminders"):
         with pytest.raises(RequestRefused, match="belongs to"):
             listen(host, subscriber_id=f"{owner}:mail:x")
-    with pytest.raises(RequestRefused, match="belongs to"):
+    with pytest.raises(NotFound):
         await host.bus.unsubscribe("duly:mail:x")
     listen(host, subscriber_id="reminders")  # a name, not something of the extension's
 
@@ -196,6 +200,41 @@ async def test_a_refused_name_does_not_end_a_host_that_serves(duly_world: Stage)
         await say(host, "news")
         await duly_world.advance(1)
     assert other.ids == [1]
+
+
+# -- The host's own (B13) -----------------------------------------------------------------------
+
+
+async def test_what_the_host_left_behind_can_be_ended_and_what_it_uses_cannot(
+    duly_world: Stage,
+) -> None:
+    """B13: a channel that was taken away leaves a subscription, which nobody else could end."""
+    own = f"duly:{Topic.NEEDS_ATTENTION}:notify_user"
+    host = await duly_world.host(channels=[User()])
+    with pytest.raises(RequestRefused, match="belongs to duly"):
+        await host.bus.unsubscribe(own)
+    host = await again(duly_world, host)
+    await say(host, Topic.NEEDS_ATTENTION)
+    await host.drain()
+    assert await statuses(host) == {1: "pending"}
+    assert await host.bus.unsubscribe(own) == 1
+    assert await statuses(host) == {1: "failed"}
+
+
+@pytest.mark.parametrize("drained", [True, False])
+async def test_a_way_into_a_workflow_is_ended_by_the_workflow_alone(
+    duly_world: Stage, drained: bool
+) -> None:
+    """T10, B13: also before the host has ever looked at its bus."""
+    play = await opened(duly_world)
+    name = way(await play.deploy(hearing()))
+    if drained:
+        await play.drain()
+    with pytest.raises(RequestRefused, match=r"belongs to"):
+        await play.host.bus.unsubscribe(name)
+    id_1 = await say(play.host, BUS)
+    await play.drain()
+    assert await play.statuses() == {f"bus:{id_1}": "consumed"}
 
 
 # -- Under the same name for another topic (B13) ------------------------------------------------

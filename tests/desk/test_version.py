@@ -104,6 +104,23 @@ async def test_a_rollback_is_a_new_version_with_the_old_text(url: str) -> None:
         assert [(each.version, each.status) for each in followed] == [("3.0", Status.COMMITTED)]
 
 
+async def test_a_proposed_version_is_put_to_use_by_naming_it(url: str) -> None:
+    """W8, F3: what attention offers does what it says; until then the proposal changes nothing."""
+    sheets = Sheets()
+    async with Host(url, connectors=[sheets]) as host:
+        await host.deploy(source(BROKEN), grant=True)
+        await host.publish(NAME, "mail", message_id="m1", title="Mail 1")
+        await propose(host, "1.1", FLOW)
+        await host.drain()
+        assert sheets.rows == []
+        await host.grant(NAME, "sheets.append")
+        deployed = await host.rollback(NAME, "1.1", by=ANNA)
+        newest = (await host.versions(NAME))[0]
+        assert (newest.version, newest.parent, newest.active) == (deployed.version, "1.1", True)
+        await host.drain()
+        assert sheets.rows == [["m1"]]
+
+
 async def test_a_rollback_is_examined_like_any_deploy(url: str) -> None:
     """W8, W5: what this host can no longer load is refused with its findings, nothing stored."""
     async with Host(url, connectors=[Sheets()]) as host:
@@ -200,7 +217,8 @@ async def test_check_says_all_that_is_wrong_and_stores_nothing(url: str, tmp_pat
 async def test_tools_are_listed_with_capability_and_risk(url: str) -> None:
     """A1: by name, as a person decides on them."""
     async with Host(url, connectors=[Sheets()]) as host:
-        (tool,) = await host.tools()
+        *built_in, tool = await host.tools()
+        assert [each.name for each in built_in] == ["clock.next", "clock.now"]
         assert (tool.name, tool.kind) == ("sheets.append_row", ToolKind.MUTATION)
         assert (tool.capability, tool.risk, tool.noun) == ("sheets.append", Risk.LOW, "row")
 
@@ -241,7 +259,6 @@ REFUSALS: dict[str, tuple[Ask, type[DulyError], str]] = {
     "rollback of nobody": (lambda h: h.rollback("x", "1.0"), NotFound, "no workflow"),
     "rollback to nothing": (lambda h: h.rollback(NAME, "7.0"), NotFound, "no version"),
     "rollback to what is": (lambda h: h.rollback(NAME, "1.0"), RequestRefused, "active already"),
-    "rollback to a proposal": (lambda h: h.rollback(NAME, "2.1"), RequestRefused, "only proposed"),
     "rollback by nobody": (lambda h: h.rollback(NAME, "1.0", by=""), Invalid, "who acts"),
     "remove nobody": (lambda h: h.remove("x"), NotFound, "no workflow"),
     "actions past a page": (lambda h: h.actions(limit=1001), Invalid, "1 to 1000"),

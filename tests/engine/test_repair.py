@@ -131,7 +131,8 @@ async def test_a_repairer_is_told_what_it_needs(duly_world: Stage) -> None:
     ]
     assert case.prepared["data"] == {"text": {"amount": 3}}  # type: ignore[index,call-overload]
     assert "def append(" in case.tools
-    assert (case.granted, case.attempt, case.budget) == (("sheet.append", "sheet.read"), 1, 2)
+    assert case.granted == ("clock.read", "sheet.append", "sheet.read")
+    assert (case.attempt, case.budget) == (1, 2)
 
 
 async def test_a_failed_prepare_is_shown_what_waits(duly_world: Stage) -> None:
@@ -271,7 +272,7 @@ async def test_a_repair_that_needs_more_than_is_granted_is_only_proposed(
     await play.drain()
     assert await proposed(play) == ("but not adopted: it needs sheet.append, which is not granted.")
     grants = await play.store.list_grants(await play.workflow_id())
-    assert [each.capability for each in grants] == ["sheet.read"]
+    assert [each.capability for each in grants] == ["clock.read", "sheet.read"]
 
 
 @pytest.mark.parametrize(

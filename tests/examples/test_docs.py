@@ -1,4 +1,4 @@
-"""What the pages show is true: the first screen prints what it says, and no name goes unshown."""
+"""What the pages show is true: an example prints what its page says, and no name goes unshown."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ import duly
 from tests import house
 
 PRINTED = re.compile(r"^```text\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-README = (house.ROOT / "README.md").read_text(encoding="utf-8")
+EMBEDDING = (house.ROOT / "docs" / "embedding.md").read_text(encoding="utf-8")
 
 
-def run_readme(folder: Path) -> list[str]:
-    """Run the README's example as a person would, and answer what it prints."""
+def run_welcome(folder: Path) -> list[str]:
+    """Run the page's first example as a person would, and answer what it prints."""
     program = folder / "welcome.py"
-    program.write_text(house.examples(README)[0], encoding="utf-8")
+    program.write_text(house.examples(EMBEDDING)[0], encoding="utf-8")
     done = subprocess.run(
         [sys.executable, program.name], cwd=folder, capture_output=True, text=True, check=True
     )
@@ -25,11 +25,11 @@ def run_readme(folder: Path) -> list[str]:
     return done.stdout.splitlines()
 
 
-def test_the_readme_s_example_prints_what_the_readme_says(tmp_path: Path) -> None:
+def test_the_program_that_embeds_a_host_prints_what_its_page_says(tmp_path: Path) -> None:
     """L3, T5: run again, it posts nothing, and the ledger still knows both posts."""
-    promised = PRINTED.findall(README)[0].splitlines()
-    assert run_readme(tmp_path) == promised
-    assert run_readme(tmp_path) == [line for line in promised if "the chat shows" not in line]
+    promised = PRINTED.findall(EMBEDDING)[0].splitlines()
+    assert run_welcome(tmp_path) == promised
+    assert run_welcome(tmp_path) == [line for line in promised if "the chat shows" not in line]
 
 
 def test_every_public_name_stands_in_an_example_that_runs() -> None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 
+from duly.simulation.life import Ending
 from duly.simulation.outside import Outcome
 from duly.simulation.planted import BUGS, find, planted, seeds_of
-from duly.simulation.play import Ending, play
+from duly.simulation.play import play
 from duly.simulation.shrink import kind, shrink, simpler
 from duly.simulation.story import Crash, Death, Story, from_seed
 

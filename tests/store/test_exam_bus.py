@@ -9,8 +9,8 @@ import pytest
 
 from duly.errors import Invalid, NotFound, RequestRefused
 from duly.rules.delivery import JournalStatus, Retry
-from duly.store.bus import STATE_KEY_CHARS
-from duly.store.record import JournalEvent
+from duly.store.bus import HELD, STATE_KEY_CHARS
+from duly.store.record import Action, JournalEvent
 from tests.store.exam import NOW, Again, Call, Case, ReadCase, Refusal, Trial, World, exam
 from tests.store.exam import nothing as empty
 from tests.store.post import (
@@ -334,6 +334,61 @@ GET_STATE = ReadCase(
     effect=_its_value,
     edge=_nothing_yet,
 )
+
+
+# -- After a restore ----------------------------------------------------------------------------
+
+
+async def held(world: World) -> None:
+    """Somebody waits for something, in a store that was restored."""
+    await deferred(world)
+    world.connection.execute("insert into upkeep (name, at) values (?, ?)", (HELD, NOW))
+
+
+async def _it_goes_on(world: World, answer: Any) -> None:
+    assert answer is True
+    assert await world.store.bus_held_since() is None
+    assert world.dump()["action"][-1][2:6] == ("ada", "resume_bus", None, "bus")
+    assert await world.store.promote_due(now=NOW + A_MINUTE, limit=1) == (1,)
+
+
+RESUME = Case(
+    verb="resume_bus",
+    arrange=held,
+    call=lambda world: world.store.resume_bus(
+        action=Action("action_r", "ada", "resume_bus"), now=NOW
+    ),
+    effect=_it_goes_on,
+    again=Again.NOTHING,
+    never_refuses="a bus that is not held back goes on as it does",
+)
+
+
+async def _nothing_fires(world: World, answer: Any) -> None:
+    assert answer == NOW
+    assert await world.store.promote_due(now=NOW + A_MINUTE, limit=1000) == ()
+    outlook = await world.store.bus_outlook((FIRST,), now=NOW + A_MINUTE, limit=10)
+    assert (outlook.deliveries, outlook.is_overdue, outlook.next_at) == ((), False, None)
+
+
+async def _never_held(world: World) -> None:
+    world.connection.execute("delete from upkeep")
+    assert await world.store.bus_held_since() is None
+
+
+HELD_SINCE = ReadCase(
+    verb="bus_held_since",
+    arrange=held,
+    call=lambda world: world.store.bus_held_since(),
+    effect=_nothing_fires,
+    edge=_never_held,
+)
+
+
+@pytest.mark.parametrize("trial", exam(RESUME, HELD_SINCE))
+async def test_a_restored_bus_passes_its_exam(trial: Trial, tmp_path: Path) -> None:
+    """H5: it tells nobody anything until somebody resumes it."""
+    await trial.sit(tmp_path)
 
 
 @pytest.mark.parametrize("trial", exam(EMIT, DEFER, CANCEL, PROMOTE))

@@ -76,7 +76,7 @@ BARRIERS = {
     "ask_repair",
     *("propose", "send", "send_again", "send_approved", "settle", "approve", "reject"),
     *("emit", "defer", "cancel", "subscribe", "unsubscribe", "discard", "retry_delivery"),
-    *("drop_secret", "note_act", "note_restore"),
+    *("drop_secret", "note_act", "note_restore", "resume_bus"),
 }
 
 

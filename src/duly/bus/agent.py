@@ -6,17 +6,22 @@ Law 1: an extension that says `invoke_agent` asks itself if it can answer, else 
 Law 2: an answer is put on the bus before it is sent, as an event for the user. What fails while it
        is sent is tried again by itself, and the agent is not asked a second time for that.
 Law 3: an answer only speaks. Whatever an agent may do, it does as an extension, in its own name.
+       Of a script that failed it may be a better one: that is kept as a proposal for a person, and
+       nothing more (B10).
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 from inspect import iscoroutinefunction
 from typing import Any, Protocol, runtime_checkable
 
 from duly.errors import Invalid
-from duly.rules.delivery import Event
+from duly.rules.announcement import Topic
+from duly.rules.delivery import OWN_SOURCE, Event
 from duly.rules.manifest import Manifest
+from duly.rules.word import Status
 
 ADDRESS = ("channel_id", "user_id")  # where an answer goes: back to where the event came from
 
@@ -31,6 +36,16 @@ class AgentProvider(Protocol):
 
     async def answer(self, event: Event, instructions: str, model: str | None) -> str:
         """Answer an event with a text for the user, or with an empty one."""
+
+
+class Workshop(Protocol):
+    """Where the case of a failed script is laid out, and where a better one can be left (B10)."""
+
+    async def lay_out(self, run_id: str) -> dict[str, Any] | None:
+        """Show the case of a run, if it waits for a correction of its script."""
+
+    async def propose(self, run_id: str, answer: str, *, by: str) -> bool:
+        """Keep an answer as a proposal, if it is a script of the workflow; tell whether it is."""
 
 
 def is_provider(extension: object) -> bool:
@@ -64,10 +79,17 @@ async def ask_agent(
     event: Event,
     extensions: Mapping[str, object],
     say: Callable[[dict[str, Any]], Awaitable[object]],
+    workshop: Workshop,
 ) -> None:
-    """Let the agent answer an event, and say its answer to the user (B9)."""
+    """Let the agent answer an event, and say its answer to the user (B9).
+
+    Of a script that failed it is shown the case; a script it answers with is proposed (B10).
+    """
     assert manifest.agent is not None, manifest
     provider = choose_provider(manifest, extensions)
+    run_id = _failed_run(event)
+    if run_id is not None and (case := await workshop.lay_out(run_id)) is not None:
+        event = replace(event, payload={**event.payload, "case": case})
     answer: object = await provider.answer(event, manifest.agent.instructions, manifest.agent.model)
     if not isinstance(answer, str):
         raise Invalid(
@@ -75,6 +97,16 @@ async def ask_agent(
             " an agent answers with a text.",
             path="answer",
         )
-    if answer.strip():
+    if not answer.strip():
+        return
+    if run_id is None or not await workshop.propose(run_id, answer, by=manifest.id):
         address = {key: event.payload[key] for key in ADDRESS if key in event.payload}
         await say({"text": answer, **address})
+
+
+def _failed_run(event: Event) -> str | None:
+    """Answer the run whose script has failed, as only the host itself can say (B1, F3)."""
+    if (event.topic, event.source) != (Topic.RUN_FAILED, OWN_SOURCE):
+        return None
+    is_script_s = event.payload.get("status") == Status.FAILED_LOGIC
+    return str(event.payload["run"]) if is_script_s else None

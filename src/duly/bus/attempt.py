@@ -2,7 +2,8 @@
 
 Law 1  Whatever a handler does, the answer is a sentence or success, and the dispatcher lives.
 Law 2  A handler has a time limit. Past it it is cancelled; one that does not end even then is left
-       behind and reported, and nobody waits for it.
+       behind and reported: it is *deaf*. Nobody waits for it but its own subscriber, which is not
+       called again in this process until it has ended: one subscriber, one call at a time.
 Law 3  A handler that returned has succeeded, whoever cancelled what around it.
 """
 
@@ -37,9 +38,16 @@ class _Outcome:
 class Caller:
     """Calls handlers, and knows those that did not end when they were told to."""
 
-    def __init__(self, env: Env) -> None:
+    def __init__(self, env: Env, freed: Callable[[], None]) -> None:
         self._env = env
-        self._left: set[asyncio.Task[None]] = set()
+        self._freed = freed
+        self._calls: dict[asyncio.Task[None], str] = {}  # and whose handler it is
+        self._deaf: dict[asyncio.Task[None], str] = {}
+
+    @property
+    def deaf(self) -> frozenset[str]:
+        """The subscribers whose handler was left behind and still runs."""
+        return frozenset(self._deaf.values())
 
     async def call(
         self, handler: Handler, event: Event, depth: int, subscriber_id: str
@@ -52,8 +60,8 @@ class Caller:
         name = f"event {event.id} for {subscriber_id}"
         # Its own copy, so that no handler sees what another did to it (B8).
         task = self._env.spawn(_run(handler, copy_event(event), depth, outcome), name)
-        self._left.add(task)
-        task.add_done_callback(self._left.discard)
+        self._calls[task] = subscriber_id
+        task.add_done_callback(self._end)
         try:
             if not await _ends_within(task, HANDLER_TIMEOUT_S):
                 return await self._give_up(task, name)
@@ -76,22 +84,29 @@ class Caller:
 
     async def end(self) -> None:
         """Cancel every handler that still runs, wait a little, and say which did not end."""
-        for task in set(self._left):
+        for task in self._calls:
             task.cancel()
         await self.outlast()
 
     async def outlast(self) -> None:
         """Wait a little for those who were cancelled, and say which did not end."""
-        if self._left:
-            _, deaf = await asyncio.wait(set(self._left), timeout=GRACE_S)
+        if self._calls:
+            _, deaf = await asyncio.wait(set(self._calls), timeout=GRACE_S)
             for task in deaf:
+                self._deaf[task] = self._calls[task]
                 log.error("%s does not end and is left behind", task.get_name())
+
+    def _end(self, task: asyncio.Task[None]) -> None:
+        del self._calls[task]
+        if self._deaf.pop(task, None) is not None:
+            self._freed()
 
     async def _give_up(self, task: asyncio.Task[None], name: str) -> str:
         task.cancel()
         if await _ends_within(task, GRACE_S):
             log.error("%s was cancelled: %s", name, LATE)
             return LATE
+        self._deaf[task] = self._calls[task]
         log.error("%s does not end and is left behind: %s", name, LATE)
         return f"{LATE} and did not end when it was cancelled"
 

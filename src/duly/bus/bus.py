@@ -12,6 +12,15 @@ from typing import Any, Final
 
 from duly.bus.attempt import Handler
 from duly.bus.line import DEFAULT_RETRY, Line
+from duly.bus.question import (
+    read_correlation,
+    read_id,
+    read_limit,
+    read_place,
+    read_time,
+    read_topic,
+    read_word,
+)
 from duly.bus.record import (
     Deferred,
     Delivery,
@@ -28,7 +37,10 @@ from duly.rules.delivery import (
     JournalStatus,
     Retry,
     check_source,
+    check_subscriber_id,
+    explain_wait,
 )
+from duly.store.bus import LAST_ID
 from duly.store.record import Action
 
 USER: Final = "user"  # who acts, where nobody says
@@ -87,10 +99,10 @@ class Bus(Line):
     async def unsubscribe(self, subscriber_id: str) -> int:
         """End a subscription; answer how many deliveries were closed for it (B13).
 
-        Of an extension's, only what it has left behind: what is connected belongs to it.
+        Of an extension's and of the host's own, only what they have left behind: what is connected
+        belongs to them, and what leads into a workflow belongs to the workflow.
         """
-        is_here = self._dispatcher.is_connected(subscriber_id)
-        if is_here or str(subscriber_id).startswith(f"{OWN_SOURCE}:"):
+        if self._dispatcher.is_connected(check_subscriber_id(subscriber_id)):
             self._check_own(subscriber_id)
         return await self._dispatcher.disconnect(subscriber_id)
 
@@ -99,19 +111,31 @@ class Bus(Line):
     async def retry(self, event_id: int, subscriber_id: str, *, by: str = USER) -> JournalStatus:
         """Give a dead delivery all its attempts again, beginning now; answer the event's status."""
         action = self._action(by, "retry_delivery")
+        letter = read_id(event_id, "event_id"), check_subscriber_id(subscriber_id)
         try:
-            return await self._store.retry_delivery(
-                event_id, subscriber_id, action=action, now=self._env.now_ms()
-            )
+            return await self._store.retry_delivery(*letter, action=action, now=self._env.now_ms())
         finally:
             self._dispatcher.wake()
 
     async def discard(self, event_id: int, subscriber_id: str, *, by: str = USER) -> JournalStatus:
         """Close a dead delivery for good; its error stays, and the event stays failed."""
         action = self._action(by, "discard_delivery")
-        return await self._store.discard(
-            event_id, subscriber_id, action=action, now=self._env.now_ms()
-        )
+        letter = read_id(event_id, "event_id"), check_subscriber_id(subscriber_id)
+        return await self._store.discard(*letter, action=action, now=self._env.now_ms())
+
+    # -- After a restore (H5) -------------------------------------------------------------------
+
+    async def resume(self, *, by: str = USER) -> bool:
+        """Let a bus that was restored from a backup tell what waits; false if it does already (H5).
+
+        What was told since that backup is told again. Look at `deliveries()` and `deferred()`
+        before, and cancel what must not happen a second time.
+        """
+        action = self._action(by, "resume_bus")
+        try:
+            return await self._store.resume_bus(action=action, now=self._env.now_ms())
+        finally:
+            self._dispatcher.wake()
 
     # -- Questions (B14) ------------------------------------------------------------------------
 
@@ -125,13 +149,12 @@ class Bus(Line):
         before: int | None = None,
     ) -> tuple[Journaled, ...]:
         """List events, newest first; `before` is the last id of the page before."""
-        page = {} if before is None else {"before": before}
         rows = await self._store.list_journal(
-            topic=topic,
-            status=_word(JournalStatus, status),
-            correlation_id=correlation_id,
-            limit=limit,
-            **page,
+            topic=read_topic(topic, self._limits),
+            status=None if status is None else read_word(JournalStatus, status),
+            correlation_id=read_correlation(correlation_id, self._limits),
+            limit=read_limit(limit),
+            before=LAST_ID if before is None else read_id(before, "before"),
         )
         return tuple(map(show_event, rows))
 
@@ -145,11 +168,15 @@ class Bus(Line):
     ) -> tuple[Delivery, ...]:
         """List deliveries, oldest event first; `after` is (event_id, subscriber_id) of the last."""
         rows = await self._store.list_deliveries(
-            event_id=event_id, status=_word(DeliveryStatus, status), limit=limit, after=after
+            event_id=None if event_id is None else read_id(event_id, "event_id"),
+            status=None if status is None else read_word(DeliveryStatus, status),
+            limit=read_limit(limit),
+            after=read_place(after),
         )
-        is_connected, now = self._dispatcher.is_connected, self._env.now_ms()
+        is_held = await self._store.bus_held_since() is not None
+        presence, now = self._dispatcher.presence, self._env.now_ms()
         return tuple(
-            show_delivery(row, is_connected=is_connected(row.subscriber_id), now=now)
+            show_delivery(row, explain_wait(row, presence(row.subscriber_id), now, is_held=is_held))
             for row in rows
         )
 
@@ -161,16 +188,15 @@ class Bus(Line):
         after: Deferred | None = None,
     ) -> tuple[Deferred, ...]:
         """List deferred events of one status in the order in which they fire."""
-        place = {}
-        if after is not None:
-            place = {"after": (round(after.fire_at.timestamp() * 1000), after.id)}
         rows = await self._store.list_deferred(
-            status=_word(DeferredStatus, status) or "", limit=limit, **place
+            status=read_word(DeferredStatus, status),
+            limit=read_limit(limit),
+            after=read_time(after),
         )
         return tuple(map(show_deferred, rows))
 
     def _check_free(self, source: object) -> None:
-        if source in self._taken:
+        if isinstance(source, str) and source in self._taken:
             raise RequestRefused(
                 f"Only {source} itself can emit as {source}; give a source of your own."
             )
@@ -185,14 +211,3 @@ class Bus(Line):
         if not isinstance(by, str) or not by.strip() or not by.isprintable() or len(by) > most:
             raise Invalid(f"by must say who acts, in 1 to {most} printable characters.", path="by")
         return Action(self._env.new_id("action"), by, verb)
-
-
-def _word(kind: Any, status: object) -> str | None:
-    """Read a status, or name those there are."""
-    if status is None:
-        return None
-    try:
-        return str(kind(status))
-    except ValueError:
-        words = ", ".join(kind)
-        raise Invalid(f"{status!r} is no status here; say one of {words}.", path="status") from None

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -23,7 +23,7 @@ from duly.bus.ingress import enter
 from duly.config import BusSettings, Limits
 from duly.env import Env, sleep_until
 from duly.errors import Invalid, NotFound, RequestRefused, Stale, StoreLost
-from duly.rules.delivery import Retry
+from duly.rules.delivery import Presence, Retry
 from duly.rules.schedule import earliest
 from duly.store import Store
 from duly.store.delivery import Begun, Finished, Ingress, OpenDelivery
@@ -77,7 +77,7 @@ class Dispatcher:
         self._limits = limits
         self._settings = settings
         self._entered = entered
-        self._caller = Caller(env)
+        self._caller = Caller(env, freed=self.wake)
         self._unregistered: dict[str, Subscriber] = {}
         self._connected: dict[str, Subscriber] = {}
         self._ways: dict[str, Way] = {}
@@ -88,6 +88,7 @@ class Dispatcher:
         self._registering = asyncio.Lock()
         self._bell = asyncio.Event()
         self._must_look = True
+        self._is_full = False
         self._must_recover = True
         self._look_at: int | None = None
         self._failure: Exception | None = None
@@ -117,6 +118,12 @@ class Dispatcher:
         return any(
             subscriber_id in each for each in (self._connected, self._unregistered, self._ways)
         )
+
+    def presence(self, subscriber_id: str) -> Presence:
+        """Tell whether this process can call a subscriber now."""
+        if subscriber_id in self._caller.deaf:
+            return Presence.DEAF
+        return Presence.HERE if self.is_connected(subscriber_id) else Presence.AWAY
 
     def note_durable(self, event_id: int) -> None:
         """Remember that an event is on the disk, and with it all before it."""
@@ -232,9 +239,7 @@ class Dispatcher:
             await self._record_rest()
             await self._recover()
             await self.register()
-            found = await self._store.bus_outlook(
-                self._connected.keys(), now=now, limit=self._settings.batch
-            )
+            found = await self._store.bus_outlook(self._able, now=now, limit=self._settings.batch)
             self._look_at = found.next_at
             if any(each.event_id > self._durable_id for each in found.deliveries):
                 await self._store.sync()
@@ -252,9 +257,15 @@ class Dispatcher:
             self._rest(error)
             return
         self._ways = {way.subscriber_id: way for way in found.ways}
+        # What a full look left out comes when these are begun: topics never wait for each other.
+        self._is_full = len(found.deliveries) >= self._settings.batch
         for each in found.deliveries:
             self._begin(each)
-        # What was left out comes when these are begun; each of them rings when it has ended.
+
+    @property
+    def _able(self) -> Set[str]:
+        """Who can be called now: the connected, without those whose last call does not end."""
+        return self._connected.keys() - self._caller.deaf
 
     async def _recover(self) -> None:
         """Give back what a host that died, or was stopped, was at (B7).
@@ -263,9 +274,15 @@ class Dispatcher:
         """
         if not self._must_recover or self._in_hand:
             return
-        recovered = await self._store.recover_bus(now=self._env.now_ms())
+        now, batch = self._env.now_ms(), self._settings.batch
+        count = 0
+        is_complete = False
+        while not is_complete:
+            recovered = await self._store.recover_bus(now=now, limit=batch)
+            count += recovered.events + recovered.promoted
+            is_complete = recovered.promoted < batch
         self._must_recover = False
-        if count := recovered.events + recovered.promoted:
+        if count:
             log.info("EventBus: recovered %s events", count)
 
     async def _wait(self) -> None:
@@ -316,15 +333,21 @@ class Dispatcher:
             return
         event_id, name = found.event_id, found.subscriber_id
         # It was chosen among all; to look at all of them again would only cost time.
-        here = {*self._connected, *self._ways} if name is None else {name}
+        here = {*self._able, *self._ways} if name is None else {name}
         try:
             begun = await self._store.begin_delivery(event_id, here, now=self._env.now_ms())
         except Stale:
             return  # somebody was faster; look at what is there now
         if begun.delivery is None:
             return
+        self._go_on()
         self._unrecorded[event_id] = ended = await self._tell(begun)
         await self._record(ended)
+
+    def _go_on(self) -> None:
+        """Look for what a full look left out, now that one of what it found has begun (B6)."""
+        if self._is_full:
+            self.wake()
 
     async def _tell(self, begun: Begun) -> Ended:
         delivery, event = begun.delivery, begun.event

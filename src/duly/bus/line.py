@@ -17,6 +17,7 @@ from typing import Any
 from duly.bus.attempt import Handler
 from duly.bus.cause import cause
 from duly.bus.dispatcher import Dispatcher, Subscriber
+from duly.bus.question import read_id
 from duly.config import Limits
 from duly.env import Env
 from duly.errors import Invalid
@@ -104,8 +105,11 @@ class Line:
         self._dispatcher.connect(Subscriber(subscriber_id, topic, handler, retry))
 
     async def cancel(self, deferred_id: int) -> bool:
-        """Stop a deferred event; true once, false if it has fired or was cancelled before (B2)."""
-        return await self._store.cancel(deferred_id)
+        """Stop a deferred event; true once, false if it has fired or was cancelled before (B2).
+
+        Also of one that retention has removed since; an id that was never given is not found.
+        """
+        return await self._store.cancel(read_id(deferred_id, "deferred_id"))
 
     def _event(
         self, topic: object, payload: object, source: object, correlation_id: object

@@ -17,6 +17,7 @@ import importlib
 import logging
 import sys
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
@@ -28,7 +29,7 @@ from traceback import extract_tb
 from types import ModuleType
 from typing import Any, Final
 
-from duly.bus.agent import ask_agent, choose_provider
+from duly.bus.agent import Workshop, ask_agent, choose_provider
 from duly.bus.attempt import Handler, describe
 from duly.bus.channel import NOTIFY_TOPIC, Channels
 from duly.bus.extension import Extension, ExtensionContext, Seat
@@ -109,6 +110,7 @@ class Loader:
         line: Line,
         reserve: Callable[[str], Line],
         channels: Channels,
+        workshop: Workshop,
         limits: Limits,
     ) -> None:
         self._folder = folder
@@ -117,6 +119,7 @@ class Loader:
         self._line = line
         self._reserve = reserve
         self._channels = channels
+        self._workshop = workshop
         self._limits = limits
         self._unread: list[ExtensionReport] = []
         self._candidates: dict[str, _Candidate] = {}
@@ -221,7 +224,7 @@ class Loader:
 
         async def invoke_agent(event: Event) -> None:
             say = partial(line.emit, NOTIFY_TOPIC, source=manifest.id)
-            await ask_agent(manifest, event, self._instances(), say)
+            await ask_agent(manifest, event, self._instances(), say, self._workshop)
 
         return invoke_agent
 
@@ -306,6 +309,16 @@ class Loader:
 
 
 # -- Files and modules ----------------------------------------------------------------------------
+
+
+def list_ids(folder: Path, limits: Limits) -> tuple[str, ...]:
+    """List the ids of a folder's extensions off their manifests; none of their code is run."""
+    ids = []
+    for data in _scan(folder).values():
+        with suppress(Invalid):  # What nobody can read is nobody's name.
+            if isinstance(data, bytes):
+                ids.append(read_manifest(data, limits).id)
+    return tuple(ids)
 
 
 def _scan(folder: Path) -> dict[Path, bytes | str]:

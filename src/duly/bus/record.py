@@ -91,15 +91,8 @@ def show_event(row: JournalRow) -> Journaled:
     )
 
 
-def show_delivery(row: DeliveryRow, *, is_connected: bool, now: int) -> Delivery:
+def show_delivery(row: DeliveryRow, reason: str | None) -> Delivery:
     """Show a delivery, and for whom or for what it waits (B13)."""
-    reason = None
-    if row.status is DeliveryStatus.WAITING and not is_connected:
-        reason = f"Waits for the subscriber {row.subscriber_id}, which is not connected here."
-    elif row.status is DeliveryStatus.WAITING and row.due_at_ms > now:
-        reason = f"Waits for its attempt {row.attempts + 1}."
-    elif row.status is DeliveryStatus.WAITING:
-        reason = f"Waits for its turn with {row.subscriber_id}."
     return Delivery(
         event_id=row.event_id,
         topic=row.topic,

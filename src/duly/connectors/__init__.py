@@ -1,1 +1,33 @@
-"""What scripts may touch: the outside, one connector per service."""
+"""What scripts may touch: the outside, one connector per service.
+
+The ready-made ones are here by name: `from duly.connectors import Files, Mailbox, Table, Clock`.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from duly.connectors.clock import Clock
+    from duly.connectors.files import Files
+    from duly.connectors.mailbox import Mailbox
+    from duly.connectors.table import Table
+
+__all__ = ["Clock", "Files", "Mailbox", "Table"]
+
+# Whoever imports `duly` passes through here, and most want none of them.
+_WHERE: Final = {
+    "Clock": "duly.connectors.clock",
+    "Files": "duly.connectors.files",
+    "Mailbox": "duly.connectors.mailbox",
+    "Table": "duly.connectors.table",
+}
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> object:
+        """Bring a connector when somebody asks for it."""
+        if name not in _WHERE:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return getattr(import_module(_WHERE[name]), name)

@@ -60,8 +60,8 @@ class Attentions(HasDesk):
 def _walk_attention(tx: Transaction, desk: Desk, sight: Sight, after: str) -> Iterator[Attention]:
     """Go through the workflows by name; a key begins with the name of its workflow."""
     if not after.partition("/")[0]:
-        both = (*_undelivered(tx, sight), *_unreadable(tx, desk, sight))
-        yield from (each for each in both if each.key > after)
+        ours = (*_undelivered(tx, sight), *_held(tx, sight), *_unreadable(tx, desk, sight))
+        yield from (each for each in ours if each.key > after)
     strays: dict[str, list[StrayRow]] = {}
     for each in people.list_strays(tx, limit=PAGE_ROWS_MAX):
         strays.setdefault(each.workflow_id, []).append(each)
@@ -214,6 +214,14 @@ def _undelivered(tx: Transaction, sight: Sight) -> Iterator[Attention]:
         )
         since_ms = bus.read_event(tx, first.event_id).created_at
         yield _entry(None, "bus", sentence, since_ms, offers=tuple(offers))
+
+
+def _held(tx: Transaction, sight: Sight) -> Iterator[Attention]:
+    """Say that the bus came back out of a backup and tells nobody anything (H5)."""
+    since = bus.held_since(tx)
+    if since is not None:
+        sentence = account.explain_held(f"{sight.moment(since)} ({sight.policy.timezone})")
+        yield _entry(None, "restored", sentence, since, offers=(offer.resume_bus(),))
 
 
 def _unreadable(tx: Transaction, desk: Desk, sight: Sight) -> Iterator[Attention]:

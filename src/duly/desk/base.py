@@ -17,6 +17,7 @@ from duly.desk.secret import Vault
 from duly.engine.base import Parts
 from duly.engine.scheduler import Engine
 from duly.errors import Invalid, NotFound, RequestRefused, Stale
+from duly.rules.delivery import Presence
 from duly.rules.value import suggest
 from duly.store import people
 from duly.store.base import Durability, Transaction
@@ -39,13 +40,21 @@ def _nothing_more(answer: object) -> After:
     return After()
 
 
+def _nobody(subscriber_id: str) -> Presence:
+    return Presence.AWAY
+
+
 @dataclass(frozen=True, slots=True)
 class Desk:
-    """The parts of an open host, its engine, and the acts that are being carried out."""
+    """The parts of an open host, its engine, and the acts that are being carried out.
+
+    `presence` tells how a subscriber of the bus can be reached in this process (B13).
+    """
 
     parts: Parts
     engine: Engine
     vault: Vault | None = None
+    presence: Callable[[str], Presence] = _nobody
     acts: set[asyncio.Future[Any]] = field(default_factory=set)
 
     @property

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+from duly.bus.cause import handled_event
 from duly.desk import deploy
 from duly.desk import grant as granting
 from duly.desk.base import USER, After, find, find_topic
@@ -30,6 +31,7 @@ from duly.store.base import Transaction
 # What a person can answer when nobody else knows whether a change happened (L10).
 ANSWERS: Final = (Act.TRY_AGAIN, Act.DID_NOT_HAPPEN, Act.HAPPENED, Act.SKIP)
 DETAIL_BYTES_MAX: Final = 64 * 1024
+RESERVED: Final = ("bus:", "run_")  # how the bus and runs are named as makers of events (T2)
 
 
 class Commands(Keeping):
@@ -50,7 +52,7 @@ class Commands(Keeping):
         return await deploy.deploy(self._desk(), source, by=by, grant=grant, strict=strict)
 
     async def rollback(self, workflow: str, version: str, *, by: str = USER) -> Deployed:
-        """Make the text of an older version the newest one, examined like any other (W8)."""
+        """Make the text of an older or a proposed version the newest one, examined anew (W8)."""
         return await deploy.rollback(self._desk(), workflow, version, by=by)
 
     async def remove(self, workflow: str, *, by: str = USER) -> None:
@@ -76,7 +78,7 @@ class Commands(Keeping):
         The same message id again is the same event (T5); the answer says what became of it.
         """
         desk = self._desk()
-        publisher = desk.action(by, "publish").by
+        publisher = _check_publisher(desk.action(by, "publish").by)
         limits = desk.parts.policy.limits
         message = {"message_id": message_id, "title": title, "payload": payload}
 
@@ -87,7 +89,9 @@ class Commands(Keeping):
 
         workflow_id = await desk.ask(look)
         publication = parse_publication(topic, message, limits)
-        verb = desk.parts.store.publish(workflow_id, publication, by=publisher, now=desk.now_ms)
+        verb = desk.parts.store.publish(
+            workflow_id, publication, by=publisher, bus_event=handled_event(), now=desk.now_ms
+        )
         republish, _ = await desk.carry_out(verb, workflow_id)
         return republish
 
@@ -283,3 +287,11 @@ class Commands(Keeping):
         found = await desk.parts.store.get_mutation(mutation)
         verb = desk.engine.reject(mutation, action=action)
         await desk.carry_out(verb, found.workflow_id)
+
+
+def _check_publisher(by: str) -> str:
+    """Refuse a name under which a script or the bus publishes: nobody could tell them apart."""
+    if by.startswith(RESERVED):
+        words = " or ".join(RESERVED)
+        raise Invalid(f"by is {by!r}; whoever publishes is not called {words}….", path="by")
+    return by

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from duly.bus.cause import follow
 from duly.desk.base import After, Desk, find, find_version
 from duly.desk.record import Deployed
 from duly.engine import draft as drafts
@@ -48,7 +49,10 @@ async def deploy(
 
 
 async def rollback(desk: Desk, workflow: str, version: str, *, by: str) -> Deployed:
-    """Make the text of an older version the newest one, examined as if it were new (W8)."""
+    """Make the text of a version kept here the newest one, examined as if it were new (W8).
+
+    One that was only proposed is put to use in the same way: a person names it, and that decides.
+    """
     desk.action(by, "rollback")
     row, active = await desk.ask(lambda tx: _old_version(tx, workflow, version))
     source = Source(Language(row.language), row.source, f"{workflow} {version}")
@@ -61,11 +65,6 @@ def _old_version(tx: Transaction, workflow: str, version: str) -> tuple[VersionR
     row = find_version(tx, found, version)
     if version == found.active_version:
         raise RequestRefused(f'Version {version} of "{workflow}" is active already.')
-    if row.activated_at is None:
-        raise RequestRefused(
-            f'Version {version} of "{workflow}" was only proposed, never active. '
-            "Look at it, and deploy its text."
-        )
     return row, found.active_version
 
 
@@ -104,7 +103,8 @@ async def activate(
             successor_id=successor_id,
             action=desk.action(by, verb, encode(detail, limit_bytes=EXTRACT_BYTES_MAX)),
             now=desk.now_ms,
-            announce=(Herald(desk.parts).deployed(Topic.DEPLOYED, told),),
+            # A handler that deploys whenever something was deployed is a loop like any other.
+            announce=(follow(Herald(desk.parts).deployed(Topic.DEPLOYED, told)),),
         ),
         deployment.workflow_id,
         then=lambda followed: After(is_followed=followed is not None),

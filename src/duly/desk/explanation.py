@@ -6,13 +6,15 @@ Law 2  Of something open it says who moves it on; of something that is over, who
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Final
 
-from duly.desk import offer
+from duly.desk import journal, offer
 from duly.desk.account import Book
 from duly.desk.base import HasDesk, find
 from duly.desk.grant import find_grant, find_lack
+from duly.desk.journal import NOTHING_MORE
 from duly.desk.offer import Place
 from duly.desk.record import Offer, Preview, Why
 from duly.desk.sight import YOU, Sight, name_person, read_args, read_error
@@ -30,18 +32,28 @@ from duly.store.base import Transaction
 from duly.store.people import ActionRow
 from duly.store.record import MutationRow, RunRow, WorkflowRow
 
-NOTHING_MORE: Final = "Nothing more happens to it."
+IS_BUS_EVENT: Final = re.compile(r"bus:[0-9]{1,18}").fullmatch
 
 
 class Explanations(HasDesk):
     """The questions of somebody who wonders why."""
 
     async def why(self, id: str) -> Why:  # noqa: A002  # design §5 calls it so
-        """Say why a run, a mutation or a workflow stands as it does (U7)."""
+        """Say why a run, a mutation, a workflow or an event of the bus (`bus:7`) stands so (U7)."""
         if not isinstance(id, str):
-            raise Invalid("Ask why of a run's id, a mutation's id or a workflow's name.", path="id")
-        sight = Sight.of(self._desk().parts)
-        return await self._desk().ask(lambda tx: _why(tx, sight, id))
+            raise Invalid(
+                "Ask why of a run's id, a mutation's id, a workflow's name or bus:<event id>.",
+                path="id",
+            )
+        desk = self._desk()
+        sight = Sight.of(desk.parts)
+
+        def look(tx: Transaction) -> Why:
+            if IS_BUS_EVENT(id) and people.find_workflow(tx, id) is None:
+                return journal.why(tx, sight, desk.presence, int(id.removeprefix("bus:")))
+            return _why(tx, sight, id)
+
+        return await desk.ask(look)
 
 
 def _why(tx: Transaction, sight: Sight, name: str) -> Why:

@@ -139,6 +139,11 @@ def deliver(event_id: int, receiver: str) -> tuple[Offer, ...]:
     )
 
 
+def resume_bus() -> Offer:
+    """Offer to let a restored bus tell what waits (H5)."""
+    return Offer("resume", "bus", "host.bus.resume()")
+
+
 def replace_secret(connector: str, name: str) -> tuple[Offer, ...]:
     """Offer to set a secret again, or to forget it (A5)."""
     target = f"{connector}.{name}"

@@ -112,7 +112,8 @@ async def note_restore(store: Store, env: Env) -> None:
     if since is not None:
         log.warning(
             "This store was restored from a backup of %s UTC. What was done since then is not "
-            "known here, so every workflow is paused until somebody resumes it.",
+            "known here, so every workflow is paused until somebody resumes it, and so is the bus, "
+            "if it had something to tell.",
             f"{moment(since):%Y-%m-%d %H:%M:%S}",
         )
 

@@ -227,6 +227,15 @@ def explain_restored(paused: str) -> str:
     )
 
 
+def explain_held(copied: str) -> str:
+    """Say that the bus came back out of a backup (H5)."""
+    return (
+        f"The event bus was restored from a backup of {copied} and tells nobody anything: what it "
+        "was to tell then may have been told since. Look at what waits there, cancel what must not "
+        "happen again, then resume it."
+    )
+
+
 def explain_undelivered(count: str, receiver: str, message: str) -> str:
     """Say that something on the bus never reached its receiver (B5)."""
     why = quote(message)

@@ -30,6 +30,7 @@ DEPTH_MAX: Final = 100  # B12
 RESETTING_DELAY_MS: Final = 1_000  # B12: a loop that waits is a habit, not a loop
 HOST_DEATHS_MAX: Final = 3  # B5: fewer deaths than these do not park what a crash cut short
 HOST_DIED: Final = "the host died while this subscriber was called"
+HELD: Final = "Waits until somebody resumes the bus, which was restored from a backup."
 ATTEMPTS_MAX: Final = 100
 DELAY_MAX_MS: Final = 36_525 * 24 * 60 * 60 * 1_000  # a century
 SUBSCRIBER_ID_CHARS: Final = 320  # three names of 100 characters and an ordinal
@@ -64,6 +65,14 @@ class DeferredStatus(StrEnum):
     SCHEDULED = "scheduled"
     FIRED = "fired"
     CANCELLED = "cancelled"
+
+
+class Presence(StrEnum):
+    """How a subscriber can be reached in this process."""
+
+    HERE = "here"
+    AWAY = "away"  # nobody connected a handler under its name (B13)
+    DEAF = "deaf"  # its last call was cancelled and goes on all the same (B3)
 
 
 class DeliveryMove(StrEnum):
@@ -261,8 +270,12 @@ class Retry:
     delays_s: tuple[float, ...] = (1, 5)
 
     def __post_init__(self) -> None:
-        if not 1 <= self.attempts <= ATTEMPTS_MAX:
+        if type(self.attempts) is not int or not 1 <= self.attempts <= ATTEMPTS_MAX:
             raise Invalid(f"A retry has 1 to {ATTEMPTS_MAX} attempts.", path="retry.attempts")
+        is_listed = isinstance(self.delays_s, tuple | list)
+        if not is_listed or any(isinstance(each, timedelta) for each in self.delays_s):
+            raise Invalid("delays_s must be a tuple of seconds.", path="retry.delays_s")
+        object.__setattr__(self, "delays_s", tuple(self.delays_s))
         if self.attempts > 1 and not self.delays_s:
             raise Invalid("A retry needs at least one delay.", path="retry.delays_s")
         for delay_s in self.delays_s:
@@ -358,6 +371,24 @@ def describe_failures(deliveries: Iterable[Delivery]) -> str | None:
         if delivery.error is not None and delivery.status is not DeliveryStatus.DONE
     ]
     return "; ".join(failures) or None
+
+
+def explain_wait(
+    delivery: Delivery, presence: Presence, now_ms: int, *, is_held: bool
+) -> str | None:
+    """Say for whom or for what a delivery waits, if it waits (B13)."""
+    if delivery.status is not DeliveryStatus.WAITING:
+        return None
+    name = delivery.subscriber_id
+    if is_held:
+        return HELD
+    if presence is Presence.AWAY:
+        return f"Waits for the subscriber {name}, which is not connected here."
+    if presence is Presence.DEAF:
+        return f"Waits for a call of {name} to end, which was cancelled and goes on all the same."
+    if delivery.due_at_ms > now_ms:
+        return f"Waits for its attempt {delivery.attempts + 1}."
+    return f"Waits for its turn with {name}."
 
 
 def recover_event(status: JournalStatus) -> JournalStatus:

@@ -8,6 +8,7 @@ Law 3  What is not adopted is explained in one sentence, and kept if it could be
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, Protocol
@@ -23,6 +24,8 @@ from duly.rules.value import Json
 from duly.rules.word import Phase
 
 REASON_CHARS: Final = 1000  # of a reason that somebody else worded
+# A block of code as language models write one: between two lines of three backticks.
+FENCED: Final = re.compile(r"^```[^`\n]*\n(.*?)^```[ \t\r]*$", re.MULTILINE | re.DOTALL)
 
 # Where a script can fail, by how far its run got (F1).
 STEP_AT: Final[Mapping[Phase, Step]] = {
@@ -202,6 +205,12 @@ def next_repair(failed: str, known: Iterable[str]) -> str:
         if found == major
     ]
     return f"{major}.{max(minors) + 1}"
+
+
+def find_script(answer: str) -> str:
+    """Answer the script in what an agent said: its only fenced block, else all of it."""
+    blocks = FENCED.findall(answer)
+    return blocks[0] if len(blocks) == 1 else answer
 
 
 # -- Words --------------------------------------------------------------------------------------

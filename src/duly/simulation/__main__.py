@@ -4,6 +4,7 @@
     --seed 5123                    one of them, with everything that happened in it
     --exhaustive [--thorough]      every story with one crash
     --planted                      every planted bug, from three ranges of seeds
+    --bus                          with each of these: the stories of the event bus
 
 Law: the exit status is 1 if anything went wrong. Only a terminal is shown a progress bar.
 """
@@ -14,12 +15,12 @@ import argparse
 import json
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any, Final
 
-from duly.simulation import exhaustive, planted, survey
-from duly.simulation.play import play
-from duly.simulation.shrink import shrink
-from duly.simulation.story import Story, from_seed
+from duly.simulation import planted, survey
+from duly.simulation.repertoire import BUS, WORKFLOW, Repertoire
+from duly.simulation.shrink import shrink_by
 from duly.simulation.survey import Tally
 
 BAR_WIDTH: Final = 40
@@ -29,20 +30,22 @@ SHOWN_MAX: Final = 3  # so many stories that went wrong are told; the rest is co
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; answer its exit status."""
     options = _parser().parse_args(arguments)
+    repertoire = BUS if options.bus else WORKFLOW
     if options.seed is not None:
-        return _tell_one(options.seed, as_json=options.json)
+        return _tell_one(repertoire, options.seed, as_json=options.json)
     if options.planted:
-        return _hunt(options)
+        return _hunt(repertoire, options)
     if options.exhaustive:
-        work = survey.play_case_thoroughly if options.thorough else survey.play_case
-        numbers = range(len(exhaustive.cases()))
+        work = partial(survey.play_case, of=repertoire.name, is_thorough=options.thorough)
+        numbers = range(len(repertoire.cases()))
         tally = _gather(survey.spread(work, numbers, options.jobs), len(numbers))
-        missing = exhaustive.never_reached(tally.points)
+        missing = repertoire.never_reached(tally.points)
     else:
         pieces = survey.slices(options.start, options.seeds)
-        tally = _gather(survey.spread(survey.play_seeds, pieces, options.jobs), len(pieces))
+        play_seeds = partial(survey.play_seeds, of=repertoire.name)
+        tally = _gather(survey.spread(play_seeds, pieces, options.jobs), len(pieces))
         missing = ()
-    _report(tally, missing, as_json=options.json)
+    _report(repertoire, tally, missing, as_json=options.json)
     return 1 if tally.failures or missing else 0
 
 
@@ -56,6 +59,7 @@ def _parser() -> argparse.ArgumentParser:
     what.add_argument("--seed", type=int, metavar="S", help="play one story and tell it")
     what.add_argument("--exhaustive", action="store_true", help="every story with one crash")
     what.add_argument("--planted", action="store_true", help="look for every planted bug")
+    parser.add_argument("--bus", action="store_true", help="stories of the event bus")
     parser.add_argument("--from", dest="start", type=int, default=0, metavar="S")
     parser.add_argument("--thorough", action="store_true", help="also points with equal futures")
     parser.add_argument("--jobs", type=_positive, default=1, metavar="J", help="processes")
@@ -80,8 +84,9 @@ def _gather(tallies: Iterable[Tally], count: int) -> Tally:
     return whole
 
 
-def _tell_one(seed: int, *, as_json: bool) -> int:
-    ending = play(from_seed(seed))
+def _tell_one(repertoire: Repertoire, seed: int, *, as_json: bool) -> int:
+    story = repertoire.from_seed(seed)
+    ending = repertoire.play(story)
     if as_json:
         _say_json(
             {"seed": seed, "hash": ending.hash, "problems": ending.problems, "trace": ending.trace}
@@ -92,13 +97,14 @@ def _tell_one(seed: int, *, as_json: bool) -> int:
     if not ending.problems:
         return 0
     if not as_json:
-        _tell(f"seed {seed}", from_seed(seed), ending.problems)
+        _tell(repertoire, f"seed {seed}", story, ending.problems)
     return 1
 
 
-def _hunt(options: argparse.Namespace) -> int:
-    tasks = [(number, start) for start in planted.RANGES for number in range(len(planted.BUGS))]
-    hunted = survey.spread(survey.hunt, tasks, options.jobs)
+def _hunt(repertoire: Repertoire, options: argparse.Namespace) -> int:
+    bugs = repertoire.bugs
+    tasks = [(number, start) for start in planted.RANGES for number in range(len(bugs))]
+    hunted = survey.spread(partial(survey.hunt, of=repertoire.name), tasks, options.jobs)
     found = list(_with_bar(hunted, len(tasks)))
     missed = [(name, start) for name, start, seed in found if seed is None]
     if options.json:
@@ -107,14 +113,16 @@ def _hunt(options: argparse.Namespace) -> int:
     for name, start, seed in found:
         told = "was NOT found" if seed is None else f"was found after {seed - start + 1} schedules"
         _say(f"from {start}: {name} {told}")
-    _say(f"{len(planted.BUGS)} bugs, {len(planted.RANGES)} ranges, {len(missed)} not found")
+    _say(f"{len(bugs)} bugs, {len(planted.RANGES)} ranges, {len(missed)} not found")
     return 1 if missed else 0
 
 
 # -- What is said ---------------------------------------------------------------------------------
 
 
-def _report(tally: Tally, missing: tuple[str, ...], *, as_json: bool) -> None:
+def _report(
+    repertoire: Repertoire, tally: Tally, missing: tuple[str, ...], *, as_json: bool
+) -> None:
     if as_json:
         _say_json(
             {
@@ -134,7 +142,7 @@ def _report(tally: Tally, missing: tuple[str, ...], *, as_json: bool) -> None:
         )
         return
     for failure in tally.failures[:SHOWN_MAX]:
-        _tell(failure.name, failure.story, failure.problems)
+        _tell(repertoire, failure.name, failure.story, failure.problems)
     crashes = sum(count * times for count, times in tally.deaths.items())
     _say(
         f"{tally.schedules} schedules, {tally.per_second:.1f} per second and core; "
@@ -149,11 +157,14 @@ def _report(tally: Tally, missing: tuple[str, ...], *, as_json: bool) -> None:
     _say(f"{len(tally.failures)} went wrong")
 
 
-def _tell(name: str, story: Story, problems: tuple[str, ...]) -> None:
+def _tell(repertoire: Repertoire, name: str, story: Any, problems: tuple[str, ...]) -> None:
     """Tell a story that went wrong, as small as it gets."""
-    small = shrink(story)
-    ending = play(small)
+    small = shrink_by(story, repertoire.play, repertoire.simpler)
+    ending = repertoire.play(small)
     _say(f"{name} went wrong: {'; '.join(problems)}")
+    if name.startswith("seed "):
+        bus = " --bus" if repertoire is BUS else ""
+        _say(f"Play it again: python -m duly.simulation{bus} --{name}")
     _say("The smallest story found that goes wrong the same way:")
     _say(f"  {small!r}")
     _say(_numbered(ending.trace))

@@ -10,18 +10,22 @@ Law 3  A point that exists for a verb the engine uses and is never reached is a 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, Generic, TypeVar
 
 from duly.rules.permission import Approval
+from duly.simulation.bus_story import BusStory
+from duly.simulation.life import Ending, Moment, OnPoint
 from duly.simulation.outside import Outcome, Saying
-from duly.simulation.play import Moment, play
+from duly.simulation.play import play
 from duly.simulation.point import AFTER, ANSWER, BEFORE, BETWEEN, EFFECT, QUESTION, SYNC
 from duly.simulation.shape import Shape, Tool
 from duly.simulation.story import Act, Crash, Death, Story, Wish
 from duly.store import Store
 from duly.store.base import Durability, Verb
+
+T = TypeVar("T", Story, BusStory)
 
 # The verbs with which the engine writes, those by which a person's acts reach it, and those that
 # do not occur here, each with its reason.
@@ -56,10 +60,11 @@ PEOPLE_VERBS: Final = (
     "revoke",
     "remove",
 )
-_BUS: Final = "the stories have no bus yet"
+BUS: Final = "the stories of the bus play it"
 _LEASE: Final = "one host on one file needs no lease"
 _REPAIR: Final = "the stories have no repairer"
 _SECRET: Final = "no call of the sheet needs a secret"
+_RESTORED: Final = "no story opens a store that was restored"
 UNPLAYED: Final = {
     "keep_version": _REPAIR,
     "ask_repair": _REPAIR,
@@ -67,23 +72,24 @@ UNPLAYED: Final = {
     "set_secret": _SECRET,
     "drop_secret": _SECRET,
     "note_act": "it says who copied the store, and moves no run",
-    "note_restore": "no story opens a store that was restored",
+    "note_restore": _RESTORED,
+    "resume_bus": "no story opens a store that was restored",
     "tidy": "no story is long enough to have old history",
     "claim": _LEASE,
     "renew": _LEASE,
     "release": _LEASE,
-    "emit": _BUS,
-    "defer": _BUS,
-    "cancel": _BUS,
-    "promote_due": _BUS,
-    "subscribe": _BUS,
-    "unsubscribe": _BUS,
-    "recover_bus": _BUS,
-    "begin_delivery": _BUS,
-    "finish_delivery": _BUS,
-    "discard": _BUS,
-    "retry_delivery": _BUS,
-    "put_state": _BUS,
+    "emit": BUS,
+    "defer": BUS,
+    "cancel": BUS,
+    "promote_due": BUS,
+    "subscribe": BUS,
+    "unsubscribe": BUS,
+    "recover_bus": BUS,
+    "begin_delivery": BUS,
+    "finish_delivery": BUS,
+    "discard": BUS,
+    "retry_delivery": BUS,
+    "put_state": "no story has an extension",
 }
 TAKEN: Final = (Wish.PUBLISH, Wish.APPROVE, Wish.REJECT, Wish.GRANT, Wish.REVOKE)
 MUST_BE_REACHED: Final = frozenset(
@@ -117,19 +123,19 @@ PAUSED: Final = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class Case(Generic[T]):
     """A situation by its name, as a story in which nobody dies at the end."""
 
     name: str
-    story: Story
+    story: T
 
 
-def cases() -> tuple[Case, ...]:
+def cases() -> tuple[Case[Story], ...]:
     """Answer every situation: shapes by tools and outcomes, and what people do besides."""
     return (*_changing(), *_still(), *_people(), *_asked())
 
 
-def _changing() -> Iterator[Case]:
+def _changing() -> Iterator[Case[Story]]:
     pause = (
         Act(0, Wish.PAUSE, at=f"{BEFORE} {EFFECT}"),
         Act(30_000, Wish.RESUME),
@@ -149,13 +155,13 @@ def _changing() -> Iterator[Case]:
             yield Case("approval", replace(plain, approval=Approval.ALWAYS, acts=(YES,)))
 
 
-def _still() -> Iterator[Case]:
+def _still() -> Iterator[Case[Story]]:
     yield Case("no mutation", Story(shape=Shape.QUIET))
     yield Case("no mutation", Story(shape=Shape.DECLINE))
     yield Case("producer", Story(shape=Shape.PRODUCE, mails=0, acts=(Act(5_000, Wish.RUN_NOW),)))
 
 
-def _people() -> Iterator[Case]:
+def _people() -> Iterator[Case[Story]]:
     for saying in Saying:
         asked = Story(outcomes=(Outcome.TIMEOUT_AFTER,), sayings=(saying,))
         yield Case("asking", asked)
@@ -171,11 +177,11 @@ def _people() -> Iterator[Case]:
     yield Case("crashes", Story(crashes=(Crash(1, at=f"{AFTER} start_run"), followed, followed)))
 
 
-def _asked() -> Iterator[Case]:
+def _asked() -> Iterator[Case[Story]]:
     """Answer what people do with a call that waits for a yes, or has one and has not left."""
     asked = Story(approval=Approval.ABOVE_LOW)
 
-    def case(name: str, *acts: Act) -> Case:
+    def case(name: str, *acts: Act) -> Case[Story]:
         return Case(name, replace(asked, acts=acts))
 
     propose, approve = f"{AFTER} propose", f"{AFTER} approve"
@@ -200,38 +206,55 @@ def _asked() -> Iterator[Case]:
 
 
 @dataclass(frozen=True, slots=True)
-class Base:
+class Base(Generic[T]):
     """A situation played without a crash at its end."""
 
-    stories: tuple[Story, ...]
+    stories: tuple[T, ...]
     points: frozenset[str]
     problems: tuple[str, ...]
 
 
-def unfold(case: Case, *, is_thorough: bool = False) -> Base:
+def unfold(case: Case[Story], *, is_thorough: bool = False) -> Base[Story]:
     """Play a situation and answer its stories with one crash more: every point, every death."""
-    life = len(case.story.crashes)
+    outcomes = case.story.outcomes
+    is_troubled = bool(outcomes) and outcomes[0] is not Outcome.OK
+    return unfold_by(
+        case.story,
+        play,
+        lambda moment: is_troubled and moment.calls == 0,
+        is_thorough=is_thorough,
+    )
+
+
+def unfold_by(
+    story: T,
+    play: Callable[[T, OnPoint], Ending],
+    is_like_others: Callable[[Moment], bool],
+    *,
+    is_thorough: bool,
+) -> Base[T]:
+    """Play a story and answer it with one crash more, wherever that makes a difference."""
+    life = len(story.crashes)
     come_by: list[tuple[str, Moment]] = []
 
     def note(lived: int, name: str, moment: Moment) -> None:
         if lived == life:
             come_by.append((name, moment))
 
-    ending = play(case.story, note)
-    stories: dict[str, Story] = {}
-    troubled = bool(case.story.outcomes) and case.story.outcomes[0] is not Outcome.OK
+    ending = play(story, note)
+    stories: dict[str, T] = {}
     for place, (name, moment) in enumerate(come_by, start=1):
-        if troubled and moment.calls == 0 and not is_thorough:
+        if is_like_others(moment) and not is_thorough:
             continue
-        for death in _deaths(name):
-            crashes = (*case.story.crashes, Crash(place, death))
+        for death in deaths_at(name):
+            crashes = (*story.crashes, Crash(place, death))
             left = moment.after_kill if death is Death.KILL else moment.after_power_cut
             key = f"{place} {death}" if is_thorough else f"{left} {death}"
-            stories.setdefault(key, replace(case.story, crashes=crashes))
+            stories.setdefault(key, replace(story, crashes=crashes))
     return Base(tuple(stories.values()), frozenset(ending.points), ending.problems)
 
 
-def _deaths(name: str) -> Iterator[Death]:
+def deaths_at(name: str) -> Iterator[Death]:
     """Answer the deaths that differ here: the power matters where something is not yet synced.
 
     Who was told that an act is done finds it again after a kill as before; the power may take it.

@@ -12,13 +12,14 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable
-from typing import Any, Final, TypeVar
+from hashlib import sha256
+from typing import Any, Final, Generic, TypeVar
 
 from duly.simulation.disk import MemoryDisk
-from duly.simulation.seen import Seen, see
 from duly.store.base import Backend, Durability, Row, Transaction
 
 R = TypeVar("R")
+S = TypeVar("S")  # what the oracles of a play see of its store
 
 BEFORE: Final = "before"
 BETWEEN: Final = "between the statements of"
@@ -26,6 +27,7 @@ AFTER: Final = "after"
 SYNC: Final = "a sync of the log"
 EFFECT: Final = "the effect"
 QUESTION: Final = "the question"
+HANDLER: Final = "the handler"
 ANSWER: Final = "an answer to"  # a person was told that an act is done
 
 
@@ -82,9 +84,21 @@ class Points:
 
 
 class PointedDisk(MemoryDisk):
-    """A disk that says when its log is about to be synced."""
+    """A disk that says when its log is about to be synced, and can be told from another."""
 
     points: Points | None = None
+    _digests: tuple[object, bytes, bytes] = (None, b"", b"")
+
+    def digest(self) -> tuple[bytes, bytes]:
+        """Name what is seen of it, and what is durable or could be; the same as long as it is."""
+        done = (*self.counts.values(), *self.files)
+        if self._digests[0] != done:
+            seen, durable = sha256(), sha256()
+            for name, file in sorted(self.files.items()):
+                seen.update(name.encode() + file.content)
+                durable.update(name.encode() + file.durable + repr(file.pending).encode())
+            self._digests = done, seen.digest(), durable.digest()
+        return self._digests[1:]
 
     def sync_wal(self) -> None:
         """Sync the log; a host that dies here has committed what is not durable."""
@@ -94,42 +108,58 @@ class PointedDisk(MemoryDisk):
         super().sync_wal()
 
 
-class PointedBackend:
+class PointedBackend(Generic[S]):
     """A store's backend with points in it; `watch` is shown the store as of every commit.
 
     What was read is old when it is heard: `linger` lets others come in between, as a thread would.
+    `glance` is shown the store as of every read of one name: what was to be seen there then.
     """
 
     def __init__(
         self,
         backend: Backend,
         points: Points,
-        watch: Callable[[Seen], None],
+        see: Callable[[Transaction], S],
+        watch: Callable[[S], None],
         linger: Callable[[], Awaitable[None]],
+        glance: tuple[str, Callable[[S], None]] | None = None,
     ) -> None:
         self._backend = backend
         self._points = points
+        self._see = see
         self._watch = watch
         self._linger = linger
+        self._glanced, self._glance = glance or ("", watch)
 
     async def transact(self, body: Callable[[Transaction], R], durability: Durability) -> R:
         """Run a verb, unless the host dies before, in between or right after."""
         if durability is Durability.READ:
-            self._points.stop_if_dead()
-            answer = await self._backend.transact(body, durability)
-            await self._linger()
-            self._points.stop_if_dead()
-            return answer
+            return await self._read(body)
         verb = body.__name__
         self._points.reach(BEFORE, verb)
 
-        def pointed(tx: Transaction) -> tuple[R, Seen]:
-            return body(PointedTransaction(tx, self._points, verb)), see(tx)
+        def pointed(tx: Transaction) -> tuple[R, S]:
+            return body(PointedTransaction(tx, self._points, verb)), self._see(tx)
 
         answer, seen = await self._backend.transact(pointed, durability)
         self._points.stop_if_dead()  # what a dead host still sees is on no disk
         self._watch(seen)
         self._points.reach(AFTER, verb)
+        return answer
+
+    async def _read(self, body: Callable[[Transaction], R]) -> R:
+        is_glanced = body.__name__ == self._glanced
+
+        def seen(tx: Transaction) -> tuple[R, S | None]:
+            return body(tx), self._see(tx) if is_glanced else None
+
+        self._points.stop_if_dead()
+        answer, found = await self._backend.transact(seen, Durability.READ)
+        if found is not None:
+            self._points.stop_if_dead()
+            self._glance(found)
+        await self._linger()
+        self._points.stop_if_dead()
         return answer
 
     async def sync(self) -> None:

@@ -7,14 +7,19 @@ bounded, so the answer may not be the smallest story, and always is one that goe
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from duly.rules.permission import Approval
+from duly.simulation.bus_story import BusStory
+from duly.simulation.life import Ending
 from duly.simulation.outside import Outcome
-from duly.simulation.play import Ending, play
+from duly.simulation.play import play
 from duly.simulation.story import Death, Story
+
+T = TypeVar("T")
+D = TypeVar("D", Story, BusStory)
 
 PLAYS_MAX: Final = 300
 LISTS: Final = ("crashes", "acts", "outcomes", "sayings")
@@ -28,6 +33,17 @@ def kind(problem: str) -> str:
 def shrink(
     story: Story, *, plays_max: int = PLAYS_MAX, play: Callable[[Story], Ending] = play
 ) -> Story:
+    """Answer a smaller story of a workflow with the same kind of problem."""
+    return shrink_by(story, play, simpler, plays_max=plays_max)
+
+
+def shrink_by(
+    story: T,
+    play: Callable[[T], Ending],
+    simpler: Callable[[T], Iterable[T]],
+    *,
+    plays_max: int = PLAYS_MAX,
+) -> T:
     """Answer a smaller story with the same kind of problem."""
     wanted = _kinds(play(story))
     left = plays_max
@@ -54,31 +70,33 @@ def simpler(story: Story) -> Iterator[Story]:
         yield replace(story, is_granted=True)
     for name in LISTS:
         if getattr(story, name):
-            yield _with(story, name, ())
+            yield with_items(story, name, ())
     if story.mails > 1:
         yield replace(story, mails=1)
         yield replace(story, mails=story.mails - 1)
     for name in LISTS:
         items = getattr(story, name)
         for place in range(len(items)):
-            yield _with(story, name, items[:place] + items[place + 1 :])
+            yield with_items(story, name, items[:place] + items[place + 1 :])
     for place, outcome in enumerate(story.outcomes):
         if outcome is not Outcome.OK:
-            yield _with(story, "outcomes", _put(story.outcomes, place, Outcome.OK))
+            yield with_items(story, "outcomes", put(story.outcomes, place, Outcome.OK))
     for place, crash in enumerate(story.crashes):
         if crash.death is Death.POWER:
             killed = replace(crash, death=Death.KILL)
-            yield _with(story, "crashes", _put(story.crashes, place, killed))
+            yield with_items(story, "crashes", put(story.crashes, place, killed))
 
 
 def _kinds(ending: Ending) -> set[str]:
     return {kind(problem) for problem in ending.problems}
 
 
-def _with(story: Story, name: str, items: tuple[Any, ...]) -> Story:
+def with_items(story: D, name: str, items: tuple[Any, ...]) -> D:
+    """Answer a story with another list in one place."""
     changes: dict[str, Any] = {name: items}
     return replace(story, **changes)
 
 
-def _put(items: tuple[Any, ...], place: int, item: Any) -> tuple[Any, ...]:
+def put(items: tuple[Any, ...], place: int, item: Any) -> tuple[Any, ...]:
+    """Answer a list with another item in one place."""
     return (*items[:place], item, *items[place + 1 :])

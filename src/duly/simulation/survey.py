@@ -11,11 +11,10 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from statistics import median
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
-from duly.simulation import exhaustive, planted
-from duly.simulation.play import play
-from duly.simulation.story import Story, from_seed
+from duly.simulation import planted
+from duly.simulation.repertoire import REPERTOIRES, WORKFLOW, Repertoire
 
 W = TypeVar("W")
 
@@ -27,7 +26,7 @@ class Failure:
     """A story that went wrong, by its name."""
 
     name: str
-    story: Story
+    story: Any
     problems: tuple[str, ...]
 
 
@@ -43,9 +42,9 @@ class Tally:
     points: Counter[str] = field(default_factory=Counter)
     failures: list[Failure] = field(default_factory=list)
 
-    def play(self, name: str, story: Story) -> None:
+    def play(self, name: str, story: Any, of: Repertoire = WORKFLOW) -> None:
         """Play a story and count it."""
-        ending = play(story)
+        ending = of.play(story)
         self.schedules += 1
         self.events[ending.events] += 1
         self.deaths[ending.deaths] += 1
@@ -86,36 +85,37 @@ def _cpu_s() -> float:
     return usage.ru_utime + usage.ru_stime
 
 
-def play_seeds(seeds: range) -> Tally:
+# Each names its repertoire, since what is handed to another process must have a name there.
+
+
+def play_seeds(seeds: range, of: str = WORKFLOW.name) -> Tally:
     """Play the story of every seed."""
     tally, begun = Tally(), _cpu_s()
+    repertoire = REPERTOIRES[of]
     for seed in seeds:
-        tally.play(f"seed {seed}", from_seed(seed))
+        tally.play(f"seed {seed}", repertoire.from_seed(seed), repertoire)
     tally.cpu_s = _cpu_s() - begun
     return tally
 
 
-def play_case(number: int, *, is_thorough: bool = False) -> Tally:
-    """Play every story with one crash of one situation."""
+def play_case(number: int, of: str = WORKFLOW.name, *, is_thorough: bool = False) -> Tally:
+    """Play every story with one crash of one situation, or also those with the same future."""
     tally, begun = Tally(), _cpu_s()
-    case = exhaustive.cases()[number]
-    tally.play(case.name, case.story)
-    for story in exhaustive.unfold(case, is_thorough=is_thorough).stories:
-        tally.play(case.name, story)
+    repertoire = REPERTOIRES[of]
+    case = repertoire.cases()[number]
+    tally.play(case.name, case.story, repertoire)
+    for story in repertoire.unfold(case, is_thorough=is_thorough).stories:
+        tally.play(case.name, story, repertoire)
     tally.cpu_s = _cpu_s() - begun
     return tally
 
 
-def play_case_thoroughly(number: int) -> Tally:
-    """Play every point of one situation, also those with the same future."""
-    return play_case(number, is_thorough=True)
-
-
-def hunt(task: tuple[int, int]) -> tuple[str, int, int | None]:
+def hunt(task: tuple[int, int], of: str = WORKFLOW.name) -> tuple[str, int, int | None]:
     """Look for a planted bug from the beginning of a range; answer the seed that finds it."""
     number, start = task
-    bug = planted.BUGS[number]
-    return bug.name, start, planted.find(bug, planted.seeds_of(start))
+    repertoire = REPERTOIRES[of]
+    bug = repertoire.bugs[number]
+    return bug.name, start, repertoire.find(bug, planted.seeds_of(start))
 
 
 def slices(start: int, count: int) -> list[range]:

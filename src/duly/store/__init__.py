@@ -6,7 +6,18 @@ nothing. Nothing outside this room knows SQL.
 
 from __future__ import annotations
 
-from duly.store import bus, delivery, event, ledger, people, recording, repair, run, workflow
+from duly.store import (
+    bus,
+    delivery,
+    event,
+    ingress,
+    ledger,
+    people,
+    recording,
+    repair,
+    run,
+    workflow,
+)
 from duly.store import due as due_now
 from duly.store import upkeep as keeping
 from duly.store.base import Backend, barrier, read, rider
@@ -79,15 +90,17 @@ class Store:
     cancel = barrier(bus.cancel)
     promote_due = rider(bus.promote_due)
     subscribe = barrier(bus.subscribe)
-    unsubscribe = barrier(delivery.unsubscribe)
+    unsubscribe = barrier(ingress.unsubscribe)
     recover_bus = rider(delivery.recover_bus)
     begin_delivery = rider(delivery.begin_delivery)
     finish_delivery = rider(delivery.finish_delivery)
     discard = barrier(delivery.discard)
     retry_delivery = barrier(delivery.retry_delivery)
+    resume_bus = barrier(bus.resume_bus)
     put_state = rider(bus.put_state)
     open_deliveries = read(delivery.open_deliveries)
     get_state = read(bus.get_state)
+    bus_held_since = read(bus.held_since)
     list_journal = read(bus.list_journal)
     list_deliveries = read(bus.list_deliveries)
     list_deferred = read(bus.list_deferred)

@@ -29,10 +29,12 @@ from duly.rules.value import DEFAULT_LIMITS, decode, encode
 from duly.store import part
 from duly.store.base import Row, Transaction
 from duly.store.people import page
-from duly.store.record import JournalEvent
+from duly.store.record import Action, JournalEvent
 
 STATE_KEY_CHARS = 500
 LAST_ID = 2**62  # behind every event
+HELD = "held"  # the mark of a restored bus: what moment it shows
+RESTORED_STEP = 10**12  # numbers go on at the next multiple of it; nobody emits so much
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +124,9 @@ def cancel(tx: Transaction, deferred_id: int) -> bool:
     """Stop a deferred event; false if it has fired or was cancelled before (B2)."""
     found = tx.one("get_deferred_event", id=deferred_id)
     if found is None:
-        raise NotFound(f"There is no deferred event {deferred_id}.")
+        if not 1 <= deferred_id <= last_number(tx, "deferred"):
+            raise NotFound(f"There is no deferred event {deferred_id}, and there never was.")
+        return False  # retention removes only what has fired or was cancelled (H5)
     if DeferredRow(*found).status != DeferredStatus.SCHEDULED:
         return False
     _move_deferred(tx, deferred_id, DeferredMove.CANCEL, fired_at=None, event_id=None)
@@ -131,13 +135,45 @@ def cancel(tx: Transaction, deferred_id: int) -> bool:
 
 def promote_due(tx: Transaction, *, now: int, limit: int) -> tuple[int, ...]:
     """Put what is overdue on the bus, in order of its time; answer the events' ids (B2)."""
-    rows = tx.all("overdue_deferred_events", now=now, limit=page(limit))
+    page(limit)
+    if held_since(tx) is not None:
+        return ()
+    rows = tx.all("overdue_deferred_events", now=now, limit=limit)
     overdue = {row[0]: DeferredRow(*row) for row in rows}
     chosen = promotable(
         (Deferred(each.id, each.fire_at, DeferredStatus(each.status)) for each in overdue.values()),
         now,
     )
     return tuple(_promote(tx, overdue[each.id], now) for each in chosen)
+
+
+# -- After a restore (H5) -----------------------------------------------------------------------
+
+
+def hold(tx: Transaction, since: int) -> None:
+    """Hold everything back that a copy shows as still to be told, if there is any.
+
+    And give no number twice: those of the time the copy does not know name other events, for which
+    something may have been done outside (L7, T10).
+    """
+    for name in ("journal", "deferred"):
+        tx.run("skip_bus_numbers", name=name, step=RESTORED_STEP)
+    if held_since(tx) is None and tx.one("find_untold") is not None:
+        tx.run("put_upkeep", name=HELD, at=since)
+
+
+def held_since(tx: Transaction) -> int | None:
+    """Read since when the bus knows nothing and tells nobody anything, if it does."""
+    found = tx.one("get_upkeep", name=HELD)
+    return None if found is None else int(found[0])
+
+
+def resume_bus(tx: Transaction, *, action: Action, now: int) -> bool:
+    """Let a bus that was held back tell what waits; answer whether it was."""
+    if not tx.run("drop_upkeep", name=HELD):
+        return False
+    part.note(tx, action, now, workflow_id=None, target="bus")
+    return True
 
 
 # -- Who subscribes (B13) -----------------------------------------------------------------------
@@ -257,10 +293,22 @@ def list_subscriptions(tx: Transaction) -> tuple[SubscriptionRow, ...]:
 
 def read_event(tx: Transaction, event_id: int) -> JournalRow:
     """Read an event as it is now."""
-    found = tx.one("get_journal_event", id=event_id)
+    found = find_event(tx, event_id)
     if found is None:
         raise NotFound(f"There is no event {event_id} on the bus.")
-    return JournalRow(*found)
+    return found
+
+
+def find_event(tx: Transaction, event_id: int) -> JournalRow | None:
+    """Read an event, if it is there: retention removes what is over (H5)."""
+    found = tx.one("get_journal_event", id=event_id)
+    return None if found is None else JournalRow(*found)
+
+
+def last_number(tx: Transaction, name: str) -> int:
+    """Read the last number that was given out: what is not there any more has been (B2)."""
+    ((number,),) = tx.all("get_bus_number", name=name)
+    return int(number)
 
 
 def find_subscription(tx: Transaction, subscriber_id: str) -> SubscriptionRow | None:

@@ -119,8 +119,12 @@ def unsubscribe(tx: Transaction, subscriber_id: str, *, now: int) -> int:
     return len(waiting)
 
 
-def recover_bus(tx: Transaction, *, now: int) -> Recovered:
-    """Give back what the last host was at, once, before anything is dispatched (B7)."""
+def recover_bus(tx: Transaction, *, now: int, limit: int = PAGE_ROWS_MAX) -> Recovered:
+    """Give back what the last host was at, before anything is dispatched (B7).
+
+    Of the deferred events that are overdue at most `limit` are promoted, so that nobody waits long
+    for one transaction: as many as that means that there may be more, and it is called again.
+    """
     left = []
     for lost in map(delivery_of, tx.all("running_deliveries")):
         subscription = _subscription(tx, lost)
@@ -136,10 +140,7 @@ def recover_bus(tx: Transaction, *, now: int) -> Recovered:
     )
     for event_id in left:
         _settle(tx, event_id, now)
-    promoted = 0
-    while batch := promote_due(tx, now=now, limit=PAGE_ROWS_MAX):
-        promoted += len(batch)
-    return Recovered(events, promoted)
+    return Recovered(events, len(promote_due(tx, now=now, limit=limit)))
 
 
 def begin_delivery(
@@ -409,9 +410,16 @@ def _enter(tx: Transaction, delivery: Delivery, ingress: Ingress, now: int) -> N
     part.look(tx, ingress.workflow_id)
     topic = part.read_topic(tx, ingress.workflow_id, publication.topic)
     check_ingress(topic, "bus", bus_topic=delivery.topic)
-    created_by = f"bus:{delivery.event_id}"
-    assert publication.message_id == created_by, publication
-    part.publish(tx, ingress.workflow_id, publication, created_by=created_by, now=now)
+    name = f"bus:{delivery.event_id}"
+    assert publication.message_id == name, publication
+    part.publish(
+        tx,
+        ingress.workflow_id,
+        publication,
+        created_by=name,
+        bus_event=delivery.event_id,
+        now=now,
+    )
 
 
 def _source_of_cause(tx: Transaction, event: JournalRow) -> str | None:

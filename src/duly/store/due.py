@@ -15,6 +15,7 @@ from duly.rules.schedule import EMPTY_PUBLISH_PAUSE_MS, WAIT_MAX_MS, earliest
 from duly.rules.turn import HandlerOutlook, OpenRun
 from duly.store import part
 from duly.store.base import Fence, Transaction
+from duly.store.bus import held_since
 from duly.store.delivery import OpenDelivery, open_deliveries
 from duly.store.ingress import Way, list_ways
 
@@ -114,15 +115,21 @@ class BusOutlook:
 
 
 def bus_outlook(tx: Transaction, connected: Collection[str], *, now: int, limit: int) -> BusOutlook:
-    """Read what can be delivered to the connected and into workflows (B2, B6, T10)."""
+    """Read what can be delivered to the connected and into workflows (B2, B6, T10).
+
+    On a bus that was restored and not resumed, nothing can (H5).
+    """
     ways = list_ways(tx)
+    newest_id = tx.all("newest_event")[0][0] or 0
+    if held_since(tx) is not None:
+        return BusOutlook((), ways, newest_id, is_overdue=False, next_at=None)
     here = {*connected, *(way.subscriber_id for way in ways)}
     ((fire_at, retry_at),) = tx.all("next_bus_times", now=now)
     is_overdue = fire_at is not None and fire_at <= now
     return BusOutlook(
         deliveries=open_deliveries(tx, here, now=now, limit=limit),
         ways=ways,
-        newest_id=tx.all("newest_event")[0][0] or 0,
+        newest_id=newest_id,
         is_overdue=is_overdue,
         next_at=earliest((None if is_overdue else fire_at, retry_at)),
     )

@@ -37,12 +37,13 @@ def publish(
     publication: Publication,
     *,
     by: str,
+    bus_event: int | None = None,
     now: int,
 ) -> tuple[Republish, int]:
     """Write an event that comes from outside; only a topic with ingress takes it (T10)."""
     part.look(tx, workflow_id)
     check_ingress(part.read_topic(tx, workflow_id, publication.topic), "request")
-    return part.publish(tx, workflow_id, publication, created_by=by, now=now)
+    return part.publish(tx, workflow_id, publication, created_by=by, bus_event=bus_event, now=now)
 
 
 def skip_event(

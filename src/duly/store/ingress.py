@@ -3,7 +3,8 @@
 Law 1  A topic that listens to the bus is a subscriber like any other, from the deploy that declares
        it until the one that does not: its record is written in the transaction of that deploy, so
        no event between is missed.
-Law 2  Its name is made of the workflow's id, never of its name: a workflow that comes after one of
+Law 2  So nobody can end its subscription but a deploy, or the removal of the workflow.
+Law 3  Its name is made of the workflow's id, never of its name: a workflow that comes after one of
        the same name inherits nothing (W10).
 """
 
@@ -12,10 +13,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from duly.errors import RequestRefused
 from duly.rules.delivery import OWN_SOURCE, Retry
+from duly.store import delivery
 from duly.store.base import Transaction
 from duly.store.bus import subscribe
-from duly.store.delivery import unsubscribe
 
 # What cannot be published once cannot be published the next time either.
 ONCE: Final = Retry(attempts=1, delays_s=())
@@ -53,7 +55,18 @@ def change_ways(tx: Transaction, workflow_id: str, before: tuple[Way, ...], *, n
     after = ways_of(tx, workflow_id)
     for way in before:
         if way not in after:
-            unsubscribe(tx, way.subscriber_id, now=now)
+            delivery.unsubscribe(tx, way.subscriber_id, now=now)
     for way in after:
         if way not in before:
             subscribe(tx, way.subscriber_id, way.bus_topic, ONCE, now=now)
+
+
+def unsubscribe(tx: Transaction, subscriber_id: str, *, now: int) -> int:
+    """End a subscription that is no way into a workflow; answer what was closed for it (B13)."""
+    for way in list_ways(tx):
+        if way.subscriber_id == subscriber_id:
+            raise RequestRefused(
+                f"The subscriber {subscriber_id} belongs to a workflow, whose topic {way.topic}"
+                f" listens to {way.bus_topic}. Deploy it without that, or remove it."
+            )
+    return delivery.unsubscribe(tx, subscriber_id, now=now)

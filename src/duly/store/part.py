@@ -142,10 +142,14 @@ def publish(
     publication: Publication,
     *,
     created_by: str,
+    bus_event: int | None = None,
     roots: Sequence[int] = (),
     now: int,
 ) -> tuple[Republish, int]:
-    """Write one event by its message id (T5); answer what that did, and the event's number."""
+    """Write one event by its message id (T5); answer what that did, and the event's number.
+
+    `bus_event` is what was being handled on the bus: the chain goes on through it (B12).
+    """
     found = tx.one(
         "find_event",
         workflow_id=workflow_id,
@@ -162,6 +166,7 @@ def publish(
             topic=publication.topic,
             message_id=publication.message_id,
             created_by=created_by,
+            bus_event=bus_event,
             now=now,
         )
         _trace(tx, workflow_id, seq, roots)
@@ -173,6 +178,8 @@ def publish(
         return decision, seq
     number = take(tx, workflow_id)
     _keep(tx, workflow_id, number, publication)
+    if bus_event is not None:
+        tx.run("set_bus_event", workflow_id=workflow_id, seq=seq, bus_event=bus_event)
     if roots:  # an input that a run replaced goes back to itself as well (T9)
         tx.run("insert_own_cause", workflow_id=workflow_id, seq=seq)
         _trace(tx, workflow_id, seq, roots)

@@ -88,10 +88,17 @@ class SqliteBackend:
         self._disk = disk
         self._connection = connection
         self._writer = writer
+        # Called after whoever wrote was answered; who looks again then sees what was written.
+        self.watchers: set[Callable[[], None]] = set()
 
     async def transact(self, body: Callable[[Transaction], R], durability: Durability) -> R:
         """Run `body` in a transaction of its own and answer what it returned, once durable."""
-        return await self._writer.transact(body, durability)
+        try:
+            return await self._writer.transact(body, durability)
+        finally:
+            if self.watchers and durability is not Durability.READ:
+                for told in tuple(self.watchers):
+                    told()
 
     async def sync(self) -> None:
         """Return when everything committed so far is power-loss durable."""

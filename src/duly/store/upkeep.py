@@ -23,7 +23,7 @@ from duly.rules import retention
 from duly.rules.delivery import DeferredStatus
 from duly.rules.retention import ChainRun, Tidied
 from duly.rules.word import MutationStatus
-from duly.store import part
+from duly.store import bus, part
 from duly.store.base import Transaction
 from duly.store.record import Action
 
@@ -82,7 +82,7 @@ def note_act(tx: Transaction, *, target: str | None, action: Action, now: int) -
 
 
 def note_restore(tx: Transaction, *, action: Action, now: int) -> int | None:
-    """Pause every workflow of a store that is a copy, and answer what moment the copy shows.
+    """Pause every workflow of a store that is a copy, hold back its bus, answer what it shows.
 
     What was done since then nobody here knows. From now on it is a store like any other.
     """
@@ -91,6 +91,7 @@ def note_restore(tx: Transaction, *, action: Action, now: int) -> int | None:
         return None
     since = int(mark[0])
     tx.run("drop_upkeep", name=COPIED)
+    bus.hold(tx, since)
     turn = _next_workflow(tx, "")
     while turn.place is Place.EVENTS:
         workflow_id = turn.workflow_id

@@ -81,12 +81,19 @@ def deploy(
 
 
 def keep_version(
-    tx: Transaction, workflow_id: str, version: VersionSpec, *, action: Action, now: int
+    tx: Transaction,
+    workflow_id: str,
+    version: VersionSpec,
+    *,
+    action: Action,
+    now: int,
+    announce: tuple[JournalEvent, ...] = (),
 ) -> None:
     """Keep a version that is not active: what a repair proposes to a person (F3)."""
     part.look(tx, workflow_id)
     insert_version(tx, workflow_id, version, activated_at=None, now=now)
     part.note(tx, action, now, workflow_id=workflow_id, target=version.version)
+    part.announce(tx, announce, now)
 
 
 def set_wish(

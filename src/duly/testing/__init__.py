@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from duly.testing.crash import Crash, CrashingStore
 from duly.testing.env import VirtualEnv
+from duly.testing.exam import ExamFailed, Report, examine, look_at_disk
 from duly.testing.fault import Fault
 from duly.testing.loop import Stuck, VirtualLoop
 from duly.testing.sandbox import Outstanding
@@ -17,13 +18,17 @@ from duly.testing.world import Happened, World
 __all__ = [
     "Crash",
     "CrashingStore",
+    "ExamFailed",
     "Fault",
     "Happened",
     "Outstanding",
+    "Report",
     "Stage",
     "Stuck",
     "VirtualEnv",
     "VirtualLoop",
     "World",
+    "examine",
+    "look_at_disk",
     "open_stage",
 ]

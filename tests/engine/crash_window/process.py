@@ -332,6 +332,6 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    if os.environ.get("DULY_BREAK"):
+    if os.environ.get("TEST_BREAK"):
         import tests.break_plugin  # noqa: F401  # a deliberate break breaks these processes, too
     main()

@@ -5,6 +5,21 @@
 -- Bus ids are given out in order and become visible in order, like every other number.
 update counter set value = value + 1 where name = :name returning value
 
+-- get_bus_number
+-- The last number that was given out: what is not there any more has been (B2).
+select value from counter where name = :name
+
+-- skip_bus_numbers
+-- What a copy does not know of has numbers too, which must not name anything else (H5).
+update counter set value = (value / :step + 1) * :step where name = :name
+
+-- find_untold
+-- Whether anything on the bus is still to be told to anybody, read once at a restore (scan of journal_unopened, delivery_due or delivery_running).
+select 1 where exists (select 1 from deferred where status = 'scheduled')
+  or exists (select 1 from delivery where status = 'waiting')
+  or exists (select 1 from delivery where status = 'running')
+  or exists (select 1 from journal j cross join subscription s where j.opened = 0 and s.topic = j.topic)
+
 -- insert_journal_event
 -- Written in the transaction of whatever gave cause to it (B10).
 insert into journal (id, topic, source, payload, correlation_id, causation_id, depth, created_at)
@@ -193,8 +208,8 @@ select j.id, j.depth, j.correlation_id
 from reservation r
 join run n on n.id = r.run_id
 left join cause c on c.workflow_id = n.workflow_id and c.seq = r.seq
-join event e on e.workflow_id = n.workflow_id and e.seq = coalesce(c.root, r.seq) and e.created_by like 'bus:%'
-join journal j on j.id = cast(substr(e.created_by, 5) as integer)
+join event e on e.workflow_id = n.workflow_id and e.seq = coalesce(c.root, r.seq)
+join journal j on j.id = e.bus_event
 where r.run_id = :run_id order by j.depth desc, j.id limit 1
 
 -- bus_cause_unreserved
@@ -205,7 +220,7 @@ join handler h on h.workflow_id = n.workflow_id and h.name = n.handler
 join topic t on t.workflow_id = n.workflow_id and t.consumer = n.handler
 join event s on s.workflow_id = n.workflow_id and s.topic = t.name and s.status = 'pending' and s.seq > h.seen and s.seq <= n.counter
 left join cause c on c.workflow_id = s.workflow_id and c.seq = s.seq
-join event e on e.workflow_id = s.workflow_id and e.seq = coalesce(c.root, s.seq) and e.created_by like 'bus:%'
-join journal j on j.id = cast(substr(e.created_by, 5) as integer)
+join event e on e.workflow_id = s.workflow_id and e.seq = coalesce(c.root, s.seq)
+join journal j on j.id = e.bus_event
 where n.id = :run_id and not exists (select 1 from reservation r where r.run_id = n.id)
 order by j.depth desc, j.id limit 1

@@ -31,3 +31,20 @@ select h.name, h.state, w.paused, w.removed_at is not null from handler h join w
 -- oracle_grants
 -- What is allowed, and how often a day.
 select capability, mutations_per_day from granted order by capability
+
+-- oracle_journal
+-- Every event of the bus that somebody in a story has said; what the host says of itself is not looked at.
+select id, topic, source, payload, correlation_id, causation_id, depth, status, opened, undelivered, error
+from journal where source <> 'duly' order by id
+
+-- oracle_deliveries
+-- Every delivery, with the place of its subscriber.
+select event_id, subscriber_id, topic, position, status, attempts, error from delivery order by event_id, position
+
+-- oracle_deferred
+-- Every event that is to fire later, or did.
+select id, topic, payload, status, fire_at, event_id from deferred order by id
+
+-- oracle_subscriptions
+-- Who subscribes to what, in the order of registration.
+select subscriber_id, topic, position from subscription order by position

@@ -148,8 +148,12 @@ delete from payload where workflow_id = :workflow_id and content = :content
 
 -- insert_event
 -- A new event: its number is the number of its first content.
-insert into event (workflow_id, seq, topic, message_id, content, created_by, created_at)
-values (:workflow_id, :seq, :topic, :message_id, :seq, :created_by, :now)
+insert into event (workflow_id, seq, topic, message_id, content, created_by, bus_event, created_at)
+values (:workflow_id, :seq, :topic, :message_id, :seq, :created_by, :bus_event, :now)
+
+-- set_bus_event
+-- New content that a handler of the bus brought: the event goes on that chain (B12).
+update event set bus_event = :bus_event where workflow_id = :workflow_id and seq = :seq
 
 -- replace_content
 -- Other content on a pending event: same place in the order, new content number (T5).

@@ -92,6 +92,7 @@ create table event (
   reserved_by     text,
   finished_by     text,
   created_by      text not null,                                         -- a run, or who published from outside
+  bus_event       bigint,                                                -- B12: what was handled on the bus when it was published
   created_at      bigint not null,
   finished_at     bigint,
   primary key (workflow_id, seq),
@@ -333,7 +334,8 @@ create table extension_state (
   primary key (extension, key)
 );
 
--- H5: `tidied` is when retention last went through everything; `copied`, in a backup alone, what moment it shows.
+-- H5: `tidied` is when retention last went through everything; `copied`, in a backup alone, what moment it shows; `held`, in a
+-- restored store, what moment its bus shows, until somebody resumes it.
 create table upkeep (
   name            text primary key,
   at              bigint not null

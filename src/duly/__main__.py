@@ -1,0 +1,30 @@
+"""The entry point of the command line: `duly`, or `python -m duly`.
+
+Law: nothing is imported here but the group; each command imports what it needs.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+
+def main() -> None:
+    """Call the command line and leave with its exit code."""
+    # Whoever closed a stream does not want to hear of it.
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115
+    from duly.faces.cli import duly
+
+    # A terminal that cannot show a character is shown another one, and not an error.
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(errors="replace")
+    duly(prog_name="duly")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,71 @@
+"""What can be asked of the bus: whatever cannot be an answer's key is refused with its name.
+
+Law: a wrong argument is said to whoever gave it, with its name and what to give instead; none of
+them reaches the store. Nothing that was given is repeated: it may be as long as it likes.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TypeVar
+
+from duly.bus.record import Deferred
+from duly.config import Limits
+from duly.errors import Invalid
+from duly.rules.delivery import check_subscriber_id, check_topic
+from duly.rules.event import parse_message_id
+from duly.store.bus import LAST_ID
+from duly.store.people import PAGE_ROWS_MAX
+
+Word = TypeVar("Word", bound=StrEnum)
+
+
+def read_id(given: object, path: str) -> int:
+    """Read the number of an event, or of a deferred one."""
+    if type(given) is not int or not 0 <= given <= LAST_ID:
+        raise Invalid(f"{path} must be an id that the bus gave, a whole number.", path=path)
+    return given
+
+
+def read_limit(given: object) -> int:
+    """Read the size of a page."""
+    if type(given) is not int or not 1 <= given <= PAGE_ROWS_MAX:
+        raise Invalid(f"limit must be a whole number from 1 to {PAGE_ROWS_MAX}.", path="limit")
+    return given
+
+
+def read_topic(given: object, limits: Limits) -> str | None:
+    """Read the name of a topic, or none."""
+    return None if given is None else check_topic(given, limits)
+
+
+def read_correlation(given: object, limits: Limits) -> str | None:
+    """Read a correlation id, or none."""
+    return None if given is None else parse_message_id(given, "correlation_id", limits)
+
+
+def read_word(words: type[Word], given: object) -> Word:
+    """Read a status as it was given, or name those there are."""
+    known = {str(each): each for each in words}
+    if not isinstance(given, str) or given not in known:
+        raise Invalid(f"status must be one of {', '.join(known)}.", path="status")
+    return known[given]
+
+
+def read_place(given: object) -> tuple[int, str]:
+    """Read behind which delivery a page begins."""
+    try:
+        event_id, name = given if isinstance(given, tuple | list) else ()
+        return read_id(event_id, "after"), "" if name == "" else check_subscriber_id(name)
+    except (Invalid, ValueError):
+        said = "after must be (event_id, subscriber_id) of the last delivery of the page before."
+        raise Invalid(said, path="after") from None
+
+
+def read_time(given: object) -> tuple[int, int]:
+    """Read behind which deferred event a page begins: its time, then its id."""
+    if given is None:
+        return 0, 0
+    if not isinstance(given, Deferred):
+        raise Invalid("after must be the last deferred event of the page before.", path="after")
+    return round(given.fire_at.timestamp() * 1000), given.id

@@ -1,0 +1,99 @@
+"""What time it is, for scripts: the built-in connector `clock`, and who takes his time from a host.
+
+Law: the time is the host's own, so it is virtual wherever the host's is; a connector that nobody
+has put into a host yet asks the machine.
+
+No interpreter of the sandbox knows time zones, so wall clock times are asked for here. A wall time
+that is jumped over in spring comes at the jump, one that is shown twice in autumn comes the first
+time: the same rule by which producers run (S2).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Final
+from zoneinfo import ZoneInfo
+
+from duly.connectors.base import Connector, read
+from duly.env import Env, Loop
+from duly.errors import Invalid, Refused
+from duly.rules import schedule
+from duly.rules.value import Json
+
+WALL_TIME: Final = re.compile(r"([01][0-9]|2[0-3]):([0-5][0-9])", re.ASCII)
+WEEKDAYS: Final = ("sunday", "monday", "tuesday", "wednesday", "thursday", "friday", "saturday")
+
+
+class Timed(Connector):
+    """A connector that needs the time; the host it is in gives it its own."""
+
+    _env: Env | None = None
+
+    def keep_time(self, env: Env) -> None:
+        """Take the time from this world from now on."""
+        object.__setattr__(self, "_env", env)  # A connector may be frozen; its clock is not its.
+
+    def now_ms(self) -> int:
+        """Answer the wall clock, in milliseconds since 1970 UTC."""
+        if self._env is None:
+            self.keep_time(Loop())
+        assert self._env is not None
+        return self._env.now_ms()
+
+    def monotonic_ms(self) -> int:
+        """Answer a clock that nobody sets, to measure how long something takes."""
+        if self._env is None:
+            self.keep_time(Loop())
+        assert self._env is not None
+        return self._env.monotonic_ms()
+
+
+class Clock(Timed):
+    """Tells scripts the time; every host has one, and needs none to be given."""
+
+    name = "clock"
+
+    @read
+    async def now(self, timezone: str = "UTC") -> dict[str, Json]:
+        """Answer this moment: `iso` in UTC, `unix_ms`, and `local`, as a wall clock shows it."""
+        now_ms = self.now_ms()
+        local = schedule.moment(now_ms).astimezone(_zone(timezone))
+        return {"iso": iso(now_ms), "unix_ms": now_ms, "local": local.isoformat()}
+
+    @read
+    async def next(self, at: str, timezone: str = "UTC", weekday: str | None = None) -> str:
+        """Answer the next moment a wall clock there shows this time, as ISO 8601 in UTC."""
+        found = WALL_TIME.fullmatch(at)
+        if found is None:
+            raise Refused(f'clock.next: at is {at[:40]!r}. Write hours and minutes, as in "09:00".')
+        if weekday is not None and weekday not in WEEKDAYS:
+            raise Refused(
+                f"clock.next: weekday is {weekday[:40]!r}. Say one of {', '.join(WEEKDAYS)}."
+            )
+        day = "*" if weekday is None else WEEKDAYS.index(weekday)
+        _zone(timezone)
+        pattern = f"{int(found[2])} {int(found[1])} * * {day}"
+        next_ms = schedule.next_cron_at(pattern, self.now_ms(), timezone)
+        assert next_ms is not None, pattern  # every day has every minute, or jumps over it
+        return iso(next_ms)
+
+
+def with_clock(connectors: Iterable[Connector]) -> tuple[Connector, ...]:
+    """Add the built-in clock, unless somebody brought a connector of that name."""
+    given = tuple(connectors)
+    is_given = any(getattr(each, "name", None) == Clock.name for each in given)
+    return given if is_given else (*given, Clock())
+
+
+def iso(at_ms: int) -> str:
+    """Write a moment as ISO 8601 in UTC, to the millisecond."""
+    return schedule.moment(at_ms).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _zone(name: str) -> ZoneInfo:
+    try:
+        schedule.parse({"cron": "0 0 * * *", "timezone": name}, path="")
+    except Invalid as error:
+        raise Refused(f"clock: {error}") from error
+    return ZoneInfo(name)

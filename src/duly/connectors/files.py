@@ -1,0 +1,261 @@
+"""Files below one folder: watched, read as text, written whole.
+
+Law 1: a file is written whole or not at all, and no path leaves the folder.
+Law 2: a write leaves a receipt under its key. The text waits in `.duly/<key>.out`, the receipt is
+       laid beside it, and only then the text is moved to its place. So
+
+           no receipt                  it did not happen
+           a receipt and the text      it did not happen, and nobody will move the text later
+           a receipt alone             it happened, whatever a person did to the file since
+
+Law 3: "it happened" is said only when it also outlives a power cut, so whoever says it has
+       brought both folders to the disk first.
+
+Receipts stay for 400 days, counted between receipts, not by a clock. What is older than the newest
+one that was cleaned away is a question nobody can answer, and gets no answer (L5).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from contextlib import ExitStack, suppress
+from fnmatch import fnmatchcase
+from hashlib import sha256
+from pathlib import Path
+from typing import Final
+
+from duly.connectors.arrival import PAGE_MAX, Arrival, Cursor
+from duly.connectors.base import (
+    Applied,
+    Call,
+    Connector,
+    NotApplied,
+    Page,
+    Unsure,
+    Verdict,
+    mutation,
+    read,
+)
+from duly.connectors.clock import iso
+from duly.connectors.folder import (
+    OWN,
+    Folder,
+    definite,
+    list_files,
+    mode_of,
+    move_file,
+    open_ended,
+    read_file,
+    split_path,
+    write_file,
+)
+from duly.errors import Refused, UnknownOutcome
+from duly.rules.value import Json
+
+TEXT_BYTES_MAX: Final = 1024 * 1024
+MARK_BYTES_MAX: Final = 1024
+RECEIPT_DAYS: Final = 400
+CLEAN_EVERY: Final = 1000  # how many writes of a connector lie between two looks for old receipts
+CLEANED: Final = "cleaned"  # remembers the time of the newest receipt that was cleaned away
+DAY_NS: Final = 86_400 * 1_000_000_000
+
+KEY: Final = re.compile(r"[A-Za-z0-9_-]{1,100}", re.ASCII)
+
+
+class Files(Connector):
+    """The files below one folder."""
+
+    name = "files"
+
+    def __init__(self, path: str | Path, *, name: str = "files") -> None:
+        self.name = name
+        self._folder = Folder.at(path, name)
+        self._writes = 0
+        # Made now, so that its absence later means a disk that is not mounted. A folder that can
+        # only be read has none, and needs none.
+        with suppress(OSError), self._folder.open([OWN], create=True):
+            pass
+
+    @read
+    async def search(self, pattern: str = "*", after: str | None = None) -> Page:
+        """List the files of one folder in the order in which they came or last changed."""
+        return await self.in_thread(self._search, pattern, after)
+
+    @read(by_id=True)
+    async def read(self, path: str) -> dict[str, Json] | None:
+        """Answer a file's text, or None if there is no such file."""
+        return await self.in_thread(self._read, path)
+
+    @mutation(risk="medium", noun="file", lag_s=5)
+    async def write(self, call: Call, path: str, text: str) -> dict[str, Json]:
+        """Write a whole file, in place of what was there."""
+        return await self.in_thread(self._write, call.key, path, text)
+
+    @write.reconcile
+    async def write_happened(self, call: Call) -> Verdict:
+        """Look for the receipt of this very call."""
+        return await self.in_thread(self._write_happened, call)
+
+    # -- Reading ----------------------------------------------------------------------------------
+
+    def _search(self, pattern: str, after: str | None) -> Page:
+        cursor = Cursor.read(after)
+        *folders, wanted = split_path(pattern)
+        where = "/".join(folders)
+        with definite(where or self.name), self._folder.open(folders) as here:
+            found = {
+                Arrival(status.st_ctime_ns, name): status
+                for name, status in list_files(here, where or self.name)
+                # What begins with a dot is hidden, and half of it is an editor's.
+                if fnmatchcase(name, wanted) and name.startswith(".") <= wanted.startswith(".")
+            }
+        unseen = cursor.unseen(found)
+        given = unseen[:PAGE_MAX]
+        items = [
+            {
+                "path": "/".join([*folders, each.name]),
+                "size": found[each].st_size,
+                "modified_at": iso(found[each].st_mtime_ns // 1_000_000),
+            }
+            for each in given
+        ]
+        last_cursor = cursor.move(found, given).write()
+        return Page(items, last_cursor=last_cursor, has_more=len(unseen) > len(given))
+
+    def _read(self, path: str) -> dict[str, Json] | None:
+        *folders, name = split_path(path)
+        with definite(path):
+            try:
+                with self._folder.open(folders) as here:
+                    found = read_file(here, name, TEXT_BYTES_MAX)
+            except FileNotFoundError:
+                found = None
+        if found is None:
+            return None
+        data, status = found
+        if len(data) > TEXT_BYTES_MAX:
+            raise Refused(f"{path} has {status.st_size} bytes; at most {TEXT_BYTES_MAX} are read.")
+        try:
+            text = data.decode()
+        except UnicodeDecodeError as error:
+            raise Refused(f"{path} is no UTF-8 text, so it cannot be read as text.") from error
+        if "\0" in text:
+            raise Refused(f"{path} is no text: it has a zero byte in it.")
+        modified_at = iso(status.st_mtime_ns // 1_000_000)
+        return {"path": path, "text": text, "size": len(data), "modified_at": modified_at}
+
+    # -- Writing ----------------------------------------------------------------------------------
+
+    def _write(self, key: str, path: str, text: str) -> dict[str, Json]:
+        *folders, name = split_path(path)
+        data, slip = text.encode(), _slip(key)
+        if len(data) > TEXT_BYTES_MAX:
+            raise Refused(f"{path}: {len(data)} bytes; at most {TEXT_BYTES_MAX} are written.")
+        result: dict[str, Json] = {"path": path, "bytes": len(data)}
+        with ExitStack() as stack:
+            with definite(path):
+                own = stack.enter_context(self._folder.open([OWN], create=True))
+                target = stack.enter_context(self._folder.open(folders, create=True))
+                mode = mode_of(target, name)
+                mark = _placed(own, slip)
+                if mark is None:
+                    _lay_out(own, slip, data, _mark(path, data), mode)
+            if mark is None:
+                move_file(f"{slip}.out", own, name, target, path)
+            elif mark != _mark(path, data):
+                raise UnknownOutcome(f"{path}: this key has written something else before.")
+            with open_ended(path):
+                os.fsync(target)
+                os.fsync(own)
+            self._clean_now_and_then(own)
+        return result
+
+    def _write_happened(self, call: Call) -> Verdict:
+        path, data = str(call.args["path"]), str(call.args["text"]).encode()
+        folders = path.split("/")[:-1]
+        with definite(path):
+            try:
+                with self._folder.open([OWN]) as own:
+                    mark = _placed(own, _slip(call.key))
+                    cleaned_ns = _cleaned_ns(own)
+                    os.fsync(own)
+            except FileNotFoundError:
+                return Unsure(f"{OWN} is gone from {self.name}. Is its disk mounted?")
+            # The file may have been taken away since, and its folder with it.
+            with suppress(FileNotFoundError), self._folder.open(folders) as target:
+                os.fsync(target)
+        if mark is None:
+            if call.sent_at.timestamp() * 1e9 <= cleaned_ns + DAY_NS:
+                return Unsure("receipts as old as this one were cleaned away")
+            return NotApplied()
+        if mark != _mark(path, data):
+            return Unsure("this key has written something else")
+        return Applied({"path": path, "bytes": len(data)})
+
+    def _clean_now_and_then(self, own: int) -> None:
+        self._writes += 1
+        if self._writes % CLEAN_EVERY == 1:
+            with suppress(OSError):  # The file is written; what is old can wait.
+                _clean(own)
+
+
+def _slip(key: str) -> str:
+    """Answer the file name of a key; one that would make a poor name goes by its digest."""
+    return key if KEY.fullmatch(key) else sha256(key.encode()).hexdigest()
+
+
+def _mark(path: str, data: bytes) -> bytes:
+    return sha256(path.encode() + b"\0" + data).hexdigest().encode()
+
+
+def _placed(own: int, slip: str) -> bytes | None:
+    """Answer what the receipt says if the text was moved to its place, else None (Law 2)."""
+    found = read_file(own, slip, MARK_BYTES_MAX)
+    if found is None or _exists(own, f"{slip}.out"):
+        return None
+    return found[0]
+
+
+def _exists(here: int, name: str) -> bool:
+    try:
+        os.stat(name, dir_fd=here, follow_symlinks=False)
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def _lay_out(own: int, slip: str, data: bytes, mark: bytes, mode: int | None) -> None:
+    """Put the text and then its receipt into our folder, each on the disk before the next.
+
+    A receipt of an earlier try may lie there: its text does too, or it would have been moved.
+    """
+    write_file(own, f"{slip}.out", data, mode)
+    os.fsync(own)
+    write_file(own, slip, mark)
+    os.fsync(own)
+
+
+def _cleaned_ns(own: int) -> int:
+    found = read_file(own, CLEANED, MARK_BYTES_MAX)
+    return int(found[0]) if found is not None and found[0].isdigit() else 0
+
+
+def _clean(own: int) -> None:
+    """Take away receipts much older than the newest, having noted first that they may be gone."""
+    found = {name: os.stat(name, dir_fd=own).st_mtime_ns for name in os.listdir(own)}
+    newest_ns = max(found.values(), default=0)
+    old = {name for name, at_ns in found.items() if newest_ns - at_ns > RECEIPT_DAYS * DAY_NS}
+    old.discard(CLEANED)
+    receipts = {name for name in old if not name.endswith(".out")}
+    if receipts:
+        write_file(own, f"{CLEANED}.out", str(max(found[name] for name in receipts)).encode())
+        os.replace(f"{CLEANED}.out", CLEANED, src_dir_fd=own, dst_dir_fd=own)
+        os.fsync(own)
+    for name in receipts:
+        os.unlink(name, dir_fd=own)
+    os.fsync(own)
+    # A receipt that outlived its text would say that the text was moved (Law 2).
+    for name in old - receipts:
+        if name.removesuffix(".out") not in found.keys() - receipts:
+            os.unlink(name, dir_fd=own)

@@ -1,0 +1,218 @@
+"""One folder and nothing outside it: how connectors open, list and write the files in there.
+
+Law 1: no path leaves the folder. Every part of it is opened from the part before it and no
+       symbolic link is followed, so that nobody who swaps one in meanwhile leads us elsewhere.
+Law 2: an error of the disk is classified here, once. `definite` stands around what changes nothing
+       that anybody could see, `open_ended` around everything after that: what fails there may
+       have happened, and is asked about (L4).
+Law 3: what was written is on the disk before its name is (L2).
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from duly.errors import (
+    ConfigError,
+    ConnectorError,
+    NotSent,
+    PermissionDenied,
+    Refused,
+    UnknownOutcome,
+)
+
+PATH_CHARS_MAX: Final = 1000
+ENTRIES_MAX: Final = 100_000
+OWN: Final = ".duly"  # the one folder that belongs to the host, out of every script's reach
+
+FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+WRITE: Final = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+
+# What each error says to the person who must act; the others speak for themselves.
+ADVICE: Final = {
+    errno.ENOSPC: "the disk is full. Make room on it",
+    errno.EDQUOT: "this account's share of the disk is used up. Make room",
+    errno.EACCES: "this account may not do that. Change the permissions of the file or its folder",
+    errno.EPERM: "this account may not do that. Change the permissions of the file or its folder",
+    errno.EROFS: "the disk can only be read. Mount it so that it can be written",
+    errno.ENOENT: "the folder is not there. Make it, or mount its disk",
+    errno.ELOOP: "it is a symbolic link, and none is followed. Name the file itself",
+    errno.ENOTDIR: "a part of it is no folder, or a symbolic link. Name the folder itself",
+    errno.EISDIR: "it is a folder. Name a file",
+    errno.ENAMETOOLONG: "the name is too long. Give a shorter one",
+    errno.EXDEV: "it lies on another disk. Make a connector for that folder",
+    errno.EAGAIN: "another program holds the lock. Wait until it is done",
+    errno.EMFILE: "this program has too many files open. Restart it if that stays so",
+}
+PERMISSION: Final = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
+SCRIPTS_FAULT: Final = frozenset(
+    {errno.ELOOP, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG, errno.EXDEV}
+)
+
+# The kernel says these before it has moved anything.
+REFUSES_A_MOVE: Final = (
+    PERMISSION | SCRIPTS_FAULT | {errno.ENOENT, errno.ENOSPC, errno.EDQUOT, errno.ENOTEMPTY}
+)
+
+
+def classify(error: OSError, what: str) -> ConnectorError:
+    """Say what an error of the disk means where it changed nothing (L4)."""
+    number = error.errno or 0
+    said = f"{what}: {ADVICE.get(number) or error.strerror or type(error).__name__}."
+    if number in PERMISSION:
+        return PermissionDenied(said)
+    return Refused(said) if number in SCRIPTS_FAULT else NotSent(said)
+
+
+@contextmanager
+def definite(what: str) -> Iterator[None]:
+    """Stand around what changes nothing yet: it failed, so it did not happen."""
+    try:
+        yield
+    except OSError as error:
+        raise classify(error, what) from error
+
+
+@contextmanager
+def open_ended(what: str) -> Iterator[None]:
+    """Stand around what comes after the change: whatever fails from here on is unknown."""
+    try:
+        yield
+    except OSError as error:
+        raise UnknownOutcome(f"{what}: {error.strerror or error}; it may be written.") from error
+
+
+def split_path(path: str) -> tuple[str, ...]:
+    """Take a path below the folder apart, or refuse it by what is wrong with it."""
+    parts = tuple(path.split("/"))
+    shown = repr(path[:100])
+    if len(path) > PATH_CHARS_MAX:
+        raise Refused(f"{shown}…: a path has at most {PATH_CHARS_MAX} characters.")
+    if path.startswith("/"):
+        raise Refused(f"{shown} is absolute. Give a path below the connector's folder.")
+    if any(part in ("", ".", "..") for part in parts) or not path.isprintable():
+        raise Refused(f"{shown} is no path below the folder. Write names with a / between them.")
+    if any(part.casefold() == OWN for part in parts):
+        raise Refused(f"{shown}: {OWN} belongs to the host. Choose another folder.")
+    return parts
+
+
+@dataclass(frozen=True, slots=True)
+class Folder:
+    """A folder that exists, by its real path."""
+
+    path: Path
+
+    @classmethod
+    def at(cls, path: str | Path, owner: str) -> Folder:
+        """Find the folder a connector was given, or say that there is none."""
+        found = Path(path).expanduser()
+        if not found.is_dir():
+            raise ConfigError(f"{owner}: there is no folder {found}. Make it, or correct `path`.")
+        return cls(found.resolve())
+
+    @contextmanager
+    def open(self, parts: Sequence[str] = (), *, create: bool = False) -> Iterator[int]:
+        """Open a folder below this one, or this one; `create` makes what is missing."""
+        here = os.open(self.path, FOLDER)
+        try:
+            for part in parts:
+                if create:
+                    _make(here, part)
+                below = os.open(part, FOLDER | os.O_NOFOLLOW, dir_fd=here)
+                os.close(here)
+                here = below
+            yield here
+        finally:
+            os.close(here)
+
+
+def _make(here: int, part: str) -> None:
+    with suppress(FileExistsError):
+        os.mkdir(part, dir_fd=here)
+        os.fsync(here)  # Or the file inside could be on the disk, and no way to it.
+
+
+def list_files(here: int, what: str) -> list[tuple[str, os.stat_result]]:
+    """List the regular files of an open folder; a name that is no text cannot be given on."""
+    found: list[tuple[str, os.stat_result]] = []
+    with os.scandir(here) as entries:
+        for entry in entries:
+            if len(found) >= ENTRIES_MAX:
+                raise Refused(f"{what} holds more than {ENTRIES_MAX} files. Move old ones away.")
+            with suppress(FileNotFoundError):  # It went while we were looking.
+                status = entry.stat(follow_symlinks=False)
+                if stat.S_ISREG(status.st_mode) and is_text(entry.name):
+                    found.append((entry.name, status))
+    return found
+
+
+def is_text(name: str) -> bool:
+    """Say whether a name of the file system is text that JSON can carry."""
+    return not any("\ud800" <= character <= "\udfff" for character in name)
+
+
+def read_file(here: int, name: str, limit_bytes: int) -> tuple[bytes, os.stat_result] | None:
+    """Read a regular file, at most one byte more than the limit; None if there is none."""
+    try:
+        file = os.open(name, READ, dir_fd=here)
+    except FileNotFoundError:
+        return None
+    try:
+        status = os.fstat(file)
+        if not stat.S_ISREG(status.st_mode):
+            raise IsADirectoryError(errno.EISDIR, "no file")
+        data = b""
+        while len(data) <= limit_bytes:
+            more = os.read(file, limit_bytes + 1 - len(data))
+            if not more:
+                break
+            data += more
+        return data, status
+    finally:
+        os.close(file)
+
+
+def write_file(here: int, name: str, data: bytes, mode: int | None = None) -> None:
+    """Write a file and wait until its bytes are on the disk; its name is not, yet (L2)."""
+    file = os.open(name, WRITE, 0o666, dir_fd=here)
+    try:
+        if mode is not None:
+            os.fchmod(file, mode)
+        left = memoryview(data)
+        while left:
+            left = left[os.write(file, left) :]
+        os.fsync(file)
+    finally:
+        os.close(file)
+
+
+def mode_of(here: int, name: str) -> int | None:
+    """Answer the permissions of a file that is to be replaced; a link or a folder is refused."""
+    try:
+        status = os.stat(name, dir_fd=here, follow_symlinks=False)
+    except FileNotFoundError:
+        return None
+    if stat.S_ISLNK(status.st_mode):
+        raise OSError(errno.ELOOP, "a symbolic link")
+    if not stat.S_ISREG(status.st_mode):
+        raise IsADirectoryError(errno.EISDIR, "no file")
+    return stat.S_IMODE(status.st_mode)
+
+
+def move_file(name: str, source: int, new_name: str, target: int, what: str) -> None:
+    """Put a file in its place, over what is there; the one moment at which the outside changes."""
+    try:
+        os.replace(name, new_name, src_dir_fd=source, dst_dir_fd=target)
+    except OSError as error:
+        if error.errno in REFUSES_A_MOVE:
+            raise classify(error, what) from error
+        raise UnknownOutcome(f"{what}: {error.strerror or error}; it may be written.") from error

@@ -1,0 +1,187 @@
+"""What a mail says: its headers as plain text, its words, the names of what is attached.
+
+Law: a mail is written by strangers, so reading one never fails and never takes for ever. What
+cannot be read is left out, what is too long is cut, and `problem` says so.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC
+from email.header import decode_header
+from email.message import Message
+from email.parser import BytesParser
+from email.policy import Compat32
+from email.utils import parsedate_to_datetime
+from html.parser import HTMLParser
+from itertools import islice
+from typing import Final
+
+# Long enough to be read, short enough for a title of 500 characters that names both.
+HEADER_CHARS_MAX: Final = 200
+MESSAGE_ID_CHARS_MAX: Final = 500
+SNIPPET_CHARS_MAX: Final = 200
+TEXT_CHARS_MAX: Final = 100_000
+ATTACHMENTS_MAX: Final = 100
+RAW_HEADER_CHARS_MAX: Final = 4000  # before it is decoded, which shortens it
+PARTS_MAX: Final = 500
+UNSPOKEN: Final = frozenset({"script", "style", "head", "title"})
+
+
+class Cut(Compat32):
+    """Reads headers as they stand, as far as anybody needs them.
+
+    The standard library takes the square of a header's length to find its parameters: a mail of
+    64 KiB held a search for ten seconds, and one of 10 MiB would have held it for days.
+    """
+
+    def header_source_parse(self, sourcelines: list[str]) -> tuple[str, str]:
+        """Read one header."""
+        name, value = super().header_source_parse(sourcelines)
+        return name, value[:RAW_HEADER_CHARS_MAX]
+
+
+@dataclass(frozen=True, slots=True)
+class Mail:
+    """A mail as far as it can be read; a header that is missing is empty, a date None."""
+
+    message_id: str | None = None
+    sender: str = ""
+    to: str = ""
+    subject: str = ""
+    date: str | None = None
+    text: str = ""
+    attachments: tuple[str, ...] = ()
+    problem: str | None = None
+
+    @property
+    def snippet(self) -> str:
+        """The first words of the text, on one line."""
+        return plain(self.text, SNIPPET_CHARS_MAX)
+
+
+def read_mail(data: bytes, problem: str | None = None) -> Mail:
+    """Read a mail; what is broken in it is missing from the answer, and named."""
+    try:
+        message = BytesParser(policy=Cut()).parsebytes(data)
+        text, attachments = _contents(message)
+    except Exception as error:
+        # A stranger chose these bytes, and the parser raises what it likes.
+        return Mail(problem=f"It cannot be read as a mail: {type(error).__name__}.")
+    message_id = _header(message, "message-id", MESSAGE_ID_CHARS_MAX)
+    if len(text) > TEXT_CHARS_MAX:
+        problem = problem or f"Only the first {TEXT_CHARS_MAX} characters of its text are here."
+    if not message_id and not message.get("from") and problem is None:
+        problem = "It has neither a sender nor an id; it may be no mail at all."
+    return Mail(
+        message_id=message_id or None,
+        sender=_header(message, "from"),
+        to=_header(message, "to"),
+        subject=_header(message, "subject"),
+        date=_date(message),
+        text=text[:TEXT_CHARS_MAX],
+        attachments=attachments,
+        problem=problem,
+    )
+
+
+def plain(text: str, chars_max: int) -> str:
+    """Bring a text on one line without control characters, cut to a length."""
+    words = " ".join(text[: chars_max * 10].split())
+    shown = "".join(each for each in words if each.isprintable())
+    return shown if len(shown) <= chars_max else f"{shown[: chars_max - 1]}…"
+
+
+def _header(message: Message, name: str, chars_max: int = HEADER_CHARS_MAX) -> str:
+    for key, value in message.raw_items():
+        if key.lower() == name:
+            return plain(_decoded(str(value)), chars_max)
+    return ""
+
+
+def _decoded(raw: str) -> str:
+    """Decode a header, word by word; a word in a charset nobody knows is read as it stands."""
+    text = _whole(raw)
+    try:
+        parts = decode_header(text)
+    except Exception:  # A word that says it is encoded, and is not.
+        return text
+    return "".join(
+        part if isinstance(part, str) else _text_of(part, charset) for part, charset in parts
+    )
+
+
+def _whole(text: str) -> str:
+    """Read bytes that were no ASCII as UTF-8; a half of a character becomes a question mark."""
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+
+def _text_of(data: bytes, charset: str | None) -> str:
+    for name in (charset or "utf-8", "utf-8"):
+        try:
+            return data.decode(name)
+        except (LookupError, ValueError):  # A charset that is none, or not this one.
+            continue
+    return data.decode("latin-1")
+
+
+def _date(message: Message) -> str | None:
+    raw = _header(message, "date")
+    try:
+        moment = parsedate_to_datetime(raw)
+        moment = moment.replace(tzinfo=moment.tzinfo or UTC).astimezone(UTC)
+    except (ValueError, TypeError, OverflowError, IndexError):
+        return None
+    return moment.isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
+def _contents(message: Message) -> tuple[str, tuple[str, ...]]:
+    """Find the text, plain before HTML, and the names of the attachments."""
+    texts: dict[str, str] = {}
+    names: list[str] = []
+    for part in islice(message.walk(), PARTS_MAX):
+        if part.is_multipart():
+            continue
+        kind, name = part.get_content_type(), part.get_filename()
+        if name is not None or part.get_content_disposition() == "attachment":
+            names.append(plain(_decoded(str(name or kind)), HEADER_CHARS_MAX))
+        elif kind in ("text/plain", "text/html") and kind not in texts:
+            payload = part.get_payload(decode=True)
+            data = payload if isinstance(payload, bytes) else b""
+            texts[kind] = _text_of(data, part.get_content_charset())
+    text = texts.get("text/plain")
+    if text is None or not text.strip():
+        text = _spoken(texts["text/html"]) if "text/html" in texts else text or ""
+    return _whole(text.replace("\r\n", "\n").replace("\0", "")), tuple(names[:ATTACHMENTS_MAX])
+
+
+def _spoken(page: str) -> str:
+    reader = _Words()
+    reader.feed(page[: TEXT_CHARS_MAX * 10])
+    lines = (" ".join(line.split()) for line in "".join(reader.words).splitlines())
+    return "\n".join(line for line in lines if line)
+
+
+class _Words(HTMLParser):
+    """Takes the words out of a page."""
+
+    def __init__(self) -> None:
+        super().__init__(convert_charrefs=True)
+        self.words: list[str] = []
+        self._unspoken = 0
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag in UNSPOKEN:
+            self._unspoken += 1
+        elif tag == "body":
+            self._unspoken = 0  # Many a head is never ended.
+        elif tag in ("br", "p", "div", "tr", "li", "h1", "h2", "h3"):
+            self.words.append("\n")
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag in UNSPOKEN:
+            self._unspoken = max(0, self._unspoken - 1)
+
+    def handle_data(self, data: str) -> None:
+        if not self._unspoken:
+            self.words.append(data)

@@ -1,0 +1,168 @@
+"""Rows in tables: CSV files of a folder, or a SQLite database.
+
+Law 1: every row carries the key of the call that made it in a column of its own, `duly_key`. A key
+       makes one row, however often it is sent, and is found again for as long as the row is there
+       (L5, L7). Scripts never see that column (R1).
+Law 2: where a table has a column that must be unique, a second row with its value is refused and
+       the first one named.
+Law 3: what a person wrote into a table stays as it is, byte for byte, or the call is refused.
+
+A table is made by its first row. After that a column nobody knows is refused, not added: it is
+more often a slip than a wish.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from duly.connectors.base import (
+    Applied,
+    Call,
+    Connector,
+    NotApplied,
+    Page,
+    Verdict,
+    mutation,
+    read,
+)
+from duly.connectors.folder import Folder
+from duly.connectors.row import PAGE_MAX, Row, Rows, Value
+from duly.errors import ConfigError, Refused
+from duly.rules.value import Json
+
+COLUMNS_MAX: Final = 100
+COLUMN_CHARS_MAX: Final = 100
+VALUE_CHARS_MAX: Final = 100_000
+SQLITE: Final = "sqlite:///"
+
+TABLE_NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,99}", re.ASCII)
+# What belongs to the host, and what SQLite calls a row's number by.
+OWN_COLUMNS: Final = frozenset({"duly_key", "duly_row", "rowid", "oid", "_rowid_"})
+
+
+class Table(Connector):
+    """Tables of rows: `Table("tables")` is a folder, `Table(url="sqlite:///rows.db")` a database.
+
+    `key` names a column whose values are unique: of every table, or by table.
+    """
+
+    name = "table"
+
+    def __init__(
+        self,
+        path: str | Path | None = None,
+        *,
+        url: str | None = None,
+        key: str | Mapping[str, str] | None = None,
+        name: str = "table",
+    ) -> None:
+        self.name = name
+        self._key = key
+        if (path is None) == (url is None):
+            raise ConfigError(f"{name}: give either a folder (path) or a database (url).")
+        self._rows = _open_csv(path, name) if path is not None else _open_sql(str(url), name)
+
+    @read
+    async def rows(
+        self,
+        table: str,
+        after: int | None = None,
+        where: dict[str, Value] | None = None,
+    ) -> Page:
+        """List rows in their order, of all or of those that have these values."""
+        _check_table(table)
+        wanted = _checked(where or {}, "where")
+        found = await self.in_thread(self._rows.page, table, after or 0, wanted)
+        given = found[:PAGE_MAX]
+        last = given[-1][0] if given else after
+        items = [_shown(each) for each in given]
+        return Page(items, last_cursor=last, has_more=len(found) > len(given))
+
+    @read(by_id=True)
+    async def find(self, table: str, key: str | int) -> dict[str, Json] | None:
+        """Find the row with this value in the table's unique column, or with this number."""
+        _check_table(table)
+        found = await self.in_thread(self._rows.find, table, self._unique(table), key)
+        return None if found is None else _shown(found)
+
+    @mutation(risk="low", noun="row", lag_s=5, idempotent=True, key_lifetime_s=math.inf)
+    async def insert(self, call: Call, table: str, row: dict[str, Value]) -> dict[str, Json]:
+        """Add one row to a table."""
+        _check_table(table)
+        values, unique = _checked(row, "row"), self._unique(table)
+        if not values:
+            raise Refused(f"{table}: the row is empty. Give it at least one column.")
+        if unique is not None and values.get(unique) in (None, ""):
+            raise Refused(f"{table}: the row has no {unique}, which every row of it must have.")
+        number = await self.in_thread(self._rows.insert, table, values, call.key, unique)
+        return {"row": number, "table": table}
+
+    @insert.reconcile
+    async def insert_happened(self, call: Call) -> Verdict:
+        """Look for the row that carries the key of this call."""
+        table = str(call.args["table"])
+        number = await self.in_thread(self._rows.number_of, table, call.key)
+        return NotApplied() if number is None else Applied({"row": number, "table": table})
+
+    def _unique(self, table: str) -> str | None:
+        return self._key.get(table) if isinstance(self._key, Mapping) else self._key
+
+
+def _open_csv(path: str | Path, name: str) -> Rows:
+    from duly.connectors.table_csv import CsvRows
+
+    return CsvRows(Folder.at(path, name))
+
+
+def _open_sql(url: str, name: str) -> Rows:
+    # Only who keeps rows in a database needs one.
+    from duly.connectors.table_sql import SqlRows
+
+    path = Path(url.removeprefix(SQLITE)).expanduser()
+    if not url.startswith(SQLITE) or not path.name:
+        raise ConfigError(f"{name}: {url!r} is no URL like sqlite:///rows.db.")
+    return SqlRows(Folder.at(path.parent, name), path.name)
+
+
+def _shown(row: Row) -> dict[str, Json]:
+    number, values = row
+    return {"row": number, "values": values}
+
+
+def _check_table(table: str) -> None:
+    if not TABLE_NAME.fullmatch(table) or table.lower().startswith("sqlite_"):
+        raise Refused(
+            f"{table[:100]!r} is no name for a table. Begin with a letter and use letters, digits,"
+            " _ and -, at most 100."
+        )
+
+
+def _checked(row: Mapping[str, Value], what: str) -> dict[str, Value]:
+    """Check the names and the values of a row, or of what is asked for."""
+    if len(row) > COLUMNS_MAX:
+        raise Refused(f"{what} has {len(row)} columns; at most {COLUMNS_MAX}.")
+    if len({column.lower() for column in row}) < len(row):
+        raise Refused(f"{what} has two columns that differ in capitals alone. Rename one.")
+    for column, value in row.items():
+        if not 1 <= len(column) <= COLUMN_CHARS_MAX or not column.isprintable():
+            raise Refused(
+                f"{what}: {column[:100]!r} is no name for a column. Use 1 to {COLUMN_CHARS_MAX}"
+                " printable characters."
+            )
+        if column != column.strip() or column.lower() in OWN_COLUMNS:
+            raise Refused(f"{what}: a column cannot be called {column!r}. Choose another name.")
+        if not isinstance(value, Value):
+            raise Refused(
+                f"{what}.{column} is a {type(value).__name__}. Give a text, a number, true, false"
+                " or null."
+            )
+        if isinstance(value, str) and (len(value) > VALUE_CHARS_MAX or "\0" in value):
+            raise Refused(
+                f"{what}.{column} is too long or has a zero in it; at most {VALUE_CHARS_MAX}"
+                " characters."
+            )
+    return dict(row)

@@ -1,0 +1,34 @@
+-- What the table connector asks a database of rows. Names of tables and columns are filled in,
+-- quoted; every value is bound.
+
+-- columns_of
+-- Which columns there are decides what a row may have; none means there is no such table.
+select name from pragma_table_info(?)
+
+-- create_table
+-- A number is never given twice, so a reader who stands behind the last row misses no later one.
+create table {table} (duly_row integer primary key autoincrement, {columns}, duly_key text unique)
+
+-- create_index
+-- For a unique column of the user's: it is looked up before every insert.
+create index if not exists {index} on {table} ({column})
+
+-- add_key_column
+-- A table somebody else made gets our column, and nothing else is changed.
+alter table {table} add column duly_key text
+
+-- create_key_index
+create unique index if not exists {index} on {table} (duly_key)
+
+-- find_number
+select rowid from {table} where {column} = ? order by rowid limit 1
+
+-- find_row
+select rowid, {columns} from {table} where {column} = ? order by rowid limit 1
+
+-- page_rows
+-- One more than a page is asked for, to know whether there are more.
+select rowid, {columns} from {table} where rowid > ? {where} order by rowid limit ?
+
+-- insert_row
+insert into {table} ({columns}) values ({places}) returning rowid

@@ -1,0 +1,243 @@
+"""Rows in a SQLite database that belongs to the user, not to the host.
+
+Law 1: the key is looked for and the row inserted in one transaction that has the database to
+       itself, so that two who send the same key make one row.
+Law 2: until the commit nothing has happened, so every error before it is definite. The commit
+       itself may have happened, whatever it says, unless it says that it still waits (L4).
+Law 3: "it happened" is said only of what is on the disk: a process that was killed in its commit
+       may have left a row that everybody sees and a power cut takes away.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+from typing import Final
+
+import apsw
+
+from duly.connectors.folder import Folder
+from duly.connectors.row import PAGE_MAX, Row, Value, already_there, refuse_unknown_columns
+from duly.errors import ConnectorError, NotSent, PermissionDenied, Refused, UnknownOutcome
+from duly.rules.value import Json
+
+BUSY_MS: Final = 5_000
+KEY_COLUMN: Final = "duly_key"
+HIDDEN: Final = frozenset({KEY_COLUMN, "duly_row"})
+# A statement is its name, why it is there, and one or more lines up to an empty one.
+SECTION: Final = re.compile(r"^-- ([a-z_]+)\n(?:-- .*\n)*((?:[^-\n].*\n)+)", re.MULTILINE)
+STATEMENTS: Final[Mapping[str, str]] = dict(
+    SECTION.findall(Path(__file__).with_name("table.sql").read_text())
+)
+
+ADVICE: Final[Mapping[type[apsw.Error], str]] = {
+    apsw.BusyError: "another program writes it. Wait until it is done",
+    apsw.LockedError: "another program writes it. Wait until it is done",
+    apsw.FullError: "the disk is full. Make room on it",
+    apsw.CantOpenError: "it cannot be opened. Look after its folder and its disk",
+    apsw.ReadOnlyError: "it can only be read. Change its permissions",
+    apsw.PermissionsError: "this account may not open it. Change its permissions",
+    apsw.NotADBError: "it is no SQLite database. Choose another file",
+    apsw.CorruptError: "it is damaged. Restore a copy of it",
+}
+PERMISSION: Final = (apsw.ReadOnlyError, apsw.PermissionsError, apsw.AuthError)
+SCRIPTS_FAULT: Final = (apsw.ConstraintError, apsw.SQLError, apsw.TooBigError, apsw.MismatchError)
+
+
+def classify(error: apsw.Error, what: str) -> ConnectorError:
+    """Say what an error of the database means where it changed nothing (L4)."""
+    said = f"{what}: {ADVICE.get(type(error)) or error}."
+    if isinstance(error, PERMISSION):
+        return PermissionDenied(said)
+    return Refused(said) if isinstance(error, SCRIPTS_FAULT) else NotSent(said)
+
+
+@contextmanager
+def definite(what: str) -> Iterator[None]:
+    """Stand around what changes nothing yet: it failed, so it did not happen."""
+    try:
+        yield
+    except apsw.Error as error:
+        raise classify(error, what) from error
+    except OSError as error:
+        raise NotSent(f"{what}: {error.strerror or error}.") from error
+
+
+class SqlRows:
+    """The tables of one database."""
+
+    def __init__(self, folder: Folder, file: str) -> None:
+        self._folder = folder
+        self._file = file
+
+    def page(self, table: str, after: int, where: Mapping[str, Value]) -> list[Row]:
+        """List the rows after a number, at most one more than a page."""
+        with definite(self._what(table)), self._reading() as database:
+            columns = _columns(database, table)
+            if not columns:
+                return []
+            refuse_unknown_columns(table, where, columns)
+            terms = "".join(f" and {_quote(each)} is ?" for each in where)
+            statement = _spell("page_rows", table, columns=columns, where=terms)
+            found = database.execute(statement, (after, *where.values(), PAGE_MAX + 1))
+            return [_row(table, columns, each) for each in found]
+
+    def find(self, table: str, column: str | None, value: str | int) -> Row | None:
+        """Find a row by its value in a column, or, without one, by its number."""
+        with definite(self._what(table)), self._reading() as database:
+            columns = _columns(database, table)
+            if not columns or (column is not None and column not in columns):
+                return None
+            where = "rowid" if column is None else _quote(column)
+            statement = _spell("find_row", table, columns=columns, column=where)
+            found = database.execute(statement, (value,)).fetchone()
+            return None if found is None else _row(table, columns, found)
+
+    def insert(self, table: str, row: Mapping[str, Value], key: str, unique: str | None) -> int:
+        """Add a row, or find the one this key made, and answer its number."""
+        what = self._what(table)
+        with definite(what):
+            database = self._open(apsw.SQLITE_OPEN_CREATE)
+        with closing(database):
+            with definite(what):
+                database.execute("begin immediate")
+                number = _find_key(database, table, key)
+                if number is None:
+                    _check_row(database, table, row, unique)
+                    number = _insert(database, table, row, key)
+            _commit(database, what)
+            self._sync(what)
+        return number
+
+    def number_of(self, table: str, key: str) -> int | None:
+        """Find the row that this key made, safe from a power cut, and answer its number."""
+        what = self._what(table)
+        with definite(what), self._reading() as database:
+            number = _find_key(database, table, key)
+        self._sync(what)
+        return number
+
+    def _what(self, table: str) -> str:
+        return f"{self._file}, table {table}"
+
+    @contextmanager
+    def _reading(self) -> Iterator[apsw.Connection]:
+        """Open the database to look; where there is none there are no rows."""
+        if (self._folder.path / self._file).exists():
+            with closing(self._open()) as database:
+                yield database
+        else:
+            with closing(apsw.Connection(":memory:")) as nothing:
+                yield nothing
+
+    def _open(self, create: int = 0) -> apsw.Connection:
+        # Also a reader may write: a journal that a killed process left is rolled back by whoever
+        # comes next.
+        path = str(self._folder.path / self._file)
+        database = apsw.Connection(path, flags=apsw.SQLITE_OPEN_READWRITE | create)
+        database.set_busy_timeout(BUSY_MS)
+        database.execute("pragma synchronous = extra")
+        return database
+
+    def _sync(self, what: str) -> None:
+        """Bring what was committed to the disk: the log, or the end of the journal (Law 3)."""
+        try:
+            with suppress(FileNotFoundError):
+                _sync_file(self._folder.path / f"{self._file}-wal")
+            _sync_file(self._folder.path)
+        except OSError as error:
+            raise UnknownOutcome(
+                f"{what}: {error.strerror or error}; it may be written."
+            ) from error
+
+
+def _sync_file(path: Path) -> None:
+    # Never the database itself: closing it again would drop the locks that SQLite holds on it.
+    file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(file)
+    finally:
+        os.close(file)
+
+
+def _commit(database: apsw.Connection, what: str) -> None:
+    try:
+        database.execute("commit")
+    except apsw.BusyError as error:
+        # It still waits for a reader to go. Nothing is written, and whoever closes the database
+        # takes the transaction back.
+        raise classify(error, what) from error
+    except apsw.Error as error:
+        raise UnknownOutcome(f"{what}: {error}; it may be written.") from error
+
+
+def _find_key(database: apsw.Connection, table: str, key: str) -> int | None:
+    if KEY_COLUMN not in _all_columns(database, table):
+        return None
+    return _number(database, table, KEY_COLUMN, key)
+
+
+def _number(database: apsw.Connection, table: str, column: str, value: Value) -> int | None:
+    statement = _spell("find_number", table, column=_quote(column))
+    found = database.execute(statement, (value,)).fetchone()
+    return None if found is None else int(str(found[0]))
+
+
+def _check_row(
+    database: apsw.Connection, table: str, row: Mapping[str, Value], unique: str | None
+) -> None:
+    """Make the table if this is its first row; refuse what does not fit into it."""
+    columns = _all_columns(database, table)
+    if not columns:
+        database.execute(_spell("create_table", table, columns=list(row)))
+        if unique is not None:
+            index = _quote(f"duly_{table}_{unique}")
+            database.execute(_spell("create_index", table, index=index, column=_quote(unique)))
+        return
+    refuse_unknown_columns(table, row, [each for each in columns if each not in HIDDEN])
+    if KEY_COLUMN not in columns:
+        database.execute(_spell("add_key_column", table))
+        database.execute(_spell("create_key_index", table, index=_quote(f"duly_key_of_{table}")))
+    if unique is not None:
+        number = _number(database, table, unique, row[unique])
+        if number is not None:
+            raise already_there(table, unique, row[unique], number)
+
+
+def _insert(database: apsw.Connection, table: str, row: Mapping[str, Value], key: str) -> int:
+    places = ", ".join("?" * (len(row) + 1))
+    statement = _spell("insert_row", table, columns=[*row, KEY_COLUMN], places=places)
+    (found,) = database.execute(statement, (*row.values(), key)).fetchall()
+    return int(str(found[0]))
+
+
+def _all_columns(database: apsw.Connection, table: str) -> list[str]:
+    return [str(name) for (name,) in database.execute(STATEMENTS["columns_of"], (table,))]
+
+
+def _columns(database: apsw.Connection, table: str) -> list[str]:
+    return [each for each in _all_columns(database, table) if each not in HIDDEN]
+
+
+def _spell(name: str, table: str, *, columns: Sequence[str] = (), **words: str) -> str:
+    """Fill the names into a statement, quoted."""
+    listed = ", ".join(_quote(each) for each in columns)
+    return STATEMENTS[name].format(table=_quote(table), columns=listed, **words)
+
+
+def _quote(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _row(table: str, columns: Sequence[str], found: Sequence[object]) -> Row:
+    number, *values = found
+    read: dict[str, Json] = {}
+    for column, value in zip(columns, values, strict=True):
+        if isinstance(value, bytes):
+            raise Refused(f"{table}, row {number}: {column} is no text, and cannot be given on.")
+        assert value is None or isinstance(value, str | int | float)
+        read[column] = value
+    return int(str(number)), read

@@ -1,0 +1,73 @@
+"""A host of the project beside the project's own: for what needs its tools but not its store.
+
+Law 1  The project's store is not opened, not locked and not made: a running host does not notice.
+Law 2  What is made here is gone when the command ends.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
+
+from duly.connectors.registry import Registry
+from duly.errors import Invalid
+from duly.faces.project import Project, build_host
+from duly.host import Host
+from duly.rules.source import SUFFIXES, Language, Source
+
+STDIN: Final = "-"
+
+
+@asynccontextmanager
+async def open_aside(project: Project) -> AsyncIterator[Host]:
+    """Open a host with the project's tools and policy on a store of its own."""
+    with TemporaryDirectory(prefix="duly-") as folder:
+        url = f"sqlite:///{folder}/aside.db"
+        config = replace(project.config, url=url, repairer=None)
+        host = build_host(replace(project, config=config), with_extensions=False)
+        async with host:
+            yield host
+
+
+def find_tools(project: Project) -> Registry:
+    """Answer the connectors of the project, and what scripts may call; nothing is opened."""
+    return build_host(project, with_extensions=False)._outside
+
+
+def tell_tool(registry: Registry, tool: str) -> str:
+    """Answer what the author of a connector wrote about one of its tools."""
+    place = registry._places[tool]
+    declared = getattr(type(place.connector), place.method)
+    function = getattr(declared, "function", declared)
+    lines = [line.strip() for line in (function.__doc__ or "").strip().splitlines()]
+    return "\n".join(lines)
+
+
+def read_source(path: str, *, language: str | None, most_bytes: int) -> Source:
+    """Read a file, or standard input for `-`; its ending says the language unless somebody does."""
+    word = language or SUFFIXES.get(Path(path).suffix)
+    if word is None:
+        endings = ", ".join(SUFFIXES)
+        raise Invalid(
+            f"{path}: the ending says no language. Name it {endings}, or say --language.",
+            path="source",
+        )
+    try:
+        if path == STDIN:
+            content = sys.stdin.buffer.read(most_bytes + 1)
+        else:
+            with Path(path).open("rb") as file:
+                content = file.read(most_bytes + 1)
+        text = content.decode("utf-8-sig")
+    except (OSError, UnicodeDecodeError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        message = f"{path} cannot be read: {reason}. Check its name and its mode."
+        raise Invalid(message, path="source") from None
+    if len(content) > most_bytes:
+        raise Invalid(f"{path} is longer than {most_bytes} bytes. Shorten it.", path="source")
+    return Source(Language(word), text, "stdin" if path == STDIN else path)

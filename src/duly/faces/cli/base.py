@@ -1,0 +1,288 @@
+"""What every command stands on: the project, the way to a host, paper to write on, and errors.
+
+Law 1  Whatever somebody else said is cleaned before it reaches a terminal: a title, a log line or
+       an argument can write no escape codes (L11).
+Law 2  Answers go to stdout; hints and errors go to stderr, each as one sentence with what to do.
+Law 3  Nothing heavy is imported before a command needs it.
+
+Exit codes: 0 done, 1 failed, 2 wrong use, 130 stopped by Ctrl-C.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+import sys
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import click
+
+from duly.errors import DulyError, RequestRefused
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+
+    from duly.faces.project import Project
+    from duly.faces.session import Session
+    from duly.rules.value import Json
+
+R = TypeVar("R")
+F = TypeVar("F", bound=Callable[..., Any])
+
+COLUMNS: Final = 80  # where nobody says how wide the terminal is
+COLUMNS_MAX: Final = 120  # longer lines are hard to read
+EXIT_FAILED: Final = 1
+EXIT_STOPPED: Final = 130
+STILL: Final = "No host is running: nothing follows until `duly serve` (or `duly drain`, once)."
+
+
+@dataclass(slots=True)
+class Face:
+    """One call of the command line: what was said before the command, and what it needs.
+
+    `asked` is what the last verb was given, so that an error can name it.
+    """
+
+    given: str | None = None
+    is_debug: bool = False
+    is_json: bool = False
+    by: str = ""
+    asked: dict[str, Any] = field(default_factory=dict)
+    _project: list[Project] = field(default_factory=list)
+
+    @property
+    def project(self) -> Project:
+        """The project, found when it is first asked for."""
+        if not self._project:
+            import os
+            from pathlib import Path
+
+            from duly.faces.project import find_project
+
+            try:
+                here = Path.cwd()
+            except FileNotFoundError:
+                raise RequestRefused(
+                    "The folder you are in is gone, so no project can be found from it. "
+                    "Go to another one: `cd`, then `duly --project FOLDER …`."
+                ) from None
+            self._project.append(find_project(self.given, os.environ, here))
+        return self._project[0]
+
+    @property
+    def who(self) -> str:
+        """Who acts: `--by`, else the login name (A6)."""
+        if self.by:
+            return self.by
+        import getpass
+
+        try:
+            return getpass.getuser()
+        except (KeyError, OSError):
+            return "user"
+
+    @asynccontextmanager
+    async def session(self) -> AsyncIterator[Session]:
+        """Connect to the running host, or open the store for this one command."""
+        from duly.faces.session import connect
+
+        async with connect(self.project) as session:
+            yield session
+
+    def call(self, verb: str, /, **args: Json) -> Json:
+        """Call one verb; after an act say if there is no host that would go on."""
+        self.asked = args
+
+        async def calling() -> tuple[Json, bool]:
+            async with self.session() as session:
+                return await session.call(verb, **args), session.host is not None
+
+        try:
+            answer, is_running = run(calling())
+        except KeyboardInterrupt:
+            _tell_stopped(verb)
+            raise
+        if not is_running and verb in SETTING_IN_MOTION and answer is not False:
+            # After the answer, which comes first to whoever reads.
+            click.get_current_context().call_on_close(lambda: hint(STILL))
+        return answer
+
+
+def _tell_stopped(verb: str) -> None:
+    """Say of an act that was left in the middle what nobody knows: begun acts are finished."""
+    from duly.faces.session import LOOK
+    from duly.faces.verb import VERBS
+
+    if not VERBS[verb].is_question:
+        look = LOOK.get(verb, "`duly actions`")
+        hint(f"Stopped. Whether {verb} was done is not known: look at {look} before you try again.")
+
+
+# Acts after which a host would do something; of the others nothing follows.
+SETTING_IN_MOTION: Final = frozenset(
+    {"deploy", "rollback", "publish", "run_now", "resume", "skip", "retry", "abandon", "settle"}
+    | {"grant", "reconnect", "set_secret", "approve", "reject", "bus.emit", "bus.schedule_at"}
+    | {"bus.retry", "bus.resume"}
+)
+
+pass_face = click.make_pass_decorator(Face, ensure=True)
+
+
+def run(coroutine: Coroutine[Any, Any, R]) -> R:
+    """Run a coroutine to its end."""
+    return asyncio.run(coroutine)
+
+
+# -- Options every command may have -------------------------------------------------------------
+
+
+def json_option(command: F) -> F:
+    """Give a command `--json`."""
+    return _told("--json", "is_json", is_flag=True, help="Answer as JSON.")(command)
+
+
+def by_option(command: F) -> F:
+    """Give a command `--by`."""
+    return _told("--by", "by", metavar="NAME", help="Who acts; otherwise the login name.")(command)
+
+
+def yes_option(command: F) -> F:
+    """Give a command `--yes`."""
+    return click.option("--yes", "-y", is_flag=True, help="Do not ask whether you are sure.")(
+        command
+    )
+
+
+def keeper(name: str) -> Callable[[click.Context, click.Parameter, Any], None]:
+    """Make what keeps an option in the face, instead of giving it to the command."""
+
+    def keep(ctx: click.Context, _: click.Parameter, value: Any) -> None:
+        if value:
+            setattr(ctx.ensure_object(Face), name, value)
+
+    return keep
+
+
+def _told(option: str, name: str, **settings: Any) -> Callable[[F], F]:
+    return click.option(option, name, expose_value=False, callback=keeper(name), **settings)
+
+
+# -- Paper --------------------------------------------------------------------------------------
+
+
+def clean(text: object, *, is_block: bool = False) -> str:
+    """Spell out what a terminal would obey instead of showing; a block keeps its lines."""
+    from duly.rules.event import is_plain
+
+    if is_block:
+        return "\n".join(clean(each.expandtabs(4)) for each in str(text).split("\n"))
+    return "".join(c if is_plain(c) else _spelled(c) for c in str(text))
+
+
+def _spelled(character: str) -> str:
+    return character.encode("unicode_escape", "surrogatepass").decode("ascii")
+
+
+def is_terminal() -> bool:
+    """Tell whether a person sits at both ends."""
+    return sys.stdin.isatty() and sys.stdout.isatty()
+
+
+def is_typed() -> bool:
+    """Tell whether a person types what comes in, wherever the answer goes."""
+    return sys.stdin.isatty()
+
+
+def paper() -> Console:
+    """Make paper to write on: as wide as the terminal, colours only there and without NO_COLOR."""
+    from rich.console import Console
+
+    width = COLUMNS
+    if sys.stdout.isatty():
+        width = min(shutil.get_terminal_size((COLUMNS, 24)).columns, COLUMNS_MAX)
+    return Console(file=sys.stdout, width=width, highlight=False, markup=False, emoji=False)
+
+
+def show(what: RenderableType) -> None:
+    """Write something rich; trailing blanks are of no use to anybody."""
+    console = paper()
+    with console.capture() as caught:
+        console.print(what)
+    lines = caught.get().split("\n")
+    click.echo("\n".join(line.rstrip() for line in lines), nl=False)
+
+
+def say(text: str, *, indent: int = 0, style: str = "") -> None:
+    """Write a sentence, cleaned, and broken where the line ends."""
+    from rich.padding import Padding
+    from rich.text import Text
+
+    show(Padding(Text(clean(text), style=style), (0, 0, 0, indent)))
+
+
+def hint(text: str) -> None:
+    """Write a sentence for the person, beside the answer."""
+    click.echo(clean(text), err=True)
+
+
+def echo_json(value: Json) -> None:
+    """Write JSON; what a terminal would obey is spelled as JSON spells it."""
+    click.echo(_json(value, indent=2))
+
+
+def echo_json_line(value: Json) -> None:
+    """Write JSON on one line, for what is followed."""
+    click.echo(_json(value, indent=None))
+
+
+def _json(value: Json, *, indent: int | None) -> str:
+    from duly.rules.event import is_plain
+
+    text = json.dumps(value, ensure_ascii=False, indent=indent)
+    try:
+        text.encode(sys.stdout.encoding or "utf-8")
+    except UnicodeEncodeError:
+        # A program that reads this must not get a question mark for what was there.
+        return json.dumps(value, indent=indent)
+    return "".join(
+        c if c == "\n" or is_plain(c) else json.dumps(c, ensure_ascii=True)[1:-1] for c in text
+    )
+
+
+def table(rows: Iterable[Sequence[object]], columns: Sequence[str]) -> None:
+    """Write rows below their names, if they have any; what is too wide goes on in the next line."""
+    from rich.table import Table
+    from rich.text import Text
+
+    made = Table(
+        box=None,
+        pad_edge=False,
+        show_header=any(columns),
+        header_style="bold",
+        padding=(0, 2, 0, 0),
+    )
+    for name in columns:
+        made.add_column(name, overflow="fold")
+    for row in rows:
+        made.add_row(*(Text(clean("" if each is None else each)) for each in row))
+    show(made)
+
+
+def confirm(question: str, *, is_yes: bool) -> None:
+    """Ask a person; without a terminal nothing is decided in their name."""
+    if is_yes:
+        return
+    if not is_terminal():
+        raise click.UsageError(
+            "This asks for your yes, and there is no terminal to give it at. Add --yes."
+        )
+    if not click.confirm(clean(question), default=False, err=True):
+        raise Declined
+
+
+class Declined(DulyError):
+    """Nothing was done."""

@@ -1,0 +1,123 @@
+"""Where a person decides about one change: approve, reject, settle (A4, L10).
+
+Law 1  Nobody decides unseen: what the script claims and what the host observed are shown side by
+       side first, and then it is asked (L11).
+Law 2  What is approved is what was shown: its hash is fetched with it and sent back, so that
+       whatever changed meanwhile is refused.
+Law 3  The store is not held while a person thinks.
+"""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import click
+
+from duly.desk.commands import ANSWERS
+from duly.errors import RequestRefused
+from duly.faces.cli import show
+from duly.faces.cli.base import (
+    Face,
+    by_option,
+    confirm,
+    echo_json,
+    json_option,
+    pass_face,
+    say,
+    yes_option,
+)
+from duly.faces.cli.offer import quote
+from duly.faces.cli.verb import JSON, example
+from duly.rules.value import Json
+from duly.rules.word import MutationStatus
+
+PAGE = 1000
+
+
+@click.command(epilog=example("approve"))
+@click.argument("mutation")
+@click.option(
+    "--hash", "seen", metavar="HASH", help="The hash you were shown; otherwise the one shown now."
+)
+@yes_option
+@by_option
+@json_option
+@pass_face
+def approve(face: Face, mutation: str, seen: str | None, yes: bool) -> None:
+    """Let exactly the call that is shown be sent, once, when its workflow runs."""
+    row = _show(face, mutation)
+    # Of a call that does not wait any more there is nothing to decide; the host says why.
+    if row["status"] == MutationStatus.PROPOSED and (seen is None or seen == row["hash"]):
+        _ask(face, "Send exactly this call, once?", is_yes=yes)
+    _act(face, "approve", mutation=mutation, seen=seen or row["hash"])
+
+
+@click.command(epilog=example("reject"))
+@click.argument("mutation")
+@yes_option
+@by_option
+@json_option
+@pass_face
+def reject(face: Face, mutation: str, yes: bool) -> None:
+    """Decline a proposed call: nothing is sent, and its events end skipped."""
+    row = _show(face, mutation)
+    if row["status"] == MutationStatus.PROPOSED:
+        _ask(face, "Decline it, and skip what it was for?", is_yes=yes)
+    _act(face, "reject", mutation=mutation)
+
+
+@click.command(epilog=example("settle"))
+@click.argument("mutation")
+@click.argument("answer", metavar="ANSWER", type=click.Choice([str(each) for each in ANSWERS]))
+@click.option("--result", type=JSON, help="What the change answered, if it happened.")
+@yes_option
+@by_option
+@json_option
+@pass_face
+def settle(face: Face, mutation: str, answer: str, result: Json, yes: bool) -> None:
+    """Say what became of a mutation nobody else knows about.
+
+    \b
+    happened        it was done; what follows goes on
+    did_not_happen  it was not done; it is tried afresh
+    try_again       ask the outside once more, or send again what can be sent twice
+    skip            leave it open for good, and never send it again
+    """
+    row = _show(face, mutation)
+    if row["status"] != MutationStatus.INDETERMINATE:
+        raise RequestRefused(
+            f"The change {mutation} is {row['status']}: there is nothing to settle. "
+            f"`duly why {quote(mutation)}` says how it stands."
+        )
+    _ask(face, f"Settle it as {answer}? This is final.", is_yes=yes)
+    given: dict[str, Json] = {} if result is None else {"result": result}
+    _act(face, "settle", mutation=mutation, answer=answer, **given)
+
+
+def _show(face: Face, mutation: str) -> dict[str, Any]:
+    """Show the call, unless somebody wants JSON; answer its row."""
+    row = cast("dict[str, Any]", face.call("mutation", id=mutation))
+    if not face.is_json:
+        say(f"{row['workflow']}: {row['status']}", style="bold")
+        show.side_by_side(row["title"], row)
+        approvals: Any = face.call("approvals", workflow=row["workflow"], limit=PAGE)
+        for each in (each for each in approvals if each["mutation"] == mutation):
+            for title in each["inputs"]:
+                say(f"for: {title}")
+            say(f"risk: {each['risk'] or 'not known here'}")
+    return row
+
+
+def _ask(face: Face, question: str, *, is_yes: bool) -> None:
+    """Ask a person who has seen what it is about."""
+    if face.is_json and not is_yes:
+        raise click.UsageError("With --json nothing is shown before it is decided. Add --yes.")
+    confirm(question, is_yes=is_yes)
+
+
+def _act(face: Face, verb: str, **args: Json) -> None:
+    told = face.call(verb, **args, by=face.who)
+    if face.is_json:
+        echo_json(told)
+    else:
+        show.shown(verb, told, args)

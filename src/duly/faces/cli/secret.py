@@ -1,0 +1,70 @@
+"""Secrets on the command line (A5).
+
+Law: a secret is typed unseen or comes from stdin. It is never an argument: arguments stay in the
+shell's history and are seen by everybody who lists processes.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+import click
+
+from duly.faces.cli.base import (
+    Face,
+    by_option,
+    clean,
+    echo_json,
+    is_typed,
+    json_option,
+    pass_face,
+)
+from duly.faces.cli.show import shown
+from duly.faces.cli.verb import example, make, read_text
+from duly.faces.verb import VERBS
+
+
+@click.group()
+def secret() -> None:
+    """Set, list and drop secrets of connectors; what they say is never shown."""
+
+
+@click.command("set", epilog=example("secret set"))
+@click.argument("connector")
+@click.argument("name")
+@click.argument("more", nargs=-1, metavar="")
+@by_option
+@json_option
+@pass_face
+def set_secret(face: Face, connector: str, name: str, more: Sequence[str]) -> None:
+    """Keep a secret for a connector, sealed; it is used from the next call on.
+
+    You are asked for it unseen; without a terminal it is read from stdin, without the line's end.
+    """
+    if more:
+        raise click.UsageError(
+            "A secret is no argument: your shell and every list of processes would show it. "
+            "Leave it out and type it when you are asked, or give it on stdin."
+        )
+    value = _read(connector, name)
+    args = {"connector": connector, "name": name}
+    told = face.call("set_secret", **args, value=value, by=face.who)
+    if face.is_json:
+        echo_json(told)
+    else:
+        shown("set_secret", told, args)
+
+
+def _read(connector: str, name: str) -> str:
+    # Whoever types it is asked unseen, also where the answer goes into a file or a pipe.
+    if is_typed():
+        question = clean(f"The secret {name} of {connector}")
+        typed: str = click.prompt(question, hide_input=True, confirmation_prompt=True, err=True)
+        return typed
+    return read_text(sys.stdin.buffer, "stdin").rstrip("\r\n")
+
+
+secret.add_command(set_secret)
+secret.add_command(make(VERBS["secrets"]), "list")
+secret.add_command(make(VERBS["drop_secret"]), "drop")

@@ -1,0 +1,392 @@
+"""`duly serve`: the project's host at work, until it is told to stop.
+
+Law 1  A stop is orderly: what is being sent is waited for, however often somebody says stop. The
+       first signal stops, each further one says what is still waited for; none cuts a send short.
+       Whoever cannot wait may kill the process: the next host asks what became of the call (R7).
+Law 2  On a terminal one line says how everything stands; elsewhere every event worth telling is one
+       line of the log. Both go to stderr.
+Law 3  What is said at the end is what a person must know to go home: what is open, and why.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from duly.errors import DulyError
+from duly.faces.cli.base import Face, clean, pass_face, run
+
+if TYPE_CHECKING:
+    from duly.bus.record import Journaled
+    from duly.desk.record import Workflow
+    from duly.faces.project import Project
+    from duly.host import Host
+
+PAUSE_S: Final = 0.5  # a status changes at most twice a second
+REFRESH_S: Final = 10.0  # "Next check in 3 min" changes with the time alone
+PAGE: Final = 100
+LEFT_SHOWN_MAX: Final = 20
+SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+# Outcomes of a run that changed something, or was told not to.
+TOLD_OUTCOMES: Final = frozenset({"applied", "skipped"})
+
+log = logging.getLogger("duly.serve")
+
+Beside = Callable[["Host"], Awaitable[None]]
+
+
+@click.command()
+@click.option("--verbose", "-v", is_flag=True, help="Log everything, also what changed nothing.")
+@click.option("--quiet", "-q", is_flag=True, help="Log only what is wrong.")
+@pass_face
+def serve(face: Face, verbose: bool, quiet: bool) -> None:
+    """Run the host until it is stopped (Ctrl-C, or SIGTERM).
+
+    \b
+    Example: duly serve --verbose
+    """
+    serve_project(face, verbose=verbose, quiet=quiet)
+
+
+def serve_project(face: Face, *, verbose: bool, quiet: bool, beside: Beside | None = None) -> None:
+    """Serve the project's host; `beside` runs as long as it does."""
+    project = face.project
+    with _logging(verbose=verbose, quiet=quiet) as show_status:
+        run(_serve(project, show_status, beside))
+
+
+async def _serve(
+    project: Project, show_status: Callable[[str], None] | None, beside: Beside | None
+) -> None:
+    from duly.faces.control import Control
+    from duly.faces.project import build_host
+
+    with _signals() as stop:
+        async with build_host(project) as host, Control(host, project.socket):
+            await _tell_start(host, project)
+            await _work(host, stop, show_status, beside)
+            await _tell_left(host)
+        log.info("Stopped.")
+
+
+async def _work(
+    host: Host, stop: Stop, show_status: Callable[[str], None] | None, beside: Beside | None
+) -> None:
+    """Serve until told to stop, or until serving or what goes on beside it fails."""
+    serving = asyncio.ensure_future(host.serve())
+    helping = [asyncio.ensure_future(_tell_events(host, show_status))]
+    if beside is not None:
+        helping.append(asyncio.ensure_future(_call(beside, host)))
+    try:
+        await asyncio.wait((serving, *helping, stop.asked), return_when=asyncio.FIRST_COMPLETED)
+        if stop.asked.done():
+            await _wait_out(host, serving, stop)
+    finally:
+        serving.cancel()
+        for each in helping:
+            each.cancel()
+        await asyncio.wait((serving, *helping))
+    for task in (serving, *helping):
+        if not task.cancelled() and (error := task.exception()) is not None:
+            raise error
+
+
+async def _call(beside: Beside, host: Host) -> None:
+    await beside(host)
+
+
+async def _wait_out(host: Host, serving: asyncio.Future[None], stop: Stop) -> None:
+    """Stop in order, and say to whoever asks again what is still waited for."""
+    log.info("Stopping%s.", _for(await _waited_for(host)))
+    serving.cancel()
+    while not serving.done():
+        again = asyncio.ensure_future(stop.again.wait())
+        await asyncio.wait((serving, again), return_when=asyncio.FIRST_COMPLETED)
+        again.cancel()
+        if serving.done():
+            return
+        stop.again.clear()
+        hint = ""
+        if stop.count > 2:
+            hint = (
+                f" Nothing is cut short here; if you cannot wait, `kill -9 {os.getpid()}`: "
+                "the next host asks what became of the call."
+            )
+        log.warning("Still stopping%s.%s", _for(await _waited_for(host)), hint)
+
+
+def _for(waited: list[str]) -> str:
+    return f"; waiting for {', '.join(waited)}" if waited else ""
+
+
+async def _waited_for(host: Host) -> list[str]:
+    """Name what has left and is not answered yet, else the runs that come to an end."""
+    from duly.rules.word import MutationStatus, Status
+
+    try:
+        sent = await host.mutations(status=MutationStatus.IN_FLIGHT)
+        if sent:
+            return [f"the answer to {each.tool} ({clean(each.workflow)})" for each in sent]
+        runs = await host.runs(status=Status.ACTIVE)
+    except DulyError as error:
+        return [f"what the store does not tell ({clean(error)})"]
+    return [f"{clean(each.workflow)}.{each.handler}" for each in runs]
+
+
+# -- Signals --------------------------------------------------------------------------------------
+
+
+class Stop:
+    """How often somebody said stop."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.asked: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.again = asyncio.Event()
+
+    def ask(self) -> None:
+        """Say stop."""
+        self.count += 1
+        if self.asked.done():
+            self.again.set()
+        else:
+            self.asked.set_result(None)
+
+
+@contextmanager
+def _signals() -> Iterator[Stop]:
+    """Take the signals that end a process, for as long as this lasts."""
+    loop = asyncio.get_running_loop()
+    stop = Stop()
+    for each in SIGNALS:
+        loop.add_signal_handler(each, stop.ask)
+    try:
+        yield stop
+    finally:
+        for each in SIGNALS:
+            loop.remove_signal_handler(each)
+
+
+# -- What is told ---------------------------------------------------------------------------------
+
+
+async def _tell_start(host: Host, project: Project) -> None:
+    from duly.sandbox.lock import is_lockable
+
+    log.info("Store %s", project.database)
+    log.info("Socket %s", project.socket)
+    workflows = await host.workflows(limit=1000)
+    names = ", ".join(clean(each.name) for each in workflows)
+    log.info("Workflows: %s", names or "none yet; `duly deploy` brings some")
+    if project.config.sandbox.unlocked == "i-accept":
+        log.warning("Scripts run WITHOUT a lock, as duly.toml accepts ([sandbox] unlocked)")
+    else:
+        missing = ", ".join(is_lockable().missing)
+        if missing:
+            log.warning("Sandbox: no script can run here; this machine lacks %s", missing)
+        else:
+            log.info("Sandbox: scripts are locked in before they run")
+    for each in await host.extensions():
+        if each.error is not None:
+            log.warning("Extension %s failed at %s: %s", each.id, each.stage, clean(each.error))
+        else:
+            log.info("Extension %s %s", each.id, each.version)
+
+
+async def _tell_left(host: Host) -> None:
+    try:
+        lines = await _left(host)
+    except DulyError as error:
+        lines = [f"What is left cannot be read: {clean(error)}"]
+    for line in lines:
+        log.info("%s", line)
+
+
+async def _left(host: Host) -> list[str]:
+    """Say what is open: workflows that stand, deliveries that wait, events that are to come."""
+    from duly.rules.standing import Standing
+
+    lines = [
+        f"Left: {clean(each.name)} {each.standing}: {clean(each.reason)}"
+        for each in await host.workflows(limit=1000)
+        if each.standing is not Standing.IDLE
+    ]
+    if len(lines) > LEFT_SHOWN_MAX:
+        lines[LEFT_SHOWN_MAX:] = [f"Left: {len(lines) - LEFT_SHOWN_MAX} more workflows"]
+    if waiting := await host.bus.deliveries("waiting", limit=1000):
+        count = len(waiting)
+        words = "delivery waits" if count == 1 else "deliveries wait"
+        lines.append(f"Left: {count} {words} (`duly bus deliveries`)")
+    if deferred := await host.bus.deferred(limit=1000):
+        first = f"{deferred[0].fire_at:%Y-%m-%d %H:%M} UTC"
+        count = len(deferred)
+        words = "event is" if count == 1 else "events are"
+        lines.append(f"Left: {count} {words} scheduled, the first for {first}")
+    return lines
+
+
+async def _tell_events(host: Host, show_status: Callable[[str], None] | None) -> None:
+    """Tell what the journal says, and how everything stands, after every write."""
+    last_id = await _newest_id(host)
+    async for _ in _changes(host, is_refreshed=show_status is not None):
+        try:
+            for event in await _journal_since(host, last_id):
+                last_id = event.id
+                _tell(event)
+            if show_status is not None:
+                show_status(await _status(host))
+        except DulyError as error:
+            # A store that cannot be read now says so to the engine as well, which goes on (H3).
+            log.warning("How everything stands cannot be read: %s", clean(error))
+        except Exception:
+            # Who only tells must not stop who works.
+            log.exception("How everything stands cannot be told")
+
+
+async def _newest_id(host: Host) -> int:
+    newest = await host.bus.journal(limit=1)
+    return newest[0].id if newest else 0
+
+
+async def _changes(host: Host, *, is_refreshed: bool) -> AsyncIterator[None]:
+    """Come back after every write, at most twice a second; a status also as time goes on."""
+    env = host._desk().parts.env
+    changed = asyncio.Event()
+    with host.watched_by(changed.set):
+        while True:
+            changed.clear()
+            yield
+            await env.sleep(PAUSE_S)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(REFRESH_S if is_refreshed else None):
+                    await changed.wait()
+
+
+async def _journal_since(host: Host, last_id: int) -> list[Journaled]:
+    """Read the events of the bus after one, oldest first."""
+    found: list[Journaled] = []
+    before: int | None = None
+    while True:
+        page = await host.bus.journal(limit=PAGE, before=before)
+        new = [each for each in page if each.id > last_id]
+        found += new
+        if len(new) < PAGE:
+            return found[::-1]
+        before = page[-1].id
+
+
+def _tell(event: Journaled) -> None:
+    """Write one line about one event of the host's own, if it is worth one."""
+    from duly.rules.announcement import Topic
+    from duly.rules.delivery import OWN_SOURCE
+
+    if event.source != OWN_SOURCE or event.payload is None:
+        log.debug("Event %d %s of %s", event.id, clean(event.topic), clean(event.source))
+        return
+    told = {key: clean(value) for key, value in event.payload.items() if isinstance(value, str)}
+    workflow = told.get("workflow", "?")
+    level, text = logging.INFO, ""
+    if event.topic == Topic.DEPLOYED:
+        missing = event.payload.get("missing") or []
+        text = f"{workflow} {told.get('version')} deployed by {told.get('by', 'duly')}"
+        if missing:
+            level = logging.WARNING
+            text += f"; nobody granted {clean(', '.join(map(str, missing)))}"
+    elif event.topic == Topic.RUN_COMMITTED:
+        level = logging.INFO if told.get("outcome") in TOLD_OUTCOMES else logging.DEBUG
+        text = f"{workflow}.{told.get('handler')} committed ({told.get('outcome', 'none')})"
+    elif event.topic == Topic.NEEDS_ATTENTION:
+        level, text = logging.WARNING, f"Needs you: {told.get('text')} See `duly attention`."
+    elif event.topic == Topic.RUN_FAILED:
+        level = logging.WARNING
+        text = f"{workflow}.{told.get('handler')} failed: {told.get('message', '')}"
+    else:
+        text = f"{workflow}: {event.topic}"
+    log.log(level, "%s", text)
+
+
+async def _status(host: Host) -> str:
+    """Say in one line how everything stands."""
+    from duly.rules.schedule import describe_next
+    from duly.rules.standing import Standing, describe_pending
+
+    workflows: tuple[Workflow, ...] = await host.workflows(limit=1000)
+    parts = host._desk().parts
+    now_ms = parts.env.now_ms()
+    due = await parts.store.due(now_ms)
+
+    def count(standing: Standing) -> int:
+        return sum(each.standing is standing for each in workflows)
+
+    pending = sum(each.pending != describe_pending() for each in workflows)
+    words = [
+        f"{len(workflows)} workflow{'s' * (len(workflows) != 1)}",
+        f"{count(Standing.RUNNING)} running",
+        f"{count(Standing.NEEDS_ATTENTION)} need attention",
+        f"{pending} with work waiting",
+        describe_next(due.next_at, now_ms),
+    ]
+    return " · ".join(words)
+
+
+# -- Where it is told -----------------------------------------------------------------------------
+
+
+@contextmanager
+def _logging(*, verbose: bool, quiet: bool) -> Iterator[Callable[[str], None] | None]:
+    """Write the log to stderr; on a terminal answer what shows a status below it."""
+    level = logging.DEBUG if verbose else logging.WARNING if quiet else logging.INFO
+    root = logging.getLogger("duly")
+    with _handler() as (handler, show_status):
+        handler.setFormatter(
+            logging.Formatter("%(asctime)s %(levelname)-7s %(message)s", "%Y-%m-%d %H:%M:%S%z")
+        )
+        before = (root.level, root.propagate)
+        root.setLevel(level)
+        root.propagate = False
+        root.addHandler(handler)
+        try:
+            yield None if quiet else show_status
+        finally:
+            root.removeHandler(handler)
+            root.setLevel(before[0])
+            root.propagate = before[1]
+
+
+@contextmanager
+def _handler() -> Iterator[tuple[logging.Handler, Callable[[str], None] | None]]:
+    if not sys.stderr.isatty():
+        yield logging.StreamHandler(sys.stderr), None
+        return
+    from rich.console import Console
+    from rich.live import Live
+    from rich.text import Text
+
+    console = Console(stderr=True, highlight=False, markup=False, emoji=False)
+    # What a channel writes to stdout goes to stdout, also where that is a file.
+    with Live(
+        Text(""),
+        console=console,
+        auto_refresh=False,
+        transient=True,
+        redirect_stdout=sys.stdout.isatty(),
+    ) as live:
+
+        class Above(logging.Handler):
+            """Writes above the status."""
+
+            def emit(self, record: logging.LogRecord) -> None:
+                console.print(Text(clean(self.format(record), is_block=True)))
+
+        def show_status(text: str) -> None:
+            live.update(Text(text, style="dim", overflow="ellipsis", no_wrap=True), refresh=True)
+
+        yield Above(), show_status

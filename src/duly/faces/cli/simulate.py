@@ -1,0 +1,211 @@
+"""`duly simulate`: the user's own workflow through one crash after another, on a virtual clock.
+
+Law 1  No change reaches the real outside; reads are given in a file, or asked once.
+Law 2  What is said is a figure that anybody can have again: so many crashes tried, every change
+       made exactly once, or the first story that differs and how to repeat it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, cast
+
+import click
+
+from duly.errors import Invalid, StoreInUse
+from duly.faces.cli.base import (
+    EXIT_FAILED,
+    Face,
+    echo_json,
+    hint,
+    json_option,
+    pass_face,
+    run,
+    say,
+)
+from duly.faces.cli.offer import quote
+from duly.faces.cli.progress import progress_bar
+
+if TYPE_CHECKING:
+    from duly.connectors.base import Connector
+    from duly.faces.project import Project
+    from duly.simulation.drill import Drilled, Props
+
+CHANGES_SHOWN_MAX: Final = 20
+STORIES_SHOWN_MAX: Final = 5
+GIVEN_BYTES_MAX: Final = 16 * 1024 * 1024
+GIVEN: Final = ("events", "answers")
+
+
+@click.command()
+@click.argument("file")
+@click.option(
+    "--events",
+    metavar="FILE",
+    help='JSON: {"events": [{topic, title, …}], "answers": {tool: answer}}, or a list of events.',
+)
+@click.option(
+    "--crashes",
+    type=click.IntRange(min=1),
+    default=100,
+    show_default=True,
+    metavar="N",
+    help="How many to try, if there are more.",
+)
+@click.option("--only", type=click.IntRange(min=1), metavar="N", help="Repeat one story.")
+@click.option("--for", "length", default="5m", show_default=True, help="How long it is watched.")
+@click.option(
+    "--language",
+    type=click.Choice(["python", "javascript"]),
+    help="What it is written in, where no ending says so (`-`).",
+)
+@json_option
+@pass_face
+def simulate(
+    face: Face,
+    file: str,
+    events: str | None,
+    crashes: int,
+    only: int | None,
+    length: str,
+    language: str | None,
+) -> None:
+    """Crash a workflow everywhere and count its changes; nothing real is changed.
+
+    It is played once without a fault; then again for every call that changes something, with a
+    crash before it, after it, and with its answer lost, and for every write of the store, with a
+    crash after it. Whatever happens, the changes must be the same, each made once.
+
+    \b
+    Example: duly simulate workflows/welcome.py --crashes 20
+    """
+    from duly.faces.cli.aside import read_source
+    from duly.simulation.drill import Drill
+
+    project = face.project
+    policy = project.config.policy
+    source = read_source(file, language=language, most_bytes=policy.limits.source_bytes)
+    props = _read_given(events)
+    length_s = _seconds(length)
+    connectors = run(_connectors(project))
+    with (
+        Drill(
+            source,
+            connectors,
+            policy=policy,
+            sandbox=project.config.sandbox,
+            props=props,
+            length_s=length_s,
+        ) as drill,
+        progress_bar("crashes") as progress,
+    ):
+        told = drill.run(crashes_max=crashes, only=only, progress=progress)
+    if face.is_json:
+        echo_json(cast("Any", asdict(told)))
+    else:
+        _show(told, _again(face, file, events, length, language), props)
+    if told.troubles or told.stories:
+        raise click.exceptions.Exit(EXIT_FAILED)
+
+
+async def _connectors(project: Project) -> Sequence[Connector]:
+    """Build the project's connectors; where the store is free they get their secrets from it."""
+    from duly.connectors.clock import Clock
+    from duly.faces.project import build_host
+
+    host = build_host(project, with_extensions=False)
+    if project.database.exists():
+        try:
+            async with host:
+                pass
+        except StoreInUse:
+            hint("A host is running, so secrets stay with it: a read that needs one fails here.")
+    # The clock of a play is its own, and virtual.
+    return [each for each in host._outside._connectors.values() if not isinstance(each, Clock)]
+
+
+def _read_given(path: str | None) -> Props:
+    from duly.rules.value import decode
+    from duly.simulation.drill import Props
+
+    if path is None:
+        return Props()
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise Invalid(f"{path} cannot be read: {error}. Check its name.") from None
+    given = decode(text, path)
+    if isinstance(given, list):
+        given = {"events": given}
+    if not isinstance(given, dict) or not {*given} <= {*GIVEN}:
+        raise Invalid(f'{path}: write {{"events": […], "answers": {{tool: answer}}}}.')
+    events, answers = given.get("events", []), given.get("answers", {})
+    if not isinstance(events, list) or not isinstance(answers, dict):
+        raise Invalid(f"{path}: events is a list, and answers an object.")
+    return Props(tuple(cast("Any", events)), answers)
+
+
+def _seconds(length: str) -> float:
+    from duly.rules import schedule
+
+    interval_ms = schedule.parse({"interval": length}, path="--for").interval_ms
+    assert interval_ms is not None
+    return interval_ms / 1000
+
+
+# -- What is told ---------------------------------------------------------------------------------
+
+
+def _again(face: Face, file: str, events: str | None, length: str, language: str | None) -> str:
+    """Write the command that plays the same stories again: all that was given, but how many."""
+    options = {"--events": events, "--for": length, "--language": language}
+    words = ["duly", *(["--project", face.given] if face.given else []), "simulate", file]
+    for name, value in options.items():
+        words += [name, value] if value is not None else []
+    return " ".join(map(quote, words))
+
+
+def _show(told: Drilled, again: str, props: Props) -> None:
+    from duly.rules.value import encode
+
+    count = len(told.changes)
+    say(f"Without a fault it makes {count} change{'s' * (count != 1)}:" if count else _NOTHING)
+    for each in told.changes[:CHANGES_SHOWN_MAX]:
+        args = encode(dict(each.args), limit_bytes=GIVEN_BYTES_MAX)
+        say(f"{each.tool} {args}", indent=2)
+    if count > CHANGES_SHOWN_MAX:
+        say(f"and {count - CHANGES_SHOWN_MAX} more", indent=2)
+    if told.troubles:
+        say("It does not come to its end even without a fault, so no crash was tried:")
+        for sentence in told.troubles:
+            say(sentence, indent=2)
+        if told.changes and not props.answers:
+            hint('If it needs what a tool answers, say so with --events: {"answers": {tool: …}}.')
+        return
+    for story in told.stories[:STORIES_SHOWN_MAX]:
+        say(f"Story {story.number}, {story.where}:", style="red")
+        for sentence in story.differences:
+            say(sentence, indent=2)
+        click.echo(f"  Repeat it: {again} --only {story.number}")
+    say(_sum_up(told), style="bold")
+
+
+_NOTHING: Final = "It changes nothing outside: give it events with --events, or look at its reads."
+
+
+def _sum_up(told: Drilled) -> str:
+    tried = f"{told.crashes} crash{'es' * (told.crashes != 1)} tried"
+    if told.possible > told.crashes:
+        tried += f" of {told.possible} possible"
+    if not told.crashes:
+        return "There was nothing to crash: no change and no write of the store."
+    if told.missed:
+        tried += f" ({told.missed} more were not met on the way)"
+    if told.stories:
+        return f"{tried}; {len(told.stories)} ended differently."
+    asked = ""
+    if told.asked:
+        asked = f" In {told.asked} of them a person had to say what had happened."
+    return f"{tried}; every change was made exactly once.{asked}"

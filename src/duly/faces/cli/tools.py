@@ -1,0 +1,154 @@
+"""`duly tools`: what scripts of this project may call, and what each call needs (A1).
+
+Law: it says what the connectors of duly.toml offer, in the spelling of both languages; no store is
+opened for it and nothing outside is asked.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from duly.faces.cli.base import Face, clean, echo_json, json_option, pass_face, say, table
+from duly.faces.cli.check import paint
+
+if TYPE_CHECKING:
+    from duly.connectors.registry import Registry
+    from duly.rules.catalog import Parameter, Tool
+
+
+@click.command()
+@click.argument("name", required=False)
+@click.option(
+    "--stubs",
+    type=click.Choice(["python", "javascript"]),
+    help="Print the types for an editor: a .pyi, or a .d.ts.",
+)
+@json_option
+@pass_face
+def tools(face: Face, name: str | None, stubs: str | None) -> None:
+    """List what scripts may call; NAME is a tool or a connector.
+
+    \b
+    Examples:
+      duly tools files.write
+      duly tools --stubs javascript > workflows/duly.d.ts
+    """
+    from duly.faces.cli.aside import find_tools
+
+    registry = find_tools(face.project)
+    if stubs:
+        from duly.script.stubs import javascript_types, python_stubs
+
+        write = python_stubs if stubs == "python" else javascript_types
+        click.echo(write(registry.catalog), nl=False)
+        return
+    found = _choose(registry, name)
+    if face.is_json:
+        echo_json([_record(registry, each) for each in found])
+    elif name is None:
+        _list(registry, found)
+    else:
+        for each in found:
+            _explain(registry, each)
+
+
+def _choose(registry: Registry, name: str | None) -> list[Tool]:
+    """Take all, those of a connector, or one; for an unknown name the nearest is given."""
+    from duly.errors import NotFound
+    from duly.rules.value import suggest
+
+    known = sorted(registry.catalog.tools, key=lambda each: each.name)
+    if name is None:
+        return known
+    tool = registry.catalog.names.get(name)
+    chosen = [each for each in known if each is tool or each.name.partition(".")[0] == name]
+    if not chosen:
+        names = [*(each.name for each in known), *registry.connectors]
+        raise NotFound(f"There is no tool {name}. {suggest(name, names)}")
+    return chosen
+
+
+def _list(registry: Registry, found: list[Tool]) -> None:
+    from duly.faces.cli.aside import tell_tool
+
+    if not found:
+        say("This project has no connectors. Add one to duly.toml: [connectors.files].")
+        return
+    rows = [
+        (each.name, each.kind, each.risk, _first_line(tell_tool(registry, each.name)))
+        for each in found
+    ]
+    table(rows, ("tool", "kind", "risk", "what it does"))
+
+
+def _explain(registry: Registry, tool: Tool) -> None:
+    from duly.faces.cli.aside import tell_tool
+    from duly.rules.catalog import camel
+
+    takes = ", ".join(in_python(each) for each in tool.parameters)
+    names = ", ".join(
+        f"{camel(each.name)}{'' if each.required else '?'}" for each in tool.parameters
+    )
+    given = f"{{ {names} }}" if names else ""
+    click.echo(paint(clean(tool.name), bold=True))
+    if told := tell_tool(registry, tool.name):
+        click.echo(clean(told, is_block=True))
+    rows = [
+        ("Python", f"await ctx.{tool.name}({takes})"),
+        ("JavaScript", f"await ctx.{camel(tool.name)}({given})"),
+        ("kind", tool.kind),
+        ("capability", tool.capability),
+        ("risk", tool.risk),
+        *_terms(tool),
+    ]
+    for word, value in rows:
+        say(f"{word + ':':<13}{value}", indent=2)
+    click.echo()
+
+
+def _terms(tool: Tool) -> list[tuple[str, str]]:
+    """Say how an unknown outcome of a mutation is settled (L5, L7)."""
+    from duly.rules.catalog import ToolKind
+
+    if tool.kind is not ToolKind.MUTATION:
+        return []
+    if tool.idempotent:
+        return [("if unclear", "sent again; the outside makes it once")]
+    if tool.reconciles:
+        return [("if unclear", "the outside is asked whether it happened")]
+    return [("if unclear", "a person is asked")]
+
+
+def in_python(parameter: Parameter) -> str:
+    """Write one parameter as a Python signature does."""
+    from duly.rules.catalog import JsonType
+    from duly.script.stubs import PYTHON_TYPES
+
+    types = [PYTHON_TYPES[each] for each in JsonType if each in parameter.types]
+    default = "" if parameter.required else " = …"
+    return f"{parameter.name}: {' | '.join(types) or 'Any'}{default}"
+
+
+def in_javascript(parameter: Parameter) -> str:
+    """Write one parameter as a TypeScript type does."""
+    from duly.rules.catalog import JsonType, camel
+    from duly.script.stubs import JAVASCRIPT_TYPES
+
+    types = dict.fromkeys(JAVASCRIPT_TYPES[each] for each in JsonType if each in parameter.types)
+    mark = "" if parameter.required else "?"
+    return f"{camel(parameter.name)}{mark}: {' | '.join(types) or 'any'}"
+
+
+def _record(registry: Registry, tool: Tool) -> dict[str, Any]:
+    from duly.faces.cli.aside import tell_tool
+    from duly.faces.verb import to_json
+
+    record = to_json(tool)
+    assert isinstance(record, dict)
+    return {**record, "doc": tell_tool(registry, tool.name)}
+
+
+def _first_line(text: str) -> str:
+    return text.partition("\n")[0]

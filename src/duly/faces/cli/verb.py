@@ -1,0 +1,298 @@
+"""One command for every verb, made from the table of verbs (U6).
+
+Law 1  What a verb needs is an argument, what it may be given is an option; a workflow it may be
+       given is an argument too, for it comes first to everybody's mind. `by` is `--by`.
+Law 2  A file is read here, by whoever named it, and never by the host.
+Law 3  Followed lists print only what is new or changed.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any, BinaryIO, Final, TypeAlias
+
+import click
+
+from duly.faces.cli.base import EXIT_FAILED, Face, echo_json, echo_json_line, keeper, run
+from duly.faces.cli.completion import complete_workflow
+from duly.faces.cli.example import EXAMPLES
+from duly.faces.cli.offer import command_of
+from duly.faces.cli.progress import working
+from duly.faces.cli.show import shown
+from duly.faces.verb import BUS, Kind, Parameter, Verb
+from duly.rules.source import SUFFIXES
+from duly.rules.value import Json
+
+FILE_BYTES_MAX: Final = 8 * 1024 * 1024  # no host takes more in one request
+RULE_IDS: Final = re.compile(r" ?\([A-Z]\d+(?:[,–] ?[A-Z]\d+)*\)")
+CALLED: Final = re.compile(r"`([a-z]+)\(\)`")  # another verb, as the library's text names it
+
+# What an option is for, by its name; `{verb}.{name}` says it better for one verb.
+OPTIONS: Final[Mapping[str, str]] = {
+    "limit": "How many at most, 1 to 1000.",
+    "before": "Go on behind the last entry of the page before: its id, seq or key.",
+    "after": "Go on behind the last entry of the page before: its name, seq or key.",
+    "status": "Only those with this status.",
+    "topic": "Only those of this topic.",
+    "handler": "Only those of this handler.",
+    "title": "What the event is, for people.",
+    "message_id": "What makes the event the same one if it is published again.",
+    "payload": "The event's payload.",
+    "grant": "Allow every capability the source uses.",
+    "strict": "Let warnings refuse it too.",
+    "mutations_per_day": "How many changes a day it allows.",
+    "where": 'Globs over arguments: {"to": "*@acme.com"}.',
+    "source": "In whose name the event is emitted.",
+    "correlation_id": "What belongs together has the same one.",
+    "event_id": "Only those of this event.",
+    "result": "What the change answered, if it happened.",
+}
+# What is given where nobody says anything, though the verb itself wants to be told.
+DEFAULTS: Final[Mapping[str, Json]] = {"bus.emit.source": "cli", "bus.schedule_at.source": "cli"}
+
+# What may last over a second, and what is said meanwhile.
+LONG: Final[Mapping[str, str]] = {
+    "backup": "Copying the store …",
+    "tidy": "Tidying the store …",
+    "verify": "Reading the whole store …",
+    "what_if": "Playing past runs again …",
+}
+# Answers that say that it did not go well; a program reads that off the exit code.
+FAILED: Final[Mapping[str, Callable[[Any], bool]]] = {
+    "verify": lambda answer: not answer["ok"],
+    "bus.cancel": lambda answer: not answer,
+}
+
+Given: TypeAlias = dict[str, Any]
+
+
+# -- Kinds of arguments -------------------------------------------------------------------------
+
+
+class JsonType(click.ParamType[Json]):
+    """JSON as it stands, `@file`, or `-` for stdin."""
+
+    name = "JSON|@FILE|-"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Json:
+        """Read it, or say where it is not JSON."""
+        if not isinstance(value, str):
+            answer: Json = value
+            return answer
+        try:
+            text = value
+            if value == "-":
+                text = read_text(sys.stdin.buffer, "stdin")
+            elif value.startswith("@"):
+                with Path(value[1:]).open("rb") as file:
+                    text = read_text(file, value[1:])
+            read: Json = json.loads(text, parse_constant=_refuse_constant)
+        except OSError as error:
+            self.fail(f"{value[1:]} cannot be read: {error.strerror}.", param, ctx)
+        except RecursionError:
+            self.fail("it is nested too deeply.", param, ctx)
+        except ValueError as error:
+            self.fail(f"this is not JSON: {error}. Text needs quotation marks.", param, ctx)
+        return read
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is no number")
+
+
+def read_text(file: BinaryIO, name: str) -> str:
+    """Read a text whole; one that is too long, or no text, is refused and never cut."""
+    content = file.read(FILE_BYTES_MAX + 1)
+    if len(content) > FILE_BYTES_MAX:
+        raise click.UsageError(f"{name} is longer than {FILE_BYTES_MAX} bytes. Shorten it.")
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise click.UsageError(f"{name} is not UTF-8. Save it as UTF-8.") from None
+
+
+class SourceType(click.ParamType[Json]):
+    """A file whose ending says the language; it is read here."""
+
+    name = "FILE"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Json:
+        """Read the file as a source."""
+        if isinstance(value, dict):
+            return value
+        path = Path(value)
+        language = SUFFIXES.get(path.suffix)
+        if language is None:
+            known = " or ".join(SUFFIXES)
+            self.fail(f"{path}: the ending says no language. Name it {known}.", param, ctx)
+        try:
+            with path.open("rb") as file:
+                text = read_text(file, str(path))
+        except OSError as error:
+            self.fail(f"{path} cannot be read: {error.strerror}.", param, ctx)
+        return {"language": str(language), "text": text, "name": path.name}
+
+
+class PathType(click.ParamType[str]):
+    """A file the host will write; the host works in another folder, so the path is made whole."""
+
+    name = "PATH"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Make the path absolute."""
+        return str(Path(value).expanduser().absolute())
+
+
+JSON: Final = JsonType()
+SOURCE: Final = SourceType()
+TYPES: Final[Mapping[Kind, Any]] = {
+    Kind.STR: click.STRING,
+    Kind.INT: click.INT,
+    Kind.BOOL: click.BOOL,
+    Kind.ID: click.STRING,
+    Kind.SECONDS: click.FLOAT,
+    Kind.WORD: click.STRING,
+    Kind.SOURCE: SOURCE,
+    Kind.PATH: PathType(),
+}
+
+
+# -- Making a command ---------------------------------------------------------------------------
+
+
+def make(verb: Verb) -> click.Command:
+    """Make the command of a verb."""
+
+    def callback(**given: Any) -> None:
+        face = click.get_current_context().ensure_object(Face)
+        is_followed = given.pop("follow", False)
+        args = {name: each for name, each in given.items() if each is not None}
+        if any(each.name == "by" for each in verb.parameters):
+            args["by"] = face.who
+        if is_followed:
+            follow(face, verb, args)
+        else:
+            answer(face, verb, args)
+
+    return click.Command(
+        name=command_of(verb.name).split()[-1],
+        params=[*parameters(verb), *common(verb)],
+        callback=callback,
+        help=explain(verb),
+        epilog=example(command_of(verb.name)),
+    )
+
+
+def parameters(verb: Verb) -> list[click.Parameter]:
+    """Make the arguments and options of a verb."""
+    return [_parameter(verb, each) for each in verb.parameters if each.name != "by"]
+
+
+def _parameter(verb: Verb, parameter: Parameter) -> click.Parameter:
+    full_name = f"{verb.name}.{parameter.name}"
+    # Whatever has no type of its own crosses as JSON, and is typed as JSON.
+    kind = click.Choice(parameter.words) if parameter.words else TYPES.get(parameter.kind, JSON)
+    if is_argument(parameter):
+        complete = complete_workflow if parameter.name == "workflow" else None
+        return click.Argument(
+            [parameter.name], type=kind, required=parameter.is_required, shell_complete=complete
+        )
+    names = [f"--{parameter.name.replace('_', '-')}", parameter.name]
+    told = OPTIONS.get(full_name) or OPTIONS.get(parameter.name, "")
+    if parameter.kind is Kind.BOOL:
+        return click.Option(names, is_flag=True, default=False, help=told)
+    default = DEFAULTS.get(full_name, parameter.default)
+    if default not in (None, "", [], [0, ""]):
+        told = f"{told} [{default} if you do not say]"
+    if full_name in DEFAULTS:
+        return click.Option(names, type=kind, default=default, help=told)
+    return click.Option(names, type=kind, required=parameter.is_required, help=told)
+
+
+def is_argument(parameter: Parameter) -> bool:
+    """Tell whether it is an argument; everything else is an option."""
+    if parameter.is_keyword:
+        return False
+    return parameter.is_required or parameter.name == "workflow"
+
+
+def common(verb: Verb) -> list[click.Parameter]:
+    """Make the options that commands have in common."""
+    found: list[click.Parameter] = []
+    if verb.is_followable:
+        told = "Go on, and print whatever is new or changed; needs a running host."
+        found.append(click.Option(["--follow", "-f"], is_flag=True, help=told))
+    if any(each.name == "by" for each in verb.parameters):
+        found.append(_kept("--by", "by", metavar="NAME", help="Who acts; else the login name."))
+    found.append(_kept("--json", "is_json", is_flag=True, help="Answer as JSON."))
+    return found
+
+
+def _kept(option: str, name: str, **settings: Any) -> click.Option:
+    return click.Option([option, name], expose_value=False, callback=keeper(name), **settings)
+
+
+def explain(verb: Verb) -> str:
+    """Write the help of a verb: its docstring, without the numbers of the rules."""
+    group = "bus " if verb.name.startswith(BUS) else ""
+    return CALLED.sub(rf"`duly {group}\1`", RULE_IDS.sub("", verb.doc))
+
+
+def example(command: str) -> str:
+    """Write the example of a command; it is not broken into lines."""
+    given = EXAMPLES.get(command)
+    return "" if given is None else f"\b\nExample:\n  {given}"
+
+
+# -- Calling ------------------------------------------------------------------------------------
+
+
+def answer(face: Face, verb: Verb, args: Given) -> None:
+    """Call the verb once and show what it answers."""
+    with working(LONG[verb.name]) if verb.name in LONG else nullcontext():
+        told = face.call(verb.name, **args)
+    if face.is_json:
+        echo_json(told)
+    else:
+        shown(verb.name, told, args)
+    if verb.name in FAILED and FAILED[verb.name](told):
+        raise click.exceptions.Exit(EXIT_FAILED)
+
+
+def follow(face: Face, verb: Verb, args: Given) -> None:
+    """Show the answer, and whatever is new or changed, until the host or the person stops."""
+
+    async def following() -> None:
+        before: frozenset[str] | None = None
+        async with face.session() as session:
+            async for told in session.follow(verb.name, **args):
+                entries = told if isinstance(told, list) else [told]
+                fresh = [each for each in entries if before is None or _text(each) not in before]
+                before = frozenset(map(_text, entries))
+                # A list that begins with the newest is told as it happened.
+                if any(each.name == "before" for each in verb.parameters):
+                    fresh.reverse()
+                _tell(face, verb, args, fresh, is_list=isinstance(told, list))
+
+    run(following())
+
+
+def _tell(face: Face, verb: Verb, args: Given, fresh: list[Json], *, is_list: bool) -> None:
+    if face.is_json:
+        for each in fresh:
+            echo_json_line(each)
+    elif is_list and fresh:
+        shown(verb.name, fresh, args)
+    else:
+        for each in fresh:
+            shown(verb.name, each, args)
+    sys.stdout.flush()
+
+
+def _text(value: Json) -> str:
+    return json.dumps(value, sort_keys=True)

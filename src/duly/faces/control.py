@@ -1,0 +1,376 @@
+"""The control socket of a running host: every verb, over newline-delimited JSON (docs/control.md).
+
+Law 1: whoever may open the file may command the host, and nobody else: the mode is the token, and
+       the kernel is asked who is there.
+Law 2: no client hurts the host or another client, whatever it sends, does not send or does not
+       read: every size, number and wait has a limit.
+Law 3: an act that was begun is finished, whether its client stays or not; closing waits for it.
+Law 4: where nobody follows, nobody looks: an idle host does no work for its socket (S9).
+
+    async with Control(host, path):
+        await host.serve()
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Mapping
+from contextlib import nullcontext, suppress
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self, TypeAlias
+
+from duly import __version__
+from duly.env import Env, Loop
+from duly.errors import DulyError, Invalid, RequestRefused
+from duly.faces.verb import VERBS, find_verb, perform, to_json
+from duly.faces.wire import (
+    ANSWER_BYTES_MAX,
+    REQUEST_BYTES_MAX,
+    ROOT,
+    ask_peer,
+    listen,
+    read_line,
+    write_error,
+    write_line,
+)
+from duly.host import Host
+from duly.rules.value import INTEGER_MAX, Json, refuse_unknown
+
+CONNECTIONS_MAX: Final = 64
+REQUESTS_AT_ONCE_MAX: Final = 16  # of one connection, those it follows among them
+REQUEST_S_MAX: Final = 30.0  # from the first byte of a line to its last
+ANSWER_S_MAX: Final = 30.0  # how long an answer may lie there until its client takes it
+HANGUP_S_MAX: Final = 5.0  # how long the last answers may lie there
+LOOKS_AT_ONCE_MAX: Final = 2  # of all connections: whoever acts must not wait behind who looks
+FOLLOW_PAUSE_S: Final = 0.2  # at most five answers a second
+FOLLOW_LOOK_S: Final = 1.0  # some answers change with the time: "Next check in 3 min"
+ID_CHARS_MAX: Final = 100
+
+RequestId: TypeAlias = "int | str"
+
+log = logging.getLogger("duly.control")
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One line of a client: a verb to carry out or to follow, or the end of following."""
+
+    id: RequestId
+    verb: str
+    args: Mapping[str, Json]
+    is_follow: bool = False
+    is_stop: bool = False
+
+    @property
+    def is_act(self) -> bool:
+        """Tell whether something may be changed by it."""
+        return self.verb in VERBS and not VERBS[self.verb].is_question
+
+
+def read_request(message: Mapping[str, Json]) -> Request:
+    """Read a request, or say which field of it is wrong."""
+    refuse_unknown(message, ("id", "verb", "args", "follow", "stop"), "request")
+    request_id = _read_id(message.get("id"))
+    if "stop" in message:
+        if message["stop"] is not True or len(message) > 2:
+            raise Invalid('To stop following send {"id": 1, "stop": true}.', path="stop")
+        return Request(request_id, "", {}, is_stop=True)
+    verb, args, follow = message.get("verb"), message.get("args", {}), message.get("follow", False)
+    if not isinstance(verb, str):
+        raise Invalid(
+            'The request names no verb; send {"id": 1, "verb": "workflows"}.', path="verb"
+        )
+    if not isinstance(args, dict):
+        raise Invalid('args is no object; send {"id": 1, "verb": …, "args": {…}}.', path="args")
+    if not isinstance(follow, bool):
+        raise Invalid("follow is neither true nor false.", path="follow")
+    return Request(request_id, verb, args, is_follow=follow)
+
+
+def _read_id(given: Json) -> RequestId:
+    if type(given) is int and abs(given) <= INTEGER_MAX:
+        return given
+    if type(given) is str and len(given) <= ID_CHARS_MAX:
+        return given
+    raise Invalid(
+        f"id is a whole number, or text of at most {ID_CHARS_MAX} characters; each answer has it.",
+        path="id",
+    )
+
+
+class Control:
+    """Lets other processes of the same user speak to a host, for as long as it is entered."""
+
+    def __init__(self, host: Host, path: Path, *, env: Env | None = None) -> None:
+        self.host = host
+        self.env = env or Loop()
+        self.looking = asyncio.Semaphore(LOOKS_AT_ONCE_MAX)
+        self._path = path
+        self._talks: dict[asyncio.Task[None], Talk] = {}
+        self._server: asyncio.Server | None = None
+        self._is_closing = False
+        self._identity: tuple[int, int] | None = None
+
+    async def __aenter__(self) -> Self:
+        """Begin to listen."""
+        made = listen(self._path)
+        self._identity = _identity(self._path)
+        # One byte of a line is read before the rest, and its newline is counted too.
+        limit = REQUEST_BYTES_MAX - 2
+        self._server = await asyncio.start_unix_server(self._welcome, sock=made, limit=limit)
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Let nobody in any more, let begun acts end, and hang up."""
+        assert self._server is not None
+        self._is_closing = True
+        self._server.close()
+        # Another host may listen there by now; its socket is not ours to remove.
+        with suppress(FileNotFoundError):
+            if _identity(self._path) == self._identity:
+                self._path.unlink()
+        for talk in self._talks.values():
+            talk.end()
+        await outlast(*self._talks)
+
+    async def _welcome(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Speak with one client until one of the two has had enough."""
+        if self._is_closing:
+            writer.close()
+            return
+        talk = Talk(self, reader, writer)
+        task = asyncio.current_task()
+        assert task is not None
+        refusal = self._refuse(writer)
+        self._talks[task] = talk
+        try:
+            if refusal is not None:
+                await talk.send({"error": write_error(RequestRefused(refusal))})
+            else:
+                await talk.run(self._greeting())
+        except Exception:
+            log.exception("A talk over the control socket failed")
+        finally:
+            await talk.close()
+            del self._talks[task]
+
+    def _refuse(self, writer: asyncio.StreamWriter) -> str | None:
+        peer = ask_peer(writer.get_extra_info("socket"))
+        if peer is not None and peer.user not in (ROOT, os.geteuid()):
+            log.warning("User %d was refused at the control socket", peer.user)
+            return "This host belongs to another user. Be that user, or ask them."
+        if len(self._talks) >= CONNECTIONS_MAX:
+            return f"{CONNECTIONS_MAX} clients speak to this host already. Close one of them."
+        return None
+
+    def _greeting(self) -> dict[str, Json]:
+        return {
+            "duly": __version__,
+            "pid": os.getpid(),
+            "store": str(self.host.path),
+            "since": to_json(self.host.opened_at),
+            "serving": self.host.is_working,
+        }
+
+
+class Talk:
+    """One connection: what its client asked for and has not been answered yet."""
+
+    def __init__(
+        self, control: Control, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        self._host = control.host
+        self._env = control.env
+        self._looking = control.looking
+        self._reader = reader
+        self._writer = writer
+        self._sending = asyncio.Lock()
+        self._requests: dict[RequestId, tuple[Request, asyncio.Task[None]]] = {}
+        self._listening: asyncio.Task[None] | None = None
+        self._is_ended = False
+
+    async def run(self, greeting: Mapping[str, Json]) -> None:
+        """Greet, and listen until the client has no more to ask, or the host ends it."""
+        await self.send(greeting)
+        if not self._is_ended:
+            self._listening = asyncio.ensure_future(self._listen())
+            with suppress(asyncio.CancelledError):
+                await self._listening
+
+    async def _listen(self) -> None:
+        """Take requests until there are no more, or one breaks the rules of the line."""
+        try:
+            while line := await self._read_line():
+                await self._take(line)
+        except ConnectionError:
+            pass
+        except asyncio.LimitOverrunError:
+            await self._complain(f"A line is longer than {REQUEST_BYTES_MAX} bytes. Send less.")
+        except TimeoutError:
+            await self._complain(f"A line was not finished in {REQUEST_S_MAX:g} s. Send it whole.")
+
+    async def _read_line(self) -> bytes:
+        """Read one line; nothing once the client has hung up, be it in the middle of one."""
+        first = await self._reader.read(1)
+        if first in (b"", b"\n"):
+            return first
+        async with asyncio.timeout(REQUEST_S_MAX):
+            try:
+                return first + await self._reader.readuntil(b"\n")
+            except asyncio.IncompleteReadError:
+                return b""
+
+    async def _take(self, line: bytes) -> None:
+        """Begin what a line asks for, or say what is wrong with it."""
+        answered_id: RequestId | None = None
+        try:
+            message = read_line(line)
+            with suppress(Invalid):
+                answered_id = _read_id(message.get("id"))
+            if answered_id in self._requests:
+                answered_id = None  # its answer is still to come, and must not be taken for this
+            request = read_request(message)
+            if request.is_stop:
+                await self._stop(request)
+                return
+            self._check_room(request)
+        except DulyError as error:
+            await self.send({"id": answered_id, "error": write_error(error)})
+            return
+        task = asyncio.ensure_future(self._answer(request))
+        self._requests[request.id] = (request, task)
+        task.add_done_callback(lambda _: self._requests.pop(request.id))
+
+    def _check_room(self, request: Request) -> None:
+        if request.id in self._requests:
+            raise Invalid(f"id {request.id!r} waits for its answer; choose another.", path="id")
+        if len(self._requests) >= REQUESTS_AT_ONCE_MAX:
+            most = REQUESTS_AT_ONCE_MAX
+            raise RequestRefused(f"{most} requests wait on this connection. Wait for one.")
+
+    async def _answer(self, request: Request) -> None:
+        """Carry out one request; whatever goes wrong is told to the client."""
+        try:
+            if request.is_follow:
+                await self._follow(request)
+            else:
+                answer = await self._perform(request)
+                await self.send({"id": request.id, "answer": answer})
+        except DulyError as error:
+            await self.send({"id": request.id, "error": write_error(error)})
+        except Exception as error:
+            # What it says may be what must not be seen; where it happened is in the log.
+            log.exception("%s failed inside the host", request.verb)
+            told = f"{request.verb} failed inside the host ({type(error).__name__}), which is a bug"
+            trouble = DulyError(f"{told} in Duly. The host's log says where.")
+            await self.send({"id": request.id, "error": write_error(trouble)})
+
+    async def _follow(self, request: Request) -> None:
+        """Answer a question, and again each time its answer has changed."""
+        verb = find_verb(request.verb)
+        if not verb.is_followable:
+            raise RequestRefused(
+                f"{verb.name} cannot be followed. Ask for it once, without follow."
+            )
+        changed = asyncio.Event()
+        last = b""
+        with self._host.watched_by(changed.set):
+            while True:
+                changed.clear()
+                answer = await self._perform(request)
+                line = write_line({"id": request.id, "answer": answer})
+                if (digest := sha256(line).digest()) != last:
+                    last = digest
+                    await self._send_line(line, request.id)
+                await self._env.sleep(FOLLOW_PAUSE_S)
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(FOLLOW_LOOK_S - FOLLOW_PAUSE_S):
+                        await changed.wait()
+
+    async def _perform(self, request: Request) -> Json:
+        """Carry out a verb; those that only look take turns, however many there are."""
+        is_look = request.verb in VERBS and VERBS[request.verb].is_followable
+        async with self._looking if is_look else nullcontext():
+            return await perform(self._host, request.verb, request.args)
+
+    async def _stop(self, request: Request) -> None:
+        """End following; one that has ended by itself is ended."""
+        followed, task = self._requests.get(request.id, (None, None))
+        if followed is not None and task is not None:
+            if not followed.is_follow:
+                raise Invalid(f"id {request.id!r} is not followed; it is answered once.", path="id")
+            task.cancel()
+        await self.send({"id": request.id, "stop": True})
+
+    async def _complain(self, sentence: str) -> None:
+        await self.send({"id": None, "error": write_error(Invalid(sentence))})
+
+    async def send(self, message: Mapping[str, Json]) -> None:
+        """Send one message; a client that has gone misses it."""
+        await self._send_line(write_line(message), message.get("id"))
+
+    async def _send_line(self, line: bytes, request_id: Json) -> None:
+        if len(line) > ANSWER_BYTES_MAX:
+            told = f"The answer has {len(line)} bytes; {ANSWER_BYTES_MAX} is the limit."
+            error = write_error(RequestRefused(f"{told} Ask for a smaller page (limit)."))
+            line = write_line({"id": request_id, "error": error})
+        # One answer at a time, so that a client that does not read holds up only one.
+        async with self._sending:
+            if self._writer.transport.is_closing():
+                return
+            try:
+                self._writer.write(line)
+                async with asyncio.timeout(ANSWER_S_MAX):
+                    await self._writer.drain()
+            except (ConnectionError, TimeoutError):
+                self._writer.transport.abort()
+
+    def end(self) -> None:
+        """Take no more requests, and give up what only asks; acts go on."""
+        self._is_ended = True
+        if self._listening is not None:
+            self._listening.cancel()
+        for request, task in self._requests.values():
+            if not request.is_act:
+                task.cancel()
+
+    async def close(self) -> None:
+        """Let what was begun end, then hang up."""
+        for request, task in self._requests.values():
+            if request.is_follow:
+                task.cancel()
+        try:
+            await outlast(*(task for _, task in self._requests.values()))
+        finally:
+            self._writer.close()
+            with suppress(ConnectionError, TimeoutError):
+                async with asyncio.timeout(HANGUP_S_MAX):
+                    await self._writer.wait_closed()
+            self._writer.transport.abort()  # of what nobody took
+
+
+async def outlast(*tasks: asyncio.Task[None]) -> None:
+    """Wait until tasks have ended; whoever is cancelled meanwhile is cancelled after that."""
+    cancelled: asyncio.CancelledError | None = None
+    while waiting := [task for task in tasks if not task.done()]:
+        try:
+            await asyncio.wait(waiting)
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if cancelled is not None:
+        raise cancelled
+
+
+def _identity(path: Path) -> tuple[int, int]:
+    status = path.lstat()
+    return status.st_dev, status.st_ino

@@ -1,0 +1,255 @@
+"""A project: where its `duly.toml` lies, what it says, and the host that comes of it.
+
+Law 1: whatever is relative in the file is relative to the file's folder, from wherever it is read.
+Law 2: a mistake is told with the file, the table and what to write instead, before anything of the
+       store was touched.
+Law 3: a project's own modules are found in its folder first, and are imported only when a host is
+       built.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Final
+
+from duly.bus.channel import Channel
+from duly.config import Config, load
+from duly.connectors.base import Connector
+from duly.connectors.registry import Registry
+from duly.errors import ConfigError, DulyError
+from duly.host import Host
+from duly.rules.value import suggest
+from duly.store.sqlite import URL_PREFIX, path_from_url
+
+FILE: Final = "duly.toml"
+VARIABLE: Final = "DULY_PROJECT"
+SOCKET_SUFFIX: Final = ".socket"
+
+# What `use` names without a module; everything else is "module:name".
+CONNECTORS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "clock": "duly.connectors.clock:Clock",
+        "files": "duly.connectors.files:Files",
+        "mailbox": "duly.connectors.mailbox:Mailbox",
+        "table": "duly.connectors.table:Table",
+    }
+)
+CHANNELS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "terminal": "duly.bus.channel:TerminalChannel",
+        "webhook": "duly.bus.channel:WebhookChannel",
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Project:
+    """A folder, the settings in it, and the file they came from, if there is one."""
+
+    folder: Path
+    file: Path | None
+    config: Config
+
+    @property
+    def database(self) -> Path:
+        """Where the store lies; two names of one file are one place."""
+        return (self.folder / path_from_url(self.config.url)).resolve()
+
+    @property
+    def url(self) -> str:
+        """The store's URL, which means the same in every folder."""
+        if not self.config.url.startswith(URL_PREFIX):
+            return self.config.url  # the host says what is wrong with it, or knows it
+        return f"{URL_PREFIX}{self.database}"
+
+    @property
+    def socket(self) -> Path:
+        """Where a running host is spoken to: beside the database."""
+        return self.database.with_name(self.database.name + SOCKET_SUFFIX)
+
+    @property
+    def workflows(self) -> Path:
+        """The folder of the workflows' sources."""
+        return self.folder / self.config.workflows
+
+
+def find_project(given: str | None, environ: Mapping[str, str], here: Path) -> Project:
+    """Find the project that was named, or the one that `here` is in, and read its settings."""
+    named = given or environ.get(VARIABLE) or None
+    folder = here.absolute()
+    file: Path | None = None
+    if named is not None:
+        file = _file_of(folder / Path(named).expanduser(), "--project" if given else VARIABLE)
+    else:
+        above = (each / FILE for each in (folder, *folder.parents))
+        file = next((each for each in above if each.is_file()), None)
+    config = load(file, environ)
+    return Project(folder if file is None else file.parent, file, config)
+
+
+def _file_of(place: Path, said_by: str) -> Path:
+    """Answer the file that a folder or a file names."""
+    if place.is_dir():
+        if not (place / FILE).is_file():
+            raise ConfigError(
+                f"{said_by} names {place}, which has no {FILE}; name another folder, or make a "
+                f"project there with `duly init {place}`"
+            )
+        return place / FILE
+    if not place.is_file():
+        raise ConfigError(f"{said_by} names {place}, which is not there; name a folder or a file")
+    return place
+
+
+def build_host(project: Project, *, with_extensions: bool = True) -> Host:
+    """Make the host that a project describes; it is not opened."""
+    config = project.config
+    extensions = config.extensions if with_extensions else None
+    connectors = [*_connectors(project)]
+    repairer = _repairer(project)
+    channels = [*_channels(project)] if with_extensions else []
+    try:
+        return Host(
+            project.url,
+            connectors=connectors,
+            policy=config.policy,
+            bus=config.bus,
+            repairer=repairer,
+            extensions=None if extensions is None else project.folder / extensions,
+            channels=channels,
+            sandbox=config.sandbox,
+        )
+    except DulyError as error:
+        raise ConfigError(f"{_where(project)}: {error}") from error
+
+
+def _connectors(project: Project) -> Iterator[Connector]:
+    for name, table in project.config.connectors.items():
+        place = f"{_where(project)}: [connectors.{name}]"
+        made = _make(project, place, CONNECTORS, name, dict(table))
+        if not isinstance(made, Connector):
+            raise ConfigError(f"{place} {_kind(made)} is no duly.Connector; name a class that is")
+        if getattr(made, "name", None) != name:
+            made.name = name  # what scripts call it is said in the file
+        try:
+            Registry([made])  # alone, so that what is wrong with it is told with its table
+        except DulyError as error:
+            raise ConfigError(f"{place} {error}") from error
+        yield made
+
+
+def _channels(project: Project) -> Iterator[Channel]:
+    for name, table in project.config.channels.items():
+        place = f"{_where(project)}: [channels.{name}]"
+        made: Channel = _make(project, place, CHANNELS, name, dict(table))
+        yield made
+
+
+def _repairer(project: Project) -> Any:
+    named = project.config.repairer
+    if named is None:
+        return None
+    place = f"{_where(project)}: repairer"
+    found = _find(project, place, named)
+    return _call(place, found, {}) if inspect.isclass(found) else found
+
+
+def _make(
+    project: Project, place: str, built_in: Mapping[str, str], name: str, table: dict[str, Any]
+) -> Any:
+    """Make what a table describes: `use` names the class, the other keys are its arguments."""
+    use = table.pop("use", None)
+    if not isinstance(use, str):
+        known = ", ".join(f'"{each}"' for each in built_in)
+        raise ConfigError(
+            f"{place} does not say what to use; write use = {known}, or a class of your own: "
+            'use = "module:Class"'
+        )
+    if "name" in table:
+        raise ConfigError(f"{place} has a name, which is the table's; leave out name = …")
+    if ":" not in use and use not in built_in:
+        raise ConfigError(
+            f'{place} uses "{use}", which is not built in. {suggest(use, built_in)} '
+            'A class of your own is named "module:Class"'
+        )
+    found = _find(project, place, built_in.get(use, use))
+    arguments = _settle_paths(project, _parameters(place, found), table)
+    if "name" in _parameters(place, found):
+        arguments["name"] = name
+    return _call(place, found, arguments)
+
+
+def _parameters(place: str, found: Any) -> Mapping[str, inspect.Parameter]:
+    """Read what a class takes."""
+    if not callable(found):
+        raise ConfigError(f"{place} {_kind(found)} cannot be made; name a class")
+    return inspect.signature(found).parameters
+
+
+def _find(project: Project, place: str, named: str) -> Any:
+    """Import what "module:name" names."""
+    module_name, colon, name = named.partition(":")
+    if not (module_name and colon and name):
+        raise ConfigError(f'{place} names "{named}"; write "module:name"')
+    folder = str(project.folder)
+    if folder not in sys.path[:1]:
+        sys.path.insert(0, folder)
+    try:
+        module = importlib.import_module(module_name)
+    except (Exception, SystemExit) as error:  # a program that ends itself must not end us unheard
+        told = f"{type(error).__name__}: {error}"
+        raise ConfigError(
+            f"{place} needs the module {module_name}, which cannot be imported ({told}); "
+            f"it is looked for in {folder} first"
+        ) from error
+    if not hasattr(module, name):
+        raise ConfigError(f"{place} {module_name} has no {name}. {suggest(name, vars(module))}")
+    return getattr(module, name)
+
+
+def _settle_paths(
+    project: Project, parameters: Mapping[str, inspect.Parameter], table: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Read what stands for a path, or for a SQLite URL, from the project's folder (law 1)."""
+    settled = dict(table)
+    for key, value in table.items():
+        if not isinstance(value, str):
+            continue
+        if key in parameters and "Path" in str(parameters[key].annotation):
+            settled[key] = project.folder / Path(value).expanduser()
+        elif value.startswith(URL_PREFIX):
+            settled[key] = f"{URL_PREFIX}{project.folder / path_from_url(value)}"
+    return settled
+
+
+def _call(place: str, make: Callable[..., Any], arguments: Mapping[str, Any]) -> Any:
+    """Call a class with a table's keys; what does not fit is told by its key."""
+    name = _kind(make)
+    parameters = _parameters(place, make)
+    takes_all = any(each.kind is each.VAR_KEYWORD for each in parameters.values())
+    for key in arguments:
+        if key not in parameters and not takes_all:
+            raise ConfigError(f"{place} {name} takes no {key}. {suggest(key, parameters)}")
+    for each in parameters.values():
+        is_open = each.kind in (each.VAR_POSITIONAL, each.VAR_KEYWORD)
+        if each.default is each.empty and not is_open and each.name not in arguments:
+            raise ConfigError(f"{place} {name} needs {each.name}; write {each.name} = …")
+    try:
+        return make(**arguments)
+    except (Exception, SystemExit) as error:
+        told = str(error) if isinstance(error, DulyError) else f"{type(error).__name__}: {error}"
+        raise ConfigError(f"{place} {name} could not be made: {told}") from error
+
+
+def _kind(value: object) -> str:
+    return str(getattr(value, "__name__", type(value).__name__))
+
+
+def _where(project: Project) -> str:
+    return "the settings" if project.file is None else str(project.file)

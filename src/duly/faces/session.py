@@ -1,0 +1,329 @@
+"""One way to call a verb: on the host that runs, or on the store itself where none does.
+
+Law 1: a verb means the same either way: the same arguments, the same answer, the same errors.
+Law 2: without a running host nothing runs but the verb: the store is opened for it, without
+       extensions, and given back at once.
+Law 3: a host that went away in the middle of an act is never answered for: what is not known is
+       said.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
+from contextlib import aclosing, asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import count
+from pathlib import Path
+from typing import Final, Protocol, TypeAlias
+
+import msgspec
+
+from duly.bus.loader import list_ids
+from duly.env import Loop
+from duly.errors import DulyError, Invalid, RequestRefused, StoreInUse, StoreUnavailable
+from duly.faces.project import Project, build_host
+from duly.faces.verb import BUS, find_verb, perform, read_arguments
+from duly.faces.wire import (
+    ANSWER_BYTES_MAX,
+    REQUEST_BYTES_MAX,
+    Peer,
+    ask_peer,
+    reach,
+    read_error,
+    read_line,
+    write_line,
+)
+from duly.host import Host
+from duly.rules.value import Json, check_json
+
+GREETING_S: Final = 10.0
+# Somebody else may have the store for the moment of one verb, or be a host that is about to listen.
+TRIES_MAX: Final = 10
+PAUSE_S: Final = 0.1
+# Arguments hold values that have a depth of their own, which the host counts.
+DEPTH_AROUND: Final = 8
+# Where to look whether an act was done of which nobody's name is kept; of all others it is.
+LOOK: Final[Mapping[str, str]] = {
+    "bus.cancel": "`duly bus deferred`",
+    "bus.emit": "`duly bus journal`",
+    "bus.schedule_at": "`duly bus deferred`",
+    "bus.unsubscribe": "`duly bus deliveries`",
+}
+
+log = logging.getLogger("duly.session")
+
+
+@dataclass(frozen=True, slots=True)
+class RunningHost:
+    """The host that answers: its process, its version, since when it is open, whether it works."""
+
+    pid: int
+    version: str
+    store: str
+    since: datetime
+    serving: bool
+
+
+class Session(Protocol):
+    """A way to a host, or to the store of one."""
+
+    @property
+    def host(self) -> RunningHost | None:
+        """The host that answers; None where the store is asked directly."""
+
+    async def call(self, verb: str, /, **args: Json) -> Json:
+        """Carry out a verb and answer what it answered."""
+
+    def follow(self, verb: str, /, **args: Json) -> AsyncIterator[Json]:
+        """Give the answer of a question, and again each time it has changed."""
+
+
+Answers: TypeAlias = "asyncio.Queue[Json | DulyError]"
+
+
+@asynccontextmanager
+async def connect(project: Project) -> AsyncIterator[Session]:
+    """Speak to the host that runs, else to the store itself."""
+    session = Through(project)
+    try:
+        await session.look()
+        yield session
+    finally:
+        await session.close()
+
+
+class Through:
+    """A session: through the socket if somebody answers there, else through the store."""
+
+    def __init__(self, project: Project) -> None:
+        self._project = project
+        self._remote: Remote | None = None
+
+    @property
+    def host(self) -> RunningHost | None:
+        """The host that answers; None where the store is asked directly."""
+        return None if self._remote is None else self._remote.host
+
+    async def look(self) -> None:
+        """Look whether a host answers; from then on it is spoken to."""
+        if self._remote is None:
+            self._remote = await Remote.reach(self._project.socket)
+
+    async def call(self, verb: str, /, **args: Json) -> Json:
+        """Carry out a verb and answer what it answered."""
+        self._check(verb, args)
+        for _ in range(TRIES_MAX):
+            await self.look()
+            if self._remote is not None:
+                return await self._remote.call(verb, **args)
+            # Extensions come to life only to be asked how they are (law 2).
+            host = build_host(self._project, with_extensions=verb == "extensions")
+            try:
+                await host.open()
+            except StoreInUse as error:
+                held = error
+                await Loop().sleep(PAUSE_S)
+                continue
+            try:
+                if verb.startswith(BUS):
+                    self._reserve(host, verb, args)
+                return await perform(host, verb, args)
+            finally:
+                await host.close()
+        raise StoreInUse(
+            f"{held}. It does not listen at {self._project.socket.name}: if it is a program that "
+            "embeds Duly, ask in that program; if it is `duly serve`, it is starting or stopping, "
+            "so try again"
+        ) from held
+
+    def _reserve(self, host: Host, verb: str, args: Mapping[str, Json]) -> None:
+        """Keep for the extensions what is theirs, though none of them is awake (B1, B13)."""
+        folder = self._project.config.extensions
+        if folder is None:
+            return
+        ids = list_ids(self._project.folder / folder, self._project.config.policy.limits)
+        for extension_id in dict.fromkeys(ids):
+            host.bus.reserve(extension_id)
+        owner = str(args.get("subscriber_id")).partition(":")[0]
+        if verb == f"{BUS}unsubscribe" and owner in ids:
+            raise RequestRefused(
+                f"Only a running host can tell whether {args['subscriber_id']} is still in use by "
+                f"{owner}. Start `duly serve`, then end it."
+            )
+
+    async def follow(self, verb: str, /, **args: Json) -> AsyncIterator[Json]:
+        """Give the answer of a question, and again each time it has changed."""
+        self._check(verb, args)
+        await self.look()
+        if self._remote is None:
+            raise RequestRefused(
+                f"No host runs on {self._project.database}, so nothing changes there. "
+                "Start `duly serve`, then follow."
+            )
+        async with aclosing(self._remote.follow(verb, **args)) as answers:
+            async for answer in answers:
+                yield answer
+
+    def _check(self, verb: str, args: Mapping[str, Json]) -> None:
+        """Tell a mistake before anybody is asked; what JSON cannot say would arrive as null."""
+        read_arguments(find_verb(verb), args)
+        depth = self._project.config.policy.limits.json_depth + DEPTH_AROUND
+        for name, each in args.items():
+            check_json(each, name, limit_bytes=ANSWER_BYTES_MAX, depth=depth)
+
+    async def close(self) -> None:
+        """Hang up."""
+        if self._remote is not None:
+            await self._remote.close()
+
+
+class Remote:
+    """A conversation with a running host; several verbs may be under way at once."""
+
+    def __init__(
+        self, host: RunningHost, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        self.host = host
+        self._reader = reader
+        self._writer = writer
+        self._ids = count(1)
+        self._waiting: dict[int, tuple[str, Answers]] = {}
+        self._gone: str | None = None
+        self._listening = asyncio.ensure_future(self._listen())
+
+    @classmethod
+    async def reach(cls, path: Path) -> Remote | None:
+        """Connect to the host that listens at a path; None if none does."""
+        made = reach(path)
+        if made is None:
+            return None
+        reader, writer = await asyncio.open_unix_connection(sock=made, limit=ANSWER_BYTES_MAX)
+        host = None
+        try:
+            host = await _hear_greeting(reader, path, ask_peer(made))
+        finally:
+            if host is None:
+                writer.transport.abort()
+        return None if host is None else cls(host, reader, writer)
+
+    async def call(self, verb: str, /, **args: Json) -> Json:
+        """Carry out a verb over there and answer what it answered."""
+        with self._expecting(verb) as (request_id, answers):
+            await self._send({"id": request_id, "verb": verb, "args": args})
+            return _read_answer(await answers.get())
+
+    async def follow(self, verb: str, /, **args: Json) -> AsyncGenerator[Json, None]:
+        """Give the answer of a question, and again each time it has changed; the newest only."""
+        with self._expecting(verb) as (request_id, answers):
+            await self._send({"id": request_id, "verb": verb, "args": args, "follow": True})
+            try:
+                while True:
+                    yield _read_answer(await answers.get())
+            finally:
+                if self._gone is None:
+                    await self._send({"id": request_id, "stop": True})
+
+    async def close(self) -> None:
+        """Hang up."""
+        self._listening.cancel()
+        self._writer.close()
+        with suppress(OSError, asyncio.CancelledError):
+            await asyncio.wait([self._listening])
+            await self._writer.wait_closed()
+
+    @contextmanager
+    def _expecting(self, verb: str) -> Iterator[tuple[int, Answers]]:
+        """Keep a place for the answers to one request."""
+        request_id = next(self._ids)
+        answers: Answers = asyncio.Queue()
+        self._waiting[request_id] = (verb, answers)
+        try:
+            yield request_id, answers
+        finally:
+            del self._waiting[request_id]
+
+    async def _send(self, message: dict[str, Json]) -> None:
+        line = write_line(message)
+        if len(line) > REQUEST_BYTES_MAX:
+            raise Invalid(f"The request has {len(line)} bytes; {REQUEST_BYTES_MAX} is the limit.")
+        if self._gone is not None:
+            raise StoreUnavailable(f"{self._gone} before it was asked. Nothing was done; try again")
+        # Whoever does not take it has hung up, which is heard where answers are.
+        with suppress(OSError):
+            self._writer.write(line)
+            await self._writer.drain()
+
+    async def _listen(self) -> None:
+        """Hand out what the host says, until it says nothing more."""
+        try:
+            while (line := await self._reader.readline()).endswith(b"\n"):
+                self._hand_out(read_line(line))
+        except (OSError, ValueError, Invalid) as error:
+            log.debug("The host at the other end broke off: %s", error)
+        finally:
+            self._gone = f"The host (process {self.host.pid}) went away"
+            for verb, answers in self._waiting.values():
+                _put(answers, StoreUnavailable(_say_gone(self._gone, verb)))
+
+    def _hand_out(self, message: dict[str, Json]) -> None:
+        request_id = message.get("id")
+        if not isinstance(request_id, int) or request_id not in self._waiting:
+            return  # of something nobody waits for any more
+        _, answers = self._waiting[request_id]
+        if "error" in message:
+            _put(answers, read_error(message["error"]))
+        elif "answer" in message:
+            _put(answers, message["answer"])
+
+
+def _put(answers: Answers, answer: Json | DulyError) -> None:
+    """Keep the newest answer; whoever follows slowly misses what is no longer so."""
+    while not answers.empty():
+        answers.get_nowait()
+    answers.put_nowait(answer)
+
+
+def _read_answer(answer: Json | DulyError) -> Json:
+    if isinstance(answer, DulyError):
+        raise answer
+    return answer
+
+
+def _say_gone(gone: str, verb: str) -> str:
+    if find_verb(verb).is_question:
+        return f"{gone} before it answered. Ask again"
+    return (
+        f"{gone} before it answered. Whether {verb} was done is not known: look at "
+        f"{LOOK.get(verb, '`duly actions`')} before you try again"
+    )
+
+
+async def _hear_greeting(
+    reader: asyncio.StreamReader, path: Path, peer: Peer | None
+) -> RunningHost | None:
+    """Hear what a host says first: who it is; one that is closing says nothing."""
+    who = "The host" if peer is None else f"The host (process {peer.process})"
+    try:
+        async with asyncio.timeout(GREETING_S):
+            line = await reader.readline()
+    except TimeoutError:
+        raise StoreUnavailable(
+            f"{who} at {path} does not answer; look what it does, or stop it"
+        ) from None
+    except ConnectionError:
+        return None
+    return _read_greeting(line, path) if line else None
+
+
+def _read_greeting(line: bytes, path: Path) -> RunningHost:
+    """Read what a host says first: who it is, or why it does not speak to us."""
+    try:
+        greeting = read_line(line)
+        if "error" in greeting:
+            raise read_error(greeting["error"])
+        return msgspec.convert({**greeting, "version": greeting["duly"]}, RunningHost)
+    except (Invalid, KeyError, msgspec.ValidationError):
+        raise StoreUnavailable(f"What listens at {path} is no host of Duly; remove it") from None

@@ -1,0 +1,203 @@
+"""What crosses the control socket: lines of JSON, errors as values, and the way to the socket.
+
+Law 1: a line is one JSON object and a newline; nothing on either side grows with what the other
+       side sends: every size has a limit.
+Law 2: an error crosses by its kind, its sentence and its fields, and is raised over there as the
+       same class. What nobody expected crosses as one sentence, without what it knew.
+Law 3: the socket is its user's alone from the moment it exists, whatever the umask says; who is at
+       the other end is asked of the kernel, on both sides.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+import socket
+import stat
+import struct
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from duly import errors
+from duly.errors import ConfigError, DulyError, Invalid, StoreUnavailable
+from duly.faces.verb import to_json
+from duly.rules.declaration import Problem
+from duly.rules.value import Json, decode
+from duly.script.finding import Finding
+
+MIB: Final = 1024 * 1024
+REQUEST_BYTES_MAX: Final = 8 * MIB
+ANSWER_BYTES_MAX: Final = 64 * MIB
+# How many wait to be let in while we are busy with the one before them.
+BACKLOG: Final = 64
+MODE: Final = 0o600
+PEER: Final = struct.Struct("3i")  # process, user, group: what the kernel says of a peer
+ROOT: Final = 0
+
+
+# -- Lines --------------------------------------------------------------------------------------
+
+
+def write_line(message: Mapping[str, Json]) -> bytes:
+    """Write one message as a line."""
+    return msgspec.json.encode(message) + b"\n"
+
+
+def read_line(line: bytes) -> dict[str, Json]:
+    """Read one message, or say what is wrong with the line."""
+    try:
+        message = decode(line.decode(), "the line")
+    except UnicodeDecodeError:
+        raise Invalid("The line is not UTF-8. Send JSON in UTF-8.") from None
+    if not isinstance(message, dict):
+        raise Invalid('The line is no JSON object. Send {"id": 1, "verb": "workflows"}.')
+    return message
+
+
+# -- Errors -------------------------------------------------------------------------------------
+
+
+def write_error(error: DulyError) -> dict[str, Json]:
+    """Write an error as JSON: its kind, its sentence, and what else it says."""
+    fields = {name: to_json(each) for name, each in vars(error).items() if name[0] != "_"}
+    return {**fields, "kind": type(error).__name__, "message": str(error)}
+
+
+def read_error(raw: Json) -> DulyError:
+    """Make the error again that the other side had; of an unknown kind at least its sentence."""
+    given = raw if isinstance(raw, dict) else {}
+    message = str(given.get("message") or "The host answered with an error it did not explain.")
+    kind = getattr(errors, str(given.get("kind")), None)
+    if not (isinstance(kind, type) and issubclass(kind, DulyError)):
+        return DulyError(message)
+    takes = inspect.signature(kind).parameters
+    fields: dict[str, Any] = {
+        name: each for name, each in given.items() if name in takes and name != "message"
+    }
+    if isinstance(fields.get("findings"), list):
+        fields["findings"] = tuple(map(_read_finding, fields["findings"]))
+    return kind(message, **fields)
+
+
+def _read_finding(raw: Json) -> object:
+    for kind in (Finding, Problem):
+        with suppress(msgspec.ValidationError):
+            found: object = msgspec.convert(raw, kind)
+            return found
+    return raw
+
+
+# -- The socket ---------------------------------------------------------------------------------
+
+
+def listen(path: Path) -> socket.socket:
+    """Listen at a path of any length; what a dead host has left there is replaced.
+
+    It is made under a short name beside its place and then moved there: whoever finds it is heard.
+    """
+    _check_place(path)
+    made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    draft = path.parent / f".duly-{os.getpid()}-{made.fileno()}.socket"
+    try:
+        made.setblocking(False)
+        draft.unlink(missing_ok=True)
+        with _open_address(path.parent) as folder:
+            _bind(made, f"{folder}/{draft.name}")
+        made.listen(BACKLOG)
+        draft.replace(path)
+    except OSError as error:
+        made.close()
+        raise ConfigError(
+            f"{path}: no control socket can be made there ({error.strerror}); "
+            "see that its folder can be written, on a local disk"
+        ) from error
+    return made
+
+
+def _bind(made: socket.socket, address: str) -> None:
+    if sys.platform == "linux":
+        # The file is born with the mode of the socket, so there is no moment before chmod.
+        os.fchmod(made.fileno(), MODE)
+        made.bind(address)
+    else:
+        umask = os.umask(0o777 & ~MODE)
+        try:
+            made.bind(address)
+        finally:
+            os.umask(umask)
+
+
+def _check_place(path: Path) -> None:
+    with suppress(FileNotFoundError):
+        if not stat.S_ISSOCK(path.lstat().st_mode):
+            raise ConfigError(f"{path} is in the way of the control socket; move it elsewhere")
+
+
+def reach(path: Path) -> socket.socket | None:
+    """Connect to whoever listens at a path; None if nobody does."""
+    made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    made.setblocking(False)
+    try:
+        with _open_address(path) as address:
+            made.connect(address)
+        _check_listener(made, path)
+    except (FileNotFoundError, NotADirectoryError, ConnectionRefusedError):
+        made.close()
+        return None
+    except BlockingIOError:
+        made.close()
+        raise StoreUnavailable(
+            f"The host at {path} is too busy to answer; try again, or look what it does"
+        ) from None
+    except PermissionError:
+        made.close()
+        raise StoreUnavailable(
+            f"{path} belongs to another user's host; be that user, or ask them"
+        ) from None
+    except BaseException:
+        made.close()
+        raise
+    return made
+
+
+def _check_listener(made: socket.socket, path: Path) -> None:
+    """Refuse to tell a stranger anything: what is sent may be a secret (A5)."""
+    peer = ask_peer(made)
+    if peer is not None and peer.user not in (ROOT, os.geteuid()) and os.geteuid() != ROOT:
+        raise StoreUnavailable(f"{path} belongs to another user's host; be that user, or ask them")
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """Who is at the other end, as the kernel says."""
+
+    process: int
+    user: int
+
+
+def ask_peer(made: socket.socket) -> Peer | None:
+    """Ask the kernel who is at the other end; None where it cannot be asked."""
+    if sys.platform != "linux":
+        return None
+    raw = made.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, PEER.size)
+    process, user, _ = PEER.unpack(raw)
+    return Peer(process, user)
+
+
+@contextmanager
+def _open_address(path: Path) -> Iterator[str]:
+    """Give a short name for a file or a folder: an address has room for a hundred bytes."""
+    if sys.platform != "linux":
+        yield str(path)
+        return
+    descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    try:
+        yield f"/proc/self/fd/{descriptor}"
+    finally:
+        os.close(descriptor)

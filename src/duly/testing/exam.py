@@ -1,0 +1,400 @@
+"""The exam of a connector: kill it, fault it, at every line, and see whether it tells the truth.
+
+Law 1: whatever moment a process dies at, reconcile says what really happened to this very key;
+       the same key sent again makes no second change, another key makes another.
+Law 2: an error that says "it did not happen" is only raised where it did not happen (L4).
+Law 3: the truth comes from a function of the examiner, which looks at the outside itself.
+
+A step is a line of the connector's own code; every system call lies between two of them. Each
+kill is a real SIGKILL of a real process, forked from this one; in another, lines raise an `OSError`
+that says the disk is full. Kills are tried at every step, or, where the examiner can tell what the
+outside looks like, at every step that finds it changed; errors are tried at every line, when it is
+first reached. Nothing of the connector runs in the process that examines.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import gc
+import inspect
+import os
+import pickle
+import signal
+import sys
+import threading
+import warnings
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from importlib import import_module
+from pathlib import Path
+from types import FrameType
+from typing import Any, Final, TypeVar
+
+from duly.connectors.base import Applied, Call, Connector, Mutation, NotApplied, Unsure, Verdict
+from duly.errors import ConfigError
+from duly.rules.failure import ANSWERED, answer_of
+from duly.rules.value import Json
+from duly.rules.word import Answer
+
+R = TypeVar("R")
+
+POINTS_MAX: Final = 400  # of a connector with more lines on its way, so many are tried
+SENT_AT: Final = datetime(2026, 1, 1, tzinfo=UTC)
+WORKFLOW: Final = "exam"
+FIRST: Final = "exam-key-1"
+OTHER: Final = "exam-key-2"
+
+Make = Callable[[Path], Connector]
+Effects = Callable[[Path], int]
+Install = Callable[[Callable[[str], None]], None]
+Look = Callable[[Path], object]
+
+
+class ExamFailed(AssertionError):
+    """The connector did not tell the truth, or made a change twice."""
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """How many points were tried, and what reconcile said at each."""
+
+    points: int
+    applied: int
+    not_applied: int
+    unsure: int
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What is examined: a mutation of a connector, its arguments, and how the truth is found."""
+
+    make: Make
+    tool: str
+    args: Mapping[str, Json]
+    other_args: Mapping[str, Json]
+    effects: Effects
+    modules: tuple[str, ...] = ()
+    install: Install | None = None
+    look: Look | None = None
+
+    def call(self, connector: Connector, key: str = FIRST, attempt: int = 1) -> Call:
+        """Spell a call; a key always goes with the same arguments."""
+        args = dict(self.args if key == FIRST else self.other_args)
+        return Call(f"{connector.name}.{self.tool}", args, key, WORKFLOW, attempt, SENT_AT)
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """What a send came to, and the places it came by."""
+
+    answer: Answer
+    said: str
+    steps: tuple[str, ...] = ()
+    looks: tuple[str, ...] = ()  # what the outside looked like before each step
+
+
+@dataclass
+class Aftermath:
+    """What was true and what was said after a point, in the order of asking."""
+
+    truth: int
+    verdict: Verdict
+    again: Sent | None = None
+    truth_again: int = 0
+    verdict_again: Verdict = field(default_factory=Unsure)
+    truth_other: int = 0
+    verdict_other: Verdict = field(default_factory=Unsure)
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """One point: what was done there, and what came of it."""
+
+    kind: str
+    at: int
+    after: Aftermath
+    sent: Sent | None = None
+
+    def place(self, steps: Sequence[str]) -> str:
+        """Name the line."""
+        return steps[self.at - 1] if self.at <= len(steps) else "the end"
+
+
+def examine(
+    make: Make,
+    tool: str,
+    args: Mapping[str, Json],
+    *,
+    effects: Effects,
+    folder: Path,
+    other_args: Mapping[str, Json] | None = None,
+    modules: Sequence[str] = (),
+    install: Install | None = None,
+    look: Look | None = None,
+) -> Report:
+    """Try a mutation at every point, each in a folder of its own, or raise ExamFailed.
+
+    `make(folder)` builds the connector, `effects(folder)` counts the changes there really are.
+    `other_args` are for the call with another key, where the same ones would change nothing.
+    `modules` are more modules whose lines are steps; `install(step)` brings steps of your own.
+    `look(folder)` says what the outside looks like: steps that find it unchanged are one point.
+    """
+    subject = Subject(make, tool, args, other_args or args, effects, tuple(modules), install, look)
+    clean = _fresh(folder, "clean")
+    sent = _in_child(lambda: _send(subject, clean, Steps(subject)))
+    if sent is None or sent.answer is not Answer.APPLIED or effects(clean) != 1:
+        raise ExamFailed(f"{tool} does not work when nothing goes wrong: {sent}.")
+    twin = _in_child(lambda: asyncio.run(_ask_beside_a_twin(subject, _fresh(folder, "twin"))))
+    if isinstance(twin, Applied):
+        raise ExamFailed(f"{tool}: reconcile took the change of another key for its own.")
+    kills, faults = _kills(sent), _faults(sent)
+    tried = [_kill(subject, folder, at) for at in kills]
+    # Who was killed cannot be asked anything more; who failed goes on, so one process is enough.
+    failed = _in_child(lambda: _fail(subject, folder, faults))
+    if failed is None:
+        raise ExamFailed("The exam itself was killed.")
+    tried += failed
+    problems = [
+        f"{each.kind} at {each.place(sent.steps)}: {problem}"
+        for each in tried
+        for problem in _judge(each)
+    ]
+    if problems:
+        shown = "\n".join(problems[:20])
+        raise ExamFailed(f"{tool}: {len(problems)} wrong in {len(tried)} points.\n{shown}")
+    count = [type(each.after.verdict) for each in tried].count
+    return Report(len(tried), count(Applied), count(NotApplied), count(Unsure))
+
+
+def look_at_disk(folder: Path) -> object:
+    """Say what a folder looks like: every file in it, as the file system tells them apart."""
+    return sorted(
+        (str(path), status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+        for path in folder.rglob("*")
+        for status in [path.lstat()]
+    )
+
+
+def _kills(sent: Sent) -> list[int]:
+    """Number the points to die at: before a step, and at the end, before anybody has heard."""
+    before = [
+        at
+        for at in range(1, len(sent.steps) + 1)
+        if at == 1 or not sent.looks or sent.looks[at - 1] != sent.looks[at - 2]
+    ]
+    return [*_spread(before), len(sent.steps) + 1]
+
+
+def _faults(sent: Sent) -> list[int]:
+    """Number the points to fail at: every place, when it is first reached."""
+    return _spread(sorted(sent.steps.index(place) + 1 for place in set(sent.steps)))
+
+
+def _spread(points: list[int]) -> list[int]:
+    return points[:: -(-len(points) // POINTS_MAX) or 1]
+
+
+def _kill(subject: Subject, folder: Path, at: int) -> Tried:
+    """Let a process die at one point, and let another look after what it left."""
+    here = _fresh(folder, f"kill-{at}")
+    sent = _in_child(lambda: _send(subject, here, Steps(subject, at, is_kill=True)))
+    if sent is not None:
+        raise ExamFailed(
+            f"Point {at} was not reached again. Is something random in {subject.tool}?"
+        )
+    after = _in_child(lambda: asyncio.run(_look_after(subject, here)))
+    assert after is not None, here
+    return Tried("kill", at, after)
+
+
+def _judge(tried: Tried) -> list[str]:
+    """Find where what was said is not what is true (Law 1, Law 2)."""
+    after, sent, problems = tried.after, tried.sent, []
+    if sent is not None and sent.answer is Answer.APPLIED and after.truth != 1:
+        problems.append("it answered, and nothing was done")
+    if sent is not None and sent.answer in ANSWERED and after.truth != 0:
+        problems.append(f"it said {sent.answer} ({sent.said}), and it was done")
+    if after.truth not in (0, 1):
+        problems.append(f"there were {after.truth} changes")
+    if isinstance(after.verdict, Applied) and after.truth == 0:
+        problems.append("reconcile said Applied, and nothing was done")
+    if isinstance(after.verdict, NotApplied) and after.truth == 1:
+        problems.append("reconcile said NotApplied, and it was done")
+    if after.again is None:
+        return problems
+    if after.again.answer is not Answer.APPLIED or after.truth_again != 1:
+        said = f"{after.again.answer} ({after.again.said})"
+        problems.append(f"sent again it said {said}, and there were {after.truth_again} changes")
+    if after.truth_other != 2:
+        problems.append(f"with another key sent there were {after.truth_other} changes, not 2")
+    for whose, verdict in (("its", after.verdict_again), ("the other", after.verdict_other)):
+        if not isinstance(verdict, Applied):
+            problems.append(f"after that, reconcile of {whose} key said {verdict}")
+    return problems
+
+
+# -- In the child -----------------------------------------------------------------------------
+
+
+class Steps:
+    """Counts the steps of a call, and ends it at one of them; none is 0."""
+
+    def __init__(self, subject: Subject, at: int = 0, *, is_kill: bool = False) -> None:
+        self._look = subject.look
+        self._is_kill = is_kill
+        self.begin(Path(), at)
+        if subject.install is not None:
+            subject.install(self.take)
+
+    def begin(self, folder: Path, at: int) -> None:
+        """Count from the beginning."""
+        self._folder, self.at = folder, at
+        self.places: list[str] = []
+        self.looks: list[str] = []
+
+    def take(self, place: str) -> None:
+        """Take one step."""
+        self.places.append(place)
+        if self._look is not None and self.at == 0:
+            self.looks.append(repr(self._look(self._folder)))
+        if len(self.places) == self.at:
+            if self._is_kill:
+                os.kill(os.getpid(), signal.SIGKILL)
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def _send(subject: Subject, folder: Path, steps: Steps) -> Sent:
+    """Make the call, step by step, to its end or as far as it comes."""
+    connector = subject.make(folder)
+    steps.begin(folder, steps.at)
+    trace = _tracer(_files_of(connector, subject.modules), steps.take)
+    threading.settrace(trace)  # for the thread that a connector works in
+    sys.settrace(trace)
+    sent = asyncio.run(_try(connector, subject.tool, subject.call(connector)))
+    sys.settrace(None)
+    threading.settrace(None)
+    places = tuple(steps.places)
+    if steps.at == len(places) + 1:
+        steps.take("the end")
+    return Sent(sent.answer, sent.said, places, tuple(steps.looks))
+
+
+def _fail(subject: Subject, folder: Path, faults: Sequence[int]) -> list[Tried]:
+    """Let a call fail at one point after the other, each in a folder of its own."""
+    steps, tried = Steps(subject), []
+    for at in faults:
+        here = _fresh(folder, f"fault-{at}")
+        steps.begin(here, at)
+        sent = _send(subject, here, steps)
+        steps.begin(here, -1)  # What comes after it is neither looked at nor ended.
+        tried.append(Tried("fault", at, asyncio.run(_look_after(subject, here)), sent))
+    return tried
+
+
+async def _look_after(subject: Subject, folder: Path) -> Aftermath:
+    """Ask what happened, send again where the host would, and send another."""
+    connector, tool = subject.make(folder), subject.tool
+    mutation = _mutation(connector, tool)
+    ask = _asker(connector, tool)
+    first, other = subject.call(connector, FIRST, attempt=2), subject.call(connector, OTHER)
+    after = Aftermath(subject.effects(folder), await ask(first))
+    if isinstance(after.verdict, NotApplied) or mutation.terms.idempotent:
+        after.again = await _try(connector, tool, first)
+        after.truth_again = subject.effects(folder)
+        await _try(connector, tool, other)
+        after.truth_other = subject.effects(folder)
+        after.verdict_again, after.verdict_other = await ask(first), await ask(other)
+    return after
+
+
+async def _ask_beside_a_twin(subject: Subject, folder: Path) -> Verdict:
+    """Ask about a call that was never sent, where another key has made its change."""
+    connector = subject.make(folder)
+    await _try(connector, subject.tool, subject.call(connector, OTHER))
+    return await _asker(connector, subject.tool)(subject.call(connector))
+
+
+async def _try(connector: Connector, tool: str, call: Call) -> Sent:
+    try:
+        return Sent(Answer.APPLIED, repr(await getattr(connector, tool)(call, **call.args)))
+    except Exception as error:
+        return Sent(answer_of(error), f"{type(error).__name__}: {error}")
+
+
+def _mutation(connector: Connector, tool: str) -> Mutation[Any, ..., Any]:
+    """Find how a tool was declared; an override without a decorator keeps its parent's word."""
+    for kind in type(connector).__mro__:
+        found = vars(kind).get(tool)
+        if isinstance(found, Mutation) and found.asker is not None:
+            return found
+        if isinstance(found, Mutation):
+            break
+    raise ConfigError(f"{type(connector).__name__}.{tool} is no mutation with a reconcile.")
+
+
+def _asker(connector: Connector, tool: str) -> Callable[[Call], Awaitable[Verdict]]:
+    """Find the reconcile method by name, so that a child's own is asked."""
+    name = getattr(_mutation(connector, tool).asker, "__name__", "")
+    found: Callable[[Call], Awaitable[Verdict]] = getattr(connector, name)
+    return found
+
+
+def _files_of(connector: Connector, modules: Sequence[str]) -> frozenset[str]:
+    own = {each.__module__ for each in type(connector).__mro__[:-1]} - {Connector.__module__}
+    return frozenset(inspect.getfile(import_module(name)) for name in own.union(modules))
+
+
+def _tracer(files: frozenset[str], step: Callable[[str], None]) -> Callable[..., Any]:
+    def enter(frame: FrameType, event: str, _: object) -> Callable[..., Any] | None:
+        return line if frame.f_code.co_filename in files else None
+
+    def line(frame: FrameType, event: str, _: object) -> Callable[..., Any]:
+        if event == "line":
+            step(f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}")
+        return line
+
+    return enter
+
+
+# -- Around the child -------------------------------------------------------------------------
+
+
+def _fresh(folder: Path, name: str) -> Path:
+    here = folder / name
+    here.mkdir(parents=True)
+    return here
+
+
+def _in_child(work: Callable[[], R]) -> R | None:
+    """Do something in a process of its own and answer its result; None if it was killed."""
+    reading, writing = os.pipe()
+    with warnings.catch_warnings():
+        # A child that only ever runs its own loop has no use for the threads of its parent.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        child = os.fork()
+    if child == 0:
+        _work_and_leave(work, writing)
+    os.close(writing)
+    with os.fdopen(reading, "rb") as pipe:
+        said = pipe.read()
+    _, status = os.waitpid(child, 0)
+    if os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL:
+        return None
+    is_well, value = pickle.loads(said)
+    if not is_well:
+        raise ExamFailed(f"The exam itself failed: {value}")
+    result: R = value
+    return result
+
+
+def _work_and_leave(work: Callable[[], object], writing: int) -> None:
+    gc.disable()  # It would walk, and so copy, all that the child shares with its parent.
+    try:
+        said = pickle.dumps((True, work()))
+    except BaseException as error:
+        said = pickle.dumps((False, f"{type(error).__name__}: {error}"))
+    with os.fdopen(writing, "wb") as pipe:
+        pipe.write(said)
+    os._exit(0)

@@ -1,0 +1,66 @@
+"""The breaks of the control socket: who may speak, who is waited for, and who still looks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from tests.breaks import Break
+
+TESTS = ("tests/faces/test_control.py", "tests/faces/test_control_manners.py")
+
+
+def _nothing(*_: object) -> None:
+    """Check nothing."""
+
+
+@contextmanager
+def _watched_for_ever(self: Any, told: Any) -> Iterator[None]:
+    """Tell somebody of every write, also when he has gone."""
+    self._watchers.add(told)
+    yield
+
+
+BREAKS = (
+    Break(
+        rule="A5",
+        module="duly.faces.wire",
+        attribute="MODE",
+        replacement=0o666,
+        tests=TESTS,
+        says="every user of the machine can open the socket",
+    ),
+    Break(
+        rule="A5",
+        module="duly.faces.control",
+        attribute="Control._refuse",
+        replacement=_nothing,
+        tests=TESTS,
+        says="nobody asks the kernel who speaks",
+    ),
+    Break(
+        rule="A5",
+        module="duly.faces.wire",
+        attribute="_check_listener",
+        replacement=_nothing,
+        tests=TESTS,
+        says="a stranger who listens is told secrets",
+    ),
+    Break(
+        rule="A6",
+        module="duly.faces.control",
+        attribute="Request.is_act",
+        replacement=False,
+        tests=TESTS,
+        says="closing cuts off an act that was begun",
+    ),
+    Break(
+        rule="S9",
+        module="duly.host",
+        attribute="Host.watched_by",
+        replacement=_watched_for_ever,
+        tests=TESTS,
+        says="a host goes on telling followers that have gone",
+    ),
+)

@@ -1,0 +1,153 @@
+"""Writes docs/command-line.md from the commands themselves; a test says when it is stale.
+
+python -m tests.faces.command_page            compare
+python -m tests.faces.command_page --write    write the page anew
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from dataclasses import fields, is_dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from types import UnionType
+from typing import Any, Final, Union, get_args, get_origin
+
+import click
+
+from duly.bus.bus import Bus
+from duly.faces.cli import SECTIONS, VERB, check, doctor, duly, load
+from duly.faces.cli.offer import command_of
+from duly.faces.verb import BUS, VERBS
+from duly.host import Host
+
+PAGE: Final = Path(__file__).parents[2] / "docs" / "command-line.md"
+WIDTH: Final = 80
+HEAD: Final = """\
+# The command line
+
+This page is written from the commands themselves: `python -m tests.faces.command_page --write`.
+The tests fail while the two differ.
+
+**Where.** A command works on the project of `--project`, else of `DULY_PROJECT`, else on the
+nearest `duly.toml` upwards. Is a host running there, the command asks it through its socket; if
+not, the store is opened for this one command, and nothing moves until `duly serve` (or `duly
+drain`, once).
+
+**What is an argument.** What a verb needs is an argument, what it may be given is an option. JSON
+is given as it stands, as `@file`, or as `-` for stdin. A secret is never an argument.
+
+**What is said.** Answers go to stdout, hints and errors to stderr. An error is one sentence: what
+happened, to what, what to do. What somebody else said (a title, an id, a log line) is cleaned of
+everything a terminal would obey. Times are those of the clock on your wall; JSON has UTC. There
+are colours only on a terminal, and not under `NO_COLOR`.
+
+| exit code | means |
+|---|---|
+| 0 | done |
+| 1 | failed: refused, not found, a store that cannot be opened, a check that found errors |
+| 2 | wrong use: an unknown option, a value nobody can read, a yes nobody is there to give |
+| 130 | stopped by Ctrl-C |
+
+**For programs.** Every command that answers something has `--json`: exactly what the verb of that
+name answers, with the fields named below; fields may be added, none is renamed or taken away
+without a note in the changelog. Lists come in pages: give the last entry's key as `--before` or
+`--after`. With `--follow` a list prints each entry that is new or changed, as one line of JSON,
+until it is stopped; that needs a running host.
+"""
+# What these commands answer is put together by them, not by one verb.
+TOGETHER: Final = {
+    "status": "host (pid, version, store, since, serving; null without one), workflows, attention",
+    "deploy": "a list of file, deployed (workflow, version, missing; null if it was refused), "
+    "findings, error",
+    "why": "as below; a list of those without an ID",
+    "tools": "as below, and doc: what the connector's author wrote",
+}
+# These answer records of their own.
+RECORDS: Final[dict[str, Any]] = {
+    "check": tuple[check.Remark, ...],
+    "doctor": tuple[doctor.Finding, ...],
+}
+
+
+def render() -> str:
+    """Write the whole page."""
+    parts = [HEAD, "```text", help_of(duly, "duly"), "```", ""]
+    for section, commands in SECTIONS.items():
+        parts += [f"## {section}", ""]
+        for name, (place, _) in commands.items():
+            parts += _command(load_if_there(place), name)
+    return "\n".join(parts)
+
+
+def load_if_there(place: str) -> click.Command | None:
+    """Import a command; a room that is not built yet has none."""
+    module = place.partition(":")[0]
+    try:
+        is_there = module == VERB or find_spec(module) is not None
+    except ModuleNotFoundError:
+        is_there = False
+    return load(place) if is_there else None
+
+
+def _command(command: click.Command | None, name: str) -> Iterator[str]:
+    if command is None:
+        return
+    yield from (f"### duly {name}", "", "```text", help_of(command, f"duly {name}"), "```", "")
+    if isinstance(command, click.Group):
+        for inner, each in command.commands.items():
+            yield from _command(each, f"{name} {inner}")
+    else:
+        yield from _json(name)
+
+
+def help_of(command: click.Command, path: str) -> str:
+    """Write the help of a command as it is shown on a narrow terminal."""
+    settings = {"help_option_names": ["-h", "--help"], "terminal_width": WIDTH}
+    ctx = command.context_class(command, info_name=path, **settings)  # type: ignore[arg-type]
+    return command.get_help(ctx).rstrip()
+
+
+def _json(name: str) -> Iterator[str]:
+    """Name the fields of what a question answers."""
+    if name in TOGETHER:
+        yield from (f"JSON: {TOGETHER[name]}.", "")
+    if name in RECORDS:
+        yield from (f"JSON: {_shape(RECORDS[name])}", "")
+        return
+    verb = next((each for each in VERBS.values() if command_of(each.name) == name), None)
+    if verb is None or not verb.is_question:
+        return
+    owner = Bus if verb.name.startswith(BUS) else Host
+    function = getattr(owner, verb.name.removeprefix(BUS))
+    told = _shape(eval(function.__annotations__["return"], function.__globals__))
+    if told:
+        yield from (f"JSON: {told}", "")
+
+
+def _shape(kind: Any) -> str:
+    """Say what an answer looks like: a list of records, a record, or text."""
+    if get_origin(kind) is tuple:
+        return f"a list of {_shape(get_args(kind)[0])}"
+    if get_origin(kind) in (UnionType, Union):
+        return " or ".join(_shape(each) for each in get_args(kind) if is_dataclass(each))
+    if is_dataclass(kind):
+        names = [each.name for each in fields(kind)]
+        names += [each for each, value in vars(kind).items() if isinstance(value, property)]
+        return f"`{', '.join(names)}`"
+    return "text" if kind is str else "a number"
+
+
+def main() -> int:
+    """Write the page, or say whether it is stale."""
+    if "--write" in sys.argv:
+        PAGE.write_text(render(), encoding="utf-8")
+        return 0
+    is_same = PAGE.read_text(encoding="utf-8") == render()
+    print("as it was" if is_same else "stale; write it with --write")
+    return 0 if is_same else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,194 @@
+"""What is shown fits the terminal and cannot take it over."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.cells import cell_len
+
+from duly.faces.cli import base
+from duly.faces.cli.said import EMPTY, SAID
+from duly.faces.cli.show import ANSWERS, ENTRIES, SHAPES, TABLES, at, shown
+from duly.faces.verb import VERBS
+from tests.faces import cli_stand
+from tests.faces.cli_stand import Facts, answer, call
+
+# What a title, an id or an answer of somebody else's may hold: colours, a line turned around, wide
+# characters, and words too long for a line.
+HOSTILE = "\x1b[31m\x9b2J\u202e日本語のとても長い題名 " + "x" * 100 + "\r\n\x07 "
+ASKED = {
+    "workflows": (),
+    "workflow": ("asks",),
+    "attention": (),
+    "approvals": (),
+    "inputs": ("asks",),
+    "outputs": ("lost",),
+    "events": ("asks",),
+    "runs": (),
+    "run": ("{failed_run}",),
+    "logs": ("{failed_run}",),
+    "mutations": (),
+    "mutation": ("{unknown}",),
+    "why": ("{proposed}",),
+    "versions": ("rests",),
+    "actions": (),
+    "secrets": (),
+    "verify": (),
+    "bus.journal": (),
+    "bus.deliveries": (),
+    "bus.deferred": (),
+}
+# These lines are for pasting or for reading as they are, and are not broken.
+UNBROKEN = ("duly ",)
+WORDS = frozenset({"standing", "say", "waits", "verb"})
+
+
+@pytest.fixture(scope="module")
+def past(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Facts]:
+    folder = tmp_path_factory.mktemp("past") / "project"
+    return folder, cli_stand.prepare(folder)
+
+
+def poisoned(value: Any, key: str = "") -> Any:
+    """Put something hostile before every text that somebody else could have written."""
+    if isinstance(value, dict):
+        return {name: poisoned(each, name) for name, each in value.items()}
+    if isinstance(value, list):
+        return [poisoned(each, key) for each in value]
+    if not isinstance(value, str) or key in WORDS:
+        return value
+    try:
+        datetime.fromisoformat(value)
+    except ValueError:
+        return HOSTILE + value
+    return value
+
+
+def check_lines(text: str) -> None:
+    for line in text.splitlines():
+        assert line.isprintable(), line
+        assert cell_len(line) <= base.COLUMNS or line.strip().startswith(UNBROKEN), line
+        assert line == line.rstrip()
+
+
+@pytest.mark.parametrize("verb", ASKED)
+def test_an_answer_fits_the_terminal_and_cannot_write_escape_codes(
+    verb: str, past: tuple[Path, Facts], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """L11, U2: whatever a script calls things, the terminal shows it and obeys nothing."""
+    folder, facts = past
+    words = [each.format(**facts.words) for each in ASKED[verb]]
+    told = answer(folder, *verb.split("."), *words)
+    assert told
+    shown(verb, poisoned(told), {})
+    text = capsys.readouterr().out
+    assert "\\x1b" in text or verb in ("verify",)
+    check_lines(text)
+
+
+def test_json_writes_no_escape_codes_either(capsys: pytest.CaptureFixture[str]) -> None:
+    """L11: and what is read back is what was there."""
+    import json
+
+    base.echo_json({"title": HOSTILE})
+    text = capsys.readouterr().out
+    assert all(line.isprintable() for line in text.splitlines())
+    assert "日本語" in text
+    assert json.loads(text) == {"title": HOSTILE}
+
+
+def test_a_diff_keeps_its_lines_and_obeys_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    """L11: the text of a version is the script's."""
+    shown("diff", "-a\x1b[31m\n+\tb\n", {})
+    assert capsys.readouterr().out == "-a\\x1b[31m\n+   b\n\n"
+
+
+def test_every_verb_has_a_shape() -> None:
+    """U6: what is shown by its fields alone is a decision, not an oversight."""
+    by_fields = {"check", "tools", "try_", "deploy"}  # whose commands show their answers themselves
+    assert SHAPES | by_fields == VERBS.keys()
+    assert EMPTY.keys() == ENTRIES.keys() | TABLES.keys()
+    assert not SAID.keys() & ANSWERS.keys()
+
+
+def test_an_answer_without_a_shape_is_shown_by_its_fields(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """U6: a verb that was added yesterday is not left out."""
+    shown("added_yesterday", [{"held_by": "x", "count": 3, "none": None}], {})
+    assert capsys.readouterr().out == "held by  x\ncount    3\nnone     –\n"
+    shown("added_yesterday", [], {})
+    assert capsys.readouterr().out == "Nothing.\n"
+
+
+def test_status_shows_what_needs_a_person_first_and_what_to_type(
+    past: tuple[Path, Facts],
+) -> None:
+    """U1: one screen; standing, reason, schedule, activity and what waits of each workflow."""
+    text = call(past[0], "status").stdout
+    check_lines(text)
+    heads = [line for line in text.splitlines() if line and not line.startswith(" ")]
+    assert heads[:5] == [
+        "asks 1.0: needs attention",
+        "fails 1.0: needs attention",
+        "lost 1.0: needs attention",
+        "checks 1.0: idle",
+        "rests 2.0: idle",
+    ]
+    assert heads[5:] == [
+        "4 things wait for you: `duly attention`.",
+        "No host is running: nothing moves until `duly serve` (or `duly drain`, once).",
+    ]
+    assert "    duly why asks\n" in text
+    assert "  Checks every hour. Next check in " in text
+    assert "  Nothing processed lately. 1 input waiting.\n" in text
+
+
+def test_status_of_an_empty_store_says_how_to_begin(tmp_path: Path) -> None:
+    """U1: nobody is left in front of nothing."""
+    folder = cli_stand.make(tmp_path / "a")
+    assert call(folder, "status").stdout.startswith("There is no workflow yet. `duly deploy FILE`")
+    assert answer(folder, "status") == {"host": None, "workflows": [], "attention": []}
+
+
+def test_inputs_are_shown_with_what_came_of_them_in_the_script_s_words(
+    past: tuple[Path, Facts],
+) -> None:
+    """U2, L11: the call that was observed first, the claim marked as the script's."""
+    lines = call(past[0], "inputs", "asks").stdout.splitlines()
+    assert lines[0] == "pending: Note 1 for asks"
+    assert lines[2].startswith('    → waiting for you: sheet.append(text="Note 1 for asks") (the')
+    assert "“Add a row for Note 1 for asks”" in lines[3]
+    (entry,) = answer(past[0], "outputs", "asks")
+    text = call(past[0], "outputs", "asks").stdout
+    assert entry["id"] in text
+    assert "    ← Note 1 for asks\n" in text
+
+
+def test_why_without_an_id_tells_of_everything_that_waits(past: tuple[Path, Facts]) -> None:
+    """U7: and of one thing if one is named."""
+    folder, facts = past
+    told = answer(folder, "why")
+    assert [each["workflow"] for each in told] == ["asks", "fails", "lost"]
+    text = call(folder, "why").stdout
+    assert [line for line in text.splitlines() if line in ("asks", "fails", "lost")] != []
+    assert f"    duly approve {facts.proposed}\n" in text
+    one = call(folder, "why", "checks").stdout
+    assert one.startswith("Nothing is waiting; the next check comes in ")
+
+
+def test_times_are_shown_by_the_clock_on_the_wall(monkeypatch: pytest.MonkeyPatch) -> None:
+    """U1: JSON has UTC, people have a wall."""
+    import time
+
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    time.tzset()
+    try:
+        assert at("2026-01-01T00:00:00.000Z") == "2026-01-01 09:00:00"
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+    assert at(None) == ""

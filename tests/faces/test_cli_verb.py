@@ -1,0 +1,181 @@
+"""Every verb of a host is reachable from the command line, with a running host and without."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+import click
+import pytest
+
+from duly.faces.cli import COMMANDS, load
+from duly.faces.cli.example import EXAMPLES
+from duly.faces.cli.offer import command_of
+from duly.faces.verb import VERBS
+from tests.faces import cli_stand
+from tests.faces.cli_stand import Facts, call, parse
+
+# What each verb's command is given; names in braces are ids of the prepared store.
+GIVEN: Final[Mapping[str, str]] = {
+    "abandon": "{waiting_run}",
+    "actions": "asks --limit 5",
+    "approvals": "",
+    "approve": "{proposed} --yes",
+    "attention": "--limit 10",
+    "backup": "backup.db",
+    "check": "workflows/asks.js",
+    "deploy": "workflows/asks.js",
+    "diff": "rests 1.0 2.0",
+    "drop_secret": "sheet token",
+    "events": "asks --status reserved",
+    "extensions": "",
+    "grant": 'asks sheet.append --mutations-per-day 3 --where {{"text":"Note*"}}',
+    "inputs": "asks",
+    "logs": "{failed_run}",
+    "mutation": "{unknown}",
+    "mutations": "--status proposed",
+    "outputs": "lost",
+    "pause": "checks",
+    "publish": "rests in --title Note-2 --message-id 2 --payload [1,{{}}]",
+    "reconnect": "sheet",
+    "reject": "{proposed} --yes",
+    "remove": "checks",
+    "resume": "checks",
+    "retry": "{failed_run}",
+    "revoke": "asks sheet.append",
+    "rollback": "rests 1.0",
+    "run": "{failed_run}",
+    "run_now": "checks",
+    "runs": "asks --handler file",
+    "secrets": "",
+    "set_secret": "sheet other",
+    "settle": '{unknown} happened --yes --result {{"row":1}}',
+    "skip": "rests in 1",
+    "tidy": "",
+    "tools": "",
+    "try_": "workflows/checks.js",
+    "verify": "",
+    "versions": "rests",
+    "what_if": "asks workflows/asks.js",
+    "why": "{unknown}",
+    "workflow": "asks",
+    "workflows": "",
+    "bus.cancel": "{deferred}",
+    "bus.deferred": "",
+    "bus.deliveries": "--status dead",
+    "bus.discard": "{dead_event} test:task",
+    "bus.emit": 'task {{"text":"x"}} --correlation-id c',
+    "bus.journal": "--topic task",
+    "bus.resume": "",
+    "bus.retry": "{dead_event} test:task",
+    "bus.schedule_at": '60 task {{"text":"x"}} --source me',
+    "bus.unsubscribe": "test:task",
+}
+# Refused on this store, the same way by either: everything is kept here, nothing was restored.
+REFUSED: Final = frozenset({"tidy"})
+# The modules whose commands stand in the table of examples; the others bring their own.
+OWN: Final = frozenset({"verb", "look", "decide", "deploy", "bus", "secret"})
+# Another name of the same command, whose help shows the example of the first.
+SAME_AS: Final[Mapping[str, str]] = {
+    "bus schedule": "bus schedule-at",
+    "set-secret": "secret set",
+    "secret list": "secrets",
+    "secret drop": "drop-secret",
+}
+STDIN: Final[Mapping[str, str]] = {"set_secret": "a secret"}
+# What is another one each time: ids that are made, moments, and how long it is until then.
+NEW: Final = re.compile(
+    r"(run|action|mutation)_[0-9a-f]{12,}|\d{4}-\d\d-\d\dT[\d:.]+Z|\bin \d+ (s|min|h)\b"
+)
+
+
+@pytest.fixture(scope="module")
+def past(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Facts]:
+    folder = tmp_path_factory.mktemp("past") / "project"
+    return folder, cli_stand.prepare(folder)
+
+
+def words(verb: str, facts: Facts) -> list[str]:
+    said = GIVEN[verb].format(**facts.words)
+    return [*command_of(verb).split(), *said.split()]
+
+
+def type_it(folder: Path, verb: str, facts: Facts) -> tuple[int, object]:
+    result = call(folder, *words(verb, facts), "--json", given=STDIN.get(verb))
+    if result.exit_code:
+        return result.exit_code, masked(folder, result.stderr)
+    return 0, json.loads(masked(folder, result.stdout))
+
+
+def masked(folder: Path, text: str) -> str:
+    return NEW.sub("…", text.replace(str(folder), "FOLDER"))
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_verb_answers_the_same_with_a_running_host_and_without(
+    verb: str, past: tuple[Path, Facts], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """U6: one command for each verb, and one answer, whoever gives it."""
+    folder, facts = past
+    answers = []
+    for name in ("with", "without"):
+        own = cli_stand.copy(folder, tmp_path / name)
+        monkeypatch.chdir(own)
+        if name == "with":
+            with cli_stand.running(own):
+                answers.append(type_it(own, verb, facts))
+        else:
+            answers.append(type_it(own, verb, facts))
+    assert answers[0] == answers[1]
+    assert (answers[0][0] != 0) == (verb in REFUSED), answers[0]
+
+
+def test_every_verb_has_a_command_of_its_name() -> None:
+    """U6: whoever adds a verb has to add its command, its example and how a test calls it."""
+    assert GIVEN.keys() == VERBS.keys()
+    for verb in VERBS:
+        name, *rest = command_of(verb).split()
+        command = load(COMMANDS[name])
+        if rest:
+            assert isinstance(command, click.Group)
+            assert rest[0] in command.commands, verb
+
+
+def own_commands() -> dict[str, click.Command]:
+    """List every command that this table of examples is for."""
+    found: dict[str, click.Command] = {}
+    for name, place in COMMANDS.items():
+        if place.partition(":")[0].rpartition(".")[2] not in OWN:
+            continue
+        command = load(place)
+        if isinstance(command, click.Group):
+            found |= {f"{name} {each}": inner for each, inner in command.commands.items()}
+        else:
+            found[name] = command
+    return found
+
+
+def test_every_command_has_an_example_in_its_help() -> None:
+    """U6: nobody has to guess how a command is typed."""
+    commands = own_commands()
+    assert commands.keys() == EXAMPLES.keys()
+    for name, command in commands.items():
+        shown = command.get_help(click.Context(command, info_name=name))
+        assert EXAMPLES[SAME_AS.get(name, name)] in shown
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_every_example_can_be_typed_as_it_stands(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """U6: an example that is refused teaches nothing."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "workflows").mkdir()
+    (tmp_path / "workflows" / "invoices.py").write_text("")
+    typed = shlex.split(EXAMPLES[name])
+    assert " ".join(typed).startswith(f"duly {name}")
+    parse(typed)

@@ -1,0 +1,326 @@
+"""Clients without manners: whatever they send, do not send or do not read, it hurts nobody else.
+
+And what a host that closes owes to those who are still there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+from contextlib import AsyncExitStack, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from duly.faces import control
+from duly.faces.verb import perform
+from duly.faces.wire import REQUEST_BYTES_MAX, reach, write_line
+from duly.host import Host
+from tests.faces.stand import EVENT, assert_alive, client, listening, project
+
+FUZZ_SEED = 20260102
+FUZZ_LINES = 400
+
+
+def request_of(size_bytes: int) -> bytes:
+    """Make a request that is so long, its newline counted."""
+    bare = write_line({"id": 1, "verb": "why", "args": {"id": ""}})
+    return bare.replace(b'"id":""', b'"id":"' + b"x" * (size_bytes - len(bare)) + b'"')
+
+
+async def test_garbage_is_answered_and_the_line_goes_on(tmp_path: Path) -> None:
+    async with listening(tmp_path) as (_, path), client(path) as each:
+        for raw in (b"\n", b"tea\n", b"[]\n", b"\xff\n", b'"\n', b"{}\n", b"[" * 100_000 + b"\n"):
+            await each.say(raw)
+            answer = await each.hear()
+            assert (answer["id"], answer["error"]["kind"]) == (None, "Invalid")
+        assert await each.ask(id=1, verb="workflows") == {"id": 1, "answer": []}
+
+
+async def test_a_line_at_the_limit_is_read_and_one_past_it_ends_the_talk(tmp_path: Path) -> None:
+    async with listening(tmp_path) as (_, path):
+        async with client(path) as each:
+            await each.say(request_of(REQUEST_BYTES_MAX))
+            assert (await each.hear())["error"]["kind"] == "NotFound"
+        async with client(path) as each:
+            await each.say(request_of(REQUEST_BYTES_MAX + 1))
+            answer = await each.hear()
+            assert "longer than 8388608 bytes" in answer["error"]["message"]
+            assert await each.is_hung_up()
+        await assert_alive(path)
+
+
+async def test_half_a_line_that_is_never_finished_ends_the_talk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(control, "REQUEST_S_MAX", 0.01)
+    async with listening(tmp_path) as (_, path), client(path) as each:
+        await each.say(b'{"id": 1, "verb"')
+        assert "was not finished" in (await each.hear())["error"]["message"]
+        assert await each.is_hung_up()
+        await assert_alive(path)
+
+
+async def test_a_client_that_goes_away_in_the_middle_hurts_nobody(tmp_path: Path) -> None:
+    async with listening(tmp_path) as (_, path):
+        for raw in (b"", b'{"id": 1', write_line({"id": 1, "verb": "workflows"})):
+            async with client(path) as each:
+                await each.say(raw)
+        await assert_alive(path)
+
+
+async def test_a_client_that_never_reads_is_hung_up_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(control, "ANSWER_S_MAX", 0.05)
+    async with listening(tmp_path) as (host, path):
+        for _ in range(20):
+            await host.bus.emit("tea", {"text": "x" * 200_000}, source="kettle")
+        made = reach(path)
+        assert made is not None
+        with made:
+            made.setblocking(False)
+            made.send(b"".join(write_line({"id": n, "verb": "bus.journal"}) for n in range(16)))
+            await assert_alive(path)
+            reader, writer = await asyncio.open_unix_connection(sock=made, limit=2**30)
+            reader._transport.pause_reading()  # type: ignore[attr-defined]  # it never reads
+            async with asyncio.timeout(60):
+                while True:
+                    try:
+                        writer.write(write_line({"id": 99, "verb": "tools"}))
+                        await writer.drain()
+                    except ConnectionError:
+                        break
+                    await asyncio.sleep(0.01)
+        await assert_alive(path)
+
+
+async def test_a_client_that_has_no_more_to_ask_still_gets_its_answers(tmp_path: Path) -> None:
+    async with listening(tmp_path) as (_, path), client(path) as each:
+        await each.send(id=1, verb="bus.emit", args=EVENT)
+        each.writer.write_eof()
+        assert await each.hear() == {"id": 1, "answer": 1}
+        assert await each.is_hung_up()
+
+
+async def test_whoever_looks_takes_turns_and_no_act_waits_behind_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """U6: a thousand followed questions held up every act for half a minute."""
+    go, looking, most = asyncio.Event(), 0, 0
+
+    async def slowly(host: Host, name: str, args: Any) -> Any:
+        nonlocal looking, most
+        if name != "workflows":
+            return await perform(host, name, args)
+        looking += 1
+        most = max(most, looking)
+        await go.wait()
+        looking -= 1
+        return []
+
+    monkeypatch.setattr(control, "perform", slowly)
+    async with listening(tmp_path) as (_, path), client(path) as each, client(path) as other:
+        for number in range(10):
+            await each.send(id=number, verb="workflows", follow=number % 2 == 0)
+        assert (await other.ask(id=1, verb="bus.emit", args=EVENT))["answer"] == 1
+        go.set()
+        assert sorted([(await each.hear())["id"] for _ in range(10)]) == [*range(10)]
+    assert most == control.LOOKS_AT_ONCE_MAX
+
+
+async def test_an_answer_past_the_limit_is_refused_with_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with listening(tmp_path) as (_, path), client(path) as each:
+        monkeypatch.setattr(control, "ANSWER_BYTES_MAX", 23)
+        assert await each.ask(id=100, verb="workflows") == {"id": 100, "answer": []}  # 23 bytes
+        refused = await each.ask(id=1000, verb="workflows")
+        assert refused["error"]["message"] == (
+            "The answer has 24 bytes; 23 is the limit. Ask for a smaller page (limit)."
+        )
+
+
+async def test_an_act_that_was_begun_is_finished_though_its_client_went_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A6: an act is carried out whole, and closing waits for it."""
+    begun, gate = asyncio.Event(), asyncio.Event()
+    find = Host._desk
+    done: list[str] = []
+
+    async def slow(self: Host, workflow: str, *, by: str = "user") -> None:
+        begun.set()
+        await gate.wait()
+        find(self)  # the host is still open
+        done.append(workflow)
+
+    monkeypatch.setattr(Host, "pause", slow)
+    async with listening(tmp_path) as (_, path):
+        async with client(path) as each:
+            await each.send(id=1, verb="pause", args={"workflow": "Tea"})
+            await begun.wait()
+        await assert_alive(path)
+        assert done == []
+        asyncio.get_running_loop().call_later(0.05, gate.set)
+    assert done == ["Tea"]
+
+
+async def test_closing_answers_begun_acts_and_hangs_up_on_questions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, gate = asyncio.Event(), asyncio.Event()
+
+    async def never(self: Host) -> None:
+        await asyncio.Event().wait()
+
+    async def slow(self: Host, workflow: str, *, by: str = "user") -> None:
+        begun.set()
+        await gate.wait()
+
+    monkeypatch.setattr(Host, "tools", never)
+    monkeypatch.setattr(Host, "pause", slow)
+    async with AsyncExitStack() as clients:
+        async with listening(tmp_path) as (_, path):
+            each = await clients.enter_async_context(client(path))
+            await each.send(id=1, verb="tools")
+            assert (await each.ask(id=2, verb="bus.journal", follow=True))["id"] == 2
+            await each.send(id=3, verb="pause", args={"workflow": "Tea"})
+            await begun.wait()
+            asyncio.get_running_loop().call_soon(gate.set)
+        assert await each.hear() == {"id": 3, "answer": None}
+        assert await each.is_hung_up()
+    assert not path.exists()
+
+
+async def test_closing_answers_the_act_of_a_client_that_asks_no_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, gate = asyncio.Event(), asyncio.Event()
+
+    async def slow(self: Host, workflow: str, *, by: str = "user") -> None:
+        begun.set()
+        await gate.wait()
+
+    monkeypatch.setattr(Host, "pause", slow)
+    async with AsyncExitStack() as clients:
+        async with listening(tmp_path) as (_, path):
+            each = await clients.enter_async_context(client(path))
+            await each.send(id=1, verb="pause", args={"workflow": "Tea"})
+            each.writer.write_eof()
+            await begun.wait()
+            asyncio.get_running_loop().call_later(0.05, gate.set)
+        assert await each.hear() == {"id": 1, "answer": None}
+        assert await each.is_hung_up()
+
+
+async def test_a_host_that_is_told_to_stop_twice_still_finishes_what_was_begun(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A6: an impatient person does not cut an act short."""
+    begun, gate = asyncio.Event(), asyncio.Event()
+    done: list[str] = []
+
+    async def slow(self: Host, workflow: str, *, by: str = "user") -> None:
+        begun.set()
+        await gate.wait()
+        done.append(workflow)
+
+    async def serve() -> None:
+        async with listening(tmp_path) as (host, _):
+            is_up.set()
+            await host.serve()
+
+    monkeypatch.setattr(Host, "pause", slow)
+    is_up = asyncio.Event()
+    serving = asyncio.ensure_future(serve())
+    await is_up.wait()
+    path = project(tmp_path).socket
+    try:
+        async with client(path) as each:
+            await each.send(id=1, verb="pause", args={"workflow": "Tea"})
+            await begun.wait()
+            serving.cancel()
+            while path.exists():  # noqa: ASYNC110  # closing tells nobody but the disk
+                await asyncio.sleep(0)
+            serving.cancel()
+            await asyncio.sleep(0)
+            assert not serving.done()
+            gate.set()
+            assert await each.hear() == {"id": 1, "answer": None}
+    finally:
+        gate.set()
+        await asyncio.wait([serving])
+    assert serving.cancelled()
+    assert done == ["Tea"]
+
+
+def bad_lines(chance: random.Random) -> list[bytes]:
+    """Make lines that are wrong in every way we can think of, always the same ones."""
+    good: list[dict[str, Any]] = [
+        {"id": 1, "verb": "bus.journal", "args": {"limit": 5}},
+        {"id": 2, "verb": "why", "args": {"id": "Tea"}},
+        {"id": 3, "verb": "bus.deferred", "args": {"after": {"id": 1}}},
+        {"id": 4, "verb": "publish", "args": {"workflow": "w", "topic": "t", "title": "T"}},
+        {"id": 5, "verb": "check", "args": {"source": {"language": "python", "text": 5}}},
+        {"id": 6, "stop": True},
+    ]
+    odd: list[Any] = [
+        None,
+        True,
+        -1,
+        2**70,
+        1e308,
+        "",
+        "\0",
+        "x" * 5000,
+        [],
+        [[[]]],
+        {},
+        {"id": {}},
+        "close",
+    ]
+    lines = []
+    for _ in range(FUZZ_LINES):
+        message = json.loads(json.dumps(chance.choice(good)))
+        for _ in range(chance.randint(1, 3)):
+            target = message["args"] if chance.random() < 0.5 and "args" in message else message
+            if not isinstance(target, dict):
+                target = message
+            target[chance.choice([*target, "args", "verb", "id", "x"])] = chance.choice(odd)
+        line = bytearray(json.dumps(message).encode())
+        for _ in range(chance.choice([0, 0, 1, 5])):
+            line[chance.randrange(len(line))] = chance.randrange(256)
+        lines.append(bytes(line).replace(b"\n", b" ") + b"\n")
+    return lines
+
+
+async def test_hundreds_of_malformed_requests_leave_the_host_as_it_was(tmp_path: Path) -> None:
+    """Every line is answered with an answer or a classified error, and the host goes on."""
+    lines = bad_lines(random.Random(FUZZ_SEED))
+    kinds: set[str] = set()
+    async with listening(tmp_path) as (_, path):
+        async with client(path) as each:
+            for line in lines:
+                await each.say(line)
+                answer = await each.hear()
+                kinds.add(answer["error"]["kind"] if "error" in answer else "answer")
+        async with client(path) as each:
+            await each.say(b"".join(lines))  # all at once, and then no more
+            each.writer.write_eof()
+            assert await each.is_hung_up()
+        await assert_alive(path)
+    assert "DulyError" not in kinds, "something failed inside the host"
+    assert kinds >= {"Invalid", "NotFound", "answer"}
+
+
+async def test_bytes_that_are_no_lines_leave_the_host_as_it_was(tmp_path: Path) -> None:
+    chance = random.Random(FUZZ_SEED)
+    async with listening(tmp_path) as (_, path):
+        for _ in range(50):
+            async with client(path) as each:
+                with suppress(ConnectionError):
+                    await each.say(chance.randbytes(chance.randrange(1, 3000)))
+        await assert_alive(path)

@@ -1,0 +1,94 @@
+"""`duly guide`: one page that teaches what holds here, and names everything that is lacking."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from duly.connectors.mailbox import Mailbox
+from duly.connectors.registry import Registry
+from duly.connectors.table import Table
+from duly.rules.source import Source
+from duly.script import lacking
+from duly.script.check import check
+from duly.script.javascript import LACKING
+from tests.faces.real import call, make_project
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_project(tmp_path_factory.mktemp("guide") / "project")
+
+
+@pytest.fixture(scope="module")
+def page(project: Path) -> str:
+    made = call(project, "guide", "--for", "llm")
+    assert made.exit_code == 0
+    return made.stdout
+
+
+@pytest.mark.parametrize(("fence", "language"), [("python", "python"), ("js", "javascript")])
+def test_the_taught_pattern_has_nothing_said_against_it(
+    page: str, fence: str, language: str, tmp_path: Path
+) -> None:
+    """W5: strict, with the ready-made connectors whose tools it uses."""
+    (example,) = re.findall(rf"^```{fence}\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    catalog = Registry([Mailbox(tmp_path), Table(tmp_path)]).catalog
+    source = Source(language, example, "guide")  # type: ignore[arg-type]
+    assert check(source, catalog) == ()
+    # It is the check that praises, not its absence: without the title it has something to say.
+    broken = Source(language, re.sub(r'"?ui"?: \{.*\},', "", example), "guide")  # type: ignore[arg-type]
+    assert [each.rule for each in check(broken, catalog)] == ["mutate-without-title"]
+
+
+def test_everything_the_interpreters_lack_is_named(page: str) -> None:
+    """X1: every row of the tables that refuse it, with what to write instead."""
+    for table in (lacking.INSTEAD_OF_MODULE, lacking.INSTEAD_OF_METHOD, lacking.INSTEAD_OF_NAME):
+        for name, instead in table.items():
+            assert name in page
+            assert instead in page
+    for module, members in lacking.INSTEAD_OF_MEMBER.items():
+        assert all(f"`{module}.{name}`" in page for name in members)
+    for name in (*lacking.INSTEAD_OF_USELESS, *LACKING):
+        assert f"`{name}`" in page
+    for what, instead in lacking.INSTEAD_OF_SYNTAX.values():
+        assert f"`{what}`" in page
+        assert instead in page
+    assert all(f"`{module}`" in page for module in lacking.MODULES - {"__future__", "duly"})
+
+
+def test_the_tools_of_the_project_stand_there_in_both_languages(page: str, project: Path) -> None:
+    """A1: with their types, their capability and the words of their author."""
+    assert "**change** `ctx.outbox.write(path: str, text: str)`" in page
+    assert "`ctx.outbox.write({ path: string; text: string })` (outbox.write): Write a" in page
+    assert "- read by id `ctx.inbox.read(path: str)`" in page
+    assert not (project / "duly.db").exists()
+
+
+def test_one_language_leaves_the_other_out(project: Path) -> None:
+    """W1: half the page, and nothing of the other half."""
+    python = call(project, "guide", "--for", "llm", "--language", "python").stdout
+    javascript = call(project, "guide", "--for", "llm", "--language", "javascript").stdout
+    assert "```js" not in python
+    assert "`fetch`" not in python
+    assert "```python" not in javascript
+    assert "`zoneinfo`" not in javascript
+    assert "<!--" not in python + javascript
+
+
+def test_the_rules_a_model_must_keep_are_on_the_page(page: str) -> None:
+    """C8: one change, the last thing; how to check and to try it."""
+    for words in ("at\n   most one thing", "The call is the last thing", "duly check", "duly try"):
+        assert words in page
+
+
+def test_people_are_told_where_to_begin() -> None:
+    """U6: every command it names exists."""
+    from duly.faces.cli import COMMANDS
+
+    told = call(None, "guide").stdout
+    named = set(re.findall(r"duly ([a-z-]+)", told))
+    assert {"init", "dev", "status", "check", "try", "simulate"} <= named
+    assert named <= {*COMMANDS}

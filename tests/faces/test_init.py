@@ -1,0 +1,60 @@
+"""`duly init`: what it writes works, and nothing that was there is touched."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from click.testing import CliRunner
+
+from duly.faces.cli import duly
+from tests.faces.real import call
+
+
+def test_a_new_project_passes_its_test_and_does_its_work(tmp_path: Path) -> None:
+    """W5: its own test passes, its workflow is deployed without a warning, and it writes once."""
+    folder = tmp_path / "my project"
+    made = call(None, "init", str(folder))
+    assert made.exit_code == 0, made.output
+    assert "duly dev" in made.output
+    tested = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(folder / "tests")],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert tested.returncode == 0, tested.stdout
+    assert "1 passed" in tested.stdout
+    assert call(folder, "check", str(folder / "workflows" / "welcome.py")).exit_code == 0
+    assert call(folder, "deploy", "--grant").exit_code == 0
+    drained = call(folder, "drain")
+    assert drained.exit_code == 0, drained.output
+    assert (folder / "outbox" / "ada.txt").read_text() == "Welcome, Ada!\n"
+    assert len((folder / "README.md").read_text().splitlines()) == 5
+
+
+def test_nothing_is_written_where_a_file_is_in_the_way(tmp_path: Path) -> None:
+    """W5: the file in the way is named, and the folder stays as it was."""
+    (tmp_path / "inbox").mkdir()
+    (tmp_path / "inbox" / "ada.txt").write_text("mine")
+    refused = call(None, "init", str(tmp_path))
+    assert refused.exit_code == 1
+    assert f"{tmp_path / 'inbox' / 'ada.txt'} is there already" in refused.output
+    assert sorted(each.name for each in tmp_path.rglob("*")) == ["ada.txt", "inbox"]
+    assert (tmp_path / "inbox" / "ada.txt").read_text() == "mine"
+
+
+def test_the_way_into_a_folder_with_a_blank_can_be_pasted(tmp_path: Path) -> None:
+    """U6: a command can be pasted as it stands."""
+    told = CliRunner().invoke(duly, ["init", str(tmp_path / "my project")])
+    assert f"  cd '{tmp_path}/my project'\n" in told.stdout
+
+
+def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+    """H3: what the disk says is told with the place."""
+    (tmp_path / "file").write_text("")
+    refused = call(None, "init", str(tmp_path / "file" / "project"))
+    assert refused.exit_code == 1
+    assert "cannot be written: Not a directory" in refused.output

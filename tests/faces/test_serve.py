@@ -1,0 +1,215 @@
+"""`duly serve` as a process: it begins, it is spoken to, it is stopped in order."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import pty
+import signal
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+
+from duly.bus.record import Journaled
+from duly.errors import StoreUnavailable
+from duly.faces.cli import completion
+from duly.faces.cli import serve as module
+from duly.faces.cli.completion import complete_workflow
+from duly.faces.project import build_host, find_project
+from duly.host import Host
+from duly.rules.announcement import Topic
+from duly.rules.delivery import JournalStatus
+from tests.faces.real import (
+    PATIENCE_S,
+    call,
+    make_project,
+    make_slow_project,
+    running,
+    wait_for,
+)
+
+
+def test_a_host_is_deployed_to_over_its_socket_and_stopped_with_nothing_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """U6, H1: the commands speak to the process that serves; SIGTERM ends it with status 0."""
+    folder = make_project(tmp_path / "project")
+    monkeypatch.setattr(completion, "PATIENCE_S", PATIENCE_S)
+    with running(folder, "serve") as host:
+        wait_for((folder / "duly.db.socket").exists, "the socket", host)
+        deployed = call(folder, "deploy", "--grant", str(folder / "workflows"))
+        assert deployed.exit_code == 0, deployed.output
+        assert "No host is running" not in deployed.output
+        host.until("welcome.answer committed (applied)")
+        second = call(folder, "serve")
+        assert names(folder, "wel") == ["welcome"]
+        assert names(folder, "x") == []
+        looked = call(folder, "doctor")
+        assert f"`duly serve` runs (process {host.process.pid}, " in looked.stdout, looked.output
+        host.tell(signal.SIGTERM)
+        assert host.end() == 0, host.said
+    assert second.exit_code == 1
+    assert f"{folder / 'duly.db'}" in second.output
+    assert (folder / "outbox" / "ada.txt").read_text() == "Welcome, Ada!\n"
+    assert not (folder / "duly.db.socket").exists()
+    assert f"Store {folder / 'duly.db'}" in host.said
+    assert "Sandbox: scripts are locked in" in host.said
+    assert "welcome 1.0 deployed by" in host.said
+    assert host.said.rstrip().endswith("Stopped.")
+
+
+def test_a_stop_waits_for_a_send_and_says_so_each_time_it_is_asked(tmp_path: Path) -> None:
+    """R7, L2: no signal cuts a send short; what is waited for is named, and it happens once."""
+    folder = make_slow_project(tmp_path / "project")
+    with running(folder, "serve") as host:
+        wait_for((folder / "duly.db.socket").exists, "the socket", host)
+        for words in (
+            ("deploy", "--grant", str(folder / "workflows" / "posts.py")),
+            ("publish", "posts", "note.came", "--title", "Tea", "--message-id", "1"),
+            ("bus", "schedule", "3600", "reminder.due", '{"text": "Tea"}'),
+        ):
+            assert call(folder, *words).exit_code == 0
+        wait_for((folder / "called").exists, "the call", host)
+        host.tell(signal.SIGINT)
+        host.until("Stopping; waiting for the answer to slow.post (posts).")
+        host.tell(signal.SIGINT)
+        host.until("Still stopping; waiting for the answer to slow.post (posts).\n")
+        host.tell(signal.SIGTERM)
+        host.until(f"`kill -9 {host.process.pid}`")
+        assert host.process.poll() is None
+        (folder / "go").touch()
+        assert host.end() == 0, host.said
+    assert (folder / "posts").read_text() == "Tea\n"
+    assert "Left: 1 event is scheduled, the first for " in host.said
+    mutations = call(folder, "mutations", "--json")
+    assert '"status": "applied"' in mutations.output
+
+
+def test_what_is_left_is_told_with_its_sentence(tmp_path: Path) -> None:
+    """U7: a call that waits for a person is named when the host stops."""
+    folder = make_project(tmp_path / "project")
+    with (folder / "duly.toml").open("a") as file:
+        file.write('[policy]\napprovals = { "outbox.*" = "always" }\n')
+    assert call(folder, "deploy", "--grant", str(folder / "workflows")).exit_code == 0
+    with running(folder, "serve") as host:
+        host.until("Needs you: welcome: ")
+        host.tell(signal.SIGHUP)
+        assert host.end() == 0, host.said
+    assert "Left: welcome needs attention: " in host.said
+
+
+def test_on_a_terminal_one_line_says_how_everything_stands(tmp_path: Path) -> None:
+    """U1: workflows, running, attention, waiting work and the next check, on one line."""
+    folder = make_project(tmp_path / "project")
+    assert call(folder, "deploy", "--grant", str(folder / "workflows")).exit_code == 0
+    ours, theirs = pty.openpty()
+    said = bytearray()
+    try:
+        with running(folder, "serve", tty=theirs) as host:
+            os.close(theirs)
+            os.set_blocking(ours, False)
+
+            def has_said(words: bytes) -> bool:
+                with suppress(OSError):
+                    said.extend(os.read(ours, 65536))
+                return words in said
+
+            wait_for(lambda: has_said(b"1 workflow"), "the status")
+            wait_for(lambda: has_said(b"Next check in"), "the next check")
+            host.tell(signal.SIGTERM)
+            wait_for(lambda: has_said(b"Stopped."), "the end")
+            assert host.end() == 0
+    finally:
+        os.close(ours)
+    assert "0 running · 0 need attention · 0 with work waiting" in said.decode()
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        ({"verbose": True, "quiet": False}, ["fine", "well", "wrong"]),
+        ({"verbose": False, "quiet": False}, ["well", "wrong"]),
+        ({"verbose": False, "quiet": True}, ["wrong"]),
+    ],
+)
+def test_how_much_is_logged_is_said_by_an_option(
+    settings: dict[str, bool], told: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """U5: to stderr, and the loggers are afterwards as they were before."""
+    root = logging.getLogger("duly")
+    before = (root.level, root.propagate, [*root.handlers])
+    with module._logging(**settings) as show_status:
+        assert show_status is None
+        module.log.debug("fine")
+        module.log.info("well")
+        module.log.warning("wrong")
+    assert [line.split()[-1] for line in capsys.readouterr().err.splitlines()] == told
+    assert (root.level, root.propagate, [*root.handlers]) == before
+
+
+@pytest.mark.parametrize("trouble", [StoreUnavailable("no disk"), KeyError("a bug")])
+async def test_who_only_tells_does_not_stop_who_works(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    trouble: Exception,
+) -> None:
+    """H3: a store that cannot be read for a moment is said, and looked at again."""
+    looks = asyncio.Semaphore(0)
+
+    async def fail(host: Host, last_id: int) -> list[Journaled]:
+        looks.release()
+        raise trouble
+
+    monkeypatch.setattr(module, "_journal_since", fail)
+    monkeypatch.setattr(module, "PAUSE_S", 0)
+    folder = make_project(tmp_path)
+    async with build_host(find_project(str(folder), {}, folder)) as host:
+        telling = asyncio.ensure_future(module._tell_events(host, None))
+        async with asyncio.timeout(PATIENCE_S):
+            for _ in range(2):
+                await host.bus.emit("task.received", {"text": "x"}, source="test")
+                await looks.acquire()
+        assert not telling.done()
+        telling.cancel()
+    assert str(trouble) in caplog.text
+
+
+def test_every_announcement_is_a_line_and_what_a_script_said_steers_no_terminal(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """B10, L11: one line for each topic of the engine; an escape code is spelled out."""
+    caplog.set_level(logging.DEBUG, "duly.serve")
+    payload = {"workflow": "w", "handler": "h", "text": "\x1b[31mred", "message": "boo"}
+    payload |= {"version": "2.0", "by": "ada", "outcome": "applied"}
+    for number, topic in enumerate(Topic):
+        module._tell(event(number, topic, {**payload, "missing": ["a.b"]}))
+    module._tell(event(9, "run.committed", {**payload, "outcome": "none"}))
+    module._tell(event(10, "run.committed", payload, source="somebody"))
+    told = [(each.levelname, each.getMessage()) for each in caplog.records]
+    assert ("WARNING", "w 2.0 deployed by ada; nobody granted a.b") in told
+    assert ("WARNING", "Needs you: \\x1b[31mred See `duly attention`.") in told
+    assert ("WARNING", "w.h failed: boo") in told
+    assert ("INFO", "w.h committed (applied)") in told
+    assert ("DEBUG", "w.h committed (none)") in told
+    assert ("DEBUG", "Event 10 run.committed of somebody") in told
+    assert len(told) == len(Topic) + 2
+
+
+def names(folder: Path, incomplete: str) -> list[str]:
+    """Press Tab where the name of a workflow stands."""
+    root = click.Context(click.Command("duly"))
+    root.params["project"] = str(folder)
+    found = complete_workflow(root, click.Argument(["workflow"]), incomplete)
+    return [str(each.value) for each in found]
+
+
+def event(number: int, topic: str, payload: dict[str, Any], source: str = "duly") -> Journaled:
+    at = datetime(2026, 1, 1, tzinfo=UTC)
+    status = JournalStatus.DONE
+    return Journaled(number, topic, source, payload, None, None, 0, status, False, None, at, at)

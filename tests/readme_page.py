@@ -1,0 +1,62 @@
+"""The first page shows what the demo tells; this command lets it tell it again, and writes it.
+
+python -m tests.readme_page --write      # or without, to see it
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from tests import house
+
+README = house.ROOT / "README.md"
+SHOWN = re.compile(r"(?<=^```text\n)A demo of Duly.*?(?=^```$)", re.MULTILINE | re.DOTALL)
+# What differs from one run to the next.
+CHANCE = ((r"mutation_[0-9a-f]+", "MUTATION"), (r"\b(process|kill -9) \d+", r"\1 PID"))
+
+
+def path_to_duly() -> dict[str, str]:
+    """Answer an environment in which `duly` is this one."""
+    return {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+
+
+def shown() -> str:
+    """Read what the first page says that the demo tells."""
+    (found,) = SHOWN.findall(README.read_text(encoding="utf-8"))
+    return str(found)
+
+
+def mask(text: str) -> list[list[str]]:
+    """Take chance out of what a demo told, chapter by chapter.
+
+    Two workflows run side by side, so the order of the lines of a chapter is chance as well.
+    """
+    for pattern, word in CHANCE:
+        text = re.sub(pattern, word, text, flags=re.IGNORECASE)
+    return [sorted(chapter.splitlines()) for chapter in text.strip().split("\n\n")]
+
+
+def main() -> None:
+    """Run the demo, and print or write what it tells."""
+    with tempfile.TemporaryDirectory() as folder:
+        done = subprocess.run(
+            ["duly", "demo"],
+            cwd=folder,
+            env=path_to_duly(),
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+    print(done.stdout)
+    if "--write" in sys.argv:
+        page = README.read_text(encoding="utf-8")
+        README.write_text(SHOWN.sub(lambda _: done.stdout, page), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,96 @@
+"""Every command and every program of the first page runs (U6)."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from duly.env import Loop
+from duly.faces.demo.letter import write_letters
+from duly.faces.demo.scene import PYTHON, TABLE, Scene
+from duly.rules.standing import InputStatus
+from tests import house, readme_page
+
+PAGE = readme_page.README.read_text(encoding="utf-8")
+BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+# What is not run here: `make` has a test of its own, and `pip` is run by `make setup`.
+NOT_RUN = ("make ", "pip install ")
+PATIENCE_S = 300.0
+
+
+def blocks(language: str) -> list[str]:
+    return [text for found, text in BLOCK.findall(PAGE) if found == language]
+
+
+def test_every_block_of_the_page_is_of_a_kind_that_is_run() -> None:
+    assert {language for language, _ in BLOCK.findall(PAGE)} == {"sh", "python", "text"}
+    assert len(blocks("text")) == 1  # what the demo tells, which test_demo.py compares
+    assert (len(blocks("sh")), len(blocks("python"))) == (3, 2)
+
+
+def test_every_command_of_the_page_does_what_it_is_there_for(tmp_path: Path) -> None:
+    run = [text for text in blocks("sh") if not text.startswith(NOT_RUN)]
+    assert len(run) == 1
+    for text in run:
+        done = subprocess.run(
+            ["sh", "-e"],
+            input=text,
+            cwd=tmp_path,
+            env=readme_page.path_to_duly(),
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_S,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        assert "Welcome, Ada!" in done.stdout
+        assert "outbox.write" in done.stdout
+
+
+def test_every_target_of_make_that_the_page_names_is_there() -> None:
+    makefile = (house.ROOT / "Makefile").read_text(encoding="utf-8")
+    targets = set(re.findall(r"^([a-z-]+):", makefile, re.MULTILINE))
+    named = set(re.findall(r"\bmake ([a-z-]+)", PAGE))
+    assert {"demo", "test"} <= named
+    assert named - targets == set()
+
+
+async def test_a_host_lives_as_long_as_the_application_does(
+    tmp_path: Path, monkeypatch: Any
+) -> None:
+    """U2: the page's lifespan, entered by a stand-in for an application, works off a mail."""
+    scene = Scene(tmp_path / "app")
+    scene.build(TABLE)
+    scene.deliver(write_letters(1, 1))
+    monkeypatch.chdir(scene.folder)
+    names: dict[str, Any] = {}
+    exec(compile(blocks("python")[0], "README.md", "exec"), names)
+    app = SimpleNamespace(state=SimpleNamespace())
+    async with names["lifespan"](app):
+        while not [
+            each
+            for each in await app.state.host.inputs(PYTHON.name)
+            if each.status is InputStatus.DONE
+        ]:
+            await Loop().sleep(0.05)
+    assert [row.mail for row in scene.rows(PYTHON)] == ["001.eml"]
+
+
+def test_the_page_s_test_passes_where_duly_and_pytest_are_installed(tmp_path: Path) -> None:
+    (tmp_path / "test_mail.py").write_text(blocks("python")[1], encoding="utf-8")
+    shutil.copytree(house.ROOT / "examples", tmp_path / "examples")
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_mail.py"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout
+    assert "1 passed" in done.stdout

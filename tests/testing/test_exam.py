@@ -1,0 +1,158 @@
+"""The exam of a connector: an honest one passes, and each way of lying is found."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import duly
+from duly.errors import ConfigError
+from duly.testing import ExamFailed, Report, examine, look_at_disk
+
+
+class Diary(duly.Connector):
+    """One line per entry: its key and its text."""
+
+    name = "diary"
+
+    def __init__(self, folder: Path) -> None:
+        self.file = folder / "diary.txt"
+
+    def lines(self) -> list[str]:
+        return self.file.read_text().splitlines() if self.file.exists() else []
+
+    def append(self, line: str) -> None:
+        with self.file.open("a") as file:
+            file.write(f"{line}\n")
+            file.flush()
+
+    @duly.mutation(lag_s=0)
+    async def write(self, call: duly.Call, text: str) -> int:
+        self.append(f"{call.key} {text}")
+        return len(self.lines())
+
+    @write.reconcile
+    async def write_happened(self, call: duly.Call) -> duly.Applied | duly.NotApplied | duly.Unsure:
+        keys = [line.split()[0] for line in self.lines()]
+        return duly.Applied(keys.index(call.key) + 1) if call.key in keys else duly.NotApplied()
+
+
+class Forgetful(Diary):
+    async def write_happened(self, call: duly.Call) -> Any:
+        return duly.NotApplied()
+
+
+class Sanguine(Diary):
+    async def write_happened(self, call: duly.Call) -> Any:
+        return duly.Applied(1)
+
+
+class Gullible(Diary):
+    """Takes an equal text for its own."""
+
+    async def write_happened(self, call: duly.Call) -> Any:
+        found = any(line.endswith(str(call.args["text"])) for line in self.lines())
+        return duly.Applied(1) if found else duly.NotApplied()
+
+
+class Twice(Diary):
+    """Says that a key counts once, and does not look."""
+
+    @duly.mutation(lag_s=0, idempotent=True, key_lifetime_s=60)
+    async def write(self, call: duly.Call, text: str) -> int:
+        self.append(f"{call.key} {text}")
+        return 1
+
+    @write.reconcile
+    async def write_found(self, call: duly.Call) -> Any:
+        return await Diary.write_happened(self, call)
+
+
+class Hasty(Diary):
+    """Says that nothing was done, whatever failed."""
+
+    async def write(self, call: duly.Call, text: str) -> int:
+        try:
+            self.append(f"{call.key} {text}")
+            return len(self.lines())
+        except OSError as error:
+            raise duly.NotSent("The disk is full.") from error
+
+
+class Silent(Diary):
+    """Answers, and does nothing."""
+
+    async def write(self, call: duly.Call, text: str) -> int:
+        return 1
+
+
+class Shy(Diary):
+    async def write_happened(self, call: duly.Call) -> Any:
+        return duly.Unsure("who knows")
+
+
+class Bare(Diary):
+    """Decorated anew, and so without a reconcile method."""
+
+    @duly.mutation
+    async def write(self, call: duly.Call, text: str) -> int:
+        self.append(f"{call.key} {text}")
+        return 1
+
+
+def try_it(kind: Any, folder: Path) -> Report:
+    return examine(
+        kind,
+        "write",
+        {"text": "Rain."},
+        effects=lambda here: len(Diary(here).lines()),
+        folder=folder,
+        look=look_at_disk,
+    )
+
+
+def test_an_honest_connector_passes(tmp_path: Path) -> None:
+    """L5: killed and failed at every point, it said what was true."""
+    report = try_it(Diary, tmp_path)
+    assert report.points == report.applied + report.not_applied
+    assert report.applied > 0
+    assert report.not_applied > 0
+
+
+def test_who_is_never_sure_is_no_liar(tmp_path: Path) -> None:
+    """L5: it asks a person every time, which is safe."""
+    report = try_it(Shy, tmp_path)
+    assert report.unsure == report.points
+
+
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [
+        (Forgetful, "reconcile said NotApplied, and it was done"),
+        (Sanguine, "reconcile took the change of another key for its own"),
+        (Gullible, "reconcile took the change of another key for its own"),
+        (Twice, "sent again it said applied .*, and there were 2 changes"),
+        (Hasty, "it said not sent .*, and it was done"),
+        (Silent, "does not work when nothing goes wrong"),
+        (Bare, "write is no mutation with a reconcile"),
+    ],
+)
+def test_every_way_of_lying_is_found(kind: Any, said: str, tmp_path: Path) -> None:
+    """L4, L5, L7: by its sentence, with the line it happened at."""
+    with pytest.raises((ExamFailed, ConfigError), match=said):
+        try_it(kind, tmp_path)
+
+
+def test_without_a_look_every_line_is_a_point_to_die_at(tmp_path: Path) -> None:
+    """L5: an outside nobody can look at is tried at every step."""
+    with_look = try_it(Diary, tmp_path / "a")
+    report = examine(
+        Diary,
+        "write",
+        {"text": "Rain."},
+        effects=lambda here: len(Diary(here).lines()),
+        folder=tmp_path / "b",
+    )
+    assert report.points > with_look.points
