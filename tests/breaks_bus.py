@@ -34,8 +34,8 @@ _action = Bus._action
 _cause = cause.cause
 
 
-async def _run_tamely(handler: Any, event: Event, depth: int, outcome: Any) -> None:
-    cause.handle(event, depth)
+async def _run_tamely(handler: Any, event: Event, begin: Any, outcome: Any) -> None:
+    begin()
     try:
         await handler(event)
     except Exception as error:
@@ -76,12 +76,12 @@ def _end_in_silence(self: Dispatcher, event_id: int, task: Any) -> None:
     self._bell.set()
 
 
-def _shallow(topic: str, source: str, payload: str, correlation_id: str | None) -> Any:
-    return replace(_cause(topic, source, payload, correlation_id), depth=0)
+def _shallow(*said: Any) -> Any:
+    return replace(_cause(*said), depth=0)
 
 
-def _uncaused(topic: str, source: str, payload: str, correlation_id: str | None) -> Any:
-    return replace(_cause(topic, source, payload, correlation_id), causation_id=None)
+def _uncaused(*said: Any) -> Any:
+    return replace(_cause(*said), causation_id=None)
 
 
 async def _recover_a_batch(self: Dispatcher) -> None:
@@ -174,7 +174,7 @@ BREAKS = (
         "B8",
         "duly.bus.line",
         "cause",
-        lambda topic, source, payload, correlation_id: _cause(topic, source, payload, None),
+        lambda *said: replace(_cause(*said), correlation_id=None),
         EMIT,
         "a handler is not told the correlation",
     ),
@@ -224,7 +224,7 @@ BREAKS = (
         "B12",
         "duly.desk.commands",
         "handled_event",
-        lambda: None,
+        lambda store: None,
         CAUSE,
         "a publish in a handler begins a new chain",
     ),
@@ -238,9 +238,17 @@ BREAKS = (
     ),
     Break(
         "B12",
+        "duly.bus.cause",
+        "handled_event",
+        lambda store: None if (now := cause._handled.get()) is None else now.event_id,
+        CAUSE,
+        "an event of one host is named as the cause in another",
+    ),
+    Break(
+        "B12",
         "duly.desk.deploy",
         "follow",
-        lambda event: event,
+        lambda store, event: event,
         CAUSE,
         "a deploy in a handler begins a new chain",
     ),

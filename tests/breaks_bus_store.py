@@ -150,11 +150,12 @@ BREAKS = (
         "H5",
         "duly.store.bus",
         "hold",
-        lambda tx, since: None,
+        lambda tx, since, *, now: None,
         RESTORED,
         "a restored bus tells everything again",
     ),
     Break("H5", "duly.store.bus", "RESTORED_STEP", 1, RESTORED, "a number is given twice"),
+    Break("H5", "duly.store.bus", "NUMBERS_PER_MS", 0, RESTORED, "two restores give one number"),
     Break(
         "H5",
         "duly.store.due",

@@ -52,6 +52,18 @@ def test_every_command_of_the_page_does_what_it_is_there_for(tmp_path: Path) -> 
         assert "outbox.write" in done.stdout
 
 
+def test_the_page_tells_the_way_to_duly_as_the_demo_does_in_a_fresh_clone() -> None:
+    """U6: after `make demo` the command is in .venv/bin, which no shell looks into."""
+    assert '   export PATH=…/duly/.venv/bin:"$PATH"\n' in readme_page.shown()
+    assert 'export PATH="$PWD/.venv/bin:$PATH"' in PAGE.partition("## Your first workflow")[0]
+
+
+def test_every_page_can_be_reached_from_the_first_one() -> None:
+    """U6: a page nobody links to is a page nobody reads."""
+    linked = set(re.findall(r"\]\(docs/([a-z-]+\.md)\)", PAGE))
+    assert {each.name for each in (house.ROOT / "docs").glob("*.md")} == linked
+
+
 def test_every_target_of_make_that_the_page_names_is_there() -> None:
     makefile = (house.ROOT / "Makefile").read_text(encoding="utf-8")
     targets = set(re.findall(r"^([a-z-]+):", makefile, re.MULTILINE))

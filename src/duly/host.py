@@ -22,6 +22,7 @@ from collections.abc import (
 )
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
@@ -157,7 +158,7 @@ class Host(Commands, Views, Trials):
                 line=Line(env, store, dispatcher, self._policy.limits),
                 reserve=bus.reserve,
                 channels=self._channels,
-                workshop=Proposals(parts, follow),
+                workshop=Proposals(parts, partial(follow, store)),
                 limits=self._policy.limits,
             )
             stack.push_async_callback(_quietly, "the extensions", self._loader.close)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from duly.config import BATCH_MAX, BusSettings
-from duly.errors import ConfigError
+from duly.errors import ConfigError, StoreUnavailable
 from duly.host import Host
 from duly.rules.delivery import Event
 from duly.testing import Stage
@@ -107,6 +107,35 @@ async def test_a_host_that_dies_between_two_batches_leaves_the_rest_to_the_next(
     ear = listen(host)
     await host.drain()
     assert [event.payload["number"] for event in ear.events] == [0, 1, 2, 3, 4]
+
+
+async def test_a_start_that_the_store_interrupts_says_the_whole_number_once(
+    duly_world: Stage, caplog: pytest.LogCaptureFixture
+) -> None:
+    """B7, H3: what was given back before the disk was full counts too."""
+    host = await duly_world.host()
+    for _ in range(5):
+        await host.bus.schedule_at(1, "mail", {}, source="test")
+    await duly_world.crash(host)
+    await duly_world.advance(5)
+    host = await duly_world.host(bus=TWO)
+    store = store_of(host)
+    working: Any = store.recover_bus
+    calls = 0
+
+    async def full_once(**kwargs: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls == 2:
+            raise StoreUnavailable("duly.db: the disk is full")
+        return await working(**kwargs)
+
+    store.recover_bus = full_once
+    with caplog.at_level(logging.INFO, "duly.bus"):
+        async with host.running():
+            await duly_world.advance(60)
+    said = [each.getMessage() for each in caplog.records if "recovered" in each.getMessage()]
+    assert said == ["EventBus: recovered 5 events"]
 
 
 @pytest.mark.parametrize("batch", [0, 0.5, BATCH_MAX + 1])

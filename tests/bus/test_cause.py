@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from duly.errors import Invalid
+from duly.host import Host
 from duly.rules.delivery import DEPTH_MAX, Event
 from duly.rules.source import Language, Source
-from duly.sandbox.play import Call, Return
+from duly.sandbox.play import Call, Return, Throw
 from duly.testing import Stage
 from tests.bus.stand import listen, say
 from tests.bus.test_ingress import hearing
@@ -192,6 +194,48 @@ async def test_a_handler_that_answers_a_commit_by_publishing_is_a_loop(duly_worl
     await play.drain()
     last = (await play.host.bus.journal("run.committed"))[0]
     assert (last.depth, last.status) == (DEPTH_MAX + 1, "failed")
+
+
+async def test_a_handler_that_retries_whatever_has_failed_is_a_loop(duly_world: Stage) -> None:
+    """B12: it comes to its end, and the run that failed last stays in sight."""
+    play = await opened(duly_world)
+    await play.deploy(flow(consumers={"file": consumer(prepare=(Throw("no"),))}))
+    count = 0
+
+    async def again(event: Event) -> None:
+        nonlocal count
+        count += 1
+        assert count <= DEPTH_MAX + 2, "it goes on and on"
+        await play.host.retry(event.payload["run"])
+
+    listen(play.host, "run.failed", then=again)
+    await play.publish("a")
+    await play.drain()
+    last, before = (await play.host.bus.journal("run.failed"))[:2]
+    assert (last.depth, last.status) == (DEPTH_MAX + 1, "failed")
+    assert (last.causation_id, before.status) == (f"bus:{before.id}", "done")
+    assert [each.key for each in await play.host.attention()] == [f"{NAME}/open"]
+
+
+async def test_what_a_handler_says_to_another_host_names_no_event_of_its_own(
+    duly_world: Stage, tmp_path: Path
+) -> None:
+    """B12: there the number is another event's; correlation and depth go on."""
+    host = await duly_world.host()
+    async with Host(f"sqlite:///{tmp_path}/other.db", env=duly_world.env) as other:
+
+        async def pass_on(event: Event) -> None:
+            await other.bus.emit("news", {}, source="bridge")
+            await host.bus.emit("news", {}, source="bridge")
+
+        listen(host, then=pass_on)
+        await say(host, "nobody")
+        id_2 = await host.bus.emit("mail", {}, source="test", correlation_id="c1")
+        await host.drain()
+        (there,) = await other.bus.journal("news")
+        assert (there.causation_id, there.correlation_id, there.depth) == (None, "c1", 1)
+        (here,) = await host.bus.journal("news")
+        assert (here.causation_id, here.correlation_id, here.depth) == (f"bus:{id_2}", "c1", 1)
 
 
 async def test_what_a_handler_deploys_is_announced_as_caused_by_its_event(

@@ -300,7 +300,7 @@ async def test_cancel_and_promotion_side_by_side_agree_in_either_order(duly_worl
     store, now = store_of(host), duly_world.env.now_ms
     for is_cancel_first in (True, False):
         deferred_id = await host.bus.schedule_at(0, "mail", {}, source="test")
-        cancel = store.cancel(deferred_id)
+        cancel = store.cancel(deferred_id, now=now())
         promote = store.promote_due(now=now(), limit=10)
         order = (cancel, promote) if is_cancel_first else (promote, cancel)
         first, second = await asyncio.gather(*order)

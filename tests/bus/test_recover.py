@@ -192,6 +192,24 @@ async def test_a_stop_lets_handlers_end_and_begins_nothing_new(duly_world: Stage
     assert ear.done == [1, 2]
 
 
+async def test_a_handler_that_ends_as_the_stop_gives_up_on_it_is_not_called_again(
+    duly_world: Stage,
+) -> None:
+    """B4, B7: it has returned, so that is recorded; nobody died."""
+    host = await duly_world.host()
+
+    async def work(event: Event) -> None:
+        await duly_world.env.sleep(STOP_S + 5)
+
+    ear = listen(host, then=work)
+    await say(host)
+    async with host.running():
+        await duly_world.advance(5)
+    assert (ear.done, await statuses(host)) == ([1], {1: "done"})
+    await host.drain()
+    assert ear.ids == [1]
+
+
 async def test_a_handler_that_outlasts_the_stop_is_repeated_at_the_next_start(
     duly_world: Stage,
 ) -> None:

@@ -327,3 +327,23 @@ async def test_a_subscription_without_any_loop_is_refused(duly_world: Stage) -> 
     bus, hear = host.bus, Ear(host, "s").hear
     with pytest.raises(RequestRefused, match="run_coroutine_threadsafe"):
         await asyncio.to_thread(lambda: bus.subscribe("mail", hear, subscriber_id="s"))
+
+
+async def test_a_person_who_ends_or_cancels_is_written_down_and_a_program_is_not(
+    duly_world: Stage,
+) -> None:
+    """A6, B13: who, what, on what, with the act itself; what changed nothing is not."""
+    host = await duly_world.host()
+    listen(host, subscriber_id="ours")
+    listen(host, subscriber_id="theirs")
+    timers = [await host.bus.schedule_at(60, "tea", {}, source="kettle") for _ in range(2)]
+    assert await host.bus.cancel(timers[0])
+    await host.bus.unsubscribe("ours")
+    assert await host.actions() == ()
+    assert await host.bus.cancel(timers[1], by="ada")
+    assert not await host.bus.cancel(timers[1], by="ada")
+    await host.bus.unsubscribe("theirs", by="ada")
+    told = [(each.by, each.verb, each.target) for each in await host.actions()]
+    assert told == [("ada", "unsubscribe", "theirs"), ("ada", "cancel_deferred", str(timers[1]))]
+    with pytest.raises(Invalid, match="who acts"):
+        await host.bus.cancel(timers[1], by=" ")

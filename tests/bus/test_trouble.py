@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from duly.bus.dispatcher import TROUBLE_MS
-from duly.errors import IllegalTransition, StoreLost, StoreUnavailable
+from duly.errors import IllegalTransition, Invalid, StoreLost, StoreUnavailable
 from duly.host import Host
 from duly.testing import Stage
 from tests.bus.stand import again, delivered, listen, say, statuses, store_of
@@ -54,6 +54,21 @@ async def test_a_host_that_serves_goes_on_when_the_fault_is_over(
     assert [ear.done for ear in ears] == [[1], [1]]
     assert await statuses(host) == {1: "done"}
     assert set((await delivered(host)).values()) == {("done", 1)}
+
+
+async def test_a_damaged_row_is_not_looked_at_again_and_again(duly_world: Stage) -> None:
+    """H3, S9: only a refused subscription is over when it was told; all else is rested after."""
+    host = await duly_world.host()
+    ear = listen(host)
+    await host.drain()
+    calls = refuse(host, "bus_outlook", Invalid("retry is no JSON."), 3)
+    async with host.running():
+        await duly_world.advance(TROUBLE_MS / 1000 - 1)
+        assert len(calls) == 1
+        await duly_world.advance(TROUBLE_MS * 4 / 1000)
+        await say(host)
+        await duly_world.advance(1)
+    assert ear.ids == [1]
 
 
 async def test_what_a_handler_came_to_is_kept_until_the_store_has_it(duly_world: Stage) -> None:

@@ -24,6 +24,16 @@ def sql_table(folder: Path, **options: Any) -> Table:
     return Table(url=f"sqlite:///{folder / 'rows.db'}", **options)
 
 
+def mounted(make: Make) -> Make:
+    """Make a table in a folder that is not empty, as that of a disk that is not there is."""
+
+    def make_mounted(folder: Path, **options: Any) -> Table:
+        (folder / "lost+found").mkdir(exist_ok=True)
+        return make(folder, **options)
+
+    return make_mounted
+
+
 def call(key: str = "k1", table: str = "people", **row: Any) -> duly.Call:
     args: dict[str, Json] = {"table": table, "row": row or {"name": "Ada", "age": 36}}
     return duly.Call("table.insert", args, key=key, workflow="w", attempt=1, sent_at=SENT_AT)

@@ -326,3 +326,46 @@ def test_verdicts_are_values() -> None:
     assert duly.Unsure() == duly.Unsure("")
     assert duly.NotApplied() == duly.NotApplied()
     assert Service() == Service([])
+
+
+class Stuck(duly.Connector):
+    """Its disk never answers."""
+
+    name = "stuck"
+
+    def __init__(self) -> None:
+        self.free = threading.Event()
+
+    @duly.read(timeout_s=0.01)
+    async def look(self) -> bool:
+        return await self.in_thread(self.free.wait)
+
+    @duly.mutation(lag_s=1)
+    async def change(self, call: duly.Call) -> bool:
+        return await self.in_thread(self.free.wait)
+
+    @change.reconcile
+    async def change_happened(self, call: duly.Call) -> duly.NotApplied:
+        await self.in_thread(self.free.wait)
+        return duly.NotApplied()
+
+
+async def test_who_only_asks_is_not_held_by_a_thread_that_never_returns() -> None:
+    """F1, L5, L6: a read or a reconcile ends at its time, and only a change is waited for."""
+    stuck = Stuck()
+    registry = Registry([stuck])
+    look, change = registry.catalog.find("stuck.look"), registry.catalog.find("stuck.change")
+    call = duly.Call("stuck.change", {}, key="k", workflow="w", attempt=1, sent_at=SENT_AT)
+    sending = asyncio.create_task(registry.change(change, call))
+    try:
+        with pytest.raises(TimeoutError, match=r"stuck\.look gave no answer"):
+            await registry.read(look, {})
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.01):
+                await registry.reconcile(change, call)
+        sending.cancel()
+        assert not (await asyncio.wait([sending], timeout=0.01))[0]
+    finally:
+        stuck.free.set()
+    with pytest.raises(asyncio.CancelledError):
+        await sending

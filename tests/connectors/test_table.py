@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,17 +11,27 @@ import pytest
 
 import duly
 from duly.connectors import Table
+from duly.connectors.folder import Folder
 from duly.connectors.row import PAGE_MAX
 from duly.connectors.table import COLUMNS_MAX, VALUE_CHARS_MAX
 from duly.errors import ConfigError
 from duly.testing import Stage
-from tests.connectors.rows import Make, call, csv_table, insert, sql_table, values
+from tests.connectors.rows import (
+    Make,
+    call,
+    csv_table,
+    database,
+    insert,
+    mounted,
+    sql_table,
+    values,
+)
 from tests.connectors.sheets import SENT_AT
 
 pytestmark = pytest.mark.anyio
 
 
-@pytest.fixture(params=[csv_table, sql_table])
+@pytest.fixture(params=[mounted(csv_table), mounted(sql_table)], ids=["csv", "sql"])
 def make(request: pytest.FixtureRequest, tmp_path: Path) -> Make:
     return lambda **options: request.param(tmp_path, **options)
 
@@ -54,6 +65,20 @@ async def test_a_key_makes_one_row_however_often_it_is_sent(make: Make) -> None:
     assert len(await values(rows)) == 2
 
 
+@pytest.mark.parametrize("make_bare", [csv_table, sql_table])
+async def test_a_table_whose_disk_is_not_mounted_neither_denies_a_call_nor_takes_it_again(
+    tmp_path: Path, make_bare: Make
+) -> None:
+    """L5, L7: the row is on the disk that is away, and would be made a second time beside it."""
+    rows = make_bare(tmp_path)
+    again = replace(call(), attempt=2)
+    assert isinstance(await rows.insert_happened(call()), duly.Unsure)
+    with pytest.raises(duly.NotSent, match="Is its disk mounted"):
+        await rows.insert(again, **again.args)  # type: ignore[arg-type]
+    assert Folder(tmp_path).is_bare()
+    assert await insert(rows) == {"row": 1, "table": "people"}  # the first send of a new table
+
+
 async def test_rows_come_in_pages_with_a_cursor(make: Make, monkeypatch: Any) -> None:
     monkeypatch.setattr("duly.connectors.folder.os.fsync", lambda file: None)
     rows = make()
@@ -70,6 +95,45 @@ async def test_rows_come_in_pages_with_a_cursor(make: Make, monkeypatch: Any) ->
     assert [each["row"] for each in odd.items[:2]] == [2, 4]
     with pytest.raises(duly.Refused, match=r"people has no column 'odd'\. It has number, even"):
         await rows.rows("people", where={"odd": True})
+
+
+async def test_a_page_of_long_rows_is_cut_to_what_an_answer_can_carry(
+    make: Make, monkeypatch: Any
+) -> None:
+    """N: or nobody could ever read past them; a row that is longer comes alone."""
+    monkeypatch.setattr("duly.connectors.table.PAGE_BYTES_MAX", 70)
+    rows = make()
+    for number, length in enumerate((20, 20, 40, 200), 1):
+        await insert(rows, f"k{number}", name="x" * length)
+    after, sizes = None, []
+    while True:
+        page = await rows.rows("people", after)
+        sizes.append(len(page.items))
+        after = page.names["last_cursor"]
+        if not page.names["has_more"]:
+            break
+    assert sizes == [2, 1, 1]
+
+
+async def test_a_row_that_comes_after_others_were_taken_away_is_not_missed(
+    make: Make, tmp_path: Path
+) -> None:
+    """F1: it has the number of one that was read before."""
+    rows = make()
+    for number in range(3):
+        await insert(rows, f"k{number}", name=str(number))
+    page = await rows.rows("people")
+    file = tmp_path / "people.csv"
+    if file.exists():
+        file.write_text("".join(file.read_text().splitlines(keepends=True)[:-2]))
+    else:
+        database(tmp_path, "delete from people where rowid > 1", "delete from sqlite_sequence")
+    page = await rows.rows("people", page.names["last_cursor"])
+    assert (page.items, page.names["last_cursor"]) == ([], 1)
+    await insert(rows, "new", name="new")
+    page = await rows.rows("people", page.names["last_cursor"])
+    assert [each["values"]["name"] for each in page.items] == ["new"]
+    assert (await rows.rows("nothing", 7)).names["last_cursor"] == 0
 
 
 async def test_a_unique_value_is_refused_the_second_time_and_its_row_named(make: Make) -> None:

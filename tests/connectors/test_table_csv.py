@@ -15,7 +15,7 @@ from duly.connectors import table_csv as csv_module
 from duly.connectors.folder import write_file
 from duly.rules.value import Json
 from duly.testing import examine, look_at_disk
-from tests.connectors.rows import call, csv_table, insert, values
+from tests.connectors.rows import call, csv_table, insert, mounted, values
 
 pytestmark = pytest.mark.anyio
 
@@ -198,7 +198,7 @@ def rows_in_file(folder: Path) -> int:
 def test_an_insert_into_a_file_killed_at_any_moment_makes_one_row(tmp_path: Path) -> None:
     """L5, L7: real processes, killed at every change of the disk, failed at every line."""
     report = examine(
-        csv_table,
+        mounted(csv_table),
         "insert",
         ARGS,
         effects=rows_in_file,

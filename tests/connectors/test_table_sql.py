@@ -13,7 +13,7 @@ import pytest
 import duly
 from duly.rules.value import Json
 from duly.testing import examine, look_at_disk
-from tests.connectors.rows import call, database, insert, sql_table
+from tests.connectors.rows import call, database, insert, mounted, sql_table, values
 
 pytestmark = pytest.mark.anyio
 
@@ -117,6 +117,57 @@ async def test_a_value_that_is_no_text_is_refused_when_it_is_read(tmp_path: Path
         await sql_table(tmp_path).rows("people")
 
 
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        (str(2**53), "too large to be given on"),
+        ("-9e999", "too large to be given on"),
+        ("cast(x'ff' as text)", "a text in it is no UTF-8"),
+    ],
+)
+async def test_a_value_that_json_cannot_carry_is_refused_when_it_is_read(
+    tmp_path: Path, value: str, said: str
+) -> None:
+    """T8: the largest number that it can is given."""
+    database(tmp_path, "create table people (n)", f"insert into people values ({2**53 - 1})")
+    assert await values(sql_table(tmp_path)) == [{"n": 2**53 - 1}]
+    database(tmp_path, f"update people set n = {value}")
+    with pytest.raises(duly.Refused, match=said):
+        await sql_table(tmp_path).rows("people")
+
+
+@pytest.mark.parametrize(
+    ("statements", "said"),
+    [
+        (
+            (
+                "create table people (id integer primary key, name, age)",
+                f"insert into people (id) values ({2**53 - 1})",
+            ),
+            "in a way that a script cannot read",
+        ),
+        (("create table people (rowid, name, age)",), "in a way that a script cannot read"),
+        (
+            (
+                "create table people (name, age, unique (name) on conflict ignore)",
+                "insert into people (name) values ('Ada')",
+            ),
+            "does not take this row",
+        ),
+    ],
+)
+async def test_a_row_of_which_nobody_could_be_told_is_refused_before_it_is_made(
+    tmp_path: Path, statements: tuple[str, ...], said: str
+) -> None:
+    """L4, L9: an answer that is no JSON would leave the call unknown for ever."""
+    database(tmp_path, *statements)
+    before = database(tmp_path, "select * from people")
+    with pytest.raises(duly.Refused, match=said):
+        await insert(sql_table(tmp_path))
+    assert database(tmp_path, "select * from people") == before
+    assert await sql_table(tmp_path).insert_happened(call()) == duly.NotApplied()
+
+
 async def test_what_was_committed_to_a_log_is_brought_to_the_disk_before_it_is_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -189,7 +240,7 @@ def install(step: Callable[[str], None]) -> None:
 def test_an_insert_into_a_database_killed_at_any_moment_makes_one_row(tmp_path: Path) -> None:
     """L5, L7: also in the middle of what SQLite itself writes."""
     report = examine(
-        sql_table,
+        mounted(sql_table),
         "insert",
         ARGS,
         effects=rows_in_database,

@@ -275,6 +275,42 @@ async def test_granting_with_a_deploy_keeps_the_limits_of_an_earlier_grant(host:
     assert limits == {"sheets.append": 3, "mail.read": None}
 
 
+async def test_a_text_that_is_active_already_makes_a_version_only_if_it_is_wanted_again(
+    host: Host,
+) -> None:
+    """W8, A2: it is granted what it lacks, and what a person limited keeps its limit."""
+    first = await host.deploy(python("same"), again=False)
+    assert (first.version, first.new) == ("1.0", True)
+    same = await host.deploy(python("same"), again=False)
+    assert (same.version, same.new) == ("1.0", False)
+    assert same.missing == first.missing == ("mail.read", "sheets.append")
+    await host.grant("same", "sheets.append", mutations_per_day=3)
+    granted = await host.deploy(python("same"), by="anna", again=False, grant=True)
+    assert (granted.version, granted.missing, granted.new) == ("1.0", (), False)
+    held = await store_of(host).list_grants(await find(host, "same"))
+    assert {each.capability: each.mutations_per_day for each in held} == {
+        "mail.read": None,
+        "sheets.append": 3,
+    }
+    newest, before = (await host.actions("same"))[:2]
+    assert (newest.by, newest.verb, newest.target) == ("anna", "grant", "mail.read")
+    assert newest.detail == {**cast("Any", before.detail), "mutations_per_day": None}
+    assert (await host.deploy(python("same"))).version == "2.0"
+    assert (await host.deploy(python("same", every="7m"), again=False)).version == "3.0"
+
+
+async def test_what_was_let_in_is_not_refused_where_it_stays(host: Host) -> None:
+    """W5, W8: strict is about what is to come; another text with a warning is refused."""
+    await host.deploy(python("let-in", text=CARELESS))
+    same = await host.deploy(python("let-in", text=CARELESS), strict=True, again=False)
+    assert (same.version, same.new) == ("1.0", False)
+    assert same.findings
+    other = python("let-in", text=CARELESS + "\n")
+    with pytest.raises(NotDeployed):
+        await host.deploy(other, strict=True, again=False)
+    assert (await host.workflow("let-in")).version == "1.0"
+
+
 # -- Findings and refusals ----------------------------------------------------------------------
 
 

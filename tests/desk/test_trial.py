@@ -14,7 +14,7 @@ from duly.desk.record import Preview, TriedChange
 from duly.errors import Invalid, NotDeployed
 from duly.rules.source import Language
 from duly.rules.word import Failure, Kind
-from tests.desk.trying import JAVASCRIPT, SOURCES, TEXT, House, edited
+from tests.desk.trying import JAVASCRIPT, SOURCES, TEXT, House, Sheets, edited
 from tests.sandbox.contract import children
 
 CANARY = "canary-Zx81!"
@@ -147,6 +147,27 @@ async def test_a_tool_without_a_noun_is_called_by_its_name(house: House) -> None
     async with house.host() as host:
         tried = await host.try_(source, grant=True)
     assert tried.sentence.startswith("Would call sheets.wipe 2 times and publish 2 events.")
+
+
+async def test_the_same_done_by_two_tools_is_said_once(house: House) -> None:
+    """U1: two places for rows, and still two rows."""
+    other = Sheets()
+    other.name = "big_sheets"
+    source = edited(
+        'await ctx.sheets.append_row(values=[prepared["data"]["id"]])',
+        'if prepared["data"]["id"] == "m1":\n'
+        '            await ctx.big_sheets.append_row(values=["m1"])\n'
+        "        else:\n"
+        '            await ctx.sheets.append_row(values=["m2"])',
+    )
+    connectors = [house.gmail, house.sheets, other]
+    async with duly.Host(f"sqlite:///{house.path}", connectors=connectors) as host:
+        tried = await host.try_(source, grant=True)
+    assert {each.observed.tool for each in tried.changes} == {
+        "sheets.append_row",
+        "big_sheets.append_row",
+    }
+    assert tried.sentence.startswith("Would append 2 rows and publish 2 events.")
 
 
 async def test_a_source_that_does_nothing_says_so(house: House) -> None:

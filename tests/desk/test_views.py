@@ -22,7 +22,7 @@ from tests.store import scene
 from tests.store.scene import NAME, NOON
 
 FIELDS = {
-    Deployed: "workflow version findings missing",
+    Deployed: "workflow version findings missing new",
     Workflow: (
         "name version standing reason schedule next_check activity pending stale orphaned paused"
         " findings created_at"

@@ -12,6 +12,7 @@ import pytest
 
 import duly
 from duly.config import Policy
+from duly.desk.offer import DOES
 from duly.desk.record import Attention, Offer, Preview, Why
 from duly.errors import Invalid, NotFound
 from duly.rules.standing import MOVERS, PAUSED_MOVER
@@ -105,7 +106,8 @@ async def test_why_of_a_proposal_says_everything_there_is(duly_world: Stage) -> 
         at=None,
         offers=why.offers,
     )
-    assert why.offers[0] == Offer("approve", row.id, f'host.approve("{row.id}", seen="{row.hash}")')
+    said = f'host.approve("{row.id}", seen="{row.hash}")'
+    assert why.offers[0] == Offer("approve", row.id, said, DOES["approve"])
     assert [each.verb for each in why.offers] == [
         "approve", "reject", "skip", "retry", "abandon", "pause",
     ]  # fmt: skip
@@ -138,7 +140,7 @@ async def test_nothing_follows_in_a_paused_workflow(duly_world: Stage) -> None:
     play, name = await golden.pausing(duly_world, SITUATIONS["consumer preparing paused:transient"])
     why = await play.host.why(name)
     assert (why.moved_on_by, why.at) == (PAUSED_MOVER, None)
-    assert why.offers[-1] == Offer("resume", NAME, 'host.resume("flow")')
+    assert why.offers[-1] == Offer("resume", NAME, 'host.resume("flow")', DOES["resume"])
 
 
 async def test_a_call_that_was_not_let_through_is_shown(duly_world: Stage) -> None:
@@ -170,7 +172,7 @@ async def test_a_paused_workflow_is_asked_for_by_what_it_will_do(duly_world: Sta
     play, name = await golden.OTHERS["the next check is planned"](duly_world)
     why = await play.host.why(name)
     assert why.at == duly_world.env.now() + timedelta(minutes=5)
-    assert why.offers == (Offer("run_now", NAME, 'host.run_now("flow")'),)
+    assert why.offers == (Offer("run_now", NAME, 'host.run_now("flow")', DOES["run_now"]),)
     await play.host.pause(NAME)
     assert (await play.host.why(name)).at is None
 

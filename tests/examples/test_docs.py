@@ -58,3 +58,26 @@ def test_every_link_of_the_pages_leads_somewhere() -> None:
         if not (page.parent / link).exists()
     ]
     assert broken == []
+
+
+def slug(title: str) -> str:
+    """Answer how a heading is linked to."""
+    return re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-")
+
+
+def test_every_link_into_a_page_names_a_heading_of_it() -> None:
+    pages = {
+        path.name: path for path in (*(house.ROOT / "docs").glob("*.md"), house.ROOT / "README.md")
+    }
+    texts = {name: path.read_text(encoding="utf-8") for name, path in pages.items()}
+    headings = {
+        name: {slug(title) for title in re.findall(r"^#+ (.*)$", text, re.MULTILINE)}
+        for name, text in texts.items()
+    }
+    broken = [
+        f"{name}: {page}#{heading}"
+        for name, text in texts.items()
+        for page, heading in re.findall(r"\]\((?:docs/)?([a-z-]+\.md|)#([^)]*)\)", text)
+        if heading not in headings[page or name]
+    ]
+    assert broken == []

@@ -214,7 +214,10 @@ def running(folder: Path) -> Iterator[None]:
 
     async def host() -> None:
         made = project(folder)
-        async with build_host(made) as opened, Control(opened, made.socket):
+        async with (
+            build_host(made) as opened,
+            Control(opened, made.socket, settings=made.settings),
+        ):
             ready.set()
             await asyncio.to_thread(done.wait)
 

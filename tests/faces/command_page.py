@@ -52,15 +52,18 @@ are colours only on a terminal, and not under `NO_COLOR`.
 
 **For programs.** Every command that answers something has `--json`: exactly what the verb of that
 name answers, with the fields named below; fields may be added, none is renamed or taken away
-without a note in the changelog. Lists come in pages: give the last entry's key as `--before` or
-`--after`. With `--follow` a list prints each entry that is new or changed, as one line of JSON,
-until it is stopped; that needs a running host.
+without a note in the changelog. A list is whole, also where a person is shown less of it (`duly bus
+journal`). Lists come in pages: give the last entry's key as `--before` or `--after`. With
+`--follow` a list prints each entry that is new or changed, as one line of JSON, until it is
+stopped; that needs a running host.
 """
 # What these commands answer is put together by them, not by one verb.
 TOGETHER: Final = {
-    "status": "host (pid, version, store, since, serving; null without one), workflows, attention",
-    "deploy": "a list of file, deployed (workflow, version, missing; null if it was refused), "
+    "status": "host (pid, version, store, since, serving, settings; null without one), workflows, "
+    "attention",
+    "deploy": "a list of file, deployed (workflow, version, missing, new; null if it was refused), "
     "findings, error",
+    "resume": "null; with --all a list of names",
     "why": "as below; a list of those without an ID",
     "tools": "as below, and doc: what the connector's author wrote",
 }

@@ -50,8 +50,8 @@ def test_findings_name_file_line_column_rule_and_what_to_write(project: Path) ->
     checked = call(project, "check", str(warned), str(broken))
     assert checked.exit_code == 1
     first, second = checked.stdout.splitlines()
-    assert first.startswith(f"{warned}:9:50: constant-title: ")
-    assert second.startswith(f"{broken}:3:1: lacking: Scripts cannot use del. Use .pop(")
+    assert first.startswith(f"{warned}:9:50: warns: constant-title: ")
+    assert second.startswith(f"{broken}:3:1: refuses: lacking: Scripts cannot use del. Use .pop(")
     assert checked.stderr == "2 files checked: 1 error and 1 warning.\n"
     assert call(project, "check", "--lenient", str(warned)).exit_code == 0
     assert call(project, "check", "--lenient", str(broken)).exit_code == 1
@@ -79,7 +79,7 @@ def test_what_only_loading_proves_is_said_as_well(project: Path) -> None:
     text = WARNED.replace("5m", "5 minutes").replace('"New note"', 'f"Note {state}"')
     checked = call(project, "check", "-", "--language", "python", given=text)
     assert checked.exit_code == 1
-    assert "stdin:1:1: W5: producers.poll.schedule" in checked.stdout
+    assert "stdin:1:1: refuses: W5: producers.poll.schedule" in checked.stdout
 
 
 def test_a_file_that_is_not_there_is_one_sentence(project: Path) -> None:
@@ -125,13 +125,13 @@ def test_a_problem_without_a_place_is_of_the_whole_file() -> None:
         "a.py", 3, 7, "W5", REFUSES, "It is wrong.", "Mend it."
     )
     whole = Problem("W4", "topics", "topics is empty.", "Name one.")
-    assert str(remark_on(whole, "a.py")) == "a.py:1:1: W4: topics is empty. Name one."
+    assert str(remark_on(whole, "a.py")) == "a.py:1:1: refuses: W4: topics is empty. Name one."
 
 
 def test_what_a_source_says_cannot_steer_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     """L11: an escape code in a finding is spelled out."""
     show([Remark("a.py", 1, 1, "syntax", REFUSES, "\x1b[31mred", "Mend it.")], {})
-    assert capsys.readouterr().out == "a.py:1:1: syntax: \\x1b[31mred Mend it.\n"
+    assert capsys.readouterr().out == "a.py:1:1: refuses: syntax: \\x1b[31mred Mend it.\n"
 
 
 def test_the_summary_counts() -> None:

@@ -12,9 +12,10 @@ from typing import Any
 import click
 import pytest
 
-from duly.faces.cli import base, deploy, secret, verb
+from duly.errors import RequestRefused
+from duly.faces.cli import base, decide, deploy, secret, verb
 from tests.faces import cli_stand
-from tests.faces.cli_stand import Facts, answer, call, copy, flow, running
+from tests.faces.cli_stand import Facts, answer, call, copy, running
 
 STILL = f"{base.STILL}\n"
 
@@ -212,17 +213,6 @@ def test_one_broken_file_is_shown_like_a_linter_and_the_others_are_deployed(
     assert [each["file"] for each in told[0]["findings"]] == [str(broken)]
 
 
-def test_warnings_are_shown_and_refuse_only_where_one_is_strict(tmp_path: Path) -> None:
-    """W5: findings of analysis are told at deploy."""
-    folder = cli_stand.make(tmp_path / "a")
-    odd = folder / "odd.js"
-    odd.write_text(flow("odd").replace('ui: { title: "Add a row for " + event.title },', ""))
-    loose = call(folder, "deploy", str(odd))
-    assert (loose.exit_code, ": warns: mutate-without-title: " in loose.stdout) == (0, True)
-    strict = call(folder, "deploy", str(odd), "--strict")
-    assert (strict.exit_code, ": warns: mutate-without-title: " in strict.stderr) == (1, True)
-
-
 def test_more_files_than_are_taken_at_once_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -249,6 +239,38 @@ def test_drain_works_off_what_is_due_and_is_refused_where_a_host_runs(
         refused = call(folder, "drain")
     assert refused.exit_code == 1
     assert "works by itself; `duly status` shows how far it is." in refused.stderr
+
+
+# -- Going on -----------------------------------------------------------------------------------
+
+
+def test_everything_that_is_paused_goes_on_with_one_command(
+    past: tuple[Path, Facts], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """F7: each is told by itself; one that is refused keeps no other from going on."""
+    folder, _ = past
+    monkeypatch.setattr(decide, "PAGE", 2)
+    for name in ("asks", "checks", "rests"):
+        assert call(folder, "pause", name).exit_code == 0
+    real = base.Face.call
+
+    def refuse(face: base.Face, verb: str, /, **args: Any) -> Any:
+        if verb == "resume" and args["workflow"] == "checks":
+            raise RequestRefused("“checks” was removed meanwhile.")
+        return real(face, verb, **args)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(base.Face, "call", refuse)
+        some = call(folder, "resume", "--all", "--by", "eve")
+    assert (some.exit_code, some.stdout) == (1, "“asks” goes on.\n“rests” goes on.\n")
+    assert "“checks” was removed meanwhile." in some.stderr
+    newest, *_ = answer(folder, "actions", "rests")
+    assert (newest["verb"], newest["by"]) == ("resume", "eve")
+    rest = call(folder, "resume", "--all", "--json")
+    assert (rest.exit_code, json.loads(rest.stdout)) == (0, ["checks"])
+    assert call(folder, "resume", "--all").stdout == "No workflow is paused.\n"
+    for words in (("resume",), ("resume", "asks", "--all")):
+        assert call(folder, *words).exit_code == 2
 
 
 # -- Secrets ------------------------------------------------------------------------------------

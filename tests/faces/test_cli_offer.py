@@ -15,7 +15,7 @@ from duly.faces.cli.offer import command, in_commands, quote, words
 from tests.desk.golden import sheet
 from tests.faces.cli_stand import parse
 
-OFFER = re.compile(r"^ +[a-z_]+: (host\..*)$", re.MULTILINE)
+OFFER = re.compile(r"^ +[a-z_]+: (host\..*?)  # .+$", re.MULTILINE)
 GOLDEN = sorted(set(OFFER.findall(sheet.FILE.read_text(encoding="utf-8"))))
 OTHERS = [
     each.say

@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from rich.cells import cell_len
 
-from duly.faces.cli import base
+from duly.faces.cli import base, duly
 from duly.faces.cli.said import EMPTY, SAID
-from duly.faces.cli.show import ANSWERS, ENTRIES, SHAPES, TABLES, at, shown
+from duly.faces.cli.show import ANSWERS, ENTRIES, SHAPES, TABLES, at, offers, shown
 from duly.faces.verb import VERBS
 from tests.faces import cli_stand
 from tests.faces.cli_stand import Facts, answer, call
@@ -131,20 +132,100 @@ def test_status_shows_what_needs_a_person_first_and_what_to_type(
     text = call(past[0], "status").stdout
     check_lines(text)
     heads = [line for line in text.splitlines() if line and not line.startswith(" ")]
-    assert heads[:5] == [
+    assert heads[:2] == [
+        "No host is running: nothing moves until `duly serve` (or `duly drain`, once).",
+        "This is how everything stood:",
+    ]
+    assert heads[2:7] == [
         "asks 1.0: needs attention",
         "fails 1.0: needs attention",
         "lost 1.0: needs attention",
         "checks 1.0: idle",
         "rests 2.0: idle",
     ]
-    assert heads[5:] == [
-        "4 things wait for you: `duly attention`.",
-        "No host is running: nothing moves until `duly serve` (or `duly drain`, once).",
-    ]
+    assert heads[7:] == ["4 things wait for you: `duly attention`."]
     assert "    duly why asks\n" in text
-    assert "  Checks every hour. Next check in " in text
+    assert "  Checks every hour.\n" in text
     assert "  Nothing processed lately. 1 input waiting.\n" in text
+
+
+def test_status_promises_nothing_where_nobody_works(tmp_path: Path) -> None:
+    """U1: a host that is open but does not serve moves nothing either."""
+    folder = cli_stand.make(tmp_path / "a")
+    assert call(folder, "deploy", str(folder / "workflows" / "checks.js")).exit_code == 0
+    with cli_stand.running(folder):
+        texts = [call(folder, "status").stdout]
+    texts.append(call(folder, "status").stdout)
+    for text, head in zip(texts, ("A host is open (process", "No host is running"), strict=True):
+        assert text.startswith(head)
+        assert "how everything stood:" in text.replace("\n", " ")
+        assert "  Something is due, and waits for a host.\n" in text
+        assert "Next check" not in text
+        assert "in a moment" not in text
+
+
+@pytest.mark.parametrize(("width", "lines"), [(71, 1), (70, 2)])
+def test_what_comes_of_a_command_stands_beside_it_or_below(
+    width: int, lines: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """U6, L11: as a comment, so that what is pasted does the same."""
+    monkeypatch.setattr(base, "COLUMNS", width)
+    offers([{"say": 'host.skip("a", "b", "c")', "does": "x" * 44 + "\x9b"}], indent=4)
+    told = capsys.readouterr().out.splitlines()
+    assert len(told) == lines
+    assert told[0].startswith("    duly skip a b c")
+    assert told[-1].strip().removeprefix("duly skip a b c  ") == "# " + "x" * 44 + "\\x9b"
+
+
+def test_a_mutation_says_how_it_ended_and_who_said_so(
+    past: tuple[Path, Facts], tmp_path: Path
+) -> None:
+    """L10, A6: beside the row of the ledger; for programs the answer is the row alone."""
+    folder = cli_stand.copy(past[0], tmp_path / "project")
+    unknown = past[1].unknown
+    assert "Nobody can tell whether" in call(folder, "mutation", unknown).stdout
+    done = call(folder, "settle", unknown, "happened", "--by", "anna", "--yes")
+    assert done.exit_code == 0, done.output
+    assert "why" not in answer(folder, "mutation", unknown)
+    assert call(folder, "drain").exit_code == 0
+    assert ", as anna said: " in call(folder, "mutation", unknown).stdout.replace("\n", " ")
+
+
+def test_what_needs_a_person_is_not_said_to_be_nothing(
+    past: tuple[Path, Facts], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """U1: no event waits, but somebody does."""
+    told = answer(past[0], "workflow", "asks")
+    for pending, words in (("Nothing waiting", "lately.\n"), ("2 inputs waiting", "waiting.\n")):
+        shown("workflow", {**told, "pending": pending}, {})
+        assert words in capsys.readouterr().out
+    shown("workflow", {**told, "pending": "Nothing waiting", "standing": "idle"}, {})
+    assert "Nothing waiting." in capsys.readouterr().out
+
+
+def test_what_waits_can_be_asked_of_one_workflow(past: tuple[Path, Facts]) -> None:
+    """F8, U6: the others are left out, and a name nobody has is told."""
+    folder, _ = past
+    everything = answer(folder, "attention")
+    for name in ("asks", "lost", "checks"):
+        mine = [each for each in everything if each["workflow"] == name]
+        assert answer(folder, "attention", name) == mine
+    assert call(folder, "attention", "lost").stdout.startswith("lost\n")
+    assert call(folder, "attention", "checks").stdout == "Nothing waits for you.\n"
+    refused = call(folder, "attention", "losst")
+    assert (refused.exit_code, 'Did you mean "lost"?' in refused.stderr) == (1, True)
+    assert call(folder, "attention", "lost", "--limit", "0").exit_code == 1
+
+
+def test_a_group_explains_its_commands_in_whole_sentences() -> None:
+    """U6: nothing is cut off, and nobody has to read Python."""
+    for group in ("bus", "secret"):
+        text = CliRunner().invoke(duly, [group, "--help"]).stdout
+        assert "..." not in text.partition("Commands:")[2]
+        assert "`" not in text.partition("Commands:")[2]
+        for line in text.partition("Commands:")[2].strip().splitlines():
+            assert line.endswith("."), line
+    assert "event_id," not in CliRunner().invoke(duly, ["bus", "deliveries", "--help"]).stdout
 
 
 def test_status_of_an_empty_store_says_how_to_begin(tmp_path: Path) -> None:

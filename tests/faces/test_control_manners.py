@@ -105,7 +105,7 @@ async def test_a_client_that_has_no_more_to_ask_still_gets_its_answers(tmp_path:
         assert await each.is_hung_up()
 
 
-async def test_whoever_looks_takes_turns_and_no_act_waits_behind_them(
+async def test_whoever_follows_takes_turns_and_no_act_waits_behind_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """U6: a thousand followed questions held up every act for half a minute."""
@@ -124,7 +124,7 @@ async def test_whoever_looks_takes_turns_and_no_act_waits_behind_them(
     monkeypatch.setattr(control, "perform", slowly)
     async with listening(tmp_path) as (_, path), client(path) as each, client(path) as other:
         for number in range(10):
-            await each.send(id=number, verb="workflows", follow=number % 2 == 0)
+            await each.send(id=number, verb="workflows", follow=True)
         assert (await other.ask(id=1, verb="bus.emit", args=EVENT))["answer"] == 1
         go.set()
         assert sorted([(await each.hear())["id"] for _ in range(10)]) == [*range(10)]

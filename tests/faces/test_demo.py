@@ -230,6 +230,39 @@ def test_an_earlier_demo_is_made_anew_and_what_else_is_there_stays(tmp_path: Pat
     assert (scene.mails(), scene.rows(PYTHON)) == ([], [])
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        *[
+            "workflows/mine.py",
+            "workflows/mail_to_table.py",
+            "mailbox/mine.eml",
+            "mailbox/archive/x",
+        ],
+        *["tables/mine.csv", "duly.toml"],
+    ],
+)
+def test_what_a_person_made_in_an_earlier_demo_is_not_taken_away(tmp_path: Path, name: str) -> None:
+    """The folder is his to play with; a second demo would have deleted his work."""
+    scene = Scene(tmp_path)
+    scene.build(TABLE)
+    scene.deliver(write_letters(2, 1))
+    (tmp_path / name).parent.mkdir(exist_ok=True)
+    (tmp_path / name).write_text("mine")
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(RequestRefused, match="is not as a demo makes it"):
+        scene.build(TABLE)
+    assert sorted(tmp_path.rglob("*")) == before
+    assert (tmp_path / name).read_text() == "mine"
+
+
+def test_a_copy_of_the_database_of_an_earlier_demo_stays(tmp_path: Path) -> None:
+    Scene(tmp_path).build(TABLE)
+    (tmp_path / "duly.db.old").write_text("mine")
+    Scene(tmp_path).build(TABLE)
+    assert (tmp_path / "duly.db.old").read_text() == "mine"
+
+
 async def test_a_folder_whose_host_is_at_work_is_left_alone(tmp_path: Path) -> None:
     scene = Scene(tmp_path / "duly-demo")
     scene.build(TABLE)

@@ -79,6 +79,27 @@ async def test_a_broken_save_leaves_the_old_version_active(
         assert "welcome.py is gone; welcome goes on as it was." in caplog.text
 
 
+async def test_a_save_with_a_warning_leaves_the_old_version_active_unless_somebody_is_lenient(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """W5: `dev` is as strict as `check`; what was let in once stays when it starts again."""
+    async with opened(tmp_path) as (host, watch, path):
+        whole = path.read_text()
+        for text in (whole, whole.replace("inbox.read", "inbox.raed")):
+            path.write_text(text)
+            for _ in range(2):
+                await watch.look(host, look_at([path]))
+        assert await versions(host) == ["1.0"]
+        assert 'Did you mean "inbox.read"?' in caplog.text
+        assert "welcome.py was refused; welcome goes on as it was." in caplog.text
+        for is_strict in (False, True):
+            another = Watch(watch.project, by="ada", is_strict=is_strict)
+            for _ in range(2):
+                await another.look(host, look_at([path]))
+            assert await versions(host) == ["2.0", "1.0"]
+        assert caplog.text.count("welcome.py was refused") == 1
+
+
 async def test_a_file_that_was_never_right_says_that_nothing_of_it_runs(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -89,7 +110,7 @@ async def test_a_file_that_was_never_right_says_that_nothing_of_it_runs(
             for _ in range(2):
                 await watch.look(host, look_at([path]))
         assert await host.workflows() == ()
-        assert "nothing of it runs" in caplog.text
+        assert "nothing of what it says now runs" in caplog.text
         assert "cannot be read" in caplog.text
 
 

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from duly.connectors.clock import Clock
+from duly.connectors.files import Files
 from duly.connectors.mailbox import Mailbox
 from duly.connectors.registry import Registry
 from duly.connectors.table import Table
+from duly.faces.cli.aside import tell_tool
 from duly.rules.source import Source
 from duly.script import lacking
 from duly.script.check import check
@@ -76,6 +80,32 @@ def test_one_language_leaves_the_other_out(project: Path) -> None:
     assert "```python" not in javascript
     assert "`zoneinfo`" not in javascript
     assert "<!--" not in python + javascript
+
+
+def test_each_language_reads_its_own_spelling(project: Path, page: str) -> None:
+    """W1: a model that reads `None` writes it; for both, one spelling goes in brackets."""
+    python = call(project, "guide", "--for", "llm", "--language", "python").stdout
+    javascript = call(project, "guide", "--for", "llm", "--language", "javascript").stdout
+    ours = ("None", "wake_at", 'prepared["data"]', "get_by_ids", "message_id", "last_cursor")
+    theirs = ("null`", "wakeAt", "prepared.data", "getByIds", "messageId", "lastCursor")
+    for words in (*ours, "snake_case", "True", "Python"):
+        assert words in python
+        assert words not in javascript
+    for words in (*theirs, "camelCase", "ingress: true", "`Duly` is an alias"):
+        assert words in javascript
+        assert words not in python
+    assert "`wake_at` (`wakeAt`)" in page
+    assert "{{" not in python + javascript + page
+
+
+@pytest.mark.parametrize("make", [Clock, Files, Mailbox, Table])
+def test_every_ready_made_tool_says_what_it_answers(make: Any, tmp_path: Path) -> None:
+    """A1: its keys as they are, in words that are right in both languages."""
+    registry = Registry([make(tmp_path)] if make is not Clock else [Clock()])
+    for tool in registry.catalog.tools:
+        told = tell_tool(registry, tool.name)
+        assert re.search(r"^Answers (a page of )?(\{[a-z_, ]+\}|a text)", told, re.MULTILINE), told
+        assert not re.search(r"\b(None|null|undefined|dict|object)\b", told)
 
 
 def test_the_rules_a_model_must_keep_are_on_the_page(page: str) -> None:

@@ -18,19 +18,25 @@ def test_a_new_project_passes_its_test_and_does_its_work(tmp_path: Path) -> None
     made = call(None, "init", str(folder))
     assert made.exit_code == 0, made.output
     assert "duly dev" in made.output
+    # A connector of the project's own, which a test imports; pytest is called as people call it.
+    (folder / "chat.py").write_text("ROOMS = 3\n")
+    own = "import chat\n\ndef test_rooms():\n    assert chat.ROOMS == 3\n"
+    (folder / "tests" / "test_chat.py").write_text(own)
     tested = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(folder / "tests")],
+        [Path(sys.executable).with_name("pytest"), "-q", "-p", "no:cacheprovider"],
         cwd=folder,
         capture_output=True,
         text=True,
         check=False,
     )
     assert tested.returncode == 0, tested.stdout
-    assert "1 passed" in tested.stdout
+    assert "2 passed" in tested.stdout
     assert call(folder, "check", str(folder / "workflows" / "welcome.py")).exit_code == 0
     assert call(folder, "deploy", "--grant").exit_code == 0
     drained = call(folder, "drain")
     assert drained.exit_code == 0, drained.output
+    assert drained.stdout.startswith("3 runs were committed, 1 with a change outside; nothing ")
+    assert call(folder, "drain").stdout.startswith("No runs were committed; nothing waits for you.")
     assert (folder / "outbox" / "ada.txt").read_text() == "Welcome, Ada!\n"
     assert len((folder / "README.md").read_text().splitlines()) == 5
 

@@ -199,6 +199,16 @@ def test_every_announcement_is_a_line_and_what_a_script_said_steers_no_terminal(
     assert ("DEBUG", "w.h committed (none)") in told
     assert ("DEBUG", "Event 10 run.committed of somebody") in told
     assert len(told) == len(Topic) + 2
+    caplog.clear()
+    observed = {"observed": {"tool": "table.insert", "args": {}}}
+    for number, word in enumerate(("applied", "failed", "skipped")):
+        settled = {**payload, **observed, "mutation_status": word}
+        module._tell(event(number, Topic.SETTLED, settled))
+    assert [each.getMessage() for each in caplog.records] == [
+        "w: table.insert did happen, and is not made again",
+        "w: table.insert did not happen",
+        "w: table.insert is skipped; whether it happened is left open",
+    ]
 
 
 def names(folder: Path, incomplete: str) -> list[str]:

@@ -47,7 +47,7 @@ def test_json_has_every_field_and_the_words_of_the_author(project: Path) -> None
     """A1: what the verb answers, and the doc."""
     tools = json.loads(call(project, "tools", "outbox.write", "--json").stdout)
     assert [each["name"] for each in tools] == ["outbox.write"]
-    assert tools[0]["doc"] == "Write a whole file, in place of what was there."
+    assert tools[0]["doc"].startswith("Write a whole file, in place of what was there.")
     assert tools[0]["risk"] == "medium"
     assert tools[0]["reconciles"] is True
 
@@ -79,6 +79,7 @@ def test_a_trial_shows_what_would_happen_and_does_none_of_it(project: Path) -> N
     assert 'claimed:   the script calls it "Write a letter to Ada"' in tried.stdout
     assert 'observed:  outbox.write {"path":"ada.txt","text":"Welcome, Ada!\\n"}' in tried.stdout
     assert "What follows was not tried" in tried.stdout
+    assert "give it with --result TOOL JSON." in tried.stdout.replace("\n", " ")
     assert list((project / "outbox").glob("*.txt")) == []
     given = ("--event", "note.found", '{"path": "nobody.txt"}', "--result", "outbox.write", "{}")
     tried = call(project, "try", path, "--grant", *given, "--json")

@@ -17,6 +17,7 @@ from duly.rules.account import (
     explain_abandoned,
     explain_change,
     explain_followed,
+    explain_held_up,
     explain_nothing_done,
     explain_orphaned,
     explain_stale,
@@ -25,7 +26,15 @@ from duly.rules.account import (
 from duly.rules.event import EventStatus
 from duly.rules.explanation import NO_HELP, Case, Rest, explain, explain_rest, needs_person
 from duly.rules.lifecycle import Counts
-from duly.rules.standing import Count, Facts, count_of_tool, noun_of_topic, singular
+from duly.rules.standing import (
+    Count,
+    Facts,
+    add_up,
+    count_of_tool,
+    describe_waiting,
+    noun_of_topic,
+    singular,
+)
 from duly.rules.word import Kind, MutationStatus, Phase, Status, Waits, Way
 from duly.rules.wording import QUOTE_CHARS_MAX, describe_moment, in_quotes, name_all, quote
 from tests.rules import walk
@@ -140,6 +149,83 @@ def test_a_repair_is_waited_for_until_a_person_is_told() -> None:
     assert "Deploy a corrected version" in explain(told)
 
 
+# -- In the way -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("paused", [False, True])
+@pytest.mark.parametrize("run", sorted(walk.OPEN, key=str))
+def test_what_stands_still_says_what_it_holds_up(run: lifecycle.Run, paused: bool) -> None:
+    """F6, U7: still in two sentences; what the host moves on holds nothing up."""
+    asked = case(run, paused=paused, workflow="orders", waiting="2 orders wait", suspect="Order 7")
+    said = explain(asked)
+    plain = QUOTED.sub("X", said)
+    assert not MACHINERY.search(plain), said
+    assert 1 <= len(re.findall(r"\.(?: |$)", plain)) <= 2, said
+    stands_still = (asked.way is not Way.HOST or paused) and not asked.facts.has_call_out
+    held = "; until then nothing else of “orders” begins, and 2 orders wait"
+    assert (held in said) is stands_still
+    assert said.count("until then") == stands_still or "nothing else" not in said
+    assert explain(replace(asked, waiting="")) == explain(case(run, paused=paused, **NAMED))
+
+
+NAMED: dict[str, object] = {"workflow": "orders", "suspect": "Order 7"}
+
+
+def test_what_took_nothing_yet_has_nothing_behind_it() -> None:
+    """F6: what waits may be the very thing it stands still over."""
+    failed = lifecycle.Run(status=Status.FAILED_LOGIC)
+    said = explain(case(failed, waiting="1 order waits"))
+    assert said.endswith("; until then nothing else of the workflow begins, and 1 order waits.")
+    later = lifecycle.Run(phase=Phase.MUTATING, status=Status.FAILED_LOGIC)
+    assert explain(case(later, waiting="1 order waits")).endswith("1 order waits behind it.")
+
+
+def test_a_cause_nobody_knows_is_named_as_a_possibility() -> None:
+    """U3, U7: only where nothing was taken, and never as a fact."""
+    failed = lifecycle.Run(status=Status.FAILED_LOGIC)
+    asked = replace(case(failed), inputs=(), suspect="Mail” is fine. “")
+    assert '; if “Mail" is fine. "” is the cause, skip it.' in explain(asked)
+    assert "is the cause" not in explain(replace(asked, suspect=""))
+
+
+@pytest.mark.parametrize(
+    ("counts", "words"),
+    [
+        ((), ""),
+        ((Count(0, "order"),), ""),
+        ((Count(1, "order"),), "1 order waits"),
+        ((Count(2, "order"),), "2 orders wait"),
+        ((Count(1, "mail"), Count(1, "order")), "1 mail, 1 order wait"),
+        ((Count(1, "order", is_more=True),), "1+ orders wait"),
+    ],
+)
+def test_how_much_waits_is_said_to_go_on_from(counts: tuple[Count, ...], words: str) -> None:
+    """F6, U1: with the verb that goes with the number."""
+    assert describe_waiting(*counts) == words
+
+
+@pytest.mark.parametrize(
+    ("titles", "is_yours", "words"),
+    [
+        (("Order 1",), True, "It waits behind “Order 1”, which waits for you."),
+        (("Order 1", "Order 2"), False, "It waits behind “Order 1” and 1 more, which is not"),
+        ((), True, "It waits until its workflow goes on, which waits for you."),
+        ((), False, "It waits until its workflow goes on."),
+    ],
+)
+def test_an_input_says_what_is_in_its_way(
+    titles: tuple[str, ...], is_yours: bool, words: str
+) -> None:
+    """F6, U2: only while it waits; what was skipped was skipped all the same."""
+    said = explain_held_up(titles, is_yours=is_yours)
+    assert said.startswith(words)
+    assert explain_untouched(EventStatus.PENDING, held_up=said) == said
+    assert explain_untouched(EventStatus.SKIPPED, held_up=said) == "It was skipped."
+    assert "left it behind" in explain_untouched(
+        EventStatus.PENDING, is_left_behind=True, held_up=said
+    )
+
+
 # -- Nothing is open ------------------------------------------------------------------------------
 
 
@@ -191,6 +277,10 @@ def test_how_a_change_ended_is_said_with_who_ended_it() -> None:
         "Done on 3 May 09:12: sheets.append_row for “Email”."
     )
     assert ", as anna said:" in explain_change(anna, MutationStatus.APPLIED)
+    resent = replace(past, is_resent=True)
+    assert explain_change(resent, MutationStatus.APPLIED).startswith(
+        "Done on 3 May 09:12, sent once more in a way that cannot make it twice: "
+    )
     assert explain_change(anna, MutationStatus.REJECTED).startswith("Declined by anna on ")
     assert explain_change(anna, MutationStatus.SKIPPED).startswith("Skipped by anna on ")
     assert "ended with “no room”." in explain_change(past, MutationStatus.FAILED)
@@ -290,6 +380,16 @@ def test_what_comes_in_is_named_after_its_topic(topic: str, noun: str) -> None:
 def test_what_a_tool_did_is_read_off_the_call(tool: str, noun: str | None, words: str) -> None:
     """U1, L11: its noun, and what its operation does."""
     assert str(count_of_tool(tool, noun, 3)) == words
+
+
+def test_what_two_tools_did_to_the_same_is_one_count() -> None:
+    """U1: same noun and same end; the bound holds for what is added up."""
+    rows, more = Count(2, "row", "added"), Count(1, "row", "added")
+    gone = Count(1, "row", "deleted")
+    assert add_up((rows, gone, more), 3) == (Count(3, "row", "added"), gone)
+    assert add_up((rows, more), 2) == (Count(2, "row", "added", is_more=True),)
+    cut = replace(more, is_more=True)
+    assert add_up((cut, rows), 9) == (Count(3, "row", "added", is_more=True),)
 
 
 def test_a_count_past_its_bound_says_so() -> None:

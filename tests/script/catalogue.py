@@ -30,6 +30,8 @@ TOOLS = {
     "github.add_comment": ("mutation", "repo:s number:i body:s"),
     "notion.query_database": ("read", "database_id:s filter?:o"),
     "notion.create_page": ("mutation", "database_id:s properties:o"),
+    "table.insert": ("mutation", "table:s row:o"),
+    "big_table.insert": ("mutation", "table:s row:o"),
     "clock.next": ("read", "at:s timezone:s"),
 }
 

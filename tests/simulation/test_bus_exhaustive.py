@@ -11,6 +11,7 @@ import duly.bus
 from duly.simulation import exhaustive
 from duly.simulation.bus_exhaustive import BUS_VERBS, MUST_BE_REACHED, cases, never_reached
 from duly.simulation.bus_play import play
+from duly.simulation.planted import Bug, Place, planted
 from duly.simulation.survey import play_case
 
 CASES = cases()
@@ -29,6 +30,32 @@ def test_every_crash_point_of_the_bus_is_reached() -> None:
     reached = {point for case in CASES for point in play(case.story).points}
     assert never_reached(reached) == ()
     assert never_reached(MUST_BE_REACHED - {"after emit"}) == ("after emit",)
+
+
+RARE = {
+    "overdue in order": (
+        Place(
+            "duly.rules.delivery",
+            "promotable",
+            lambda original: lambda *given: tuple(sorted(original(*given), key=lambda one: one.id)),
+        ),
+        "deferred [2, 1] did not fire in that order",
+    ),
+    "crashed three times": (
+        Place("duly.rules.delivery", "HOST_DEATHS_MAX", lambda _: 9),
+        "the delivery of event 2 to listener0 is tried for ever",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", RARE)
+def test_what_hardly_ever_happens_by_chance_is_seen_where_it_goes_wrong(name: str) -> None:
+    """B2, B5: several are overdue at once; one delivery kills host after host."""
+    (story,) = [case.story for case in CASES if case.name == name]
+    place, problem = RARE[name]
+    assert play(story).problems == ()
+    with planted(Bug("rare", "It is hardly ever seen.", (place,))):
+        assert problem in play(story).problems
 
 
 def test_list_of_verbs_is_the_bus_s_own() -> None:

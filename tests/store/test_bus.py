@@ -266,7 +266,7 @@ async def test_a_deferred_event_fires_once_and_not_before_its_time(world: World)
     assert await world.store.promote_due(now=NOW + A_MINUTE, limit=2) == (3,)
     fired = await world.store.list_deferred(status="fired")
     assert [(each.id, each.event_id) for each in fired] == [(2, 1), (3, 2), (1, 3)]
-    assert await world.store.cancel(1) is False
+    assert await world.store.cancel(1, now=NOW) is False
 
 
 async def test_a_delay_of_less_than_nothing_is_at_once(world: World) -> None:

@@ -101,10 +101,12 @@ async def _it_is_cancelled(world: World, answer: Any) -> None:
 CANCEL = Case(
     verb="cancel",
     arrange=deferred,
-    call=lambda world: world.store.cancel(2),
+    call=lambda world: world.store.cancel(2, now=NOW),
     effect=_it_is_cancelled,
     refusals=(
-        Refusal("an event nobody deferred", NotFound, call=lambda world: world.store.cancel(9)),
+        Refusal(
+            "an event nobody deferred", NotFound, call=lambda world: world.store.cancel(9, now=NOW)
+        ),
     ),
     again=Again.NOTHING,
 )

@@ -58,8 +58,10 @@ def test_a_failure_of_ours_is_a_failure(tmp_path: Path) -> None:
     assert (status, "assert 1 == 2" in words) == (1, True), words
 
 
-def test_the_example_of_the_page_passes(tmp_path: Path) -> None:
-    example, _ = house.examples(PAGE.read_text(encoding="utf-8"))
+@pytest.mark.parametrize("number", [0, 1])
+def test_every_example_of_the_page_that_is_a_test_passes(tmp_path: Path, number: int) -> None:
+    """A3: the second with a policy that asks, and with real files."""
+    example = house.examples(PAGE.read_text(encoding="utf-8"))[number]
     status, words = run_pytest(tmp_path, example)
     assert (status, "1 passed" in words) == (0, True), words
 
@@ -75,7 +77,13 @@ def test_the_example_of_the_page_passes(tmp_path: Path) -> None:
 def test_the_example_of_the_page_fails_when_its_workflow_is_wrong(
     tmp_path: Path, right: str, wrong: str
 ) -> None:
-    example, _ = house.examples(PAGE.read_text(encoding="utf-8"))
+    example = house.examples(PAGE.read_text(encoding="utf-8"))[0]
     assert right in example
     status, words = run_pytest(tmp_path, example.replace(right, wrong))
     assert (status, "1 failed" in words) == (1, True), words
+
+
+def test_whoever_does_not_ask_for_a_world_imports_no_host() -> None:
+    """Every program that has Duly installed imports the plugin, whatever it tests."""
+    asked = "import sys, duly.testing.plugin; sys.exit('duly.host' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", asked], check=False).returncode == 0

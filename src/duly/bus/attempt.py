@@ -13,11 +13,13 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 from duly.bus.cause import handle
 from duly.env import Env
 from duly.rules.delivery import HANDLER_TIMEOUT_S, Event, copy_event
+from duly.store import Store
 
 GRACE_S: Final = 5.0  # how long a handler that was cancelled may take to end
 LATE: Final = f"it took longer than {HANDLER_TIMEOUT_S} s"
@@ -38,8 +40,9 @@ class _Outcome:
 class Caller:
     """Calls handlers, and knows those that did not end when they were told to."""
 
-    def __init__(self, env: Env, freed: Callable[[], None]) -> None:
+    def __init__(self, env: Env, store: Store, freed: Callable[[], None]) -> None:
         self._env = env
+        self._store = store
         self._freed = freed
         self._calls: dict[asyncio.Task[None], str] = {}  # and whose handler it is
         self._deaf: dict[asyncio.Task[None], str] = {}
@@ -54,20 +57,24 @@ class Caller:
     ) -> str | None:
         """Call a handler; answer what it failed with, or nothing.
 
-        Whoever cancels this call cancels the handler, and learns nothing about it.
+        Whoever cancels this call cancels the handler, and learns nothing about it; one that ended
+        at that moment has ended.
         """
         outcome = _Outcome()
         name = f"event {event.id} for {subscriber_id}"
         # Its own copy, so that no handler sees what another did to it (B8).
-        task = self._env.spawn(_run(handler, copy_event(event), depth, outcome), name)
+        begin = partial(handle, event, depth, self._store)
+        task = self._env.spawn(_run(handler, copy_event(event), begin, outcome), name)
         self._calls[task] = subscriber_id
         task.add_done_callback(self._end)
         try:
             if not await _ends_within(task, HANDLER_TIMEOUT_S):
                 return await self._give_up(task, name)
         except asyncio.CancelledError:
-            task.cancel()
-            raise
+            # Not if it ended at that very moment: what it did is done, and to be recorded (law 3).
+            if not task.done():
+                task.cancel()
+                raise
         if outcome.is_over and outcome.error is None:
             return None
         error = outcome.error or asyncio.CancelledError("cancelled before it began")
@@ -117,8 +124,10 @@ async def _ends_within(task: asyncio.Task[None], seconds: float) -> bool:
     return bool(done)
 
 
-async def _run(handler: Handler, event: Event, depth: int, outcome: _Outcome) -> None:
-    handle(event, depth)
+async def _run(
+    handler: Handler, event: Event, begin: Callable[[], None], outcome: _Outcome
+) -> None:
+    begin()
     try:
         await handler(event)
     except BaseException as error:

@@ -96,15 +96,28 @@ class Bus(Line):
         self._check_own(subscriber_id)
         super().subscribe(topic, handler, subscriber_id=subscriber_id, retry=retry)
 
-    async def unsubscribe(self, subscriber_id: str) -> int:
+    async def cancel(self, deferred_id: int, *, by: str | None = None) -> bool:
+        """Stop a deferred event; true once, false if it has fired or was cancelled before (B2).
+
+        An id that never was is refused. Whoever gives `by` is written down.
+        """
+        if by is None:
+            return await super().cancel(deferred_id)
+        action = self._action(by, "cancel_deferred")
+        number = read_id(deferred_id, "deferred_id")
+        return await self._store.cancel(number, now=self._env.now_ms(), action=action)
+
+    async def unsubscribe(self, subscriber_id: str, *, by: str | None = None) -> int:
         """End a subscription; answer how many deliveries were closed for it (B13).
 
         Of an extension's and of the host's own, only what they have left behind: what is connected
-        belongs to them, and what leads into a workflow belongs to the workflow.
+        belongs to them, and what leads into a workflow belongs to the workflow. Whoever gives `by`
+        is written down.
         """
+        action = None if by is None else self._action(by, "unsubscribe")
         if self._dispatcher.is_connected(check_subscriber_id(subscriber_id)):
             self._check_own(subscriber_id)
-        return await self._dispatcher.disconnect(subscriber_id)
+        return await self._dispatcher.disconnect(subscriber_id, action)
 
     # -- Dead letters (B5) ----------------------------------------------------------------------
 

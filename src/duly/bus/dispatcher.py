@@ -28,6 +28,7 @@ from duly.rules.schedule import earliest
 from duly.store import Store
 from duly.store.delivery import Begun, Finished, Ingress, OpenDelivery
 from duly.store.ingress import Way
+from duly.store.record import Action
 
 STOP_S: Final = 10.0  # how long an orderly stop waits for handlers (B7)
 TROUBLE_MS: Final = 10_000  # how long the bus rests after a fault nobody foresaw
@@ -77,7 +78,7 @@ class Dispatcher:
         self._limits = limits
         self._settings = settings
         self._entered = entered
-        self._caller = Caller(env, freed=self.wake)
+        self._caller = Caller(env, store, freed=self.wake)
         self._unregistered: dict[str, Subscriber] = {}
         self._connected: dict[str, Subscriber] = {}
         self._ways: dict[str, Way] = {}
@@ -90,6 +91,7 @@ class Dispatcher:
         self._must_look = True
         self._is_full = False
         self._must_recover = True
+        self._recovered = 0
         self._look_at: int | None = None
         self._failure: Exception | None = None
         self._is_busy = False
@@ -172,12 +174,14 @@ class Dispatcher:
                     self._connected[name] = subscriber
                     self.wake()
 
-    async def disconnect(self, subscriber_id: str) -> int:
+    async def disconnect(self, subscriber_id: str, action: Action | None = None) -> int:
         """End a subscription for good; answer how many deliveries were closed for it (B13)."""
         async with self._registering:
             is_new = self._unregistered.pop(subscriber_id, None) is not None
             try:
-                closed = await self._store.unsubscribe(subscriber_id, now=self._env.now_ms())
+                closed = await self._store.unsubscribe(
+                    subscriber_id, now=self._env.now_ms(), action=action
+                )
             except NotFound:
                 if not is_new:
                     raise
@@ -238,7 +242,7 @@ class Dispatcher:
         try:
             await self._record_rest()
             await self._recover()
-            await self.register()
+            await self._register_all(is_draining)
             found = await self._store.bus_outlook(self._able, now=now, limit=self._settings.batch)
             self._look_at = found.next_at
             if any(each.event_id > self._durable_id for each in found.deliveries):
@@ -247,12 +251,6 @@ class Dispatcher:
             if found.is_overdue:
                 await self._store.promote_due(now=now, limit=self._settings.batch)
                 self.wake()
-        except (Invalid, RequestRefused) as refusal:
-            log.error("a subscription was refused: %s", refusal)
-            if is_draining:
-                raise
-            self.wake()
-            return
         except Exception as error:  # the loop outlives whatever the store says
             self._rest(error)
             return
@@ -267,6 +265,16 @@ class Dispatcher:
         """Who can be called now: the connected, without those whose last call does not end."""
         return self._connected.keys() - self._caller.deaf
 
+    async def _register_all(self, is_draining: bool) -> None:
+        """Write down who has connected; whoever drains is told of a name that is refused (B13)."""
+        while self._unregistered:
+            try:
+                await self.register()
+            except (Invalid, RequestRefused) as refusal:
+                log.error("a subscription was refused: %s", refusal)
+                if is_draining:
+                    raise
+
     async def _recover(self) -> None:
         """Give back what a host that died, or was stopped, was at (B7).
 
@@ -275,15 +283,16 @@ class Dispatcher:
         if not self._must_recover or self._in_hand:
             return
         now, batch = self._env.now_ms(), self._settings.batch
-        count = 0
         is_complete = False
         while not is_complete:
             recovered = await self._store.recover_bus(now=now, limit=batch)
-            count += recovered.events + recovered.promoted
+            # Kept where the next try finds it: the store may say no between two batches (H3).
+            self._recovered += recovered.events + recovered.promoted
             is_complete = recovered.promoted < batch
         self._must_recover = False
-        if count:
-            log.info("EventBus: recovered %s events", count)
+        if self._recovered:
+            log.info("EventBus: recovered %s events", self._recovered)
+        self._recovered = 0
 
     async def _wait(self) -> None:
         """Sleep until the bell rings or the next planned time comes (S9)."""

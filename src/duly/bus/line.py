@@ -109,7 +109,8 @@ class Line:
 
         Also of one that retention has removed since; an id that was never given is not found.
         """
-        return await self._store.cancel(read_id(deferred_id, "deferred_id"))
+        number = read_id(deferred_id, "deferred_id")
+        return await self._store.cancel(number, now=self._env.now_ms())
 
     def _event(
         self, topic: object, payload: object, source: object, correlation_id: object
@@ -117,6 +118,7 @@ class Line:
         if correlation_id is not None:
             correlation_id = parse_message_id(correlation_id, "correlation_id", self._limits)
         return cause(
+            self._store,
             check_topic(topic, self._limits),
             check_source(source, self._limits),
             encode_payload(payload, self._limits),

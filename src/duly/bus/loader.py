@@ -37,7 +37,7 @@ from duly.bus.line import Line
 from duly.bus.manifest import MANIFEST_BYTES, read_manifest
 from duly.config import Limits
 from duly.env import Env
-from duly.errors import ConfigError, DulyError, Invalid
+from duly.errors import ConfigError, DulyError, Invalid, RequestRefused
 from duly.rules.announcement import Topic
 from duly.rules.delivery import OWN_SOURCE, Event, Retry
 from duly.rules.manifest import BuiltIn, Manifest, needs_broken, order
@@ -213,10 +213,18 @@ class Loader:
                 if each.handler is not BuiltIn.CUSTOM:
                     handler = self._handler(manifest, each.handler, line)
                     seat.subscribe(each.topic, handler, each.handler)
-            await seat.keep()
             candidate = _Candidate(manifest, folders[extension_id], seat, Stage.DEPENDENCIES)
             candidate.error = planned.left_out.get(extension_id)
+            await self._keep(candidate, Stage.MANIFEST)
             self._candidates[extension_id] = candidate
+
+    async def _keep(self, each: _Candidate, stage: Stage) -> None:
+        """Write down what an extension asked for; a name that is in use breaks nobody else."""
+        try:
+            await each.seat.keep()
+        except (Invalid, RequestRefused) as refusal:
+            if each.error is None:
+                each.stage, each.error = stage, str(refusal)
 
     def _handler(self, manifest: Manifest, handler: BuiltIn, line: Line) -> Handler:
         if handler is BuiltIn.NOTIFY_USER:
@@ -277,7 +285,7 @@ class Loader:
         context = ExtensionContext(each.manifest.id, each.manifest.config, each.seat)
         work = partial(each.instance.initialize, context)
         each.error = await self._limited(work, INITIALIZE_S, each)
-        await each.seat.keep()
+        await self._keep(each, Stage.INITIALIZE)
         self._step(each, Stage.INITIALIZE, each.seat.connect)
         if each.error is None:
             each.stage = Stage.READY

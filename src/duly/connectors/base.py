@@ -6,8 +6,9 @@ Law 2: a decorated method is still the method, so its author can call it in a te
 Law 3: a reconcile method belongs to the one mutation it was written for. It stays with a method
        that is merely overridden, and goes with a decoration that is replaced: what asks for a
        change must know how that change was made (L5).
-Law 4: what was begun in a thread has ended when the thread returned, and nobody goes on before
-       that, not even when he is told to stop (L6).
+Law 4: a change begun in a thread has ended when the thread returned, and nobody goes on before
+       that, not even when he is told to stop (L6). Who only asks need not wait for an answer that
+       may never come: his thread is left to itself.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextvars import copy_context
+from contextlib import suppress
+from contextvars import ContextVar, copy_context
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial, update_wrapper
@@ -47,6 +49,8 @@ R = TypeVar("R")
 Vault: TypeAlias = Callable[[str, str], str]
 
 THREADS_MAX: Final = 8
+# Whether what goes on here only asks; the registry knows, and says so around a read.
+ONLY_ASKS: Final[ContextVar[bool]] = ContextVar("only_asks", default=False)
 
 # How a page crosses the border; the sandboxes know it by the same mark.
 PAGE_MARK: Final = "$page"
@@ -300,7 +304,7 @@ class Connector:
         return value
 
     async def in_thread(self, function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
-        """Run code that blocks in a thread of this connector, and outlast it (L6)."""
+        """Run code that blocks in a thread of this connector, and outlast a change (L6)."""
         if self._threads is None:
             pool = ThreadPoolExecutor(THREADS_MAX, thread_name_prefix=f"duly-{self.name}")
             object.__setattr__(self, "_threads", pool)  # a frozen connector has threads too
@@ -309,7 +313,12 @@ class Connector:
         ended = asyncio.Event()
         call = partial(function, *args, **kwargs)
         job = self._threads.submit(copy_context().run, call)
-        job.add_done_callback(lambda _: loop.call_soon_threadsafe(ended.set))
+
+        def tell(_: object) -> None:
+            with suppress(RuntimeError):  # Nobody waits any more, and the loop is closed.
+                loop.call_soon_threadsafe(ended.set)
+
+        job.add_done_callback(tell)
         cancelled: asyncio.CancelledError | None = None
         while not ended.is_set():
             try:
@@ -317,6 +326,8 @@ class Connector:
             except asyncio.CancelledError as error:
                 cancelled = error
                 job.cancel()  # A call that still waits for a thread is never made.
+                if ONLY_ASKS.get():
+                    break
         if cancelled is not None:
             raise cancelled
         return job.result()

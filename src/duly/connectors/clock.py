@@ -56,14 +56,20 @@ class Clock(Timed):
 
     @read
     async def now(self, timezone: str = "UTC") -> dict[str, Json]:
-        """Answer this moment: `iso` in UTC, `unix_ms`, and `local`, as a wall clock shows it."""
+        """Tell this moment in UTC, and as a wall clock there shows it.
+
+        Answers {iso, unix_ms, local}.
+        """
         now_ms = self.now_ms()
         local = schedule.moment(now_ms).astimezone(_zone(timezone))
         return {"iso": iso(now_ms), "unix_ms": now_ms, "local": local.isoformat()}
 
     @read
     async def next(self, at: str, timezone: str = "UTC", weekday: str | None = None) -> str:
-        """Answer the next moment a wall clock there shows this time, as ISO 8601 in UTC."""
+        """Find the next moment at which a wall clock there shows this time.
+
+        Answers a text: the moment in UTC, as ISO 8601.
+        """
         found = WALL_TIME.fullmatch(at)
         if found is None:
             raise Refused(f'clock.next: at is {at[:40]!r}. Write hours and minutes, as in "09:00".')

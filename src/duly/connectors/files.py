@@ -43,11 +43,11 @@ from duly.connectors.folder import (
     Folder,
     definite,
     list_files,
-    mode_of,
     move_file,
     open_ended,
     read_file,
     split_path,
+    status_of,
     write_file,
 )
 from duly.errors import Refused, UnknownOutcome
@@ -72,24 +72,38 @@ class Files(Connector):
         self.name = name
         self._folder = Folder.at(path, name)
         self._writes = 0
-        # Made now, so that its absence later means a disk that is not mounted. A folder that can
-        # only be read has none, and needs none.
-        with suppress(OSError), self._folder.open([OWN], create=True):
-            pass
+        # Made now, so that its absence later means a disk that is not mounted; but not where
+        # nothing is at all, since that may be the place of such a disk, and its receipts would
+        # seem never to have been there (L5). A folder that can only be read has none, and needs
+        # none.
+        with suppress(OSError):
+            if not self._folder.is_bare():
+                with self._folder.open([OWN], create=True):
+                    pass
 
     @read
     async def search(self, pattern: str = "*", after: str | None = None) -> Page:
-        """List the files of one folder in the order in which they came or last changed."""
+        """List the files of one folder in the order in which they came or last changed.
+
+        Answers a page of {path, size, modified_at}.
+        """
         return await self.in_thread(self._search, pattern, after)
 
     @read(by_id=True)
     async def read(self, path: str) -> dict[str, Json] | None:
-        """Answer a file's text, or None if there is no such file."""
+        """Read a file as text.
+
+        Answers {path, text, size, modified_at, problem}, or nothing if there is no such file.
+        Of a file that is no text, or too big, text is nothing and problem says why.
+        """
         return await self.in_thread(self._read, path)
 
     @mutation(risk="medium", noun="file", lag_s=5)
     async def write(self, call: Call, path: str, text: str) -> dict[str, Json]:
-        """Write a whole file, in place of what was there."""
+        """Write a whole file, in place of what was there.
+
+        Answers {path, bytes}.
+        """
         return await self.in_thread(self._write, call.key, path, text)
 
     @write.reconcile
@@ -134,16 +148,14 @@ class Files(Connector):
         if found is None:
             return None
         data, status = found
-        if len(data) > TEXT_BYTES_MAX:
-            raise Refused(f"{path} has {status.st_size} bytes; at most {TEXT_BYTES_MAX} are read.")
-        try:
-            text = data.decode()
-        except UnicodeDecodeError as error:
-            raise Refused(f"{path} is no UTF-8 text, so it cannot be read as text.") from error
-        if "\0" in text:
-            raise Refused(f"{path} is no text: it has a zero byte in it.")
-        modified_at = iso(status.st_mtime_ns // 1_000_000)
-        return {"path": path, "text": text, "size": len(data), "modified_at": modified_at}
+        text, problem = _as_text(data, status.st_size)
+        return {
+            "path": path,
+            "text": text,
+            "size": status.st_size if text is None else len(data),
+            "modified_at": iso(status.st_mtime_ns // 1_000_000),
+            "problem": problem,
+        }
 
     # -- Writing ----------------------------------------------------------------------------------
 
@@ -157,10 +169,10 @@ class Files(Connector):
             with definite(path):
                 own = stack.enter_context(self._folder.open([OWN], create=True))
                 target = stack.enter_context(self._folder.open(folders, create=True))
-                mode = mode_of(target, name)
+                old = status_of(target, name)
                 mark = _placed(own, slip)
                 if mark is None:
-                    _lay_out(own, slip, data, _mark(path, data), mode)
+                    _lay_out(own, slip, data, _mark(path, data), old)
             if mark is None:
                 move_file(f"{slip}.out", own, name, target, path)
             elif mark != _mark(path, data):
@@ -200,6 +212,18 @@ class Files(Connector):
                 _clean(own)
 
 
+def _as_text(data: bytes, size: int) -> tuple[str | None, str | None]:
+    """Read a text, or say why it is none; a refusal could not be caught by any script (C3)."""
+    if len(data) > TEXT_BYTES_MAX:
+        return None, f"It has {size} bytes; at most {TEXT_BYTES_MAX} are read."
+    if b"\0" in data:
+        return None, "It is no text: it has a zero byte in it."
+    try:
+        return data.decode(), None
+    except UnicodeDecodeError:
+        return None, "It is no UTF-8 text."
+
+
 def _slip(key: str) -> str:
     """Answer the file name of a key; one that would make a poor name goes by its digest."""
     return key if KEY.fullmatch(key) else sha256(key.encode()).hexdigest()
@@ -225,12 +249,12 @@ def _exists(here: int, name: str) -> bool:
     return True
 
 
-def _lay_out(own: int, slip: str, data: bytes, mark: bytes, mode: int | None) -> None:
+def _lay_out(own: int, slip: str, data: bytes, mark: bytes, old: os.stat_result | None) -> None:
     """Put the text and then its receipt into our folder, each on the disk before the next.
 
     A receipt of an earlier try may lie there: its text does too, or it would have been moved.
     """
-    write_file(own, f"{slip}.out", data, mode)
+    write_file(own, f"{slip}.out", data, old)
     os.fsync(own)
     write_file(own, slip, mark)
     os.fsync(own)

@@ -13,6 +13,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
+import unicodedata
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -98,7 +99,9 @@ def split_path(path: str) -> tuple[str, ...]:
         raise Refused(f"{shown}…: a path has at most {PATH_CHARS_MAX} characters.")
     if path.startswith("/"):
         raise Refused(f"{shown} is absolute. Give a path below the connector's folder.")
-    if any(part in ("", ".", "..") for part in parts) or not path.isprintable():
+    # A name may have any other character that names have on a disk: what is found can be read.
+    has_control = any(unicodedata.category(each) in ("Cc", "Cs") for each in path)
+    if any(part in ("", ".", "..") for part in parts) or has_control:
         raise Refused(f"{shown} is no path below the folder. Write names with a / between them.")
     if any(part.casefold() == OWN for part in parts):
         raise Refused(f"{shown}: {OWN} belongs to the host. Choose another folder.")
@@ -134,11 +137,17 @@ class Folder:
         finally:
             os.close(here)
 
+    def is_bare(self) -> bool:
+        """Say whether nothing at all is in it, as where a disk is to be mounted and is not."""
+        return next(self.path.iterdir(), None) is None
+
 
 def _make(here: int, part: str) -> None:
     with suppress(FileExistsError):
         os.mkdir(part, dir_fd=here)
-        os.fsync(here)  # Or the file inside could be on the disk, and no way to it.
+    # Or the file inside could be on the disk, and no way to it. Whoever made the folder may have
+    # been killed before he came to this.
+    os.fsync(here)
 
 
 def list_files(here: int, what: str) -> list[tuple[str, os.stat_result]]:
@@ -181,12 +190,12 @@ def read_file(here: int, name: str, limit_bytes: int) -> tuple[bytes, os.stat_re
         os.close(file)
 
 
-def write_file(here: int, name: str, data: bytes, mode: int | None = None) -> None:
+def write_file(here: int, name: str, data: bytes, like: os.stat_result | None = None) -> None:
     """Write a file and wait until its bytes are on the disk; its name is not, yet (L2)."""
     file = os.open(name, WRITE, 0o666, dir_fd=here)
     try:
-        if mode is not None:
-            os.fchmod(file, mode)
+        if like is not None:
+            _hand_over(file, like)
         left = memoryview(data)
         while left:
             left = left[os.write(file, left) :]
@@ -195,8 +204,19 @@ def write_file(here: int, name: str, data: bytes, mode: int | None = None) -> No
         os.close(file)
 
 
-def mode_of(here: int, name: str) -> int | None:
-    """Answer the permissions of a file that is to be replaced; a link or a folder is refused."""
+def _hand_over(file: int, like: os.stat_result) -> None:
+    """Give a file to whoever has the one whose place it takes, as far as this account may."""
+    for owner in ({"uid": like.st_uid, "gid": -1}, {"uid": -1, "gid": like.st_gid}):
+        with suppress(PermissionError):
+            os.fchown(file, **owner)
+    os.fchmod(file, like.st_mode & 0o777)  # A new text is not let run as its owner.
+
+
+def status_of(here: int, name: str) -> os.stat_result | None:
+    """Answer whose a file is that is to be replaced, and what he lets others do with it.
+
+    A link, a folder and a file that nobody may write are refused.
+    """
     try:
         status = os.stat(name, dir_fd=here, follow_symlinks=False)
     except FileNotFoundError:
@@ -205,7 +225,10 @@ def mode_of(here: int, name: str) -> int | None:
         raise OSError(errno.ELOOP, "a symbolic link")
     if not stat.S_ISREG(status.st_mode):
         raise IsADirectoryError(errno.EISDIR, "no file")
-    return stat.S_IMODE(status.st_mode)
+    if not status.st_mode & stat.S_IWUSR:
+        # To move a file over it needs no permission of its own, and its owner wants it as it is.
+        raise PermissionError(errno.EACCES, "read-only")
+    return status
 
 
 def move_file(name: str, source: int, new_name: str, target: int, what: str) -> None:

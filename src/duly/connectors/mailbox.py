@@ -97,8 +97,11 @@ class Query:
         return self.newer_than_ms is not None and age_ms > self.newer_than_ms
 
     def fits(self, mail: Mail) -> bool:
-        """Say whether a mail meets every term about its words."""
-        return all(words in FIELDS[kind](mail).casefold() for kind, words in self.terms)
+        """Say whether a mail meets every term about its words; one that nobody can read may."""
+        is_unread = mail.problem is not None and not (mail.sender or mail.subject or mail.text)
+        return is_unread or all(
+            words in FIELDS[kind](mail).casefold() for kind, words in self.terms
+        )
 
 
 FIELDS: Final[Mapping[str, Callable[[Mail], str]]] = {
@@ -121,14 +124,21 @@ class Mailbox(Timed):
 
     @read
     async def search(self, query: str = "", after: str | None = None) -> Page:
-        """List the mails that arrived since, in the order of arrival."""
+        """List the mails that arrived since, in the order of arrival.
+
+        Answers a page of {id, message_id, from, subject, date, snippet, problem}.
+        """
         return await self.in_thread(
             self._search, Query.read(query), Cursor.read(after), self.now_ms()
         )
 
     @read(by_id=True)
     async def read(self, id: str) -> dict[str, Json] | None:  # noqa: A002  # the seeds' own word
-        """Answer one mail with its text and the names of what is attached, or None."""
+        """Read one mail with its text and the names of what is attached.
+
+        Answers {id, message_id, from, subject, date, snippet, problem, to, text, attachments}, or
+        nothing if there is no such mail.
+        """
         return await self.in_thread(self._read, id)
 
     def _search(self, query: Query, cursor: Cursor, now_ms: int) -> Page:

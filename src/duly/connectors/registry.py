@@ -13,12 +13,14 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from keyword import iskeyword
 from typing import Any, Final
 
 from duly.connectors.base import (
+    ONLY_ASKS,
     Applied,
     Call,
     Connector,
@@ -82,7 +84,8 @@ class Registry:
         method = self._place(tool, is_mutation=False).find()
         try:
             async with asyncio.timeout(tool.timeout_s) as limit:
-                answer = await method(**deepcopy(dict(args)))
+                with only_asking():
+                    answer = await method(**deepcopy(dict(args)))
         except TimeoutError as error:
             if not limit.expired():
                 raise
@@ -107,7 +110,8 @@ class Registry:
             raise IllegalTransition(f"{tool.name} has no reconcile method to ask.")
         own = replace(call, args=deepcopy(dict(call.args)))
         try:
-            verdict = await getattr(place.connector, place.asker)(own)
+            with only_asking():
+                verdict = await getattr(place.connector, place.asker)(own)
         except asyncio.CancelledError as error:
             if _is_told_to_stop():
                 raise
@@ -163,6 +167,16 @@ class Registry:
         if (own.kind is ToolKind.MUTATION) is not is_mutation:
             raise IllegalTransition(f"{own.name} is a {own.kind}; it was asked for as another.")
         return self._places[own.name]
+
+
+@contextmanager
+def only_asking() -> Iterator[None]:
+    """Stand around a question: whoever gives it up need not wait for the thread it is in."""
+    before = ONLY_ASKS.set(True)
+    try:
+        yield
+    finally:
+        ONLY_ASKS.reset(before)
 
 
 def _is_told_to_stop() -> bool:

@@ -24,6 +24,9 @@ class Rows(Protocol):
     def page(self, table: str, after: int, where: Mapping[str, Value]) -> list[Row]:
         """List the rows after a number, at most one more than a page."""
 
+    def last(self, table: str) -> int:
+        """Answer the number of the last row, or 0."""
+
     def find(self, table: str, column: str | None, value: str | int) -> Row | None:
         """Find a row by its value in a column, or, without one, by its number."""
 

@@ -13,6 +13,7 @@ more often a slip than a wish.
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from collections.abc import Mapping
@@ -25,18 +26,21 @@ from duly.connectors.base import (
     Connector,
     NotApplied,
     Page,
+    Unsure,
     Verdict,
     mutation,
     read,
 )
-from duly.connectors.folder import Folder
+from duly.connectors.folder import Folder, definite
 from duly.connectors.row import PAGE_MAX, Row, Rows, Value
-from duly.errors import ConfigError, Refused
+from duly.errors import ConfigError, NotSent, Refused
 from duly.rules.value import Json
 
 COLUMNS_MAX: Final = 100
 COLUMN_CHARS_MAX: Final = 100
 VALUE_CHARS_MAX: Final = 100_000
+PAGE_BYTES_MAX: Final = 2 * 1024 * 1024  # an answer has room for twice as much (N)
+BARE: Final = "its folder is empty. Is its disk mounted?"
 SQLITE: Final = "sqlite:///"
 
 TABLE_NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,99}", re.ASCII)
@@ -64,7 +68,9 @@ class Table(Connector):
         self._key = key
         if (path is None) == (url is None):
             raise ConfigError(f"{name}: give either a folder (path) or a database (url).")
-        self._rows = _open_csv(path, name) if path is not None else _open_sql(str(url), name)
+        file = None if url is None else _file_of(url, name)
+        self._folder = Folder.at(str(path) if file is None else file.parent, name)
+        self._rows = _open_rows(self._folder, file)
 
     @read
     async def rows(
@@ -73,31 +79,49 @@ class Table(Connector):
         after: int | None = None,
         where: dict[str, Value] | None = None,
     ) -> Page:
-        """List rows in their order, of all or of those that have these values."""
+        """List rows in their order, of all or of those that have these values.
+
+        Answers a page of {row, values}.
+        """
         _check_table(table)
         wanted = _checked(where or {}, "where")
         found = await self.in_thread(self._rows.page, table, after or 0, wanted)
-        given = found[:PAGE_MAX]
-        last = given[-1][0] if given else after
+        given = _fitting(found[:PAGE_MAX])
+        if given:
+            last: int | None = given[-1][0]
+        elif after is not None:
+            # Where rows were taken away, the next new one may get the number of a row that was
+            # read: whoever stands behind the last row goes back to it.
+            last = min(after, await self.in_thread(self._rows.last, table))
+        else:
+            last = None
         items = [_shown(each) for each in given]
         return Page(items, last_cursor=last, has_more=len(found) > len(given))
 
     @read(by_id=True)
     async def find(self, table: str, key: str | int) -> dict[str, Json] | None:
-        """Find the row with this value in the table's unique column, or with this number."""
+        """Find the row with this value in the table's unique column, or with this number.
+
+        Answers {row, values}, or nothing if there is no such row.
+        """
         _check_table(table)
         found = await self.in_thread(self._rows.find, table, self._unique(table), key)
         return None if found is None else _shown(found)
 
     @mutation(risk="low", noun="row", lag_s=5, idempotent=True, key_lifetime_s=math.inf)
     async def insert(self, call: Call, table: str, row: dict[str, Value]) -> dict[str, Json]:
-        """Add one row to a table."""
+        """Add one row to a table.
+
+        Answers {row, table}.
+        """
         _check_table(table)
         values, unique = _checked(row, "row"), self._unique(table)
         if not values:
             raise Refused(f"{table}: the row is empty. Give it at least one column.")
         if unique is not None and values.get(unique) in (None, ""):
             raise Refused(f"{table}: the row has no {unique}, which every row of it must have.")
+        if call.attempt > 1 and await self.in_thread(self._is_bare):
+            raise NotSent(f"{self.name}: {BARE}")
         number = await self.in_thread(self._rows.insert, table, values, call.key, unique)
         return {"row": number, "table": table}
 
@@ -105,27 +129,46 @@ class Table(Connector):
     async def insert_happened(self, call: Call) -> Verdict:
         """Look for the row that carries the key of this call."""
         table = str(call.args["table"])
+        if await self.in_thread(self._is_bare):
+            return Unsure(BARE)
         number = await self.in_thread(self._rows.number_of, table, call.key)
         return NotApplied() if number is None else Applied({"row": number, "table": table})
+
+    def _is_bare(self) -> bool:
+        """Say whether nothing is left where a call was sent to: then nobody can tell (L5)."""
+        with definite(self.name):
+            return self._folder.is_bare()
 
     def _unique(self, table: str) -> str | None:
         return self._key.get(table) if isinstance(self._key, Mapping) else self._key
 
 
-def _open_csv(path: str | Path, name: str) -> Rows:
+def _open_rows(folder: Folder, file: Path | None) -> Rows:
+    # Only who keeps rows in a database needs one.
+    if file is not None:
+        from duly.connectors.table_sql import SqlRows
+
+        return SqlRows(folder, file.name)
     from duly.connectors.table_csv import CsvRows
 
-    return CsvRows(Folder.at(path, name))
+    return CsvRows(folder)
 
 
-def _open_sql(url: str, name: str) -> Rows:
-    # Only who keeps rows in a database needs one.
-    from duly.connectors.table_sql import SqlRows
-
+def _file_of(url: str, name: str) -> Path:
     path = Path(url.removeprefix(SQLITE)).expanduser()
     if not url.startswith(SQLITE) or not path.name:
         raise ConfigError(f"{name}: {url!r} is no URL like sqlite:///rows.db.")
-    return SqlRows(Folder.at(path.parent, name), path.name)
+    return path
+
+
+def _fitting(rows: list[Row]) -> list[Row]:
+    """Take as many rows as one answer can carry, and one at least."""
+    total = 0
+    for place, (_, values) in enumerate(rows):
+        total += len(json.dumps(values))
+        if total > PAGE_BYTES_MAX and place:
+            return rows[:place]
+    return rows
 
 
 def _shown(row: Row) -> dict[str, Json]:

@@ -30,5 +30,8 @@ select rowid, {columns} from {table} where {column} = ? order by rowid limit 1
 -- One more than a page is asked for, to know whether there are more.
 select rowid, {columns} from {table} where rowid > ? {where} order by rowid limit ?
 
+-- last_number
+select rowid from {table} order by rowid desc limit 1
+
 -- insert_row
 insert into {table} ({columns}) values ({places}) returning rowid

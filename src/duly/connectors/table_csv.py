@@ -25,10 +25,10 @@ from typing import Final
 from duly.connectors.folder import (
     Folder,
     definite,
-    mode_of,
     move_file,
     open_ended,
     read_file,
+    status_of,
     write_file,
 )
 from duly.connectors.row import PAGE_MAX, Row, Value, already_there, refuse_unknown_columns
@@ -151,6 +151,10 @@ class CsvRows:
                 break
         return found
 
+    def last(self, table: str) -> int:
+        """Answer the number of the last row, or 0."""
+        return len(self._load(table).records)
+
     def find(self, table: str, column: str | None, value: str | int) -> Row | None:
         """Find a row by its value in a column, or, without one, by its number."""
         sheet = self._load(table)
@@ -224,7 +228,7 @@ def _draft(
         if number is not None:
             return number, None
         _check_row(sheet, table, row, unique)
-        write_file(here, draft, sheet.add(row, key, what).encode(), mode_of(here, what))
+        write_file(here, draft, sheet.add(row, key, what).encode(), status_of(here, what))
         if _stamp(here, what) == before:
             return len(sheet.records) + 1, draft
     raise NotSent(f"{what}: somebody else saves it all the time. Close it there.")

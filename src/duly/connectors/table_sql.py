@@ -10,6 +10,7 @@ Law 3: "it happened" is said only of what is on the disk: a process that was kil
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,6 +27,7 @@ from duly.rules.value import Json
 
 BUSY_MS: Final = 5_000
 KEY_COLUMN: Final = "duly_key"
+NUMBER_MAX: Final = 2**53 - 1  # the largest that a script can be told exactly (T8)
 HIDDEN: Final = frozenset({KEY_COLUMN, "duly_row"})
 # A statement is its name, why it is there, and one or more lines up to an empty one.
 SECTION: Final = re.compile(r"^-- ([a-z_]+)\n(?:-- .*\n)*((?:[^-\n].*\n)+)", re.MULTILINE)
@@ -43,6 +45,7 @@ ADVICE: Final[Mapping[type[apsw.Error], str]] = {
     apsw.NotADBError: "it is no SQLite database. Choose another file",
     apsw.CorruptError: "it is damaged. Restore a copy of it",
 }
+AS_TEXT: Final = "Keep it as a text."
 PERMISSION: Final = (apsw.ReadOnlyError, apsw.PermissionsError, apsw.AuthError)
 SCRIPTS_FAULT: Final = (apsw.ConstraintError, apsw.SQLError, apsw.TooBigError, apsw.MismatchError)
 
@@ -62,6 +65,8 @@ def definite(what: str) -> Iterator[None]:
         yield
     except apsw.Error as error:
         raise classify(error, what) from error
+    except UnicodeDecodeError as error:
+        raise Refused(f"{what}: a text in it is no UTF-8. Correct it there.") from error
     except OSError as error:
         raise NotSent(f"{what}: {error.strerror or error}.") from error
 
@@ -84,6 +89,14 @@ class SqlRows:
             statement = _spell("page_rows", table, columns=columns, where=terms)
             found = database.execute(statement, (after, *where.values(), PAGE_MAX + 1))
             return [_row(table, columns, each) for each in found]
+
+    def last(self, table: str) -> int:
+        """Answer the number of the last row, or 0."""
+        with definite(self._what(table)), self._reading() as database:
+            if not _columns(database, table):
+                return 0
+            found = database.execute(_spell("last_number", table)).fetchone()
+            return int(str(found[0])) if found is not None else 0
 
     def find(self, table: str, column: str | None, value: str | int) -> Row | None:
         """Find a row by its value in a column, or, without one, by its number."""
@@ -210,8 +223,14 @@ def _check_row(
 def _insert(database: apsw.Connection, table: str, row: Mapping[str, Value], key: str) -> int:
     places = ", ".join("?" * (len(row) + 1))
     statement = _spell("insert_row", table, columns=[*row, KEY_COLUMN], places=places)
-    (found,) = database.execute(statement, (*row.values(), key)).fetchall()
-    return int(str(found[0]))
+    found = database.execute(statement, (*row.values(), key)).fetchall()
+    if not found:  # A trigger or a constraint of the table's own said no, without a word.
+        raise Refused(f"{table} does not take this row, and does not say why.")
+    ((number,),) = found
+    # An answer that cannot be told would leave a row behind of which nobody ever learns (L9).
+    if not isinstance(number, int) or not 0 < number <= NUMBER_MAX:
+        raise Refused(f"{table} numbers its rows in a way that a script cannot read. Use another.")
+    return number
 
 
 def _all_columns(database: apsw.Connection, table: str) -> list[str]:
@@ -239,5 +258,14 @@ def _row(table: str, columns: Sequence[str], found: Sequence[object]) -> Row:
         if isinstance(value, bytes):
             raise Refused(f"{table}, row {number}: {column} is no text, and cannot be given on.")
         assert value is None or isinstance(value, str | int | float)
+        if isinstance(value, int | float) and not _is_exact(value):
+            raise Refused(f"{table}, row {number}: {column} is too large to be given on. {AS_TEXT}")
         read[column] = value
-    return int(str(number)), read
+    if not isinstance(number, int) or not _is_exact(number):
+        raise Refused(f"{table} numbers its rows in a way that a script cannot read. Use another.")
+    return number, read
+
+
+def _is_exact(value: float) -> bool:
+    """Say whether JSON carries a number as it is (T8)."""
+    return abs(value) <= NUMBER_MAX if isinstance(value, int) else math.isfinite(value)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Final
 
 from duly.desk.base import HasDesk, find_history
@@ -20,12 +20,19 @@ from duly.desk.record import Input, Output
 from duly.desk.sight import Sight, name_person
 from duly.errors import Invalid
 from duly.rules import standing
-from duly.rules.account import OUTPUT_OF, OutputStatus, explain_output, explain_untouched
+from duly.rules.account import (
+    OUTPUT_OF,
+    OutputStatus,
+    explain_held_up,
+    explain_output,
+    explain_untouched,
+)
 from duly.rules.event import EventStatus
+from duly.rules.explanation import needs_person
 from duly.rules.schedule import DAY_MS, moment
 from duly.rules.standing import CausedEvent, Count, Facts, InputStatus
-from duly.rules.word import MutationStatus
-from duly.store import people, trace
+from duly.rules.word import MutationStatus, Way
+from duly.store import due, people, trace
 from duly.store.base import Transaction
 from duly.store.people import LAST, TopicRow
 from duly.store.record import MutationRow, WorkflowRow
@@ -199,7 +206,24 @@ class Book:
             by="" if skipped is None else name_person(skipped.by),
             is_left_behind=topic.consumer is None,
             is_left=is_left,
+            held_up=self._held_up if row.status == EventStatus.PENDING else "",
         )
+
+    @cached_property
+    def _held_up(self) -> str:
+        """Say what nothing else of the workflow goes before; nothing if it moves (F6)."""
+        open_run = due.outlook(self._tx, self._workflow.id).open_run
+        if open_run is None:
+            return ""
+        run = people.get_run(self._tx, open_run.run_id)
+        held = people.find_held_mutation(self._tx, run.id)
+        facts = self._sight.facts(self._workflow, run, held)
+        way = self._sight.way(run, facts)
+        if way is Way.HOST:
+            return ""
+        inputs = people.list_inputs(self._tx, run.id)
+        titles = self._sight.texts(each.title for each in inputs)
+        return explain_held_up(titles, is_yours=needs_person(facts, way))
 
     def _outputs_of(self, row: TraceRow, caused: tuple[TraceRow, ...]) -> Iterator[Output]:
         """Follow an input through every consumer (T9): what was called, and what nobody takes."""
@@ -289,9 +313,10 @@ class Book:
             noun = standing.noun_of_topic(row.topic)
             inputs[noun] = inputs.get(noun, 0) + row.inputs
         applied = trace.count_applied(self._tx, self._workflow.id, since=since)
+        made = (self._made(tool, count) for tool, count in applied)
         return standing.describe_activity(
             (_counted(count, noun, is_cut) for noun, count in sorted(inputs.items())),
-            (self._made(tool, count) for tool, count in applied),
+            standing.add_up(made, COUNT_MAX),
         )
 
     def _made(self, name: str, count: int) -> Count:
@@ -302,13 +327,30 @@ class Book:
 
     def pending(self) -> str:
         """Say how much waits to be taken up (U1)."""
+        return standing.describe_pending(*self._pending())
+
+    def waiting(self) -> str:
+        """Say the same, to go on from; nothing where nothing waits (F6)."""
+        return standing.describe_waiting(*self._pending())
+
+    def _pending(self) -> Iterator[Count]:
         counts: dict[str, int] = {}
         for topic in self._topics.values():
             if topic.consumer is not None:
                 noun = standing.noun_of_topic(topic.name)
                 waiting = trace.count_pending(self._tx, self._workflow.id, topic.name)
                 counts[noun] = counts.get(noun, 0) + waiting
-        return standing.describe_pending(*(_counted(n, noun) for noun, n in sorted(counts.items())))
+        return (_counted(n, noun) for noun, n in sorted(counts.items()))
+
+    def suspect(self, consumer: str, until: int) -> TraceRow | None:
+        """Read what a consumer was offered first of all that waits, as the workflow stood then."""
+        mine = [topic.name for topic in self._topics.values() if topic.consumer == consumer]
+        found = [
+            row
+            for topic in mine
+            for row in trace.list_pending(self._tx, self._workflow.id, topic, until=until, limit=1)
+        ]
+        return min(found, key=lambda row: row.seq, default=None)
 
     def stale(self) -> dict[str, int]:
         """Count, by topic, what has waited too long (U4)."""

@@ -44,12 +44,15 @@ class Commands(Keeping):
         by: str = USER,
         grant: bool = False,
         strict: bool = False,
+        again: bool = True,
     ) -> Deployed:
         """Check a source and make it the active version of the workflow it names (W5, W8).
 
-        `grant` allows every capability it uses, `strict` lets warnings refuse it too.
+        `grant` allows every capability it uses, `strict` lets warnings refuse it too. Not `again`:
+        a text that is active already makes no new version, and is granted only what it lacks.
         """
-        return await deploy.deploy(self._desk(), source, by=by, grant=grant, strict=strict)
+        desk = self._desk()
+        return await deploy.deploy(desk, source, by=by, grant=grant, strict=strict, again=again)
 
     async def rollback(self, workflow: str, version: str, *, by: str = USER) -> Deployed:
         """Make the text of an older or a proposed version the newest one, examined anew (W8)."""
@@ -90,7 +93,11 @@ class Commands(Keeping):
         workflow_id = await desk.ask(look)
         publication = parse_publication(topic, message, limits)
         verb = desk.parts.store.publish(
-            workflow_id, publication, by=publisher, bus_event=handled_event(), now=desk.now_ms
+            workflow_id,
+            publication,
+            by=publisher,
+            bus_event=handled_event(desk.parts.store),
+            now=desk.now_ms,
         )
         republish, _ = await desk.carry_out(verb, workflow_id)
         return republish
@@ -156,7 +163,14 @@ class Commands(Keeping):
         action = desk.action(by, "retry")
         found = await desk.parts.store.get_run(run)
         successor_id = desk.parts.env.new_id("run")
-        verb = desk.parts.store.retry_run(run, successor_id, action=action, now=desk.now_ms)
+        verb = desk.parts.store.retry_run(
+            run,
+            successor_id,
+            action=action,
+            # A handler that retries whatever has failed is a loop like any other (B12).
+            bus_event=handled_event(desk.parts.store),
+            now=desk.now_ms,
+        )
         await desk.carry_out(
             verb,
             found.workflow_id,

@@ -29,6 +29,7 @@ from duly.store.record import Origin, VersionRow, WorkflowRow
 from duly.store.workflow import Deployment
 
 FIRST_VERSION: Final = "1.0"
+NO_LIMITS: Final = '{"mutations_per_day":null,"where":{}}'  # as a grant is recorded (A6)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,12 +41,43 @@ class Back:
 
 
 async def deploy(
-    desk: Desk, given: str | Path | Source, *, by: str, grant: bool, strict: bool
+    desk: Desk, given: str | Path | Source, *, by: str, grant: bool, strict: bool, again: bool
 ) -> Deployed:
     """Check a source and activate it as a new version."""
     desk.action(by, "deploy")  # a name that is refused is refused before the work
-    draft = await examine(desk, await read_source(desk, given), strict=strict)
+    source = await read_source(desk, given)
+    # What is active already was let in once, with whatever was found; only another text is refused.
+    draft = await examine(desk, source, strict=strict and again)
+    if not again:
+        active = await _leave(desk, draft, by=by, grant=grant)
+        if active is not None:
+            return active
+        drafts.refuse(source, draft.findings, strict=strict)
     return await activate(desk, draft, by=by, grant=grant)
+
+
+async def _leave(desk: Desk, draft: Draft, *, by: str, grant: bool) -> Deployed | None:
+    """Leave the active version as it is, if it has exactly this text; grant only what it lacks."""
+    store, name = desk.parts.store, draft.declaration.name
+    current = await store.find_workflow(name)
+    if current is None or current.active_version is None:
+        return None
+    row = await store.get_version(current.id, current.active_version)
+    if (row.language, row.source) != (draft.source.language, draft.source.text):
+        return None
+    missing = missing_capabilities(await _granted(desk, current), draft.capabilities)
+    for capability in missing if grant else ():
+        action = desk.action(by, "grant", NO_LIMITS)
+        verb = store.grant(
+            current.id,
+            capability,
+            mutations_per_day=None,
+            matching="{}",
+            action=action,
+            now=desk.now_ms,
+        )
+        await desk.carry_out(verb, current.id)
+    return Deployed(name, row.version, draft.findings, () if grant else missing, new=False)
 
 
 async def rollback(desk: Desk, workflow: str, version: str, *, by: str) -> Deployed:
@@ -104,7 +136,7 @@ async def activate(
             action=desk.action(by, verb, encode(detail, limit_bytes=EXTRACT_BYTES_MAX)),
             now=desk.now_ms,
             # A handler that deploys whenever something was deployed is a loop like any other.
-            announce=(follow(Herald(desk.parts).deployed(Topic.DEPLOYED, told)),),
+            announce=(follow(desk.parts.store, Herald(desk.parts).deployed(Topic.DEPLOYED, told)),),
         ),
         deployment.workflow_id,
         then=lambda followed: After(is_followed=followed is not None),

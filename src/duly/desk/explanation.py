@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from functools import cached_property
 from typing import Final
 
 from duly.desk import journal, offer
@@ -26,11 +27,12 @@ from duly.rules.permission import Lack
 from duly.rules.schedule import Producer, earliest, is_consumer_due, is_producer_due, moment
 from duly.rules.standing import Facts
 from duly.rules.turn import HandlerOutlook
-from duly.rules.word import Act, Kind, MutationStatus, Status, Waits, Way
+from duly.rules.word import Act, Kind, MutationStatus, Phase, Status, Waits, Way
 from duly.store import due, people
 from duly.store.base import Transaction
 from duly.store.people import ActionRow
 from duly.store.record import MutationRow, RunRow, WorkflowRow
+from duly.store.trace import TraceRow
 
 IS_BUS_EVENT: Final = re.compile(r"bus:[0-9]{1,18}").fullmatch
 
@@ -128,11 +130,7 @@ class Told:
     @property
     def way(self) -> Way:
         """Who moves it on."""
-        if self.facts.is_unblocked:
-            return Way.HOST
-        is_escalated = self._run.escalated is not None
-        way = self._sight.parts.way
-        return way(self._run.state, self._run.counts, is_escalated=is_escalated)
+        return self._sight.way(self._run, self.facts)
 
     @property
     def case(self) -> Case:
@@ -151,7 +149,21 @@ class Told:
             workflow=self._workflow.name,
             place=(self._tool or self._run.waits_on or "").partition(".")[0],
             lack=self._lack,
+            waiting=self._book.waiting(),
+            suspect="" if self._suspect is None else self._sight.text(self._suspect.title),
         )
+
+    @cached_property
+    def _book(self) -> Book:
+        return Book(self._tx, self._sight, self._workflow)
+
+    @cached_property
+    def _suspect(self) -> TraceRow | None:
+        """What a script that took nothing may have failed over: skipping it retries (U3)."""
+        run = self._run.state
+        if (run.status, run.phase) != (Status.FAILED_LOGIC, Phase.PREPARING):
+            return None
+        return self._book.suspect(self._run.handler, self._run.counter)
 
     @property
     def _can_be_asked(self) -> bool:
@@ -203,7 +215,11 @@ class Told:
         """What a person can do about it."""
         grant = find_grant(self._tx, self._workflow.id, self._run.waits_on or "")
         place = Place(self._workflow.name, self._run, self._held, self.inputs, grant, self._lack)
-        return offer.offers(acts, place, self._sight, is_paused=bool(self._workflow.paused))
+        made = offer.offers(acts, place, self._sight, is_paused=bool(self._workflow.paused))
+        found = self._suspect
+        if found is None:
+            return made
+        return (offer.skip_suspect(self._workflow.name, found.topic, found.message_id), *made)
 
     def open(self) -> Why:
         """Say why it waits, who moves it on, and when (U7)."""
@@ -268,6 +284,7 @@ class Told:
             verb="" if action is None else action.verb,
             message=self._message if error is None else self._sight.text(read_error(error).message),
             is_sent=self._held is None or self._held.sent_at is not None,
+            is_resent=self._held is not None and self._held.resends > 0,
             is_back=any(each.status in standing.UNFINISHED for each in self.inputs),
         )
 

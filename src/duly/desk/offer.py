@@ -1,21 +1,53 @@
 """What a person can do about something, spelled so that it can be said to a host (R9, U6).
 
-Law: what is offered is what the rules allow at this moment; the ids are the ones to give.
+Law 1  What is offered is what the rules allow at this moment; the ids are the ones to give.
+Law 2  Whoever is offered something is told what comes of it, in the words of one table.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from duly.desk.record import Offer
 from duly.desk.sight import Sight
 from duly.rules.permission import Grant, Lack
-from duly.rules.word import Act
+from duly.rules.word import Act, MutationStatus
 from duly.store.record import EventRow, MutationRow, RunRow
 
 SKIPS_MAX: Final = 5  # of all that could be skipped so much is offered by name
+
+# What comes of each thing that can be done, in half a sentence.
+DOES: Final[Mapping[str, str]] = {
+    "approve": "exactly this call is sent, once",
+    "reject": "nothing is sent, and what it was for ends skipped",
+    "reconnect": "it goes on, if you have signed in again",
+    "grant": "the workflow may do this, and goes on",
+    "try_again": "Duly finds out once more what became of it",
+    "did_not_happen": "it counts as not made, and the work is begun again",
+    "happened": "it counts as made, and is never sent again",
+    "settle skip": "it is left open and never sent again; what it was for ends skipped",
+    "skip": "it ends skipped for good; nothing is sent for it",
+    "skip suspect": "only if it is the cause: it ends skipped for good, and the rest is tried",
+    "deploy": "the new version takes it up",
+    "retry": "it is tried again, with the version in use",
+    "retry proposed": "nothing is sent; the script works it out anew and asks again",
+    "abandon": "this attempt ends, and its work comes up again",
+    "abandon applied": "the change stays, and nothing follows from it",
+    "abandon skipped": "what it was for ends skipped, and nothing follows from it",
+    "pause": "nothing new begins until you resume it",
+    "resume": "it goes on",
+    "run_now": "it checks at once",
+    "bus.retry": "it is delivered again",
+    "bus.discard": "it is never delivered",
+    "bus.resume": "what waits there is told",
+    "set_secret": "the new value is sealed and used",
+    "drop_secret": "it is forgotten for good",
+    "verify": "the store is checked; nothing is changed",
+    "diff": "shows what is different",
+    "rollback": "this version is put to use",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,20 +69,47 @@ class Place:
 
 
 def _answer(act: Act) -> Callable[[Place], Iterable[Offer]]:
-    return lambda place: (Offer(act.value, place.mutation, _say("settle", place.mutation, act)),)
+    does = DOES["settle skip" if act is Act.SKIP else act]
+    return lambda place: (
+        Offer(act.value, place.mutation, _say("settle", place.mutation, act), does),
+    )
+
+
+def _on_run(verb: str) -> Callable[[Place], Iterable[Offer]]:
+    """Offer something that is done to the open run; what comes of it is in its ledger row (R5)."""
+
+    def make(place: Place) -> Iterable[Offer]:
+        run_id = place.run.id
+        does = DOES.get(f"{verb} {ROWS.get(place.run.state.row)}") or DOES[verb]
+        yield Offer(verb, run_id, _say(verb, run_id), does)
+
+    return make
+
+
+# Where it makes a difference to what comes of an act.
+ROWS: Final[Mapping[MutationStatus | None, str]] = {
+    MutationStatus.PROPOSED: "proposed",
+    MutationStatus.APPLIED: "applied",
+    MutationStatus.REJECTED: "skipped",
+    MutationStatus.SKIPPED: "skipped",
+}
 
 
 def _approve(place: Place) -> Iterable[Offer]:
     assert place.held is not None, place.run
     said = f'host.approve("{place.held.id}", seen="{place.held.hash}")'
-    yield Offer("approve", place.held.id, said)
+    yield Offer("approve", place.held.id, said, DOES["approve"])
+
+
+def _reject(place: Place) -> Iterable[Offer]:
+    yield Offer("reject", place.mutation, _say("reject", place.mutation), DOES["reject"])
 
 
 def _grant(place: Place) -> Iterable[Offer]:
     capability = place.run.waits_on or ""
     said = _say("grant", place.workflow, capability)
     limits = "".join(f", {each}" for each in _limits(place))
-    yield Offer("grant", capability, f"{said[:-1]}{limits})")
+    yield Offer("grant", capability, f"{said[:-1]}{limits})", DOES["grant"])
 
 
 def _limits(place: Place) -> Iterable[str]:
@@ -74,7 +133,7 @@ def _limits(place: Place) -> Iterable[str]:
 
 def _reconnect(place: Place) -> Iterable[Offer]:
     connection = place.run.waits_on or ""
-    yield Offer("reconnect", connection, _say("reconnect", connection))
+    yield Offer("reconnect", connection, _say("reconnect", connection), DOES["reconnect"])
 
 
 def _skips(place: Place) -> Iterable[Offer]:
@@ -84,7 +143,7 @@ def _skips(place: Place) -> Iterable[Offer]:
 
 OFFERS: Final[Mapping[Act, Callable[[Place], Iterable[Offer]]]] = {
     Act.APPROVE: _approve,
-    Act.REJECT: lambda place: (Offer("reject", place.mutation, _say("reject", place.mutation)),),
+    Act.REJECT: _reject,
     Act.RECONNECT: _reconnect,
     Act.GRANT: _grant,
     Act.TRY_AGAIN: _answer(Act.TRY_AGAIN),
@@ -93,8 +152,8 @@ OFFERS: Final[Mapping[Act, Callable[[Place], Iterable[Offer]]]] = {
     Act.SKIP: _answer(Act.SKIP),
     Act.SKIP_EVENT: _skips,
     Act.DEPLOY: lambda place: (deploy(place.workflow),),
-    Act.RETRY: lambda place: (Offer("retry", place.run.id, _say("retry", place.run.id)),),
-    Act.ABANDON: lambda place: (Offer("abandon", place.run.id, _say("abandon", place.run.id)),),
+    Act.RETRY: _on_run("retry"),
+    Act.ABANDON: _on_run("abandon"),
     Act.PAUSE: lambda place: (on_workflow("pause", place.workflow),),
 }
 
@@ -116,17 +175,23 @@ def _can_be_asked(place: Place, sight: Sight) -> bool:
 
 def on_workflow(verb: str, workflow: str) -> Offer:
     """Offer something that is done to a whole workflow."""
-    return Offer(verb, workflow, _say(verb, workflow))
+    return Offer(verb, workflow, _say(verb, workflow), DOES[verb])
 
 
 def deploy(workflow: str) -> Offer:
     """Offer to bring another version."""
-    return Offer("deploy", workflow, "host.deploy(source)")
+    return Offer("deploy", workflow, "host.deploy(source)", DOES["deploy"])
 
 
 def skip(workflow: str, topic: str, message_id: str) -> Offer:
     """Offer to skip one event."""
-    return Offer("skip", f"{topic}/{message_id}", _say("skip", workflow, topic, message_id))
+    said = _say("skip", workflow, topic, message_id)
+    return Offer("skip", f"{topic}/{message_id}", said, DOES["skip"])
+
+
+def skip_suspect(workflow: str, topic: str, message_id: str) -> Offer:
+    """Offer to skip what a script that took nothing may have failed over (U3)."""
+    return replace(skip(workflow, topic, message_id), does=DOES["skip suspect"])
 
 
 def deliver(event_id: int, receiver: str) -> tuple[Offer, ...]:
@@ -134,35 +199,37 @@ def deliver(event_id: int, receiver: str) -> tuple[Offer, ...]:
     target = f"{event_id}/{receiver}"
     given = f"{event_id}, {quote(receiver)}"
     return (
-        Offer("retry", target, f"host.bus.retry({given})"),
-        Offer("discard", target, f"host.bus.discard({given})"),
+        Offer("retry", target, f"host.bus.retry({given})", DOES["bus.retry"]),
+        Offer("discard", target, f"host.bus.discard({given})", DOES["bus.discard"]),
     )
 
 
 def resume_bus() -> Offer:
     """Offer to let a restored bus tell what waits (H5)."""
-    return Offer("resume", "bus", "host.bus.resume()")
+    return Offer("resume", "bus", "host.bus.resume()", DOES["bus.resume"])
 
 
 def replace_secret(connector: str, name: str) -> tuple[Offer, ...]:
     """Offer to set a secret again, or to forget it (A5)."""
     target = f"{connector}.{name}"
+    setting = f"host.set_secret({quote(connector)}, {quote(name)}, …)"
+    dropping = _say("drop_secret", connector, name)
     return (
-        Offer("set_secret", target, f"host.set_secret({quote(connector)}, {quote(name)}, …)"),
-        Offer("drop_secret", target, _say("drop_secret", connector, name)),
+        Offer("set_secret", target, setting, DOES["set_secret"]),
+        Offer("drop_secret", target, dropping, DOES["drop_secret"]),
     )
 
 
 def verify() -> Offer:
     """Offer to check the whole store (H5)."""
-    return Offer("verify", "", _say("verify"))
+    return Offer("verify", "", _say("verify"), DOES["verify"])
 
 
 def adopt(workflow: str, active: str, version: str) -> tuple[Offer, ...]:
     """Offer to look at a proposed version, and to put it to use."""
     return (
-        Offer("diff", version, _say("diff", workflow, active, version)),
-        Offer("rollback", version, _say("rollback", workflow, version)),
+        Offer("diff", version, _say("diff", workflow, active, version), DOES["diff"]),
+        Offer("rollback", version, _say("rollback", workflow, version), DOES["rollback"]),
     )
 
 

@@ -24,12 +24,16 @@ from duly.store.record import Origin
 
 @dataclass(frozen=True, slots=True)
 class Deployed:
-    """A version that is active now; `missing` lists the capabilities nobody granted yet (A2)."""
+    """A version that is active now; `missing` lists the capabilities nobody granted yet (A2).
+
+    It is not `new` where exactly this text was active already, and nobody wanted it again.
+    """
 
     workflow: str
     version: str
     findings: tuple[Finding, ...] = ()
     missing: tuple[str, ...] = ()
+    new: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,11 +239,15 @@ class Input:
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """Something a person can do: the verb, what it is done to, and how to say it to a host."""
+    """Something a person can do: the verb, what it is done to, and how to say it to a host.
+
+    `does` says in half a sentence what comes of it.
+    """
 
     verb: str
     on: str
     say: str
+    does: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from duly.rules.catalog import Tool
 from duly.rules.permission import redact, redact_text
 from duly.rules.standing import Facts
 from duly.rules.value import Json, decode
-from duly.rules.word import Status
+from duly.rules.word import Status, Way
 from duly.rules.wording import describe_moment
 from duly.store.record import MutationRow, RunRow, WorkflowRow
 
@@ -102,6 +102,12 @@ class Sight:
             tool=None if held is None else held.tool,
             is_unsent=held is not None and held.is_unsent,
         )
+
+    def way(self, run: RunRow, facts: Facts) -> Way:
+        """Say who moves an open run on."""
+        if facts.is_unblocked:
+            return Way.HOST
+        return self.parts.way(run.state, run.counts, is_escalated=run.escalated is not None)
 
 
 def name_person(by: str) -> str:

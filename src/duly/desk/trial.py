@@ -350,8 +350,10 @@ class _Play:
         )
 
     def _sentences(self) -> Iterable[str]:
-        tools = Counter(self.tools)
-        would = [_say_change(tool, count) for tool, count in tools.items()]
+        # What is done to the same thing is one thing to a person, whichever tools do it.
+        would = [
+            _say_change(*change, count) for change, count in Counter(map(_did, self.tools)).items()
+        ]
         if self.published:
             would.append(f"publish {Count(len(self.published), 'event', '')}")
         yield f"Would {_join(would or ['change nothing'])}."
@@ -368,13 +370,18 @@ class _Play:
             yield f"{problem.handler} stopped{where}: {problem.sentence.rstrip('.')}."
 
 
-def _say_change(tool: Tool, count: int) -> str:
-    """Say what a tool would do so often: "append 3 rows"."""
-    if tool.noun is None:
-        times = "once" if count == 1 else f"{count} times"
-        return f"call {tool.name} {times}"
+def _did(tool: Tool) -> tuple[str, str | None]:
+    """Say what a tool does, and to what; of one without a noun only its name is known."""
     verb = tool.name.partition(".")[2].partition("_")[0]
-    return f"{verb} {count} {tool.noun if count == 1 else plural(tool.noun)}"
+    return (tool.name, None) if tool.noun is None else (verb, tool.noun)
+
+
+def _say_change(done: str, noun: str | None, count: int) -> str:
+    """Say what would be done so often: "append 3 rows"."""
+    if noun is None:
+        times = "once" if count == 1 else f"{count} times"
+        return f"call {done} {times}"
+    return f"{done} {count} {noun if count == 1 else plural(noun)}"
 
 
 def _join(words: list[str]) -> str:

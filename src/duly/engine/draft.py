@@ -81,13 +81,18 @@ async def examine(parts: Parts, source: Source, *, strict: bool) -> Draft:
 
     # In a thread: it computes for a moment, and other workflows must not notice (W6).
     findings, analysis = await parts.env.call_blocking(study)
-    if refused := refusing(findings, strict=strict):
-        raise _refused(source, refused)
+    refuse(source, findings, strict=strict)
     tools = {f"{handler}.{step}": used for (handler, step), used in analysis.tools.items()}
     capabilities = frozenset(
         catalog.find(tool).capability for used in tools.values() for tool in used
     )
     return Draft(source, loaded.declaration, findings, tools, capabilities, loaded)
+
+
+def refuse(source: Source, findings: tuple[Finding, ...], *, strict: bool) -> None:
+    """Raise NotDeployed with every finding that refuses a source (W5)."""
+    if refused := refusing(findings, strict=strict):
+        raise _refused(source, refused)
 
 
 def _reasons(source: Source, catalog: Catalog, error: ScriptError) -> tuple[Finding | Problem, ...]:

@@ -10,6 +10,7 @@ Law 3  A run nobody can move on tells a person, in words, why (F8).
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
@@ -17,7 +18,7 @@ from duly.engine.base import Details, Parts, StepFailed
 from duly.engine.herald import Herald
 from duly.engine.live import Live
 from duly.rules import lifecycle
-from duly.rules.lifecycle import Counts, Run
+from duly.rules.lifecycle import Change, Counts, Run
 from duly.rules.permission import redact, redact_text
 from duly.rules.schedule import backoff_ms
 from duly.rules.standing import Facts, escalate
@@ -36,6 +37,19 @@ log = logging.getLogger("duly.engine")
 INTO: Final = {
     Phase.PREPARED: Progress.BEGIN_MUTATE,
     Phase.MUTATED: Progress.BEGIN_NEXT,
+}
+
+# What follows an interruption, by the ledger row alone (R5, R7).
+RECOVERED: Final[Mapping[MutationStatus | None, str]] = {
+    None: "nothing was sent, and it begins again",
+    MutationStatus.PROPOSED: "nothing was sent, and it begins again",
+    MutationStatus.FAILED: "its change was not made, and it begins again",
+    MutationStatus.IN_FLIGHT: "a change was under way, and what became of it is found out",
+    MutationStatus.NEEDS_RECONCILE: "a change was under way, and what became of it is found out",
+    MutationStatus.INDETERMINATE: "a change was under way, and only you can say what became of it",
+    MutationStatus.APPLIED: "its change is done and is not made again; the rest is finished",
+    MutationStatus.REJECTED: "its change was declined; the rest is finished",
+    MutationStatus.SKIPPED: "its change was skipped; the rest is finished",
 }
 
 
@@ -147,7 +161,7 @@ class Successor:
         if state.status is Status.ACTIVE and is_counted:
             counts = lifecycle.counted(counts, replace(state, status=Status.CRASHED))
         change = lifecycle.crash(state, counts)
-        log.info("run %s of workflow %s is recovered", row.id, fence.workflow_id)
+        log.info("%s: interrupted; %s (%s)", live.workflow, say_recovered(change), row.id)
         if change.successor is not None:
             successor_id = self._parts.env.new_id("run")
             await store.succeed_run(fence, row.id, state, change, successor_id, counts, now=now)
@@ -201,6 +215,13 @@ class Successor:
         """Take secrets out of an error's words, and keep a readable part of them (A5)."""
         cut = redact_text(text, self._parts.outside.secrets())[:ERROR_CHARS]
         return cut.encode("utf-8", "replace").decode()
+
+
+def say_recovered(change: Change) -> str:
+    """Say what is done with a run that was interrupted, by what the ledger says of its call."""
+    if change.successor is None and change.run.status is Status.CRASHED:
+        return "once too often in a row, so it waits for you"
+    return RECOVERED[change.run.row]
 
 
 def _into_step(run: Run, failure: Failure) -> Run:

@@ -17,7 +17,7 @@ import asyncio
 import logging
 import os
 from collections.abc import Mapping
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -46,7 +46,7 @@ REQUESTS_AT_ONCE_MAX: Final = 16  # of one connection, those it follows among th
 REQUEST_S_MAX: Final = 30.0  # from the first byte of a line to its last
 ANSWER_S_MAX: Final = 30.0  # how long an answer may lie there until its client takes it
 HANGUP_S_MAX: Final = 5.0  # how long the last answers may lie there
-LOOKS_AT_ONCE_MAX: Final = 2  # of all connections: whoever acts must not wait behind who looks
+LOOKS_AT_ONCE_MAX: Final = 2  # of all who follow: no act must wait behind a thousand of them
 FOLLOW_PAUSE_S: Final = 0.2  # at most five answers a second
 FOLLOW_LOOK_S: Final = 1.0  # some answers change with the time: "Next check in 3 min"
 ID_CHARS_MAX: Final = 100
@@ -104,13 +104,19 @@ def _read_id(given: Json) -> RequestId:
 
 
 class Control:
-    """Lets other processes of the same user speak to a host, for as long as it is entered."""
+    """Lets other processes of the same user speak to a host, for as long as it is entered.
 
-    def __init__(self, host: Host, path: Path, *, env: Env | None = None) -> None:
+    `settings` is a fingerprint of what the host was started with: whoever has another one is told.
+    """
+
+    def __init__(
+        self, host: Host, path: Path, *, env: Env | None = None, settings: str | None = None
+    ) -> None:
         self.host = host
         self.env = env or Loop()
         self.looking = asyncio.Semaphore(LOOKS_AT_ONCE_MAX)
         self._path = path
+        self._settings = settings
         self._talks: dict[asyncio.Task[None], Talk] = {}
         self._server: asyncio.Server | None = None
         self._is_closing = False
@@ -174,12 +180,14 @@ class Control:
         return None
 
     def _greeting(self) -> dict[str, Json]:
+        settings = {} if self._settings is None else {"settings": self._settings}
         return {
             "duly": __version__,
             "pid": os.getpid(),
             "store": str(self.host.path),
             "since": to_json(self.host.opened_at),
             "serving": self.host.is_working,
+            **settings,
         }
 
 
@@ -264,7 +272,7 @@ class Talk:
             if request.is_follow:
                 await self._follow(request)
             else:
-                answer = await self._perform(request)
+                answer = await perform(self._host, request.verb, request.args)
                 await self.send({"id": request.id, "answer": answer})
         except DulyError as error:
             await self.send({"id": request.id, "error": write_error(error)})
@@ -287,7 +295,8 @@ class Talk:
         with self._host.watched_by(changed.set):
             while True:
                 changed.clear()
-                answer = await self._perform(request)
+                async with self._looking:
+                    answer = await perform(self._host, verb.name, request.args)
                 line = write_line({"id": request.id, "answer": answer})
                 if (digest := sha256(line).digest()) != last:
                     last = digest
@@ -296,12 +305,6 @@ class Talk:
                 with suppress(TimeoutError):
                     async with asyncio.timeout(FOLLOW_LOOK_S - FOLLOW_PAUSE_S):
                         await changed.wait()
-
-    async def _perform(self, request: Request) -> Json:
-        """Carry out a verb; those that only look take turns, however many there are."""
-        is_look = request.verb in VERBS and VERBS[request.verb].is_followable
-        async with self._looking if is_look else nullcontext():
-            return await perform(self._host, request.verb, request.args)
 
     async def _stop(self, request: Request) -> None:
         """End following; one that has ended by itself is ended."""

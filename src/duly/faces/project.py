@@ -14,6 +14,7 @@ import inspect
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
@@ -77,6 +78,11 @@ class Project:
     def workflows(self) -> Path:
         """The folder of the workflows' sources."""
         return self.folder / self.config.workflows
+
+    @property
+    def settings(self) -> str:
+        """A fingerprint of what the file and the environment say; comments change nothing."""
+        return sha256(repr(self.config).encode()).hexdigest()
 
 
 def find_project(given: str | None, environ: Mapping[str, str], here: Path) -> Project:

@@ -5,22 +5,26 @@ Law 2: without a running host nothing runs but the verb: the store is opened for
        extensions, and given back at once.
 Law 3: a host that went away in the middle of an act is never answered for: what is not known is
        said.
+Law 4: a question makes nothing: where there is no store yet, there is none afterwards.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import os
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
 from contextlib import aclosing, asynccontextmanager, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import count
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Final, Protocol, TypeAlias
 
 import msgspec
 
+from duly import __version__
 from duly.bus.loader import list_ids
 from duly.env import Loop
 from duly.errors import DulyError, Invalid, RequestRefused, StoreInUse, StoreUnavailable
@@ -38,6 +42,7 @@ from duly.faces.wire import (
 )
 from duly.host import Host
 from duly.rules.value import Json, check_json
+from duly.store.sqlite import URL_PREFIX
 
 GREETING_S: Final = 10.0
 # Somebody else may have the store for the moment of one verb, or be a host that is about to listen.
@@ -58,13 +63,23 @@ log = logging.getLogger("duly.session")
 
 @dataclass(frozen=True, slots=True)
 class RunningHost:
-    """The host that answers: its process, its version, since when it is open, whether it works."""
+    """The host that answers: its process, its version, since when it is open, whether it works.
+
+    `settings` is a fingerprint of what it was started with; a program that embeds Duly has none.
+    """
 
     pid: int
     version: str
     store: str
     since: datetime
     serving: bool
+    settings: str | None = None
+
+    def has_other_settings(self, project: Project) -> bool:
+        """Tell whether it was started with other settings than the project has now."""
+        # Another version knows other settings, so that its fingerprint says nothing.
+        is_comparable = self.settings is not None and self.version == __version__
+        return is_comparable and self.settings != project.settings
 
 
 class Session(Protocol):
@@ -119,6 +134,8 @@ class Through:
             await self.look()
             if self._remote is not None:
                 return await self._remote.call(verb, **args)
+            if find_verb(verb).is_question and self._has_no_store():
+                return await self._ask_nothing(verb, args)
             # Extensions come to life only to be asked how they are (law 2).
             host = build_host(self._project, with_extensions=verb == "extensions")
             try:
@@ -138,6 +155,19 @@ class Through:
             "embeds Duly, ask in that program; if it is `duly serve`, it is starting or stopping, "
             "so try again"
         ) from held
+
+    def _has_no_store(self) -> bool:
+        """Tell whether a store is yet to be made; where none can be, that is told by trying."""
+        place = self._project.database
+        return not place.exists() and os.access(place.parent, os.W_OK | os.X_OK)
+
+    async def _ask_nothing(self, verb: str, args: Mapping[str, Json]) -> Json:
+        """Ask an empty store aside: a question makes none (law 4)."""
+        with TemporaryDirectory(prefix="duly-") as folder:
+            config = replace(self._project.config, url=f"{URL_PREFIX}{folder}/nothing.db")
+            aside = replace(self._project, config=config)
+            async with build_host(aside, with_extensions=verb == "extensions") as host:
+                return await perform(host, verb, args)
 
     def _reserve(self, host: Host, verb: str, args: Mapping[str, Json]) -> None:
         """Keep for the extensions what is theirs, though none of them is awake (B1, B13)."""

@@ -23,7 +23,8 @@ class Past:
     """Something that has ended: when, by whom if a person ended it, and what it was about.
 
     `verb` is what that person did, `message` what went wrong; `is_sent` says whether a call left,
-    `is_back` whether what it was about is still to be done.
+    `is_resent` whether it was sent again while nobody knew (L7), `is_back` whether what it was
+    about is still to be done.
     """
 
     at: str
@@ -33,6 +34,7 @@ class Past:
     verb: str = ""
     message: str = ""
     is_sent: bool = True
+    is_resent: bool = False
     is_back: bool = False
 
     @property
@@ -57,7 +59,8 @@ def explain_change(past: Past, row: MutationStatus) -> str:
     """Say how a change ended that is settled for good (L1)."""
     by = f" by {past.by}" if past.by else ""
     if row is MutationStatus.APPLIED:
-        said = f", as {past.by} said" if past.by else ""
+        resent = ", sent once more in a way that cannot make it twice" if past.is_resent else ""
+        said = f", as {past.by} said" if past.by else resent
         return f"Done on {past.at}{said}: {past.for_subject}."
     if row is MutationStatus.REJECTED:
         return f"Declined{by} on {past.at}: {past.for_subject} was not sent."
@@ -172,14 +175,32 @@ def explain_output(
 
 
 def explain_untouched(
-    status: EventStatus, *, by: str = "", is_left_behind: bool = False, is_left: bool = False
+    status: EventStatus,
+    *,
+    by: str = "",
+    is_left_behind: bool = False,
+    is_left: bool = False,
+    held_up: str = "",
 ) -> str:
-    """Say what became of an input from which nothing came, or nothing yet (U2, W9)."""
+    """Say what became of an input from which nothing came, or nothing yet (U2, W9).
+
+    `held_up` says what is in its way, where something is.
+    """
     if is_left_behind and status is EventStatus.PENDING:
         return "A newer version left it behind; it waits to be skipped."
+    if held_up and status is EventStatus.PENDING:
+        return held_up
     if is_left:
         return f"It was looked at; {LED_TO}."
     return f"{UNTOUCHED[status]} by {by}." if by else f"{UNTOUCHED[status]}."
+
+
+def explain_held_up(titles: tuple[str, ...], *, is_yours: bool) -> str:
+    """Say that something else of its workflow has to go on before this does (F6)."""
+    if titles:
+        waits = "which waits for you" if is_yours else "which is not done yet"
+        return f"It waits behind {name_all(titles)}, {waits}."
+    return f"It waits until its workflow goes on{', which waits for you' if is_yours else ''}."
 
 
 # -- What else waits for a person ---------------------------------------------------------------

@@ -30,7 +30,9 @@ class Case:
     `inputs` are the titles of what it works on, `message` what went wrong in its own words, `tries`
     how often; `paused` says by whom and since when, `can_be_asked` whether the outside can tell
     what became of a call (else it is sent again, which a pause forbids). `lack` is what is not
-    granted here; if nothing is, the outside itself did not allow it.
+    granted here; if nothing is, the outside itself did not allow it. `waiting` is how much else
+    waits to be taken up (“2 orders wait”), `suspect` the title of what a script that took nothing
+    may have failed over.
     """
 
     facts: Facts
@@ -44,6 +46,8 @@ class Case:
     workflow: str = ""
     place: str = ""
     lack: Lack | None = Lack.CAPABILITY
+    waiting: str = ""
+    suspect: str = ""
 
     @property
     def change(self) -> str:
@@ -56,6 +60,11 @@ class Case:
     def whole(self) -> str:
         """The workflow by its name."""
         return f"the workflow {in_quotes(self.workflow)}" if self.workflow else "the workflow"
+
+    @property
+    def name(self) -> str:
+        """The same, in short."""
+        return in_quotes(self.workflow) if self.workflow else "the workflow"
 
     @property
     def there(self) -> str:
@@ -103,6 +112,26 @@ class Case:
         if due_at_ms is None or due_at_ms <= self.now_ms:
             return "now"
         return f"in {describe_wait(due_at_ms - self.now_ms)}"
+
+    @property
+    def cure(self) -> str:
+        """What may help as well; nobody knows whether what came first is the cause (U3)."""
+        return f"; if {in_quotes(self.suspect)} is the cause, skip it" if self.suspect else ""
+
+    @property
+    def is_in_the_way(self) -> bool:
+        """Whether it stands still and something waits until it moves on (F6)."""
+        stands_still = self.way is not Way.HOST or self.facts.paused
+        return bool(self.waiting) and stands_still and not self.facts.has_call_out
+
+    @property
+    def behind(self) -> str:
+        """What it holds up, to go at the end of what is said of it (F6)."""
+        if not self.is_in_the_way:
+            return ""
+        # Whoever took nothing yet may stand still because of the very thing that waits.
+        place = "" if self.facts.run and self.facts.run.phase is Phase.PREPARING else " behind it"
+        return f"; until then nothing else of {self.name} begins, and {self.waiting}{place}"
 
 
 # What is known of the change when the rest is being finished; without a call there is none.
@@ -170,8 +199,8 @@ ASKED: Final[tuple[_Line, ...]] = (
         lambda case: _row(case) is MutationStatus.INDETERMINATE,
         lambda case: (
             f"Nobody can tell whether {case.change} happened{case.trouble}. "
-            f"Look in {case.there} yourself and say whether it happened, or skip it; "
-            f"all else in {case.whole} waits."
+            f"Look in {case.there} yourself and say whether it happened, or skip it"
+            f"{'' if case.is_in_the_way else f'; all else in {case.whole} waits'}."
         ),
     ),
     _Line(
@@ -272,7 +301,9 @@ FAILED: Final[tuple[_Line, ...]] = (
     ),
     _Line(
         lambda case: _fails()(case) and not case.inputs,
-        lambda case: f"The script failed while {case.doing}{case.trouble}. {_CORRECT}, {_AGAIN}.",
+        lambda case: (
+            f"The script failed while {case.doing}{case.trouble}. {_CORRECT}, {_AGAIN}{case.cure}."
+        ),
     ),
     _Line(
         _fails(),
@@ -299,7 +330,8 @@ FAILED: Final[tuple[_Line, ...]] = (
         _is(Status.FAILED_INTERNAL),
         lambda case: (
             f"A fault of Duly or a connector came up while {case.doing}{case.trouble}. "
-            f"Have it mended, then {_AGAIN}; until then this workflow does nothing."
+            f"Have it mended, then {_AGAIN}"
+            f"{'' if case.is_in_the_way else '; until then this workflow does nothing'}."
         ),
     ),
 )
@@ -389,8 +421,9 @@ LINES: Final = (*ASKED, *FAILED, *MOVING)
 
 
 def explain(case: Case) -> str:
-    """Say of something open what waits, for whom, and what to do (U7)."""
-    return next(capital(line.say(case)) for line in LINES if line.applies(case))
+    """Say of something open what waits, for whom, what to do, and what it holds up (U7, F6)."""
+    said = next(capital(line.say(case)) for line in LINES if line.applies(case))
+    return f"{said.removesuffix('.')}{case.behind}."
 
 
 def needs_person(facts: Facts, way: Way) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
@@ -243,8 +243,13 @@ class Count:
     done: str = ""
     is_more: bool = False
 
+    @property
+    def is_one(self) -> bool:
+        """Whether it is exactly one."""
+        return self.count == 1 and not self.is_more
+
     def __str__(self) -> str:
-        noun = self.noun if self.count == 1 and not self.is_more else plural(self.noun)
+        noun = self.noun if self.is_one else plural(self.noun)
         return f"{self.count}{'+' * self.is_more} {noun} {self.done}".rstrip()
 
 
@@ -285,6 +290,17 @@ def count_of_tool(tool: str, noun: str | None, count: int, *, is_more: bool = Fa
     return Count(count, noun or CHANGE_NOUN, DONE.get(operation, f"by {tool}"), is_more)
 
 
+def add_up(counts: Iterable[Count], most: int) -> tuple[Count, ...]:
+    """Add up what has the same noun and the same end, whichever tools did it (U1)."""
+    together: dict[tuple[str, str], Count] = {}
+    for each in counts:
+        before = together.get((each.noun, each.done), Count(0, each.noun, each.done))
+        count = before.count + each.count
+        is_more = before.is_more or each.is_more or count > most
+        together[each.noun, each.done] = replace(each, count=min(count, most), is_more=is_more)
+    return tuple(together.values())
+
+
 def plural(noun: str) -> str:
     """Make an English noun plural by its ending."""
     if noun.endswith(("s", "x", "z", "ch", "sh")):
@@ -316,6 +332,13 @@ def describe_pending(*pending: Count) -> str:
     """Say how much work waits (U1)."""
     waiting = ", ".join(str(count) for count in pending if count.count)
     return f"{waiting} waiting" if waiting else "Nothing waiting"
+
+
+def describe_waiting(*pending: Count) -> str:
+    """Say the same to go on from: “2 orders wait”; nothing where nothing does (F6)."""
+    counts = [each for each in pending if each.count]
+    is_one = len(counts) == 1 and counts[0].is_one
+    return f"{', '.join(map(str, counts))} {'waits' if is_one else 'wait'}" if counts else ""
 
 
 # -- Inputs (U2, U4) ----------------------------------------------------------------------------

@@ -81,6 +81,10 @@ def _deferred() -> Iterator[Case[BusStory]]:
     yield case("cancelled too late", soon, Deed(2_000, Wish.CANCEL))
     yield case("cancelled meanwhile", soon, Deed(0, Wish.CANCEL, at=f"{BEFORE} promote_due"))
     yield case("clock forward", Deed(0, Wish.DEFER, 0, 60_000), Deed(500, Wish.CLOCK_FORWARD))
+    late = Deed(0, Wish.DEFER, 0, 90_000)
+    yield case(
+        "overdue in order", late, Deed(0, Wish.DEFER, 0, 60_000), Deed(500, Wish.CLOCK_FORWARD)
+    )
     yield case("clock back", soon, Deed(500, Wish.CLOCK_BACK))
 
 
@@ -100,6 +104,7 @@ def _crashed() -> Iterator[Case[BusStory]]:
     heard = BusStory(events=1, listeners=(ONCE,), is_heard=True)
     yield Case("crashed", replace(heard, crashes=(killing,)))
     yield Case("crashed twice", replace(heard, crashes=(killing, killing)))
+    yield Case("crashed three times", replace(heard, crashes=(killing, killing, killing)))
     overdue = BusStory(events=0, deeds=(Deed(0, Wish.DEFER),))
     yield Case("overdue", replace(overdue, crashes=(Crash(1, at=f"{BEFORE} promote_due"),)))
 

@@ -141,6 +141,11 @@ class BusOracle:
         calls.append(Call(self.life, self.elapsed_ms()))
         return calls[-1]
 
+    def see_cut(self, name: str, event: Event, call: Call) -> None:
+        """See a handler that was told to end: its time was over, or its host is being stopped."""
+        if not call.is_late and self.connected:
+            self.say(f"event {event.id} for {name} was cut short")
+
     def look_at_the_end(self, now: BusSeen) -> None:
         """Check what must hold when everything has come to rest."""
         for each in now.deliveries.values():
@@ -361,7 +366,7 @@ class BusOracle:
         attempts_max = 1 if listener is None else listener.attempts
         if delivery.status == "dead" and (deaths < HOST_DEATHS or delivery.attempts < attempts_max):
             self.say(f"the delivery of {_name(delivery)} is dead after {deaths} deaths")
-        if delivery.status == "waiting" and delivery.attempts > attempts_max + HOST_DEATHS:
+        if delivery.status == "waiting" and delivery.attempts >= attempts_max - 1 + HOST_DEATHS:
             self.say(f"the delivery of {_name(delivery)} is tried for ever")
         if delivery.status == "done" or (delivery.status == "discarded" and not is_gone):
             self.say(f"the delivery of {_name(delivery)} is {delivery.status}, and its host died")

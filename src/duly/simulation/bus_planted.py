@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any, Final
 
-from duly.bus.cause import handle
 from duly.rules.delivery import Delivery, DeliveryStatus, JournalStatus
 from duly.simulation.bus_play import play, template
 from duly.simulation.bus_story import from_seed
@@ -166,8 +165,8 @@ def _publish_twice(original: Any) -> Any:
 
 
 def _only_exceptions(_: Any) -> Any:
-    async def run(handler: Any, event: Any, depth: int, outcome: Any) -> None:
-        handle(event, depth)
+    async def run(handler: Any, event: Any, begin: Any, outcome: Any) -> None:
+        begin()
         try:
             await handler(event)
         except Exception as error:
@@ -201,6 +200,8 @@ _RULES: Final[Lines] = (
      "duly.rules.delivery", "HOST_DEATHS_MAX", lambda _: 1),
     ("retries-come-at-once", "Nobody waits before the next attempt.",
      "duly.rules.delivery", "Retry.delay_ms", lambda _: lambda self, attempts: 0),
+    ("every-deferral-begins-anew", "A loop that waits a tenth of a second has no depth.",
+     "duly.rules.delivery", "RESETTING_DELAY_MS", lambda _: 100),
     ("a-retry-gets-one-attempt", "A dead letter that is retried keeps its count.",
      "duly.rules.delivery", "reopen", _keep_attempts),
 )  # fmt: skip
@@ -250,6 +251,8 @@ _BUS: Final[Lines] = (
      "duly.bus.attempt", "_run", _only_exceptions),
     ("handlers-have-all-day", "A handler that hangs is waited for.",
      "duly.bus.attempt", "_ends_within", _wait_for_ever),
+    ("handlers-are-cut-short", "A handler has half a minute.",
+     "duly.bus.attempt", "HANDLER_TIMEOUT_S", lambda _: 30),
     ("the-deaf-are-called-again", "A handler that does not end is called beside itself.",
      "duly.bus.attempt", "Caller.deaf", lambda _: property(lambda self: frozenset())),
     ("nobody-caused-it", "What a handler emits does not say what caused it.",

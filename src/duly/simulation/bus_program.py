@@ -209,9 +209,11 @@ class Program:
             host.points.reach(AFTER, HANDLER)
         except Crash:
             raise  # how it would have ended nobody knows
-        except BaseException:
+        except BaseException as error:
             host.points.reach(AFTER, HANDLER)
             self._end(call, End.RAISED)
+            if isinstance(error, asyncio.CancelledError) and habit is not Habit.CANCEL_ITSELF:
+                self.oracle.see_cut(name, event, call)
             raise
         self._end(call, End.RETURNED)
 

@@ -185,7 +185,7 @@ class _Track:
         points.reach(AFTER, TOLD)
 
     async def _cancel(self, store: Store) -> None:
-        self._finish.answers.append(await store.cancel(DEFERRED))
+        self._finish.answers.append(await store.cancel(DEFERRED, now=0))
 
     async def _promote(self, store: Store) -> None:
         now = self._env.now_ms()

@@ -161,9 +161,8 @@ DOORS: Final = (
 )
 # Who at which door has the best chance to do harm.
 SHARP: Final = (
-    (Wish.REPLACE, "after start_run"),
-    (Wish.REPLACE, "after start_run"),
-    (Wish.SKIP, "after start_run"),
+    *((Wish.REPLACE, "after start_run"),) * 4,
+    *((Wish.SKIP, "after start_run"),) * 2,
     (Wish.PAUSE, "after commit_run"),
     (Wish.PAUSE, "after start_run"),
     (Wish.PAUSE, "after prepare_run"),
@@ -174,8 +173,7 @@ SHARP: Final = (
     (Wish.ABANDON, "before the effect"),
     (Wish.SKIP, "after prepare_run"),
     (Wish.SKIP, "before the effect"),
-    (Wish.SKIP, "after record"),
-    (Wish.SKIP, "after record"),
+    *((Wish.SKIP, "after record"),) * 3,
     (Wish.ABANDON, "after record"),
     (Wish.RETRY, "after record"),
     (Wish.ANSWER, "after record"),

@@ -34,7 +34,8 @@ from duly.store.record import Action, JournalEvent
 STATE_KEY_CHARS = 500
 LAST_ID = 2**62  # behind every event
 HELD = "held"  # the mark of a restored bus: what moment it shows
-RESTORED_STEP = 10**12  # numbers go on at the next multiple of it; nobody emits so much
+NUMBERS_PER_MS = 1_000  # a restored bus goes on at its time times this; nobody emits so fast
+RESTORED_STEP = 10**12  # or so far on, where that is behind: the clock was set back
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,8 +121,11 @@ def defer(tx: Transaction, event: JournalEvent, *, delay_ms: int, now: int) -> i
     return int(number)
 
 
-def cancel(tx: Transaction, deferred_id: int) -> bool:
-    """Stop a deferred event; false if it has fired or was cancelled before (B2)."""
+def cancel(tx: Transaction, deferred_id: int, *, now: int, action: Action | None = None) -> bool:
+    """Stop a deferred event; false if it has fired or was cancelled before (B2).
+
+    A person's act is written down; a program cancels what it likes, and that is its own affair.
+    """
     found = tx.one("get_deferred_event", id=deferred_id)
     if found is None:
         if not 1 <= deferred_id <= last_number(tx, "deferred"):
@@ -130,6 +134,8 @@ def cancel(tx: Transaction, deferred_id: int) -> bool:
     if DeferredRow(*found).status != DeferredStatus.SCHEDULED:
         return False
     _move_deferred(tx, deferred_id, DeferredMove.CANCEL, fired_at=None, event_id=None)
+    if action is not None:
+        part.note(tx, action, now, workflow_id=None, target=str(deferred_id))
     return True
 
 
@@ -150,14 +156,16 @@ def promote_due(tx: Transaction, *, now: int, limit: int) -> tuple[int, ...]:
 # -- After a restore (H5) -----------------------------------------------------------------------
 
 
-def hold(tx: Transaction, since: int) -> None:
+def hold(tx: Transaction, since: int, *, now: int) -> None:
     """Hold everything back that a copy shows as still to be told, if there is any.
 
     And give no number twice: those of the time the copy does not know name other events, for which
-    something may have been done outside (L7, T10).
+    something may have been done outside (L7, T10). Where to go on is said by the clock, since the
+    copy cannot: it may have been restored before.
     """
     for name in ("journal", "deferred"):
-        tx.run("skip_bus_numbers", name=name, step=RESTORED_STEP)
+        least = now * NUMBERS_PER_MS
+        tx.run("skip_bus_numbers", name=name, least=least, step=RESTORED_STEP)
     if held_since(tx) is None and tx.one("find_untold") is not None:
         tx.run("put_upkeep", name=HELD, at=since)
 

@@ -105,7 +105,9 @@ class Ingress:
     publication: Publication
 
 
-def unsubscribe(tx: Transaction, subscriber_id: str, *, now: int) -> int:
+def unsubscribe(
+    tx: Transaction, subscriber_id: str, *, now: int, action: Action | None = None
+) -> int:
     """End a subscription; what waited for it is closed and says so, what runs may end (B13)."""
     subscription = find_subscription(tx, subscriber_id)
     if subscription is None:
@@ -116,6 +118,8 @@ def unsubscribe(tx: Transaction, subscriber_id: str, *, now: int) -> int:
     for delivery in waiting:
         _move(tx, delivery, close(delivery), now)
         _settle(tx, delivery.event_id, now)
+    if action is not None:
+        part.note(tx, action, now, workflow_id=None, target=subscriber_id)
     return len(waiting)
 
 

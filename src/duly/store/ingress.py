@@ -18,6 +18,7 @@ from duly.rules.delivery import OWN_SOURCE, Retry
 from duly.store import delivery
 from duly.store.base import Transaction
 from duly.store.bus import subscribe
+from duly.store.record import Action
 
 # What cannot be published once cannot be published the next time either.
 ONCE: Final = Retry(attempts=1, delays_s=())
@@ -61,7 +62,9 @@ def change_ways(tx: Transaction, workflow_id: str, before: tuple[Way, ...], *, n
             subscribe(tx, way.subscriber_id, way.bus_topic, ONCE, now=now)
 
 
-def unsubscribe(tx: Transaction, subscriber_id: str, *, now: int) -> int:
+def unsubscribe(
+    tx: Transaction, subscriber_id: str, *, now: int, action: Action | None = None
+) -> int:
     """End a subscription that is no way into a workflow; answer what was closed for it (B13)."""
     for way in list_ways(tx):
         if way.subscriber_id == subscriber_id:
@@ -69,4 +72,4 @@ def unsubscribe(tx: Transaction, subscriber_id: str, *, now: int) -> int:
                 f"The subscriber {subscriber_id} belongs to a workflow, whose topic {way.topic}"
                 f" listens to {way.bus_topic}. Deploy it without that, or remove it."
             )
-    return delivery.unsubscribe(tx, subscriber_id, now=now)
+    return delivery.unsubscribe(tx, subscriber_id, now=now, action=action)

@@ -68,13 +68,15 @@ def announce(
 ) -> tuple[int, ...]:
     """Write events into the journal of the bus, in the transaction of their cause (B10).
 
-    What a run announces goes on the chain of the bus event that it goes back to (B12).
+    What a run announces goes on the chain of the deepest bus event that it goes back to (B12).
     """
     events = tuple(events)
     cause = None
     if events and run_id is not None:
         here = {"run_id": run_id}
-        cause = tx.one("bus_cause", **here) or tx.one("bus_cause_unreserved", **here)
+        came = tx.one("bus_cause", **here) or tx.one("bus_cause_unreserved", **here)
+        retried = tx.one("bus_cause_retried", **here)
+        cause = max((each for each in (came, retried) if each), key=_depth, default=None)
     if cause is not None:
         (event_id, depth, correlation_id) = cause
         events = tuple(
@@ -87,6 +89,11 @@ def announce(
             for each in events
         )
     return tuple(emit(tx, event, now) for event in events)
+
+
+def _depth(cause: Row) -> int:
+    _, depth, _ = cause
+    return int(depth)
 
 
 def emit(tx: Transaction, event: JournalEvent, now: int) -> int:

@@ -242,16 +242,22 @@ def retry_run(
     successor_id: str,
     *,
     action: Action,
+    bus_event: int | None = None,
     now: int,
     announce: tuple[JournalEvent, ...] = (),
 ) -> Change:
-    """Follow a stopped run now, by a person's act; all counts begin again (R9)."""
+    """Follow a stopped run now, by a person's act; all counts begin again (R9).
+
+    `bus_event` is what was being handled on the bus: the chain goes on through the run (B12).
+    """
     run = part.read_run(tx, run_id)
     part.look(tx, run.workflow_id)
     change = act(run.state, Act.RETRY)
     if not run.open:
         raise Stale(f"Run {run_id} has been followed by another run already.")
     follow_run(tx, run, change, successor_id, Counts(), now)
+    if bus_event is not None:
+        tx.run("set_run_bus_event", id=successor_id, bus_event=bus_event)
     part.note(tx, action, now, workflow_id=run.workflow_id, target=run_id)
     part.announce(tx, announce, now, run_id=run_id)
     return change

@@ -91,7 +91,7 @@ def note_restore(tx: Transaction, *, action: Action, now: int) -> int | None:
         return None
     since = int(mark[0])
     tx.run("drop_upkeep", name=COPIED)
-    bus.hold(tx, since)
+    bus.hold(tx, since, now=now)
     turn = _next_workflow(tx, "")
     while turn.place is Place.EVENTS:
         workflow_id = turn.workflow_id

@@ -6,14 +6,18 @@ the outside, which the host itself can only ask for.
 
 from __future__ import annotations
 
-from duly.testing.crash import Crash, CrashingStore
-from duly.testing.env import VirtualEnv
-from duly.testing.exam import ExamFailed, Report, examine, look_at_disk
-from duly.testing.fault import Fault
-from duly.testing.loop import Stuck, VirtualLoop
-from duly.testing.sandbox import Outstanding
-from duly.testing.stage import Stage, open_stage
-from duly.testing.world import Happened, World
+from importlib import import_module
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from duly.testing.crash import Crash, CrashingStore
+    from duly.testing.env import VirtualEnv
+    from duly.testing.exam import ExamFailed, Report, examine, look_at_disk
+    from duly.testing.fault import Fault
+    from duly.testing.loop import Stuck, VirtualLoop
+    from duly.testing.sandbox import Outstanding
+    from duly.testing.stage import Stage, open_stage
+    from duly.testing.world import Happened, World
 
 __all__ = [
     "Crash",
@@ -32,3 +36,30 @@ __all__ = [
     "look_at_disk",
     "open_stage",
 ]
+
+# pytest imports this package for its plugin in every program that has Duly installed.
+_WHERE: Final = {
+    "Crash": "duly.testing.crash",
+    "CrashingStore": "duly.testing.crash",
+    "ExamFailed": "duly.testing.exam",
+    "Fault": "duly.testing.fault",
+    "Happened": "duly.testing.world",
+    "Outstanding": "duly.testing.sandbox",
+    "Report": "duly.testing.exam",
+    "Stage": "duly.testing.stage",
+    "Stuck": "duly.testing.loop",
+    "VirtualEnv": "duly.testing.env",
+    "VirtualLoop": "duly.testing.loop",
+    "World": "duly.testing.world",
+    "examine": "duly.testing.exam",
+    "look_at_disk": "duly.testing.exam",
+    "open_stage": "duly.testing.stage",
+}
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> object:
+        """Bring a part when somebody asks for it."""
+        if name not in _WHERE:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return getattr(import_module(_WHERE[name]), name)

@@ -1,7 +1,8 @@
 """The pytest plugin: `async def test_x(duly_world)` runs in virtual time.
 
 Law: only tests that ask for `duly_world` are touched. They are plain functions to every other
-plugin, so anyio and pytest-asyncio go on running whatever else is asynchronous.
+plugin, so anyio and pytest-asyncio go on running whatever else is asynchronous. A program whose
+tests never ask for it pays next to nothing.
 """
 
 from __future__ import annotations
@@ -10,16 +11,19 @@ from collections.abc import Callable, Coroutine, Generator, Iterator
 from functools import wraps
 from inspect import iscoroutinefunction, signature
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from duly.testing.stage import Stage, open_stage
+if TYPE_CHECKING:
+    from duly.testing.stage import Stage
 
 
 @pytest.fixture
 def duly_world(tmp_path: Path) -> Iterator[Stage]:
     """Give the test a world in virtual time: connectors, faults, hosts, and a count of effects."""
+    from duly.testing.stage import open_stage
+
     with open_stage(tmp_path) as stage:
         yield stage
 

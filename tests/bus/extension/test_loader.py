@@ -12,6 +12,7 @@ from duly.bus import loader
 from duly.bus.loader import ExtensionReport, Stage
 from duly.errors import ConfigError, RequestRefused
 from duly.host import Host
+from duly.rules.delivery import Event
 from duly.testing import Stage as World
 from tests.bus.extension import stand
 from tests.bus.extension.stand import ECHO, KEEPS, Shelf, User, errors, stages
@@ -248,6 +249,37 @@ async def test_a_failing_close_is_reported_and_the_others_are_closed(
     said = [each.getMessage() for each in caplog.records if each.name == "duly.extension"]
     assert "extension c broke when it was closed: It took longer than 10 s" in said[0]
     assert "extension b broke when it was closed: SystemExit: 9" in said[1]
+
+
+@pytest.mark.parametrize(
+    ("taken", "stage"),
+    [("a:task.received:notify_user", "manifest"), ("a:mail:on_mail", "initialize")],
+)
+async def test_a_name_that_somebody_else_uses_breaks_only_the_extension_that_asks_for_it(
+    duly_world: World, shelf: Shelf, taken: str, stage: str
+) -> None:
+    """B9, B13: it is reported and can be ended; the host opens, and the others go on."""
+
+    async def handle(event: Event) -> None:
+        pass
+
+    host = await duly_world.host()
+    host.bus.subscribe("elsewhere", handle, subscriber_id=taken)
+    await host.drain()
+    await host.close()
+    duly_world._hosts.clear()
+    shelf.put("a", HEARS, subscribes=[("task.received", "notify_user")])
+    shelf.put("b")
+    host = await duly_world.host(extensions=shelf.folder)
+    assert await stages(host) == {"a": stage, "b": "ready"}
+    (report,) = [each for each in await host.extensions() if each.id == "a"]
+    assert f"Subscriber {taken} has subscribed to elsewhere; unsubscribe it" in (report.error or "")
+    assert await host.bus.unsubscribe(taken) == 0
+    await host.close()
+    duly_world._hosts.clear()
+    assert await stages(await duly_world.host(extensions=shelf.folder)) == dict.fromkeys(
+        "ab", "ready"
+    )
 
 
 async def test_an_extension_that_did_not_get_ready_is_not_closed(

@@ -54,7 +54,7 @@ async def tell(name: str, stage: Stage) -> str:
 
 
 def _offered(offers: Iterable[Offer]) -> list[str]:
-    return [f"           {each.verb}: {_masked(each.say)}" for each in offers]
+    return [f"           {each.verb}: {_masked(each.say)}  # {each.does}" for each in offers]
 
 
 def _masked(text: str) -> str:

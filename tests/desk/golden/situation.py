@@ -140,6 +140,13 @@ async def proposed(stage: Stage, script: Any = None, **options: Any) -> Asked:
     return play, NAME
 
 
+async def in_the_way(stage: Stage, script: Any = None, **options: Any) -> Asked:
+    """Let one thing stand still while two more have come."""
+    play = await run(stage, script, **options)
+    await play.publish("b", "c")
+    return play, NAME
+
+
 async def many(stage: Stage) -> Asked:
     together = flow({CONSUMER: consumer((PEEK_ALL, When("pending", (Return(RESERVE),))))})
     play = await ready(stage, together, policy=ASKED)
@@ -270,6 +277,12 @@ async def stray(stage: Stage) -> Asked:
     return play, name
 
 
+async def _behind(building: Awaitable[Play], *ids: str) -> Asked:
+    play = await building
+    await play.publish(*(ids or ("b", "c")))
+    return play, NAME
+
+
 OTHERS: Final[dict[str, Builder]] = {
     "nothing waits, nothing is planned": lambda stage: resting(stage, flow()),
     "the next check is planned": lambda stage: resting(
@@ -310,6 +323,19 @@ OTHERS: Final[dict[str, Builder]] = {
     "a repair is being asked for": repairing,
     "no title given": lambda stage: proposed(stage, untitled()),
     "several inputs together": many,
+    "two wait behind an approval": lambda stage: in_the_way(stage, policy=ASKED),
+    "two wait behind a passing trouble": lambda stage: in_the_way(
+        stage, flow({CONSUMER: consumer(mutate=LOSE)})
+    ),
+    "two wait behind a fault of ours": lambda stage: _behind(
+        situation.SITUATIONS["consumer mutating failed:internal"](stage)
+    ),
+    "one waits behind a question nobody can answer": lambda stage: _behind(
+        indeterminate(stage), "b"
+    ),
+    "two more than the one it may have failed over": lambda stage: in_the_way(
+        stage, flow({CONSUMER: consumer(prepare=THROW)})
+    ),
     "done": ended,
     "done without a change": lambda stage: ended(stage, flow({CONSUMER: consumer(mutate=())})),
     "done with nothing to do": lambda stage: ended(stage, is_quiet=True),

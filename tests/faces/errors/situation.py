@@ -251,7 +251,9 @@ SITUATIONS: Final[dict[str, Situation]] = {
     "a relative url without a scheme": with_config('url = "duly.db"\n'),
     "a postgres url": with_config('url = "postgresql://localhost/duly"\n'),
     "a store in a folder that is not there": with_config('url = "sqlite:///missing/duly.db"\n'),
-    "a store where nobody may write": with_config('url = "sqlite:////proc/duly.db"\n'),
+    "a store where nobody may write": with_config(
+        'url = "sqlite:////proc/duly.db"\n', "pause checks"
+    ),
     "a connector that is not built in": with_config(f"{URL}\n{SHEET.format('shet')}"),
     "a connector that says nothing": with_config(f"{URL}\n[connectors.sheet]\n"),
     "a connector whose module is missing": with_config(f"{URL}\n{SHEET.format('shop:Sheet')}"),

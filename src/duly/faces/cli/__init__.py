@@ -41,7 +41,7 @@ SECTIONS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
     },
     "Look": {
         "status": (f"{HERE}.look:status", "See how everything stands, on one screen."),
-        "attention": ("verb:attention", "List what waits for you."),
+        "attention": (f"{HERE}.look:attention", "List what waits for you."),
         "why": (f"{HERE}.look:why", "Say why something stands as it does."),
         "inputs": ("verb:inputs", "List what came in, and what came of it."),
         "outputs": ("verb:outputs", "List what was changed, and because of what."),
@@ -65,7 +65,7 @@ SECTIONS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
         "retry": ("verb:retry", "Try a run that stands still again."),
         "abandon": ("verb:abandon", "Give up a run."),
         "pause": ("verb:pause", "Let no run of a workflow start."),
-        "resume": ("verb:resume", "Let runs start again."),
+        "resume": (f"{HERE}.decide:resume", "Let runs start again."),
         "run-now": ("verb:run_now", "Make every check of a workflow due now."),
         "publish": ("verb:publish", "Publish an event into a workflow."),
         "grant": ("verb:grant", "Allow a workflow a capability."),

@@ -15,7 +15,7 @@ import json
 import shutil
 import sys
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -35,8 +35,14 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 COLUMNS: Final = 80  # where nobody says how wide the terminal is
 COLUMNS_MAX: Final = 120  # longer lines are hard to read
+LOOK_S_MAX: Final = 0.5  # nobody waits longer for a host that need not be there
 EXIT_FAILED: Final = 1
 EXIT_STOPPED: Final = 130
+OTHER_SETTINGS: Final = (
+    "The running host was started with other settings than duly.toml has now; "
+    "restart it to use them."
+)
+NO_PROJECT: Final = "There is no project here yet: `duly init` makes one."
 STILL: Final = "No host is running: nothing follows until `duly serve` (or `duly drain`, once)."
 
 
@@ -44,15 +50,18 @@ STILL: Final = "No host is running: nothing follows until `duly serve` (or `duly
 class Face:
     """One call of the command line: what was said before the command, and what it needs.
 
-    `asked` is what the last verb was given, so that an error can name it.
+    `asked` is what the last verb was given, so that an error can name it; `is_quiet` is for whoever
+    tells what a session would hint at in another way, or not at all.
     """
 
     given: str | None = None
     is_debug: bool = False
     is_json: bool = False
     by: str = ""
+    is_quiet: bool = False
     asked: dict[str, Any] = field(default_factory=dict)
     _project: list[Project] = field(default_factory=list)
+    _told: set[str] = field(default_factory=set)
 
     @property
     def project(self) -> Project:
@@ -91,7 +100,26 @@ class Face:
         from duly.faces.session import connect
 
         async with connect(self.project) as session:
-            yield session
+            if session.host is not None and session.host.has_other_settings(self.project):
+                self._tell_once(OTHER_SETTINGS)
+            try:
+                yield session
+            finally:
+                # A question makes no store: whoever asked is in another folder than they think.
+                is_nowhere = self.project.file is None and not self.project.database.exists()
+                if session.host is None and is_nowhere:
+                    self._tell_once(NO_PROJECT)
+
+    async def look(self) -> None:
+        """Look whether a running host has other settings, for a command that needs none."""
+        with suppress(DulyError, TimeoutError):
+            async with asyncio.timeout(LOOK_S_MAX), self.session():
+                self.is_quiet = True  # of what else there would be to tell
+
+    def _tell_once(self, text: str) -> None:
+        if not self.is_quiet and text not in self._told:
+            hint(text)
+            self._told.add(text)
 
     def call(self, verb: str, /, **args: Json) -> Json:
         """Call one verb; after an act say if there is no host that would go on."""

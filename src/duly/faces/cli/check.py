@@ -3,7 +3,8 @@
 Law 1  It is strict: a warning fails as an error does, unless `--lenient` says otherwise.
 Law 2  Nothing is stored and nothing outside is asked; a source is loaded in the sandbox with no
        tools. It needs neither a host nor a store.
-Law 3  A finding is one line that an editor understands: path:line:column: rule: sentence.
+Law 3  A finding is one line that an editor understands: path:line:column: severity: rule:
+       sentence.
 """
 
 from __future__ import annotations
@@ -44,7 +45,8 @@ class Remark:
 
     def __str__(self) -> str:
         place = f"{self.line}:{self.column}" if self.line else "1:1"
-        return f"{self.file}:{place}: {self.rule}: {self.sentence} {self.suggestion}"
+        told = f"{self.severity}: {self.rule}: {self.sentence} {self.suggestion}"
+        return f"{self.file}:{place}: {told}"
 
 
 @click.command()
@@ -82,6 +84,7 @@ def check(face: Face, files: tuple[str, ...], language: str | None, lenient: boo
 async def _examine(face: Face, sources: Sequence[Source]) -> list[Remark]:
     from duly.faces.cli.aside import open_aside
 
+    await face.look()
     remarks: list[Remark] = []
     async with open_aside(face.project) as host:
         for source in sources:
@@ -124,7 +127,7 @@ def show(remarks: Iterable[Remark], texts: dict[str, str]) -> None:
         if not is_shown:
             click.echo(said)
             continue
-        place, rule, words = said.partition(f" {each.rule}: ")
+        place, rule, words = said.partition(f" {each.severity}: {each.rule}: ")
         colour = "red" if each.severity == REFUSES else "yellow"
         click.echo(f"{paint(place, bold=True)}{paint(rule, fg=colour)}{words}")
         lines = texts.get(each.file, "").splitlines()

@@ -50,7 +50,7 @@ def complete_workflow(
     try:
         # Another context is made for completion; what stood before the command is in its parent.
         given = (ctx.find_root().params or {}).get("project")
-        face = Face(given=given)
+        face = Face(given=given, is_quiet=True)
         if not face.project.socket.exists():
             return []
         names = asyncio.run(_ask(face))

@@ -1,4 +1,4 @@
-"""Where a person decides about one change: approve, reject, settle (A4, L10).
+"""Where a person decides: about one change (A4, L10), or that workflows go on (F7).
 
 Law 1  Nobody decides unseen: what the script claims and what the host observed are shown side by
        side first, and then it is asked (L11).
@@ -14,24 +14,28 @@ from typing import Any, cast
 import click
 
 from duly.desk.commands import ANSWERS
-from duly.errors import RequestRefused
+from duly.errors import DulyError, RequestRefused
 from duly.faces.cli import show
 from duly.faces.cli.base import (
+    EXIT_FAILED,
     Face,
     by_option,
     confirm,
     echo_json,
+    hint,
     json_option,
     pass_face,
     say,
     yes_option,
 )
+from duly.faces.cli.completion import complete_workflow
 from duly.faces.cli.offer import quote
 from duly.faces.cli.verb import JSON, example
 from duly.rules.value import Json
 from duly.rules.word import MutationStatus
 
 PAGE = 1000
+PAGES_MAX = 100  # nobody has a hundred thousand workflows
 
 
 @click.command(epilog=example("approve"))
@@ -92,6 +96,57 @@ def settle(face: Face, mutation: str, answer: str, result: Json, yes: bool) -> N
     _ask(face, f"Settle it as {answer}? This is final.", is_yes=yes)
     given: dict[str, Json] = {} if result is None else {"result": result}
     _act(face, "settle", mutation=mutation, answer=answer, **given)
+
+
+@click.command(epilog=example("resume"))
+@click.argument("workflow", required=False, shell_complete=complete_workflow)
+@click.option("--all", "is_all", is_flag=True, help="Every workflow that is paused.")
+@by_option
+@json_option
+@pass_face
+def resume(face: Face, workflow: str | None, is_all: bool) -> None:
+    """Let runs of a workflow start again; after a restore, of every one with --all.
+
+    With --all each is told by itself; one that is refused keeps no other from going on. With
+    --json: the names of those that go on.
+    """
+    if (workflow is None) is not is_all:
+        raise click.UsageError("Name one workflow, or say --all.")
+    if workflow is not None:
+        _act(face, "resume", workflow=workflow)
+        return
+    resumed: list[Json] = []
+    refused: list[DulyError] = []
+    names = _paused(face)
+    for name in names:
+        try:
+            face.call("resume", workflow=name, by=face.who)
+        except DulyError as error:
+            refused.append(error)
+            hint(str(error))
+            continue
+        resumed.append(name)
+        if not face.is_json:
+            show.shown("resume", None, {"workflow": name})
+    if face.is_json:
+        echo_json(resumed)
+    elif not names:
+        say("No workflow is paused.")
+    if refused:
+        raise click.exceptions.Exit(EXIT_FAILED)
+
+
+def _paused(face: Face) -> list[str]:
+    """Name every workflow that is paused, page by page."""
+    paused: list[str] = []
+    after: dict[str, Json] = {}
+    for _ in range(PAGES_MAX):
+        page: Any = face.call("workflows", limit=PAGE, **after)
+        paused += [each["name"] for each in page if each["paused"]]
+        if len(page) < PAGE:
+            break
+        after = {"after": page[-1]["name"]}
+    return paused
 
 
 def _show(face: Face, mutation: str) -> dict[str, Any]:

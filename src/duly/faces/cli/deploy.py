@@ -2,12 +2,15 @@
 
 Law 1  Of several files each is deployed or refused by itself; what is wrong with one is shown
        like a linter shows it, and the others go on.
-Law 2  Draining is for a store without a host; a host that runs needs no help.
+Law 2  It is as strict as `duly check`: a file with a warning takes nobody's place, unless
+       `--lenient` says otherwise. A text that is active already makes no version.
+Law 3  Draining is for a store without a host; a host that runs needs no help.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -32,29 +35,42 @@ from duly.faces.cli.verb import SOURCE, example
 from duly.faces.project import build_host
 from duly.faces.session import Session
 from duly.faces.verb import to_json
+from duly.host import Host
+from duly.rules.announcement import Topic
 from duly.rules.source import SUFFIXES
 from duly.rules.value import Json
+from duly.rules.word import Outcome
 from duly.rules.wording import in_quotes
+from duly.script.finding import Severity
 
 FILES_MAX: Final = 1000
+PAGE: Final = 100
+ATTENTION_MAX: Final = 1000
+WARNS: Final = str(Severity.WARNS)
 
 
 @click.command(epilog=example("deploy"))
 @click.argument("files", nargs=-1, metavar="[FILE]...")
 @click.option("--grant", is_flag=True, help="Allow every capability the sources use.")
-@click.option("--strict", is_flag=True, help="Let warnings refuse a source too.")
+@click.option("--lenient", is_flag=True, help="Let warnings pass; only errors refuse a source.")
+@click.option("--strict", is_flag=True, hidden=True)  # what it is anyway
 @by_option
 @json_option
 @pass_face
-def deploy(face: Face, files: Sequence[str], grant: bool, strict: bool) -> None:
+def deploy(face: Face, files: Sequence[str], grant: bool, lenient: bool, strict: bool) -> None:
     """Check sources and make each the active version of the workflow it names.
+
+    A source with an error or a warning is refused, and what was active goes on. A text that is
+    active already makes no new version; --grant allows it what it lacks.
 
     Without a FILE: every .py and .js file of the project's workflows folder. A folder stands for
     the files in it. With --json: a list of {file, deployed, findings, error}.
     """
+    if lenient and strict:
+        raise click.UsageError("--lenient and --strict are opposites. Leave one out.")
     paths = _paths(files or [str(face.project.workflows)])
     sources = [(path, SOURCE.convert(path, None, None)) for path in paths]
-    made, is_running = run(_deploy_all(face, sources, grant=grant, strict=strict))
+    made, is_running = run(_deploy_all(face, sources, grant=grant, strict=not lenient))
     if face.is_json:
         echo_json(made)
     else:
@@ -91,9 +107,10 @@ def _paths(given: Iterable[str]) -> list[str]:
 async def _deploy_all(
     face: Face, sources: list[tuple[str, Json]], *, grant: bool, strict: bool
 ) -> tuple[list[Any], bool]:
+    how: dict[str, Json] = {"grant": grant, "strict": strict, "again": False}
     async with face.session() as session:
         made = [
-            await _deploy(session, path, source=source, by=face.who, grant=grant, strict=strict)
+            await _deploy(session, path, source=source, by=face.who, **how)
             for path, source in sources
         ]
         return made, session.host is not None
@@ -123,11 +140,15 @@ def _tell(made: dict[str, Any]) -> None:
         click.echo(clean(finding(each)), err=bool(made["error"]))
     if made["error"]:
         said = clean(made["error"]) if not made["findings"] else "It was refused"
-        look = f"`duly check {quote(made['file'])}`"
-        hint(f"{made['file']}: {said.rstrip('.')}. Nothing was stored; see {look}.")
+        look = f"see `duly check {quote(made['file'])}`"
+        if made["findings"] and all(each.get("severity") == WARNS for each in made["findings"]):
+            look = "`--lenient` lets warnings pass"
+        hint(f"{made['file']}: {said.rstrip('.')}. Nothing was stored; {look}.")
         return
     deployed = made["deployed"]
-    say(f"{in_quotes(deployed['workflow'])} is at version {deployed['version']}.")
+    is_at = f"version {deployed['version']}"
+    told = f"at {is_at}" if deployed["new"] else f"active already, as {is_at}"
+    say(f"{in_quotes(deployed['workflow'])} is {told}.")
     for capability in deployed["missing"]:
         name = quote(deployed["workflow"])
         say(f"It waits at its first call that needs {capability}. To allow that:", indent=2)
@@ -142,11 +163,28 @@ def drain(face: Face) -> None:
     For a store without a host, from cron for example. Where a host runs it is refused: that host
     works by itself.
     """
-    run(_drain(face))
-    say("Nothing more is due now. `duly status` shows how everything stands.")
+    drained = run(_drain(face))
+    say(f"{drained} Nothing more is due now; `duly status` shows how everything stands.")
 
 
-async def _drain(face: Face) -> None:
+@dataclass(frozen=True, slots=True)
+class Drained:
+    """What came of draining, as the journal and the desk tell it."""
+
+    committed: int
+    changed: int
+    waiting: int
+
+    def __str__(self) -> str:
+        """Say it in one sentence."""
+        runs = f"{self.committed or 'No'} {'run was' if self.committed == 1 else 'runs were'}"
+        with_change = f", {self.changed} with a change outside" if self.changed else ""
+        things = f"{self.waiting} {'thing waits' if self.waiting == 1 else 'things wait'} for you"
+        waits = f"{things} (`duly attention`)" if self.waiting else "nothing waits for you"
+        return f"{runs} committed{with_change}; {waits}."
+
+
+async def _drain(face: Face) -> Drained:
     async with face.session() as session:
         if session.host is not None:
             raise RequestRefused(
@@ -154,4 +192,20 @@ async def _drain(face: Face) -> None:
                 "`duly status` shows how far it is."
             )
     async with build_host(face.project) as host:
+        newest = await host.bus.journal(limit=1)
         await host.drain()
+        return await _count(host, newest[0].id if newest else 0)
+
+
+async def _count(host: Host, last_id: int) -> Drained:
+    """Count the runs that were committed after an event of the journal, and what waits now."""
+    outcomes: list[object] = []
+    before: int | None = None
+    while page := await host.bus.journal(Topic.RUN_COMMITTED, limit=PAGE, before=before):
+        new = [each for each in page if each.id > last_id]
+        outcomes += [(each.payload or {}).get("outcome") for each in new]
+        before = page[-1].id
+        if len(new) < len(page):
+            break
+    waiting = len(await host.attention(limit=ATTENTION_MAX))
+    return Drained(len(outcomes), outcomes.count(Outcome.APPLIED), waiting)

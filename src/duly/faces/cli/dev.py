@@ -2,8 +2,8 @@
 
 Law 1  A file is taken up when it rests: two looks in a row saw the same size and time. What is half
        written is never deployed.
-Law 2  A save that is refused changes nothing: the version that was active goes on, and that is
-       said.
+Law 2  A save that is refused, for an error or a warning, changes nothing: the version that was
+       active goes on, and that is said.
 Law 3  What was deployed already is not deployed again: a start makes no version.
 """
 
@@ -27,11 +27,9 @@ from duly.faces.cli.serve import serve_project
 if TYPE_CHECKING:
     from duly.faces.project import Project
     from duly.host import Host
-    from duly.rules.source import Source
 
 LOOK_S: Final = 0.5
 FILES_MAX: Final = 1000
-VERSIONS_MAX: Final = 20  # what a repair proposed may be newer than what is active
 
 log = logging.getLogger("duly.dev")
 
@@ -40,19 +38,21 @@ Seal = tuple[int, int]  # when a file was changed, in nanoseconds, and its size 
 
 @click.command()
 @click.option("--no-grant", is_flag=True, help="Do not allow what a file uses; grant it yourself.")
+@click.option("--lenient", is_flag=True, help="Let warnings pass; only errors refuse a file.")
 @click.option("--verbose", "-v", is_flag=True, help="Log everything, also what changed nothing.")
 @by_option
 @pass_face
-def dev(face: Face, no_grant: bool, verbose: bool) -> None:
+def dev(face: Face, no_grant: bool, lenient: bool, verbose: bool) -> None:
     """Run the host and deploy each workflow file when it is saved.
 
+    A file with an error or a warning is refused, and the version that was active goes on.
     Every capability a file uses is granted to it, unless --no-grant. Code of extensions and
     connectors, and duly.toml, are read at the start only.
 
     \b
     Example: duly dev
     """
-    watch = Watch(face.project, by=face.who, is_granted=not no_grant)
+    watch = Watch(face.project, face.who, is_granted=not no_grant, is_strict=not lenient)
     serve_project(face, verbose=verbose, quiet=False, beside=watch.run)
 
 
@@ -63,6 +63,7 @@ class Watch:
     project: Project
     by: str
     is_granted: bool = True
+    is_strict: bool = True
     _taken: dict[Path, Seal] = field(default_factory=dict)
     _seen: dict[Path, Seal] = field(default_factory=dict)
     _names: dict[Path, str] = field(default_factory=dict)  # of the workflow in each file
@@ -113,18 +114,17 @@ class Watch:
             log.warning("%s", clean(error))
             return
         source = Source(read.language, read.text, self._call(path))
-        if (name := await _active_name(host, source)) is not None:
-            self._note(path, name)
-            log.info("%s: %s is active already", path.name, clean(name))
-            return
+        how = {"grant": self.is_granted, "strict": self.is_strict}
         try:
-            deployed = await host.deploy(source, by=self.by, grant=self.is_granted)
+            deployed = await host.deploy(source, by=self.by, **how, again=False)
         except NotDeployed as error:
             self._tell_refused(path, error)
         except DulyError as error:
             log.warning("%s was not deployed: %s", path.name, clean(error))
         else:
             self._note(path, deployed.workflow)
+            if not deployed.new:
+                log.info("%s: %s is active already", path.name, clean(deployed.workflow))
             for finding in deployed.findings:
                 log.warning("%s", clean(finding))
 
@@ -145,7 +145,7 @@ class Watch:
         if not error.findings:
             log.warning("%s", clean(error))
         name = self._names.get(path)
-        goes_on = f"{clean(name)} goes on as it was" if name else "nothing of it runs"
+        goes_on = f"{clean(name)} goes on as it was" if name else "nothing of what it says now runs"
         log.warning("%s was refused; %s. Correct it and save it again.", path.name, goes_on)
 
     # -- What needs a restart ---------------------------------------------------------------------
@@ -192,12 +192,3 @@ def _sources(folder: Path) -> list[Path]:
     except OSError:
         return []
     return [path for path in inside if path.suffix in SUFFIXES and path.name[0] not in "._"]
-
-
-async def _active_name(host: Host, source: Source) -> str | None:
-    """Answer whose active version has exactly this text."""
-    for workflow in await host.workflows(limit=1000):
-        newest = await host.versions(workflow.name, limit=VERSIONS_MAX)
-        if any(each.active and each.source == source.text for each in newest):
-            return workflow.name
-    return None

@@ -21,7 +21,16 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import click
 
 from duly.errors import DulyError
-from duly.faces.cli.base import EXIT_FAILED, Face, clean, echo_json, json_option, pass_face, run
+from duly.faces.cli.base import (
+    EXIT_FAILED,
+    OTHER_SETTINGS,
+    Face,
+    clean,
+    echo_json,
+    json_option,
+    pass_face,
+    run,
+)
 from duly.faces.cli.check import paint
 from duly.faces.cli.offer import quote
 from duly.faces.cli.progress import working
@@ -259,12 +268,16 @@ async def _store(face: Face, project: Project) -> AsyncIterator[Finding]:
         said = f"There is none yet at {project.database}; the first command makes it."
         yield Finding("store", State.OK, said)
         return
+    face.is_quiet = True  # what a session hints at is a finding here
     try:
         async with face.session() as session:
             host = session.host
             if host is not None:
                 said = f"`duly serve` runs (process {host.pid}, duly {host.version})."
                 yield Finding("host", State.OK, said)
+                if host.has_other_settings(project):
+                    said, advice = OTHER_SETTINGS.split("; ")
+                    yield Finding("settings", State.WARN, f"{said}.", advice.capitalize())
             elif project.socket.exists():
                 said = f"{project.socket.name} is left of a host that is gone."
                 yield Finding("host", State.WARN, said, "The next `duly serve` replaces it.")

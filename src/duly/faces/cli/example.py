@@ -13,7 +13,7 @@ MUTATION: Final = "mutation_019a8b7c0d1e2f30"
 
 EXAMPLES: Final[Mapping[str, str]] = {
     "status": "duly status",
-    "attention": "duly attention --follow",
+    "attention": "duly attention invoices --follow",
     "why": "duly why invoices",
     "inputs": "duly inputs invoices --status pending",
     "outputs": "duly outputs invoices --limit 20",

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 LANGUAGES: Final = ("python", "javascript")
 PART: Final = re.compile(r"<!-- (python|javascript) -->\n(.*?)<!-- end -->\n", re.DOTALL)
+# What each language spells in its own way: {{Python||JavaScript}}.
+SPELLED: Final = re.compile(r"\{\{(.*?)\|\|(.*?)\}\}")
 
 FOR_PEOPLE: Final = """\
 Duly runs small automations and makes every outside change exactly once.
@@ -78,8 +80,15 @@ def write_guide(registry: Registry, language: str | None = None) -> str:
     languages = LANGUAGES if language is None else (language,)
     text = files("duly.faces.cli").joinpath("text", "guide.md").read_text(encoding="utf-8")
     text = PART.sub(lambda found: found[2] if found[1] in languages else "", text)
+    text = SPELLED.sub(lambda found: _spelled(found, languages), text)
     text = text.replace("<!-- tools -->", "\n".join(_tools(registry, languages)))
     return text.replace("<!-- lacking -->", "\n\n".join(_LACKS[each]() for each in languages))
+
+
+def _spelled(found: re.Match[str], languages: tuple[str, ...]) -> str:
+    """Write a phrase as the reader's language spells it; for both, one goes in brackets."""
+    first, *second = (found[1 + LANGUAGES.index(each)] for each in languages)
+    return f"{first} ({second[0]})" if second else first
 
 
 # -- The tools ------------------------------------------------------------------------------------

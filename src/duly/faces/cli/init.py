@@ -21,6 +21,7 @@ FILES: Final = {
     "duly.toml": "duly.toml.txt",
     "workflows/welcome.py": "welcome.py.txt",
     "tests/test_welcome.py": "test_welcome.py.txt",
+    "pytest.ini": "pytest.ini.txt",
     "inbox/ada.txt": "ada.txt",
     "README.md": "README.md.txt",
     ".gitignore": "gitignore.txt",

@@ -2,6 +2,8 @@
 
 Law 1  What needs a person comes first, with what to type.
 Law 2  Whoever asks why without saying of what is told of everything that waits.
+Law 3  Where nobody works nothing is promised: without a host it is said first that this is how
+       everything stood.
 """
 
 from __future__ import annotations
@@ -12,14 +14,18 @@ import click
 
 from duly.faces.cli import show
 from duly.faces.cli.base import Face, echo_json, json_option, pass_face, run, say
+from duly.faces.cli.completion import complete_workflow
 from duly.faces.cli.offer import quote
-from duly.faces.cli.verb import example, follow
+from duly.faces.cli.verb import example, follow, make
 from duly.faces.session import RunningHost
 from duly.faces.verb import VERBS, to_json
-from duly.rules.standing import Standing
+from duly.rules.standing import Facts, Standing, read
 from duly.rules.value import Json
 
+ATTENTION: Final = "attention"
 PAGE: Final = 1000
+SOON: Final = read(Facts(is_due=True), 0).reason
+DUE: Final = "Something is due, and waits for a host"
 URGENCY: Final = tuple(Standing)
 HELPED: Final = (Standing.NEEDS_ATTENTION, Standing.STOPPED)  # which do not go on by themselves
 
@@ -38,19 +44,31 @@ def status(face: Face, is_followed: bool) -> None:
     if is_followed:
         follow(face, VERBS["workflows"], {"limit": PAGE})
         return
-    host, workflows, attention = run(_look(face))
+    host, workflows, waiting = run(_look(face))
     if face.is_json:
-        echo_json({"host": to_json(host), "workflows": workflows, "attention": attention})
+        echo_json({"host": to_json(host), "workflows": workflows, "attention": waiting})
         return
     workflows.sort(key=lambda each: (URGENCY.index(Standing(each["standing"])), each["name"]))
+    is_moving = host is not None and host.serving
+    if workflows and not is_moving:
+        say(f"{_say_host(host)} This is how everything stood:")
+        say("")
     for each in workflows:
-        show.workflow(each)
+        show.workflow(each if is_moving else _stood(each))
         if each["standing"] in HELPED:
             click.echo(f"    duly why {quote(each['name'])}")
     if not workflows:
         say("There is no workflow yet. `duly deploy FILE` brings one; `duly init` a whole project.")
     say("")
-    _next(host, attention)
+    _next(waiting)
+    if is_moving or not workflows:
+        say(_say_host(host))
+
+
+def _stood(each: dict[str, Any]) -> dict[str, Any]:
+    """Take back what only a host at work can promise."""
+    reason = DUE if each["reason"] == SOON else each["reason"]
+    return {**each, "reason": reason, "next_check": None}
 
 
 async def _look(face: Face) -> tuple[RunningHost | None, list[Any], list[Any]]:
@@ -60,20 +78,59 @@ async def _look(face: Face) -> tuple[RunningHost | None, list[Any], list[Any]]:
         return session.host, workflows, attention
 
 
-def _next(host: RunningHost | None, attention: list[Any]) -> None:
-    """Say what to type next."""
+def _next(attention: list[Any]) -> None:
+    """Say what waits for a person, and what to type."""
     if attention:
         count = len(attention)
         say(f"{count} {'thing waits' if count == 1 else 'things wait'} for you: `duly attention`.")
     else:
         say("Nothing waits for you.")
+
+
+def _say_host(host: RunningHost | None) -> str:
+    """Say whether somebody works."""
     if host is None:
-        say("No host is running: nothing moves until `duly serve` (or `duly drain`, once).")
-    elif host.serving:
-        since = show.at(host.since.isoformat())
-        say(f"A host is running since {since} (process {host.pid}).")
-    else:
-        say(f"A host is open (process {host.pid}), but it is not serving: nothing moves.")
+        return "No host is running: nothing moves until `duly serve` (or `duly drain`, once)."
+    if not host.serving:
+        return f"A host is open (process {host.pid}), but it is not serving: nothing moves."
+    return f"A host is running since {show.at(host.since.isoformat())} (process {host.pid})."
+
+
+# -- What waits for a person ----------------------------------------------------------------------
+
+
+def _make_attention() -> click.Command:
+    """Make the command of what waits, of everything or of one workflow."""
+    made = make(VERBS[ATTENTION])
+    list_all = made.callback
+    assert list_all is not None
+
+    def callback(workflow: str | None, **given: Any) -> None:
+        if workflow is None:
+            list_all(**given)
+            return
+        face = click.get_current_context().ensure_object(Face)
+        face.call("workflow", name=workflow)  # a name that nobody has is told, not answered by none
+        # Keys begin with the name, so that what waits there comes first.
+        given = {name: each for name, each in given.items() if each is not None}
+        args = {"after": workflow, **given}
+        if args.pop("follow"):
+            follow(face, VERBS[ATTENTION], args, lambda each: each["workflow"] == workflow)
+            return
+        told: Any = face.call(ATTENTION, **args)
+        found = [each for each in told if each["workflow"] == workflow]
+        echo_json(found) if face.is_json else show.shown(ATTENTION, found, args)
+
+    argument = click.Argument(["workflow"], required=False, shell_complete=complete_workflow)
+    made.params.insert(0, argument)
+    made.callback = callback
+    return made
+
+
+attention = _make_attention()
+
+
+# -- Why ------------------------------------------------------------------------------------------
 
 
 @click.command(epilog=example("why"))

@@ -64,7 +64,7 @@ SAID: Final[Mapping[str, Callable[[Answer, Args], str]]] = {
     ),
     "bus.discard": lambda status, _: f"Discarded; the event is {status}.",
     "bus.emit": lambda event_id, _: f"Emitted as event {event_id}.",
-    "bus.resume": lambda done, _: "The bus tells what waits." if done else "It does already.",
+    "bus.resume": lambda done, _: "The bus tells what waits." if done else "The bus is not held.",
     "bus.retry": lambda status, _: f"Tried again; the event is {status}.",
     "bus.schedule_at": lambda deferred_id, _: (
         f"Scheduled as {deferred_id}. `duly bus cancel {deferred_id}` takes it back."

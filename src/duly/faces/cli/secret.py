@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from typing import Final
 
 import click
 
@@ -65,6 +66,14 @@ def _read(connector: str, name: str) -> str:
     return read_text(sys.stdin.buffer, "stdin").rstrip("\r\n")
 
 
+TOLD: Final = {
+    "set": "Keep a secret for a connector, sealed.",
+    "list": "List the secrets by name.",
+    "drop": "Forget a secret.",
+}
+
 secret.add_command(set_secret)
 secret.add_command(make(VERBS["secrets"]), "list")
 secret.add_command(make(VERBS["drop_secret"]), "drop")
+for _name, _command in secret.commands.items():
+    _command.short_help = TOLD[_name]

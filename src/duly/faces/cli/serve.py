@@ -37,6 +37,12 @@ LEFT_SHOWN_MAX: Final = 20
 SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 # Outcomes of a run that changed something, or was told not to.
 TOLD_OUTCOMES: Final = frozenset({"applied", "skipped"})
+# How it ended that nobody knew whether a change had happened, by its word in the ledger.
+SETTLED: Final = {
+    "applied": "did happen, and is not made again",
+    "failed": "did not happen",
+    "skipped": "is skipped; whether it happened is left open",
+}
 
 log = logging.getLogger("duly.serve")
 
@@ -70,7 +76,10 @@ async def _serve(
     from duly.faces.project import build_host
 
     with _signals() as stop:
-        async with build_host(project) as host, Control(host, project.socket):
+        async with (
+            build_host(project) as host,
+            Control(host, project.socket, settings=project.settings),
+        ):
             await _tell_start(host, project)
             await _work(host, stop, show_status, beside)
             await _tell_left(host)
@@ -308,6 +317,10 @@ def _tell(event: Journaled) -> None:
     elif event.topic == Topic.RUN_FAILED:
         level = logging.WARNING
         text = f"{workflow}.{told.get('handler')} failed: {told.get('message', '')}"
+    elif event.topic == Topic.SETTLED:
+        observed = event.payload.get("observed")
+        tool = clean(observed["tool"]) if isinstance(observed, dict) else "a change"
+        text = f"{workflow}: {tool} {SETTLED.get(told.get('mutation_status', ''), 'is settled')}"
     else:
         text = f"{workflow}: {event.topic}"
     log.log(level, "%s", text)

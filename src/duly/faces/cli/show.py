@@ -15,9 +15,10 @@ from typing import Any, Final, TypeAlias
 
 import click
 
-from duly.faces.cli.base import clean, say, show, table
+from duly.faces.cli.base import clean, paper, say, show, table
 from duly.faces.cli.offer import command, in_commands
 from duly.faces.cli.said import EMPTY, SAID
+from duly.rules.standing import Standing, describe_pending
 from duly.rules.value import Json
 from duly.rules.wording import in_quotes
 
@@ -26,6 +27,7 @@ Args: TypeAlias = Mapping[str, Any]
 
 CALL_CHARS_MAX: Final = 300  # of a call or a payload in a list; `--json` has all of it
 NO_TITLE: Final = "no title given"
+NOTHING_WAITING: Final = describe_pending()
 
 
 def shown(verb: str, answer: Json, args: Args) -> None:
@@ -99,9 +101,20 @@ def claim(claimed: str | None) -> str:
 
 
 def offers(offered: Iterable[Mapping[str, str]], *, indent: int) -> None:
-    """Write what can be done as commands to paste; a line is not broken."""
+    """Write what can be done as commands to paste; a line is not broken.
+
+    What comes of it stands beside a command where it fits, else below it; as a comment, so that it
+    can be pasted as well.
+    """
+    from rich.cells import cell_len
+
+    width = paper().width
     for each in offered:
-        click.echo(" " * indent + command(each["say"]))
+        line, does = " " * indent + command(each["say"]), f"# {clean(each['does'])}"
+        fits = cell_len(f"{line}  {does}") <= width
+        click.echo(f"{line}  {does}" if fits else line)
+        if not fits:
+            say(does, indent=indent + 2)
 
 
 def side_by_side(claimed: str | None, observed: Mapping[str, Any]) -> None:
@@ -138,7 +151,9 @@ def workflow(each: Answer) -> None:
     plan = [*each["schedule"], *([each["next_check"]] if each["next_check"] else [])]
     if plan:
         say(". ".join(plan) + ".", indent=2)
-    done = [text for text in (each["activity"], each["pending"]) if text]
+    # What waits for a person is no event that waits, but nobody would understand "nothing waiting".
+    is_odd = each["standing"] == Standing.NEEDS_ATTENTION and each["pending"] == NOTHING_WAITING
+    done = [text for text in (each["activity"], "" if is_odd else each["pending"]) if text]
     if done:
         say(". ".join(done) + ".", indent=2)
     left = [f"{each[word]} {word}" for word in ("stale", "orphaned") if each[word]]
@@ -247,7 +262,9 @@ def approval(each: Answer) -> None:
 
 
 def _offer(verb: str, mutation_id: str) -> dict[str, str]:
-    return {"say": f"host.{verb}({json.dumps(mutation_id)})"}
+    from duly.desk.offer import DOES
+
+    return {"say": f"host.{verb}({json.dumps(mutation_id)})", "does": DOES[verb]}
 
 
 def log_line(each: Answer) -> None:

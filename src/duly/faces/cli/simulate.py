@@ -30,13 +30,15 @@ from duly.faces.cli.progress import progress_bar
 
 if TYPE_CHECKING:
     from duly.connectors.base import Connector
-    from duly.faces.project import Project
     from duly.simulation.drill import Drilled, Props
 
 CHANGES_SHOWN_MAX: Final = 20
 STORIES_SHOWN_MAX: Final = 5
 GIVEN_BYTES_MAX: Final = 16 * 1024 * 1024
 GIVEN: Final = ("events", "answers")
+SECRETS_STAY: Final = (
+    "A host is running, so secrets stay with it: a read that needs one fails here."
+)
 
 
 @click.command()
@@ -89,7 +91,7 @@ def simulate(
     source = read_source(file, language=language, most_bytes=policy.limits.source_bytes)
     props = _read_given(events)
     length_s = _seconds(length)
-    connectors = run(_connectors(project))
+    connectors = run(_connectors(face))
     with (
         Drill(
             source,
@@ -110,20 +112,31 @@ def simulate(
         raise click.exceptions.Exit(EXIT_FAILED)
 
 
-async def _connectors(project: Project) -> Sequence[Connector]:
+async def _connectors(face: Face) -> Sequence[Connector]:
     """Build the project's connectors; where the store is free they get their secrets from it."""
     from duly.connectors.clock import Clock
     from duly.faces.project import build_host
 
+    project = face.project
     host = build_host(project, with_extensions=False)
     if project.database.exists():
         try:
             async with host:
                 pass
         except StoreInUse:
-            hint("A host is running, so secrets stay with it: a read that needs one fails here.")
+            if await _has_secrets(face):
+                hint(SECRETS_STAY)
     # The clock of a play is its own, and virtual.
     return [each for each in host._outside._connectors.values() if not isinstance(each, Clock)]
+
+
+async def _has_secrets(face: Face) -> bool:
+    """Ask the running host whether a connector of the project has a secret; a mute one may."""
+    async with face.session() as session:
+        if session.host is None:
+            return True
+        secrets = cast("list[dict[str, Any]]", await session.call("secrets"))
+        return any(each["connector"] in face.project.config.connectors for each in secrets)
 
 
 def _read_given(path: str | None) -> Props:

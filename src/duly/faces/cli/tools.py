@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from duly.faces.cli.base import Face, clean, echo_json, json_option, pass_face, say, table
+from duly.faces.cli.base import Face, clean, echo_json, json_option, pass_face, run, say, table
 from duly.faces.cli.check import paint
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ def tools(face: Face, name: str | None, stubs: str | None) -> None:
     """
     from duly.faces.cli.aside import find_tools
 
+    run(face.look())
     registry = find_tools(face.project)
     if stubs:
         from duly.script.stubs import javascript_types, python_stubs

@@ -18,10 +18,10 @@ from typing import Any, BinaryIO, Final, TypeAlias
 
 import click
 
-from duly.faces.cli.base import EXIT_FAILED, Face, echo_json, echo_json_line, keeper, run
+from duly.faces.cli.base import EXIT_FAILED, Face, echo_json, echo_json_line, keeper, run, say
 from duly.faces.cli.completion import complete_workflow
 from duly.faces.cli.example import EXAMPLES
-from duly.faces.cli.offer import command_of
+from duly.faces.cli.offer import command_of, in_commands
 from duly.faces.cli.progress import working
 from duly.faces.cli.show import shown
 from duly.faces.verb import BUS, Kind, Parameter, Verb
@@ -31,6 +31,7 @@ from duly.rules.value import Json
 FILE_BYTES_MAX: Final = 8 * 1024 * 1024  # no host takes more in one request
 RULE_IDS: Final = re.compile(r" ?\([A-Z]\d+(?:[,–] ?[A-Z]\d+)*\)")
 CALLED: Final = re.compile(r"`([a-z]+)\(\)`")  # another verb, as the library's text names it
+PAGED: Final = re.compile(r"; `(?:after|before)` is [^.]*(?=\.)")  # an option says it better
 
 # What an option is for, by its name; `{verb}.{name}` says it better for one verb.
 OPTIONS: Final[Mapping[str, str]] = {
@@ -67,6 +68,9 @@ FAILED: Final[Mapping[str, Callable[[Any], bool]]] = {
     "verify": lambda answer: not answer["ok"],
     "bus.cancel": lambda answer: not answer,
 }
+
+# What a person wants to know of besides: how it stands, or how it ended and who said so.
+EXPLAINED: Final = frozenset({"mutation"})
 
 Given: TypeAlias = dict[str, Any]
 
@@ -240,7 +244,8 @@ def _kept(option: str, name: str, **settings: Any) -> click.Option:
 def explain(verb: Verb) -> str:
     """Write the help of a verb: its docstring, without the numbers of the rules."""
     group = "bus " if verb.name.startswith(BUS) else ""
-    return CALLED.sub(rf"`duly {group}\1`", RULE_IDS.sub("", verb.doc))
+    text = PAGED.sub("", RULE_IDS.sub("", verb.doc))
+    return CALLED.sub(rf"`duly {group}\1`", text)
 
 
 def example(command: str) -> str:
@@ -260,18 +265,23 @@ def answer(face: Face, verb: Verb, args: Given) -> None:
         echo_json(told)
     else:
         shown(verb.name, told, args)
+        if verb.name in EXPLAINED:
+            why: Any = face.call("why", **args)
+            say(in_commands(why["sentence"]))
     if verb.name in FAILED and FAILED[verb.name](told):
         raise click.exceptions.Exit(EXIT_FAILED)
 
 
-def follow(face: Face, verb: Verb, args: Given) -> None:
+def follow(
+    face: Face, verb: Verb, args: Given, is_kept: Callable[[Any], bool] = lambda _: True
+) -> None:
     """Show the answer, and whatever is new or changed, until the host or the person stops."""
 
     async def following() -> None:
         before: frozenset[str] | None = None
         async with face.session() as session:
             async for told in session.follow(verb.name, **args):
-                entries = told if isinstance(told, list) else [told]
+                entries = [*filter(is_kept, told)] if isinstance(told, list) else [told]
                 fresh = [each for each in entries if before is None or _text(each) not in before]
                 before = frozenset(map(_text, entries))
                 # A list that begins with the newest is told as it happened.

@@ -1,19 +1,22 @@
 """The folder of a demo: a project like any other, with mails in it and tables that fill.
 
-Law 1  Only what a demo made is made anew: a folder with anything else in it is left alone.
+Law 1  Only what a demo made is made anew: a folder with anything else in it is left alone, and so
+       is a demo in which somebody has written a workflow, or put a mail of his own.
 Law 2  What is told of a table is read from its file, past everything that wrote it.
 """
 
 from __future__ import annotations
 
 import csv
+import re
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 from typing import Final
 
+from duly.connectors.table_csv import LOCK
 from duly.errors import RequestRefused
 from duly.faces.demo.letter import Letter
 from duly.faces.demo.table import Signal
@@ -28,6 +31,10 @@ LOG: Final = "host.log"
 FOLDERS: Final = (MARK, MAILBOX, TABLES, WORKFLOWS)
 SETTINGS: Final = "duly.toml"
 TABLE: Final = "duly.faces.demo.table:HeldTable"
+USE: Final = re.compile(r'^use = ".*"$', re.MULTILINE)
+# The mails of a demo, and the one that it tells people to make.
+OWN_MAIL: Final = re.compile(r"\.?[0-9]{3,}\.eml|again\.eml", re.ASCII)
+DATABASE: Final = ("duly.db", "duly.db-wal", "duly.db-shm", "duly.db.lock", "duly.db.socket")
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,15 +109,40 @@ class Scene:
                 f"{self.folder} is there already and is no demo, so nothing was written. "
                 "Name another folder: `duly demo NAME`."
             )
+        for path in self._strange():
+            raise RequestRefused(
+                f"{path} is not as a demo makes it, and a new one would take it away. Move it "
+                "elsewhere, or name another folder: `duly demo NAME`."
+            )
         for name in FOLDERS:
             shutil.rmtree(self.folder / name, ignore_errors=True)
-        for each in (SETTINGS, LOG):
+        for each in (SETTINGS, LOG, *DATABASE):
             (self.folder / each).unlink(missing_ok=True)
-        for path in self.folder.glob("duly.db*"):
-            path.unlink()
 
     def _is_own(self) -> bool:
         return (self.folder / MARK).is_dir() or not any(self.folder.iterdir())
+
+    def _strange(self) -> Iterator[Path]:
+        """Find what a person made or changed where an earlier demo would be taken away."""
+        texts = {self.folder / WORKFLOWS / flow.file: _text(flow.file) for flow in FLOWS}
+        texts[self.folder / SETTINGS] = _text(SETTINGS)
+        for path, text in texts.items():
+            if path.exists() and USE.sub("", path.read_text("utf-8", "replace")) != USE.sub(
+                "", text
+            ):
+                yield path
+        sheets = {
+            name for flow in FLOWS for name in (f"{flow.table}.csv", f".{flow.table}.csv.new")
+        }
+        for path in _inside(self.folder / WORKFLOWS):
+            if path not in texts:
+                yield path
+        for path in _inside(self.folder / MAILBOX):
+            if not OWN_MAIL.fullmatch(path.name):
+                yield path
+        for path in _inside(self.folder / TABLES):
+            if path.name not in sheets | {LOCK}:
+                yield path
 
     def deliver(self, letters: Sequence[Letter]) -> None:
         """Put mails into the mailbox, each one whole."""
@@ -147,6 +179,10 @@ class Scene:
             )
             for number, each in enumerate(records, 1)
         ]
+
+
+def _inside(folder: Path) -> list[Path]:
+    return sorted(folder.iterdir()) if folder.is_dir() else []
 
 
 def _text(name: str) -> str:

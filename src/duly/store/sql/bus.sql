@@ -11,7 +11,7 @@ select value from counter where name = :name
 
 -- skip_bus_numbers
 -- What a copy does not know of has numbers too, which must not name anything else (H5).
-update counter set value = (value / :step + 1) * :step where name = :name
+update counter set value = case when value < :least then :least else value + :step end where name = :name
 
 -- find_untold
 -- Whether anything on the bus is still to be told to anybody, read once at a restore (scan of journal_unopened, delivery_due or delivery_running).
@@ -211,6 +211,14 @@ left join cause c on c.workflow_id = n.workflow_id and c.seq = r.seq
 join event e on e.workflow_id = n.workflow_id and e.seq = coalesce(c.root, r.seq)
 join journal j on j.id = e.bus_event
 where r.run_id = :run_id order by j.depth desc, j.id limit 1
+
+-- bus_cause_retried
+-- The bus event that was being handled when somebody had this run, or one it follows, tried again (B12).
+select j.id, j.depth, j.correlation_id from run n join journal j on j.id = n.bus_event where n.id = :run_id
+
+-- set_run_bus_event
+-- What was being handled when somebody had it tried again.
+update run set bus_event = :bus_event where id = :id
 
 -- bus_cause_unreserved
 -- The same for a run that reserved nothing: what came for it since it last looked is what it handled, though it took none (B12, S3; and a sort).

@@ -260,11 +260,11 @@ values (:id, :workflow_id, :version, :handler, :kind, :id, :phase, 'active', :co
 on conflict do nothing
 
 -- insert_successor
--- Fresh: nothing is copied but the chain (R5). It uses the active version, or the run's own if its handler is gone.
+-- Fresh: nothing is copied but the chain (R5), and that of the bus (B12). It uses the active version, or the run's own if its handler is gone.
 insert into run (id, workflow_id, version, handler, kind, retry_of, chain, phase, status, outcome, counter, state_before,
-  transient_count, logic_count, crash_count, repair_count, created_at, updated_at)
+  transient_count, logic_count, crash_count, repair_count, bus_event, created_at, updated_at)
 select :id, r.workflow_id, case when h.orphaned = 0 and h.kind = r.kind then w.active_version else r.version end, r.handler, r.kind, r.id, r.chain,
-  :phase, :status, :outcome, w.counter, h.state, :transient_count, :logic_count, :crash_count, :repair_count, :now, :now
+  :phase, :status, :outcome, w.counter, h.state, :transient_count, :logic_count, :crash_count, :repair_count, r.bus_event, :now, :now
 from run r join workflow w on w.id = r.workflow_id join handler h on h.workflow_id = r.workflow_id and h.name = r.handler
 where r.id = :retry_of
 on conflict do nothing
@@ -272,10 +272,11 @@ on conflict do nothing
 -- insert_heir
 -- It inherits inputs, outcome, result, state, clock, seed and S3's counter, so every later one decides the same (R5).
 insert into run (id, workflow_id, version, handler, kind, retry_of, chain, phase, status, outcome, counter, prepared, prepared_by,
-  wake_at_asked, result, state_before, clock_at, seed, transient_count, logic_count, crash_count, repair_count, created_at, updated_at)
+  wake_at_asked, result, state_before, clock_at, seed, transient_count, logic_count, crash_count, repair_count, bus_event,
+  created_at, updated_at)
 select :id, r.workflow_id, case when h.orphaned = 0 and h.kind = r.kind then w.active_version else r.version end, r.handler, r.kind, r.id, r.chain,
   :phase, :status, :outcome, r.counter, r.prepared, r.prepared_by, r.wake_at_asked, r.result, r.state_before, r.clock_at, r.seed,
-  :transient_count, :logic_count, :crash_count, :repair_count, :now, :now
+  :transient_count, :logic_count, :crash_count, :repair_count, r.bus_event, :now, :now
 from run r join workflow w on w.id = r.workflow_id join handler h on h.workflow_id = r.workflow_id and h.name = r.handler
 where r.id = :retry_of
 on conflict do nothing

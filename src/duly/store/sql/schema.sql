@@ -156,6 +156,7 @@ create table run (
   logic_count     integer not null default 0,
   crash_count     integer not null default 0,
   repair_count    integer not null default 0,
+  bus_event       bigint,                                                -- B12: what was handled on the bus when somebody retried it
   escalated       text,                                                  -- F8: the sentence a person was told
   calls           text,
   logs            text,

@@ -1,0 +1,199 @@
+"""One thing that stands still holds up its whole workflow: everybody who asks is told so (F6)."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+import duly
+from duly.desk.offer import DOES
+from duly.rules.standing import InputStatus
+from duly.sandbox.play import Call, Return, Throw, When, ref
+from duly.testing import Stage
+from tests.desk.golden import sheet
+from tests.desk.situation import ASKED, LOSE, THROW, run
+from tests.engine.stand import CONSUMER, IN, NAME, OUT, RESERVE, Play, consumer, flow, opened
+
+BEHIND = "; until then nothing else of “flow” begins, and 2 inputs wait behind it."
+MACHINERY = re.compile(r"\b(runs?|topics?|mutations?|events?|ledger|handlers?|None)\b")
+
+
+async def sentence_of(play: Play, message_id: str) -> str:
+    shown = await play.host.inputs(NAME, status=InputStatus.PENDING)
+    return next(each.sentence for each in shown if each.message_id == message_id)
+
+
+# -- What waits behind it -------------------------------------------------------------------------
+
+
+async def test_an_approval_says_what_waits_behind_it(duly_world: Stage) -> None:
+    """F6, U7, F8: in why and in attention; when it is given, nobody waits any more."""
+    play = await run(duly_world, policy=ASKED)
+    assert "until then" not in (await play.host.why(NAME)).sentence
+    assert await sentence_of(play, "a") != "It waits to be taken up."
+    await play.publish("b", "c")
+    assert (await play.host.why(NAME)).sentence.endswith(BEHIND)
+    (entry,) = await play.host.attention()
+    assert entry.sentence.endswith(BEHIND)
+    assert await sentence_of(play, "b") == "It waits behind “Event”, which waits for you."
+    await play.host.abandon((await play.run()).id)
+    await play.deploy(flow({CONSUMER: consumer((Return({"reservations": []}),))}))
+    await play.drain()
+    assert await sentence_of(play, "b") == "It waits to be taken up."
+
+
+async def test_what_the_host_tries_again_is_in_the_way_and_asks_nobody(duly_world: Stage) -> None:
+    """F6, U2: no sentence sends somebody to help who cannot."""
+    play = await run(duly_world, flow({CONSUMER: consumer(mutate=LOSE)}))
+    await play.publish("b", "c")
+    said = (await play.host.why(NAME)).sentence
+    assert "nothing is needed from you" in said
+    assert said.endswith(BEHIND)
+    assert await sentence_of(play, "b") == "It waits behind “Event”, which is not done yet."
+
+
+async def test_what_nobody_has_taken_up_waits_for_the_workflow(duly_world: Stage) -> None:
+    """F6, U2: a script that failed before it took anything names nothing to wait behind."""
+    play = await run(duly_world, flow({CONSUMER: consumer(prepare=THROW)}))
+    told = "It waits until its workflow goes on, which waits for you."
+    assert await sentence_of(play, "a") == told
+
+
+async def test_what_is_about_to_begin_is_not_said_to_be_held_up(duly_world: Stage) -> None:
+    """F6, U2: an active run is no obstacle."""
+    play = await opened(duly_world)
+    await play.deploy(flow())
+    await play.publish("a")
+    assert await sentence_of(play, "a") == "It waits to be taken up."
+    await play.crash_during(prepare_run="before")
+    assert await sentence_of(play, "a") == "It waits to be taken up."
+
+
+# -- What it may have failed over -----------------------------------------------------------------
+
+FIRST = Call("peek", (IN,), {"limit": 1}, into="pending")
+POISONED = flow(
+    {
+        CONSUMER: consumer(
+            prepare=(
+                FIRST,
+                When("pending.0.payload.bad", (Throw("no text"),)),
+                When("pending", (Return(RESERVE),), (Return({"reservations": []}),)),
+            )
+        )
+    }
+)
+
+
+async def test_the_cure_of_a_poisoned_input_is_offered_and_cures(duly_world: Stage) -> None:
+    """U3, U7, R9: as a possibility; whoever says it is rid of it, and the rest goes on."""
+    play = await opened(duly_world)
+    await play.deploy(POISONED)
+    await play.publish("x", payload={"bad": True})
+    await play.drain()
+    await play.publish("y", payload={"bad": False})
+    (entry,) = await play.host.attention()
+    assert "; if “Event” is the cause, skip it;" in entry.sentence
+    assert [each.verb for each in entry.offers] == ["skip", "deploy", "retry", "abandon"]
+    cure = entry.offers[0]
+    assert (cure.on, cure.say) == (f"{IN}/x", 'host.skip("flow", "in", "x")')
+    assert cure.does.startswith("only if it is the cause")
+    await eval(cure.say, {"host": play.host})
+    await play.drain()
+    assert await play.host.attention() == ()
+    assert await play.statuses() == {"x": "skipped", "y": "consumed"}
+
+
+async def test_only_what_it_was_offered_is_suspected(duly_world: Stage) -> None:
+    """U3: what came later, or to somebody else, did no harm."""
+    play = await opened(duly_world)
+    other = consumer(prepare=(Return({"reservations": []}),), subscribe=(OUT,))
+    await play.deploy(flow({CONSUMER: consumer(prepare=THROW), "other": other}))
+    await play.publish("o", topic=OUT)
+    await play.drain()
+    await play.publish("late")
+    why = await play.host.why(NAME)
+    assert [each.verb for each in why.offers] == ["deploy", "retry", "abandon", "pause"]
+    assert "is the cause" not in why.sentence
+
+
+# -- What each offer does -------------------------------------------------------------------------
+
+
+async def test_every_offer_says_what_comes_of_it(duly_world: Stage) -> None:
+    """U5, R9: half a sentence from the one table, without a word of the machinery."""
+    play = await run(duly_world, policy=ASKED)
+    offers = (await play.host.why(NAME)).offers
+    assert {each.verb: each.does for each in offers} == {
+        "approve": DOES["approve"],
+        "reject": DOES["reject"],
+        "skip": DOES["skip"],
+        "retry": DOES["retry proposed"],
+        "abandon": DOES["abandon"],
+        "pause": DOES["pause"],
+    }
+    assert "  # \n" not in sheet.FILE.read_text(encoding="utf-8")
+    for said in DOES.values():
+        assert not MACHINERY.search(said), said
+        assert said == said.strip(" .")
+        assert len(said) <= 72  # so that it fits below a command
+
+
+@pytest.mark.parametrize(
+    ("name", "does"),
+    [
+        ("consumer emitting failed:logic applied applied", "abandon applied"),
+        ("consumer emitting failed:logic rejected skipped", "abandon skipped"),
+        ("consumer emitting failed:logic skipped skipped", "abandon skipped"),
+        ("consumer mutating failed:logic", "abandon"),
+    ],
+)
+async def test_what_giving_up_leaves_is_said_by_what_was_done(
+    duly_world: Stage, name: str, does: str
+) -> None:
+    """R9: a change that was made stays made, and nobody reads that it comes up again."""
+    play, _ = await sheet.BUILDERS[name](duly_world)
+    offers = (await play.host.why(NAME)).offers
+    assert next(each.does for each in offers if each.verb == "abandon") == DOES[does]
+
+
+# -- Counts ---------------------------------------------------------------------------------------
+
+
+class Rows(duly.Connector):
+    """A second place for rows."""
+
+    name = "rows"
+
+    @duly.mutation(noun="change")
+    async def append(self, call: duly.Call, text: str) -> None:
+        pass
+
+
+async def test_the_same_done_by_two_tools_is_one_count(duly_world: Stage) -> None:
+    """U1: a person who has two places for rows still has three rows."""
+    play = await opened(duly_world, connectors=(Rows(),))
+    await play.deploy(
+        flow(
+            {
+                CONSUMER: consumer(),
+                "other": consumer(
+                    prepare=(
+                        Call("peek", (OUT,), {"limit": 1}, into="pending"),
+                        When("pending", (Return(TAKE_OUT),), (Return({"reservations": []}),)),
+                    ),
+                    mutate=(Call("rows.append", (), {"text": "x"}),),
+                    then=(),
+                    subscribe=(OUT,),
+                ),
+            }
+        )
+    )
+    await play.publish("a", "b")
+    await play.drain()
+    shown = await play.host.workflow(NAME)
+    assert shown.activity == "Processed 2 inputs → 4 changes added"
+
+
+TAKE_OUT = {"reservations": [{"topic": OUT, "ids": ref("pending.*.id")}], "data": {}}
