@@ -85,6 +85,7 @@ def test_a_stop_waits_for_a_send_and_says_so_each_time_it_is_asked(tmp_path: Pat
         (folder / "go").touch()
         assert host.end() == 0, host.said
     assert (folder / "posts").read_text() == "Tea\n"
+    assert "committed (applied)" in host.said, "what happened while it stopped is told too"
     assert "Left: 1 event is scheduled, the first for " in host.said
     mutations = call(folder, "mutations", "--json")
     assert '"status": "applied"' in mutations.output
@@ -170,7 +171,7 @@ async def test_who_only_tells_does_not_stop_who_works(
     monkeypatch.setattr(module, "PAUSE_S", 0)
     folder = make_project(tmp_path)
     async with build_host(find_project(str(folder), {}, folder)) as host:
-        telling = asyncio.ensure_future(module._tell_events(host, None))
+        telling = asyncio.ensure_future(module._tell_events(host, module.Journal(host, 0), None))
         async with asyncio.timeout(PATIENCE_S):
             for _ in range(2):
                 await host.bus.emit("task.received", {"text": "x"}, source="test")

@@ -90,8 +90,9 @@ async def _work(
     host: Host, stop: Stop, show_status: Callable[[str], None] | None, beside: Beside | None
 ) -> None:
     """Serve until told to stop, or until serving or what goes on beside it fails."""
+    journal = Journal(host, await _newest_id(host))
     serving = asyncio.ensure_future(host.serve())
-    helping = [asyncio.ensure_future(_tell_events(host, show_status))]
+    helping = [asyncio.ensure_future(_tell_events(host, journal, show_status))]
     if beside is not None:
         helping.append(asyncio.ensure_future(_call(beside, host)))
     try:
@@ -103,6 +104,8 @@ async def _work(
         for each in helping:
             each.cancel()
         await asyncio.wait((serving, *helping))
+    with suppress(Exception):  # Who only tells must not stop who works.
+        await journal.tell()  # what happened while it stopped
     for task in (serving, *helping):
         if not task.cancelled() and (error := task.exception()) is not None:
             raise error
@@ -242,14 +245,27 @@ async def _left(host: Host) -> list[str]:
     return lines
 
 
-async def _tell_events(host: Host, show_status: Callable[[str], None] | None) -> None:
+class Journal:
+    """Tells every event of the bus once, in its order."""
+
+    def __init__(self, host: Host, last_id: int) -> None:
+        self._host = host
+        self._last_id = last_id
+
+    async def tell(self) -> None:
+        """Tell what has come since the last time."""
+        for event in await _journal_since(self._host, self._last_id):
+            self._last_id = event.id
+            _tell(event)
+
+
+async def _tell_events(
+    host: Host, journal: Journal, show_status: Callable[[str], None] | None
+) -> None:
     """Tell what the journal says, and how everything stands, after every write."""
-    last_id = await _newest_id(host)
     async for _ in _changes(host, is_refreshed=show_status is not None):
         try:
-            for event in await _journal_since(host, last_id):
-                last_id = event.id
-                _tell(event)
+            await journal.tell()
             if show_status is not None:
                 show_status(await _status(host))
         except DulyError as error:
