@@ -52,10 +52,8 @@ PAUSE_S: Final = 0.1
 DEPTH_AROUND: Final = 8
 # Where to look whether an act was done of which nobody's name is kept; of all others it is.
 LOOK: Final[Mapping[str, str]] = {
-    "bus.cancel": "`duly bus deferred`",
     "bus.emit": "`duly bus journal`",
     "bus.schedule_at": "`duly bus deferred`",
-    "bus.unsubscribe": "`duly bus deliveries`",
 }
 
 log = logging.getLogger("duly.session")
