@@ -15,6 +15,7 @@ from typing import Any
 import click
 import pytest
 
+import duly
 from duly.bus.record import Journaled
 from duly.errors import StoreUnavailable
 from duly.faces.cli import completion
@@ -24,6 +25,7 @@ from duly.faces.project import build_host, find_project
 from duly.host import Host
 from duly.rules.announcement import Topic
 from duly.rules.delivery import JournalStatus
+from duly.store.migrate import SCHEMA_VERSION
 from tests.faces.real import (
     PATIENCE_S,
     call,
@@ -37,7 +39,7 @@ from tests.faces.real import (
 def test_a_host_is_deployed_to_over_its_socket_and_stopped_with_nothing_left(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """U6, H1: the commands speak to the process that serves; SIGTERM ends it with status 0."""
+    """U6, H1, H4: the commands speak to the process that serves; SIGTERM ends it with status 0."""
     folder = make_project(tmp_path / "project")
     monkeypatch.setattr(completion, "PATIENCE_S", PATIENCE_S)
     with running(folder, "serve") as host:
@@ -58,6 +60,7 @@ def test_a_host_is_deployed_to_over_its_socket_and_stopped_with_nothing_left(
     assert (folder / "outbox" / "ada.txt").read_text() == "Welcome, Ada!\n"
     assert not (folder / "duly.db.socket").exists()
     assert f"Store {folder / 'duly.db'}" in host.said
+    assert f"Duly {duly.__version__}, store version {SCHEMA_VERSION}\n" in host.said
     assert "Sandbox: scripts are locked in" in host.said
     assert "welcome 1.0 deployed by" in host.said
     assert host.said.rstrip().endswith("Stopped.")

@@ -191,8 +191,11 @@ def _signals() -> Iterator[Stop]:
 
 
 async def _tell_start(host: Host, project: Project) -> None:
+    from duly import __version__
     from duly.sandbox.lock import is_lockable
+    from duly.store.migrate import SCHEMA_VERSION
 
+    log.info("Duly %s, store version %d", __version__, SCHEMA_VERSION)
     log.info("Store %s", project.database)
     log.info("Socket %s", project.socket)
     workflows = await host.workflows(limit=1000)
