@@ -25,7 +25,7 @@ MAP = ROOT / "tests" / "rules.toml"
 IDS_PER_TEST_MAX = 3
 PARTS = frozenset(
     {"rules", "store", "scripts", "sandbox", "engine", "people", "bus", "simulation"}
-    | {"product", "fleet"}
+    | {"product", "pages", "fleet"}
 )
 
 ITEM = re.compile(r"^- ([A-Z]\d+) (.*?)(?=^- [A-Z]\d+ |^## |\Z)", re.MULTILINE | re.DOTALL)
