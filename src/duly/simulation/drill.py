@@ -33,9 +33,9 @@ from duly.rules.catalog import Tool, ToolKind
 from duly.rules.event import Publication, parse_publication
 from duly.rules.source import Source
 from duly.rules.value import Json, as_mapping, canonical, suggest
-from duly.rules.word import Act, MutationStatus, Status, Waits
+from duly.rules.word import Act, MutationStatus, Waits
 from duly.simulation.point import AFTER
-from duly.simulation.simulate import Tripwire
+from duly.simulation.simulate import Tripwire, compare, still_open
 from duly.simulation.troupe import Memory, Read, Troupe
 from duly.store import part
 from duly.store.base import Durability, Transaction
@@ -209,7 +209,7 @@ class Drill:
                 missed += 1
                 continue
             asked += ending.asked > plain.asked
-            if differences := tuple(_differences(plain, ending)):
+            if differences := tuple(compare(plain, ending)):
                 stories.append(Story(strike.number, strike.where, differences))
         progress(len(chosen), len(chosen))
         tried = len(chosen) - missed
@@ -433,10 +433,7 @@ async def _run_into(stage: Stage, host: Host, life: Coroutine[Any, Any, None]) -
 async def _look(stage: Stage, host: Host, workflow: str) -> _Ending:
     events = await host.events(workflow, limit=EVENTS_MAX)
     runs = await host.runs(workflow, limit=EVENTS_MAX)
-    ended = (Status.COMMITTED, Status.ABANDONED, Status.CRASHED, Status.PAUSED_TRANSIENT)
-    followed = {run.retry_of for run in runs}
-    waiting = [run for run in runs if run.status not in ended and run.id not in followed]
-    sentences = [(await host.why(run.id)).sentence for run in waiting]
+    sentences = [(await host.why(run.id)).sentence for run in still_open(runs)]
     return _Ending(
         changes=Counter(
             f"{each.tool} {canonical(dict(each.args)).decode()}" for each in stage.effects
@@ -445,21 +442,3 @@ async def _look(stage: Stage, host: Host, workflow: str) -> _Ending:
         waiting=tuple(dict.fromkeys(sentences)),
         made=tuple(Change(each.tool, each.args) for each in stage.effects),
     )
-
-
-def _differences(plain: _Ending, ending: _Ending) -> Iterator[str]:
-    for change in sorted(plain.changes.keys() | ending.changes.keys()):
-        wanted, count = plain.changes[change], ending.changes[change]
-        if count != wanted:
-            yield f"{change} was done {_times(count)} instead of {_times(wanted)}."
-    for topic, message_id, status in sorted((plain.events - ending.events).keys()):
-        yield f"There is no event {message_id} of {topic} that is {status}."
-    for topic, message_id, status in sorted((ending.events - plain.events).keys()):
-        yield f"There is an event {message_id} of {topic} that is {status}; is its id stable?"
-    for sentence in ending.waiting:
-        if sentence not in plain.waiting:
-            yield f"Somebody still waits: {sentence}"
-
-
-def _times(count: int) -> str:
-    return {0: "never", 1: "once", 2: "twice"}.get(count, f"{count} times")

@@ -15,12 +15,13 @@ Law 2  Every failure is one sentence: where the host died, and what was differen
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Final, TypeVar
+from typing import Final, Protocol, TypeVar
 
+from duly.desk.record import Run
 from duly.errors import NotDeployed
 from duly.host import Host
 from duly.rules.source import Source
@@ -37,6 +38,22 @@ LENGTH_S: Final = 900.0  # longer than any first wait: a lag, a backoff, a sched
 SCHEDULES_MAX: Final = 400
 
 Furnish = Callable[[World], object]
+
+
+class Ended(Protocol):
+    """How a play ended: what became of the outside and of the events, and who still waits."""
+
+    @property
+    def changes(self) -> Counter[str]:
+        """How often each change was made."""
+
+    @property
+    def events(self) -> Counter[tuple[str, str, str]]:
+        """The events by topic, message id and status."""
+
+    @property
+    def waiting(self) -> tuple[str, ...]:
+        """What a person would have to see to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +112,7 @@ def simulate(
     for at in range(0, len(plain.points), step):
         outcome = _play(source, furnish, at)
         where = f"When the host dies {plain.points[at]} (point {at + 1})"
-        problems.extend(f"{where}, {each}" for each in _differences(plain, outcome))
+        problems.extend(f"{where}: {each}" for each in compare(plain, outcome))
     return tuple(problems)
 
 
@@ -128,12 +145,8 @@ async def _live(stage: Stage, host: Host) -> None:
 async def _look(stage: Stage, host: Host, workflow: str, points: tuple[str, ...]) -> Outcome:
     events = await host.events(workflow, limit=1000)
     runs = await host.runs(workflow, limit=1000)
-    ended = (Status.COMMITTED, Status.ABANDONED, Status.CRASHED, Status.PAUSED_TRANSIENT)
-    followed = {run.retry_of for run in runs}
     waiting = tuple(
-        f"a run of {run.handler} is {run.status}: {run.error}"
-        for run in runs
-        if run.status not in ended and run.id not in followed
+        f"a run of {run.handler} is {run.status}: {run.error}" for run in still_open(runs)
     )
     return Outcome(
         Counter(each.tool for each in stage.effects),
@@ -143,15 +156,28 @@ async def _look(stage: Stage, host: Host, workflow: str, points: tuple[str, ...]
     )
 
 
-def _differences(plain: Outcome, crashed: Outcome) -> Iterator[str]:
-    for tool in sorted(plain.changes.keys() | crashed.changes.keys()):
-        wanted, count = plain.changes[tool], crashed.changes[tool]
+def still_open(runs: Iterable[Run]) -> list[Run]:
+    """Choose the runs that neither came to an end nor are followed by another."""
+    ended = (Status.COMMITTED, Status.ABANDONED, Status.CRASHED, Status.PAUSED_TRANSIENT)
+    seen = tuple(runs)
+    followed = {run.retry_of for run in seen}
+    return [run for run in seen if run.status not in ended and run.id not in followed]
+
+
+def compare(plain: Ended, crashed: Ended) -> Iterator[str]:
+    """Say, a sentence each, what a crash has made different (law 1)."""
+    for change in sorted(plain.changes.keys() | crashed.changes.keys()):
+        wanted, count = plain.changes[change], crashed.changes[change]
         if count != wanted:
-            yield f"{tool} is done {count} times instead of {wanted}"
+            yield f"{change} was done {_times(count)} instead of {_times(wanted)}."
     for topic, message_id, status in sorted((plain.events - crashed.events).keys()):
-        yield f"there is no event {message_id} of {topic} that is {status}"
+        yield f"There is no event {message_id} of {topic} that is {status}."
     for topic, message_id, status in sorted((crashed.events - plain.events).keys()):
-        yield f"there is an event {message_id} of {topic} that is {status}; is its id stable?"
-    for each in crashed.waiting:
-        if each not in plain.waiting:
-            yield each
+        yield f"There is an event {message_id} of {topic} that is {status}; is its id stable?"
+    for sentence in crashed.waiting:
+        if sentence not in plain.waiting:
+            yield f"Somebody still waits: {sentence}"
+
+
+def _times(count: int) -> str:
+    return {0: "never", 1: "once", 2: "twice"}.get(count, f"{count} times")
