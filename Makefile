@@ -5,7 +5,7 @@ UV_VERSION := 0.13.7
 BIN := .venv/bin
 STAMP := .venv/.ready
 
-.PHONY: setup demo test check breaks where map docs bench crash-window lock clean
+.PHONY: setup demo test check breaks mutants fire where map docs bench crash-window lock clean
 .DEFAULT_GOAL := test
 
 setup: $(STAMP)
@@ -33,6 +33,15 @@ check: test
 # Every deliberate break must turn its tests red.
 breaks: setup
 	$(BIN)/python -m tests.breaks
+
+# The source changed in one place at a time: a test must notice each change (docs/mutants.md).
+mutants: setup
+	$(BIN)/python -m tests.mutants
+
+# Hosts that are killed, stopped, told to stop and forked; effects are counted outside. Minutes.
+fire: setup
+	$(BIN)/python -m tests.fire --rounds 300
+	$(BIN)/python -m tests.fire --rounds 300 --threads
 
 # `make where C8` prints the home, the tests and the sentence of a rule.
 ifeq (where,$(firstword $(MAKECMDGOALS)))

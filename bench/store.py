@@ -21,6 +21,7 @@ from duly.rules.lifecycle import CONSUMER_START, advance, answer, commit
 from duly.rules.word import Answer, Kind, Progress
 from duly.store import Store, part
 from duly.store.base import Durability, Fence, Transaction
+from duly.store.disk import FileDisk
 from duly.store.record import (
     Action,
     Call,
@@ -32,7 +33,7 @@ from duly.store.record import (
     TopicSpec,
     VersionSpec,
 )
-from duly.store.sqlite import FileDisk, open_sqlite
+from duly.store.sqlite import open_sqlite
 from duly.store.workflow import Deployment
 
 INBOX, OUTBOX, OUTSIDE = "email.received", "row.created", "note.received"

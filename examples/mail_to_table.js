@@ -16,7 +16,9 @@ export default Keep.workflow({
       schedule: { interval: "5m" },
       publishes: ["mail.received"],
       handler: async (ctx, state) => {
-        const mails = await ctx.gmail.search({ query: "newer_than:1d", after: state?.cursor });
+        const cursor = state?.cursor;
+        // Only the first look asks for an age: later ones begin where the one before ended.
+        const mails = await ctx.gmail.search({ query: cursor ? "" : "newer_than:1d", after: cursor });
         for (const mail of mails) {
           await ctx.publish("mail.received", {
             messageId: mail.id,

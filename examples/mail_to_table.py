@@ -13,7 +13,9 @@ def describe(mail):
 
 @flow.producer(every="5m", publishes=["mail.received"])
 async def poll(ctx, state):
-    mails = await ctx.gmail.search(query="newer_than:1d", after=(state or {}).get("cursor"))
+    cursor = (state or {}).get("cursor")
+    # Only the first look asks for an age: later ones begin where the one before ended.
+    mails = await ctx.gmail.search(query="" if cursor else "newer_than:1d", after=cursor)
     for mail in mails["items"]:
         await ctx.publish(
             "mail.received",

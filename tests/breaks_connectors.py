@@ -8,11 +8,16 @@ from typing import Any
 
 from duly.connectors.registry import Place, Registry
 from duly.connectors.signature import ANYTHING
+from duly.connectors.watch import Watch
 from duly.rules.catalog import Tool
+from duly.rules.word import Answer
 from tests.breaks import Break
 
 BASE = ("tests/connectors/test_base.py",)
 REGISTRY = ("tests/connectors/test_registry.py",)
+WATCH = ("tests/connectors/test_watch.py",)
+RAISED = ("tests/connectors/test_raised.py",)
+SENDS = ("tests/test_host_sends.py",)
 SIGNATURE = ("tests/connectors/test_signature.py",)
 
 
@@ -22,13 +27,11 @@ async def _leave_the_thread(
     return await asyncio.to_thread(function, *args, **kwargs)
 
 
-async def _believe_anything(self: Registry, tool: Tool, call: Any) -> Any:
-    place = self._place(tool, is_mutation=True)
-    return await getattr(place.connector, str(place.asker))(call)
-
-
-async def _lend_the_call(self: Registry, tool: Tool, call: Any) -> Any:
-    return await self._place(tool, is_mutation=True).find()(call, **call.args)
+def _forget_the_job(self: Watch, part: object) -> None:
+    """Count the tasks of a call alone."""
+    if isinstance(part, asyncio.Task):
+        self._parts.add(part)
+        self.ended_at_ms = None
 
 
 def _any_way(self: Registry, tool: Tool, *, is_mutation: bool) -> Place:
@@ -40,6 +43,62 @@ def _asker_by_name_alone(kind: type, mutation: Any, what: str) -> str | None:
 
 
 BREAKS = (
+    Break(
+        "L6",
+        "duly.connectors.watch",
+        "Watch.add",
+        _forget_the_job,
+        WATCH,
+        "a send ends with its tasks, whatever its threads do",
+    ),
+    Break(
+        "L6",
+        "duly.connectors.registry",
+        "Registry.sends_out",
+        lambda self: (),
+        SENDS,
+        "a host closes while a send is out",
+    ),
+    Break(
+        "L7",
+        "duly.connectors.watch",
+        "Watch.check_time",
+        lambda self: None,
+        WATCH,
+        "a call goes on after its time",
+    ),
+    Break(
+        "L4",
+        "duly.connectors.watch",
+        "answer_of",
+        lambda error: Answer.UNKNOWN,
+        WATCH,
+        "a definite no is believed at once",
+    ),
+    Break(
+        "L13",
+        "duly.connectors.watch",
+        "tame",
+        lambda error: error,
+        RAISED,
+        "the engine meets what a connector raised",
+    ),
+    Break(
+        "L13",
+        "duly.connectors.watch",
+        "Watch.guard",
+        lambda self, work: work,
+        RAISED,
+        "a connector can end the host",
+    ),
+    Break(
+        "L13",
+        "duly.connectors.watchdog",
+        "Watchdog._tell",
+        lambda self, tool, ticks: None,
+        RAISED,
+        "what blocks the host is not named",
+    ),
     Break(
         "L6",
         "duly.connectors.base",
@@ -76,8 +135,8 @@ BREAKS = (
     Break(
         "L5",
         "duly.connectors.registry",
-        "Registry.reconcile",
-        _believe_anything,
+        "Registry._read_verdict",
+        lambda self, tool, asker, verdict: verdict,
         REGISTRY,
         "what is no verdict is believed",
     ),
@@ -92,8 +151,8 @@ BREAKS = (
     Break(
         "L7",
         "duly.connectors.registry",
-        "Registry.change",
-        _lend_the_call,
+        "deepcopy",
+        lambda value, memo=None, _nil=None: value,
         REGISTRY,
         "a connector changes the recorded call",
     ),

@@ -24,8 +24,8 @@ _CRASH = lifecycle.crash
 async def _send_first(self: Any, live: Any, wanted: Any) -> None:
     """Let the call leave before its row is written."""
     row = await self._enter(live, wanted)
-    call = self._call(live, wanted.tool, wanted.args, row.key, 1, 0)
-    await self._parts.outside.change(wanted.tool, call)
+    call = self._first(live, wanted, row, 0, 0).call
+    await self._parts.outside.send(wanted.tool, call).result()
     await _MAKE(self, live, wanted)
 
 

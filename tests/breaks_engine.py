@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -23,10 +22,9 @@ from duly.rules.lifecycle import Run
 from duly.rules.prepared import Judgement, Prepared, parse_prepared, seed
 from duly.rules.schedule import Consumer, next_run_at
 from duly.rules.turn import Choice, HandlerOutlook, OpenRun, Work
-from duly.rules.value import Json
 from duly.rules.word import Act, Answer, Progress, Reserved
 from duly.rules.word import MutationStatus as Row
-from duly.sandbox.base import World
+from duly.sandbox.base import Result, World
 from duly.store.record import Commit, JournalEvent, MutationRow
 from tests.breaks import Break
 
@@ -36,6 +34,8 @@ LEDGER = ("tests/engine/test_ledger.py",)
 RESEND = ("tests/engine/test_resend.py",)
 FAILURE = ("tests/engine/test_failure.py",)
 PEOPLE = ("tests/engine/test_people.py",)
+LEFT = ("tests/engine/test_left_behind.py",)
+SILENCE = ("tests/engine/test_silence.py",)
 REDEPLOY = ("tests/engine/test_redeploy.py",)
 SCHEDULING = ("tests/engine/test_scheduling.py",)
 PRODUCER = ("tests/engine/test_producer.py",)
@@ -48,7 +48,7 @@ _world = run._world
 _resumed = live.resumed
 _applied = Ledger._applied
 _choose = turn.choose
-_consumer: Callable[[HandlerOutlook], Consumer] = vars(HandlerOutlook)["consumer"].fget
+_consumer = HandlerOutlook.consumer
 _wait = Engine._wait
 _show = Calls._show
 _make = Ledger.make
@@ -73,7 +73,7 @@ def read_leniently(returned: Any, subscribed: Any, limits: Any) -> Prepared:
         return Prepared()
 
 
-def forget_offers(self: Calls, rows: Any) -> Json:
+def forget_offers(self: Calls, rows: Any) -> Result:
     kept = dict(self.offered)
     shown = _show(self, rows)
     self.offered.clear()
@@ -141,13 +141,13 @@ async def keep_quiet_later(*_: object, **__: object) -> tuple[JournalEvent, ...]
 async def send_before_writing(self: Ledger, run_live: Live, wanted: Wanted) -> None:
     call = await self._enter(run_live, wanted)
     now = self._parts.env.now_ms()
-    asked = self._call(run_live, wanted.tool, wanted.args, call.key, 1, now)
-    heard = await self._send(run_live, call.id, wanted.tool, asked)
+    sent = self._first(run_live, wanted, call, now, now)
+    heard = await self._send(run_live, sent)
     new = lifecycle.advance(run_live.run, Progress.SEND)
     run_live.is_out = True
     await self._parts.store.send(run_live.fence, run_live.id, run_live.stored, new, call, now=now)
     run_live.move(new)
-    await self._take_in(run_live, call.id, wanted.tool, asked, heard)
+    await self._take_in(run_live, sent, heard)
 
 
 async def send_unapproved(self: Ledger, run_live: Live, wanted: Wanted) -> None:
@@ -159,7 +159,11 @@ async def ask_nobody(self: Ledger, tool: Any, call: Call) -> Unsure:
 
 
 async def count_nothing(self: Reconciler, run_live: Live, row: MutationRow, reason: str) -> None:
-    await self._wait(run_live, row, 10_000, reason, is_counted=False)
+    await self._wait(run_live, row, 10_000, reason, outage=None)
+
+
+async def may_be_tried(self: Worker, tool: Any, row: MutationRow) -> None:
+    """Refuse nothing."""
 
 
 async def drop_the_result(
@@ -206,8 +210,8 @@ def admit_all(self: Engine) -> None:
     self._parts = limited
 
 
-def see_no_change(handler: HandlerOutlook) -> Consumer:
-    return replace(_consumer(handler), changed=0)
+def see_no_change(handler: HandlerOutlook, wake_max_ms: int) -> Consumer:
+    return replace(_consumer(handler, wake_max_ms), changed=0)
 
 
 async def poll(self: Engine, is_draining: bool) -> None:
@@ -218,7 +222,7 @@ async def poll(self: Engine, is_draining: bool) -> None:
     self._must_look = True
 
 
-def at_once(due_at: int | None, now: int, work: Work) -> Choice:
+def at_once(due_at: int | None, set_at: int, now: int, work: Work) -> Choice:
     return Choice(work)
 
 
@@ -321,24 +325,69 @@ BREAKS = (
     ),
     engine(
         "L6",
-        "ledger:Ledger.absence_wait_ms",
-        lambda self, mutation_id, tool: 0,
+        "sends:Sends.absence_wait_ms",
+        lambda self, mutation_id, terms: 0,
         LEDGER,
         "a no is believed at once",
     ),
-    engine(
+    Break(
         "L6",
-        "ledger:Ledger._note_end",
-        lambda self, mutation_id: self._ended.update({mutation_id: 0}),
+        "duly.connectors.watch",
+        "Watch.is_out",
+        property(lambda self: False),
         LEDGER,
-        "the lag does not begin at the end of the send",
+        "a send counts as ended when the host no longer waits for it",
     ),
     engine(
         "L7",
-        "reconciler:Reconciler.may_resend",
-        lambda self, tool, row, *, resends: tool.idempotent,
+        "reconciler:Reconciler._may_resend",
+        lambda self, terms, firsts, resends: terms.key_lifetime_ms is not None,
         RESEND,
         "an idempotent call is sent for ever",
+    ),
+    Break(
+        "L7",
+        "duly.rules.ledger",
+        "age_ms",
+        lambda first, now: now.at_ms - first.at_ms,
+        RESEND,
+        "the age of a key is told by the wall clock alone",
+    ),
+    Break(
+        "L7",
+        "duly.rules.ledger",
+        "is_key_alive",
+        lambda terms, firsts, now: terms.key_lifetime_ms is not None,
+        RESEND,
+        "a key is never forgotten",
+    ),
+    engine(
+        "L1",
+        "ledger:Ledger._note_end",
+        lambda self, mutation_id, sending: None,
+        LEFT,
+        "nobody hears a send that was left behind",
+    ),
+    engine(
+        "L6",
+        "sends:Sends.is_overdue",
+        lambda self, mutation_id, terms: False,
+        LEFT,
+        "a send that never returns is shown to nobody",
+    ),
+    engine(
+        "L10",
+        "settlement:_check_returned",
+        lambda worker, row: None,
+        LEFT,
+        "a person may say no while the send is still out",
+    ),
+    engine(
+        "L13",
+        "reconciler:Reconciler._miss",
+        count_nothing,
+        SILENCE,
+        "a question that cannot be asked is asked every ten seconds",
     ),
     Break(
         "L7",
@@ -358,7 +407,7 @@ BREAKS = (
     engine(
         "L10",
         "worker:Worker.check_repeatable",
-        lambda self, tool, row: None,
+        may_be_tried,
         PEOPLE,
         "anything can be tried again",
     ),
@@ -404,7 +453,7 @@ BREAKS = (
         "S3",
         "duly.rules.turn",
         "HandlerOutlook.consumer",
-        property(see_no_change),
+        see_no_change,
         REDEPLOY,
         "changes start no consumer",
     ),

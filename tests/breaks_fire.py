@@ -14,11 +14,12 @@ CLOCK = "tests/fire/test_clock.py"
 _HEAR = Ledger.hear_verdict
 
 
-async def _believe_by_the_answer(self: Any, *args: Any, is_believable: bool) -> None:
+async def _believe_by_the_answer(
+    self: Any, live: Any, sent: Any, *args: Any, is_believable: bool, **more: Any
+) -> None:
     """Measure the lag when the answer has come, not when the question was asked."""
-    _, mutation_id, tool, *_ = args
-    is_over = self.absence_wait_ms(mutation_id, tool) == 0
-    await _HEAR(self, *args, is_believable=is_over)
+    is_over = self.sends.absence_wait_ms(sent.mutation_id, sent.terms) == 0
+    await _HEAR(self, live, sent, *args, is_believable=is_over, **more)
 
 
 BREAKS = (

@@ -21,6 +21,8 @@ from duly.rules.word import MutationStatus as Row
 from tests.breaks import Break
 
 HERE = "duly.rules.lifecycle"
+CHAIN = "duly.rules.chain"
+CRASHES = ("tests/engine/test_crashes.py",)
 WALK = ("tests/rules/test_lifecycle.py", "tests/rules/test_lifecycle_acts.py")
 LEDGER = ("tests/rules/test_ledger.py",)
 FAILURE = ("tests/rules/test_failure.py",)
@@ -45,7 +47,16 @@ def _succeed_afresh(run: Run) -> Change:
     return Change(run, Reserved.RELEASE, lifecycle.START[run.kind])
 
 
-def _forget_crashes(counts: Counts, run: Run) -> Counts:
+_ACT, _LATE = lifecycle.act, lifecycle.late
+
+
+def _act_as_if_told(
+    run: Run, wish: Act, *, is_paused: bool = False, is_told: bool = False
+) -> Change:
+    return _ACT(run, wish, is_paused=is_paused, is_told=True)
+
+
+def _forget_crashes(counts: Counts, run: Run, outage: object = None) -> Counts:
     return replace(counts, crash=counts.crash + (run.status is Status.CRASHED))
 
 
@@ -174,10 +185,18 @@ BREAKS = (
     Break(
         "L10",
         HERE,
-        "ACTS",
-        _acts(Act.HAPPENED, Row.NEEDS_RECONCILE, lifecycle.APPLIED, Reserved.HOLD),
+        "act",
+        _act_as_if_told,
         WALK,
         "a person may answer for a mutation the host still asks about",
+    ),
+    Break(
+        "L1",
+        HERE,
+        "late",
+        lambda run, given, *, is_definite: _LATE(run, given, is_definite=True),
+        WALK,
+        "a late no to one of two sends settles the row",
     ),
     Break(
         "R2",
@@ -218,7 +237,9 @@ BREAKS = (
         "the events stay with the run that stopped",
     ),
     Break("R7", HERE, "CRASHES_MAX", 10**6, WALK, "a run that kills its host is started for ever"),
-    Break("R7", HERE, "counted", _forget_crashes, WALK, "crashes are counted over the whole chain"),
+    Break(
+        "R7", CHAIN, "counted", _forget_crashes, WALK, "crashes are counted over the whole chain"
+    ),
     Break(
         "R8",
         HERE,
@@ -236,8 +257,10 @@ BREAKS = (
         "only a run without a row can be abandoned",
     ),
     Break("F1", "duly.rules.failure", "READ_ERRORS", {}, FAILURE, "every read error is our bug"),
-    Break("F2", HERE, "counted", lambda counts, run: counts, WALK, "nothing is counted"),
-    Break("F3", HERE, "LOGIC_FAILURES_MAX", 10**6, WALK, "a script is repaired for ever"),
+    Break("F2", CHAIN, "counted", lambda counts, run, outage=None: counts, WALK, "nothing counts"),
+    Break("F3", CHAIN, "LOGIC_FAILURES_MAX", 10**6, WALK, "a script is repaired for ever"),
+    Break("R7", CHAIN, "is_empty", lambda run, reserved: True, CRASHES, "reserved work backs off"),
+    Break("R7", CHAIN, "EMPTY_CRASHES_MAX", 10**6, CRASHES, "an empty look crashes for ever"),
     Break("F4", HERE, "ACT_WAITS", {}, WALK, "any act moves a run that waits for another"),
     Break(
         "F5",

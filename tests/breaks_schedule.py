@@ -21,6 +21,7 @@ from tests.breaks import Break
 DUE = "tests/rules/test_schedule.py"
 CRON = "tests/rules/test_schedule_cron.py"
 WALK = "tests/rules/test_schedule_due.py"
+TURN = "tests/rules/test_turn.py"
 BUS = "tests/rules/test_delivery.py"
 
 _why_due = schedule.why_due
@@ -156,6 +157,15 @@ BREAKS = (
         "producers go before consumers",
     ),
     schedule_break("S6", "clamp_wake_at", wake_unbounded, "a wakeAt is taken as it is"),
+    schedule_break("S6", "WAKE_SLACK_MS", 10**15, "a wakeAt of a wrong clock is waited for", TURN),
+    Break(
+        "S2",
+        "duly.rules.turn",
+        "is_suspect",
+        lambda handler, now: False,
+        (TURN,),
+        "a plan of a wrong clock is waited for",
+    ),
     schedule_break("S7", "run_now_refusal", lambda open_run, paused: None, "Run now always runs"),
     schedule_break(
         "S8", "why_due", look_again_at_what_is_pending, "a restart starts what was declined"

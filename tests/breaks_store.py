@@ -116,7 +116,7 @@ ONE_SUCCESSOR = (
 
 CONSUMERS = (
     _verb("C5", "whatever prepare asks for is reserved", ".run:judge_all", _always_reserve),
-    _sql("C6", "a pinned content is thrown away", "reserve_event", ", attempts = attempts + 1"),
+    _sql("C6", "a pinned content is thrown away", "reserve_events", ", attempts = attempts + 1"),
     _verb(
         "C9",
         "a run without a call leaves its events reserved",

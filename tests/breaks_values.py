@@ -132,8 +132,8 @@ BREAKS = (
     Break(
         "C6",
         "duly.rules.prepared",
-        "decode",
-        lambda text, path="": {},
+        "script_text",
+        lambda prepared: '{"reservations":[],"data":{}}',
         PREPARED,
         "later steps do not see the stored data",
     ),

@@ -37,6 +37,8 @@ PAGE = {
     "publish_bytes_per_run": 16 * MIB,
     "peek_events": 1000,
     "peek_bytes": 4 * MIB,
+    "reservations_per_run": 10_000,
+    "answers_bytes": 40 * MIB,
     "json_depth": 100,
     "title_chars": 500,
     "message_id_chars": 500,

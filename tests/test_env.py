@@ -5,14 +5,17 @@ from __future__ import annotations
 import asyncio
 import gc
 import re
+import subprocess
+import sys
 import threading
 import time
 import weakref
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
-from duly.env import BLOCKING_THREADS_MAX, SLEEP_SLICE_S, Env, Loop
+from duly.env import BLOCKING_THREADS_MAX, SLEEP_SLICE_S, Env, Loop, _boot_id
 
 PATIENCE_S = 60  # no test waits this long unless it is about to fail
 
@@ -41,6 +44,32 @@ def test_monotonic_is_a_clock_of_its_own_that_never_goes_back(env: Loop) -> None
     readings = [env.monotonic_ms() for _ in range(1000)]
     assert readings == sorted(readings)
     assert before <= readings[0] <= readings[-1] <= time.monotonic_ns() // 1_000_000
+
+
+def test_a_boot_is_the_same_for_every_process_and_its_clock_never_goes_back(env: Loop) -> None:
+    """L7: what one process stamped, another can compare with its own moment."""
+    command = "from duly.env import Loop; boot = Loop().boot(); print(boot.id, boot.ms, sep='|')"
+    before = env.boot()
+    other = subprocess.run(  # our own interpreter
+        [sys.executable, "-c", command], capture_output=True, text=True, check=True
+    )
+    named, _, ms = other.stdout.strip().partition("|")
+    assert before.id is not None
+    assert named == before.id
+    assert before.ms <= int(ms) <= env.boot().ms
+
+
+def test_a_machine_that_does_not_name_its_boot_says_so(
+    env: Loop, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """L7: then no key is taken for young by the boot clock."""
+    monkeypatch.setattr("duly.env.BOOT_ID", tmp_path / "none")
+    monkeypatch.setattr("duly.env.TIME_NAMESPACE", tmp_path / "none")
+    _boot_id.cache_clear()
+    try:
+        assert env.boot().id is None
+    finally:
+        _boot_id.cache_clear()
 
 
 def test_an_id_names_its_kind_and_is_nobody_elses(env: Loop) -> None:

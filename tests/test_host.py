@@ -18,8 +18,9 @@ import pytest
 import duly
 from duly.env import Loop
 from duly.errors import ConfigError, Invalid, RequestRefused, StoreInUse
-from duly.host import Host, Languages
+from duly.host import Host
 from duly.sandbox.base import Sandbox
+from duly.sandbox.languages import Languages
 from tests.desk.stand import StillEngine
 
 EXAMPLES = Path(__file__).parents[1] / "examples"

@@ -365,7 +365,7 @@ def test_the_public_names_are_exactly_these() -> None:
     )
     authors = {"Source", "consumer", "producer", "workflow"}
     hosts = {"Deployed", "Host", "Invalid", "NotFound", "RequestRefused", "StoreInUse"}
-    hosts |= {"Event", "RepairCase", "Repairer", "Retry"}
+    hosts |= {"Event", "RepairCase", "Repairer", "Retry", "StillSending"}
     extensions = {"AgentProvider", "Channel", "Extension", "ExtensionContext"} | (
         {"TerminalChannel", "WebhookChannel"}
     )

@@ -18,7 +18,7 @@ from pathlib import Path
 import duly
 from bench.measure import MICROSECONDS, Slice, Stopwatch
 from duly.rules.source import Language
-from duly.store.sqlite import FileDisk
+from duly.store.disk import FileDisk
 
 IN, OUT = "ticket.opened", "ticket.filed"
 TEXT = "x" * 1000

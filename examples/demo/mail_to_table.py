@@ -19,7 +19,7 @@ async def poll(ctx, state):
             "mail.received",
             message_id=mail["id"],
             title=describe(mail),
-            payload={"id": mail["id"], "from": mail["from"], "subject": mail["subject"]},
+            payload={key: mail[key] for key in ("id", "file", "from", "subject")},
         )
     return {"cursor": mails["last_cursor"]}
 
@@ -34,12 +34,12 @@ class file:
         return {
             "reservations": [{"topic": "mail.received", "ids": [pending[0]["message_id"]]}],
             "data": mail,
-            "ui": {"title": f"Add a row for {mail['id']}"},
+            "ui": {"title": f"Add a row for {mail['file']}"},
         }
 
     async def mutate(self, ctx, prepared):
         mail = prepared["data"]
-        row = {"mail": mail["id"], "from": mail["from"], "subject": mail["subject"]}
+        row = {"mail": mail["file"], "from": mail["from"], "subject": mail["subject"]}
         await ctx.table.insert(table=TABLE, row=row)
 
     async def next(self, ctx, prepared, result, state):

@@ -21,7 +21,7 @@ export default Keep.workflow({
           await ctx.publish("mail.received", {
             messageId: mail.id,
             title: describe(mail),
-            payload: { id: mail.id, from: mail.from, subject: mail.subject },
+            payload: { id: mail.id, file: mail.file, from: mail.from, subject: mail.subject },
           });
         }
         return { cursor: mails.lastCursor };
@@ -40,13 +40,13 @@ export default Keep.workflow({
         return {
           reservations: [{ topic: "mail.received", ids: [mail.messageId] }],
           data: mail.payload,
-          ui: { title: `Add a row for ${mail.payload.id}` },
+          ui: { title: `Add a row for ${mail.payload.file}` },
         };
       },
 
       async mutate(ctx, prepared) {
-        const { id, from, subject } = prepared.data;
-        await ctx.table.insert({ table: TABLE, row: { mail: id, from, subject } });
+        const { file, from, subject } = prepared.data;
+        await ctx.table.insert({ table: TABLE, row: { mail: file, from, subject } });
       },
 
       async next(ctx, prepared, mutationResult) {

@@ -92,6 +92,8 @@ class Limits:
     publish_bytes_per_run: int = 16 * MIB
     peek_events: int = 1000
     peek_bytes: int = 4 * MIB
+    reservations_per_run: int = 10_000
+    answers_bytes: int = 40 * MIB
     json_depth: int = 100
     title_chars: int = 500
     message_id_chars: int = 500

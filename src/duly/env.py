@@ -14,7 +14,14 @@ import os
 import time
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Protocol, TypeVar
+from contextlib import suppress
+from contextvars import ContextVar, copy_context
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, Final, Protocol, TypeVar
+
+from duly import fork
 
 R = TypeVar("R")
 
@@ -24,11 +31,44 @@ ID_STEP = 2**32  # how far, at most, an id stands behind the one before it in th
 BLOCKING_THREADS_MAX = 8
 SLEEP_SLICE_S = 60.0
 SLICE_MS = 60_000  # how long a sleep trusts the wall clock, which somebody may set
+BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+TIME_NAMESPACE = Path("/proc/self/ns/time")  # each has a boot clock of its own
+
+
+@dataclass(frozen=True, slots=True)
+class Boot:
+    """A moment of this boot of the machine: its clock cannot be set, and every process shares it.
+
+    Without an id the machine does not say which boot it is: then no two moments can be compared.
+    """
+
+    id: str | None
+    ms: int
+
+
+# The call of a connector that the running code is a part of (`duly.connectors.watch`), if any.
+CALL: Final[ContextVar[object]] = ContextVar("call", default=None)
 
 
 def _awake_or_not_s() -> float:
     """Answer a clock that never goes back and goes on while the machine is suspended."""
     return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
+
+
+def machine_ms() -> int:
+    """Answer the machine's monotonic clock."""
+    return time.monotonic_ns() // 1_000_000
+
+
+@cache
+def _boot_id() -> str | None:
+    """Answer what names this boot, and the time namespace, whose boot clock may be another's."""
+    namespace = ""
+    with suppress(OSError):  # an older kernel has none
+        namespace = str(TIME_NAMESPACE.readlink())
+    with suppress(OSError):
+        return f"{BOOT_ID.read_text(encoding='ascii').strip()} {namespace}".strip()
+    return None
 
 
 class Env(Protocol):
@@ -39,6 +79,9 @@ class Env(Protocol):
 
     def monotonic_ms(self) -> int:
         """Answer a clock that never goes back, for durations."""
+
+    def boot(self) -> Boot:
+        """Answer which boot of the machine this is, and for how long it has lasted."""
 
     async def sleep(self, seconds: float) -> None:
         """Return after so many seconds."""
@@ -59,14 +102,28 @@ class Env(Protocol):
         that blocks, brings threads of its own, so that no barrier ever waits behind it.
         """
 
+    async def compute(self, function: Callable[[], R]) -> R:
+        """Run a function that computes for long, without stopping anybody else; one at a time.
+
+        It has a thread of its own, so that nobody's barrier ever waits behind somebody's sums.
+        """
+
 
 class Loop:
     """The real world: the machine's clocks, its randomness, threads of the running event loop."""
 
     def __init__(self) -> None:
         self._threads = ThreadPoolExecutor(BLOCKING_THREADS_MAX, thread_name_prefix="duly")
+        self._computing = ThreadPoolExecutor(1, thread_name_prefix="duly-compute")
         self._tasks: set[asyncio.Task[None]] = set()
         self._last_id = 0
+        fork.own(self)
+
+    def abandon(self) -> None:
+        """Take threads of its own in a forked child, where the parent's do not exist (H1)."""
+        fork.leak((self._threads, self._computing))
+        self._threads = ThreadPoolExecutor(BLOCKING_THREADS_MAX, thread_name_prefix="duly")
+        self._computing = ThreadPoolExecutor(1, thread_name_prefix="duly-compute")
 
     def now_ms(self) -> int:
         """Answer the machine's wall clock."""
@@ -74,7 +131,12 @@ class Loop:
 
     def monotonic_ms(self) -> int:
         """Answer the machine's monotonic clock."""
-        return time.monotonic_ns() // 1_000_000
+        return machine_ms()
+
+    def boot(self) -> Boot:
+        """Answer the machine's own account: processes come and go, the boot stays."""
+        has_clock = hasattr(time, "CLOCK_BOOTTIME")
+        return Boot(_boot_id() if has_clock else None, round(_awake_or_not_s() * 1000))
 
     async def sleep(self, seconds: float) -> None:
         """Sleep on the event loop, also through a night in which the whole machine slept.
@@ -102,8 +164,13 @@ class Loop:
         return os.urandom(count)
 
     def spawn(self, coroutine: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
-        """Start a task and hold on to it until it ends; asyncio alone would let it be collected."""
-        task = asyncio.get_running_loop().create_task(coroutine, name=name)
+        """Start a task and hold on to it until it ends; asyncio alone would let it be collected.
+
+        A task of the host is no part of a connector's call, also where that call asked for it.
+        """
+        context = copy_context()
+        context.run(CALL.set, None)
+        task = asyncio.get_running_loop().create_task(coroutine, name=name, context=context)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
@@ -112,9 +179,14 @@ class Loop:
         """Run the function in one of a few threads of our own."""
         return await asyncio.get_running_loop().run_in_executor(self._threads, function)
 
+    async def compute(self, function: Callable[[], R]) -> R:
+        """Run the function in the one thread that is for this."""
+        return await asyncio.get_running_loop().run_in_executor(self._computing, function)
+
     def close(self) -> None:
         """Let the threads end; a function still running is waited for."""
         self._threads.shutdown(wait=True)
+        self._computing.shutdown(wait=True)
 
 
 async def sleep_until(env: Env, at_ms: int) -> None:

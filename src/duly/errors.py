@@ -10,12 +10,14 @@ docstring is its default message.
     ├── NotDeployed             a source was refused; `findings` says why
     ├── ScriptError             a script could not be loaded or threw; `line`, `column`
     ├── ConfigError             a setting is unknown or has a wrong value
+    ├── StillSending            a host cannot be closed yet: a change of its is still on its way
     ├── StoreError
     │   ├── Stale               the row is no longer in the state the decision was made on
     │   ├── Fenced              another host has taken the workflow over
     │   ├── NotFound            there is no such row
     │   ├── StoreUnavailable    the disk or the database said no; the message says what is certain
     │   │   └── StoreLost       it stopped for good and must be opened again
+    │   │       └── StoreForked the process that has it open is this one's parent
     │   ├── StoreInUse          another host holds this store
     │   ├── StoreNewer          the store was written by a newer Duly
     │   └── StoreDamaged        the integrity check failed
@@ -90,6 +92,19 @@ class ConfigError(DulyError):
     """A setting is unknown or has a wrong value."""
 
 
+class StillSending(DulyError):
+    """A change is still on its way, so the host keeps its store; close it again later.
+
+    `out` names the tools. The lock is kept until a later `close()` finds nothing out any more, or
+    until the process ends: another host must not take a request that is still coming for one that
+    never came (L6).
+    """
+
+    def __init__(self, message: str | None = None, *, out: tuple[str, ...] = ()) -> None:
+        super().__init__(message)
+        self.out = out
+
+
 class StoreError(DulyError):
     """The store could not do what it was asked."""
 
@@ -112,6 +127,10 @@ class StoreUnavailable(StoreError):
 
 class StoreLost(StoreUnavailable):
     """The store has stopped for good; open it again."""
+
+
+class StoreForked(StoreLost):
+    """The store belongs to the process that forked this one; only that one can use it."""
 
 
 class StoreInUse(StoreError):

@@ -2,9 +2,12 @@
 
 Law 1: nothing runs outside `drain`, `serve` and `running`, except that extensions are initialised
        when the host opens; and no process is started before the first script.
-Law 2: closing waits for whatever still works, raises nothing, and leaves no process, task or
-       thread behind; a host installs no signal handlers and sets up no logging.
-Law 3: a host belongs to the event loop that opened it, and has its store for itself (H1).
+Law 2: closing waits for whatever still works and leaves no process, task or thread of the host
+       behind; a host installs no signal handlers and sets up no logging.
+Law 3: the store is given back when no send is out, wherever it runs; until then closing raises
+       `StillSending`, keeps the lock, and can be done again (L6).
+Law 4: a host belongs to the event loop that opened it and to its process, and has its store for
+       itself (H1); in a forked child it can do nothing, not even be closed.
 """
 
 from __future__ import annotations
@@ -18,7 +21,6 @@ from collections.abc import (
     Coroutine,
     Iterable,
     Iterator,
-    Mapping,
 )
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from datetime import datetime
@@ -27,6 +29,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
+from duly import fork
 from duly.bus.bus import Bus
 from duly.bus.cause import follow
 from duly.bus.channel import Channel, Channels
@@ -34,9 +37,12 @@ from duly.bus.dispatcher import Dispatcher
 from duly.bus.line import Line
 from duly.bus.loader import ExtensionReport, Loader
 from duly.config import BusSettings, Policy, SandboxSettings
+from duly.connectors.attach import attach, detach
 from duly.connectors.base import Connector
 from duly.connectors.clock import Timed, with_clock
 from duly.connectors.registry import Registry
+from duly.connectors.watch import END_S
+from duly.connectors.watchdog import Watchdog
 from duly.desk.base import Desk
 from duly.desk.commands import Commands
 from duly.desk.secret import Vault
@@ -48,15 +54,13 @@ from duly.engine.base import Parts
 from duly.engine.proposal import Proposals
 from duly.engine.scheduler import Engine
 from duly.env import Env, Loop
-from duly.errors import ConfigError, RequestRefused
-from duly.rules.access import Step
-from duly.rules.catalog import Catalog
+from duly.errors import ConfigError, RequestRefused, StillSending, StoreForked
 from duly.rules.repair import Repairer
 from duly.rules.schedule import moment
-from duly.rules.source import Language, Source
-from duly.rules.value import Json
-from duly.sandbox.base import Loaded, Missing, Sandbox, Script, World
+from duly.rules.source import Language
+from duly.sandbox.base import Sandbox
 from duly.sandbox.javascript import JavaScriptSandbox
+from duly.sandbox.languages import Languages
 from duly.sandbox.pool import Pool
 from duly.sandbox.python import PythonSandbox
 from duly.sandbox.slot import RUNNING_MAX, Slots
@@ -68,6 +72,10 @@ from duly.store.sqlite import open_sqlite, path_from_url
 DEFAULT_POLICY: Final = Policy()
 DEFAULT_SANDBOX: Final = SandboxSettings()
 DEFAULT_BUS: Final = BusSettings()
+CLOSE_S: Final = 30.0  # how long closing waits for sends that are out, before it says so
+
+# Hosts that keep a store because a send is out: their lock must not be collected as garbage.
+_KEEPING: Final[set[object]] = set()
 
 log = logging.getLogger("duly.host")
 
@@ -101,7 +109,9 @@ class Host(Commands, Views, Trials):
         self._bus_settings = bus
         self._open_desk: Desk | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._stack = AsyncExitStack()
+        self._fork_depth = fork.depth()
+        self._stack = AsyncExitStack()  # what is closed first
+        self._kept = AsyncExitStack()  # what is given back when no send is out: the store
         self._working: set[asyncio.Task[None]] = set()
         self._closing: asyncio.Task[None] | None = None
 
@@ -117,21 +127,23 @@ class Host(Commands, Views, Trials):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Close the host."""
-        await self.close()
+        """Close the host; a forked child that leaves the block has nothing to close."""
+        if not self._is_inherited:
+            await self.close()
 
     async def open(self) -> Self:
         """Take the store and build everything that stands on it."""
         if self._open_desk is not None:
             raise RequestRefused("A host is opened once; make another one.")
-        async with AsyncExitStack() as stack:
-            env = self._env or _own_loop(stack)
+        async with AsyncExitStack() as kept, AsyncExitStack() as stack:
+            env = self._env or _own_loop(kept)
+            self._outside.compute_with(env.compute)
             for each in self._timed:
                 each.keep_time(env)
             backend = await open_sqlite(self._path, env)
             self._watchers = backend.watchers
             store = Store(backend)
-            stack.push_async_callback(_quietly, "the store", store.close)
+            kept.push_async_callback(_quietly, "the store", store.close)
             await note_restore(store, env)
             sandbox = _build_sandbox(env, self._policy, self._sandbox)
             stack.push_async_callback(_quietly, "the sandbox", sandbox.close)
@@ -140,7 +152,7 @@ class Host(Commands, Views, Trials):
             await vault.open(store)
             # Strangers: each rings the other by a callable (design §1).
             engine = Engine(parts)
-            stack.push_async_callback(_quietly, "the engine", engine.close)
+            kept.push_async_callback(_quietly, "the engine", engine.close)
             dispatcher = Dispatcher(
                 env,
                 store,
@@ -163,24 +175,40 @@ class Host(Commands, Views, Trials):
             )
             stack.push_async_callback(_quietly, "the extensions", self._loader.close)
             await self._loader.open()
-            self._stack = stack.pop_all()
-        self._loop = asyncio.get_running_loop()
+            self._loop = asyncio.get_running_loop()
+            self._fork_depth = fork.depth()
+            attach(self._loop)
+            kept.callback(detach, self._loop)
+            if self._env is None:  # in virtual time nothing takes any
+                kept.callback(Watchdog(self._outside.pace).close)
+            self._stack, self._kept = stack.pop_all(), kept.pop_all()
         self._opened_at = moment(env.now_ms())
         self._together = Work(env, engine, dispatcher)
         self._bus = bus
         self._open_desk = Desk(parts, engine, vault, dispatcher.presence)
         return self
 
-    async def close(self) -> None:
-        """Let what works come to its end and give everything back; twice is once."""
+    async def close(self, *, wait_s: float | None = None) -> None:
+        """Let what works come to its end and give everything back; twice is once.
+
+        A change that is still being sent is waited for, `wait_s` at most (30). If it is out even
+        then, the store is kept and `StillSending` raised; close the host again later (L6).
+        """
         if self._open_desk is None:
             return
+        self._check_process()
         self._check_loop()
-        if self._closing is None:
-            self._closing = asyncio.ensure_future(self._close(self._open_desk))
-        await _outlast(self._closing)
+        if self._closing is None or _has_failed(self._closing):
+            self._closing = asyncio.ensure_future(
+                self._close(self._open_desk, CLOSE_S if wait_s is None else wait_s)
+            )
+            # It may be that the caller is cancelled, and hears of no failure.
+            self._closing.add_done_callback(_has_failed)
+        closing = self._closing
+        await _outlast(closing)
+        closing.result()
 
-    async def _close(self, desk: Desk) -> None:
+    async def _close(self, desk: Desk, wait_s: float) -> None:
         # A serve() that was cancelled is still bringing its runs to an end; one that was not is
         # asked to.
         for task in self._working:
@@ -189,6 +217,25 @@ class Host(Commands, Views, Trials):
         while waiting := [each for each in (*self._working, *desk.acts) if not each.done()]:
             await asyncio.wait(waiting)
         await self._stack.aclose()
+        _KEEPING.add(self)
+        await self._until_sent(wait_s)
+        await self._kept.aclose()
+        _KEEPING.discard(self)
+
+    async def _until_sent(self, wait_s: float) -> None:
+        """Return when no send is out; what can be told to stop is told so at last (L6)."""
+        if not await self._outside.until_sent(wait_s):
+            return
+        for each in self._outside.sends_out():
+            each.stop(is_all=True)
+        if out := await self._outside.until_sent(END_S):
+            names = tuple(sorted(each.tool for each in out))
+            log.warning("Still being sent while the host closes: %s", ", ".join(names))
+            raise StillSending(
+                f"{', '.join(names)}: still being sent, so the store is kept and its lock with it."
+                " Close the host again when that is over, or end the process.",
+                out=names,
+            )
 
     # -- Working --------------------------------------------------------------------------------
 
@@ -224,6 +271,16 @@ class Host(Commands, Views, Trials):
         """Tell whether somebody drains or serves the host at this moment."""
         return any(not each.done() for each in self._working)
 
+    @property
+    def sending(self) -> tuple[str, ...]:
+        """The tools whose change is still on its way, wherever it runs; without these it closes."""
+        return tuple(sorted(each.tool for each in self._outside.sends_out()))
+
+    @property
+    def is_haunted(self) -> bool:
+        """Tell whether a call that was given up is still at work: a thread that never returns."""
+        return self._outside.is_at_work()
+
     @contextmanager
     def watched_by(self, told: Callable[[], None]) -> Iterator[None]:
         """Call somebody after every write, so that he may look again; unwatched costs nothing."""
@@ -241,14 +298,22 @@ class Host(Commands, Views, Trials):
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[Self]:
-        """Serve in the background; if that failed, its error is raised on leaving."""
-        serving = self._desk().parts.env.spawn(self.serve(), "duly running")
+        """Serve in the background; if that fails, what is inside is cancelled and hears why."""
+        env = self._desk().parts.env
+        serving = env.spawn(self.serve(), "duly running")
+        inside = _Inside(env, serving)
         try:
             yield self
         except BaseException as error:
-            if (failure := await _stop(serving)) is not None:
-                error.add_note(f"The host had stopped serving before: {failure!r}")
+            was_cut = await inside.leave() and isinstance(error, asyncio.CancelledError)
+            failure = await _stop(serving)
+            if failure is None:
+                raise
+            if was_cut:
+                raise failure from None
+            error.add_note(f"The host had stopped serving before: {failure!r}")
             raise
+        await inside.leave()
         if (failure := await _stop(serving)) is not None:
             raise failure
 
@@ -277,44 +342,32 @@ class Host(Commands, Views, Trials):
             raise RequestRefused(
                 "The host is not open. Use it inside `async with duly.Host(…) as host:`."
             )
+        self._check_process()
         self._check_loop()
         if self._closing is not None:
             raise RequestRefused("The host is closed. Open another one on the same store.")
         return self._open_desk
+
+    def _check_process(self) -> None:
+        if self._is_inherited:
+            raise StoreForked(
+                f"{self.path}: this host belongs to the process that forked this one, which goes "
+                "on with it. Open a host on another store here, or start a process instead of "
+                "forking one."
+            )
+
+    @property
+    def _is_inherited(self) -> bool:
+        """Tell whether this is a forked child's copy of an open host, which can do nothing."""
+        closing = self._closing
+        has_ended = closing is not None and closing.done() and not closing.cancelled()
+        return self._fork_depth != fork.depth() and not has_ended
 
     def _check_loop(self) -> None:
         if asyncio.get_running_loop() is not self._loop:
             raise RequestRefused(
                 "The host belongs to the event loop that opened it. Use it there, or open another."
             )
-
-
-class Languages:
-    """The sandboxes of both languages as one; what a source is written in decides."""
-
-    def __init__(self, sandboxes: Mapping[Language, Sandbox]) -> None:
-        self._sandboxes = sandboxes
-
-    async def load(self, source: Source, catalog: Catalog) -> Loaded:
-        """Run the source with no tools and read what it declares (W6)."""
-        return await self._sandboxes[source.language].load(source, catalog)
-
-    def open(
-        self,
-        loaded: Loaded,
-        handler: str,
-        step: Step,
-        args: tuple[Json | Missing, ...],
-        world: World,
-    ) -> Script:
-        """Make a fresh context for one step; it runs when it is entered."""
-        return self._sandboxes[loaded.language].open(loaded, handler, step, args, world)
-
-    async def close(self) -> None:
-        """End every worker of every language; none is left behind."""
-        async with AsyncExitStack() as stack:
-            for sandbox in self._sandboxes.values():
-                stack.push_async_callback(sandbox.close)
 
 
 def _build_sandbox(env: Env, policy: Policy, settings: SandboxSettings) -> Sandbox:
@@ -370,11 +423,44 @@ async def _quietly(what: str, close: Callable[[], Awaitable[None]]) -> None:
         log.exception("Closing %s failed", what)
 
 
+class _Inside:
+    """The task inside `running()`: it is cancelled when serving fails, and only then (H3)."""
+
+    def __init__(self, env: Env, serving: asyncio.Task[None]) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._env = env
+        self._task = task
+        self._is_left = False
+        self._cancelling = task.cancelling()
+        self._is_cut = False
+        serving.add_done_callback(self._cut)
+
+    def _cut(self, serving: asyncio.Task[None]) -> None:
+        is_failed = not serving.cancelled() and serving.exception() is not None
+        if is_failed and not self._is_left:
+            self._is_cut = True
+            self._task.cancel()
+
+    async def leave(self) -> bool:
+        """Take our own cancellation back; answer whether it was the only one."""
+        self._is_left = True  # What fails from now on is found on leaving.
+        if not self._is_cut:
+            return False
+        with suppress(asyncio.CancelledError):
+            await self._env.sleep(0)  # It may not have been delivered yet.
+        return self._task.uncancel() <= self._cancelling
+
+
 async def _stop(serving: asyncio.Task[None]) -> BaseException | None:
     """End a task and answer what it failed with, if it did."""
     serving.cancel()
     await _outlast(serving)
     return None if serving.cancelled() else serving.exception()
+
+
+def _has_failed(task: asyncio.Task[None]) -> bool:
+    return task.done() and (task.cancelled() or task.exception() is not None)
 
 
 async def _outlast(task: asyncio.Task[None]) -> None:

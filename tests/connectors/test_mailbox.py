@@ -2,32 +2,20 @@
 
 from __future__ import annotations
 
-import email.message
 import errno
 import itertools
 import os
-from email.message import EmailMessage
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 import duly
 from duly.connectors import Mailbox
 from duly.connectors import mailbox as module
+from duly.connectors.arrival import PAGE_MAX
 from duly.connectors.folder import read_file
-from duly.connectors.mail import (
-    ATTACHMENTS_MAX,
-    HEADER_CHARS_MAX,
-    PARTS_MAX,
-    RAW_HEADER_CHARS_MAX,
-    SNIPPET_CHARS_MAX,
-    TEXT_CHARS_MAX,
-    plain,
-    read_mail,
-)
 from duly.connectors.mailbox import QUERY_CHARS_MAX
 from duly.errors import ConfigError
 from duly.testing import Stage
@@ -62,9 +50,22 @@ def maildir(tmp_path: Path) -> Path:
     return tmp_path
 
 
+def file_of(item: Any) -> str:
+    """The name of the file a mail lies in, out of its id."""
+    name, mark, digest = str(item["id"]).rpartition("#")
+    assert (mark, len(digest), item["file"]) == ("#", 16, name)
+    return name
+
+
 async def look(box: Mailbox, after: str | None = None, query: str = "") -> tuple[list[str], str]:
     page = await box.search(query, after)
-    return [each["id"] for each in page.items], page.names["last_cursor"]
+    return [file_of(each) for each in page.items], page.names["last_cursor"]
+
+
+async def find(box: Mailbox, name: str) -> str:
+    """The id of the mail in a file."""
+    (found,) = {each["id"] for each in (await box.search()).items if file_of(each) == name}
+    return str(found)
 
 
 # -- What is found --------------------------------------------------------------------------------
@@ -76,8 +77,9 @@ async def test_a_mail_is_found_and_read(tmp_path: Path) -> None:
     put(tmp_path, ".draft.eml")
     box = Mailbox(tmp_path)
     page = await box.search()
-    item = {
-        "id": "one.eml",
+    item: dict[str, Any] = {
+        "id": f"one.eml#{sha256(b'id:<1@example.com>').hexdigest()[:16]}",
+        "file": "one.eml",
         "message_id": "<1@example.com>",
         "from": "Ada Lovelace <ada@example.com>",
         "subject": "Invoice December",
@@ -87,9 +89,13 @@ async def test_a_mail_is_found_and_read(tmp_path: Path) -> None:
     }
     assert page.items == [item]
     more = {"to": "me@example.com", "text": "Dear me,\nplease pay.\n", "attachments": []}
-    assert await box.read("one.eml") == {**item, **more}
-    for name in ("two.eml", "notes.txt", "../one.eml", ""):
-        assert await box.read(name) is None
+    assert await box.read(item["id"]) == {**item, **more}
+    digest = item["id"].removeprefix("one.eml")
+    others = ["two.eml", "notes.txt", "../one.eml", ""]
+    for wrong in ["one.eml", "one.eml#", f"one.eml{digest[:-1]}x", *others]:
+        assert await box.read(wrong) is None
+    for wrong in [f"{each}{digest}" for each in others]:
+        assert await box.read(wrong) is None
 
 
 async def test_a_mail_that_arrives_with_an_old_date_is_found(tmp_path: Path) -> None:
@@ -107,11 +113,14 @@ async def test_a_mail_keeps_its_id_when_it_is_read_and_flagged(maildir: Path) ->
     put(maildir / "tmp", "9.unfinished")
     found, after = await look(box)
     assert found == ["1.M2P3.host"]
-    before = await box.read("1.M2P3.host")
+    id_ = await find(box, "1.M2P3.host")
+    before = await box.read(id_)
     file = file.rename(maildir / "cur" / "1.M2P3.host:2,S")
     file.rename(maildir / "cur" / "1.M2P3.host:2,FS")
     assert set((await look(box, after))[0]) <= {"1.M2P3.host"}
-    assert await box.read("1.M2P3.host") == before
+    assert await find(box, "1.M2P3.host") == id_
+    assert before is not None
+    assert await box.read(id_) == before
 
 
 async def test_a_mail_that_is_moved_before_the_first_look_is_not_missed(maildir: Path) -> None:
@@ -154,7 +163,7 @@ async def test_a_search_opens_so_many_mails_and_goes_on_from_there(
     page = await Mailbox(tmp_path).search("yes")
     assert (page.items, page.names["has_more"]) == ([], True)
     page = await Mailbox(tmp_path).search("yes", page.names["last_cursor"])
-    assert ([each["id"] for each in page.items], page.names["has_more"]) == (["4.eml"], False)
+    assert ([*map(file_of, page.items)], page.names["has_more"]) == (["4.eml"], False)
 
 
 async def test_a_search_that_takes_long_stops_and_goes_on_from_there(
@@ -197,6 +206,7 @@ async def test_a_mail_that_is_moved_while_it_is_read_is_read_where_it_went(
     """F1: it is never taken for one that does not exist."""
     new = put(maildir / "new", "1.a")
     box = Mailbox(maildir)
+    id_ = await find(box, "1.a")
 
     def read_late(here: int, name: str, limit_bytes: int) -> Any:
         if new.exists():
@@ -205,13 +215,13 @@ async def test_a_mail_that_is_moved_while_it_is_read_is_read_where_it_went(
 
     with monkeypatch.context() as patch:
         patch.setattr(module, "read_file", read_late)
-        found = await box.read("1.a")
+        found = await box.read(id_)
         assert found is not None
         assert found["subject"] == "Invoice December"
         patch.setattr(module, "read_file", lambda *args: None)
         with pytest.raises(duly.NotSent, match="moved all the time"):
-            await box.read("1.a")
-    assert await box.read("2.a") is None
+            await box.read(id_)
+    assert await box.read(f"2{id_[1:]}") is None
 
 
 async def test_a_maildir_whose_disk_is_mounted_late_is_found(tmp_path: Path) -> None:
@@ -234,6 +244,70 @@ async def test_a_folder_that_went_away_is_tried_later(maildir: Path) -> None:
     (maildir / "new").rmdir()
     with pytest.raises(duly.NotSent, match="new: the folder is not there"):
         await box.search()
+
+
+# -- Names that are used again --------------------------------------------------------------------
+
+
+async def test_a_file_name_that_is_used_again_is_another_mail(tmp_path: Path) -> None:
+    """K11: with another id, also where the new file looks like the old one to the last byte."""
+    box, after, ids = Mailbox(tmp_path), None, []
+    for number in range(10, 20):
+        put(tmp_path, "latest.eml", mail(str(number)))
+        page = await box.search("", after)
+        after = page.names["last_cursor"]
+        ids += [each["id"] for each in page.items]
+    assert len(set(ids)) == len(ids) == 10
+    assert await box.read(ids[0]) is None
+    last = await box.read(ids[-1])
+    assert last is not None
+    assert last["subject"] == "19"
+
+
+async def test_two_mails_of_one_name_in_a_maildir_are_both_found_and_read(maildir: Path) -> None:
+    """K11: a program that gives a name again does not hide the mail that has it."""
+    put(maildir / "cur", "1.a:2,S", mail("old"))
+    put(maildir / "new", "1.a", mail("new"))
+    box = Mailbox(maildir)
+    ids = {each["subject"]: each["id"] for each in (await box.search()).items}
+    assert ids.keys() == {"old", "new"}
+    for subject, id_ in ids.items():
+        found = await box.read(id_)
+        assert found is not None
+        assert (found["subject"], found["id"]) == (subject, id_)
+
+
+async def test_a_mail_without_an_id_of_its_own_goes_by_its_content(tmp_path: Path) -> None:
+    """K11: searching reads only its beginning, and finds the same id as reading all of it."""
+    head = b"From: ada@example.com\nSubject: Long\n\n"
+    box, ids = Mailbox(tmp_path), []
+    for body in (b"a", b"b", b"a" * module.HEAD_BYTES_MAX, b"a" * (module.HEAD_BYTES_MAX + 1)):
+        put(tmp_path, "long.eml", head + body)
+        ids.append(await find(box, "long.eml"))
+        assert await box.read(ids[-1]) is not None
+    assert len(set(ids)) == 4
+    put(tmp_path, "long.eml", head + b"a")
+    assert await find(box, "long.eml") == ids[0]
+
+
+async def test_a_mail_that_could_not_be_opened_is_another_once_it_can(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """K11: what was said of it then is no mail; its id still leads to it."""
+    put(tmp_path, "shut.eml")
+    box = Mailbox(tmp_path)
+
+    def shut(here: int, name: str, limit_bytes: int) -> Any:
+        raise PermissionError(13, "Permission denied")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "read_file", shut)
+        before = await find(box, "shut.eml")
+    after = await find(box, "shut.eml")
+    assert before != after
+    found = await box.read(before)
+    assert found is not None
+    assert (found["id"], found["subject"]) == (before, "Invoice December")
 
 
 # -- What is asked for ----------------------------------------------------------------------------
@@ -301,86 +375,47 @@ async def poll(ctx, state):
     host = await duly_world.host(connectors=[box])
     await host.deploy(duly.Source("python", text), by="me", grant=True)
     await host.drain()
-    assert [each.message_id for each in await host.events("reader")] == ["day.eml"]
+    (event,) = await host.events("reader")
+    assert event.message_id == await find(box, "day.eml")
+
+
+async def test_an_age_is_asked_for_only_where_there_is_no_cursor(
+    duly_world: Stage, tmp_path: Path
+) -> None:
+    """K11: Friday's mail is given on Monday, to a host that was off over the weekend."""
+    (tmp_path / "mails").mkdir()
+    box = Mailbox(tmp_path / "mails")
+    host = await duly_world.host(connectors=[box])
+    now_s = duly_world.env.now_ms() / 1000
+    for number in range(150):
+        name, is_old = f"{number}.eml", number % 2
+        age_s = 2 * 86_400 if is_old else 60
+        os.utime(put(tmp_path / "mails", name, mail(name)), (now_s - age_s, now_s - age_s))
+    found, after = await look(box, None, "newer_than:1d")
+    os.utime(put(tmp_path / "mails", "friday.eml"), (now_s - 3 * 86_400, now_s - 3 * 86_400))
+    more, after = await look(box, after, "newer_than:1d")
+    assert sorted(found) == sorted(f"{number}.eml" for number in range(0, 150, 2))
+    assert (more, (await look(box, after, "newer_than:1d"))[0]) == (["friday.eml"], [])
+    await host.close()
+
+
+async def test_what_was_too_old_at_the_first_look_is_not_on_its_second_page(
+    tmp_path: Path,
+) -> None:
+    """K11: the first look decides about every mail that lies there, not only about a page."""
+    for number in range(PAGE_MAX + 20):
+        put(tmp_path, f"{number:03}.eml", mail(str(number)))
+    for number in range(PAGE_MAX + 20, PAGE_MAX + 40):
+        os.utime(put(tmp_path, f"{number:03}.eml", mail(str(number))), (1, 1))
+    box = Mailbox(tmp_path)
+    first, after = await look(box, None, "newer_than:1d")
+    second, after = await look(box, after, "newer_than:1d")
+    assert (len(first), len(second)) == (PAGE_MAX, 20)
+    assert max(first + second) == f"{PAGE_MAX + 19:03}.eml"
+    assert (await look(box, after))[0] == []
 
 
 # -- What strangers write -------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("raw", "subject"),
-    [
-        (b"Subject: =?utf-8?q?Gr=C3=BC=C3=9Fe?= aus =?iso-8859-1?b?S/ZsbgA=?=", "Grüße aus Köln"),
-        ("Subject: Grüße".encode(), "Grüße"),
-        (b"Subject: =?no-such-charset?q?Gr=FC=DFe?=", "Grüße"),
-        (b"Subject: =?utf-8?b?x?=", "=?utf-8?b?x?="),
-        (b"Subject: two\n lines\x07 and a bell", "two lines and a bell"),
-        (b"Subject:", ""),
-        (b"X-Other: x", ""),
-        (b"Subject: " + b"x" * HEADER_CHARS_MAX, "x" * HEADER_CHARS_MAX),
-        (b"Subject: " + b"x" * (HEADER_CHARS_MAX + 1), "x" * (HEADER_CHARS_MAX - 1) + "…"),
-    ],
-)
-def test_a_header_is_read_as_plain_text(raw: bytes, subject: str) -> None:
-    """T3: what becomes a title is one line, printable, and short."""
-    assert read_mail(raw + b"\n\nText\n").subject == subject
-
-
-@pytest.mark.parametrize(
-    ("date", "read"),
-    [
-        ("Mon, 5 Jan 2026 10:00:00 +0100", "2026-01-05T09:00:00Z"),
-        ("5 Jan 2026 10:00:00", "2026-01-05T10:00:00Z"),
-        ("yesterday", None),
-        ("Mon, 99 Foo 2026 10:00:00 +9999", None),
-        ("Fri, 31 Dec 9999 23:59:59 -1400", None),
-    ],
-)
-def test_a_date_is_read_or_none(date: str, read: str | None) -> None:
-    assert read_mail(f"Date: {date}\n\n".encode()).date == read
-
-
-def test_the_text_is_plain_before_html_and_attachments_are_named() -> None:
-    made = EmailMessage()
-    made["From"], made["Subject"] = "ada@example.com", "With things"
-    made.set_content("Plain words.")
-    made.add_alternative("<p>HTML words</p>", subtype="html")
-    made.add_attachment(b"x", maintype="application", subtype="pdf", filename="a b.pdf")
-    made.add_attachment("note", filename="ü.txt")
-    found = read_mail(bytes(made))
-    assert (found.text, found.attachments) == ("Plain words.\n", ("a b.pdf", "ü.txt"))
-
-
-def test_html_alone_is_read_for_its_words() -> None:
-    page = b"<html><head><title>T</title><style>p{}</style><body><p>One &amp; two<br>three</p>"
-    raw = b"From: a\nContent-Type: text/html; charset=utf-8\n\n" + page
-    assert read_mail(raw).text == "One & two\nthree"
-
-
-def test_what_is_too_long_is_cut() -> None:
-    """N: a mail fits into a payload."""
-    most = read_mail(b"From: a\n\n" + b"x" * TEXT_CHARS_MAX)
-    more = read_mail(b"From: a\n\n" + b"x" * (TEXT_CHARS_MAX + 1))
-    assert (len(most.text), most.problem) == (TEXT_CHARS_MAX, None)
-    assert (len(more.text), more.problem is None) == (TEXT_CHARS_MAX, False)
-    assert len(more.snippet) == SNIPPET_CHARS_MAX
-    made = EmailMessage()
-    for number in range(ATTACHMENTS_MAX + 1):
-        made.add_attachment("x", filename=f"{number}.txt")
-    assert len(read_mail(bytes(made)).attachments) == ATTACHMENTS_MAX
-
-
-def test_what_is_no_mail_is_named_as_that() -> None:
-    for raw in (b"", b"\0\0\0", b"no header here"):
-        assert "may be no mail at all" in str(read_mail(raw).problem)
-
-
-def test_a_mail_that_breaks_the_parser_is_named_as_that(monkeypatch: pytest.MonkeyPatch) -> None:
-    def explode(message: object) -> Any:
-        raise RecursionError
-
-    monkeypatch.setattr("duly.connectors.mail._contents", explode)
-    assert read_mail(SIMPLE).problem == "It cannot be read as a mail: RecursionError."
 
 
 async def test_no_mail_stops_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -399,53 +434,12 @@ async def test_no_mail_stops_the_others(tmp_path: Path, monkeypatch: pytest.Monk
 
     monkeypatch.setattr(module, "read_file", read_unless_shut)
     monkeypatch.setattr(module, "MAIL_BYTES_MAX", len(SIMPLE) + 100)
-    items = {each["id"]: each for each in (await Mailbox(tmp_path).search()).items}
+    items = {file_of(each): each for each in (await Mailbox(tmp_path).search()).items}
     assert len(items) == 5
     assert items["good.eml"]["problem"] is None
     assert items["large.eml"]["subject"] == "Invoice December"
     assert "bytes; only the first" in str(items["large.eml"]["problem"])
     assert items["shut.eml"]["problem"] == "It cannot be opened: Permission denied."
-    # Whether it is from her, nobody can say; so it is not passed over in silence.
+    assert await Mailbox(tmp_path).read(items["shut.eml"]["id"]) is not None
+    # Whether it is from her, the host cannot say; so it is not passed over in silence.
     assert "shut.eml" in (await look(Mailbox(tmp_path), query="from:nobody"))[0]
-
-
-@pytest.mark.parametrize("name", [b"Content-Type: text/plain", b"Content-Disposition: attachment"])
-def test_a_header_costs_no_more_than_its_first_characters(
-    name: bytes, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """F1: a stranger's header of a mebibyte would hold a search for an hour."""
-    longest: list[int] = []
-    split = email.message._parseparam  # type: ignore[attr-defined]
-
-    def watch(text: str) -> Any:
-        longest.append(len(text))
-        return split(text)
-
-    monkeypatch.setattr(email.message, "_parseparam", watch)
-    found = read_mail(b"From: ada\n" + name + b'; a="' + b";" * 2**20 + b"\n\nText.")
-    assert found.sender == "ada"
-    assert 0 < max(longest) <= RAW_HEADER_CHARS_MAX + 1
-
-
-def test_of_very_many_parts_the_first_are_read() -> None:
-    head = b"From: a\nContent-Type: multipart/mixed; boundary=x\n\n"
-    part = b"--x\nContent-Disposition: attachment\n\n"
-    text = b"--x\n\nText.\n"
-    assert read_mail(head + part * (PARTS_MAX - 2) + text).text.strip() == "Text."
-    assert read_mail(head + part * (PARTS_MAX - 1) + text).text == ""
-
-
-@given(raw=st.binary(max_size=300))
-def test_no_bytes_make_reading_fail(raw: bytes) -> None:
-    """T3: and what becomes a title is always printable and short enough."""
-    for data in (raw, b"Subject: " + raw, b"From: =?" + raw, b"Content-Type: " + raw + b"\n\nx"):
-        found = read_mail(data)
-        title = f'Email from {found.sender}: "{found.subject}"'
-        assert title.isprintable()
-        assert len(title) <= 500
-        (found.text + found.snippet).encode()
-
-
-def test_a_text_is_cut_where_it_was_told() -> None:
-    assert plain("a" * 10, 10) == "a" * 10
-    assert plain("a" * 11, 10) == "a" * 9 + "…"

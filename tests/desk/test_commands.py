@@ -112,7 +112,7 @@ async def test_a_skipped_event_does_not_change_any_more(tmp_path: Path) -> None:
         await desk.skip(NAME, "mail", "mail:1")
         assert (
             await desk.publish(NAME, "mail", message_id="mail:1", title="Other")
-        ) is Republish.FROZEN
+        ) is Republish.DROPPED
 
 
 # -- Skip ---------------------------------------------------------------------------------------

@@ -435,3 +435,20 @@ async def test_a_call_that_waits_for_a_connection_is_not_sent_without_its_grant(
     assert await play.host.grant(NAME, TOOL)
     await play.drain()
     assert (duly_world.count(), await play.is_clean()) == (1, True)
+
+
+async def test_the_limit_of_a_day_counts_what_was_sent_since_midnight(duly_world: Stage) -> None:
+    """A1: an hour later it still counts; on the next day of UTC it does not."""
+    play = await opened(duly_world)
+    await play.deploy(flow(), grant=False)
+    await play.host.grant(NAME, TOOL, mutations_per_day=1)
+    async with play.host.running():
+        await play.publish("a")
+        await duly_world.advance("1h")
+        await play.publish("b")
+        await duly_world.advance("1h")
+        assert duly_world.count(TOOL) == 1
+        await duly_world.advance("22h")
+        await play.host.grant(NAME, TOOL, mutations_per_day=1)
+        await duly_world.advance("1m")
+    assert duly_world.count(TOOL) == 2

@@ -33,7 +33,9 @@ FIELDS = {
     Run: (
         "id workflow version handler kind retry_of phase status outcome error created_at updated_at"
     ),
-    Mutation: ("id run held_by workflow tool args title key status result attempt hash sent_at"),
+    Mutation: (
+        "id run held_by workflow tool args title key status result attempt hash sent_at late"
+    ),
 }
 
 Question = Callable[[Reception], Awaitable[object]]

@@ -14,7 +14,6 @@ from duly.sandbox.play import Call, Exceed, Lose, Never, Return, Throw
 from duly.testing import Fault, Stage
 from tests.engine.stand import (
     CONSUMER,
-    DECLINE,
     IN,
     NAME,
     NOTHING,
@@ -107,9 +106,10 @@ async def test_a_read_that_fails_stops_its_run(duly_world: Stage, name: str) -> 
 # -- Transient ------------------------------------------------------------------------------------
 
 
-async def test_passing_trouble_is_tried_five_times_and_then_escalated(duly_world: Stage) -> None:
+async def test_a_lost_worker_is_tried_five_times_and_then_escalated(duly_world: Stage) -> None:
     """F2: 10 s × 2ⁿ, each × 0.8–1.2, five successors; the sixth stop waits for a person."""
-    play = await reading(duly_world, *[Fault.NOT_SENT] * 9)
+    play = await opened(duly_world)
+    await play.deploy(flow({CONSUMER: consumer((Lose(), Return(NOTHING)))}))
     async with play.host.running():
         await duly_world.advance("1d")
     runs = await play.runs()
@@ -144,9 +144,9 @@ async def test_count_and_time_outlive_a_restart(duly_world: Stage) -> None:
     await play.restart()
     await play.drain()
     run = await play.run()
-    assert (run.due_at, run.transient_count, len(await play.runs())) == (due_at, 1, 1)
+    assert (run.due_at, run.outage_count, len(await play.runs())) == (due_at, 1, 1)
     await play.pass_by(12)
-    assert (await play.run()).transient_count == 2
+    assert (await play.run()).outage_count == 2
 
 
 async def test_a_commit_ends_the_count(duly_world: Stage) -> None:
@@ -157,7 +157,7 @@ async def test_a_commit_ends_the_count(duly_world: Stage) -> None:
     await play.publish("b")
     await play.drain()
     stopped = [each for each in await play.runs() if each.status == Status.PAUSED_TRANSIENT]
-    assert [each.transient_count for each in stopped] == [1, 1]
+    assert [each.outage_count for each in stopped] == [1, 1]
 
 
 async def test_a_persons_retry_ends_the_count(duly_world: Stage) -> None:
@@ -166,7 +166,7 @@ async def test_a_persons_retry_ends_the_count(duly_world: Stage) -> None:
     await play.drain()
     await play.host.retry((await play.run()).id)
     await play.drain()
-    assert [each.transient_count for each in await play.runs()] == [1, 1]
+    assert [each.outage_count for each in await play.runs()] == [1, 1]
 
 
 # -- Logic and internal ---------------------------------------------------------------------------
@@ -253,9 +253,10 @@ async def test_a_poison_event_can_be_skipped(duly_world: Stage) -> None:
 async def test_the_third_crash_in_a_row_gets_no_successor(duly_world: Stage) -> None:
     """R7: a person is told, and a restart changes nothing about that."""
     play = await opened(duly_world)
-    await play.deploy(flow({CONSUMER: consumer(DECLINE)}))
+    await play.deploy(flow({CONSUMER: consumer(mutate=None)}))
+    await play.publish("a")
     for _ in range(3):
-        await play.crash_during(prepare_run="before")
+        await play.crash_during(commit_run="before")
     await play.drain()
     runs = await play.runs()
     assert [each.status for each in runs] == [Status.CRASHED] * 3

@@ -50,5 +50,5 @@ async def test_no_absence_is_believed_while_an_older_send_is_out(duly_world: Sta
     async with play.host.running():
         await play.publish("a")
         await duly_world.advance(2000)
-    assert slow.fresh_at is not None
-    assert slow.fresh_at >= 505  # was 327
+    assert slow.fresh_at is None  # was 327; the send that hung answered at last, and was heard
+    assert [each.status for each in await play.rows()] == ["applied"]

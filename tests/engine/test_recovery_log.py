@@ -55,7 +55,7 @@ async def test_one_that_is_interrupted_for_ever_is_said_to_wait(
     await play.deploy(flow())
     await play.publish("a")
     for _ in range(3):
-        await play.crash_during(prepare_run="before")
+        await play.crash_during(commit_run="before")
     caplog.clear()
     with caplog.at_level(logging.INFO, "duly.engine"):
         await play.drain()

@@ -372,7 +372,10 @@ async def test_the_bench_keeps_the_order_and_replaces_by_message_id() -> None:
     bench.consume(bench.reserve(wish("a"), {}))
     bench.publish(event("a", "third"), 0)
     assert ids(await bench.peek("w", IN, limit=10, bytes_max=1000)) == ["b"]
-    assert [each.status for each in await bench.get_by_ids("w", IN, ("a", "z"))] == ["consumed"]
+    known = await bench.get_by_ids("w", IN, ("a", "z"), bytes_max=1000)
+    assert [each.status for each in known] == ["consumed"]
+    with pytest.raises(Invalid, match="fewer"):
+        await bench.get_by_ids("w", IN, ("a",), bytes_max=1)
 
 
 async def test_the_bench_peeks_within_both_limits_and_after() -> None:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
+from duly.connectors.base import Call, Connector, mutation
+from duly.errors import NotSent, UnknownOutcome
 from duly.rules.word import MutationStatus as Row
 from duly.rules.word import Status
+from duly.sandbox import play as moves
 from duly.testing import Fault, Stage
 from tests.engine.stand import (
     CONSUMER,
@@ -107,6 +111,137 @@ async def test_one_moment_before_that_it_is_sent_again(duly_world: Stage) -> Non
     )
     await play.pass_by(10)
     assert (play.sends(), play.asks()) == (3, 0)
+
+
+# -- How old a key is -----------------------------------------------------------------------------
+
+DAY_MS = 86_400_000
+
+
+async def cut_short(stage: Stage, key_lifetime_s: float) -> Play:
+    """A call whose first send is unknown, and whose host died before it was sent again."""
+    play = await opened(stage, idempotent=True, key_lifetime_s=key_lifetime_s)
+    await play.deploy(flow())
+    plan(stage, Fault.AMBIGUOUS, reconcile=(Fault.UNSURE,))
+    await play.publish("a")
+    await play.crash_during(send_again="before")
+    return play
+
+
+@pytest.mark.parametrize("jump_ms", [-30 * DAY_MS, -2 * 3_600_000])
+async def test_a_clock_set_back_makes_no_key_young(duly_world: Stage, jump_ms: int) -> None:
+    """L7: three hours after the first send a key of three hours is forgotten; was sent again."""
+    play = await cut_short(duly_world, 3 * 3600)
+    duly_world.env.jump(jump_ms)
+    await duly_world.advance(3 * 3600)
+    await play.drain()
+    assert (play.sends(), play.asks()) == (1, 1)
+
+
+async def test_a_clock_set_back_keeps_no_young_key_from_being_used(duly_world: Stage) -> None:
+    """L7: within one boot the age is exact, restarts of the host included; was asked instead."""
+    play = await cut_short(duly_world, 3 * 3600)
+    duly_world.env.jump(-30 * DAY_MS)
+    await play.drain()
+    assert (play.sends(), play.asks(), duly_world.count()) == (2, 0, 1)
+
+
+@pytest.mark.parametrize(("lifetime_s", "sends"), [(86_400, 1), (86_400 + 3600, 2)])
+async def test_after_a_reboot_a_day_is_taken_off(
+    duly_world: Stage, lifetime_s: int, sends: int
+) -> None:
+    """L7: the wall clock may be off by a day, so a key must be good for a day more."""
+    play = await cut_short(duly_world, lifetime_s)
+    duly_world.env.reboot()
+    await duly_world.advance(60)
+    await play.drain()
+    assert (play.sends(), play.asks()) == (sends, 2 - sends)
+
+
+async def test_a_key_is_as_old_as_its_first_send_by_any_row(duly_world: Stage) -> None:
+    """L7: a fresh row under the same key is not younger than the key; was counted by the row."""
+    calls = timed(duly_world)
+    play = await opened(duly_world, idempotent=True, key_lifetime_s=1000, lag_s=0)
+    faults = [Fault.NOT_SENT, Fault.AMBIGUOUS_BEFORE, Fault.AMBIGUOUS_BEFORE]
+    plan(duly_world, *faults, reconcile=(Fault.UNSURE,) * 9)
+    await play.deploy(flow())
+    await play.publish("a")
+    await play.drain()
+    await play.pass_by(965)
+    first, second = await play.rows()
+    assert (first.key, first.status) == (second.key, Row.FAILED)
+    assert second.first_sent_at is not None
+    assert second.key_sent_at is None  # lists do not say
+    assert (await play.store.get_mutation(second.id)).key_sent_at == first.first_sent_at
+    assert calls.times(TOOL)[1:] == [pytest.approx(965, abs=5)] * 2
+    assert play.asks() == 0
+    await play.pass_by(10)  # 975 + 30 of the timeout is past the life of the key
+    assert (play.sends(), play.asks()) == (3, 1)
+
+
+async def test_the_age_of_a_key_is_asked_again_right_before_the_first_byte(
+    duly_world: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """L7: writing the send down may outlast the key; then nothing leaves, and it is asked."""
+    play = await idempotent(duly_world, Fault.AMBIGUOUS, Fault.AMBIGUOUS, key_lifetime_s=600)
+    assert play.sends() == 2
+    write = play.store.send_again
+
+    async def slowly(*args: Any, **kwargs: Any) -> Any:
+        written = await write(*args, **kwargs)
+        await duly_world.env.sleep(1000)
+        return written
+
+    monkeypatch.setattr(play.store, "send_again", slowly)
+    async with play.host.running():
+        await duly_world.advance(1200)
+    row = await play.row()
+    assert (play.sends(), play.asks(), row.resends) == (2, 1, 1)
+    assert (row.status, duly_world.count()) == (Row.APPLIED, 1)
+
+
+async def test_a_connector_is_told_when_its_key_was_first_sent(duly_world: Stage) -> None:
+    """L7: `Call` carries `first_sent_at` besides `sent_at`, and `send_by`."""
+    seen: list[Call] = []
+
+    class Keyed(Connector):
+        name = "book"
+
+        @mutation(idempotent=True, key_lifetime_s=86_400, timeout_s=20)
+        async def write(self, call: Call) -> str:
+            seen.append(call)
+            if len(seen) == 1:
+                raise NotSent("no route")
+            if len(seen) < 4:
+                raise UnknownOutcome("?")
+            return "written"
+
+    play = await opened(duly_world, connectors=(Keyed(),))
+    await play.deploy(flow({CONSUMER: consumer(mutate=(moves.Call("book.write"),))}))
+    began = duly_world.env.now()
+    await play.publish("a")
+    async with play.host.running():
+        await duly_world.advance(60)
+    assert {each.first_sent_at for each in seen} == {began}
+    assert [each.attempt for each in seen] == [1, 1, 2, 3]
+    assert all(each.sent_at > began for each in seen[1:])
+    assert {each.send_by - each.sent_at for each in seen} == {timedelta(seconds=20)}
+
+
+async def test_a_call_that_was_made_without_a_key_is_never_sent_again(duly_world: Stage) -> None:
+    """L7, L6: a connector that declares one later does not give one to what was sent before."""
+    play = await opened(duly_world)
+    plan(duly_world, Fault.AMBIGUOUS_BEFORE, reconcile=(Fault.UNSURE,) * 9)
+    await play.deploy(flow())
+    await play.publish("a")
+    await play.drain()
+    await duly_world.crash(play.host)
+    duly_world.connectors = []
+    await opened(duly_world, idempotent=True)
+    play.host = duly_world._hosts[-1]
+    async with play.host.running():
+        await duly_world.advance("1h")
+    assert (play.sends(), (await play.row()).status) == (1, Row.INDETERMINATE)
 
 
 @pytest.mark.parametrize("is_askable", [True, False])

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from duly.rules.value import Json, decode
-from duly.rules.word import Status
+from duly.rules.word import Kind, Status
 from duly.sandbox.play import Call, Move, Return, ref
 from duly.testing import Fault, Stage
 from tests.engine.stand import (
@@ -200,6 +200,29 @@ async def test_a_consumed_event_never_changes(duly_world: Stage) -> None:
     await play.publish("a", payload="new")
     await play.drain()
     assert (await play.events(), duly_world.count()) == (before, 1)
+
+
+async def test_other_content_for_a_finished_event_is_counted_and_warned_of(
+    duly_world: Stage,
+) -> None:
+    """T5, R1: by the run that published it, in its own log; the same content says nothing."""
+    play = await opened(duly_world)
+    ids = ["a", "b", "c", "d"]
+    for body, warned in (("old", 0), ("old", 0), ("new", 1)):
+        moves = [publish(each, payload=body) for each in ids]
+        await play.deploy(flow(producers={PRODUCER: producer(*moves)}))
+        await play.host.run_now("flow", by="me")
+        await play.drain()
+        (run, *_) = [each for each in await play.runs() if each.kind == Kind.PRODUCER][::-1]
+        lines = await play.host.logs(run.id)
+        assert [line.source for line in lines] == ["duly"] * warned, body
+    assert lines[0].text == (
+        'publish: other content for finished events was not taken: "a" of in, "b" of in, "c" of in'
+        " and 1 more. A finished event never changes; give what is new a message id of its own."
+    )
+    assert set((await play.statuses()).values()) == {"consumed"}
+    assert {each.body for each in await play.events()} == {'"old"'}
+    assert duly_world.count() == 4
 
 
 async def test_the_same_topic_in_two_workflows_is_two_topics(duly_world: Stage) -> None:

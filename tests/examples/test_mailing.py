@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from duly.rules.source import Language, Source
 from duly.testing import Fault, Stage
+from duly.testing.world import Mailbox
 from tests.examples.stand import LANGUAGES, ROW, Played, play_source
 from tests.sandbox import seeds
 from tests.sandbox.seeds import Mailing
@@ -61,6 +64,26 @@ async def test_a_hundred_mails_become_a_hundred_rows(
     else:
         assert created == [f"row:m{n}" for n in range(1, MAILS + 1)]
         assert warnings == []
+
+
+@pytest.mark.parametrize("suffix", LANGUAGES)
+async def test_an_age_is_asked_for_only_before_there_is_a_cursor(
+    duly_world: Stage, suffix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """K11: a host that was off over the weekend finds Friday's mail, whatever the service does."""
+    asked: list[tuple[str, str | None]] = []
+    search = Mailbox.search
+
+    def watch(box: Mailbox, query: str = "", after: str | None = None) -> Any:
+        asked.append((query, after))
+        return search(box, query, after)
+
+    monkeypatch.setattr(Mailbox, "search", watch)
+    played = await run_all(duly_world, seeds.example("mail_to_table", suffix), FEW)
+    async with played.host.running():
+        await duly_world.advance("10m")
+    assert asked[:2] == [("newer_than:1d", None), ("", f"m{FEW}")]
+    assert {query for query, _ in asked[1:]} == {""}
 
 
 @pytest.mark.parametrize("suffix", LANGUAGES)

@@ -43,6 +43,24 @@ def test_a_warning_refuses_unless_somebody_is_lenient(folder: Path) -> None:
     assert (code, made["deployed"]["version"], len(made["findings"])) == (0, "2.0", 1)
 
 
+def test_another_name_needs_a_word_of_consent(folder: Path) -> None:
+    """W9: a file that names its workflow otherwise does everything again only with --replay."""
+    path = folder / "workflows" / "checks.js"
+    assert deploy(folder)[0] == 0
+    renamed = SOURCES["checks"].replace('"checks"', '"checks-2"', 1)
+    assert renamed != SOURCES["checks"]
+    path.write_text(renamed)
+    for option in ((), ("--lenient",)):
+        refused = call(folder, "deploy", str(path), *option)
+        assert (refused.exit_code, refused.stdout) == (1, "")
+        first, last = refused.stderr.splitlines()
+        assert " renamed-workflow: This file declared “checks”, which is active; " in first
+        assert last.endswith("Nothing was stored; `--replay` lets it do things again.")
+    code, made, _ = deploy(folder, "--replay")
+    assert (code, made["deployed"]["workflow"], len(made["findings"])) == (0, "checks-2", 1)
+    assert answer(folder, "workflow", "checks")["version"] == "1.0"
+
+
 def test_a_text_that_is_active_already_makes_no_version(folder: Path) -> None:
     """W8, A2: it is said, and `--grant` allows what is missing."""
     assert deploy(folder)[1]["deployed"]["new"] is True

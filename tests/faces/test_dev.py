@@ -100,6 +100,28 @@ async def test_a_save_with_a_warning_leaves_the_old_version_active_unless_somebo
         assert caplog.text.count("welcome.py was refused") == 1
 
 
+async def test_a_save_with_another_name_is_refused(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """W9: under it everything would be done again, beside the workflow that is active."""
+    async with opened(tmp_path) as (host, watch, path):
+        whole = path.read_text()
+        renamed = whole.replace('workflow("welcome"', 'workflow("greeting"')
+        assert renamed != whole
+        for text in (whole, renamed):
+            path.write_text(text)
+            for _ in range(2):
+                await watch.look(host, look_at([path]))
+        assert [each.name for each in await host.workflows()] == ["welcome"]
+        assert "renamed-workflow: This file declared “welcome”, which is active" in caplog.text
+        assert "say `duly deploy --replay workflows/welcome.py`." in caplog.text
+        await host.remove("welcome", by="ada")
+        another = Watch(watch.project, by="ada")
+        for _ in range(2):
+            await another.look(host, look_at([path]))
+        assert [each.name for each in await host.workflows()] == ["greeting"]
+
+
 async def test_a_file_that_was_never_right_says_that_nothing_of_it_runs(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

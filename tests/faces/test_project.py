@@ -235,7 +235,7 @@ def test_without_extensions_there_are_no_channels_either(tmp_path: Path) -> None
 def test_an_object_is_taken_as_it_is_and_a_class_is_called(tmp_path: Path, own: str) -> None:
     host = build_host(found(tmp_path, f'repairer = "{own}:mender"'))
     assert host._repairer is sys.modules[own].mender
-    assert sys.path[0] == str(tmp_path)
+    assert sys.path[-1] == str(tmp_path), "behind all that is installed (K14)"
 
 
 @pytest.mark.parametrize(
@@ -263,8 +263,8 @@ def test_an_object_is_taken_as_it_is_and_a_class_is_called(tmp_path: Path, own: 
             '[connectors.shed]\nuse = "no_such_module:Shed"',
             (
                 "[connectors.shed] needs the module no_such_module, which cannot be imported"
-                " (ModuleNotFoundError: No module named 'no_such_module'); it is looked for in"
-                " FOLDER first"
+                " (ModuleNotFoundError: No module named 'no_such_module'); it is looked for among"
+                " all that is installed, then in FOLDER"
             ),
         ),
         ('[connectors.shed]\nuse = "OWN:"', '[connectors.shed] names "OWN:"; write "module:name"'),
@@ -282,7 +282,7 @@ def test_an_object_is_taken_as_it_is_and_a_class_is_called(tmp_path: Path, own: 
         ),
         (
             '[connectors.shed]\nuse = "OWN:nothing"',
-            "[connectors.shed] int cannot be made; name a class",
+            "[connectors.shed] int is no duly.Connector; name a class that is",
         ),
         (
             '[connectors.shed]\nuse = "OWN:Mender"',
@@ -314,7 +314,7 @@ def test_an_object_is_taken_as_it_is_and_a_class_is_called(tmp_path: Path, own: 
         ('repairer = "OWN"', 'repairer names "OWN"; write "module:name"'),
         (
             'repairer = "OWN:nothing"',
-            "repairer: int cannot be asked. Give something that has `async def repair(self,",
+            "repairer int cannot be asked; name a class or an object that has `async def",
         ),
         ('url = "postgresql://x"', "PostgreSQL is not in this version; give a URL like"),
         ('url = "duly.db"', "'duly.db' names no SQLite file; write sqlite:///relative.db or"),
@@ -333,7 +333,14 @@ def test_a_module_that_fails_is_told_with_its_reason(tmp_path: Path, own: str) -
     assert "cannot be imported (ZeroDivisionError: division by zero)" in told
 
 
-@pytest.mark.parametrize("code", ["raise SystemExit(0)", "def Shed(): raise SystemExit(0)"])
+ENDS_WHEN_MADE = """
+import duly
+class Shed(duly.Connector):
+    def __init__(self): raise SystemExit(0)
+"""
+
+
+@pytest.mark.parametrize("code", ["raise SystemExit(0)", ENDS_WHEN_MADE])
 def test_a_module_that_ends_the_program_is_told_too(tmp_path: Path, own: str, code: str) -> None:
     """H4: every command ended without a word, and with the status of a success."""
     (tmp_path / f"{own}_ends.py").write_text(code)

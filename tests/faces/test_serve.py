@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import os
 import pty
 import signal
+import sys
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import click
 import pytest
@@ -92,6 +94,87 @@ def test_a_stop_waits_for_a_send_and_says_so_each_time_it_is_asked(tmp_path: Pat
     assert "Left: 1 event is scheduled, the first for " in host.said
     mutations = call(folder, "mutations", "--json")
     assert '"status": "applied"' in mutations.output
+
+
+# A connector whose thread never returns, or that ends the process, as its title says.
+BAD: Final = """
+import sys
+import threading
+from pathlib import Path
+
+import duly
+import duly.host
+
+HERE = Path(__file__).parent
+if "pytest" not in sys.modules:
+    duly.host.CLOSE_S = 0.2  # a test has no half minute
+
+
+class Slow(duly.Connector):
+    name = "slow"
+
+    @duly.mutation(lag_s=1, timeout_s=0.2, noun="post")
+    async def post(self, call: duly.Call, text: str) -> dict:
+        (HERE / "called").write_text(text)
+        if text == "Exit":
+            await self.in_thread(sys.exit)
+        await self.in_thread(threading.Event().wait)
+        return {}
+
+    @post.reconcile
+    async def post_happened(self, call: duly.Call):
+        return duly.Unsure("it is not counted here")
+"""
+
+
+def statuses(folder: Path) -> list[str]:
+    return [each["status"] for each in json.loads(call(folder, "mutations", "--json").output)]
+
+
+@pytest.mark.parametrize(
+    ("title", "last"),
+    [
+        ("Hang", "Stopped while sending slow.post; the next host asks what became of it."),
+        ("Exit", "Stopped."),
+    ],
+)
+def test_a_host_outlives_its_connector_and_not_its_send(
+    tmp_path: Path, title: str, last: str
+) -> None:
+    """L6, L13: a send that never returns dies with the process; `sys.exit` in one ends nothing."""
+    folder = make_slow_project(tmp_path / "project")
+    (folder / "outside_slow.py").write_text(BAD)
+    with running(folder, "serve") as host:
+        wait_for((folder / "duly.db.socket").exists, "the socket", host)
+        for words in (
+            ("deploy", "--grant", str(folder / "workflows" / "posts.py")),
+            ("publish", "posts", "note.came", "--title", title, "--message-id", "1"),
+        ):
+            assert call(folder, *words).exit_code == 0
+
+        def is_given_up() -> bool:
+            return statuses(folder) not in ([], ["in_flight"])
+
+        wait_for(is_given_up, "the end of its time", host)
+        host.tell(signal.SIGTERM)
+        assert host.end() == 0, host.said
+    assert host.said.rstrip().endswith(last)
+    # The lock went with the process, and nothing was believed on its way out.
+    assert statuses(folder) in (["needs_reconcile"], ["indeterminate"])
+
+
+def test_a_callback_that_ends_the_host_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """L13: what no task of a call runs cannot be held; its end is said, and is a failure."""
+
+    async def exit_in_a_callback(*_: object) -> None:
+        asyncio.get_running_loop().call_soon(sys.exit)
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(module, "_serve", exit_in_a_callback)
+    ended = call(make_project(tmp_path / "project"), "serve")
+    assert (ended.exit_code, "called sys.exit(None), which ended" in ended.output) == (1, True)
 
 
 def test_what_is_left_is_told_with_its_sentence(tmp_path: Path) -> None:

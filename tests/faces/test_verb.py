@@ -150,9 +150,9 @@ def test_a_verb_is_read_off_its_signature() -> None:
         ),
         (
             "deploy",
-            {"source": {"language": "python", "text": "", "path": "/etc/passwd"}},
-            "source.path",
-            "source.path is not known.",
+            {"source": {"language": "python", "text": "", "file": "/etc/passwd"}},
+            "source.file",
+            "source.file is not known.",
         ),
         (
             "deploy",

@@ -71,8 +71,8 @@ class Outside:
                 answer = await self._answer(json.loads(line))
                 writer.write(json.dumps(answer).encode() + b"\n")
                 await writer.drain()
-        except (HangUp, ConnectionError):
-            pass
+        except (HangUp, ConnectionError, asyncio.CancelledError):
+            pass  # the last one: this process ends
         finally:
             writer.close()
 
@@ -124,7 +124,8 @@ class Outside:
         if mood == "lost":
             raise HangUp
         if mood == "mute":
-            await asyncio.Event().wait()
+            await self.ended.wait()
+            raise HangUp
         if mood == "held":
             await self._released.wait()
         return {"line": self._place_of(key)}

@@ -14,13 +14,17 @@ over a connection to the parent and ends when the parent hangs up.
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures.thread
 import contextlib
 import ctypes
+import faulthandler
+import importlib
 import json
 import logging
 import os
 import signal
 import sys
+import threading
 import traceback
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
@@ -31,6 +35,7 @@ from duly.config import Backoff, Limits, Policy
 from duly.engine import scheduler
 from duly.errors import DulyError, RequestRefused, StoreError
 from duly.host import Host
+from duly.rules import ledger
 from duly.rules.word import MutationStatus, Status
 from tests.engine.crash_window.script import INBOX, source
 from tests.fire.connector import Book, exchange
@@ -38,6 +43,7 @@ from tests.fire.outside import LANDING_S, LINE_BYTES_MAX
 
 STORE: Final = "duly.db"
 LIFE_S: Final = 600  # a process that nobody ends, ends
+LEAVE_S: Final = 60  # a forked child that has not left by then never will
 PAGE: Final = 1000
 REST_MS: Final = 300
 PR_SET_CHILD_SUBREAPER: Final = 36
@@ -246,6 +252,52 @@ def start(orders: Orders) -> int:
     os._exit(0)
 
 
+def serve(folder: str) -> int:
+    """Fork a `duly serve` of the project in a folder; answer its process id.
+
+    On SIGUSR1 it forks, as a program may, and the child ends by itself.
+    """
+    command = importlib.import_module("duly.faces.cli").duly  # imported once, before the fork
+    importlib.import_module("duly.faces.cli.serve")
+    process_id = os.fork()
+    if process_id:
+        return process_id
+    signal.alarm(LIFE_S)
+    status = 1
+    try:
+        with (Path(folder) / "serve.log").open("ab", buffering=0) as log:
+            for target in (1, 2):
+                os.dup2(log.fileno(), target)
+        sys.path.insert(0, folder)
+        scheduler.TROUBLE_MS = REST_MS  # type: ignore[misc]
+        ledger.GRACE_MS = REST_MS  # type: ignore[misc]
+        signal.signal(signal.SIGUSR1, lambda *_: fork_soon())
+        faulthandler.register(signal.SIGUSR2)  # so that one that hangs can say where
+        command(["--project", folder, "serve", "--verbose"], standalone_mode=True)
+    except SystemExit as ended:
+        status = ended.code if isinstance(ended.code, int) else status
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        # As the interpreter does: threads that are not daemons are waited for.
+        threading._shutdown()  # type: ignore[attr-defined]
+        concurrent.futures.thread._python_exit()
+        os._exit(status)
+
+
+def fork_soon() -> None:
+    """Fork between two turns of the loop; within one, a lock may be held that fork wants."""
+    with contextlib.suppress(RuntimeError):  # it has not begun yet, or is over
+        asyncio.get_running_loop().call_soon_threadsafe(fork_and_leave)
+
+
+def fork_and_leave() -> None:
+    """Fork; the child leaves as a program does, so everything it inherited is unwound in it."""
+    if os.fork() == 0:
+        signal.alarm(LEAVE_S)
+        sys.exit(0)
+
+
 def reap(statuses: dict[int, int], *, until: int | None = None) -> bool:
     """Note how processes ended, waiting for one if told to; answer whether any is left."""
     while until is None or until not in statuses:
@@ -270,6 +322,8 @@ def main() -> None:
             words = asked["orders"]
             flows = tuple(Flow(**each) for each in words.pop("flows"))
             answer = start(Orders(**words, flows=flows))
+        elif asked["do"] == "serve":
+            answer = serve(asked["folder"])
         elif asked["do"] == "wait":
             reap(statuses, until=asked["process"])
             answer = statuses[asked["process"]]

@@ -115,7 +115,7 @@ async def test_a_backoff_ends_though_the_clock_was_set(duly_world: Stage, jump: 
 
 @either_way
 async def test_an_interval_goes_on_at_its_own_beat(duly_world: Stage, jump: int) -> None:
-    """S2: what a day ahead missed comes once; after a day back nothing comes before its time."""
+    """S2: what a day ahead missed comes once; a day back, which is no wait of an hour, is none."""
     play = await opened(duly_world)
     poll = producer(Call("sheet.find"), every="1h")
     await play.deploy(flow(consumers={}, producers={PRODUCER: poll}))
@@ -130,7 +130,8 @@ async def test_an_interval_goes_on_at_its_own_beat(duly_world: Stage, jump: int)
         assert HOUR_S + MINUTE_S <= later.pop(0) <= HOUR_S + 2 * MINUTE_S
         assert later[:3] == [2 * HOUR_S, 3 * HOUR_S, 4 * HOUR_S]
     else:
-        assert later == [DAY_S + 2 * HOUR_S, DAY_S + 3 * HOUR_S]
+        # At the hour it had planned it finds the time a day away, and plans the next hour.
+        assert later[:3] == [3 * HOUR_S, 4 * HOUR_S, 5 * HOUR_S]
 
 
 async def test_a_long_sleep_ends_when_the_clock_is_set_ahead(duly_world: Stage) -> None:

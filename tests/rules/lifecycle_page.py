@@ -10,7 +10,7 @@ from pathlib import Path
 
 from duly.rules import lifecycle
 from duly.rules.lifecycle import Run, To
-from duly.rules.word import Phase, Status, Verdict
+from duly.rules.word import Answer, Phase, Status, Verdict
 from tests.rules.walk import ALL, OPEN, Move, moves
 
 PAGE = Path(__file__).parents[2] / "docs" / "lifecycle.md"
@@ -31,9 +31,15 @@ that is `paused:reconciliation` sends an unknown call again: there a refusal pro
 the first send.
 """
 
+LATE = """A send that was given up waiting for may still answer. Its yes settles a row that is still
+unknown, whichever of the row's sends it was. Its no settles one only if no other send of the row is
+unknown; otherwise, and when the row is decided already, the answer is shown beside the row.
+"""
+
 EXITS = """{states} states can be reached; {open} of them are open. What is `committed` or
 `abandoned` never moves again. The host moves a run by what it is doing, by a restart or by asking
-about an unknown mutation; a person by one of the acts named here.
+about an unknown mutation; a person by one of the acts named here. The acts named for a row that
+`needs_reconcile` are taken once a person was told that nothing could be asked for an hour.
 """
 
 
@@ -51,6 +57,9 @@ def render() -> str:
         "## What the answer to a send means\n",
         SENDS,
         _table(("answer", "first send", "unknown call sent again"), _answer_rows()),
+        "## What an answer means that comes late\n",
+        LATE,
+        _table(("answer", "what becomes of it"), _to_rows(lifecycle.LATE)),
         "## What asking the outside gives\n",
         _table(("verdict", "what becomes of it"), _to_rows(lifecycle.VERDICTS)),
         "## What follows a stopped run\n",
@@ -91,6 +100,8 @@ def _ledger_edges() -> list[tuple[str, str, str]]:
 
 
 def _short(move: Move) -> str:
+    if move.by == "late answer":
+        return f"late {move.name}"
     return "crash" if move.by == "restart" else move.name
 
 
@@ -125,7 +136,7 @@ def _answer_rows() -> list[tuple[str, ...]]:
     return [(given, _describe(first[given]), _describe(again[given])) for given in first]
 
 
-def _to_rows(table: Mapping[Verdict, To]) -> list[tuple[str, ...]]:
+def _to_rows(table: Mapping[Verdict, To] | Mapping[Answer, To]) -> list[tuple[str, ...]]:
     return [(str(key), _describe(to)) for key, to in table.items()]
 
 

@@ -104,6 +104,15 @@ def test_attention_says_what_waits_and_which_verbs_there_are() -> None:
     assert {"happened", "did_not_happen", "skip"} <= set(verbs)
 
 
+def test_a_notice_asks_for_nothing() -> None:
+    """B10, F2: it stands beside the change, and also where nothing else changed."""
+    stays = Change(RECONCILING, RECONCILING, notice="Out of reach since 09:12; nothing is needed")
+    assert announcement.topics(stays) == (Topic.NOTICE,)
+    payload = describe(Topic.NOTICE, stays, Subject("mail to row", "run_1", "write"))
+    assert payload["text"] == "mail to row: Out of reach since 09:12; nothing is needed"
+    assert "verbs" not in payload
+
+
 def nested(depth: int) -> Json:
     value: Json = 1
     for _ in range(depth):

@@ -8,7 +8,7 @@ from itertools import product
 
 import pytest
 
-from duly.rules import explanation, lifecycle
+from duly.rules import chain, explanation, lifecycle
 from duly.rules.account import (
     CAME_OF_IT,
     UNTOUCHED,
@@ -63,7 +63,7 @@ def case(run: lifecycle.Run, *, paused: bool = False, **more: object) -> Case:
         title="Add a row" if has_row else None,
         tool="sheets.append_row" if has_row else None,
     )
-    way = lifecycle.way(run, Counts(9, 9, 9, 9), has_repairer=False)
+    way = chain.way(run, Counts(9, 9, 9, 9), has_repairer=False)
     return replace(
         Case(facts, way, NOW, ("Email from alice",), "it said no", 6),
         paused="the workflow was paused by anna on 3 May 09:12" if paused else "",

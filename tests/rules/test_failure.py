@@ -10,14 +10,14 @@ from duly.rules.failure import ANSWERED, answer_of, failure_of, waits_on
 from duly.rules.word import Answer, Failure
 
 READS = [
-    (errors.NotSent("no route"), Failure.TRANSIENT),
+    (errors.NotSent("no route"), Failure.UNREACHABLE),
     (errors.Refused("no such sheet"), Failure.LOGIC),
     (errors.AuthNeeded("token expired"), Failure.AUTH),
     (errors.PermissionDenied("not shared"), Failure.PERMISSION),
-    (errors.Transient("429", retry_after_s=5), Failure.TRANSIENT),
-    (errors.UnknownOutcome("cut off"), Failure.TRANSIENT),
-    (TimeoutError(), Failure.TRANSIENT),
-    (ConnectionResetError(), Failure.TRANSIENT),
+    (errors.Transient("429", retry_after_s=5), Failure.UNREACHABLE),
+    (errors.UnknownOutcome("cut off"), Failure.UNREACHABLE),
+    (TimeoutError(), Failure.UNREACHABLE),
+    (ConnectionResetError(), Failure.UNREACHABLE),
     (KeyError("items"), Failure.INTERNAL),
     (errors.ConnectorError("unclassified"), Failure.INTERNAL),
 ]
@@ -79,7 +79,7 @@ def test_a_connector_may_refine_an_error_without_changing_its_class() -> None:
 def test_every_definite_answer_has_its_class_and_an_unknown_one_none() -> None:
     """L4, F1: unknown is asked about, never failed."""
     assert set(Answer) - set(ANSWERED) == {Answer.APPLIED, Answer.UNKNOWN}
-    assert ANSWERED[Answer.RATE_LIMITED] is ANSWERED[Answer.NOT_SENT] is Failure.TRANSIENT
+    assert ANSWERED[Answer.RATE_LIMITED] is ANSWERED[Answer.NOT_SENT] is Failure.UNREACHABLE
     assert ANSWERED[Answer.REFUSED] is ANSWERED[Answer.REMEMBERED] is Failure.LOGIC
 
 
@@ -89,4 +89,4 @@ def test_what_a_failure_waits_for_is_named() -> None:
     assert waits_on(Failure.AUTH, tool, errors.AuthNeeded(connect="work")) == "work"
     assert waits_on(Failure.AUTH, tool, errors.AuthNeeded()) == "gmail"
     assert waits_on(Failure.PERMISSION, tool, errors.PermissionDenied()) == "mail.send"
-    assert waits_on(Failure.TRANSIENT, tool, errors.NotSent()) is None
+    assert waits_on(Failure.UNREACHABLE, tool, errors.NotSent()) is None

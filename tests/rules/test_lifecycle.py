@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from duly.errors import IllegalTransition
-from duly.rules import lifecycle
+from duly.rules import chain, lifecycle
 from duly.rules.lifecycle import Counts, Run
 from duly.rules.word import (
     Act,
@@ -267,7 +267,7 @@ def test_only_crashes_must_come_in_a_row() -> None:
     """R7, F2, F3: other counts grow over the chain, so no mixture of failures goes on for ever."""
     counts = Counts()
     for status in (Status.CRASHED, Status.PAUSED_TRANSIENT, Status.CRASHED, Status.FAILED_LOGIC):
-        counts = lifecycle.counted(counts, Run(status=status))
+        counts = chain.counted(counts, Run(status=status))
     assert counts == Counts(transient=1, logic=1, crash=0)
 
 
@@ -275,7 +275,7 @@ def test_only_crashes_must_come_in_a_row() -> None:
 def test_five_transient_failures_are_retried_and_the_sixth_asks_a_person(count: int) -> None:
     """F2: five automatic successors in a row, then escalate."""
     run = lifecycle.fail(lifecycle.CONSUMER_START, Failure.TRANSIENT)
-    way = lifecycle.way(run, Counts(transient=count), has_repairer=True)
+    way = chain.way(run, Counts(transient=count), has_repairer=True)
     assert way is (Way.BACKOFF if count <= 5 else Way.PERSON)
 
 
@@ -294,22 +294,22 @@ def test_a_logic_failure_is_repaired_within_its_budget(
 ) -> None:
     """F3: the third in a row, a used-up budget or no repairer ask a person."""
     run = lifecycle.fail(lifecycle.CONSUMER_START, Failure.LOGIC)
-    assert lifecycle.way(run, counts, has_repairer=has_repairer) is way
+    assert chain.way(run, counts, has_repairer=has_repairer) is way
 
 
 def test_an_internal_failure_and_every_wait_for_approval_ask_a_person() -> None:
     """F4, F5: nothing of that is retried on its own."""
     for run in OPEN:
         if run.status in (Status.FAILED_INTERNAL, Status.PAUSED_APPROVAL):
-            assert lifecycle.way(run, Counts(), has_repairer=True) is Way.PERSON
+            assert chain.way(run, Counts(), has_repairer=True) is Way.PERSON
             assert {move.by for move in moves(run)} == {"person"}, run
 
 
 def test_an_indeterminate_mutation_asks_a_person_and_an_unknown_one_is_asked_about() -> None:
     """L5: as long as attempts are left the host asks, then a person does."""
     waiting = lifecycle.answer(in_flight(), Answer.UNKNOWN)
-    assert lifecycle.way(waiting, Counts(), has_repairer=True) is Way.RECONCILER
-    assert lifecycle.way(indeterminate(), Counts(), has_repairer=True) is Way.PERSON
+    assert chain.way(waiting, Counts(), has_repairer=True) is Way.RECONCILER
+    assert chain.way(indeterminate(), Counts(), has_repairer=True) is Way.PERSON
 
 
 @pytest.mark.parametrize(
@@ -347,4 +347,4 @@ def test_a_move_the_tables_do_not_have_is_our_own_bug() -> None:
     with pytest.raises(IllegalTransition):
         lifecycle.succeed(lifecycle.CONSUMER_START)
     with pytest.raises(IllegalTransition):
-        lifecycle.way(Run(status=Status.COMMITTED), Counts(), has_repairer=True)
+        chain.way(Run(status=Status.COMMITTED), Counts(), has_repairer=True)

@@ -7,7 +7,7 @@ import itertools
 import pytest
 
 from duly.errors import RequestRefused
-from duly.rules import lifecycle
+from duly.rules import chain, lifecycle
 from duly.rules.lifecycle import Counts, Run
 from duly.rules.word import (
     Act,
@@ -17,6 +17,7 @@ from duly.rules.word import (
     Progress,
     Reserved,
     Status,
+    Verdict,
     Waits,
     Way,
 )
@@ -63,6 +64,55 @@ def test_each_answer_of_a_person_settles_an_indeterminate_mutation_and_no_other(
                 lifecycle.act(run, answer)
 
 
+@pytest.mark.parametrize("answer", [Act.DID_NOT_HAPPEN, Act.HAPPENED, Act.SKIP])
+def test_who_was_told_that_nothing_can_be_asked_may_answer_while_asking_goes_on(
+    answer: Act,
+) -> None:
+    """L5, L1: as for an indeterminate one; who was not told is refused."""
+    asked = lifecycle.judge(in_flight(), Verdict.UNSURE)
+    assert lifecycle.act(asked, answer, is_told=True) == lifecycle.act(indeterminate(), answer)
+    with pytest.raises(RequestRefused, match="still asking"):
+        lifecycle.act(asked, answer)
+
+
+def test_to_try_again_is_no_answer_while_it_is_tried() -> None:
+    """L1: a row that needs_reconcile has no move to itself."""
+    with pytest.raises(RequestRefused):
+        lifecycle.act(lifecycle.judge(in_flight(), Verdict.UNSURE), Act.TRY_AGAIN, is_told=True)
+
+
+UNSETTLED = (lifecycle.judge(in_flight(), Verdict.UNSURE), indeterminate())
+
+
+@pytest.mark.parametrize("run", UNSETTLED)
+@pytest.mark.parametrize("is_definite", [True, False])
+def test_a_late_yes_settles_a_row_that_is_still_unknown(run: Run, is_definite: bool) -> None:
+    """L1, L6: of any of its sends."""
+    after = lifecycle.late(run, Answer.APPLIED, is_definite=is_definite)
+    assert after is not None
+    assert (after.row, after.status, after.phase) == (Row.APPLIED, Status.ACTIVE, Phase.MUTATED)
+
+
+@pytest.mark.parametrize("run", UNSETTLED)
+@pytest.mark.parametrize("given", sorted(set(Answer) - {Answer.APPLIED, Answer.UNKNOWN}))
+def test_a_late_no_settles_it_only_if_no_other_send_is_unknown(run: Run, given: Answer) -> None:
+    """L1: else it is shown beside, for another send may have made the change."""
+    after = lifecycle.late(run, given, is_definite=True)
+    assert after is not None
+    assert after.row is Row.FAILED
+    assert lifecycle.late(run, given, is_definite=False) is None
+
+
+def test_a_late_answer_changes_nothing_that_was_decided() -> None:
+    """L1: applied, failed, rejected and skipped are final; what is being sent waits for its own."""
+    for run in ALL:
+        if run not in UNSETTLED and run.row not in (Row.NEEDS_RECONCILE, Row.INDETERMINATE):
+            for given in Answer:
+                assert lifecycle.late(run, given, is_definite=True) is None, run
+    for run in UNSETTLED:
+        assert lifecycle.late(run, Answer.UNKNOWN, is_definite=True) is None
+
+
 def test_the_same_run_goes_on_after_an_answer_and_gets_a_successor_after_a_stop() -> None:
     """R4: approve, reject, reconnect, grant, and a mutation settled as applied or skipped."""
     going_on = {Act.APPROVE, Act.REJECT, Act.RECONNECT, Act.GRANT, Act.HAPPENED, Act.SKIP}
@@ -79,7 +129,7 @@ def test_every_open_state_has_an_exit_by_a_person_or_moves_on_by_itself() -> Non
     for run in OPEN:
         out = {(move.by, move.name) for move in moves(run)}
         assert out, run
-        if lifecycle.way(run, Counts(crash=3, transient=6), has_repairer=False) is Way.PERSON:
+        if chain.way(run, Counts(crash=3, transient=6), has_repairer=False) is Way.PERSON:
             assert [name for by, name in out if by == "person"], run
 
 

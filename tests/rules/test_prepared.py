@@ -20,11 +20,11 @@ from duly.rules.prepared import (
     judge_reservation,
     mutation_result,
     parse_prepared,
-    script_view,
+    script_text,
     seed,
     step_clock,
 )
-from duly.rules.value import Json
+from duly.rules.value import Json, decode
 from duly.rules.word import Outcome
 
 TOPICS = ("mail", "row")
@@ -146,6 +146,17 @@ def test_data_at_the_limit_is_kept_and_one_past_is_refused() -> None:
         prepare(data="x" * (1024 * 1024 - 1))
 
 
+def test_a_prepare_reserves_at_most_ten_thousand() -> None:
+    """T7, N: however they are spread over topics; the same id twice counts once (C4)."""
+    first, second = sorted(TOPICS)[:2]
+    half = [f"m{number}" for number in range(5000)]
+    both = [{"topic": first, "ids": half * 2}, {"topic": second, "ids": [*half, *half]}]
+    found = prepare(reservations=both).reservations
+    assert sum(len(each.message_ids) for each in found) == 10_000
+    with pytest.raises(Invalid, match="at most 10000 events"):
+        prepare(reservations=[*both, {"topic": first, "ids": ["m0", 1, 1]}])
+
+
 @pytest.mark.parametrize("wake_at", [None, 5, "soon", {"a": 1}])
 def test_a_wrong_wake_at_is_never_a_failure(wake_at: object) -> None:
     """S6: whatever it is, it is handed on."""
@@ -200,12 +211,12 @@ def test_later_steps_see_the_stored_answer() -> None:
         ui={"title": "Add"},
         wake_at="soon",
     )
-    assert script_view(read) == {
+    assert decode(script_text(read)) == {
         "reservations": [{"topic": "mail", "ids": ["a"]}],
         "data": {"n": 1},
         "ui": {"title": "Add"},
     }
-    assert script_view(prepare()) == {"reservations": [], "data": {}}
+    assert decode(script_text(prepare())) == {"reservations": [], "data": {}}
 
 
 def test_next_is_told_exactly_what_became_of_the_mutation() -> None:

@@ -65,10 +65,11 @@ def test_the_reason_says_which_limit_it_was() -> None:
 
 
 @pytest.mark.parametrize(
-    ("since", "asked"), [(NOW, 7), (NOW - DAY_MS + 1, 7), (NOW - DAY_MS, 0), (NOW + 5, 7)]
+    ("since", "asked"),
+    [(NOW, 7), (NOW - DAY_MS + 1, 7), (NOW - DAY_MS, 0), (NOW + 5, 7), (NOW + DAY_MS, 0)],
 )
 def test_a_day_begins_with_its_first_question(since: int, asked: int) -> None:
-    """F3: a clock that was set back forgives nothing."""
+    """F3: a clock set back forgives nothing; one that was years ahead does not block for years."""
     assert asked_today(7, since, NOW) == asked
 
 

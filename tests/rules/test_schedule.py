@@ -155,13 +155,14 @@ def test_any_text_is_a_pattern_or_invalid(text: str) -> None:
     late_ms=st.integers(-DAY_MS, 3 * DAY_MS),
 )
 def test_an_interval_keeps_its_beat_and_never_repeats_it(interval_ms: int, late_ms: int) -> None:
-    """S2: the next time is on the beat of the planned one and is the first one after now."""
+    """S2: on the beat of the planned one, after now, and never further away than two intervals."""
     now_ms = NOW + late_ms
     found = schedule.next_run_at(Schedule(interval_ms=interval_ms), NOW, now_ms)
     assert found is not None
     assert (found - NOW) % interval_ms == 0
-    assert found > now_ms
-    assert found > NOW
+    assert now_ms < found <= now_ms + 2 * interval_ms
+    # One planned further away than the next was a wrong clock's, and is passed over.
+    assert found > NOW or now_ms + interval_ms < NOW
     assert found - interval_ms <= max(now_ms, NOW)
 
 
@@ -385,6 +386,15 @@ def test_a_wake_time_that_cannot_be_read_is_ignored_with_a_warning(declared: obj
     assert ignored.at_ms is None
     assert ignored.warning is not None
     assert "ISO 8601" in ignored.warning
+
+
+def test_a_wake_time_has_at_most_a_hundred_characters() -> None:
+    """S6, N: one past the limit is ignored with a warning, never a failure."""
+    text = "2026-05-01T09:00:00."
+    longest = text.ljust(schedule.WAKE_CHARS_MAX, "0")
+    assert schedule.clamp_wake_at(longest, NOW, 30, 86_400).at_ms is not None
+    wake = schedule.clamp_wake_at(f"{longest}0", NOW, 30, 86_400)
+    assert (wake.at_ms, bool(wake.warning)) == (None, True)
 
 
 def test_an_absent_wake_time_is_cleared_in_silence() -> None:

@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from duly.rules.schedule import WAIT_MAX_MS
-from duly.rules.turn import Choice, HandlerOutlook, OpenRun, Work, choose
-from duly.rules.word import MutationStatus, Status
+from duly.rules.schedule import DAY_MS, HOUR_MS, MINUTE_MS, WAIT_MAX_MS, Schedule, next_run_at
+from duly.rules.turn import (
+    Choice,
+    HandlerOutlook,
+    OpenRun,
+    Work,
+    choose,
+    is_suspect,
+    replanned,
+)
+from duly.rules.word import Kind, MutationStatus, Status
 
 NOW = 1_000_000
 RUN = "run_1"
@@ -100,3 +110,87 @@ def test_handlers_that_wait_say_when() -> None:
     wake = handler("wake", wake_at=NOW + 3)
     assert choose(None, (later, wake), NOW, is_paused=False, in_hand=()).look_at == NOW + 3
     assert choose(None, (handler("idle"),), NOW, is_paused=False, in_hand=()).look_at is None
+
+
+# -- A clock that was wrong ------------------------------------------------------------------------
+
+FIVE = Schedule(interval_ms=5 * MINUTE_MS)
+HOURLY = Schedule(cron="0 * * * *")
+
+
+@pytest.mark.parametrize("schedule", [FIVE, HOURLY])
+@pytest.mark.parametrize("ahead_ms", [HOUR_MS, DAY_MS, 3650 * DAY_MS])
+def test_what_is_planned_is_never_further_away_than_twice(
+    schedule: Schedule, ahead_ms: int
+) -> None:
+    """S2: whatever was planned before, and whatever the clock showed then."""
+    limit_ms = 2 * (schedule.interval_ms or HOUR_MS)
+    for planned in (NOW - ahead_ms, NOW, NOW + 1, NOW + ahead_ms):
+        found = next_run_at(schedule, planned, NOW)
+        assert found is not None
+        assert NOW < found <= NOW + limit_ms
+        assert found != planned
+
+
+def test_a_planned_time_keeps_its_pace_when_the_clock_is_set_back() -> None:
+    """S2: planned time + k × interval, k may be negative."""
+    found = next_run_at(FIVE, NOW + DAY_MS + 7, NOW)
+    assert found is not None
+    assert (found - (NOW + DAY_MS + 7)) % (5 * MINUTE_MS) == 0
+
+
+@pytest.mark.parametrize(
+    ("schedule", "limit_ms"), [(FIVE, 10 * MINUTE_MS), (HOURLY, None)], ids=["interval", "cron"]
+)
+def test_a_next_time_is_kept_up_to_twice_and_recomputed_beyond(
+    schedule: Schedule, limit_ms: int | None
+) -> None:
+    """S2: two intervals, or the second next cron time; one past it is recomputed."""
+    first = next_run_at(schedule, NOW, NOW)
+    assert first is not None
+    second = next_run_at(schedule, first, first)
+    assert second is not None
+    last = second if limit_ms is None else NOW + limit_ms
+    assert replanned(schedule, last, NOW) == last
+    again = replanned(schedule, last + 1, NOW)
+    assert again is not None
+    assert NOW < again <= second
+    assert again < last
+
+
+def test_only_a_plan_of_a_later_clock_is_suspect() -> None:
+    """S2, S9: so that asking costs an index, and each is looked at once."""
+    far = handler("poll", kind=Kind.PRODUCER, next_run_at=NOW + 3650 * DAY_MS)
+    assert not is_suspect(replace(far, planned_at=NOW), NOW)
+    assert is_suspect(replace(far, planned_at=NOW + 1), NOW)
+    chosen = choose(None, (replace(far, planned_at=NOW + 1),), NOW, is_paused=False, in_hand=())
+    assert chosen.work is Work.REPLAN
+
+
+@pytest.mark.parametrize("status", [Status.PAUSED_TRANSIENT, Status.CRASHED])
+def test_a_wait_that_a_later_clock_wrote_is_over(status: Status) -> None:
+    """F2, S2: the times of runs, and of questions about what they sent."""
+    run = OpenRun(RUN, status, NOW + HOUR_MS, None, None, set_at=NOW + 1)
+    assert choose(run, (), NOW, is_paused=False, in_hand=()).work is Work.FOLLOW
+    run = replace(run, set_at=NOW)
+    assert choose(run, (), NOW, is_paused=False, in_hand=()).work is Work.NOTHING
+    asked = OpenRun(
+        RUN,
+        Status.PAUSED_RECONCILIATION,
+        None,
+        MutationStatus.NEEDS_RECONCILE,
+        NOW + HOUR_MS,
+        row_set_at=NOW + 1,
+    )
+    assert choose(asked, (), NOW, is_paused=False, in_hand=()).work is Work.RECONCILE
+
+
+def test_a_wake_further_away_than_can_be_asked_for_is_due() -> None:
+    """S6: at the maximum and five minutes it waits, one past it is due."""
+    most = DAY_MS + 5 * MINUTE_MS
+    waits = handler("wait", wake_at=NOW + most)
+    assert choose(None, (waits,), NOW, is_paused=False, in_hand=()).work is Work.NOTHING
+    due = handler("wait", wake_at=NOW + most + 1)
+    assert choose(None, (due,), NOW, is_paused=False, in_hand=()).work is Work.START
+    longer = choose(None, (due,), NOW, is_paused=False, in_hand=(), wake_max_ms=2 * DAY_MS)
+    assert longer.work is Work.NOTHING

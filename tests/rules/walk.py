@@ -32,6 +32,18 @@ def _try(by: str, name: str, decide: object, *args: object) -> Iterator[Move]:
     yield Move(by, name, decided if isinstance(decided, Change) else Change(decided))
 
 
+def _act(run: Run, wish: Act) -> Change:
+    """Let a person act who was told whatever L5 tells."""
+    return lifecycle.act(run, wish, is_told=True)
+
+
+def _late(run: Run, given: Answer) -> Iterator[Move]:
+    """Let a send that was not waited for any more answer, the only one of its row (L1)."""
+    decided = lifecycle.late(run, given, is_definite=True)
+    if decided is not None:
+        yield Move("late answer", given, Change(decided))
+
+
 def moves(run: Run) -> Iterator[Move]:
     """Try everything that could happen to a run; what the rules refuse is not a move."""
     for step in Progress:
@@ -46,11 +58,13 @@ def moves(run: Run) -> Iterator[Move]:
     yield from _try("reconciler", "send again", lifecycle.resend, run)
     for verdict in Verdict:
         yield from _try("reconciler", verdict, lifecycle.judge, run, verdict)
+    for given in Answer:
+        yield from _late(run, given)
     yield from _try("restart", "crash", lifecycle.crash, run, ANY_CRASH)
     yield from _try("restart", "third crash", lifecycle.crash, run, THIRD_CRASH)
     yield from _try("host", "succeed", lifecycle.succeed, run)
     for wish in Act:
-        for move in _try("person", wish, lifecycle.act, run, wish):
+        for move in _try("person", wish, _act, run, wish):
             if move.change.run != run or move.change.successor:
                 yield move
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from duly.rules.access import Step
 from duly.rules.catalog import Catalog, Parameter, Tool, ToolKind
+from duly.rules.value import Json
 from duly.sandbox import border
 
 CATALOG = Catalog(
@@ -23,6 +25,18 @@ CATALOG = Catalog(
     )
 )
 EVENT = {"topic": "t", "message_id": "1", "title": "One", "payload": {"message_id": 5}}
+
+
+def to_javascript(path: str, value: Json) -> tuple[Json, Json]:
+    """Translate a value, and read what came of it."""
+    shown, names = border.to_javascript(path, border.written(value))
+    return msgspec.json.decode(shown), msgspec.json.decode(names)
+
+
+def to_python(path: str, value: Json) -> Json:
+    """Translate a value, and read what came of it."""
+    read: Json = msgspec.json.decode(border.to_python(path, border.written(value)))
+    return read
 
 
 @pytest.mark.parametrize(
@@ -82,23 +96,23 @@ def test_an_event_is_shown_with_exactly_its_five_names(path: str) -> None:
     """T7: in the script's own spelling; nothing else of it is shown."""
     stored: Any = [{**EVENT, "seq": 7, "status": "pending"}]
     same = {"topic": "t", "id": "1", "title": "One", "payload": {"message_id": 5}}
-    assert border.to_javascript(path, stored) == ([{**same, "messageId": "1"}], None)
-    assert border.to_python(path, stored) == [{**same, "message_id": "1"}]
+    assert to_javascript(path, stored) == ([{**same, "messageId": "1"}], None)
+    assert to_python(path, stored) == [{**same, "message_id": "1"}]
 
 
 def test_what_looks_like_an_event_elsewhere_is_not_touched() -> None:
     """X3: results of tools pass unchanged."""
     value: Any = [EVENT]
-    assert border.to_javascript("mail.search", value) == (value, None)
-    assert border.to_python("mail.search", value) == value
+    assert to_javascript("mail.search", value) == (value, None)
+    assert to_python("mail.search", value) == value
 
 
 def test_a_page_is_a_list_with_names_in_javascript_and_an_object_in_python() -> None:
     """X3: the mark itself never crosses."""
     page: Any = {"$page": True, "items": [{"a_b": 1}], "last_cursor": "c", "has_more": False}
-    items, names = border.to_javascript("mail.search", page)
+    items, names = to_javascript("mail.search", page)
     assert (items, names) == ([{"a_b": 1}], {"lastCursor": "c", "hasMore": False})
-    assert border.to_python("mail.search", page) == {
+    assert to_python("mail.search", page) == {
         "items": [{"a_b": 1}],
         "last_cursor": "c",
         "has_more": False,
@@ -108,8 +122,8 @@ def test_a_page_is_a_list_with_names_in_javascript_and_an_object_in_python() -> 
 @pytest.mark.parametrize("value", [{"items": [1]}, {"$page": 1, "items": []}, {"$page": True}, 3])
 def test_what_is_not_marked_is_no_page(value: Any) -> None:
     """X3: an object of the outside that has items stays one."""
-    assert border.to_javascript("mail.search", value) == (value, None)
-    assert border.to_python("mail.search", value) == value
+    assert to_javascript("mail.search", value) == (value, None)
+    assert to_python("mail.search", value) == value
 
 
 @given(st.integers(), st.integers())

@@ -373,7 +373,7 @@ async def test_a_log_is_cut_and_the_rest_is_counted(stand: Stand) -> None:
     (full,) = await stand.turns(body.replace("COUNT", "3"), limits=limits)
     assert [log.text for log in full.logs] == ["line "] * 3
     (past,) = await stand.turns(body.replace("COUNT", "5"), limits=limits)
-    assert [log.text for log in past.logs] == ["line "] * 3 + ["2 mor"]
+    assert [log.text for log in past.logs] == ["line "] * 3 + ["2 more lines were left out."]
     assert isinstance(past, Returned)
 
 
@@ -382,7 +382,13 @@ async def test_a_text_of_several_lines_is_several_lines(stand: Stand) -> None:
     limits = replace(LIMITS, log_lines=4, log_line_chars=5)
     body = "console.log('a\\n\\nlong line'); console.log({a: 'b\\nc'}); console.log('d\\ne\\nf')"
     (turn,) = await stand.turns(body, limits=limits)
-    assert [log.text for log in turn.logs] == ["a", "", "long ", '{"a":', "3 mor"]
+    assert [log.text for log in turn.logs] == [
+        "a",
+        "",
+        "long ",
+        '{"a":',
+        "3 more lines were left out.",
+    ]
 
 
 async def test_a_log_s_time_is_the_script_s_own(stand: Stand) -> None:

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from duly.rules.access import Step
-from duly.rules.prepared import Prepared, parse_prepared, script_view
+from duly.rules.prepared import Prepared, parse_prepared, script_text
 from duly.rules.source import SUFFIXES, Language, Source
-from duly.rules.value import Json
+from duly.rules.value import Json, decode
 from duly.sandbox.base import MISSING, Loaded, Returned, Sandbox, ScriptCall
 from tests.authoring.test_drafts import DRAFTS
 from tests.sandbox.contract import FROZEN, LIMITS, MAKERS, WORLD, Story, play
@@ -93,6 +93,6 @@ async def test_every_step_of_what_is_taught_runs(
         prepared: Prepared = parse_prepared(story.value, consumer.subscribe, LIMITS)
         if Step.NEXT in consumer.steps:
             told: Json = {"status": "none"}
-            seen = script_view(prepared)
+            seen = decode(script_text(prepared))
             story = await step(sandbox, loaded, consumer.name, Step.NEXT, seen, told, MISSING)
             assert isinstance(story.end, Returned), story.end

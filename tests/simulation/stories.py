@@ -6,6 +6,7 @@ from duly.rules.permission import Approval
 from duly.simulation.outside import Outcome, Saying
 from duly.simulation.shape import Shape, Tool
 from duly.simulation.story import Act, Crash, Death, Story, Wish
+from duly.simulation.unkind import from_seed
 
 REGRESSIONS = {
     "the outside itself broke its promise": Story(
@@ -75,5 +76,8 @@ REGRESSIONS = {
             Act(0, Wish.GRANT, at="after start_run"),
         ),
         dice=5,
+    ),
+    "a send that outlives its cancel waited for less than the clock shows, for ever": from_seed(
+        655
     ),
 }

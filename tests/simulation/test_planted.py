@@ -51,8 +51,8 @@ def test_bug_that_changes_nothing_is_refused(place: Place) -> None:
 def test_bug_is_gone_afterwards() -> None:
     """What was planted is taken away, also where it was imported by name."""
     holders = (vars(ledger), vars(reconciler))
-    original = ledger.may_resend
-    bug = Bug("gone", "Gone.", (Place("duly.rules.ledger", "may_resend", lambda _: len),))
+    original = ledger.recourse
+    bug = Bug("gone", "Gone.", (Place("duly.rules.ledger", "recourse", lambda _: len),))
     with planted.planted(bug):
-        assert [each["may_resend"] for each in holders] == [len, len]
-    assert [each["may_resend"] for each in holders] == [original, original]
+        assert [each["recourse"] for each in holders] == [len, len]
+    assert [each["recourse"] for each in holders] == [original, original]

@@ -9,7 +9,8 @@ from duly.simulation.outside import Outcome
 from duly.simulation.planted import BUGS, find, planted, seeds_of
 from duly.simulation.play import play
 from duly.simulation.shrink import kind, shrink, simpler
-from duly.simulation.story import Crash, Death, Story, from_seed
+from duly.simulation.story import Crash, Death, Story
+from duly.simulation.unkind import from_seed
 
 
 def ending(*problems: str) -> Ending:

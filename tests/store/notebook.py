@@ -40,7 +40,7 @@ select label from line order by number;
 select lines from total where id = 1;
 """)
 
-SCHEMA = Schema(SCHEMA_TEXT, STATEMENTS)
+SCHEMA = Schema(SCHEMA_TEXT, STATEMENTS, version=1)
 
 
 class ChangedItsMind(Exception):

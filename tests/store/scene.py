@@ -13,10 +13,10 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from duly.errors import IllegalTransition, RequestRefused
-from duly.rules import lifecycle
+from duly.rules import chain, lifecycle
 from duly.rules.event import Publication, parse_publication
 from duly.rules.lifecycle import Change, Counts, Run
 from duly.rules.word import Act, Answer, Failure, Kind, Phase, Progress, Status, Verdict, Waits
@@ -244,14 +244,14 @@ class Scene:
         """The id of the one mutation of this stage."""
         return "mutation_1"
 
-    def call(self, **changes: str) -> Call:
+    def call(self, **changes: Any) -> Call:
         """Make the call of the run's mutation."""
         call = Call(self.mutation_id, CAPABILITY, '{"a":1}', "Add a row", "inputs", "key", "shown")
         return replace(call, **changes)
 
     def stop(self, after: Run) -> Stop:
         """Make what a stopped run keeps, by what it waits for."""
-        self.counts = lifecycle.counted(self.counts, after)
+        self.counts = chain.counted(self.counts, after)
         due_at = self.now + 10_000 if after.status is Status.PAUSED_TRANSIENT else None
         waits_on = WAITS_ON[after.waits] if after.waits else None
         return Stop(self.counts, f"stopped: {after.status}", due_at, waits_on)

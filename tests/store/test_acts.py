@@ -126,7 +126,12 @@ def look(tx: Transaction, run_id: str) -> Found:
     run = part.read_run(tx, run_id)
     after = tx.one("get_run", id=NEXT)
     rows = (
-        tx.one("get_event", workflow_id=WORKFLOW, topic=each.topic, message_id=each.message_id)
+        tx.one(
+            "get_events",
+            workflow_id=WORKFLOW,
+            topic=each.topic,
+            ids=part.as_set((each.message_id,)),
+        )
         for each in INPUTS
     )
     # A followed run has passed its row on; the rules speak of the row wherever it is.

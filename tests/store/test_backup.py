@@ -16,10 +16,10 @@ import pytest
 
 from duly.env import Loop
 from duly.errors import RequestRefused, StoreLost, StoreUnavailable
-from duly.store import backup, sqlite
+from duly.store import backup, disk
 from duly.store.backup import INVARIANTS, PAGES_PER_STEP, back_up, find_problems
 from duly.store.base import Durability, Transaction
-from duly.store.sqlite import FORMAT_BYTES, FORMAT_WITHOUT_LOG, SqliteBackend, open_sqlite
+from duly.store.sqlite import SqliteBackend, open_sqlite
 from tests.store.attic import attic
 from tests.store.exam import FastDisk, World
 from tests.store.scene import IN_FLIGHT, PREPARED, WORKFLOW, at, deployed, opened
@@ -135,7 +135,7 @@ def test_a_copy_is_whole_marked_and_for_its_owner_alone(path: Path, copy: Path) 
     play(path, story)
     assert sizes == [copy.stat().st_size]
     assert read(copy) == (LINES, LINES)
-    assert copy.read_bytes()[FORMAT_BYTES] == FORMAT_WITHOUT_LOG
+    assert copy.read_bytes()[disk.FORMAT_BYTES] == disk.FORMAT_WITHOUT_LOG
     assert stat.S_IMODE(copy.stat().st_mode) == 0o600
     assert [each.name for each in copy.parent.iterdir()] == ["copy.db"]
     assert marks(path) == []
@@ -249,7 +249,7 @@ def test_a_file_that_appears_meanwhile_is_not_overwritten(
     path: Path, copy: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """H5: the name is taken at the very end, by whoever is first."""
-    real = sqlite.sync_path
+    real = disk.sync_path
 
     def sync_path(synced: Path) -> None:
         _taken(copy)
@@ -309,7 +309,7 @@ def _unsynced(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def _unnamed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the folder fail to keep the name."""
-    real = sqlite.sync_path
+    real = disk.sync_path
 
     def sync_path(path: Path) -> None:
         if path.is_dir():

@@ -155,6 +155,28 @@ async def test_skipping_a_reserved_event_drops_what_came_beside_it(
     assert dropped == 1
 
 
+async def test_other_content_for_an_event_that_is_over_is_counted_on_it(
+    memory: Memory, store: Store
+) -> None:
+    """T5: the same content is not, nor content that retention left nothing to compare with."""
+    scene = await at(store, PREPARED)
+    action = scene.action()
+    await store.skip_event(
+        WORKFLOW, "mail", "mail:1", successor_id="x", action=action, now=scene.tick()
+    )
+    counted = []
+    for content in ("first", "other", "first", "third"):
+        came = publication("mail", "mail:1", content)
+        said, _ = await store.publish(WORKFLOW, came, by="me", now=scene.tick())
+        dropped = memory.connection.execute("select sum(dropped) from event").get
+        counted.append((str(said), dropped))
+    assert counted == [("frozen", 0), ("dropped", 1), ("frozen", 1), ("dropped", 2)]
+    memory.connection.execute("update payload set digest = '' where title = 'mail:1, first'")
+    said, _ = await store.publish(WORKFLOW, came, by="me", now=scene.tick())
+    assert said == "frozen"
+    assert memory.connection.execute("select sum(dropped) from event").get == 2
+
+
 async def test_content_from_outside_on_a_derived_event_goes_back_to_itself_too(
     store: Store,
 ) -> None:

@@ -75,6 +75,7 @@ BARRIERS = {
     *("set_secret", "claim", "publish", "skip_event", "abandon_run", "retry_run"),
     "ask_repair",
     *("propose", "send", "send_again", "send_approved", "settle", "approve", "reject"),
+    *("record_late", "keep_late_answer"),
     *("emit", "defer", "cancel", "subscribe", "unsubscribe", "discard", "retry_delivery"),
     *("drop_secret", "note_act", "note_restore", "resume_bus"),
 }

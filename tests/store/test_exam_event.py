@@ -222,11 +222,23 @@ async def _see_unknown_left_out(world: World) -> None:
     assert await world.store.get_by_ids(WORKFLOW, "letter", ("mail:1",)) == ()
 
 
+async def _see_size(world: World) -> None:
+    rows = await _get(world)
+    size_bytes = sum(len(row.body.encode()) + len(row.title.encode()) for row in rows)
+    asked = ("mail:2", "mail:1")
+    assert await world.store.get_by_ids(WORKFLOW, "mail", asked, bytes_max=size_bytes) == rows
+    with pytest.raises(Invalid, match="fewer"):
+        await world.store.get_by_ids(WORKFLOW, "mail", asked, bytes_max=size_bytes - 1)
+
+
 GET = ReadCase("get_by_ids", arranged(FAILED), _get, _see_known, edge=_see_unknown_left_out)
+GET_WHOLE = ReadCase(
+    "get_by_ids", arranged(FAILED), _get, _see_known, edge=_see_size, says="of a size"
+)
 
 
 @pytest.mark.parametrize(
-    "trial", exam(PUBLISH, REPUBLISH, SKIP, SKIP_RESERVED, SKIP_POISON, PEEK, GET)
+    "trial", exam(PUBLISH, REPUBLISH, SKIP, SKIP_RESERVED, SKIP_POISON, PEEK, GET, GET_WHOLE)
 )
 async def test_the_verbs_of_events_pass_their_exam(trial: Trial, tmp_path: Path) -> None:
     """T5, T6, U3: an event is one by its message id, in its order, and skipped for good."""

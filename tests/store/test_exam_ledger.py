@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from duly.env import Boot
 from duly.errors import NotFound, RequestRefused, Stale
 from duly.rules import lifecycle
+from duly.rules.ledger import Terms
 from duly.rules.lifecycle import Change, Counts, Run
+from duly.rules.outage import Outage
 from duly.rules.word import Act, Answer, Outcome, Phase, Progress, Status, Verdict
 from duly.rules.word import MutationStatus as Row
 from duly.store.record import JournalEvent, MutationRow, Recorded, Stop
@@ -54,26 +58,35 @@ async def state_of(world: World) -> Run:
 async def _propose(world: World) -> None:
     scene = on(world)
     here = (scene.fence, scene.run_id, MUTATING, PROPOSED, scene.call())
-    await scene.store.propose(*here, now=scene.tick(), announce=TOLD)
+    await scene.store.propose(*here, calls="[1]", logs="[2]", now=scene.tick(), announce=TOLD)
 
 
 async def _see_proposed(world: World, answer: None) -> None:
     row = await row_of(world)
     assert await state_of(world) == PROPOSED
+    run = await world.store.get_run(on(world).run_id)
+    assert (run.calls, run.logs) == ("[1]", "[2]")
     assert (row.status, row.attempt) == (Row.PROPOSED, 0)
     assert (row.first_sent_at, row.sent_at) == (None, None)
     assert (row.title, row.args, row.hash, row.key) == ("Add a row", '{"a":1}', "shown", "key")
     assert journal(world) == ["mutation.settled"]
 
 
-async def _send(world: World) -> None:
+TERMS = Terms(60_000, 30_000, 86_400_000)
+BOOT = Boot("boot-1", 5)
+
+
+async def _send(world: World) -> int:
     scene = on(world)
-    here = (scene.fence, scene.run_id, MUTATING, IN_FLIGHT, scene.call())
-    await scene.store.send(*here, now=scene.tick())
+    call = replace(scene.call(), terms=TERMS)
+    here = (scene.fence, scene.run_id, MUTATING, IN_FLIGHT, call)
+    return await scene.store.send(*here, now=scene.tick(), boot=BOOT)
 
 
-async def _see_sent(world: World, answer: None) -> None:
+async def _see_sent(world: World, answer: int) -> None:
     row, at_ms = await row_of(world), on(world).now + 1
+    assert (answer, row.key_sent_at) == (at_ms, at_ms)
+    assert (row.terms, row.first_boot, row.first_boot_ms) == (TERMS, "boot-1", 5)
     assert await state_of(world) == IN_FLIGHT
     assert (row.status, row.attempt, row.first_sent_at, row.sent_at) == (
         Row.IN_FLIGHT,
@@ -111,7 +124,8 @@ SEND = Case(
 def _send_again(old: Run, new: Run) -> Call:
     async def call(world: World) -> MutationRow:
         scene = on(world)
-        return await scene.store.send_again(scene.fence, scene.run_id, old, new, now=scene.tick())
+        here = (scene.fence, scene.run_id, old, new)
+        return await scene.store.send_again(*here, now=scene.tick(), boot=BOOT)
 
     return call
 
@@ -122,6 +136,8 @@ def _see_sent_again(new: Run, resends: int) -> Effect:
         assert answer == row
         assert await state_of(world) == new
         assert (row.attempt, row.resends, row.sent_at) == (2, resends, scene.now + 1)
+        # The boot is that of the first send, like its time (L7).
+        assert (row.is_resent, row.first_boot) == (resends, None)
         assert row.first_sent_at is not None
         assert row.first_sent_at < scene.now
         assert (row.key, row.args, row.due_at) == ("key", '{"a":1}', None)
@@ -211,6 +227,9 @@ RECORD = (
 )
 
 
+OUTAGE = Outage(7, 3, 70_000, True)
+
+
 # -- count_attempt ------------------------------------------------------------------------------
 
 
@@ -225,6 +244,8 @@ def _count(*, is_counted: bool) -> Call:
             due_at=scene.now + 20_000,
             error="unsure",
             now=scene.tick(),
+            outage=OUTAGE,
+            announce=TOLD,
         )
 
     return call
@@ -234,7 +255,8 @@ def _see_counted(asks: int) -> Effect:
     async def effect(world: World, answer: None) -> None:
         row = await row_of(world)
         assert (row.asks, row.due_at, row.error) == (asks, on(world).now + 20_000, "unsure")
-        assert row.status == Row.NEEDS_RECONCILE
+        assert (row.status, row.outage) == (Row.NEEDS_RECONCILE, OUTAGE)
+        assert journal(world) == ["mutation.settled"]
 
     return effect
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -290,7 +291,9 @@ DUE = ReadCase("due", _arrange, _ask("due", NOON), _see_due, edge=_see_woken)
 async def _see_open_run(world: World, answer: Any) -> None:
     """See the open run; while there is one no handler matters (F6)."""
     assert (answer.workflow, answer.is_paused, answer.handlers) == (NAME, False, ())
-    assert answer.open_run == OpenRun(SECOND, "paused:approval", None, "proposed", None)
+    waiting = replace(answer.open_run, set_at=0, row_set_at=0)
+    assert waiting == OpenRun(SECOND, "paused:approval", None, "proposed", None)
+    assert answer.open_run.set_at == (await world.store.get_run(SECOND)).updated_at
 
 
 async def _see_handlers(world: World) -> None:

@@ -23,6 +23,7 @@ from tests.store.scene import (
     INPUTS,
     LATER,
     MUTATING,
+    NOON,
     PREPARED,
     PREPARING,
     PROPOSED,
@@ -292,6 +293,34 @@ COMMIT_PRODUCER = Case(
 )
 
 
+EARLIER = NOON - 1_000_000_000  # what the clock shows once it was set right
+
+
+async def _replan(world: World, old: int = NOON) -> None:
+    new = EARLIER + 300_000
+    await world.store.replan(on(world).fence, "poll", old, new, now=EARLIER)
+
+
+async def _replan_another(world: World) -> None:
+    await _replan(world, NOON + 1)
+
+
+async def _see_replanned(world: World, answer: None) -> None:
+    poll, *_ = await world.store.list_handlers(WORKFLOW)
+    assert poll.next_run_at == EARLIER + 300_000
+    assert (await world.store.due(EARLIER)).suspects == ()
+
+
+REPLAN = Case(
+    "replan",
+    arranged(),
+    _replan,
+    _see_replanned,
+    Again.STALE,
+    (Refusal("another time", Stale, call=_replan_another),),
+)
+
+
 async def _commit(world: World) -> None:
     scene = on(world)
     commit = Commit(PUBLISHED, '{"rows":1}', wake_at=scene.now + 60_000, logs="[]")
@@ -417,6 +446,7 @@ RETRY = Case(
         SUCCEED_FRESH,
         SUCCEED_HEIR,
         COMMIT_PRODUCER,
+        REPLAN,
         COMMIT,
         ABANDON,
         RETRY,

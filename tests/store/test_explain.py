@@ -6,7 +6,7 @@ import apsw
 import pytest
 
 from duly.errors import DulyError, IllegalTransition, Stale, StoreDamaged, StoreUnavailable
-from duly.store.writer import explain, is_sync_failure
+from duly.store.failure import explain, is_sync_failure
 
 PATH = "/data/duly.db"
 

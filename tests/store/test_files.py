@@ -13,9 +13,10 @@ from typing import Any
 import pytest
 
 from duly.env import Loop
-from duly.store import migrate, sqlite
+from duly.store import disk, migrate, sqlite
 from duly.store.base import Durability
-from duly.store.sqlite import FileDisk, Schema, open_sqlite
+from duly.store.disk import FileDisk
+from duly.store.sqlite import Schema, open_sqlite
 from tests.store import notebook
 from tests.store.notebook import write
 from tests.store.test_sqlite import files_beside, inode, open_notebook, run
@@ -64,8 +65,8 @@ def test_a_copy_is_for_one_user_alone_before_anything_is_in_it(
     seen: list[int] = []
     real = FileDisk.copy
 
-    def copy(disk: FileDisk, connection: Any, version: int) -> None:
-        real(disk, connection, version)
+    def copy(disk: FileDisk, *args: Any) -> None:
+        real(disk, *args)
         seen.extend(mode for name, mode in modes(path).items() if "backup" in name)
 
     monkeypatch.setattr(FileDisk, "copy", copy)
@@ -122,7 +123,7 @@ def test_a_store_is_opened_with_the_settings_it_rests_on(
     async def story(env: Loop) -> None:
         # Asked at the end of the opening: the writer's own hook also sets the autocheckpoint.
         disk = FileDisk(path)
-        connection = sqlite._open(disk, notebook.SCHEMA)
+        connection = sqlite._open(disk, notebook.SCHEMA, 0)
         assert connection.pragma(setting) == expected
         connection.close()
         disk.release()
@@ -190,5 +191,5 @@ def test_a_folder_is_synced_as_the_platform_asks_for(
     monkeypatch.setattr(os, "fsync", lambda _: calls.append("fsync"))
     monkeypatch.setattr(fcntl, "F_FULLFSYNC", "F_FULLFSYNC", raising=False)
     monkeypatch.setattr(fcntl, "fcntl", lambda _, command: calls.append(f"fcntl {command}"))
-    sqlite.sync_path(path.parent)
+    disk.sync_path(path.parent)
     assert calls == [call]

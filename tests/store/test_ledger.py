@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from duly.errors import RequestRefused, Stale
 from duly.rules import lifecycle
 from duly.rules.lifecycle import Counts
-from duly.rules.word import Act, Answer, Verdict
+from duly.rules.word import Act, Answer, Status, Verdict
 from tests.store.exam import World
 from tests.store.scene import IN_FLIGHT, INDETERMINATE, MUTATING, NOT_SENT, UNKNOWN, at
 from tests.store.scene import opened as opened_world
@@ -112,3 +113,15 @@ async def test_of_two_answers_at_once_one_wins(world: World) -> None:
     with pytest.raises(RequestRefused, match="Cannot did_not_happen"):
         await world.store.settle(MUTATION, Act.DID_NOT_HAPPEN, action=action, now=now)
     assert world.dump() == before
+
+
+async def test_a_stop_that_moves_the_row_writes_both_or_neither(world: World) -> None:
+    """L1, R8: the decision is about run and row; a row left behind would never be asked about."""
+    scene = await at(world.store, IN_FLIGHT)
+    stopped = replace(IN_FLIGHT, status=Status.PAUSED_RECONCILIATION, row=UNKNOWN.row)
+    here = (scene.fence, scene.run_id, IN_FLIGHT, stopped, scene.stop(stopped))
+    await world.store.stop_run(*here, now=scene.tick())
+    row = await world.store.get_mutation(MUTATION)
+    assert (row.status, row.due_at) == ("needs_reconcile", scene.now)
+    with pytest.raises(Stale):
+        await world.store.stop_run(*here, now=scene.tick())

@@ -1,6 +1,6 @@
 """Schemas: an older store is copied and brought up, whole or not at all.
 
-Today there is one version, so the tests pretend that there are three.
+Most tests pretend that a small notebook has three versions; the last ones bring up real stores.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from duly.errors import IllegalTransition
 from duly.simulation.disk import Loss, MemoryDisk
 from duly.store.base import Durability
 from duly.store.migrate import APPLICATION_ID
+from duly.store.migrate import MIGRATIONS as REAL_MIGRATIONS
 from duly.store.sqlite import Schema, open_sqlite
 from tests.store import notebook
 from tests.store.notebook import write
@@ -118,3 +119,33 @@ def test_a_power_cut_anywhere_in_a_migration_leaves_one_version_whole() -> None:
             await backend.close()
 
     asyncio.run(story())
+
+
+def _shape(path: Path) -> dict[str, object]:
+    """Every table with its columns, and every index and view by its text."""
+    connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
+    shape: dict[str, object] = {}
+    for kind, name, text in connection.execute("select type, name, sql from sqlite_schema"):
+        if kind == "table":
+            columns = connection.execute(f"select * from pragma_table_xinfo('{name}')")
+            # Without its number: a column that was added later stands last.
+            shape[name] = sorted(tuple(column[1:]) for column in columns)
+        else:
+            shape[name] = text
+    connection.close()
+    return shape
+
+
+@pytest.mark.parametrize("first", sorted(REAL_MIGRATIONS))
+def test_a_store_of_an_older_version_becomes_what_a_new_one_is(path: Path, first: int) -> None:
+    """H4: the same tables, columns, indexes and views, whichever version made the store."""
+    text = (Path(__file__).parent / f"schema_{first}.sql").read_text(encoding="utf-8")
+    fresh = path.with_name("fresh.db")
+
+    async def story(env: Loop) -> None:
+        await (await open_sqlite(path, env, schema=Schema(text, {}, version=first))).close()
+        await (await open_sqlite(path, env)).close()
+        await (await open_sqlite(fresh, env)).close()
+
+    run(story)
+    assert _shape(path) == _shape(fresh)

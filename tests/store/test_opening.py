@@ -21,8 +21,9 @@ import pytest
 from duly.env import Loop
 from duly.errors import StoreError, StoreInUse, StoreNewer, StoreUnavailable
 from duly.store.base import Durability
+from duly.store.disk import FileDisk
 from duly.store.migrate import APPLICATION_ID, bring_up, check_version
-from duly.store.sqlite import BUSY_MS, FileDisk, open_sqlite
+from duly.store.sqlite import BUSY_MS, open_sqlite
 from tests.store import notebook
 from tests.store.notebook import write
 from tests.store.test_sqlite import content, open_notebook, other_process, run

@@ -27,6 +27,7 @@ from duly.errors import (
     StoreUnavailable,
 )
 from duly.store.base import Durability
+from duly.store.disk import sync_data
 from duly.store.sqlite import (
     PAGE_BYTES,
     Schema,
@@ -34,7 +35,6 @@ from duly.store.sqlite import (
     default_schema,
     open_sqlite,
     path_from_url,
-    sync_data,
 )
 from duly.store.writer import CHECKPOINT_PAGES
 from tests.store import notebook
@@ -381,7 +381,7 @@ def test_a_barrier_syncs_the_log_and_a_rider_does_not(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """L2: the sync is ours, on the file SQLite writes to."""
-    synced = _record_inodes(monkeypatch, "duly.store.sqlite.sync_data")
+    synced = _record_inodes(monkeypatch, "duly.store.disk.sync_data")
 
     async def story(env: Loop) -> None:
         backend = await open_notebook(path, env)
@@ -405,7 +405,7 @@ def test_a_disk_that_cannot_sync_stops_the_store(
     async def story(env: Loop) -> None:
         backend = await open_notebook(path, env)
         with monkeypatch.context() as broken:
-            broken.setattr("duly.store.sqlite.sync_data", fail)
+            broken.setattr("duly.store.disk.sync_data", fail)
             with pytest.raises(StoreUnavailable, match=r"duly\.db: .*stopped.*Input/output error"):
                 await backend.transact(write("unsure"), BARRIER)
         with pytest.raises(StoreUnavailable, match="open it again"):

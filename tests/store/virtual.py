@@ -9,6 +9,8 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
+from duly.env import Boot
+
 R = TypeVar("R")
 
 TURNS_TO_REST = 50
@@ -29,6 +31,9 @@ class VirtualEnv:
 
     def monotonic_ms(self) -> int:
         return self._now_ms
+
+    def boot(self) -> Boot:
+        return Boot("boot-1", self._now_ms)
 
     async def sleep(self, seconds: float) -> None:
         woken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -51,6 +56,9 @@ class VirtualEnv:
     async def call_blocking(self, function: Callable[[], R]) -> R:
         await asyncio.sleep(0)
         self.blocking_calls += 1
+        return function()
+
+    async def compute(self, function: Callable[[], R]) -> R:
         return function()
 
     def spend(self, milliseconds: int) -> None:

@@ -27,6 +27,18 @@ def test_a_jump_moves_the_wall_clock_alone(env: VirtualEnv) -> None:
     assert (env.now_ms() - before, env.monotonic_ms(), env.wakes) == (-30_000, 0, 0)
 
 
+def test_a_reboot_begins_another_boot_and_moves_no_other_clock(
+    runner: asyncio.Runner, env: VirtualEnv
+) -> None:
+    runner.run(env.sleep(5))
+    before, now, monotonic = env.boot(), env.now_ms(), env.monotonic_ms()
+    env.jump(-1000)
+    assert env.boot() == before
+    env.reboot()
+    assert (env.boot().id != before.id, before.ms, env.boot().ms) == (True, 5000, 0)
+    assert (env.now_ms(), env.monotonic_ms()) == (now - 1000, monotonic)
+
+
 def test_ids_are_new_in_order_and_the_same_in_every_run(
     runner: asyncio.Runner, loop: VirtualLoop, env: VirtualEnv
 ) -> None:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import sys
+import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -93,6 +97,75 @@ class Shy(Diary):
         return duly.Unsure("who knows")
 
 
+class Stubborn(Diary):
+    """Does not stop when it is told to."""
+
+    async def write(self, call: duly.Call, text: str) -> int:
+        try:
+            await asyncio.sleep(0)
+        except asyncio.CancelledError:
+            await asyncio.sleep(3600)
+        return await Diary.write.function(self, call, text)
+
+
+class StubbornAsker(Diary):
+    async def write_happened(self, call: duly.Call) -> Any:
+        while True:
+            try:
+                await asyncio.sleep(0)
+            except asyncio.CancelledError:
+                await asyncio.sleep(3600)
+            else:
+                return await Diary.write_happened(self, call)
+
+
+class Handmade(Diary):
+    """Works in a thread that it made itself, and that the host cannot see."""
+
+    async def write(self, call: duly.Call, text: str) -> int:
+        def work() -> None:
+            time.sleep(0.01)
+            self.append(f"{call.key} {text}")
+
+        thread = threading.Thread(target=work)
+        thread.start()
+        await asyncio.sleep(0)
+        thread.join()
+        return 1
+
+
+class Quitter(Diary):
+    async def write(self, call: duly.Call, text: str) -> int:
+        try:
+            self.append(f"{call.key} {text}")
+        except OSError:
+            sys.exit(1)
+        return 1
+
+
+class Mute(Diary):
+    """Its errors cannot be read."""
+
+    class Trouble(Exception):
+        def __str__(self) -> str:
+            raise RuntimeError("no words")
+
+    async def write(self, call: duly.Call, text: str) -> int:
+        try:
+            self.append(f"{call.key} {text}")
+        except OSError:
+            raise Mute.Trouble from None
+        return 1
+
+
+class Threaded(Diary):
+    """Works where the host can see it."""
+
+    async def write(self, call: duly.Call, text: str) -> int:
+        await asyncio.to_thread(self.append, f"{call.key} {text}")
+        return await asyncio.ensure_future(self.in_thread(lambda: len(self.lines())))
+
+
 class Bare(Diary):
     """Decorated anew, and so without a reconcile method."""
 
@@ -135,14 +208,56 @@ def test_who_is_never_sure_is_no_liar(tmp_path: Path) -> None:
         (Gullible, "reconcile took the change of another key for its own"),
         (Twice, "sent again it said applied .*, and there were 2 changes"),
         (Hasty, "it said not sent .*, and it was done"),
+        (Stubborn, "call: told to stop, it went on for 0.2 s and more"),
+        (StubbornAsker, "question: told to stop, it went on"),
+        (Handmade, "it went on where the host cannot see it"),
+        (Quitter, "it raised SystemExit, which is no Exception"),
+        (Mute, "it raised Trouble, whose words raise RuntimeError"),
         (Silent, "does not work when nothing goes wrong"),
         (Bare, "write is no mutation with a reconcile"),
     ],
 )
-def test_every_way_of_lying_is_found(kind: Any, said: str, tmp_path: Path) -> None:
-    """L4, L5, L7: by its sentence, with the line it happened at."""
+def test_every_way_of_lying_is_found(
+    kind: Any, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """L5, L7, L13: by its sentence, with the line it happened at."""
+    monkeypatch.setattr("duly.testing.manners.END_LIMIT_S", 0.2)
     with pytest.raises((ExamFailed, ConfigError), match=said):
         try_it(kind, tmp_path)
+
+
+def test_work_that_is_seen_to_its_end_passes(tmp_path: Path) -> None:
+    """L6: told to stop at each of its awaits, it ends, and reconcile says what came of it."""
+    report = try_it(Threaded, tmp_path)
+    assert report.points == report.applied + report.not_applied
+
+
+def test_a_look_alike_is_found_whatever_arguments_the_other_call_has(tmp_path: Path) -> None:
+    """L5: two equal rows may be two wishes."""
+    with pytest.raises(ExamFailed, match="took the change of another key for its own"):
+        examine(
+            Gullible,
+            "write",
+            {"text": "Rain."},
+            other_args={"text": "Snow!"},
+            effects=lambda here: len(Diary(here).lines()),
+            folder=tmp_path,
+            look=look_at_disk,
+        )
+
+
+def test_every_point_needs_an_outside_of_its_own(tmp_path: Path) -> None:
+    """L5: one that counts what others did proves nothing, and is told so."""
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    with pytest.raises(ExamFailed, match="every point needs an outside of its own"):
+        examine(
+            lambda _: Diary(shared),
+            "write",
+            {"text": "Rain."},
+            effects=lambda _: len(Diary(shared).lines()),
+            folder=tmp_path / "points",
+        )
 
 
 def test_without_a_look_every_line_is_a_point_to_die_at(tmp_path: Path) -> None:

@@ -22,7 +22,6 @@ from duly.errors import (
     UnknownOutcome,
 )
 from duly.rules.catalog import JsonType, Tool
-from duly.testing.crash import Crash
 from duly.testing.env import START, VirtualEnv
 from duly.testing.fault import Fault
 from duly.testing.loop import VirtualLoop
@@ -48,7 +47,7 @@ class Hand:
 
     async def change(self, key: str = "k1", name: str = TOOL, **args: Any) -> Any:
         async with asyncio.timeout(self.tool(name).timeout_s):
-            return await self._registry.change(self.tool(name), self.call(key, name, args))
+            return await self._registry.send(self.tool(name), self.call(key, name, args)).result()
 
     async def reconcile(self, key: str = "k1", name: str = TOOL) -> Any:
         return await self._registry.reconcile(self.tool(name), self.call(key, name, {}))
@@ -135,8 +134,8 @@ FAULTS: list[tuple[Fault, type[BaseException], int]] = [
     (Fault.NOT_SENT, NotSent, 0),
     (Fault.AUTH, AuthNeeded, 0),
     (Fault.FORBID, PermissionDenied, 0),
-    (Fault.CRASH_BEFORE, Crash, 0),
-    (Fault.CRASH_AFTER, Crash, 1),
+    (Fault.CRASH_BEFORE, TimeoutError, 0),
+    (Fault.CRASH_AFTER, TimeoutError, 1),
 ]
 
 

@@ -161,13 +161,14 @@ class Loader:
     # -- Manifests and what they subscribe to -----------------------------------------------------
 
     async def _listen_for_the_user(self) -> None:
-        """Bring to the channels what extensions say, and what needs a person (B10, F8)."""
+        """Bring to the channels what extensions say, what needs a person, and notices (B10, F8)."""
         seat = Seat(OWN_SOURCE, self._line, self._store, self._env, self._limits)
         if self._folder is not None or self._channels.names:
             seat.subscribe(NOTIFY_TOPIC, self._channels.notify_user, BuiltIn.NOTIFY_USER)
         if self._channels.names:
             tell = self._channels.notify_user
-            seat.subscribe(Topic.NEEDS_ATTENTION, tell, BuiltIn.NOTIFY_USER, ESCALATION_RETRY)
+            for topic in (Topic.NEEDS_ATTENTION, Topic.NOTICE):
+                seat.subscribe(topic, tell, BuiltIn.NOTIFY_USER, ESCALATION_RETRY)
         await seat.keep()
         seat.connect()
 

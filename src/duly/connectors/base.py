@@ -6,20 +6,20 @@ Law 2: a decorated method is still the method, so its author can call it in a te
 Law 3: a reconcile method belongs to the one mutation it was written for. It stays with a method
        that is merely overridden, and goes with a decoration that is replaced: what asks for a
        change must know how that change was made (L5).
-Law 4: a change begun in a thread has ended when the thread returned, and nobody goes on before
-       that, not even when he is told to stop (L6). Who only asks need not wait for an answer that
-       may never come: his thread is left to itself.
+Law 4: a change begun in a thread has ended when the thread returned, and its method goes on only
+       then, also when it is told to stop (L6). A question need not wait for an answer that may
+       never come: its thread is left to itself.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from contextvars import ContextVar, copy_context
+from contextvars import copy_context
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from functools import partial, update_wrapper
 from keyword import iskeyword
 from types import MethodType
@@ -38,6 +38,10 @@ from typing import (
     overload,
 )
 
+from duly import fork
+from duly.connectors.attach import Job
+from duly.connectors.watch import Watch
+from duly.env import CALL
 from duly.errors import AuthNeeded, Invalid, NotFound
 from duly.rules.catalog import SNAKE, TAKEN, ToolKind, camel
 from duly.rules.value import Json
@@ -48,9 +52,9 @@ R = TypeVar("R")
 
 Vault: TypeAlias = Callable[[str, str], str]
 
-THREADS_MAX: Final = 8
-# Whether what goes on here only asks; the registry knows, and says so around a read.
-ONLY_ASKS: Final[ContextVar[bool]] = ContextVar("only_asks", default=False)
+THREADS_MAX: Final = 8  # for changes, and as many for questions
+SEND_S: Final = 30.0  # how long a call may take that nothing else is said about
+UNSAID: Final = datetime.min.replace(tzinfo=UTC)
 
 # How a page crosses the border; the sandboxes know it by the same mark.
 PAGE_MARK: Final = "$page"
@@ -67,7 +71,11 @@ PAGE_NAMES_TAKEN: Final = TAKEN.union(ARRAY_WORDS.split())
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One mutation on its way out, as the ledger holds it; `key` is the same on every re-send."""
+    """One mutation on its way out, as the ledger holds it; `key` is the same on every re-send.
+
+    `first_sent_at` is when the first call with this key was sent, `sent_at` when this one was.
+    Nothing of it may leave this machine after `send_by` (L7).
+    """
 
     tool: str
     args: Mapping[str, Json]
@@ -75,10 +83,18 @@ class Call:
     workflow: str
     attempt: int
     sent_at: datetime
+    first_sent_at: datetime = UNSAID
+    send_by: datetime = UNSAID
 
     def __post_init__(self) -> None:
-        if self.sent_at.utcoffset() != timedelta(0):
-            raise Invalid(f"sent_at is {self.sent_at}. Give an aware time in UTC.", path="sent_at")
+        if self.first_sent_at == UNSAID:
+            object.__setattr__(self, "first_sent_at", self.sent_at)
+        if self.send_by == UNSAID:
+            object.__setattr__(self, "send_by", self.sent_at + timedelta(seconds=SEND_S))
+        for name in ("sent_at", "first_sent_at", "send_by"):
+            at: datetime = getattr(self, name)
+            if at.utcoffset() != timedelta(0):
+                raise Invalid(f"{name} is {at}. Give an aware time in UTC.", path=name)
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -122,9 +138,14 @@ class NotApplied:
 
 @dataclass(frozen=True, slots=True)
 class Unsure:
-    """Nobody can tell yet; `reason` says why."""
+    """The outside cannot tell yet; `reason` says why."""
 
     reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Unasked(Unsure):
+    """The question could not be put, failed, or had no answer in time: not even an Unsure (L5)."""
 
 
 Verdict: TypeAlias = Applied | NotApplied | Unsure
@@ -288,6 +309,8 @@ class Connector:
     # These stand on the class, since nobody promises to call a constructor of ours.
     _vault: Vault | None = None
     _threads: ThreadPoolExecutor | None = None
+    _askers: ThreadPoolExecutor | None = None
+    _fork_depth: int = 0
 
     def secret(self, name: str) -> str:
         """Fetch a secret of this connector; without one a person is asked to connect (A5)."""
@@ -305,16 +328,20 @@ class Connector:
 
     async def in_thread(self, function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
         """Run code that blocks in a thread of this connector, and outlast a change (L6)."""
-        if self._threads is None:
-            pool = ThreadPoolExecutor(THREADS_MAX, thread_name_prefix=f"duly-{self.name}")
-            object.__setattr__(self, "_threads", pool)  # a frozen connector has threads too
-        assert self._threads is not None
+        found = CALL.get()
+        watch = found if isinstance(found, Watch) else None
+        is_asking = watch is not None and watch.is_asking
         loop = asyncio.get_running_loop()
         ended = asyncio.Event()
-        call = partial(function, *args, **kwargs)
-        job = self._threads.submit(copy_context().run, call)
+        call = partial(copy_context().run, partial(function, *args, **kwargs))
+        threads = self._threads_for(is_asking=is_asking)
+        work = call if watch is None else Job(watch, call)
+        submit: Callable[[], Future[R]] = partial(threads.submit, work)
+        job = work.hand(submit) if isinstance(work, Job) else submit()
 
         def tell(_: object) -> None:
+            if isinstance(work, Job):
+                work.drop()
             with suppress(RuntimeError):  # Nobody waits any more, and the loop is closed.
                 loop.call_soon_threadsafe(ended.set)
 
@@ -326,11 +353,37 @@ class Connector:
             except asyncio.CancelledError as error:
                 cancelled = error
                 job.cancel()  # A call that still waits for a thread is never made.
-                if ONLY_ASKS.get():
+                if is_asking:
                     break
         if cancelled is not None:
-            raise cancelled
+            if job.cancelled() or watch is None or is_asking:
+                raise cancelled
+            if not (watch.is_told_to_stop and watch.is_patient):
+                raise cancelled
+            # The host gave it up, and yet the late answer is one: the method may give it, and is
+            # told to stop again where it would wait for anything else (L1).
+            task = asyncio.current_task()
+            assert task is not None, self
+            loop.call_soon(task.cancel)
         return job.result()
+
+    def _threads_for(self, *, is_asking: bool) -> ThreadPoolExecutor:
+        """Answer the threads for a question or a change; one that hangs holds up no other kind."""
+        if self._fork_depth != fork.depth():
+            # A forked child has none of its parent's threads, and would wait for them (H1).
+            for name, value in (
+                ("_askers", None),
+                ("_threads", None),
+                ("_fork_depth", fork.depth()),
+            ):
+                object.__setattr__(self, name, value)
+        place, kind = ("_askers", "asks") if is_asking else ("_threads", self.name)
+        threads: ThreadPoolExecutor | None = getattr(self, place)
+        if threads is None:
+            prefix = f"duly-{self.name}-{kind}" if is_asking else f"duly-{self.name}"
+            threads = ThreadPoolExecutor(THREADS_MAX, thread_name_prefix=prefix)
+            object.__setattr__(self, place, threads)  # a frozen connector has threads too
+        return threads
 
 
 def _name_of(function: object) -> str:

@@ -45,6 +45,7 @@ from duly.connectors.folder import (
     list_files,
     move_file,
     open_ended,
+    pass_tick,
     read_file,
     split_path,
     status_of,
@@ -119,13 +120,16 @@ class Files(Connector):
         where = "/".join(folders)
         with definite(where or self.name), self._folder.open(folders) as here:
             found = {
-                Arrival(status.st_ctime_ns, name): status
+                Arrival(status.st_ctime_ns, name, status.st_ino): status
                 for name, status in list_files(here, where or self.name)
                 # What begins with a dot is hidden, and half of it is an editor's.
                 if fnmatchcase(name, wanted) and name.startswith(".") <= wanted.startswith(".")
             }
-        unseen = cursor.unseen(found)
+        sight = cursor.compare(found)
+        unseen = sight.unseen
         given = unseen[:PAGE_MAX]
+        if given:
+            pass_tick()  # or what a script then reads could be replaced and still look the same
         items = [
             {
                 "path": "/".join([*folders, each.name]),
@@ -134,7 +138,7 @@ class Files(Connector):
             }
             for each in given
         ]
-        last_cursor = cursor.move(found, given).write()
+        last_cursor = sight.move(given).write()
         return Page(items, last_cursor=last_cursor, has_more=len(unseen) > len(given))
 
     def _read(self, path: str) -> dict[str, Json] | None:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
+import threading
 import unicodedata
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -31,6 +32,7 @@ from duly.errors import (
 
 PATH_CHARS_MAX: Final = 1000
 ENTRIES_MAX: Final = 100_000
+TICK_S: Final = 0.02  # file systems note times in steps; Linux takes 10 ms at most for one
 OWN: Final = ".duly"  # the one folder that belongs to the host, out of every script's reach
 
 FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
@@ -162,6 +164,15 @@ def list_files(here: int, what: str) -> list[tuple[str, os.stat_result]]:
                 if stat.S_ISREG(status.st_mode) and is_text(entry.name):
                     found.append((entry.name, status))
     return found
+
+
+def pass_tick() -> None:
+    """Wait until the file system's clock has moved on since a folder was listed.
+
+    A file that is changed later than this bears another time than the one that was listed, and is
+    found by it. One that was changed before is read as it is now, so nothing is missed (K11).
+    """
+    threading.Event().wait(TICK_S)
 
 
 def is_text(name: str) -> bool:

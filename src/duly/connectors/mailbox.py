@@ -1,9 +1,11 @@
 """A mailbox on disk: a folder of .eml files, or a Maildir. It is only ever read.
 
-Law 1: a mail that arrives is given to whoever keeps the cursor, in the order of arrival, whatever
-       date it bears (`arrival.py` says what that can miss).
-Law 2: a mail keeps its id. In a Maildir that is the name without its flags, which change when
-       somebody reads the mail; in a folder it is the file's name.
+Law 1: a mail that arrives is given to the caller that keeps the cursor, in the order of arrival,
+       whatever date it bears (`arrival.py`).
+Law 2: a mail keeps its id, and another mail has another one, also under a file name that was used
+       before (K11). The id is the file's name, `#`, and a digest of the Message-ID or, where there
+       is none, of the content. In a Maildir the name stands without its flags, which change when
+       a person reads the mail.
 Law 3: no mail is so broken or so large that it stops the others, and no search lasts until its
        time is up: it goes on from there the next time.
 Law 4: a mail is passed over only if it was read, or can never be. If the machine is at fault, the
@@ -13,7 +15,7 @@ Law 4: a mail is passed over only if it was read, or can never be. If the machin
     invoice                     the word is in its subject, its sender or its first words
     from:ada                    … in its sender
     subject:"two words"         … in its subject
-    newer_than:1d               its file is younger than that (s, m, h, d)
+    newer_than:1d               its file is younger than that (s, m, h, d); only without a cursor
 
 All terms must be met; capitals do not matter.
 """
@@ -25,13 +27,14 @@ import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
 from duly.connectors.arrival import PAGE_MAX, Arrival, Cursor
 from duly.connectors.base import Page, read
 from duly.connectors.clock import Timed
-from duly.connectors.folder import Folder, classify, definite, list_files, read_file
+from duly.connectors.folder import Folder, classify, definite, list_files, pass_tick, read_file
 from duly.connectors.mail import Mail, read_mail
 from duly.errors import NotSent, Refused
 from duly.rules.schedule import UNIT_MS
@@ -43,6 +46,8 @@ LOOKED_AT_MAX: Final = 1000  # mails that one search opens
 LOOKED_MS_MAX: Final = 10_000  # how long it goes on opening them
 TRIES_MAX: Final = 3  # how often a mail may be moved while it is read
 QUERY_CHARS_MAX: Final = 500
+ID_MARK: Final = "#"  # between the name of a mail's file and what tells it from another mail
+ID_CHARS: Final = 16
 
 # A mail of which the disk says this is given with what can be said of it.
 SHUT: Final = frozenset(
@@ -56,11 +61,31 @@ AGE: Final = re.compile(r"([0-9]{1,6})([smhd])", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a mail lies now."""
+    """Where a mail lies now; `base` is the part of its name that stays."""
 
     folder: str | None
     name: str
+    base: str
     status: os.stat_result
+
+    @property
+    def arrival(self) -> Arrival:
+        """Which file it is, as a cursor knows it."""
+        return Arrival(self.status.st_ctime_ns, self.base, self.status.st_ino)
+
+    @property
+    def shut_id(self) -> str:
+        """The id of a mail that cannot be opened: what is in it says nothing."""
+        status = self.status
+        return id_of(self.base, f"shut:{status.st_ino}:{status.st_mtime_ns}:{status.st_size}")
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A mail as it was read, and its id."""
+
+    id: str
+    mail: Mail
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,59 +151,68 @@ class Mailbox(Timed):
     async def search(self, query: str = "", after: str | None = None) -> Page:
         """List the mails that arrived since, in the order of arrival.
 
-        Answers a page of {id, message_id, from, subject, date, snippet, problem}.
+        Answers a page of {id, file, message_id, from, subject, date, snippet, problem}.
         """
-        return await self.in_thread(
-            self._search, Query.read(query), Cursor.read(after), self.now_ms()
-        )
+        return await self.in_thread(self._search, Query.read(query), after, self.now_ms())
 
     @read(by_id=True)
     async def read(self, id: str) -> dict[str, Json] | None:  # noqa: A002  # the seeds' own word
         """Read one mail with its text and the names of what is attached.
 
-        Answers {id, message_id, from, subject, date, snippet, problem, to, text, attachments}, or
-        nothing if there is no such mail.
+        Answers {id, file, message_id, from, subject, date, snippet, problem, to, text, attachments}
+        or nothing, if there is no such mail.
         """
         return await self.in_thread(self._read, id)
 
-    def _search(self, query: Query, cursor: Cursor, now_ms: int) -> Page:
-        places = self._places()
-        present = {Arrival(place.status.st_ctime_ns, name): place for name, place in places.items()}
-        unseen = cursor.unseen(present)
+    def _search(self, query: Query, after: str | None, now_ms: int) -> Page:
+        present = {place.arrival: place for place in self._places()}
+        sight = Cursor.read(after).compare(present)
+        unseen = sight.unseen
+        if unseen:
+            pass_tick()
+        # An age is a question of the first look only: a host that was off over a weekend would
+        # pass over Friday's mail (K11). All of them are passed over at once, not page by page.
+        passed = [
+            each
+            for each in unseen
+            if after is None and query.is_too_old(present[each].status, now_ms)
+        ]
+        old = set(passed)
         items: list[dict[str, Json]] = []
-        passed: list[Arrival] = []
         looked_at, last_ms = 0, self.monotonic_ms() + LOOKED_MS_MAX
         for arrival in unseen:
+            if arrival in old:
+                continue
             if len(items) >= PAGE_MAX or looked_at >= LOOKED_AT_MAX:
                 break
             if looked_at and self.monotonic_ms() > last_ms:
                 break
-            if query.is_too_old(present[arrival].status, now_ms):
-                passed.append(arrival)
-                continue
             looked_at += 1
-            mail = self._open(present[arrival], HEAD_BYTES_MAX)
-            if mail is None:
+            opened = self._open(present[arrival], HEAD_BYTES_MAX)
+            if opened is None:
                 continue  # It is on its way to another place, and is met there.
             passed.append(arrival)
-            if query.fits(mail):
-                items.append(_item(arrival.name, mail))
-        last_cursor = cursor.move(present, passed).write()
+            if query.fits(opened.mail):
+                items.append(_item(opened))
+        last_cursor = sight.move(passed).write()
         return Page(items, last_cursor=last_cursor, has_more=len(unseen) > len(passed))
 
     def _read(self, id: str) -> dict[str, Json] | None:  # noqa: A002  # as above
+        base, is_id, _ = id.rpartition(ID_MARK)
         for _ in range(TRIES_MAX):
-            place = self._places().get(id)
-            mail = None if place is None else self._open(place, MAIL_BYTES_MAX)
-            if mail is not None:
-                break
-        else:
-            # A listing may miss what is renamed meanwhile, but hardly each time.
-            if place is None:
+            # A name that is used again, in a Maildir also by two mails at once, is compared by
+            # what is in it.
+            places = [place for place in self._places() if is_id and place.base == base]
+            found = [self._open(place, MAIL_BYTES_MAX) for place in places]
+            for place, opened in zip(places, found, strict=True):
+                if opened is not None and id in (opened.id, place.shut_id):
+                    return _whole(Opened(id, opened.mail))
+            if places and None not in found:
                 return None
-            raise NotSent(f"{id[:100]!r} is moved all the time.")
-        attachments: list[Json] = [*mail.attachments]
-        return {**_item(id, mail), "to": mail.to, "text": mail.text, "attachments": attachments}
+        # A listing may miss what is renamed meanwhile, but hardly each time.
+        if not places:
+            return None
+        raise NotSent(f"{id[:100]!r} is moved all the time.")
 
     def _look_for_maildir(self) -> None:
         """See whether it is a Maildir; one whose disk is mounted late is none at first."""
@@ -186,25 +220,25 @@ class Mailbox(Timed):
             (self._folder.path / each).is_dir() for each in (*MAILDIR, "tmp")
         )
 
-    def _places(self) -> dict[str, Place]:
-        """Find every mail by its id; one that is being moved is found where it goes."""
+    def _places(self) -> list[Place]:
+        """Find every mail; one that is being moved is found where it goes."""
         self._look_for_maildir()
-        found: dict[str, Place] = {}
+        found: dict[tuple[str, int], Place] = {}
         for folder in MAILDIR if self._is_maildir else (None,):
             what = folder or self.name
             with definite(what), self._folder.open([folder] if folder else []) as here:
                 for name, status in list_files(here, what):
                     if self._is_mail(name):
                         base = FLAGS.split(name)[0] if self._is_maildir else name
-                        found[base] = Place(folder, name, status)
-        return found
+                        found[base, status.st_ino] = Place(folder, name, base, status)
+        return list(found.values())
 
     def _is_mail(self, name: str) -> bool:
         if name.startswith("."):
             return False
         return self._is_maildir or name.lower().endswith(".eml")
 
-    def _open(self, place: Place, limit_bytes: int) -> Mail | None:
+    def _open(self, place: Place, limit_bytes: int) -> Opened | None:
         """Read a mail as far as the limit; None if it went away while we looked."""
         try:
             with self._folder.open([place.folder] if place.folder else []) as here:
@@ -212,19 +246,31 @@ class Mailbox(Timed):
         except OSError as error:
             if error.errno not in SHUT:
                 raise classify(error, place.name) from error
-            return Mail(problem=f"It cannot be opened: {error.strerror}.")
+            return Opened(place.shut_id, Mail(problem=f"It cannot be opened: {error.strerror}."))
         if found is None:
             return None
         data, status = found
         problem = None
         if status.st_size > MAIL_BYTES_MAX:
             problem = f"It has {status.st_size} bytes; only the first {limit_bytes} were read."
-        return read_mail(data[:limit_bytes], problem)
+        mail = read_mail(data[:limit_bytes], problem)
+        # By as much of it as a search sees, so that both find the same id.
+        head = data[:HEAD_BYTES_MAX]
+        message_id = mail.message_id if len(data) == len(head) else read_mail(head).message_id
+        content = f"content:{status.st_size}:{sha256(head).hexdigest()}"
+        return Opened(id_of(place.base, f"id:{message_id}" if message_id else content), mail)
 
 
-def _item(id: str, mail: Mail) -> dict[str, Json]:  # noqa: A002  # as above
+def id_of(base: str, said: str) -> str:
+    """Make the id of a mail from the name of its file and what the mail says."""
+    return f"{base}{ID_MARK}{sha256(said.encode()).hexdigest()[:ID_CHARS]}"
+
+
+def _item(opened: Opened) -> dict[str, Json]:
+    mail = opened.mail
     return {
-        "id": id,
+        "id": opened.id,
+        "file": opened.id.rpartition(ID_MARK)[0],
         "message_id": mail.message_id,
         "from": mail.sender,
         "subject": mail.subject,
@@ -232,6 +278,11 @@ def _item(id: str, mail: Mail) -> dict[str, Json]:  # noqa: A002  # as above
         "snippet": mail.snippet,
         "problem": mail.problem,
     }
+
+
+def _whole(opened: Opened) -> dict[str, Json]:
+    mail, attachments = opened.mail, list[Json](opened.mail.attachments)
+    return {**_item(opened), "to": mail.to, "text": mail.text, "attachments": attachments}
 
 
 def _age_ms(text: str) -> int:

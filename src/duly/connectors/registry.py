@@ -4,7 +4,9 @@ Law 1: what could not be offered to a script, or not be called, is refused when 
        by class and method, and never in the middle of a run.
 Law 2: only plain JSON comes out, a copy that no connector can change any more.
 Law 3: a mutation goes out through `change` alone and a read through `read` alone (C2).
-Law 4: every secret is remembered, so that it can be taken out of whatever is kept or shown; what a
+Law 4: a call answers or raises within its time, and what it raises is plain: whatever a connector
+       does, the host goes on (L13).
+Law 5: every secret is remembered, so that it can be taken out of whatever is kept or shown; what a
        connector answers has none in it, for scripts and the ledger would have it then (A5).
 """
 
@@ -12,15 +14,14 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from keyword import iskeyword
 from typing import Any, Final
+from weakref import WeakSet
 
 from duly.connectors.base import (
-    ONLY_ASKS,
     Applied,
     Call,
     Connector,
@@ -33,11 +34,14 @@ from duly.connectors.base import (
     Vault,
     Verdict,
 )
+from duly.connectors.raised import kind_of, words_at, words_of
 from duly.connectors.signature import parameters_of
+from duly.connectors.watch import Pace, Watch
+from duly.env import machine_ms
 from duly.errors import IllegalTransition, Invalid
 from duly.rules.catalog import SNAKE, TAKEN, Catalog, Risk, Tool, ToolKind
 from duly.rules.permission import redact
-from duly.rules.value import Json, decode, encode
+from duly.rules.value import Json, decode, encode, is_light
 
 # What a connector is born with cannot be the name of a tool.
 OWN_NAMES: Final = frozenset({"name", "secret", "in_thread"})
@@ -66,6 +70,11 @@ class Registry:
         self._connectors: dict[str, Connector] = {}
         self._places: dict[str, Place] = {}
         self._secrets: set[str] = set()
+        # A call of which anything is at work is held by that; what is gone has ended.
+        self._sends: WeakSet[Watch] = WeakSet()
+        self._questions: WeakSet[Watch] = WeakSet()
+        self._compute: Callable[[Callable[[], Json]], Awaitable[Json]] | None = None
+        self.pace = Pace()
         tools: list[Tool] = []
         for connector in connectors:
             name = _name_of(connector)
@@ -82,51 +91,100 @@ class Registry:
     async def read(self, tool: Tool, args: Mapping[str, Json]) -> Json:
         """Ask the outside within the tool's time, or raise TimeoutError."""
         method = self._place(tool, is_mutation=False).find()
-        try:
-            async with asyncio.timeout(tool.timeout_s) as limit:
-                with only_asking():
-                    answer = await method(**deepcopy(dict(args)))
-        except TimeoutError as error:
-            if not limit.expired():
-                raise
-            raise TimeoutError(f"{tool.name} gave no answer in {tool.timeout_s:g} s.") from error
-        except asyncio.CancelledError as error:
-            if _is_told_to_stop():
-                raise
-            raise RuntimeError(f"{tool.name} gave up half-way.") from error
-        return self._clean(tool, answer)
 
-    async def change(self, tool: Tool, call: Call) -> Json:
-        """Send a mutation; the deadline is the ledger's, and so is what an error means (L4)."""
+        async def ask() -> object:
+            answer = await method(**deepcopy(dict(args)))
+            return answer if self._is_heavy(answer) else self._clean(tool, answer)
+
+        answer = await self._ask(tool.name, ask(), tool.timeout_s)
+        if self._compute is not None and self._is_heavy(answer):
+            return await self._compute(lambda: self._clean(tool, answer))
+        plain: Json = answer
+        return plain
+
+    def send(self, tool: Tool, call: Call, *, clock: Callable[[], int] = machine_ms) -> Watch:
+        """Send a mutation and answer at once with what watches it; what an error means is L4's.
+
+        Nothing of it is begun later than the tool's time after now (L7).
+        """
         method = self._place(tool, is_mutation=True).find()
         # The connector gets a copy: what is recorded, and may be sent again, stays as it is (L7).
         own = replace(call, args=deepcopy(dict(call.args)))
-        return self._clean(tool, await method(own, **own.args))
 
-    async def reconcile(self, tool: Tool, call: Call) -> Verdict:
+        async def change() -> Json:
+            return self._clean(tool, await method(own, **own.args))
+
+        watch = Watch(
+            tool.name,
+            clock=clock,
+            is_patient=not tool.idempotent,
+            timeout_s=tool.timeout_s,
+            pace=self.pace,
+        )
+        self._sends.add(watch)
+        watch.begin(change())
+        return watch
+
+    async def reconcile(self, tool: Tool, call: Call, *, limit_s: float | None = None) -> Verdict:
         """Ask what became of a call; what is no verdict is no certainty (L5)."""
         place = self._place(tool, is_mutation=True)
         if place.asker is None:
             raise IllegalTransition(f"{tool.name} has no reconcile method to ask.")
         own = replace(call, args=deepcopy(dict(call.args)))
-        try:
-            with only_asking():
-                verdict = await getattr(place.connector, place.asker)(own)
-        except asyncio.CancelledError as error:
-            if _is_told_to_stop():
-                raise
-            raise RuntimeError(f"{place.asker} gave up half-way.") from error
-        if isinstance(verdict, Applied):
+        method, asker = getattr(place.connector, place.asker), place.asker
+
+        async def ask() -> Verdict:
+            return self._read_verdict(tool, asker, await method(own))
+
+        verdict: Verdict = await self._ask(f"{tool.name} reconcile", ask(), limit_s)
+        return verdict
+
+    async def _ask(
+        self, what: str, asking: Coroutine[Any, Any, Any], timeout_s: float | None
+    ) -> Any:
+        """Put a question; one that does not stop at its time is left behind (L13)."""
+        watch = Watch(what, clock=machine_ms, is_asking=True, pace=self.pace)
+        self._questions.add(watch)
+        watch.begin(asking)
+        return await watch.result(timeout_s)
+
+    def _read_verdict(self, tool: Tool, asker: str, verdict: object) -> Verdict:
+        """Copy a verdict, so that reading it again raises nothing."""
+        kind = type(verdict)
+        if issubclass(kind, Applied):
             try:
-                return Applied(self._clean(tool, verdict.result))
-            except Invalid as error:
-                return Unsure(f"{place.asker} found the call, but its result is no JSON: {error}")
-        if isinstance(verdict, NotApplied | Unsure):
-            return verdict
+                return Applied(self._clean(tool, getattr(verdict, "result", None)))
+            except Exception as error:
+                said = f"its result is no JSON: {words_of(error)}"
+                return Unsure(f"{asker} found the call, but {said}")
+        if issubclass(kind, NotApplied):
+            return NotApplied()
+        if issubclass(kind, Unsure):
+            return Unsure(words_at(verdict, "reason"))
         return Unsure(
-            f"{place.asker} answered a {type(verdict).__name__}. It must answer Applied(result),"
+            f"{asker} answered a {kind_of(verdict)}. It must answer Applied(result),"
             " NotApplied() or Unsure(reason)."
         )
+
+    # -- What is still at work ------------------------------------------------------------------
+
+    def sends_out(self) -> tuple[Watch, ...]:
+        """List the sends of which something is at work and that were not answered as done (L6)."""
+        return tuple(each for each in tuple(self._sends) if each.is_out and not each.is_done)
+
+    async def until_sent(self, timeout_s: float) -> tuple[Watch, ...]:
+        """Wait until no send is out, and answer those that still are."""
+        try:
+            async with asyncio.timeout(timeout_s):
+                while out := self.sends_out():
+                    await out[0].settled(None)
+        except TimeoutError:
+            pass
+        return self.sends_out()
+
+    def is_at_work(self) -> bool:
+        """Tell whether anything of any call is still at work, questions too."""
+        return any(each.is_out for each in (*self._sends, *self._questions))
 
     def secrets(self) -> frozenset[str]:
         """List every secret known so far, for whoever redacts (A5)."""
@@ -157,6 +215,14 @@ class Registry:
             # A connector may be frozen; where its secrets come from is no part of it.
             object.__setattr__(connector, "_vault", hand_out)
 
+    def compute_with(self, compute: Callable[[Callable[[], Json]], Awaitable[Json]]) -> None:
+        """Look through large answers by this, beside the event loop (X2); else where it stands."""
+        self._compute = compute
+
+    def _is_heavy(self, answer: object) -> bool:
+        value = answer.items if type(answer) is Page else answer
+        return self._compute is not None and not is_light(value)
+
     def _clean(self, tool: Tool, answer: object) -> Json:
         """Copy an answer as plain JSON with no secret in it (A5)."""
         plain = _plain(tool, answer)
@@ -167,22 +233,6 @@ class Registry:
         if (own.kind is ToolKind.MUTATION) is not is_mutation:
             raise IllegalTransition(f"{own.name} is a {own.kind}; it was asked for as another.")
         return self._places[own.name]
-
-
-@contextmanager
-def only_asking() -> Iterator[None]:
-    """Stand around a question: whoever gives it up need not wait for the thread it is in."""
-    before = ONLY_ASKS.set(True)
-    try:
-        yield
-    finally:
-        ONLY_ASKS.reset(before)
-
-
-def _is_told_to_stop() -> bool:
-    """Tell our own wish to stop from a connector that was cancelled inside: that one failed."""
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0
 
 
 def _plain(tool: Tool, answer: object) -> Json:

@@ -45,14 +45,17 @@ class Commands(Keeping):
         grant: bool = False,
         strict: bool = False,
         again: bool = True,
+        replay: bool = False,
     ) -> Deployed:
         """Check a source and make it the active version of the workflow it names (W5, W8).
 
         `grant` allows every capability it uses, `strict` lets warnings refuse it too. Not `again`:
         a text that is active already makes no new version, and is granted only what it lacks.
+        `replay` lets a version through that does things again because a producer with a state, a
+        topic with events or the workflow itself bears another name (W9).
         """
-        desk = self._desk()
-        return await deploy.deploy(desk, source, by=by, grant=grant, strict=strict, again=again)
+        how = {"grant": grant, "strict": strict, "again": again, "replay": replay}
+        return await deploy.deploy(self._desk(), source, by=by, **how)
 
     async def rollback(self, workflow: str, version: str, *, by: str = USER) -> Deployed:
         """Make the text of an older or a proposed version the newest one, examined anew (W8)."""

@@ -3,11 +3,13 @@
 Law 1: nothing is stored before everything was checked (`engine.draft`).
 Law 2: of two deploys at the same moment one wins, and the other is told to look again: nobody
        replaces a version without the chance to have seen it.
+Law 3: nothing is done again because a name was changed, unless the caller says so (W9).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Container
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -22,8 +24,13 @@ from duly.engine.herald import Herald
 from duly.errors import Invalid, RequestRefused
 from duly.rules.announcement import Topic
 from duly.rules.permission import missing_capabilities
+from duly.rules.rename import Rename, Renamed
 from duly.rules.source import SUFFIXES, Language, Source
 from duly.rules.value import Json, encode
+from duly.rules.wording import in_quotes
+from duly.script.finding import Finding, found, tidy
+from duly.store import people
+from duly.store import workflow as kept
 from duly.store.base import Transaction
 from duly.store.record import Origin, VersionRow, WorkflowRow
 from duly.store.workflow import Deployment
@@ -41,7 +48,14 @@ class Back:
 
 
 async def deploy(
-    desk: Desk, given: str | Path | Source, *, by: str, grant: bool, strict: bool, again: bool
+    desk: Desk,
+    given: str | Path | Source,
+    *,
+    by: str,
+    grant: bool,
+    strict: bool,
+    again: bool,
+    replay: bool = False,
 ) -> Deployed:
     """Check a source and activate it as a new version."""
     desk.action(by, "deploy")  # a name that is refused is refused before the work
@@ -53,6 +67,10 @@ async def deploy(
         if active is not None:
             return active
         drafts.refuse(source, draft.findings, strict=strict)
+    renames = await find_renames(desk, draft)
+    if not replay:
+        drafts.refuse(source, renames, strict=True)
+    draft = replace(draft, findings=tidy((*draft.findings, *renames)))
     return await activate(desk, draft, by=by, grant=grant)
 
 
@@ -89,6 +107,8 @@ async def rollback(desk: Desk, workflow: str, version: str, *, by: str) -> Deplo
     row, active = await desk.ask(lambda tx: _old_version(tx, workflow, version))
     source = Source(Language(row.language), row.source, f"{workflow} {version}")
     draft = await examine(desk, source, strict=False)
+    # A person named the version, and that is the word of consent (W9).
+    draft = replace(draft, findings=tidy((*draft.findings, *await find_renames(desk, draft))))
     return await activate(desk, draft, by=by, grant=False, back=Back(version, active))
 
 
@@ -172,7 +192,8 @@ async def read_source(desk: Desk, given: str | Path | Source) -> Source:
         )
     most_bytes = desk.parts.policy.limits.source_bytes
     text = await desk.parts.env.call_blocking(lambda: _read_text(path, most_bytes))
-    return Source(language, text, path.name)
+    whole = await desk.parts.env.call_blocking(lambda: str(path.resolve()))
+    return Source(language, text, path.name, whole)
 
 
 def _read_text(path: Path, most_bytes: int) -> str:
@@ -192,6 +213,58 @@ def _read_text(path: Path, most_bytes: int) -> str:
 async def examine(desk: Desk, source: Source, *, strict: bool) -> Draft:
     """Load a source with no tools and analyse it; raise NotDeployed with every reason (W5, W6)."""
     return await drafts.examine(desk.parts, source, strict=strict)
+
+
+async def find_renames(desk: Desk, draft: Draft) -> tuple[Finding, ...]:
+    """Find what this version would do again because it bears another name (W9)."""
+    declaration, source = draft.declaration, draft.source
+    policies = desk.parts.policy.workflows
+
+    def look(tx: Transaction) -> tuple[Rename, ...]:
+        current = people.find_workflow(tx, declaration.name)
+        if current is not None:
+            producers = [each.name for each in declaration.producers]
+            topics = [
+                each.name for each in declaration.topics if declaration.consumer_of(each.name)
+            ]
+            return kept.find_renames(tx, current.id, producers, topics)
+        if source.path is None:
+            return ()
+        other = kept.find_other_name(tx, source.path, declaration.name)
+        return () if other is None else (Rename(Renamed.WORKFLOW, (other,), (declaration.name,)),)
+
+    return tuple(_say_rename(each, source, policies) for each in await desk.ask(look))
+
+
+def _say_rename(rename: Rename, source: Source, policies: Container[str]) -> Finding:
+    old, new = (", ".join(map(in_quotes, names)) for names in (rename.old, rename.new))
+    keep = "Keep the old name"
+    if rename.what is Renamed.PRODUCER:
+        sentence = (
+            f"Producer {old} has a state and is dropped, and {new} begins without one: it finds"
+            " everything again, and what it publishes in a new topic is done again."
+        )
+    elif rename.what is Renamed.TOPIC:
+        sentence = (
+            f"Topic {old} has events and is dropped, and {new} begins empty: what is published"
+            " there again is done again, and what is pending in the old one is left behind."
+        )
+    else:
+        sentence = (
+            f"This file declared {old}, which is active; {new} is another workflow, without its"
+            " state and its events: it does everything again, beside the old one."
+        )
+        if rename.old[0] in policies:
+            sentence += f" The policy of {old} does not hold for it."
+        keep = f"Keep the old name, or remove {old} first"
+    return found(
+        rename.what,
+        1,
+        1,
+        sentence,
+        f"{keep}; if it is to be done again, deploy with replay=True (`duly deploy --replay`).",
+        file=source.name,
+    )
 
 
 # -- Extracting ---------------------------------------------------------------------------------

@@ -33,6 +33,7 @@ from duly.store.base import Transaction
 from duly.store.people import ActionRow
 from duly.store.record import MutationRow, RunRow, WorkflowRow
 from duly.store.trace import TraceRow
+from duly.store.upkeep import is_log_lost
 
 IS_BUS_EVENT: Final = re.compile(r"bus:[0-9]{1,18}").fullmatch
 
@@ -195,6 +196,12 @@ class Told:
         return "" if error is None else self._sight.text(read_error(error).message)
 
     @property
+    def _beside(self) -> str:
+        """What a send of it answered when that decided nothing any more (L1)."""
+        late = None if self._held is None else self._held.late
+        return "" if late is None else f" {self._sight.text(late)}."
+
+    @property
     def claimed(self) -> str | None:
         """What the script calls what it does."""
         return self.facts.title
@@ -227,7 +234,7 @@ class Told:
         said = standing.why(self.facts, case.way, self._sight.now_ms, inputs=self.titles)
         return Why(
             workflow=self._workflow.name,
-            sentence=explanation.explain(case),
+            sentence=explanation.explain(case) + self._beside,
             inputs=self.titles,
             claimed=self.claimed,
             observed=self.observed,
@@ -250,7 +257,8 @@ class Told:
         """Say how its call ended."""
         assert self._held is not None, self._run
         past = self._past(self._held.updated_at, self._answered())
-        return self._ended(account.explain_change(past, MutationStatus(self._held.status)))
+        said = account.explain_change(past, MutationStatus(self._held.status))
+        return self._ended(said + self._beside)
 
     def abandoned(self) -> Why:
         """Say who ended it."""
@@ -284,7 +292,7 @@ class Told:
             verb="" if action is None else action.verb,
             message=self._message if error is None else self._sight.text(read_error(error).message),
             is_sent=self._held is None or self._held.sent_at is not None,
-            is_resent=self._held is not None and self._held.resends > 0,
+            is_resent=self._held is not None and bool(self._held.is_resent),
             is_back=any(each.status in standing.UNFINISHED for each in self.inputs),
         )
 
@@ -317,6 +325,8 @@ def say_paused(tx: Transaction, sight: Sight, workflow: WorkflowRow) -> str:
     if workflow.blind_since is not None:
         # With its zone: what was done since is looked up somewhere else.
         copied = f"{sight.moment(workflow.blind_since)} ({sight.policy.timezone})"
+        if is_log_lost(tx, workflow.blind_since):
+            return f"the store has lost its log and knows nothing newer than {copied}"
         return f"the workflow was restored from a backup of {copied} and knows nothing newer"
     since = workflow.paused_since
     on = "" if since is None else f" on {sight.moment(since)}"
@@ -335,9 +345,13 @@ def read_facts(tx: Transaction, sight: Sight, workflow: WorkflowRow) -> Facts:
     pauser = find_pauser(tx, workflow)
     if outlook.open_run is None:
         facts = sight.facts(workflow, None, None, pauser)
-        return replace(facts, is_due=_is_due(outlook.handlers, sight.now_ms))
-    run = people.get_run(tx, outlook.open_run.run_id)
-    return sight.facts(workflow, run, people.find_held_mutation(tx, run.id), pauser)
+        facts = replace(facts, is_due=_is_due(outlook.handlers, sight.now_ms, sight.wake_max_ms))
+    else:
+        run = people.get_run(tx, outlook.open_run.run_id)
+        facts = sight.facts(workflow, run, people.find_held_mutation(tx, run.id), pauser)
+    if workflow.blind_since is None:
+        return facts
+    return replace(facts, is_log_lost=is_log_lost(tx, workflow.blind_since))
 
 
 # -- A workflow with nothing open ---------------------------------------------------------------
@@ -374,8 +388,8 @@ def _rest(tx: Transaction, sight: Sight, workflow: WorkflowRow) -> Rest:
     return Rest(
         now_ms=now,
         paused=say_paused(tx, sight, workflow),
-        is_due=_is_due(handlers, now),
-        rests_until_ms=earliest(_rests_until(each, now) for each in consumers),
+        is_due=_is_due(handlers, now, sight.wake_max_ms),
+        rests_until_ms=earliest(_rests_until(each, now, sight.wake_max_ms) for each in consumers),
         check_at_ms=earliest(each.next_run_at for each in producers),
         wake_at_ms=earliest(each.wake_at for each in consumers),
         waiting=Book(tx, sight, workflow).pending() if has_pending else "",
@@ -383,18 +397,19 @@ def _rest(tx: Transaction, sight: Sight, workflow: WorkflowRow) -> Rest:
     )
 
 
-def _is_due(handlers: tuple[HandlerOutlook, ...], now_ms: int) -> bool:
+def _is_due(handlers: tuple[HandlerOutlook, ...], now_ms: int, wake_max_ms: int) -> bool:
     """Tell whether something would begin at once (S2, S3)."""
     return any(
         is_producer_due(Producer(each.next_run_at), now_ms)
         if each.kind == Kind.PRODUCER
-        else is_consumer_due(each.consumer, now_ms)
+        else is_consumer_due(each.consumer(wake_max_ms), now_ms)
         for each in handlers
     )
 
 
-def _rests_until(handler: HandlerOutlook, now_ms: int) -> int | None:
+def _rests_until(handler: HandlerOutlook, now_ms: int, wake_max_ms: int) -> int | None:
     """Answer until when a consumer is held back from work it would begin (S3)."""
     until = handler.not_before
-    is_held = until > now_ms and not is_consumer_due(handler.consumer, now_ms)
-    return until if is_held and is_consumer_due(handler.consumer, until) else None
+    consumer = handler.consumer(wake_max_ms)
+    is_held = until > now_ms and not is_consumer_due(consumer, now_ms)
+    return until if is_held and is_consumer_due(consumer, until) else None

@@ -118,7 +118,8 @@ class Run:
 class Mutation:
     """A row of the ledger: `run` made it, `held_by` answers for it now (L1).
 
-    `title` is what the script claims, tool and arguments are what the host observed (L11).
+    `title` is what the script claims, tool and arguments are what the host observed (L11). `late`
+    is what a send answered when that decided nothing any more (L1).
     """
 
     id: str
@@ -134,6 +135,7 @@ class Mutation:
     attempt: int
     hash: str
     sent_at: datetime | None
+    late: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,6 +44,11 @@ class Sight:
         """How the host behaves."""
         return self.parts.policy
 
+    @property
+    def wake_max_ms(self) -> int:
+        """How far away a wakeAt can be (S6)."""
+        return round(self.policy.wake_max_s * 1000)
+
     def text(self, text: str) -> str:
         """Show a text."""
         return redact_text(text, self.secrets)
@@ -101,13 +106,23 @@ class Sight:
             due_at_ms=held.due_at if is_asked and held is not None else run.due_at,
             tool=None if held is None else held.tool,
             is_unsent=held is not None and held.is_unsent,
+            is_told=is_asked and held is not None and bool(held.outage_told),
+            # A time that is still to come was written by a clock that was set back since.
+            unreachable_since=None
+            if run.outage_since is None
+            else self.moment(min(run.outage_since, self.now_ms)),
         )
 
     def way(self, run: RunRow, facts: Facts) -> Way:
         """Say who moves an open run on."""
         if facts.is_unblocked:
             return Way.HOST
-        return self.parts.way(run.state, run.counts, is_escalated=run.escalated is not None)
+        return self.parts.way(
+            run.state,
+            run.counts,
+            is_escalated=run.escalated is not None,
+            was_empty=run.due_at is not None,  # only such a crashed run waits for a time (R7)
+        )
 
 
 def name_person(by: str) -> str:

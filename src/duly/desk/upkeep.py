@@ -2,7 +2,8 @@
 
 Law 1: none of it stops the host: each takes the store for moments only, and runs go on.
 Law 2: what it did is written down (A6); what it could not do left everything as it was.
-Law 3: a store that was restored from a backup says so, until a person has resumed its workflows.
+Law 3: a store that was restored from a backup, or has lost its log, says so until a person has
+       resumed its workflows.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Coroutine
+from functools import partial
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -23,8 +25,10 @@ from duly.rules.retention import Tidied
 from duly.rules.schedule import moment
 from duly.rules.value import suggest
 from duly.store import Store, backup
+from duly.store.base import Durability
 from duly.store.record import Action
 from duly.store.sqlite import SqliteBackend
+from duly.store.upkeep import is_log_lost
 
 R = TypeVar("R")
 
@@ -109,13 +113,17 @@ async def note_restore(store: Store, env: Env) -> None:
     """Pause every workflow of a store that was restored from a backup, and say so (H5)."""
     action = Action(env.new_id("action"), DULY, "pause", "restored from a backup")
     since = await store.note_restore(action=action, now=env.now_ms())
-    if since is not None:
-        log.warning(
-            "This store was restored from a backup of %s UTC. What was done since then is not "
-            "known here, so every workflow is paused until somebody resumes it, and so is the bus, "
-            "if it had something to tell.",
-            f"{moment(since):%Y-%m-%d %H:%M:%S}",
-        )
+    if since is None:
+        return
+    is_lost = await store.backend.transact(partial(is_log_lost, since=since), Durability.READ)
+    log.warning(
+        "%s %s UTC. What was done since then is not known here, so every workflow is paused until "
+        "a person resumes it, and so is the bus, if it had something to tell.",
+        "This store was open when its host ended, and its log is not there any more: it shows"
+        if is_lost
+        else "This store was restored from a backup of",
+        f"{moment(since):%Y-%m-%d %H:%M:%S}",
+    )
 
 
 async def _carry_out(desk: Desk, work: Coroutine[Any, Any, R]) -> R:

@@ -258,4 +258,5 @@ def _mutation(row: MutationRow, workflow: str, sight: Sight) -> Mutation:
         attempt=row.attempt,
         hash=row.hash,
         sent_at=None if row.sent_at is None else moment(row.sent_at),
+        late=None if row.late is None else sight.text(row.late),
     )

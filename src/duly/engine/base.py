@@ -14,7 +14,8 @@ from duly.config import Policy, WorkflowPolicy
 from duly.connectors.registry import Registry
 from duly.env import Env
 from duly.errors import ConfigError, DulyError, NotDeployed, ScriptError
-from duly.rules import lifecycle
+from duly.rules import chain
+from duly.rules.ledger import Stamp
 from duly.rules.lifecycle import Counts, Run
 from duly.rules.repair import Repairer
 from duly.rules.value import Json
@@ -36,21 +37,30 @@ class Parts:
     policy: Policy
     repairer: Repairer | None = None
 
-    def way(self, run: Run, counts: Counts, *, is_escalated: bool = False) -> Way:
+    def way(
+        self, run: Run, counts: Counts, *, is_escalated: bool = False, was_empty: bool = False
+    ) -> Way:
         """Answer who moves an open run on here; where a person was told, a person does (F8)."""
         if is_escalated:
             return Way.PERSON
-        return lifecycle.way(
+        return chain.way(
             run,
             counts,
             retries_max=self.policy.retries.attempts,
             repairs_max=self.policy.repair_budget,
             has_repairer=self.repairer is not None,
+            was_empty=was_empty,
         )
 
     def policy_of(self, workflow: str) -> WorkflowPolicy:
         """Answer what the policy says about one workflow."""
         return self.policy.workflows.get(workflow, PLAIN_POLICY)
+
+
+def stamp(env: Env) -> Stamp:
+    """Answer this moment by both clocks: the wall's and that of the boot (L7)."""
+    boot = env.boot()
+    return Stamp(env.now_ms(), boot.id, boot.ms)
 
 
 class StepFailed(DulyError):

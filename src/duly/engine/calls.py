@@ -10,65 +10,50 @@ Law 3  What a script publishes is kept in hand until its run commits (P3, C11).
 from __future__ import annotations
 
 import asyncio
-from collections import deque
-from collections.abc import Awaitable, Coroutine, Mapping
+from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
-from typing import Any, Final, Self
+from typing import Final
+
+import msgspec
 
 from duly.engine.base import Details, StepFailed, sandbox_failure
 from duly.engine.envelope import count_today, read_envelope
 from duly.engine.live import Live, Reads
-from duly.engine.reach import Reach
+from duly.engine.reach import Reach, think
+from duly.engine.together import Together
 from duly.errors import DulyError, Invalid, NotFound
 from duly.rules import permission
 from duly.rules.access import Operation, Step, check_access, check_publishes, check_subscribed
 from duly.rules.catalog import Tool, ToolKind
 from duly.rules.event import (
     EventStatus,
-    EventView,
     Publication,
     PublishBudget,
     missing_value,
-    parse_message_id,
+    parse_ids,
     parse_peek,
     parse_publication,
+    show_events,
 )
 from duly.rules.failure import failure_of, waits_on
 from duly.rules.permission import Forbidden, NeedsApproval, Request, permit
-from duly.rules.value import Json, as_mapping, decode, encode, refuse_unknown
+from duly.rules.value import Json, as_mapping, encode, refuse_unknown
 from duly.rules.word import Failure
-from duly.sandbox.base import Asked, Broke, Missing, Returned, Script, ScriptCall, Turn, World
+from duly.sandbox.base import (
+    Asked,
+    Broke,
+    Missing,
+    Result,
+    Returned,
+    Script,
+    ScriptCall,
+    Turn,
+    World,
+)
 from duly.store.record import EventRow
 
 READS_AT_ONCE: Final = 10  # of calls a script makes together, so many are answered side by side
-
-
-class Together:
-    """Calls a script made without waiting for each other; whatever is left is dropped with it."""
-
-    def __init__(self) -> None:
-        self._tasks: list[asyncio.Task[Json | Wanted]] = []
-
-    def begin(self, answering: Coroutine[Any, Any, Json | Wanted]) -> Awaitable[Json | Wanted]:
-        """Begin to answer a call; calls begin in the order in which they were made."""
-        task = asyncio.get_running_loop().create_task(answering)
-        task.add_done_callback(_look_away)
-        self._tasks.append(task)
-        return task
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        for task in self._tasks:
-            task.cancel()
-
-
-def _look_away(task: asyncio.Task[Json | Wanted]) -> None:
-    """Take note of an error nobody asks about: the script was left before its turn came."""
-    if not task.cancelled():
-        task.exception()
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +79,7 @@ class Calls:
     connector_calls: int = 0
     reads: Reads = field(default_factory=Reads)
     reading: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(READS_AT_ONCE))
+    publishing: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def until_return(self, args: tuple[Json | Missing, ...], world: World) -> Json | Missing:
         """Run the step to its end; it may not ask for a mutation."""
@@ -117,11 +103,14 @@ class Calls:
                 script = await stack.enter_async_context(opened)
             except (DulyError, OSError) as error:
                 raise sandbox_failure(error) from error
-            return await self._talk(script, await stack.enter_async_context(Together()))
+            room_bytes = self.parts.policy.limits.answers_bytes
+            together = Together(self._answer, self._most_bytes, room_bytes)
+            return await self._talk(script, await stack.enter_async_context(together))
 
-    async def _talk(self, script: Script, together: Together) -> Json | Missing | Wanted:
-        """Answer a script's calls, in their order, until it ends or asks for its mutation."""
-        asked: deque[tuple[int, Awaitable[Json | Wanted]]] = deque()
+    async def _talk(
+        self, script: Script, together: Together[Result | Wanted]
+    ) -> Json | Missing | Wanted:
+        """Result a script's calls, in their order, until it ends or asks for its mutation."""
         started_at = self.parts.env.now_ms()
         turn: Turn = await script.start()
         while True:
@@ -131,17 +120,25 @@ class Calls:
             if isinstance(turn, Broke):
                 raise _broke(turn)
             assert isinstance(turn, Asked), turn
-            is_alone = not asked and len(turn.calls) == 1
-            for call in turn.calls:
-                answering = self._answer(call)
-                asked.append((call.id, answering if is_alone else together.begin(answering)))
-            call_id, first = asked.popleft()
-            answer = await first
+            is_alone = together.is_empty and len(turn.calls) == 1
+            if is_alone:
+                call_id, answer = turn.calls[0].id, await self._answer(turn.calls[0])
+            else:
+                together.ask(turn.calls)
+                call_id, answer = await together.first()
             if isinstance(answer, Wanted):
                 return answer
             turn = await script.answer(call_id, answer)
+            if not is_alone:
+                together.handed()
 
-    async def _answer(self, call: ScriptCall) -> Json | Wanted:
+    def _most_bytes(self, call: ScriptCall) -> int:
+        """Say how large the answer to a call can be (N)."""
+        limits = self.parts.policy.limits
+        own = {"publish": 0, "peek": limits.peek_bytes, "get_by_ids": limits.peek_bytes}
+        return own.get(call.path, limits.result_bytes)
+
+    async def _answer(self, call: ScriptCall) -> Result | Wanted:
         """Do what one call asks for; whatever is wrong with it ends the step (C3)."""
         own = {"publish": self._publish, "peek": self._peek, "get_by_ids": self._get_by_ids}
         try:
@@ -154,17 +151,21 @@ class Calls:
 
     # -- Events ---------------------------------------------------------------------------------
 
-    async def _publish(self, call: ScriptCall) -> Json:
+    async def _publish(self, call: ScriptCall) -> Result:
         check_access(Operation.PUBLISH, self.step, "publish")
         topic, rest, named = _split(call)
         declared = tuple(each.name for each in self.live.script.declaration.topics)
         check_publishes(topic, declared, self.live.publishes)
         if rest:
             named = as_mapping(rest[0], "publish", "Pass {message_id, title, payload}.")
-        publication = parse_publication(topic, named, self.parts.policy.limits)
-        self.budget = self.budget.spend(publication, self.parts.policy.limits)
-        self._warn_of(publication)
-        self.publications.append(publication)
+        limits = self.parts.policy.limits
+        async with self.publishing:  # one after the other, so that their order stays
+            publication = await think(
+                self.parts.env, named, lambda: parse_publication(topic, named, limits)
+            )
+            self.budget = self.budget.spend(publication, limits)
+            self._warn_of(publication)
+            self.publications.append(publication)
         return None
 
     def _warn_of(self, publication: Publication) -> None:
@@ -176,7 +177,7 @@ class Calls:
                 " value was missing. Events with the same message id are one event.",
             )
 
-    async def _peek(self, call: ScriptCall) -> Json:
+    async def _peek(self, call: ScriptCall) -> Result:
         check_access(Operation.PEEK, self.step, "peek")
         limits = self.parts.policy.limits
         topic, rest, named = _split(call)
@@ -197,38 +198,30 @@ class Calls:
             raise Invalid(str(error), path="peek.after") from error
         return self._show(rows)
 
-    async def _get_by_ids(self, call: ScriptCall) -> Json:
+    async def _get_by_ids(self, call: ScriptCall) -> Result:
         check_access(Operation.GET_BY_IDS, self.step, "get_by_ids")
         limits = self.parts.policy.limits
         topic, rest, named = _split(call)
         check_subscribed("get_by_ids", topic, self.live.consumer.subscribe)
         refuse_unknown(named, ("ids",), "get_by_ids")
-        ids = rest[0] if rest else named.get("ids")
-        if not isinstance(ids, list) or len(ids) > limits.peek_events:
-            raise Invalid(
-                f"get_by_ids.ids must be a list of at most {limits.peek_events} message ids.",
-                path="get_by_ids.ids",
-            )
-        wanted = tuple(
-            parse_message_id(each, f"get_by_ids.ids[{place}]", limits)
-            for place, each in enumerate(ids)
+        wanted = parse_ids(rest[0] if rest else named.get("ids"), limits)
+        rows = await self.parts.store.get_by_ids(
+            self.live.fence.workflow_id, topic, wanted, bytes_max=limits.peek_bytes
         )
-        rows = await self.parts.store.get_by_ids(self.live.fence.workflow_id, topic, wanted)
         return self._show(rows)
 
-    def _show(self, rows: tuple[EventRow, ...]) -> Json:
-        """Turn rows into what a script sees (T7), and remember what it was offered (C5)."""
+    def _show(self, rows: tuple[EventRow, ...]) -> Result:
+        """Write rows as a script sees them (T7), and remember what it was offered (C5)."""
         for row in rows:
             if row.status == EventStatus.PENDING:
                 self.offered.setdefault((row.topic, row.message_id), row.content)
-        return [
-            EventView(row.topic, row.message_id, row.title, decode(row.body)).to_json()
-            for row in rows
-        ]
+        return msgspec.Raw(
+            show_events((row.topic, row.message_id, row.title, row.body) for row in rows)
+        )
 
     # -- Tools ----------------------------------------------------------------------------------
 
-    async def _use(self, call: ScriptCall) -> Json | Wanted:
+    async def _use(self, call: ScriptCall) -> Result | Wanted:
         tool = self.parts.outside.catalog.find(call.path)
         self._count_call(tool)
         policy = self.parts.policy_of(self.live.workflow)
@@ -265,7 +258,7 @@ class Calls:
                 path=tool.name,
             )
 
-    async def _read(self, tool: Tool, args: Mapping[str, Json], call: ScriptCall) -> Json:
+    async def _read(self, tool: Tool, args: Mapping[str, Json], call: ScriptCall) -> Result:
         env, outside = self.parts.env, self.parts.outside
         begun_at = env.monotonic_ms()
         outcome = "ok"
@@ -282,9 +275,15 @@ class Calls:
             took_ms = env.monotonic_ms() - begun_at
             self.live.notes.call(tool.name, dict(args), outcome, took_ms)
         limits = self.parts.policy.limits
-        text = encode(value, tool.name, limit_bytes=limits.result_bytes, depth=limits.json_depth)
+        text = await think(
+            env,
+            value,
+            lambda: encode(
+                value, tool.name, limit_bytes=limits.result_bytes, depth=limits.json_depth
+            ),
+        )
         self.reads.keep(call.id, tool.name, args, text)
-        return value
+        return msgspec.Raw(text)
 
     def _failed(
         self,

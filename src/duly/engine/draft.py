@@ -139,6 +139,7 @@ def version_of(
         author=by,
         origin=origin,
         parent=parent,
+        path=source.path,
     )
 
 

@@ -59,10 +59,15 @@ class Herald:
         new: Run,
         *,
         tells: str | None = None,
+        notice: str | None = None,
         error: str | None = None,
     ) -> tuple[JournalEvent, ...]:
-        """Announce what becomes of a run; where nothing is announced, nothing is read either."""
-        change = Change(live.stored, new, tells)
+        """Announce what becomes of a run; where nothing is announced, nothing is read either.
+
+        `notice` informs the person of something that needs no act (F2, R7); a run that stays as it
+        is can have one too. The caller stores that it was given, in the same transaction.
+        """
+        change = Change(live.stored, new, tells, notice)
         announced = topics(change)
         if not announced:
             return QUIET

@@ -8,41 +8,43 @@ Law 3  An answer is what the connector says by its error's type; whatever it doe
 Law 4  "It did not happen" is believed only after the tool's lag since the send ended, as this
        process saw it end; a send that nobody saw the end of counts from when we took it over. What
        counts is when the question was asked: the answer may be as old as that (L6).
+Law 5  A send nobody waits for any more is still heard: what it answers goes to `engine/late.py`.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Final, cast
+from typing import cast
 
-from duly.connectors.base import Applied, Call, NotApplied, Unsure
-from duly.engine.base import Details, Parts, StepFailed
+from duly.connectors.base import Applied, Call, NotApplied, Unasked, Unsure
+from duly.connectors.watch import Reply, Watch
+from duly.engine.base import Details, Parts, StepFailed, stamp
 from duly.engine.calls import Wanted, say
 from duly.engine.envelope import find_missing
 from duly.engine.herald import Herald
 from duly.engine.live import Live
+from duly.engine.sends import Sending, Sends
 from duly.engine.successor import Successor
 from duly.errors import Invalid, NotSent, PermissionDenied
+from duly.rules import chain, lifecycle
 from duly.rules import ledger as rules
-from duly.rules import lifecycle
+from duly.rules import outage as outages
 from duly.rules.catalog import Tool, ToolKind
-from duly.rules.failure import ANSWERED, answer_of, waits_on
-from duly.rules.ledger import Recourse
+from duly.rules.failure import ANSWERED, answer_of, failure_of, waits_on
+from duly.rules.ledger import Recourse, Stamp, Terms
 from duly.rules.lifecycle import GROWS_GENERATION
+from duly.rules.outage import Outage
 from duly.rules.permission import proposal_hash
 from duly.rules.schedule import moment, reconcile_delay_ms
+from duly.rules.standing import Facts
 from duly.rules.value import Json, decode, encode
 from duly.rules.word import Answer, Failure, MutationStatus, Progress, Status, Verdict
 from duly.store import record
 from duly.store.record import MutationRow, Recorded
-
-END_S: Final = 1.0  # how long a call that was told to stop may take to do so before we go on
-STILL_OUT_MS: Final = 10_000  # how long a send that has not ended is left alone before we ask again
 
 log = logging.getLogger("duly.engine")
 
@@ -55,6 +57,20 @@ class Heard:
     result_text: str | None = None
     error: BaseException | None = None
     warning: str | None = None
+    is_expired: bool = False  # it was not sent again, for its key may be forgotten (L7)
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """One send of a recorded call: what it was made of, and what is kept of those before it."""
+
+    mutation_id: str
+    tool: Tool
+    call: Call
+    terms: Terms
+    resends: int = 0
+    outage: Outage | None = None
+    line: int | None = None
 
 
 class Ledger:
@@ -64,11 +80,9 @@ class Ledger:
         self._parts = parts
         self._successor = successor
         self._herald = Herald(parts)
-        self._since_ms = parts.env.monotonic_ms()
-        # When each send ended; None while it has not. What is not here was not sent by us (L6).
-        self._ended: dict[str, int | None] = {}
-        # How many sends of a row have not ended: one that hangs may still land after another (L6).
-        self._out: Counter[str] = Counter()
+        self.sends = Sends(parts.env)
+        # Told of an answer that came when nobody waited for it any more (L1).
+        self.on_late: Callable[[str, Sending, Heard], None] = lambda *_: None
 
     # -- Making a mutation ----------------------------------------------------------------------
 
@@ -84,6 +98,8 @@ class Ledger:
                 live.stored,
                 new,
                 call,
+                calls=live.notes.calls_text,
+                logs=live.notes.logs_text,
                 now=env.now_ms(),
                 announce=await self._herald.proposed(live, new, call),
             )
@@ -92,11 +108,21 @@ class Ledger:
         new = lifecycle.advance(live.run, Progress.SEND)
         live.is_out = True
         sent_at = env.now_ms()
-        await store.send(live.fence, live.id, live.stored, new, call, now=sent_at)
+        first_at = await store.send(
+            live.fence, live.id, live.stored, new, call, now=sent_at, boot=env.boot()
+        )
         live.move(new)
-        asked = self._call(live, wanted.tool, wanted.args, call.key, 1, sent_at)
-        heard = await self._send(live, call.id, wanted.tool, asked)
-        await self._take_in(live, call.id, wanted.tool, asked, heard, line=wanted.line)
+        sent = self._first(live, wanted, call, sent_at, first_at)
+        await self._take_in(live, sent, await self._send(live, sent))
+
+    def _first(
+        self, live: Live, wanted: Wanted, call: record.Call, sent_at: int, first_at: int
+    ) -> Sent:
+        """Spell the first send of a call, as its row has it."""
+        name, times = wanted.tool.name, (moment(sent_at), moment(first_at))
+        asked = Call(name, wanted.args, call.key, live.workflow, 1, *times)
+        assert call.terms is not None, call
+        return Sent(call.id, wanted.tool, asked, call.terms, line=wanted.line)
 
     async def _enter(self, live: Live, wanted: Wanted) -> record.Call:
         """Spell the ledger row: the call as observed, its title, its inputs, its key (L2, L7)."""
@@ -112,95 +138,117 @@ class Ledger:
             key=rules.idempotency_key(inputs, generation),
             hash=proposal_hash(wanted.tool.name, wanted.args, live.prepared),
             reads=live.reads_text,
+            terms=Terms.of(wanted.tool),
         )
-
-    def _call(
-        self,
-        live: Live,
-        tool: Tool,
-        args: Mapping[str, Json],
-        key: str,
-        attempt: int,
-        sent_at: int,
-    ) -> Call:
-        return Call(tool.name, args, key, live.workflow, attempt, moment(sent_at))
 
     def recorded_call(self, live: Live, tool: Tool, row: MutationRow) -> Call:
         """Spell the call a row records, exactly as it was or will be sent."""
         args = cast("dict[str, Json]", decode(row.args))
-        return self._call(live, tool, args, row.key, row.attempt, row.sent_at or row.created_at)
+        sent_at = row.sent_at or row.created_at
+        return Call(
+            tool.name,
+            args,
+            row.key,
+            live.workflow,
+            row.attempt,
+            moment(sent_at),
+            moment(row.key_sent_at or row.first_sent_at or sent_at),
+        )
 
-    async def send_recorded(self, live: Live, row: MutationRow, tool: Tool) -> None:
+    async def send_recorded(
+        self,
+        live: Live,
+        row: MutationRow,
+        tool: Tool,
+        *,
+        firsts: tuple[Stamp, ...] = (),
+        outage: Outage | None = None,
+    ) -> None:
         """Send the call of a row that is in flight by a person's act or as a re-send (F4, L7).
 
         What was granted when it was made may have been taken back since: then nothing is sent, and
-        the run waits for the grant as if the outside had said no (A1).
+        the run waits for the grant as if the outside had said no (A1). `firsts` are the first sends
+        with the key of an unknown call: writing the send down may have outlasted the key (L7).
         """
+        env = self._parts.env
         asked = self.recorded_call(live, tool, row)
         lacking = await find_missing(
             self._parts, live.fence.workflow_id, tool, asked.args, besides=row.id
         )
+        if lacking is None and row.is_unsent:
+            row = await self._parts.store.send_approved(
+                live.fence, live.id, live.stored, now=env.now_ms(), boot=env.boot()
+            )
+            asked = self.recorded_call(live, tool, row)
+        terms = rules.terms_of(row.terms, tool)
+        sent = Sent(row.id, tool, asked, terms, row.resends, outage)
+        is_resend = live.run.status is Status.PAUSED_RECONCILIATION
         if lacking is not None:
             heard = Heard(Answer.PERMISSION, error=PermissionDenied(lacking.sentence))
+        elif is_resend and not rules.is_key_alive(terms, firsts, stamp(env)):
+            told = NotSent("it was not sent again, for its key may be forgotten by now")
+            heard = Heard(Answer.NOT_SENT, error=told, is_expired=True)
         else:
-            if row.is_unsent:
-                store, now = self._parts.store, self._parts.env.now_ms()
-                row = await store.send_approved(live.fence, live.id, live.stored, now=now)
-                asked = self.recorded_call(live, tool, row)
             live.is_out = True
-            heard = await self._send(live, row.id, tool, asked)
-        await self._take_in(live, row.id, tool, asked, heard, resends=row.resends)
+            heard = await self._send(live, sent)
+        await self._take_in(live, sent, heard)
 
     async def cannot_send(self, live: Live, row: MutationRow) -> None:
         """Take back a call that was approved and whose connector is not here any more (L4)."""
         tool = Tool(row.tool, ToolKind.MUTATION, row.tool)
         heard = Heard(Answer.NOT_SENT, error=NotSent("its connector is not here"))
-        await self._take_in(live, row.id, tool, self.recorded_call(live, tool, row), heard)
+        call = self.recorded_call(live, tool, row)
+        terms = rules.terms_of(row.terms, None)
+        await self._take_in(live, Sent(row.id, tool, call, terms), heard)
 
     # -- Sending --------------------------------------------------------------------------------
 
-    async def _send(self, live: Live, mutation_id: str, tool: Tool, call: Call) -> Heard:
+    async def _send(self, live: Live, sent: Sent) -> Heard:
         """Let the connector make the change, within the tool's time (L4)."""
-        env = self._parts.env
+        env, tool = self._parts.env, sent.tool
         begun_at = env.monotonic_ms()
-        self._ended[mutation_id] = None
-        self._out[mutation_id] += 1
-        task = asyncio.ensure_future(self._parts.outside.change(tool, call))
-        task.add_done_callback(lambda _: self._note_end(mutation_id))
+        # Counted from now: the barrier that wrote the row may have taken its time (L7).
+        send_by = moment(env.now_ms() + round(tool.timeout_s * 1000))
+        call = replace(sent.call, send_by=send_by)
+        watch = self._parts.outside.send(tool, call, clock=env.monotonic_ms)
+        sending = Sending(watch, tool, call.attempt, begun_at)
+        self.sends.add(sent.mutation_id, sending)
+        watch.on_end(partial(self._note_end, sent.mutation_id, sending))
         try:
-            done, _ = await asyncio.wait({task}, timeout=tool.timeout_s)
-            if not done:
-                task.cancel()
-                await asyncio.wait({task}, timeout=END_S)
+            reply = await watch.answered(tool.timeout_s)
         except asyncio.CancelledError:
-            task.cancel()
+            sending.is_left = True
+            self._note_end(sent.mutation_id, sending)  # it may have answered at this very moment
             raise
-        heard = self._hear(tool, task if done else None)
+        # What ended while it was told to stop has had its say (L13).
+        sending.is_left = reply is None and watch.is_out
+        heard = self._hear(tool, watch, reply)
         took_ms = env.monotonic_ms() - begun_at
         live.notes.call(tool.name, dict(call.args), heard.answer.value, took_ms)
         if heard.warning is not None:
             live.notes.warn(env.now_ms(), heard.warning)
         return heard
 
-    def _note_end(self, mutation_id: str) -> None:
-        self._out[mutation_id] -= 1
-        if self._out[mutation_id] > 0:
+    def _note_end(self, mutation_id: str, sending: Sending) -> None:
+        """Hear a send that nobody waits for any more, once: at its end, or at its yes (L1, L6)."""
+        reply = sending.watch.reply
+        if not sending.is_left or sending.is_heard or reply is None:
             return
-        del self._out[mutation_id]
-        if mutation_id in self._ended:
-            self._ended[mutation_id] = self._parts.env.monotonic_ms()
+        if sending.watch.is_out and not sending.watch.is_done:
+            return
+        sending.is_late = sending.is_heard = True
+        self.on_late(mutation_id, sending, self._hear(sending.tool, sending.watch, reply))
 
-    def _hear(self, tool: Tool, task: asyncio.Future[Json] | None) -> Heard:
-        if task is None:
-            return Heard(Answer.UNKNOWN, error=TimeoutError(f"no answer in {tool.timeout_s:g} s"))
-        if task.cancelled():
-            return Heard(Answer.UNKNOWN, error=RuntimeError("the connector gave up half-way"))
-        error = task.exception()
-        if error is not None:
-            if not isinstance(error, Exception):
-                raise error
-            return Heard(answer_of(error), error=error)
-        text, warning = self._keepable(tool, task.result())
+    def _hear(self, tool: Tool, sending: Watch, reply: Reply | None) -> Heard:
+        """Read what a send came to; `reply` is None when its time was over first (L4)."""
+        if reply is None:
+            message = f"no answer in {tool.timeout_s:g} s"
+            if sending.withheld is not None:
+                message = f"a part of the call was still at work; it had said: {sending.withheld}"
+            return Heard(Answer.UNKNOWN, error=TimeoutError(message))
+        if reply.error is not None:
+            return Heard(answer_of(reply.error), error=reply.error)
+        text, warning = self._keepable(tool, reply.value)
         return Heard(Answer.APPLIED, text, warning=warning)
 
     def _keepable(self, tool: Tool, result: Json) -> tuple[str, str | None]:
@@ -214,30 +262,23 @@ class Ledger:
 
     # -- Taking an answer in --------------------------------------------------------------------
 
-    async def _take_in(
-        self,
-        live: Live,
-        mutation_id: str,
-        tool: Tool,
-        call: Call,
-        heard: Heard,
-        *,
-        line: int | None = None,
-        resends: int = 0,
-    ) -> None:
+    async def _take_in(self, live: Live, sent: Sent, heard: Heard) -> None:
         """Write what a send gave; an unknown one is asked about at once (L4, L5)."""
+        call, tool = sent.call, sent.tool
+        new = lifecycle.answer(live.run, heard.answer)
         if heard.answer is Answer.APPLIED:
-            new = lifecycle.answer(live.run, heard.answer)
-            await self._applied(live, mutation_id, new, heard.result_text, call.attempt)
+            await self._applied(live, sent.mutation_id, new, heard.result_text, call.attempt)
             return
         error = heard.error or RuntimeError("no reason was given")
-        new = lifecycle.answer(live.run, heard.answer)
         if new.row is MutationStatus.NEEDS_RECONCILE:
-            await self._unknown(live, mutation_id, tool, call, new, error, resends)
+            now = self._parts.env.now_ms()
+            live.counts = chain.unanswered(live.counts, failure_of(error), now)
+            await self._unknown(live, sent, new, heard, say(tool.name, error))
             return
         failure = ANSWERED[heard.answer]
         needed = waits_on(failure, tool, error)
-        details = Details(line, tool.name, call.args, needed, getattr(error, "retry_after_s", None))
+        retry_after_s = getattr(error, "retry_after_s", None)
+        details = Details(sent.line, tool.name, call.args, needed, retry_after_s)
         failed = StepFailed(say(tool.name, error), failure, details)
         stop = self._successor.stop(live, new, failed)
         recorded = Recorded(
@@ -247,71 +288,105 @@ class Ledger:
         )
         await self._record(live, new, recorded, stop)
         if new.row in lifecycle.FINAL:
-            self._ended.pop(mutation_id, None)
+            self.sends.forget(sent.mutation_id)
 
     async def _unknown(
-        self,
-        live: Live,
-        mutation_id: str,
-        tool: Tool,
-        call: Call,
-        new: lifecycle.Run,
-        error: BaseException,
-        resends: int,
+        self, live: Live, sent: Sent, new: lifecycle.Run, heard: Heard, message: str
     ) -> None:
         """Keep an unknown call for asking or sending again, or ask right now (L5, L7)."""
-        message = say(tool.name, error)
-        now = self._parts.env.now_ms()
+        tool, call = sent.tool, sent.call
+        if live.run.status is Status.PAUSED_RECONCILIATION:
+            await self._unknown_again(live, sent, new, heard, message)
+            return
         recourse = rules.recourse(
             is_repeatable=tool.idempotent, can_be_asked=tool.reconciles, is_paused=False
         )
-        if live.run.status is Status.PAUSED_RECONCILIATION:
-            # It was sent again: the next time, or the next question, comes at L5's times (L7).
-            due_at = now + reconcile_delay_ms(self._parts.policy.reconcile, max(0, resends - 1))
-        elif recourse is Recourse.SEND_AGAIN:
-            due_at = now  # at once
-        elif recourse is Recourse.GIVE_UP:
+        if recourse is Recourse.GIVE_UP:
+            mutation_id = sent.mutation_id
             await self.judge(live, mutation_id, call.attempt, Verdict.GIVEN_UP, message=message)
-            return
-        else:
-            is_believable = self.absence_wait_ms(mutation_id, tool) == 0
+        elif recourse is Recourse.ASK:
+            is_believable = self.sends.absence_wait_ms(sent.mutation_id, sent.terms) == 0
             verdict = await self.ask(tool, call)
-            await self.hear_verdict(
-                live, mutation_id, tool, call.attempt, verdict, message, is_believable=is_believable
-            )
-            return
+            await self.hear_verdict(live, sent, verdict, message, is_believable=is_believable)
+        else:
+            stop = self._successor.keep(live, new, message)
+            due_at = self._parts.env.now_ms()  # sent again at once
+            recorded = Recorded(call.attempt, error=stop.error, due_at=due_at)
+            await self._record(live, new, recorded, stop)
+
+    async def _unknown_again(
+        self, live: Live, sent: Sent, new: lifecycle.Run, heard: Heard, message: str
+    ) -> None:
+        """Keep a call that was to be sent again: what comes next comes at L5's times (L7).
+
+        One that was not sent has used up none of its sends: the outside is out of reach, and it is
+        tried for as long as that lasts.
+        """
+        now = self._parts.env.now_ms()
         stop = self._successor.keep(live, new, message)
-        await self._record(live, new, Recorded(call.attempt, error=stop.error, due_at=due_at), stop)
+        wait_ms, after = 1, outages.answered(sent.outage)
+        is_unsent = heard.answer is Answer.NOT_SENT
+        if is_unsent and not heard.is_expired:
+            wait_ms = self.miss_wait_ms(sent.outage)
+            after = outages.go_on(sent.outage, now, wait_ms)
+            notice = self.say_silence(live, sent.tool.name, sent.outage, after, message)
+            stop = replace(stop, notice=notice)
+        elif not is_unsent:
+            times = self._parts.policy.reconcile
+            wait_ms = reconcile_delay_ms(times, max(0, sent.resends - 1))
+        wait_ms = self.sends.until_overdue(sent.mutation_id, sent.terms, wait_ms)
+        recorded = Recorded(
+            sent.call.attempt,
+            error=stop.error,
+            due_at=now + wait_ms,
+            is_unsent=is_unsent,
+            outage=after,
+        )
+        await self._record(live, new, recorded, stop)
 
     async def hear_verdict(
         self,
         live: Live,
-        mutation_id: str,
-        tool: Tool,
-        attempt: int,
+        sent: Sent,
         verdict: Applied | NotApplied | Unsure,
         message: str,
         *,
         is_believable: bool,
+        is_answered: bool = True,
     ) -> None:
-        """Take in what the outside said; a no is believed if it was believable when asked (L6)."""
-        now = self._parts.env.now_ms()
+        """Take in what the outside said; a no is believed if it was believable when asked (L6).
+
+        `is_answered`: the send itself was heard, and not cut short by the end of its host.
+        """
+        now, mutation_id, attempt = self._parts.env.now_ms(), sent.mutation_id, sent.call.attempt
         if isinstance(verdict, Applied):
-            text, warning = self._keepable(tool, verdict.result)
+            text, warning = self._keepable(sent.tool, verdict.result)
             if warning:
                 live.notes.warn(now, warning)
             await self.judge(live, mutation_id, attempt, Verdict.APPLIED, result_text=text)
             return
         if isinstance(verdict, NotApplied) and is_believable:
-            await self.judge(live, mutation_id, attempt, Verdict.NOT_APPLIED, message=message)
+            met = chain.trouble_of_absent(live.counts, is_answered=is_answered)
+            absent = Verdict.NOT_APPLIED
+            await self.judge(live, mutation_id, attempt, absent, message=message, met=met)
             return
-        wait_ms = self.absence_wait_ms(mutation_id, tool)
+        after = None
+        wait_ms = self.sends.absence_wait_ms(mutation_id, sent.terms)
         if isinstance(verdict, Unsure):
             if verdict.reason:
                 message = f"{message}; {verdict.reason}"
             wait_ms = reconcile_delay_ms(self._parts.policy.reconcile, 0)
+            if isinstance(verdict, Unasked):
+                after = outages.go_on(None, now, wait_ms)
+        wait_ms = self.sends.until_overdue(mutation_id, sent.terms, wait_ms)
         await self.judge(
-            live, mutation_id, attempt, Verdict.UNSURE, message=message, due_at=now + wait_ms
+            live,
+            mutation_id,
+            attempt,
+            Verdict.UNSURE,
+            message=message,
+            due_at=now + wait_ms,
+            outage=after,
         )
 
     async def judge(
@@ -324,6 +399,8 @@ class Ledger:
         message: str = "",
         result_text: str | None = None,
         due_at: int | None = None,
+        outage: Outage | None = None,
+        met: Failure = Failure.TRANSIENT,
     ) -> None:
         """Write what asking settled, or that it settled nothing yet (L5, L6)."""
         new = lifecycle.judge(live.run, verdict)
@@ -331,12 +408,13 @@ class Ledger:
             await self._applied(live, mutation_id, new, result_text, attempt)
             return
         if verdict is Verdict.NOT_APPLIED:
-            stop = self._successor.stop(live, new, StepFailed(message, Failure.TRANSIENT))
+            stop = self._successor.stop(live, new, StepFailed(message, met))
         else:
             stop = self._successor.keep(live, new, message)
-        await self._record(live, new, Recorded(attempt, error=stop.error, due_at=due_at), stop)
+        recorded = Recorded(attempt, error=stop.error, due_at=due_at, outage=outage)
+        await self._record(live, new, recorded, stop)
         if new.row in lifecycle.FINAL:
-            self._ended.pop(mutation_id, None)
+            self.sends.forget(mutation_id)
 
     async def _applied(
         self, live: Live, mutation_id: str, new: lifecycle.Run, text: str | None, attempt: int
@@ -362,7 +440,7 @@ class Ledger:
     def _forget(self, mutation_id: str, writing: asyncio.Future[None]) -> None:
         """Forget a send that is settled; one the store was not told of is still unknown (L6)."""
         if not writing.cancelled() and writing.exception() is None:
-            self._ended.pop(mutation_id, None)
+            self.sends.forget(mutation_id)
 
     async def _record(
         self, live: Live, new: lifecycle.Run, recorded: Recorded, stop: record.Stop
@@ -375,7 +453,9 @@ class Ledger:
             recorded,
             stop=stop,
             now=self._parts.env.now_ms(),
-            announce=await self._herald.changed(live, new, tells=stop.escalated, error=stop.error),
+            announce=await self._herald.changed(
+                live, new, tells=stop.escalated, notice=stop.notice, error=stop.error
+            ),
         )
         live.move(new)
         live.is_out = False
@@ -383,27 +463,30 @@ class Ledger:
     # -- Asking ---------------------------------------------------------------------------------
 
     async def ask(self, tool: Tool, call: Call) -> Applied | NotApplied | Unsure:
-        """Ask the outside whether this very call happened; no answer is Unsure (L5)."""
+        """Ask the outside whether this very call happened; no answer is Unasked (L5, L13)."""
         limit_s = self._parts.policy.limits.reconcile_s
+        verdict: Applied | NotApplied | Unsure
         try:
-            async with asyncio.timeout(limit_s):
-                verdict = await self._parts.outside.reconcile(tool, call)
-        except asyncio.CancelledError:
-            raise
+            verdict = await self._parts.outside.reconcile(tool, call, limit_s=limit_s)
         except TimeoutError:
-            return Unsure(f"asking gave no answer in {limit_s:g} s")
+            return Unasked(f"asking gave no answer in {limit_s:g} s")
         except Exception as error:
-            verdict = Unsure(f"asking failed: {say(tool.name, error)}")
+            verdict = Unasked(f"asking failed: {say(tool.name, error)}")
         if isinstance(verdict, Unsure):
             # Its words are a stranger's: what cannot be kept would be asked for ever (L5, A5).
-            return Unsure(self._successor.clean(str(verdict.reason)))
+            return type(verdict)(self._successor.clean(verdict.reason))
         return verdict
 
-    def absence_wait_ms(self, mutation_id: str, tool: Tool) -> int:
-        """Answer how long until "it did not happen" can be believed; zero is now (L6)."""
-        lag_ms = round(tool.lag_s * 1000)
-        ended_at = self._ended.get(mutation_id, self._since_ms)
-        if ended_at is None:  # the send has not even ended
-            return max(STILL_OUT_MS, lag_ms)
-        since_ms = self._parts.env.monotonic_ms() - ended_at
-        return 0 if rules.is_absence_settled(lag_ms, since_ms) else lag_ms - since_ms
+    def miss_wait_ms(self, outage: Outage | None) -> int:
+        """Answer how long to wait after a question that could not be asked (L5)."""
+        failures = 0 if outage is None else outage.failures
+        return reconcile_delay_ms(self._parts.policy.reconcile, failures)
+
+    def say_silence(
+        self, live: Live, tool: str, before: Outage | None, after: Outage, message: str
+    ) -> str | None:
+        """Say, once, that nobody can be asked for an hour (L5)."""
+        change = Facts(tool=tool, title=live.title).change
+        said, zone = self._successor.clean(message), self._parts.policy.timezone
+        now = self._parts.env.now_ms()
+        return outages.notice_of_silence(before, after, change, said, now, zone)

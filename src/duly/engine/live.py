@@ -17,7 +17,7 @@ from duly.rules.declaration import ConsumerDeclaration, ProducerDeclaration
 from duly.rules.lifecycle import START, Counts, Run
 from duly.rules.permission import redact, redact_text
 from duly.rules.turn import HandlerOutlook
-from duly.rules.value import Json, decode, encode
+from duly.rules.value import Json, decode, encode, is_light
 from duly.rules.word import Kind, Status
 from duly.sandbox.base import Loaded, Log
 from duly.store.base import Fence
@@ -28,6 +28,7 @@ from duly.store.run import Started
 CALL_ARGS_CHARS = 500  # what is kept of the arguments of one call, for a person to recognise it
 NOTES_BYTES_MAX = 4 * 1024 * 1024  # the notes of a run are cut long before they come near this
 READS_BYTES_MAX = 1024 * 1024  # what is kept of a step's reads; past it nothing is, only counted
+MANY_VALUES = "(more values than are shown)"
 ANY_DEPTH = 2**31  # of what was checked before: how deep it is was looked at there
 
 
@@ -42,9 +43,12 @@ class Notes:
     calls: list[Json] = field(default_factory=list)
 
     def log(self, at_ms: int, step: Step, logs: Iterable[Log]) -> None:
-        """Keep what a script said."""
+        """Keep what a script said; what its sandbox left out is counted like what we do (R1)."""
         for each in logs:
-            self._add(at_ms + each.after_ms, step.value, each.text)
+            if each.left_out:
+                self.dropped += each.left_out
+            else:
+                self._add(at_ms + each.after_ms, step.value, each.text)
 
     def warn(self, at_ms: int, text: str) -> None:
         """Keep what the host has to say to the script's author."""
@@ -52,7 +56,9 @@ class Notes:
 
     def call(self, tool: str, args: Json, outcome: str, duration_ms: int) -> None:
         """Keep one call: its arguments without secrets, how it ended, how long it took."""
-        shown = encode(redact(args, self.secrets()), "args", limit_bytes=NOTES_BYTES_MAX)
+        shown = MANY_VALUES
+        if is_light(args):  # else nobody looks through them for a line of 500 characters (X2)
+            shown = encode(redact(args, self.secrets()), "args", limit_bytes=NOTES_BYTES_MAX)
         self.calls.append(
             {
                 "tool": tool,
@@ -87,7 +93,8 @@ class Notes:
 class Reads:
     """What a step asked the outside, and what it was answered: a newer version is tried on it (F3).
 
-    A step that was told more than the limit cannot be repeated, so nothing of it is kept.
+    A step that was told more than the limit, or asked with more values than are looked through at
+    once, cannot be repeated, so nothing of it is kept.
     """
 
     limit_bytes: int = READS_BYTES_MAX
@@ -97,8 +104,11 @@ class Reads:
 
     def keep(self, number: int, tool: str, args: Mapping[str, Json], answer_text: str) -> None:
         """Keep the answer to the call with this number, or count it."""
-        asked = encode(dict(args), tool, limit_bytes=NOTES_BYTES_MAX, depth=ANY_DEPTH)
-        self.size_bytes += len(asked.encode()) + len(answer_text.encode())
+        asked_bytes = self.limit_bytes + 1
+        if is_light(dict(args)):
+            asked = encode(dict(args), tool, limit_bytes=NOTES_BYTES_MAX, depth=ANY_DEPTH)
+            asked_bytes = len(asked.encode())
+        self.size_bytes += asked_bytes + len(answer_text.encode())
         self.kept.append((number, tool, dict(args), answer_text))
         if self.size_bytes > self.limit_bytes:
             self.dropped += len(self.kept)

@@ -6,15 +6,17 @@ answer their scripts with the same code, and differ only in what stands behind t
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Iterable, Mapping
-from typing import Protocol
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Protocol, TypeVar
 
 from duly.config import Policy, WorkflowPolicy
 from duly.rules.catalog import Catalog, Tool
-from duly.rules.value import Json
+from duly.rules.value import Json, is_light
 from duly.sandbox.base import Sandbox
 from duly.store.people import GrantRow
 from duly.store.record import EventRow
+
+R = TypeVar("R")
 
 
 class Clock(Protocol):
@@ -28,6 +30,14 @@ class Clock(Protocol):
 
     def random_bytes(self, count: int) -> bytes:
         """Make bytes nobody can guess."""
+
+    def compute(self, function: Callable[[], R]) -> Awaitable[R]:
+        """Run a function that computes for long, beside everybody else."""
+
+
+async def think(clock: Clock, value: object, function: Callable[[], R]) -> R:
+    """Do something with a value: at once, or beside the event loop if there is much in it (X2)."""
+    return function() if is_light(value) else await clock.compute(function)
 
 
 class Shelf(Protocol):
@@ -45,7 +55,7 @@ class Shelf(Protocol):
         """Read pending events in their order (T6)."""
 
     def get_by_ids(
-        self, workflow_id: str, topic: str, message_ids: tuple[str, ...]
+        self, workflow_id: str, topic: str, message_ids: tuple[str, ...], *, bytes_max: int
     ) -> Awaitable[tuple[EventRow, ...]]:
         """Read known events of any status (T7)."""
 

@@ -2,25 +2,34 @@
 
 Law 1  It asks; it sends only where the tool promises to do a repeated call once (L7), and never
        while the workflow is paused (F7).
-Law 2  Questions are counted and spaced, and the count is stored; when they are used up a person is
-       asked. A "no" that comes too early to be believed costs nothing (L6).
+Law 2  Answers of "unsure" are counted and spaced, and the count is stored; when they are used up a
+       person is asked. A "no" that comes too early to be believed costs nothing (L6).
+Law 3  A question that could not be asked costs nothing either: it is asked again for as long as
+       that lasts, at last every ten minutes. After an hour a person is told, and may answer (L5).
+Law 4  Whatever goes wrong here, the next attempt has a time that is stored, later than now (L13).
 """
 
 from __future__ import annotations
 
+import logging
 import math
 
-from duly.connectors.base import Applied, Call, NotApplied, Unsure
-from duly.engine.base import Parts
-from duly.engine.ledger import Ledger
+from duly.connectors.base import Applied, Call, NotApplied, Unasked, Unsure
+from duly.engine.base import Parts, stamp
+from duly.engine.herald import Herald
+from duly.engine.ledger import Ledger, Sent
 from duly.engine.live import Live
-from duly.errors import Invalid
-from duly.rules import lifecycle
+from duly.errors import Invalid, StoreError
+from duly.rules import ledger as rules
+from duly.rules import lifecycle, outage
 from duly.rules.catalog import Tool
-from duly.rules.ledger import Recourse, is_last_ask, may_resend, recourse
+from duly.rules.ledger import Recourse, Stamp, Terms, is_last_ask, recourse
+from duly.rules.outage import Outage
 from duly.rules.schedule import reconcile_delay_ms
 from duly.rules.word import Verdict
 from duly.store.record import MutationRow
+
+log = logging.getLogger("duly.engine")
 
 
 class Reconciler:
@@ -29,79 +38,124 @@ class Reconciler:
     def __init__(self, parts: Parts, ledger: Ledger) -> None:
         self._parts = parts
         self._ledger = ledger
+        self._herald = Herald(parts)
 
     async def attempt(self, live: Live, row: MutationRow, *, is_paused: bool) -> None:
         """Make one attempt to settle a row; the run is active again if it turned out applied."""
         try:
+            await self._attempt(live, row, is_paused=is_paused)
+        except StoreError:
+            raise
+        except Exception as error:
+            # A fault of ours or of a connector: it is asked again at L5's times, not at once.
+            log.exception("asking what became of %s met a fault", row.tool)
+            await self._miss(live, row, f"asking failed: {type(error).__name__}")
+
+    async def _attempt(self, live: Live, row: MutationRow, *, is_paused: bool) -> None:
+        try:
             tool = self._parts.outside.catalog.find(row.tool)
         except Invalid as error:
-            await self._count(live, row, f"its connector is not here: {error}")
+            await self._miss(live, row, f"its connector is not here: {error}")
             return
+        terms = rules.terms_of(row.terms, tool)
+        is_overdue = self._ledger.sends.is_overdue(row.id, terms)
+        firsts = await self._parts.store.list_first_sends(row.key)
+        # Beside a send that hangs nothing is sent again: it would hang as well.
+        is_repeatable = self._may_resend(terms, firsts, row.resends) and not is_overdue
         way = recourse(
-            is_repeatable=self.may_resend(tool, row, resends=row.resends),
-            can_be_asked=tool.reconciles,
-            is_paused=is_paused,
+            is_repeatable=is_repeatable, can_be_asked=tool.reconciles, is_paused=is_paused
         )
         if way is Recourse.SEND_AGAIN:
-            await self._resend(live, tool)
+            await self._resend(live, row, tool, firsts)
         elif way is Recourse.ASK:
-            await self._ask(live, row, tool)
+            await self._ask(live, row, tool, terms)
         elif way is Recourse.WAIT:
             wait_ms = round(self._parts.policy.reconcile.longest_s * 1000)
-            await self._wait(live, row, wait_ms, row.error, is_counted=False)
+            await self._wait(live, row, wait_ms, row.error, outage=row.outage)
+        elif is_overdue:
+            await self._give_up(live, row, rules.say_still_out(row.tool, terms))
         else:
             await self._give_up(live, row, f"{row.tool} cannot be asked what happened")
 
-    def may_resend(self, tool: Tool, row: MutationRow, *, resends: int) -> bool:
-        """Tell whether a row's call may be sent again under its key (L7)."""
-        lifetime_s = tool.key_lifetime_s
-        return may_resend(
-            idempotent=tool.idempotent,
-            resends=resends,
-            now_ms=self._parts.env.now_ms(),
-            first_sent_ms=row.first_sent_at or row.created_at,
-            timeout_ms=round(tool.timeout_s * 1000),
-            lag_ms=round(tool.lag_s * 1000),
-            key_lifetime_ms=0 if lifetime_s is None else lifetime_s * 1000,
-        )
+    async def may_try_again(self, tool: Tool | None, row: MutationRow) -> bool:
+        """Tell whether asking or sending again could settle a row, counted anew (L10)."""
+        if tool is None:
+            return False
+        if tool.reconciles:
+            return True
+        firsts = await self._parts.store.list_first_sends(row.key)
+        return self._may_resend(rules.terms_of(row.terms, tool), firsts, resends=0)
 
-    async def _resend(self, live: Live, tool: Tool) -> None:
+    def _may_resend(self, terms: Terms, firsts: tuple[Stamp, ...], resends: int) -> bool:
+        return rules.may_resend(terms, firsts, stamp(self._parts.env), resends=resends)
+
+    async def _resend(
+        self, live: Live, row: MutationRow, tool: Tool, firsts: tuple[Stamp, ...]
+    ) -> None:
+        env = self._parts.env
         new = lifecycle.resend(live.run)
         live.is_out = True
         again = await self._parts.store.send_again(
-            live.fence, live.id, live.stored, new, now=self._parts.env.now_ms()
+            live.fence, live.id, live.stored, new, now=env.now_ms(), boot=env.boot()
         )
         live.move(new)
-        await self._ledger.send_recorded(live, again, tool)
+        await self._ledger.send_recorded(live, again, tool, firsts=firsts, outage=row.outage)
 
-    async def _ask(self, live: Live, row: MutationRow, tool: Tool) -> None:
+    async def _ask(self, live: Live, row: MutationRow, tool: Tool, terms: Terms) -> None:
         call: Call = self._ledger.recorded_call(live, tool, row)
-        is_believable = self._ledger.absence_wait_ms(row.id, tool) == 0
+        is_believable = self._ledger.sends.absence_wait_ms(row.id, terms) == 0
         verdict = await self._ledger.ask(tool, call)
-        if isinstance(verdict, Unsure):
+        is_settled = isinstance(verdict, Applied)
+        is_settled = is_settled or (isinstance(verdict, NotApplied) and is_believable)
+        if is_settled:
+            message = f"{row.tool}: the outside says that it did not happen"
+            sent = Sent(row.id, tool, call, terms)
+            is_answered = row.error is not None
+            await self._ledger.hear_verdict(
+                live, sent, verdict, message, is_believable=True, is_answered=is_answered
+            )
+        elif self._ledger.sends.is_overdue(row.id, terms):
+            await self._give_up(live, row, rules.say_still_out(row.tool, terms))
+        elif isinstance(verdict, Unasked):
+            await self._miss(live, row, verdict.reason or f"{row.tool} could not be asked")
+        elif isinstance(verdict, Unsure):
             await self._count(live, row, verdict.reason or f"{row.tool} is not sure what happened")
-            return
-        if isinstance(verdict, NotApplied) and not is_believable:
-            wait_ms = self._ledger.absence_wait_ms(row.id, tool)
-            await self._wait(live, row, wait_ms, row.error, is_counted=False)
-            return
-        assert isinstance(verdict, Applied | NotApplied), verdict
-        message = f"{row.tool}: the outside says that it did not happen"
-        await self._ledger.hear_verdict(
-            live, row.id, tool, row.attempt, verdict, message, is_believable=is_believable
-        )
+        else:
+            wait_ms = self._ledger.sends.absence_wait_ms(row.id, terms)
+            await self._wait(live, row, wait_ms, row.error, outage=outage.answered(row.outage))
 
     async def _count(self, live: Live, row: MutationRow, reason: str) -> None:
-        """Count a question without an answer; the last one asks a person instead (L5)."""
+        """Count an answer that settles nothing; the last one asks a person instead (L5)."""
         if is_last_ask(row.asks, self._parts.policy.reconcile.attempts):
             await self._give_up(live, row, reason)
             return
         wait_ms = reconcile_delay_ms(self._parts.policy.reconcile, row.asks + 1)
-        await self._wait(live, row, wait_ms, reason, is_counted=True)
+        after = outage.answered(row.outage)
+        await self._wait(live, row, wait_ms, reason, is_counted=True, outage=after)
+
+    async def _miss(self, live: Live, row: MutationRow, reason: str) -> None:
+        """Keep that a question could not be asked; after an hour a person is told (L5)."""
+        before = row.outage
+        now = self._parts.env.now_ms()
+        wait_ms = self._ledger.miss_wait_ms(before)
+        after = outage.go_on(before, now, wait_ms)
+        notice = self._ledger.say_silence(live, row.tool, before, after, reason)
+        await self._wait(live, row, wait_ms, reason, outage=after, notice=notice)
 
     async def _wait(
-        self, live: Live, row: MutationRow, wait_ms: int, reason: str | None, *, is_counted: bool
+        self,
+        live: Live,
+        row: MutationRow,
+        wait_ms: int,
+        reason: str | None,
+        *,
+        is_counted: bool = False,
+        outage: Outage | None,
+        notice: str | None = None,
     ) -> None:
+        # A send that hangs is shown when its time is over, not at the next question (L6).
+        wait_ms = self._ledger.sends.until_overdue(row.id, self._terms(row), wait_ms)
+        announce = await self._herald.changed(live, live.run, notice=notice)
         now = self._parts.env.now_ms()
         await self._parts.store.count_attempt(
             live.fence,
@@ -111,7 +165,15 @@ class Reconciler:
             due_at=now + math.ceil(wait_ms),
             error=reason,
             now=now,
+            outage=outage,
+            announce=announce,
         )
+
+    def _terms(self, row: MutationRow) -> Terms:
+        try:
+            return rules.terms_of(row.terms, self._parts.outside.catalog.find(row.tool))
+        except Invalid:
+            return rules.terms_of(row.terms, None)
 
     async def _give_up(self, live: Live, row: MutationRow, reason: str) -> None:
         await self._ledger.judge(live, row.id, row.attempt, Verdict.GIVEN_UP, message=reason)

@@ -28,6 +28,7 @@ from duly.rules.event import (
     EventStatus,
     Publication,
     Republish,
+    check_fitting,
     count_fitting,
     move,
     on_republish,
@@ -83,15 +84,16 @@ class Bench:
                 raise NotFound(f"Topic {topic} has no event {after} to peek after.")
             start = self.events[topic, after].seq
         found = [each for each in self.pending(topic) if each.seq > start][:limit]
-        sizes_bytes = (len(each.body.encode()) + len(each.title.encode()) for each in found)
-        return tuple(found[: count_fitting(sizes_bytes, bytes_max)])
+        return tuple(found[: count_fitting(map(_size_bytes, found), bytes_max)])
 
     async def get_by_ids(
-        self, workflow_id: str, topic: str, message_ids: tuple[str, ...]
+        self, workflow_id: str, topic: str, message_ids: tuple[str, ...], *, bytes_max: int
     ) -> tuple[EventRow, ...]:
         """Read known events of any status (T7)."""
         asked = ((topic, each) for each in dict.fromkeys(message_ids))
-        return tuple(self.events[each] for each in asked if each in self.events)
+        found = tuple(self.events[each] for each in asked if each in self.events)
+        check_fitting(sum(map(_size_bytes, found)), bytes_max)
+        return found
 
     async def list_grants(self, workflow_id: str) -> tuple[GrantRow, ...]:
         """Answer the envelope it was given (A1)."""
@@ -175,6 +177,10 @@ class Bench:
     def _touch(self, topic: str) -> None:
         self.counter += 1
         self.changed[topic] = self.counter
+
+
+def _size_bytes(event: EventRow) -> int:
+    return len(event.body.encode()) + len(event.title.encode())
 
 
 @dataclass(frozen=True, slots=True)

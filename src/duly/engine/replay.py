@@ -9,9 +9,9 @@ Law 3  What cannot be repeated is said, and never taken for the same.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 from duly.engine import rehearsal
 from duly.engine import run as steps
@@ -19,6 +19,7 @@ from duly.engine.base import Parts, StepFailed
 from duly.engine.live import Notes
 from duly.engine.rehearsal import Bench, Rehearsal
 from duly.engine.run import Told
+from duly.env import Env
 from duly.errors import NotFound
 from duly.rules.access import Step
 from duly.rules.catalog import Catalog, Tool
@@ -31,6 +32,8 @@ from duly.rules.word import Kind, Outcome
 from duly.sandbox.base import Loaded
 from duly.store.people import GrantRow
 from duly.store.recording import Past
+
+R = TypeVar("R")
 
 
 async def replay(parts: Parts, workflow_id: str, loaded: Loaded, *, runs_max: int = 20) -> Replay:
@@ -86,7 +89,7 @@ async def _rename(
 ) -> str | None:
     """Say which event a producer would call otherwise, or None."""
     grants = tuple(_leave(each.capability) for each in outside.catalog.tools)
-    clock = Still(past.at_ms, past.run)
+    clock = Still(past.at_ms, past.run, parts.env)
     stage = Rehearsal(clock, Bench(grants=grants), parts.sandbox, outside, parts.policy)
     live = rehearsal.take_up(
         loaded,
@@ -136,7 +139,9 @@ async def _play(
         grants=tuple(_leave(each.capability) for each in outside.catalog.tools),
         events={(each.topic, each.message_id): each for each in pending},
     )
-    stage = Rehearsal(Still(run.clock_at, chain), bench, parts.sandbox, outside, parts.policy)
+    stage = Rehearsal(
+        Still(run.clock_at, chain, parts.env), bench, parts.sandbox, outside, parts.policy
+    )
     live = rehearsal.take_up(
         loaded,
         run.handler,
@@ -172,6 +177,7 @@ class Still:
 
     at_ms: int
     first_run: str
+    env: Env
 
     def now_ms(self) -> int:
         """Answer when the prepare result was stored (C13)."""
@@ -184,6 +190,10 @@ class Still:
     def random_bytes(self, count: int) -> bytes:
         """Make the same bytes every time."""
         return seed(self.first_run, Step.PREPARE).to_bytes(SEED_BYTES)[:count]
+
+    def compute(self, function: Callable[[], R]) -> Awaitable[R]:
+        """Let the host's own thread do the sums."""
+        return self.env.compute(function)
 
 
 class Recorded:

@@ -15,7 +15,7 @@ from duly.engine.calls import Calls, Wanted
 from duly.engine.herald import Herald
 from duly.engine.ledger import Ledger
 from duly.engine.live import Live
-from duly.engine.reach import Reach
+from duly.engine.reach import Reach, think
 from duly.errors import Invalid
 from duly.rules import lifecycle
 from duly.rules.access import Step
@@ -26,7 +26,7 @@ from duly.rules.prepared import (
     Prepared,
     mutation_result,
     parse_prepared,
-    script_view,
+    script_text,
     step_clock,
 )
 from duly.rules.schedule import clamp_wake_at, next_run_at
@@ -35,7 +35,8 @@ from duly.rules.word import Failure, Kind, MutationStatus, Outcome, Phase, Progr
 from duly.sandbox.base import MISSING, Missing, World
 from duly.store.record import Commit, Pinned, Reserve
 
-PREPARED_BYTES_MAX: Final = 64 * 1024 * 1024  # its parts are limited one by one (N)
+PRODUCED_BYTES_MAX: Final = 64 * 1024 * 1024  # its parts are limited one by one (N)
+READS_AT_ONCE_BYTES: Final = 64 * 1024  # what a step read; more is written beside the event loop
 
 
 async def work(parts: Parts, ledger: Ledger, live: Live) -> None:
@@ -164,8 +165,8 @@ async def ask_producer(parts: Reach, live: Live) -> Told:
     """Run a producer to its end (P1, P2)."""
     calls = Calls(parts, live, Step.PRODUCE)
     returned = await calls.until_return((_state(live),), _world(parts, live, calls.step))
-    live.reads_text = calls.reads.text(live.notes.secrets()) if calls.publications else None
-    return Told(tuple(calls.publications), _state_text(parts, returned))
+    live.reads_text = await _reads_text(parts, live, calls) if calls.publications else None
+    return Told(tuple(calls.publications), await _state_text(parts, returned))
 
 
 async def ask_prepare(parts: Reach, live: Live) -> tuple[Prepared, dict[tuple[str, str], int]]:
@@ -173,13 +174,13 @@ async def ask_prepare(parts: Reach, live: Live) -> tuple[Prepared, dict[tuple[st
     calls = Calls(parts, live, Step.PREPARE)
     returned = await calls.until_return((_state(live),), _world(parts, live, calls.step))
     try:
-        prepared = parse_prepared(
-            None if returned is MISSING else returned, live.consumer.subscribe, parts.policy.limits
-        )
+        given = None if returned is MISSING else returned
+        subscribed, limits = live.consumer.subscribe, parts.policy.limits
+        prepared = await think(parts.env, given, lambda: parse_prepared(given, subscribed, limits))
     except Invalid as error:
         raise StepFailed(str(error), Failure.LOGIC) from error
     # Whoever reserves nothing changes nothing: nobody will ask what another version would do.
-    live.reads_text = None if prepared.is_empty else calls.reads.text(live.notes.secrets())
+    live.reads_text = None if prepared.is_empty else await _reads_text(parts, live, calls)
     return prepared, calls.offered
 
 
@@ -189,7 +190,7 @@ async def ask_mutate(parts: Reach, live: Live) -> Wanted | None:
         return None
     calls = Calls(parts, live, Step.MUTATE)
     wanted = await calls.until_mutation((live.prepared,), _world(parts, live, Step.MUTATE))
-    live.reads_text = calls.reads.text(live.notes.secrets())
+    live.reads_text = await _reads_text(parts, live, calls)
     return wanted
 
 
@@ -200,15 +201,13 @@ async def ask_next(parts: Reach, live: Live) -> Told:
     calls = Calls(parts, live, Step.NEXT)
     args = (live.prepared, _outcome(live), _state(live))
     returned = await calls.until_return(args, _world(parts, live, Step.NEXT))
-    return Told(tuple(calls.publications), _state_text(parts, returned))
+    return Told(tuple(calls.publications), await _state_text(parts, returned))
 
 
 def pin(parts: Reach, live: Live, prepared: Prepared, now: int) -> Pinned:
     """Write the prepare result as it is kept for mutate, next and every heir (C6, C13)."""
     return Pinned(
-        encode(
-            script_view(prepared), "prepare", limit_bytes=PREPARED_BYTES_MAX, depth=_deep(parts)
-        ),
+        script_text(prepared),
         clock_at=now,
         seed=live.chain,
         wake_at_asked=_wake_at(parts, live, prepared.wake_at_raw, now),
@@ -229,7 +228,7 @@ def _produced(live: Live, told: Told, now: int) -> str | None:
         "reads": live.reads_text,
         "published": names,
     }
-    return encode(kept, "produced", limit_bytes=PREPARED_BYTES_MAX)
+    return encode(kept, "produced", limit_bytes=PRODUCED_BYTES_MAX)
 
 
 def _outcome(live: Live) -> Json:
@@ -246,13 +245,27 @@ def _state(live: Live) -> Json | Missing:
     return MISSING if live.state_text is None else decode(live.state_text)
 
 
-def _state_text(parts: Reach, returned: Json | Missing) -> str | None:
+async def _reads_text(parts: Reach, live: Live, calls: Calls) -> str | None:
+    """Write what a step read without secrets, beside the event loop if that is much (X2)."""
+    reads, secrets = calls.reads, live.notes.secrets()
+    if reads.size_bytes <= READS_AT_ONCE_BYTES:
+        return reads.text(secrets)
+    return await parts.env.compute(lambda: reads.text(secrets))
+
+
+async def _state_text(parts: Reach, returned: Json | Missing) -> str | None:
     """Write a new state; returning nothing keeps the old one (P2, C10)."""
     if returned is MISSING:
         return None
     limits = parts.policy.limits
     try:
-        return encode(returned, "state", limit_bytes=limits.state_bytes, depth=limits.json_depth)
+        return await think(
+            parts.env,
+            returned,
+            lambda: encode(
+                returned, "state", limit_bytes=limits.state_bytes, depth=limits.json_depth
+            ),
+        )
     except Invalid as error:
         raise StepFailed(str(error), Failure.LOGIC) from error
 
@@ -265,11 +278,6 @@ def _wake_at(parts: Reach, live: Live, raw: object, now: int) -> str | None:
         live.notes.warn(now, warning)
         return None
     return raw if isinstance(raw, str) else None
-
-
-def _deep(parts: Reach) -> int:
-    """What wraps `data` and `ui` may be one deeper than they are."""
-    return parts.policy.limits.json_depth + 1
 
 
 def _world(parts: Reach, live: Live, step: Step) -> World:

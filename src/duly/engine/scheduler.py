@@ -18,10 +18,11 @@ from typing import Final
 
 from duly.engine import approval
 from duly.engine.base import Parts
+from duly.engine.late import Late
 from duly.engine.settlement import settle
 from duly.engine.upkeep import UPKEEP, Upkeep
 from duly.engine.worker import Worker
-from duly.env import sleep_until
+from duly.env import SLICE_MS
 from duly.errors import Fenced, NotFound, RequestRefused, Stale, StoreError, StoreLost
 from duly.rules.schedule import earliest
 from duly.rules.turn import Work, choose
@@ -44,6 +45,7 @@ class Engine:
         # Called when something was done: it may have been announced to the bus (B10).
         self.worked: Callable[[], None] = lambda: None
         self._worker = Worker(parts, on_repair_end=self._end_repair)
+        self._late = Late(parts, self._worker, on_written=self._take_late)
         self._upkeep = Upkeep(parts)
         self._ready: dict[str, None] = {}  # workflows to look at, in the order of their turns
         self._again: set[str] = set()  # woken while they were running
@@ -51,7 +53,10 @@ class Engine:
         self._bell = asyncio.Event()
         self._must_look = True  # somewhere something may be due, and nobody knows where
         self._has_more = False  # the store knows of more than it named the last time
+        # When to look again: by the clock, and by one that cannot be set and goes on in a sleep.
         self._look_at: int | None = None
+        self._look_by: int | None = None
+        self._wake_max_ms = round(parts.policy.wake_max_s * 1000)
         self._is_busy = False
         self._stopped = asyncio.Event()
         self._stopped.set()
@@ -114,7 +119,9 @@ class Engine:
     async def close(self) -> None:
         """Wait until nothing runs any more, and lay down what was not begun (R7)."""
         await self._stopped.wait()
-        await self._worker.put_down_rest()
+        await self._worker.put_down_rest()  # a late answer waits for as long as a row is in flight
+        await self._late.close()
+        await self._worker.put_down_rest()  # and may have made its run active
 
     # -- The loop -------------------------------------------------------------------------------
 
@@ -139,8 +146,7 @@ class Engine:
         while True:
             self._bell.clear()
             now = self._parts.env.now_ms()
-            is_time = self._look_at is not None and self._look_at <= now
-            if self._must_look or is_time or (self._has_more and not self._ready):
+            if self._must_look or self._is_time(now) or (self._has_more and not self._ready):
                 await self._look(now, is_draining)
             self._admit()
             is_at_rest = not self._running and self._worker.repairs.is_idle
@@ -168,7 +174,7 @@ class Engine:
         """Ask the store which workflows have something due, and when to ask again."""
         self._must_look = False
         try:
-            due = await self._parts.store.due(now)
+            due = await self._parts.store.due(now, wake_max_ms=self._wake_max_ms)
             tidy_at = await self._upkeep.due_at(now)
         except StoreLost:
             raise  # it never comes back: whoever serves must open another host (H3)
@@ -176,14 +182,16 @@ class Engine:
             if is_draining:
                 raise  # whoever drains is told, not left to think that nothing was due
             log.error("the store cannot be read: %s", error)
-            self._look_at = now + TROUBLE_MS
+            self._look_at = self._look_by = None
+            self._plan(now + TROUBLE_MS)
             return
-        for workflow_id in _workflows(due):
+        for workflow_id in (*_workflows(due), *due.suspects):
             if workflow_id not in self._running:
                 self._ready.setdefault(workflow_id)
         if tidy_at is not None and tidy_at <= now and UPKEEP not in self._running:
             self._ready.setdefault(UPKEEP)  # behind everything else
-        self._look_at = earliest((due.next_at, _later(tidy_at, now)))
+        self._look_at = self._look_by = None
+        self._plan(earliest((due.next_at, _later(tidy_at, now))))
         # The rest comes when these have had their turn; until then nobody asks again (S9).
         named = (due.runs, due.reconciles, due.producers, due.consumers)
         self._has_more = any(len(each) >= DUE_LIMIT_MAX for each in named)
@@ -217,22 +225,44 @@ class Engine:
         else:
             self.wake(workflow_id)
 
+    def _take_late(self, workflow_id: str) -> None:
+        """Look at what a late answer made of a workflow (L1)."""
+        self.worked()
+        self.wake(workflow_id)
+
     async def _wait(self, is_draining: bool) -> None:
         """Sleep until the bell rings or the next planned time comes (S9)."""
         if self._look_at is None or (is_draining and not self._running):
             await self._bell.wait()
             return
-        timer = self._parts.env.spawn(self._ring_at(self._look_at), "next planned time")
+        timer = self._parts.env.spawn(self._ring_at(), "next planned time")
         try:
             await self._bell.wait()
         finally:
             timer.cancel()
 
-    async def _ring_at(self, look_at: int) -> None:
-        """Ring when this time has come (S2)."""
-        await sleep_until(self._parts.env, look_at)
+    async def _ring_at(self) -> None:
+        """Ring when the planned time has come, by either clock (S2).
+
+        What is left is asked of both each time, so that a clock that was set back meanwhile does
+        not make a host sleep longer than it had planned.
+        """
+        env = self._parts.env
+        assert self._look_at is not None
+        assert self._look_by is not None
+        while True:
+            left_ms = min(self._look_at - env.now_ms(), self._look_by - env.boot().ms)
+            await env.sleep(min(max(0, left_ms), SLICE_MS) / 1000)
+            if self._is_time(env.now_ms()):
+                break
         self._must_look = True
         self._bell.set()
+
+    def _is_time(self, now: int) -> bool:
+        """Tell whether the planned time has come, by the clock or by the one nobody can set."""
+        if self._look_at is None or self._look_by is None:
+            return False
+        return self._look_at <= now or self._look_by <= self._parts.env.boot().ms
 
     # -- One workflow's turn --------------------------------------------------------------------
 
@@ -265,6 +295,7 @@ class Engine:
             self._parts.env.now_ms(),
             is_paused=outlook.is_paused,
             in_hand=self._worker.in_hand,
+            wake_max_ms=self._wake_max_ms,
         )
         if choice.work is Work.NOTHING:
             self._plan(choice.look_at)
@@ -279,7 +310,12 @@ class Engine:
         return False
 
     def _plan(self, look_at: int | None) -> None:
+        if look_at is None:
+            return
+        env = self._parts.env
+        look_by = env.boot().ms + max(0, look_at - env.now_ms())
         self._look_at = earliest((self._look_at, look_at))
+        self._look_by = earliest((self._look_by, look_by))
 
     # -- Stopping -------------------------------------------------------------------------------
 

@@ -1,7 +1,9 @@
 """A person's answer to the one question Duly cannot answer itself: did it happen? (L10)
 
-Law: an answer is taken only while the mutation is indeterminate; "it did not happen" is believed
-no earlier from a person than from the outside (L6).
+Law 1  An answer is taken only while the mutation is indeterminate, or while nothing could be asked
+       for an hour and the person was told (L5).
+Law 2  "It did not happen" is believed no earlier from a person than from the outside (L6), and
+       never while the send itself has not returned: it may still land.
 """
 
 from __future__ import annotations
@@ -13,11 +15,12 @@ from duly.engine.herald import Herald
 from duly.engine.worker import Worker
 from duly.errors import Invalid, RequestRefused
 from duly.rules import lifecycle
-from duly.rules.catalog import Tool, ToolKind
+from duly.rules.catalog import Tool
+from duly.rules.ledger import terms_of
 from duly.rules.schedule import SECOND_MS, moment
 from duly.rules.value import Json, encode
 from duly.rules.word import Act, Failure, Status
-from duly.store.record import Action, Stop
+from duly.store.record import Action, MutationRow, Stop
 
 ANSWERS: Final = frozenset({Act.TRY_AGAIN, Act.DID_NOT_HAPPEN, Act.HAPPENED, Act.SKIP})
 
@@ -35,17 +38,21 @@ async def settle(
     assert answer in ANSWERS, answer
     row = await parts.store.get_mutation(mutation_id)
     run = await parts.store.get_run(row.held_by)
-    decided = lifecycle.act(run.state, answer).run  # refuses what is not indeterminate
+    is_told = bool(row.outage_told)
+    decided = lifecycle.act(run.state, answer, is_told=is_told).run  # refuses what is not unknown
     live = worker.resume(await parts.store.outlook(row.workflow_id), run)
-    now = parts.env.now_ms()
     tool = _find(parts, row.tool)
+    if answer in (Act.TRY_AGAIN, Act.DID_NOT_HAPPEN):
+        _check_returned(worker, row)
+    if answer is Act.TRY_AGAIN:
+        await worker.check_repeatable(tool, row)
+    now = parts.env.now_ms()
     stop: Stop | None = None
     due_at = None
     if answer is Act.TRY_AGAIN:
-        worker.check_repeatable(tool, row)
         due_at = now
     elif answer is Act.DID_NOT_HAPPEN:
-        _check_time(now, worker.ledger.absence_wait_ms(row.id, tool))
+        _check_time(now, worker.ledger.sends.absence_wait_ms(row.id, terms_of(row.terms, tool)))
         told = StepFailed(f"{row.tool}: you said that it did not happen", Failure.TRANSIENT)
         stop = worker.successor.stop(live, decided, told)
     answering = parts.store.settle(
@@ -74,6 +81,15 @@ def _result_text(parts: Parts, answer: Act, result: Json) -> str | None:
     return encode(result, "result", limit_bytes=limits.result_bytes, depth=limits.json_depth)
 
 
+def _check_returned(worker: Worker, row: MutationRow) -> None:
+    if worker.ledger.sends.is_out(row.id):
+        raise RequestRefused(
+            f"The call {row.tool} itself has not returned, so it may still be made. Stop the host: "
+            "that ends the call, and from the next start on you can say so when its lag is over. "
+            "That it happened, or to skip it, can be said now."
+        )
+
+
 def _check_time(now: int, wait_ms: int) -> None:
     if wait_ms <= 0:
         return
@@ -85,9 +101,9 @@ def _check_time(now: int, wait_ms: int) -> None:
     )
 
 
-def _find(parts: Parts, name: str) -> Tool:
-    """Find the tool; one whose connector is not here any more is given the usual lag."""
+def _find(parts: Parts, name: str) -> Tool | None:
+    """Find the tool; where its connector is not here, what the row keeps of it holds alone (L6)."""
     try:
         return parts.outside.catalog.find(name)
     except Invalid:
-        return Tool(name, ToolKind.MUTATION, name)
+        return None

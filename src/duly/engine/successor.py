@@ -17,10 +17,12 @@ from typing import Final
 from duly.engine.base import Details, Parts, StepFailed
 from duly.engine.herald import Herald
 from duly.engine.live import Live
-from duly.rules import lifecycle
+from duly.rules import chain, lifecycle
+from duly.rules import outage as outages
 from duly.rules.lifecycle import Change, Counts, Run
+from duly.rules.outage import Outage
 from duly.rules.permission import redact, redact_text
-from duly.rules.schedule import backoff_ms
+from duly.rules.schedule import backoff_ms, describe_wait
 from duly.rules.standing import Facts, escalate
 from duly.rules.value import Json, encode
 from duly.rules.word import Failure, MutationStatus, Phase, Progress, Status, Way
@@ -30,6 +32,7 @@ from duly.store.record import RunRow, Stop
 ERROR_CHARS: Final = 2000  # what is kept of an error's words
 ERROR_BYTES_MAX: Final = 2 * 1024 * 1024
 ARGS_CHARS: Final = 1000
+NOTICED: Final = "The host stopped again and again while nothing was under way:"
 
 log = logging.getLogger("duly.engine")
 
@@ -74,20 +77,31 @@ class Successor:
             new,
             stop,
             now=self._parts.env.now_ms(),
-            announce=await self._herald.changed(live, new, tells=stop.escalated, error=stop.error),
+            announce=await self._herald.changed(
+                live, new, tells=stop.escalated, notice=stop.notice, error=stop.error
+            ),
         )
         live.move(new)
 
     def stop(self, live: Live, new: Run, failed: StepFailed) -> Stop:
         """Work out what a stopped run keeps: counts, due time, what it waits for, what is said."""
-        counts = lifecycle.counted(live.counts, new)
-        details = failed.details
+        now, details = self._parts.env.now_ms(), failed.details
+        wait_ms = 0
+        before, outage, notice = live.counts.outage, None, None
+        if failed.failure is Failure.UNREACHABLE:
+            wait_ms = self._outage_wait_ms(before, details.retry_after_s)
+            outage = outages.go_on(before, now, wait_ms)
+            said, zone = self.clean(str(failed)), self._parts.policy.timezone
+            notice = outages.notice(before, outage, said, now, wait_ms, zone)
+        counts = chain.counted(live.counts, new, outage)
         due_at = None
         way = self._parts.way(new, counts)
         if way is Way.BACKOFF:
-            due_at = self._parts.env.now_ms() + self._backoff_ms(counts, details.retry_after_s)
+            if outage is None:
+                wait_ms = self._backoff_ms(counts, details.retry_after_s)
+            due_at = now + wait_ms
         elif way is Way.REPAIR:
-            due_at = self._parts.env.now_ms()  # whoever looks next asks the repairer (F3)
+            due_at = now  # whoever looks next asks the repairer (F3)
         return Stop(
             counts=counts,
             error=self._error_text(failed, new),
@@ -96,6 +110,7 @@ class Successor:
             escalated=self._escalation(new, counts, str(failed), live, details.waits_on),
             calls=live.notes.calls_text,
             logs=live.notes.logs_text,
+            notice=notice,
         )
 
     def keep(self, live: Live, new: Run, message: str) -> Stop:
@@ -113,6 +128,12 @@ class Successor:
         store, now = self._parts.store, self._parts.env.now_ms()
         await live.settled()
         stored = live.stored
+        if stored.status is Status.PAUSED_RECONCILIATION and stored.row is MutationStatus.IN_FLIGHT:
+            # An unknown call that was being sent again is unknown as before (L7).
+            change = lifecycle.crash(stored, live.counts)
+            await store.move_run(live.fence, live.id, stored, change.run, now=now)
+            live.move(change.run)
+            return
         if stored.status is not Status.ACTIVE:
             return
         if stored.row is MutationStatus.IN_FLIGHT:
@@ -158,10 +179,12 @@ class Successor:
         """
         store, now = self._parts.store, self._parts.env.now_ms()
         fence, state, counts = live.fence, row.state, row.counts
+        judged = replace(counts, crash=0)
         if state.status is Status.ACTIVE and is_counted:
-            counts = lifecycle.counted(counts, replace(state, status=Status.CRASHED))
-        change = lifecycle.crash(state, counts)
-        log.info("%s: interrupted; %s (%s)", live.workflow, say_recovered(change), row.id)
+            judged = counts = chain.counted(counts, replace(state, status=Status.CRASHED))
+        change = lifecycle.crash(state, judged)
+        if change.successor is not None or change.run.status is not Status.CRASHED:
+            log.info("%s: interrupted; %s (%s)", live.workflow, say_recovered(change), row.id)
         if change.successor is not None:
             successor_id = self._parts.env.new_id("run")
             await store.succeed_run(fence, row.id, state, change, successor_id, counts, now=now)
@@ -169,23 +192,57 @@ class Successor:
         if change.run.status is not Status.CRASHED:
             await store.move_run(fence, row.id, state, change.run, now=now)
             return None
+        stop = self._stop_crashed(live, row, change.run, counts)
+        announce = await self._herald.changed(
+            live, change.run, tells=stop.escalated, notice=stop.notice
+        )
+        await store.stop_run(fence, row.id, state, change.run, stop, now=now, announce=announce)
+        return None
+
+    def _stop_crashed(self, live: Live, row: RunRow, crashed: Run, counts: Counts) -> Stop:
+        """Work out what follows the third crash in a row and later ones (R7).
+
+        A run that had reserved and sent nothing is tried again after a wait that grows, and the
+        person is told once; any other waits for the person.
+        """
+        now = self._parts.env.now_ms()
+        was_empty = chain.is_empty(crashed, len(live.inputs) if row.prepared else 0)
         message = f"{counts.crash} times in a row."
         stop = Stop(
             counts=counts,
-            error=self._error_text(StepFailed(message, Failure.INTERNAL), change.run),
-            escalated=escalate(Facts(run=change.run), message, now),
+            error=self._error_text(StepFailed(message, Failure.INTERNAL), crashed),
             calls=row.calls,
             logs=row.logs,
         )
-        announce = await self._herald.changed(live, change.run, tells=stop.escalated)
-        await store.stop_run(fence, row.id, state, change.run, stop, now=now, announce=announce)
-        return None
+        if self._parts.way(crashed, counts, was_empty=was_empty) is Way.PERSON:
+            log.info(
+                "%s: interrupted; once too often in a row, so it waits for you (%s)",
+                live.workflow,
+                row.id,
+            )
+            return replace(stop, escalated=escalate(Facts(run=crashed), message, now))
+        more = counts.crash - lifecycle.CRASHES_MAX
+        wait_ms = backoff_ms(self._parts.policy.retries, more, self._jitter())
+        wait = describe_wait(wait_ms)
+        log.info(
+            "%s: interrupted again and again; retrying in %s (%s)", live.workflow, wait, row.id
+        )
+        notice = f"{NOTICED} {message} Nothing is needed from you: it is tried again in {wait}."
+        return replace(stop, due_at=now + wait_ms, notice=None if more else notice)
 
     # -- Words ----------------------------------------------------------------------------------
 
     def _backoff_ms(self, counts: Counts, retry_after_s: float | None) -> int:
-        jitter = int.from_bytes(self._parts.env.random_bytes(4)) / 2**32
-        return backoff_ms(self._parts.policy.retries, counts.transient - 1, jitter, retry_after_s)
+        retries = self._parts.policy.retries
+        return backoff_ms(retries, counts.transient - 1, self._jitter(), retry_after_s)
+
+    def _outage_wait_ms(self, outage: Outage | None, retry_after_s: float | None) -> int:
+        failures = 0 if outage is None else outage.failures
+        retries = self._parts.policy.retries
+        return outages.wait_ms(retries, failures, self._jitter(), retry_after_s)
+
+    def _jitter(self) -> float:
+        return int.from_bytes(self._parts.env.random_bytes(4)) / 2**32
 
     def _escalation(
         self, run: Run, counts: Counts, message: str, live: Live, waits_on: str | None
@@ -219,8 +276,6 @@ class Successor:
 
 def say_recovered(change: Change) -> str:
     """Say what is done with a run that was interrupted, by what the ledger says of its call."""
-    if change.successor is None and change.run.status is Status.CRASHED:
-        return "once too often in a row, so it waits for you"
     return RECOVERED[change.run.row]
 
 

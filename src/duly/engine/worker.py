@@ -27,7 +27,9 @@ from duly.engine.successor import Successor
 from duly.errors import Fenced, Invalid, RequestRefused, Stale, StoreError, StoreUnavailable
 from duly.rules import lifecycle
 from duly.rules.catalog import Tool
-from duly.rules.turn import Choice, HandlerOutlook, Work
+from duly.rules.schedule import parse
+from duly.rules.turn import Choice, HandlerOutlook, Work, replanned
+from duly.rules.value import decode
 from duly.rules.word import Act, Failure, Kind, MutationStatus, Status, Waits
 from duly.store.due import Outlook
 from duly.store.record import MutationRow, RunRow
@@ -52,6 +54,8 @@ class Worker:
         self.repairs = Repairs(parts, self.successor, self.in_hand, on_repair_end)
         # Answers of people are taken one after the other: one that is refused lets go of its run.
         self._answering = asyncio.Lock()
+        # Runs that are active by an answer, until they are taken up: one may be asked about still.
+        self._answered: set[str] = set()
         # The run each workflow is at right now.
         self.live: dict[str, Live] = {}
         self.is_stopping = False
@@ -61,9 +65,12 @@ class Worker:
 
     async def do(self, outlook: Outlook, choice: Choice) -> None:
         """Do what was chosen for a workflow."""
-        if choice.work is Work.START:
-            assert choice.handler is not None, choice
-            await self._start(outlook, choice.handler)
+        if choice.handler is not None:
+            if choice.work is Work.START:
+                await self._start(outlook, choice.handler)
+            else:
+                assert choice.work is Work.REPLAN, choice
+                await self._replan(outlook, choice.handler)
             return
         assert outlook.open_run is not None, outlook
         row = await self._parts.store.get_run(outlook.open_run.run_id)
@@ -96,8 +103,31 @@ class Worker:
         finally:
             self.in_hand.discard(run_id)
 
+    async def _replan(self, outlook: Outlook, handler: HandlerOutlook) -> None:
+        """Plan a producer again that was planned by a clock that was wrong (S2)."""
+        store, now = self._parts.store, self._parts.env.now_ms()
+        handlers = await store.list_handlers(outlook.fence.workflow_id)
+        text = next(each.schedule for each in handlers if each.name == handler.name)
+        schedule = parse(None if text is None else decode(text))
+        assert handler.next_run_at is not None, handler
+        zone = self._parts.policy.timezone
+        planned = replanned(schedule, handler.next_run_at, now, zone)
+        if planned != handler.next_run_at:
+            log.warning(
+                "%s.%s: the clock was set; its next check is planned again",
+                outlook.workflow,
+                handler.name,
+            )
+        await store.replan(outlook.fence, handler.name, handler.next_run_at, planned, now=now)
+
     async def _go_on(self, outlook: Outlook, row: RunRow) -> None:
         """Go on with a run that is active by a person's act, or is a successor (R4)."""
+        if row.state.row is MutationStatus.IN_FLIGHT and not await self._is_unsent(row.id):
+            # Its call has begun and this run waits for no answer: what became of it is asked (L3).
+            self._let_go.add(row.id)
+            await self._recover(outlook, row)
+            return
+        self._answered.discard(row.id)
         live = self.resume(outlook, row)
         try:
             await self._hold(live, self._continue(live, row))
@@ -129,18 +159,20 @@ class Worker:
     async def _recover(self, outlook: Outlook, row: RunRow) -> None:
         """Follow a run that was left lying; one whose call nobody began to send goes on (R7)."""
         self.in_hand.discard(row.id)
-        if row.state.row is MutationStatus.IN_FLIGHT:
-            mutation = await self._parts.store.get_held_mutation(row.id)
-            if mutation.is_unsent:  # approved, and a restart came between (A4)
-                self._let_go.discard(row.id)
-                self.in_hand.add(row.id)
-                return
+        if row.state.row is MutationStatus.IN_FLIGHT and await self._is_unsent(row.id):
+            self._let_go.discard(row.id)
+            self.in_hand.add(row.id)
+            return
         is_counted = row.id not in self._let_go
         live = self.resume(outlook, row)
         successor_id = await self.successor.recover(live, row, is_counted=is_counted)
         self._let_go.discard(row.id)
         if successor_id is not None:
             self.in_hand.add(successor_id)
+
+    async def _is_unsent(self, run_id: str) -> bool:
+        """Tell whether a held call was approved and never begun; a restart may lie between (A4)."""
+        return (await self._parts.store.get_held_mutation(run_id)).is_unsent
 
     async def _unblock(self, outlook: Outlook, row: RunRow) -> None:
         """Let a run go on whose grant or connection has come; a held call is sent as it is (F4)."""
@@ -154,12 +186,15 @@ class Worker:
             self.in_hand.discard(row.id)
 
     async def _run_unblocked(self, live: Live, new: lifecycle.Run) -> None:
-        store, now = self._parts.store, self._parts.env.now_ms()
+        store, env = self._parts.store, self._parts.env
+        now = env.now_ms()
         if new.row is None:
             await store.move_run(live.fence, live.id, live.stored, new, now=now)
             live.move(new)
         else:
-            mutation = await store.send_again(live.fence, live.id, live.stored, new, now=now)
+            mutation = await store.send_again(
+                live.fence, live.id, live.stored, new, now=now, boot=env.boot()
+            )
             live.move(new)
             await self._send_held(live, mutation)
         if live.is_active:
@@ -173,8 +208,10 @@ class Worker:
         try:
             await self._hold(live, self._settle(live, mutation, is_paused=outlook.is_paused))
         finally:
-            # One that turned out applied in a paused workflow stays in hand until resume (F7).
-            if not (live.is_waiting and live.stored.status is Status.ACTIVE):
+            # One that turned out applied in a paused workflow stays in hand until resume (F7), and
+            # one that was answered while it was asked about is in the hands of that answer.
+            is_waiting = live.is_waiting and live.stored.status is Status.ACTIVE
+            if not is_waiting and row.id not in self._answered:
                 self.in_hand.discard(row.id)
 
     async def _settle(self, live: Live, mutation: MutationRow, *, is_paused: bool) -> None:
@@ -234,7 +271,7 @@ class Worker:
         for run_id in self.in_hand | self._let_go:
             try:
                 row = await self._parts.store.get_run(run_id)
-                if row.open and row.state.status is Status.ACTIVE:
+                if row.open:
                     outlook = await self._parts.store.outlook(row.workflow_id)
                     await self.successor.put_down(self.resume(outlook, row))
             except StoreError as error:
@@ -256,10 +293,11 @@ class Worker:
                 if is_first:
                     self.in_hand.discard(run_id)
                 raise
+            self._answered.add(run_id)
 
-    def check_repeatable(self, tool: Tool, row: MutationRow) -> None:
+    async def check_repeatable(self, tool: Tool | None, row: MutationRow) -> None:
         """Refuse to try again where nothing could be tried: neither asking nor sending (L10)."""
-        if not (tool.reconciles or self._reconciler.may_resend(tool, row, resends=0)):
+        if not await self._reconciler.may_try_again(tool, row):
             raise RequestRefused(
                 f"{row.tool} can neither be asked what happened nor be sent again safely. "
                 "Say whether it happened, or skip it."

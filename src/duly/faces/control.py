@@ -16,6 +16,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import socket
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -24,7 +25,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self, TypeAlias
 
-from duly import __version__
+from duly import __version__, fork
 from duly.env import Env, Loop
 from duly.errors import DulyError, Invalid, RequestRefused
 from duly.faces.verb import VERBS, find_verb, perform, to_json
@@ -121,11 +122,21 @@ class Control:
         self._server: asyncio.Server | None = None
         self._is_closing = False
         self._identity: tuple[int, int] | None = None
+        self._listener: socket.socket | None = None
+        self._is_abandoned = False
+        fork.own(self)
+
+    def abandon(self) -> None:
+        """Leave the socket to the parent, in a forked child, where no call would be heard (H1)."""
+        self._is_abandoned = True
+        if self._listener is not None:
+            self._listener.close()
 
     async def __aenter__(self) -> Self:
         """Begin to listen."""
         made = listen(self._path)
         self._identity = _identity(self._path)
+        self._listener = made
         # One byte of a line is read before the rest, and its newline is counted too.
         limit = REQUEST_BYTES_MAX - 2
         self._server = await asyncio.start_unix_server(self._welcome, sock=made, limit=limit)
@@ -138,6 +149,8 @@ class Control:
         trace: TracebackType | None,
     ) -> None:
         """Let nobody in any more, let begun acts end, and hang up."""
+        if self._is_abandoned:
+            return
         assert self._server is not None
         self._is_closing = True
         self._server.close()

@@ -3,18 +3,22 @@
 Law 1: whatever is relative in the file is relative to the file's folder, from wherever it is read.
 Law 2: a mistake is told with the file, the table and what to write instead, before anything of the
        store was touched.
-Law 3: a project's own modules are found in its folder first, and are imported only when a host is
-       built.
+Law 3: a project's own modules are found in its folder after all that is installed, and are imported
+       only when a host is built.
+Law 4: no file of a project is used that another user could have written (K14), and what a table
+       uses is known to be of the right kind before it is called.
 """
 
 from __future__ import annotations
 
 import importlib
 import inspect
+import os
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
+from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
@@ -24,6 +28,7 @@ from duly.config import Config, load
 from duly.connectors.base import Connector
 from duly.connectors.registry import Registry
 from duly.errors import ConfigError, DulyError
+from duly.faces.trust import check_file, judge_imports
 from duly.host import Host
 from duly.rules.value import suggest
 from duly.store.sqlite import URL_PREFIX, path_from_url
@@ -31,6 +36,8 @@ from duly.store.sqlite import URL_PREFIX, path_from_url
 FILE: Final = "duly.toml"
 VARIABLE: Final = "DULY_PROJECT"
 SOCKET_SUFFIX: Final = ".socket"
+EXTENSION_SUFFIXES: Final = frozenset({".py", ".yaml", ".yml"})
+SOURCES_MAX: Final = 10_000  # files that are judged before a module of the project is imported
 
 # What `use` names without a module; everything else is "module:name".
 CONNECTORS: Final[Mapping[str, str]] = MappingProxyType(
@@ -95,6 +102,8 @@ def find_project(given: str | None, environ: Mapping[str, str], here: Path) -> P
     else:
         above = (each / FILE for each in (folder, *folder.parents))
         file = next((each for each in above if each.is_file()), None)
+    if file is not None:
+        check_file(file, file.parent, environ)
     config = load(file, environ)
     return Project(folder if file is None else file.parent, file, config)
 
@@ -117,6 +126,9 @@ def build_host(project: Project, *, with_extensions: bool = True) -> Host:
     """Make the host that a project describes; it is not opened."""
     config = project.config
     extensions = config.extensions if with_extensions else None
+    if extensions is not None:
+        found = (project.folder / extensions).rglob("*")
+        _check_sources(project, (each for each in found if each.suffix in EXTENSION_SUFFIXES))
     connectors = [*_connectors(project)]
     repairer = _repairer(project)
     channels = [*_channels(project)] if with_extensions else []
@@ -138,9 +150,7 @@ def build_host(project: Project, *, with_extensions: bool = True) -> Host:
 def _connectors(project: Project) -> Iterator[Connector]:
     for name, table in project.config.connectors.items():
         place = f"{_where(project)}: [connectors.{name}]"
-        made = _make(project, place, CONNECTORS, name, dict(table))
-        if not isinstance(made, Connector):
-            raise ConfigError(f"{place} {_kind(made)} is no duly.Connector; name a class that is")
+        made = _make(project, place, CONNECTORS, name, dict(table), _check_connector)
         if getattr(made, "name", None) != name:
             made.name = name  # what scripts call it is said in the file
         try:
@@ -153,7 +163,7 @@ def _connectors(project: Project) -> Iterator[Connector]:
 def _channels(project: Project) -> Iterator[Channel]:
     for name, table in project.config.channels.items():
         place = f"{_where(project)}: [channels.{name}]"
-        made: Channel = _make(project, place, CHANNELS, name, dict(table))
+        made: Channel = _make(project, place, CHANNELS, name, dict(table), _check_channel)
         yield made
 
 
@@ -163,11 +173,34 @@ def _repairer(project: Project) -> Any:
         return None
     place = f"{_where(project)}: repairer"
     found = _find(project, place, named)
+    if not callable(getattr(found, "repair", None)):
+        raise ConfigError(
+            f"{place} {_kind(found)} cannot be asked; name a class or an object that has "
+            "`async def repair(self, case)`"
+        )
     return _call(place, found, {}) if inspect.isclass(found) else found
 
 
+def _check_connector(place: str, found: Any) -> None:
+    if not (inspect.isclass(found) and issubclass(found, Connector)):
+        raise ConfigError(f"{place} {_kind(found)} is no duly.Connector; name a class that is")
+
+
+def _check_channel(place: str, found: Any) -> None:
+    if not (inspect.isclass(found) and callable(getattr(found, "send", None))):
+        raise ConfigError(
+            f"{place} {_kind(found)} is no channel; name a class that has "
+            "`async def send(self, text, *, to=None)`"
+        )
+
+
 def _make(
-    project: Project, place: str, built_in: Mapping[str, str], name: str, table: dict[str, Any]
+    project: Project,
+    place: str,
+    built_in: Mapping[str, str],
+    name: str,
+    table: dict[str, Any],
+    check: Callable[[str, Any], None],
 ) -> Any:
     """Make what a table describes: `use` names the class, the other keys are its arguments."""
     use = table.pop("use", None)
@@ -185,6 +218,7 @@ def _make(
             'A class of your own is named "module:Class"'
         )
     found = _find(project, place, built_in.get(use, use))
+    check(place, found)  # before anything of it is called (K14)
     arguments = _settle_paths(project, _parameters(place, found), table)
     if "name" in _parameters(place, found):
         arguments["name"] = name
@@ -203,20 +237,37 @@ def _find(project: Project, place: str, named: str) -> Any:
     module_name, colon, name = named.partition(":")
     if not (module_name and colon and name):
         raise ConfigError(f'{place} names "{named}"; write "module:name"')
+    package = project.folder / module_name.partition(".")[0]
+    _check_sources(project, chain(project.folder.glob("*.py"), package.rglob("*.py")))
     folder = str(project.folder)
-    if folder not in sys.path[:1]:
-        sys.path.insert(0, folder)
+    if folder not in sys.path:
+        # Behind all that is installed: a file here must not take the place of Python's own.
+        sys.path.append(folder)
+    judge_imports(project.folder)
     try:
         module = importlib.import_module(module_name)
+    except ConfigError:
+        raise  # a file that another user could have written
     except (Exception, SystemExit) as error:  # a program that ends itself must not end us unheard
         told = f"{type(error).__name__}: {error}"
         raise ConfigError(
             f"{place} needs the module {module_name}, which cannot be imported ({told}); "
-            f"it is looked for in {folder} first"
+            f"it is looked for among all that is installed, then in {folder}"
         ) from error
     if not hasattr(module, name):
         raise ConfigError(f"{place} {module_name} has no {name}. {suggest(name, vars(module))}")
     return getattr(module, name)
+
+
+def _check_sources(project: Project, files: Iterable[Path]) -> None:
+    """Refuse a source of the project that another user could have written (K14)."""
+    for count, file in enumerate(files):
+        if count >= SOURCES_MAX:
+            raise ConfigError(
+                f"{file.parent} is among more than {SOURCES_MAX} files; keep the sources of the "
+                "project in a folder of their own"
+            )
+        check_file(file, project.folder, os.environ)
 
 
 def _settle_paths(

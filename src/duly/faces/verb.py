@@ -149,14 +149,16 @@ def _read_list(value: Json, name: str) -> list[Json]:
 def _read_source(value: Json, name: str) -> Source:
     wanted = 'an object such as {"language": "python", "text": "…", "name": "mail.py"}'
     given = _of(value, name, dict, wanted)
-    refuse_unknown(given, ("language", "text", "name"), name)
+    refuse_unknown(given, ("language", "text", "name", "path"), name)
     language = _read_text(given.get("language"), f"{name}.language")
     if language not in tuple(Language):
         path = f"{name}.language"
         raise Invalid(f"{path} is {language!r}; say one of {', '.join(Language)}.", path=path)
     text = _read_text(given.get("text"), f"{name}.text")
     called = _read_text(given.get("name", "source"), f"{name}.name")
-    return Source(Language(language), text, called)
+    lies = given.get("path")
+    where = None if lies is None else _read_text(lies, f"{name}.path")
+    return Source(Language(language), text, called, where)
 
 
 def _read_path(value: Json, name: str) -> str:

@@ -4,6 +4,7 @@ Law 1  Which announcements a change makes is read off the state before and the s
        one table; they are written in the transaction of the change, so each is made exactly when
        the change is.
 Law 2  A person is told once per run and reason: a sentence is announced when it is stored (F8).
+       A notice informs and asks for nothing; that it was given is stored with it (F2, R7).
 Law 3  A payload fits on the bus whatever the script called its events: titles are counted and
        arguments are cut. Secrets are taken out before anything comes here (A5).
 """
@@ -34,6 +35,7 @@ class Topic(StrEnum):
     DEPLOYED = "workflow.deployed"
     REPAIRED = "workflow.repaired"
     NEEDS_ATTENTION = "workflow.needs_attention"
+    NOTICE = "workflow.notice"
     APPROVAL_REQUESTED = "approval.requested"
     INDETERMINATE = "mutation.indeterminate"
     SETTLED = "mutation.settled"
@@ -48,11 +50,15 @@ FAILED: Final = frozenset({Status.FAILED_LOGIC, Status.FAILED_INTERNAL})
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A run before and after, and the sentence a person is told now, if there is one."""
+    """A run before and after, and what a person is told now, if anything.
+
+    `tells` is the sentence of an escalation; `notice` asks for nothing: the host goes on by itself.
+    """
 
     old: Run
     new: Run
     tells: str | None = None
+    notice: str | None = None
 
 
 # In the order in which they are announced.
@@ -83,6 +89,10 @@ ANNOUNCED: Final[tuple[tuple[Topic, Callable[[Change], bool]], ...]] = (
     (
         Topic.NEEDS_ATTENTION,
         lambda change: change.tells is not None,
+    ),
+    (
+        Topic.NOTICE,
+        lambda change: change.notice is not None,
     ),
 )
 
@@ -127,6 +137,8 @@ def describe(topic: Topic, change: Change, subject: Subject, message: str = "") 
     if topic is Topic.NEEDS_ATTENTION:
         payload["text"] = f"{subject.workflow}: {change.tells}"
         payload["verbs"] = [act.value for act in offered(change.new, is_paused=False)]
+    elif topic is Topic.NOTICE:
+        payload["text"] = f"{subject.workflow}: {change.notice}"
     elif message:
         payload["message"] = message
     return payload

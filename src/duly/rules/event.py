@@ -16,8 +16,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Final, Literal, cast
+from typing import Any, Final, Literal, cast
 from unicodedata import category
+
+import msgspec
 
 from duly.config import Limits
 from duly.errors import IllegalTransition, Invalid
@@ -27,6 +29,7 @@ from duly.rules.value import (
     INTEGER_MAX,
     Json,
     as_mapping,
+    decode,
     digest,
     encode,
     is_text,
@@ -35,6 +38,8 @@ from duly.rules.value import (
 
 PEEK_LIMIT_DEFAULT: Final = 100
 BUS_TEXT_CHARS: Final = 120
+NAMED_MAX: Final = 3  # events that a warning names; the rest is counted
+LOGS_BYTES_MAX: Final = 4 * 1024 * 1024  # a run's log is cut long before it comes near this
 
 
 class EventStatus(StrEnum):
@@ -161,6 +166,7 @@ class Republish(StrEnum):
     SAME = "same"
     BESIDE = "beside"
     FROZEN = "frozen"
+    DROPPED = "dropped"
 
 
 # Keyed by the event's status, None where there is none, and whether its content is the same.
@@ -172,9 +178,9 @@ REPUBLISH: Final[Mapping[tuple[EventStatus | None, bool], Republish]] = MappingP
         (EventStatus.RESERVED, True): Republish.SAME,
         (EventStatus.RESERVED, False): Republish.BESIDE,
         (EventStatus.CONSUMED, True): Republish.FROZEN,
-        (EventStatus.CONSUMED, False): Republish.FROZEN,
+        (EventStatus.CONSUMED, False): Republish.DROPPED,
         (EventStatus.SKIPPED, True): Republish.FROZEN,
-        (EventStatus.SKIPPED, False): Republish.FROZEN,
+        (EventStatus.SKIPPED, False): Republish.DROPPED,
     }
 )
 
@@ -188,6 +194,22 @@ def on_republish(status: EventStatus | None, is_same_content: bool) -> Republish
         return REPUBLISH[status, is_same_content]
     except KeyError:
         raise IllegalTransition("There is no event whose content could be the same.") from None
+
+
+def warn_of_dropped(logs: str | None, dropped: Sequence[Publication], now: int) -> str:
+    """Add to what a run logged that these contents came for finished events (T5).
+
+    The line is there whatever the run has said, also past the limit of its log.
+    """
+    named = ", ".join(f'"{each.message_id}" of {each.topic}' for each in dropped[:NAMED_MAX])
+    more = f" and {len(dropped) - NAMED_MAX} more" if len(dropped) > NAMED_MAX else ""
+    text = (
+        f"publish: other content for finished events was not taken: {named}{more}. A finished"
+        " event never changes; give what is new a message id of its own."
+    )
+    kept = cast("dict[str, Any]", {"lines": [], "dropped": 0} if logs is None else decode(logs))
+    lines = [*kept["lines"], {"at": now, "from": "duly", "text": text}]
+    return encode({**kept, "lines": lines}, "logs", limit_bytes=LOGS_BYTES_MAX)
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,24 +278,44 @@ def count_fitting(sizes_bytes: Iterable[int], bytes_max: int) -> int:
     return count
 
 
-@dataclass(frozen=True, slots=True)
-class EventView:
-    """Exactly what a script sees of an event (T7)."""
+def parse_ids(raw: object, limits: Limits = DEFAULT_LIMITS) -> tuple[str, ...]:
+    """Check the ids of a `getByIds`; more than a peek shows are refused, never cut (T7)."""
+    path = "get_by_ids.ids"
+    if not isinstance(raw, list) or len(raw) > limits.peek_events:
+        most = limits.peek_events
+        raise Invalid(f"{path} must be a list of at most {most} message ids.", path=path)
+    return tuple(
+        parse_message_id(each, f"{path}[{place}]", limits) for place, each in enumerate(raw)
+    )
 
-    topic: str
-    message_id: str
-    title: str
-    payload: Json
 
-    def to_json(self) -> dict[str, Json]:
-        """Write the event as the script gets it; `id` is another name of the message id."""
-        return {
-            "topic": self.topic,
-            "message_id": self.message_id,
-            "id": self.message_id,
-            "title": self.title,
-            "payload": self.payload,
+def check_fitting(size_bytes: int, bytes_max: int) -> None:
+    """Refuse an answer that is too large as a whole: a shorter one would look complete (T7)."""
+    if size_bytes > bytes_max:
+        raise Invalid(
+            f"get_by_ids: these events are {size_bytes} bytes, and one answer has at most "
+            f"{bytes_max}. Ask for fewer at a time.",
+            path="get_by_ids",
+        )
+
+
+def show_events(events: Iterable[tuple[str, str, str, str]]) -> bytes:
+    """Write events (topic, message id, title, payload as text) exactly as a script sees them (T7).
+
+    `id` is another name of the message id. The payloads are copied, never read: a few megabytes
+    of them can hold millions of values (X2).
+    """
+    shown = [
+        {
+            "topic": topic,
+            "message_id": message_id,
+            "id": message_id,
+            "title": title,
+            "payload": msgspec.Raw(payload_text),
         }
+        for topic, message_id, title, payload_text in events
+    ]
+    return msgspec.json.encode(shown)
 
 
 # -- Causes -------------------------------------------------------------------------------------

@@ -16,11 +16,12 @@ from typing import Final
 
 from duly.rules.permission import Lack
 from duly.rules.schedule import describe_wait
-from duly.rules.standing import Facts
+from duly.rules.standing import Facts, say_obstacle
 from duly.rules.word import Kind, MutationStatus, Phase, Status, Waits, Way
 from duly.rules.wording import capital, in_quotes, name_all, quote
 
 NO_HELP: Final = "nothing is needed from you"
+YOU_MAY: Final = "if you know whether it happened, you may say so"
 
 
 @dataclass(frozen=True, slots=True)
@@ -379,7 +380,7 @@ MOVING: Final[tuple[_Line, ...]] = (
         _is(Status.PAUSED_RECONCILIATION),
         lambda case: (
             f"It is not known yet whether {case.change} happened{case.trouble}. "
-            f"Duly finds out by itself, {case.wait}; {NO_HELP}."
+            f"Duly finds out by itself, {case.wait}; {YOU_MAY if case.facts.is_told else NO_HELP}."
         ),
     ),
     _Line(
@@ -403,13 +404,15 @@ MOVING: Final[tuple[_Line, ...]] = (
     _Line(
         _is(Status.PAUSED_TRANSIENT),
         lambda case: (
-            f"Something got in the way while {case.doing}{case.trouble}. "
+            f"{say_obstacle(case.facts, case.doing)}{case.trouble}. "
             f"Duly tries again by itself, {case.wait}; {NO_HELP}."
         ),
     ),
     _Line(
         _is(Status.CRASHED),
-        lambda case: f"Duly was stopped while {case.doing}. It goes on by itself; {NO_HELP}.",
+        lambda case: (
+            f"Duly was stopped while {case.doing}. It goes on by itself, {case.wait}; {NO_HELP}."
+        ),
     ),
     _Line(
         _is(Status.ACTIVE, MutationStatus.IN_FLIGHT),

@@ -2,7 +2,8 @@
 
 Law: an error is classified once, where it is born; these tables translate its type. What is not
 listed is our bug in a read, and an unknown outcome in a mutation that began, never a failed one.
-A message's text decides nothing.
+A message's text decides nothing. A temporary error of a connector means that the outside is
+unreachable: it never waits for a person (F2).
 """
 
 from __future__ import annotations
@@ -15,14 +16,14 @@ from duly.rules.catalog import Tool
 from duly.rules.word import Answer, Failure
 
 READ_ERRORS: Final[Mapping[type[BaseException], Failure]] = {
-    errors.NotSent: Failure.TRANSIENT,
+    errors.NotSent: Failure.UNREACHABLE,
     errors.Refused: Failure.LOGIC,
     errors.AuthNeeded: Failure.AUTH,
     errors.PermissionDenied: Failure.PERMISSION,
-    errors.Transient: Failure.TRANSIENT,
-    errors.UnknownOutcome: Failure.TRANSIENT,
-    TimeoutError: Failure.TRANSIENT,
-    ConnectionError: Failure.TRANSIENT,
+    errors.Transient: Failure.UNREACHABLE,
+    errors.UnknownOutcome: Failure.UNREACHABLE,
+    TimeoutError: Failure.UNREACHABLE,
+    ConnectionError: Failure.UNREACHABLE,
 }
 MUTATION_ERRORS: Final[Mapping[type[BaseException], Answer]] = {
     errors.NotSent: Answer.NOT_SENT,
@@ -39,8 +40,8 @@ TRANSIENT_OUTCOMES: Final[Mapping[str | None, Answer]] = {
 ANSWERED: Final[Mapping[Answer, Failure]] = {
     Answer.REFUSED: Failure.LOGIC,
     Answer.REMEMBERED: Failure.LOGIC,
-    Answer.RATE_LIMITED: Failure.TRANSIENT,
-    Answer.NOT_SENT: Failure.TRANSIENT,
+    Answer.RATE_LIMITED: Failure.UNREACHABLE,
+    Answer.NOT_SENT: Failure.UNREACHABLE,
     Answer.AUTH: Failure.AUTH,
     Answer.PERMISSION: Failure.PERMISSION,
 }

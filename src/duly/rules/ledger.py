@@ -6,14 +6,67 @@ is repeated only under the key of the first one, while the outside still remembe
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from enum import StrEnum
 from hashlib import sha256
 from typing import Final
 
 import rfc8785
 
+from duly.rules.catalog import Tool
+from duly.rules.schedule import DAY_MS
+
 RESENDS_MAX: Final = 5  # an unknown idempotent call is sent again at most so often
+GRACE_MS: Final = 10_000  # how long, at least, a send whose time is over may take to return
+CLOCK_MARGIN_MS: Final = DAY_MS  # how far a wall clock may be off after a reboot (L7)
+ENDLESS_MS: Final = 2**53 - 1  # the lifetime of a key that the outside never forgets
+
+
+# -- What a row keeps of its tool (L6) ------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What a tool promised when its call was made; no key lifetime means it is never repeated."""
+
+    lag_ms: int
+    timeout_ms: int
+    key_lifetime_ms: int | None = None
+
+    @classmethod
+    def of(cls, tool: Tool) -> Terms:
+        """Read what a tool promises now."""
+        lifetime_s = tool.key_lifetime_s if tool.idempotent else None
+        lifetime_ms = None if lifetime_s is None else min(lifetime_s * 1000, ENDLESS_MS)
+        return cls(
+            lag_ms=math.ceil(tool.lag_s * 1000),
+            timeout_ms=math.ceil(tool.timeout_s * 1000),
+            key_lifetime_ms=None if lifetime_ms is None else math.floor(lifetime_ms),
+        )
+
+
+# What holds for a call of which nothing was kept, without its connector: a row of an older schema.
+# A person who knows better opens the host with the connector, and its own terms hold.
+UNKNOWN_TERMS: Final = Terms(lag_ms=DAY_MS, timeout_ms=DAY_MS)
+
+
+def terms_of(kept: Terms | None, tool: Tool | None) -> Terms:
+    """Answer the terms of a call: what its row keeps and what its tool says, the stricter (L6)."""
+    if tool is None:
+        return kept or UNKNOWN_TERMS
+    own = Terms.of(tool)
+    if kept is None:
+        return own
+    lifetimes = (kept.key_lifetime_ms, own.key_lifetime_ms)
+    known = [each for each in lifetimes if each is not None]
+    return Terms(
+        max(kept.lag_ms, own.lag_ms),
+        max(kept.timeout_ms, own.timeout_ms),
+        # A key that was no key at the first send protects no second one.
+        min(known) if len(known) == len(lifetimes) else None,
+    )
 
 
 def is_absence_settled(lag_ms: int, since_end_ms: int) -> bool:
@@ -25,21 +78,76 @@ def is_absence_settled(lag_ms: int, since_end_ms: int) -> bool:
     return since_end_ms >= lag_ms
 
 
-def may_resend(
-    *,
-    idempotent: bool,
-    resends: int,
-    now_ms: int,
-    first_sent_ms: int,
-    timeout_ms: int,
-    lag_ms: int,
-    key_lifetime_ms: float,
-) -> bool:
-    """Tell whether an unknown call may be sent again under its key (L7)."""
-    # A clock that stands before the first send was set back: it cannot say how old the key is.
-    is_young = first_sent_ms <= now_ms
-    is_young = is_young and now_ms + timeout_ms + lag_ms < first_sent_ms + key_lifetime_ms
-    return idempotent and resends < RESENDS_MAX and is_young
+def overdue_ms(terms: Terms) -> int:
+    """Answer how long after its beginning a send that is still out is shown to a person (L6).
+
+    A tool that promises no lag still gets a moment to obey when its time is over.
+    """
+    return terms.timeout_ms + max(terms.lag_ms, GRACE_MS)
+
+
+def say_still_out(tool: str, terms: Terms) -> str:
+    """Say that a send does not end (L6)."""
+    return (
+        f"{tool} is still out: its timeout of {terms.timeout_ms / 1000:g} s and its lag of "
+        f"{terms.lag_ms / 1000:g} s have passed, and the call has not returned"
+    )
+
+
+# -- Sending again (L7) ---------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Stamp:
+    """A moment by two clocks: the wall's, which can be set, and that of one boot of a machine."""
+
+    at_ms: int
+    boot: str | None = None
+    boot_ms: int | None = None
+
+    def since(self, first: Stamp) -> int | None:
+        """Answer how long ago another moment of the same boot was, if both are known."""
+        if self.boot is None or self.boot != first.boot:
+            return None
+        if self.boot_ms is None or first.boot_ms is None or self.boot_ms < first.boot_ms:
+            return None
+        return self.boot_ms - first.boot_ms
+
+
+def age_ms(first: Stamp, now: Stamp) -> float:
+    """Answer how old something first sent then is now; never younger than it is (L7).
+
+    Within one boot its clock is exact. It misses only the time in which a whole virtual machine
+    stood still, which the wall clock knows: the older of the two is believed. After a reboot there
+    is only the wall clock, with a margin; one that stands before the first send says nothing.
+    """
+    by_wall = now.at_ms - first.at_ms
+    by_boot = now.since(first)
+    if by_boot is not None:
+        return max(by_boot, by_wall)
+    return by_wall + CLOCK_MARGIN_MS if by_wall >= 0 else math.inf
+
+
+def may_resend(terms: Terms, firsts: Iterable[Stamp], now: Stamp, *, resends: int) -> bool:
+    """Tell whether an unknown call may be sent again under its key (L7).
+
+    `firsts` are the first sends with this key, of any row: the outside has known it since the
+    oldest of them.
+    """
+    return resends < RESENDS_MAX and is_key_alive(terms, firsts, now)
+
+
+def is_key_alive(terms: Terms, firsts: Iterable[Stamp], now: Stamp) -> bool:
+    """Tell whether the outside still remembers a key when a send of now has ended (L7)."""
+    if terms.key_lifetime_ms is None:
+        return False
+    if terms.key_lifetime_ms >= ENDLESS_MS:
+        return True
+    oldest_ms = max((age_ms(each, now) for each in firsts), default=math.inf)
+    return oldest_ms + terms.timeout_ms + terms.lag_ms < terms.key_lifetime_ms
+
+
+# -- Asking (L5) ----------------------------------------------------------------------------------
 
 
 class Recourse(StrEnum):
@@ -71,7 +179,7 @@ def recourse(*, is_repeatable: bool, can_be_asked: bool, is_paused: bool) -> Rec
 
 
 def is_last_ask(asks: int, attempts: int) -> bool:
-    """Tell whether the question that had no answer was the last; a person is asked then (L5)."""
+    """Tell whether the answer "unsure" was the last one; a person is asked then (L5)."""
     return asks + 1 >= attempts
 
 

@@ -18,10 +18,21 @@ it and get the run as it must be next, or an error: a key missing from a table i
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final, TypeVar
 
 from duly.errors import IllegalTransition, RequestRefused
+from duly.rules.state import CONSUMER_START as CONSUMER_START
+from duly.rules.state import ENDED as ENDED
+from duly.rules.state import FINAL as FINAL
+from duly.rules.state import LEDGER as LEDGER
+from duly.rules.state import PRODUCER_START as PRODUCER_START
+from duly.rules.state import START as START
+from duly.rules.state import UNKNOWN as UNKNOWN
+from duly.rules.state import Change as Change
+from duly.rules.state import Counts as Counts
+from duly.rules.state import Run as Run
+from duly.rules.state import To as To
 from duly.rules.word import (
     Act,
     Answer,
@@ -34,86 +45,13 @@ from duly.rules.word import (
     Status,
     Verdict,
     Waits,
-    Way,
 )
 from duly.rules.word import MutationStatus as Row  # the rules' own short word for it
 
 K = TypeVar("K")
 V = TypeVar("V")
 
-CRASHES_MAX: Final = 3  # the third crashed run in a row gets no automatic successor (R7)
-LOGIC_FAILURES_MAX: Final = 3  # the third logic failure in a row asks a person (F3)
-
-
-@dataclass(frozen=True, slots=True)
-class Run:
-    """One run, as far as the rules care: it holds at most one ledger row."""
-
-    kind: Kind = Kind.CONSUMER
-    phase: Phase = Phase.PREPARING
-    status: Status = Status.ACTIVE
-    row: Row | None = None
-    outcome: Outcome | None = None
-    waits: Waits | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Counts:
-    """How often a chain has failed; a commit ends the chain, a person's retry sets all to zero."""
-
-    transient: int = 0
-    logic: int = 0
-    crash: int = 0
-    repair: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """A decided change: the run after it, its events, and the run that follows it, if one does."""
-
-    run: Run
-    reserved: Reserved = Reserved.HOLD
-    successor: Run | None = None
-
-    @property
-    def inherits(self) -> bool:
-        """Whether the successor takes over inputs, outcome, clock, seed and row (R5)."""
-        return self.reserved is Reserved.TRANSFER
-
-
-PRODUCER_START: Final = Run(Kind.PRODUCER, Phase.EXECUTING)
-CONSUMER_START: Final = Run(Kind.CONSUMER, Phase.PREPARING)
-START: Final = {Kind.PRODUCER: PRODUCER_START, Kind.CONSUMER: CONSUMER_START}
-
-UNKNOWN: Final = frozenset({Row.IN_FLIGHT, Row.NEEDS_RECONCILE, Row.INDETERMINATE})
-FINAL: Final = frozenset({Row.APPLIED, Row.FAILED, Row.REJECTED, Row.SKIPPED})
-ENDED: Final = frozenset({Status.COMMITTED, Status.ABANDONED})
-
-# L1: the moves a ledger row can make. `None` is the row that does not exist yet.
-LEDGER: Final[Mapping[Row | None, frozenset[Row]]] = {
-    None: frozenset({Row.PROPOSED, Row.IN_FLIGHT}),
-    Row.PROPOSED: frozenset({Row.IN_FLIGHT, Row.REJECTED, Row.FAILED}),
-    Row.IN_FLIGHT: frozenset(
-        {Row.APPLIED, Row.FAILED, Row.NEEDS_RECONCILE, Row.INDETERMINATE, Row.PROPOSED}
-    ),
-    Row.NEEDS_RECONCILE: frozenset({Row.APPLIED, Row.FAILED, Row.INDETERMINATE, Row.IN_FLIGHT}),
-    Row.INDETERMINATE: frozenset({Row.NEEDS_RECONCILE, Row.APPLIED, Row.FAILED, Row.SKIPPED}),
-    Row.APPLIED: frozenset(),
-    Row.FAILED: frozenset(),
-    Row.REJECTED: frozenset(),
-    Row.SKIPPED: frozenset(),
-}
-
-
-@dataclass(frozen=True, slots=True)
-class To:
-    """The target of a table's row; what it leaves out stays as it was."""
-
-    phase: Phase | None = None
-    status: Status | None = None
-    row: Row | None = None
-    outcome: Outcome | None = None
-    waits: Waits | None = None
+CRASHES_MAX: Final = 3  # the third crashed run in a row gets no successor at once (R7)
 
 
 APPLIED: Final = To(Phase.MUTATED, Status.ACTIVE, Row.APPLIED, Outcome.APPLIED)
@@ -159,6 +97,7 @@ STEPS: Final[Mapping[tuple[Phase, Row | None], Mapping[Progress, To]]] = {
 FAILURES: Final[Mapping[Failure, To]] = {
     Failure.LOGIC: To(status=Status.FAILED_LOGIC),
     Failure.TRANSIENT: To(status=Status.PAUSED_TRANSIENT),
+    Failure.UNREACHABLE: To(status=Status.PAUSED_TRANSIENT),
     Failure.AUTH: To(status=Status.PAUSED_APPROVAL, waits=Waits.CONNECTION),
     Failure.PERMISSION: To(status=Status.PAUSED_APPROVAL, waits=Waits.GRANT),
     Failure.INTERNAL: To(status=Status.FAILED_INTERNAL),
@@ -199,6 +138,19 @@ ANSWERS: Final[Mapping[Status, Mapping[Answer, To]]] = {
     },
 }
 
+# What a send's own answer makes of a row after it was given up waiting for (L1, L6): it settles a
+# row that is still unknown. A sign-in or permission that is missing is found again by the fresh
+# run, for whoever waited cannot be sent on (F4). What says nothing changes nothing.
+LATE: Final[Mapping[Answer, To]] = {
+    Answer.APPLIED: APPLIED,
+    Answer.REFUSED: WRONG,
+    Answer.REMEMBERED: WRONG,
+    Answer.RATE_LIMITED: LATER,
+    Answer.NOT_SENT: LATER,
+    Answer.AUTH: LATER,
+    Answer.PERMISSION: LATER,
+}
+
 # L7: only a refusal on the merits of the call makes the next key another one.
 GROWS_GENERATION: Final = frozenset({Answer.REFUSED, Answer.REMEMBERED})
 
@@ -210,9 +162,21 @@ VERDICTS: Final[Mapping[Verdict, To]] = {
     Verdict.UNSURE: ASK,
     Verdict.GIVEN_UP: GIVE_UP,
 }
+LATE_AT: Final = frozenset(
+    {
+        (Status.PAUSED_RECONCILIATION, Row.NEEDS_RECONCILE),
+        (Status.PAUSED_RECONCILIATION, Row.INDETERMINATE),
+    }
+)
 ASKABLE: Final = frozenset(
     {(Status.ACTIVE, Row.IN_FLIGHT), (Status.PAUSED_RECONCILIATION, Row.NEEDS_RECONCILE)}
 )
+
+
+def _settling(to: To) -> Mapping[Row | None, tuple[To, Reserved]]:
+    """Spell a person's answer about an unknown call; `act` says when it is taken (L5, L10)."""
+    return {Row.INDETERMINATE: (to, Reserved.HOLD), Row.NEEDS_RECONCILE: (to, Reserved.HOLD)}
+
 
 # What a person's act makes of a run whose row it finds, and of its events (R9, L10, U3, F4).
 _ENDED: Final = To(status=Status.ABANDONED)
@@ -240,9 +204,9 @@ ACTS: Final[Mapping[Act, Mapping[Row | None, tuple[To, Reserved]]]] = {
     Act.RECONNECT: _UNBLOCK,
     Act.GRANT: _UNBLOCK,
     Act.TRY_AGAIN: {Row.INDETERMINATE: (ASK, Reserved.HOLD)},
-    Act.DID_NOT_HAPPEN: {Row.INDETERMINATE: (LATER, Reserved.HOLD)},
-    Act.HAPPENED: {Row.INDETERMINATE: (APPLIED, Reserved.HOLD)},
-    Act.SKIP: {Row.INDETERMINATE: (SKIPPED, Reserved.HOLD)},
+    Act.DID_NOT_HAPPEN: _settling(LATER),
+    Act.HAPPENED: _settling(APPLIED),
+    Act.SKIP: _settling(SKIPPED),
     Act.SKIP_EVENT: _UNDONE,
     Act.DEPLOY: _FOLLOWED,
     Act.RETRY: _FOLLOWED,
@@ -255,6 +219,7 @@ ACTS: Final[Mapping[Act, Mapping[Row | None, tuple[To, Reserved]]]] = {
     Act.PAUSE: {None: (_ENDED, Reserved.RELEASE)},
 }
 
+SETTLING: Final = frozenset({Act.TRY_AGAIN, Act.DID_NOT_HAPPEN, Act.HAPPENED, Act.SKIP})
 _STANDING_STILL: Final = frozenset(
     {
         Status.PAUSED_TRANSIENT,
@@ -363,12 +328,31 @@ def judge(run: Run, verdict: Verdict) -> Run:
     return _move(run, VERDICTS[verdict])
 
 
-def act(run: Run, wish: Act, *, is_paused: bool = False) -> Change:
-    """Decide what a person's act does to this run, or refuse it with a sentence."""
+def late(run: Run, given: Answer, *, is_definite: bool) -> Run | None:
+    """Decide what a send's own answer changes that comes after nobody waited for it (L1, L6).
+
+    None: it is shown beside the row and changes nothing. `is_definite` says that no other send of
+    the row is unknown: only then a no to this one is a no to the call.
+    """
+    if (run.status, run.row) not in LATE_AT or given not in LATE:
+        return None
+    if given is not Answer.APPLIED and not is_definite:
+        return None
+    return _move(run, LATE[given])
+
+
+def act(run: Run, wish: Act, *, is_paused: bool = False, is_told: bool = False) -> Change:
+    """Decide what a person's act does to this run, or refuse it with a sentence.
+
+    `is_told`: no question could be asked for an hour and the person was told, so that they may
+    answer while asking goes on (L5).
+    """
     if wish is Act.PAUSE and not is_dropped_by_pause(run):
         return Change(run)
     rows = ACTS[wish]
     is_possible = run.status in ACT_STATUSES[wish] and run.row in rows
+    if run.row is Row.NEEDS_RECONCILE and not is_told:
+        is_possible = False
     if not is_possible or (wish is Act.SKIP_EVENT and run.phase in HOLDS_NOTHING):
         raise RequestRefused(_refusal(run, wish))
     if run.waits is not ACT_WAITS.get(wish, run.waits):
@@ -413,34 +397,6 @@ def succeed(run: Run) -> Change:
     return Change(run, reserved, _successor(run))
 
 
-def counted(counts: Counts, run: Run) -> Counts:
-    """Count a stop; only crashes must come in a row, so any other stop sets them to zero."""
-    crashes = counts.crash + 1 if run.status is Status.CRASHED else 0
-    if run.status is Status.PAUSED_TRANSIENT:
-        return replace(counts, transient=counts.transient + 1, crash=crashes)
-    if run.status is Status.FAILED_LOGIC:
-        return replace(counts, logic=counts.logic + 1, crash=crashes)
-    return replace(counts, crash=crashes)
-
-
-def way(
-    run: Run, counts: Counts, *, retries_max: int = 5, repairs_max: int = 2, has_repairer: bool
-) -> Way:
-    """Say who moves an open run on; `counts` already counts its stop. A person means escalate."""
-    if run.status in ENDED:
-        raise IllegalTransition(f"A run that is {run.status} does not move any more.")
-    if run.status is Status.PAUSED_TRANSIENT:
-        return Way.BACKOFF if counts.transient <= retries_max else Way.PERSON
-    if run.status is Status.FAILED_LOGIC:
-        repairable = counts.logic < LOGIC_FAILURES_MAX and counts.repair < repairs_max
-        return Way.REPAIR if has_repairer and repairable else Way.PERSON
-    if run.status is Status.CRASHED:
-        return Way.HOST if counts.crash < CRASHES_MAX else Way.PERSON
-    if run.status is Status.PAUSED_RECONCILIATION and run.row is not Row.INDETERMINATE:
-        return Way.RECONCILER
-    return Way.HOST if run.status is Status.ACTIVE else Way.PERSON
-
-
 def _successor(run: Run) -> Run:
     return START[run.kind] if run.row is None or run.row in FRESH else INHERITING[run.row]
 
@@ -470,6 +426,11 @@ def _refusal(run: Run, wish: Act) -> str:
         return (
             f"Cannot {wish}: whether the outside change happened is not known yet ({run.row}); "
             "settle it first."
+        )
+    if run.row is Row.NEEDS_RECONCILE and wish in SETTLING:
+        return (
+            f"Cannot {wish}: its mutation is {run.row}, and Duly is still asking by itself. "
+            "Your answer is taken when it gives up, or when nothing could be asked for an hour."
         )
     row = f", its mutation {run.row}" if run.row else ""
     return f"Cannot {wish}: the run is {run.status}{row}."

@@ -15,6 +15,8 @@ from hashlib import sha256
 from types import MappingProxyType
 from typing import Final
 
+import msgspec
+
 from duly.config import Limits
 from duly.errors import Invalid
 from duly.rules.access import Step, check_subscribed
@@ -24,7 +26,6 @@ from duly.rules.value import (
     Json,
     as_mapping,
     canonical,
-    decode,
     encode,
     refuse_unknown,
 )
@@ -85,6 +86,7 @@ def _parse_reservations(
 ) -> tuple[Reservation, ...]:
     """Gather the ids by topic, each once; a topic without ids reserves nothing."""
     ids_of: dict[str, dict[str, None]] = {}
+    room = limits.reservations_per_run
     for index, each in enumerate(_as_list(raw, "prepare.reservations")):
         path = f"prepare.reservations[{index}]"
         fields = as_mapping(each, path, "Give it topic and ids.")
@@ -93,10 +95,23 @@ def _parse_reservations(
         if not isinstance(topic, str):
             raise Invalid(f"{path}.topic must be a string. Name a topic.", path=f"{path}.topic")
         check_subscribed(f"{path}.topic", topic, subscribed)
+        ids = ids_of.setdefault(topic, {})
         for place, message_id in enumerate(_as_list(fields.get("ids"), f"{path}.ids")):
+            if type(message_id) is str and message_id in ids:
+                continue
             known = parse_message_id(message_id, f"{path}.ids[{place}]", limits)
-            ids_of.setdefault(topic, {})[known] = None
-    return tuple(Reservation(topic, tuple(ids)) for topic, ids in ids_of.items())
+            room -= known not in ids
+            if room < 0:
+                raise _too_many(limits.reservations_per_run)
+            ids[known] = None
+    return tuple(Reservation(topic, tuple(ids)) for topic, ids in ids_of.items() if ids)
+
+
+def _too_many(most: int) -> Invalid:
+    return Invalid(
+        f"prepare.reservations: a run reserves at most {most} events. Leave the rest to the next.",
+        path="prepare.reservations",
+    )
 
 
 def _as_list(raw: object, path: str) -> list[object]:
@@ -157,15 +172,20 @@ def judge_all(judgements: Iterable[Judgement]) -> Judgement:
 # -- What the later steps are given -------------------------------------------------------------
 
 
-def script_view(prepared: Prepared) -> dict[str, Json]:
-    """Write the stored answer as mutate and next see it (C6)."""
-    view: dict[str, Json] = {
+def script_text(prepared: Prepared) -> str:
+    """Write the answer as it is stored, and as mutate and next see it (C6).
+
+    Its parts were checked and written before; they are copied, not read again.
+    """
+    view: dict[str, object] = {
         "reservations": [
-            {"topic": each.topic, "ids": list(each.message_ids)} for each in prepared.reservations
+            {"topic": each.topic, "ids": each.message_ids} for each in prepared.reservations
         ],
-        "data": decode(prepared.data_text),
+        "data": msgspec.Raw(prepared.data_text),
     }
-    return view if prepared.ui_text is None else {**view, "ui": decode(prepared.ui_text)}
+    if prepared.ui_text is not None:
+        view["ui"] = msgspec.Raw(prepared.ui_text)
+    return msgspec.json.encode(view).decode()
 
 
 def mutation_result(outcome: Outcome, result: Json = None) -> dict[str, Json]:

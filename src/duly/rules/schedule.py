@@ -4,7 +4,9 @@ Law 1  Due-ness is computed from stored facts and the time alone; there is no fl
        restart needs none and causes no extra run (S3, S8).
 Law 2  A planned time never comes twice, and missed ones come once together: the next time is
        always later than both the one before and now (S2).
-Law 3  Nothing here reads a clock or rolls dice; times are integer milliseconds UTC.
+Law 3  A time further away than anything that is ever planned was written by a clock that was
+       wrong: it is recomputed or due, and never waited for (S2, S6).
+Law 4  Nothing here reads a clock or rolls dice; times are integer milliseconds UTC.
 
 A cron pattern is a list of wall clock minutes, and each of them happens once, whatever the wall
 clock does. A minute the clock jumps over happens at the jump, together with all others it jumps
@@ -38,6 +40,8 @@ DAY_MS: Final = 24 * HOUR_MS
 EMPTY_PUBLISH_PAUSE_MS: Final = 30 * SECOND_MS  # S3: what holds back a consumer that feeds itself
 RETRY_AFTER_MAX_MS: Final = DAY_MS  # F2: no outside can put us off for longer
 WAIT_MAX_MS: Final = DAY_MS + HOUR_MS  # nobody waits longer; a later time is a wrong clock's
+WAKE_SLACK_MS: Final = 5 * MINUTE_MS  # S6: a wakeAt further away than the maximum and this is due
+WAKE_CHARS_MAX: Final = 100
 INTERVAL_MAX_MS: Final = 36_525 * DAY_MS  # a century: beyond it the sum leaves the calendar
 CRON_CHARS_MAX: Final = 200
 JITTER: Final = 0.2  # F2: × 0.8–1.2
@@ -150,13 +154,22 @@ def _find_zone(name: str, path: str) -> ZoneInfo:
 
 
 def next_run_at(schedule: Schedule, planned_ms: int, now_ms: int, zone: str = "UTC") -> int | None:
-    """Answer the first time after the planned one and now; `None` for a manual producer (S2)."""
+    """Answer the first time after the planned one and now; `None` for a manual producer (S2).
+
+    A planned time that is further away than the next one is a wrong clock's and is passed over, so
+    what is answered is never further away than two intervals, or than the second next cron time.
+    """
     if schedule.interval_ms is not None:
-        missed = max(0, now_ms - planned_ms) // schedule.interval_ms
-        return planned_ms + (missed + 1) * schedule.interval_ms
+        # The first planned time + k × interval after now, whatever the sign of k.
+        steps = (now_ms - planned_ms) // schedule.interval_ms + 1
+        first = planned_ms + steps * schedule.interval_ms
+        return first + schedule.interval_ms if first == planned_ms else first
     if schedule.cron is None:
         return None
-    return next_cron_at(schedule.cron, max(planned_ms, now_ms), schedule.timezone or zone)
+    first_cron = next_cron_at(schedule.cron, now_ms, schedule.timezone or zone)
+    if first_cron is None or planned_ms <= now_ms or planned_ms > first_cron:
+        return first_cron
+    return next_cron_at(schedule.cron, planned_ms, schedule.timezone or zone)
 
 
 def next_run_at_on_deploy(
@@ -224,7 +237,8 @@ class Consumer:
     """What the store knows of a consumer (S3).
 
     `changed` is the number of the last change to its topics, `seen` the number its last committed
-    run had looked at; `not_before_ms` holds back one that reserved nothing but published.
+    run had looked at; `not_before_ms` holds back one that reserved nothing but published;
+    `wake_max_ms` is how far away a wakeAt can be asked for (S6).
     """
 
     changed: int
@@ -233,6 +247,7 @@ class Consumer:
     oldest_pending_seq: int | None = None
     wake_at_ms: int | None = None
     not_before_ms: int | None = None
+    wake_max_ms: int = DAY_MS
 
 
 def is_producer_due(producer: Producer, now_ms: int) -> bool:
@@ -253,9 +268,17 @@ def why_due(consumer: Consumer, now_ms: int) -> Why | None:
         return Why.NEW_VERSION
     if consumer.changed > consumer.seen and consumer.oldest_pending_seq is not None:
         return Why.CHANGED
-    if consumer.wake_at_ms is not None and consumer.wake_at_ms <= now_ms:
+    if _is_wake_due(consumer, now_ms):
         return Why.WAKE
     return None
+
+
+def _is_wake_due(consumer: Consumer, now_ms: int) -> bool:
+    """Say whether wakeAt has come, or is so far away that a wrong clock wrote it (S6)."""
+    wake_at = consumer.wake_at_ms
+    if wake_at is None:
+        return False
+    return wake_at <= now_ms or wake_at > now_ms + consumer.wake_max_ms + WAKE_SLACK_MS
 
 
 def _is_held_back(consumer: Consumer, now_ms: int) -> bool:
@@ -348,8 +371,10 @@ def clamp_wake_at(declared: object, now_ms: int, wake_min_s: float, wake_max_s: 
     if declared is None:
         return Wake()
     try:
-        if not isinstance(declared, str) or _ISO_TIME.fullmatch(declared) is None:
-            raise ValueError(declared)
+        if not isinstance(declared, str) or len(declared) > WAKE_CHARS_MAX:
+            raise ValueError
+        if _ISO_TIME.fullmatch(declared) is None:
+            raise ValueError
         moment = datetime.fromisoformat(declared)
     except ValueError:
         shown = repr(declared)[:_SHOWN_CHARS] if isinstance(declared, str) else "a value"
@@ -383,6 +408,11 @@ def backoff_ms(
     """
     spread = 1 - JITTER + 2 * JITTER * jitter
     delay_ms = math.ceil(reconcile_delay_ms(backoff, count) * spread)
+    return at_least_retry_after(delay_ms, retry_after_s)
+
+
+def at_least_retry_after(delay_ms: int, retry_after_s: float | None) -> int:
+    """Lengthen a wait to what the outside asked for, at most a day (F2)."""
     # A connector may hand on a header as it came, which is no number of seconds.
     if not isinstance(retry_after_s, int | float) or math.isnan(retry_after_s):
         return delay_ms

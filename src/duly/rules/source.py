@@ -25,21 +25,24 @@ SUFFIXES = {".js": Language.JAVASCRIPT, ".mjs": Language.JAVASCRIPT, ".py": Lang
 
 @dataclass(frozen=True, slots=True, init=False)
 class Source:
-    """One source file; `name` is what error messages call it."""
+    """One source file; `name` is what error messages call it, `path` where it lies, if it does."""
 
     language: Language
     text: str
     name: str
+    path: str | None
 
     def __init__(
         self,
         language: Language | Literal["javascript", "python"],
         text: str,
         name: str = "source",
+        path: str | None = None,
     ) -> None:
         object.__setattr__(self, "language", Language(language))
         object.__setattr__(self, "text", text)
         object.__setattr__(self, "name", name)
+        object.__setattr__(self, "path", path)
 
     @property
     def hash(self) -> str:

@@ -37,8 +37,11 @@ class Facts:
 
     `waits_for` names the connection or capability that is missing, `title` is what the script
     says it is doing, `tool` the call the host saw, `is_unsent` that it was approved and waits,
-    `is_due` that something would begin at once; `escalated` is the sentence a person was told,
-    `due_at_ms` when the host goes on, `blind_since_ms` the moment a restored copy shows (H5).
+    `is_due` that something would begin at once, `is_told` that nobody can be asked what became of
+    it and the person may say so (L5); `escalated` is the sentence a person was told,
+    `due_at_ms` when the host goes on, `blind_since_ms` the moment a restored copy shows (H5), or,
+    `is_log_lost`, a store that lost its log (H1),
+    `unreachable_since` says since when nothing outside could be reached (F2).
     """
 
     run: Run | None = None
@@ -52,6 +55,9 @@ class Facts:
     paused_by: str = "you"
     is_unsent: bool = False
     is_due: bool = False
+    is_log_lost: bool = False
+    unreachable_since: str | None = None
+    is_told: bool = False
 
     @property
     def status(self) -> Status | None:
@@ -131,9 +137,34 @@ def _say_wait(facts: Facts, now_ms: int) -> str:
     return f"A passing trouble; trying again in {describe_wait(facts.due_at_ms - now_ms)}"
 
 
+def _is_outage(facts: Facts) -> bool:
+    return facts.status is Status.PAUSED_TRANSIENT and facts.unreachable_since is not None
+
+
+def say_obstacle(facts: Facts, doing: str) -> str:
+    """Say what a run waits to be over: an outage and since when, or another temporary error."""
+    if facts.unreachable_since is not None:
+        return f"The outside cannot be reached since {facts.unreachable_since}"
+    return f"Something got in the way while {doing}"
+
+
+def _say_outage(facts: Facts, now_ms: int) -> str:
+    wait_ms = 0 if facts.due_at_ms is None else max(0, facts.due_at_ms - now_ms)
+    when = f"in {describe_wait(wait_ms)}" if wait_ms else "now"
+    return f"{say_obstacle(facts, '')}; trying again {when}"
+
+
+def _say_interrupted(facts: Facts, now_ms: int) -> str:
+    if facts.due_at_ms is None or facts.due_at_ms <= now_ms:
+        return "Going on after an interruption"
+    return f"Interrupted again and again; trying again in {describe_wait(facts.due_at_ms - now_ms)}"
+
+
 def _say_blind(facts: Facts, now_ms: int) -> str:
     at = moment(facts.blind_since_ms or 0)
     told = f"{at.day} {at:%B %Y %H:%M} UTC"
+    if facts.is_log_lost:
+        return f"The store has lost its log; what was done since {told} is not known here"
     return f"Restored from a backup of {told}; what was done since then is not known here"
 
 
@@ -191,9 +222,15 @@ LINES: Final[tuple[_Line, ...]] = (
     ),
     _Line(
         _RUNNING,
+        lambda facts: facts.is_told,
+        lambda facts, _: f"Nobody can be asked yet whether {facts.change} happened; asking goes on",
+    ),
+    _Line(
+        _RUNNING,
         _is(Status.PAUSED_RECONCILIATION),
         lambda facts, _: f"Finding out whether {facts.change} happened",
     ),
+    _Line(_RUNNING, _is_outage, _say_outage),
     _Line(_RUNNING, _is(Status.PAUSED_TRANSIENT), _say_wait),
     _Line(_RUNNING, _is(Status.FAILED_LOGIC), lambda facts, _: "The script is being repaired"),
     _Line(
@@ -201,7 +238,7 @@ LINES: Final[tuple[_Line, ...]] = (
         lambda facts: facts.is_unblocked,
         lambda facts, _: f"Going on, since {facts.waits_for or 'what it waited for'} is there",
     ),
-    _Line(_RUNNING, _is(Status.CRASHED), lambda facts, _: "Going on after an interruption"),
+    _Line(_RUNNING, _is(Status.CRASHED), _say_interrupted),
     _Line(_RUNNING, lambda facts: facts.run is not None, lambda facts, _: "At work"),
     _Line(_IDLE, lambda facts: facts.is_due, lambda facts, _: _SOON),
     _Line(_IDLE, lambda facts: True, lambda facts, _: "Nothing to do right now"),
@@ -424,20 +461,20 @@ def why(
         reason=read(facts, now_ms).reason,
         moved_on_by=PAUSED_MOVER if is_held else MOVERS[way],
         at_ms=facts.due_at_ms if is_timed else None,
-        offered=offered(facts.run, is_paused=facts.paused),
+        offered=offered(facts.run, is_paused=facts.paused, is_told=facts.is_told),
     )
 
 
-def offered(run: Run, *, is_paused: bool) -> tuple[Act, ...]:
+def offered(run: Run, *, is_paused: bool, is_told: bool = False) -> tuple[Act, ...]:
     """List what a person can do to a run, by asking the rules for each act (R9)."""
-    return tuple(wish for wish in Act if _is_offered(run, wish, is_paused))
+    return tuple(wish for wish in Act if _is_offered(run, wish, is_paused, is_told))
 
 
-def _is_offered(run: Run, wish: Act, is_paused: bool) -> bool:
+def _is_offered(run: Run, wish: Act, is_paused: bool, is_told: bool) -> bool:
     if wish is Act.PAUSE and is_paused:
         return False
     try:
-        act(run, wish, is_paused=is_paused)
+        act(run, wish, is_paused=is_paused, is_told=is_told)
     except RequestRefused:
         return False
     return True

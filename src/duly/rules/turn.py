@@ -13,16 +13,20 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from enum import StrEnum
 
+from duly.rules.lifecycle import FOLLOWED_BY_HOST
 from duly.rules.schedule import (
+    DAY_MS,
     WAIT_MAX_MS,
     Candidate,
     Consumer,
     Producer,
+    Schedule,
     Turn,
     consumer_due_at,
     earliest,
     is_consumer_due,
     is_producer_due,
+    next_run_at,
     order,
 )
 from duly.rules.word import Kind, MutationStatus, Status
@@ -30,13 +34,18 @@ from duly.rules.word import Kind, MutationStatus, Status
 
 @dataclass(frozen=True, slots=True)
 class OpenRun:
-    """The open run of a workflow; `row` is its mutation's status, the times are when to look."""
+    """The open run of a workflow; `row` is its mutation's status, the times are when to look.
+
+    `set_at` and `row_set_at` say what the clock showed when those times were written.
+    """
 
     run_id: str
     status: str
     due_at: int | None
     row: str | None
     row_due_at: int | None
+    set_at: int = 0
+    row_set_at: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +62,9 @@ class HandlerOutlook:
     not_before: int
     untried: int
     oldest_pending_seq: int | None
+    planned_at: int = 0  # what the clock showed when `next_run_at` was written
 
-    @property
-    def consumer(self) -> Consumer:
+    def consumer(self, wake_max_ms: int) -> Consumer:
         """The handler as S3 sees it."""
         return Consumer(
             changed=self.changed,
@@ -64,6 +73,7 @@ class HandlerOutlook:
             oldest_pending_seq=self.oldest_pending_seq,
             wake_at_ms=self.wake_at,
             not_before_ms=self.not_before,
+            wake_max_ms=wake_max_ms,
         )
 
 
@@ -78,6 +88,7 @@ class Work(StrEnum):
     RECONCILE = "reconcile"
     UNBLOCK = "unblock"
     REPAIR = "repair"
+    REPLAN = "replan"
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,60 +107,96 @@ def choose(
     *,
     is_paused: bool,
     in_hand: Collection[str],
+    wake_max_ms: int = DAY_MS,
 ) -> Choice:
     """Choose what a workflow does now; `in_hand` are the runs this process knows (S5, F6, F7)."""
     if open_run is not None:
         return _of_run(open_run, now, is_paused, in_hand)
     if is_paused:
         return Choice(Work.NOTHING)
-    return _of_handlers(handlers, now)
+    return _of_handlers(handlers, now, wake_max_ms)
 
 
 def _of_run(run: OpenRun, now: int, is_paused: bool, in_hand: Collection[str]) -> Choice:
     if run.row == MutationStatus.IN_FLIGHT and run.run_id not in in_hand:
         return Choice(Work.RECOVER)  # nobody waits for its answer any more (R7)
     if run.status == Status.PAUSED_RECONCILIATION and run.row == MutationStatus.NEEDS_RECONCILE:
-        return _when(run.row_due_at, now, Work.RECONCILE)
+        return _when(run.row_due_at, run.row_set_at, now, Work.RECONCILE)
     if is_paused:
         return Choice(Work.NOTHING)
     if run.status == Status.ACTIVE:
         return Choice(Work.GO_ON if run.run_id in in_hand else Work.RECOVER)
-    if run.status == Status.PAUSED_TRANSIENT and run.due_at is not None:
-        return _when(run.due_at, now, Work.FOLLOW)
+    if run.status in FOLLOWED_BY_HOST and run.due_at is not None:
+        return _when(run.due_at, run.set_at, now, Work.FOLLOW)
     if run.status == Status.PAUSED_APPROVAL and run.due_at is not None:
-        return _when(run.due_at, now, Work.UNBLOCK)
+        return _when(run.due_at, run.set_at, now, Work.UNBLOCK)
     # One in hand is being repaired already; nobody is asked twice at once (F3).
     is_asked_about = run.run_id in in_hand
     if run.status == Status.FAILED_LOGIC and run.due_at is not None and not is_asked_about:
-        return _when(run.due_at, now, Work.REPAIR)
+        return _when(run.due_at, run.set_at, now, Work.REPAIR)
     return Choice(Work.NOTHING)
 
 
-def _when(due_at: int | None, now: int, work: Work) -> Choice:
-    """Do it when its time has come; a time further away than any wait was a wrong clock's."""
-    if due_at is None or due_at <= now or due_at > now + WAIT_MAX_MS:
+def _when(due_at: int | None, set_at: int, now: int, work: Work) -> Choice:
+    """Do it when its time has come.
+
+    A time further away than any wait, or one that was written when the clock showed more than now,
+    was a wrong clock's and is not waited for.
+    """
+    if due_at is None or due_at <= now or due_at > now + WAIT_MAX_MS or set_at > now:
         return Choice(work)
     return Choice(Work.NOTHING, look_at=due_at)
 
 
-def _of_handlers(handlers: tuple[HandlerOutlook, ...], now: int) -> Choice:
+def _of_handlers(handlers: tuple[HandlerOutlook, ...], now: int, wake_max_ms: int) -> Choice:
+    suspect = next((each for each in handlers if is_suspect(each, now)), None)
+    if suspect is not None:
+        return Choice(Work.REPLAN, suspect)
     by_name = {each.name: each for each in handlers}
-    candidates = [_candidate(each) for each in handlers if _is_due(each, now)]
+    candidates = [_candidate(each) for each in handlers if _is_due(each, now, wake_max_ms)]
     if candidates:
         return Choice(Work.START, by_name[order(candidates)[0].handler])
-    return Choice(Work.NOTHING, look_at=earliest(_due_at(each, now) for each in handlers))
+    times = (_due_at(each, now, wake_max_ms) for each in handlers)
+    return Choice(Work.NOTHING, look_at=earliest(times))
 
 
-def _is_due(handler: HandlerOutlook, now: int) -> bool:
+def is_suspect(handler: HandlerOutlook, now: int) -> bool:
+    """Tell whether a producer was planned by a clock that showed more than now's (S2).
+
+    No plan is further away than two intervals from the clock that made it, so no other time can be.
+    """
+    is_planned = handler.kind == Kind.PRODUCER and handler.next_run_at is not None
+    return is_planned and handler.planned_at > now
+
+
+def replanned(schedule: Schedule, next_at: int, now: int, zone: str = "UTC") -> int | None:
+    """Answer when a suspect producer is to run (S2).
+
+    A next time within two intervals, or up to the second next cron time, is kept.
+    """
+    if next_at <= now:
+        return next_at
+    if schedule.interval_ms is not None:
+        is_far = next_at - now > 2 * schedule.interval_ms
+    elif schedule.cron is None:
+        return now  # a manual producer is only ever planned for the moment of its planning (W2)
+    else:
+        first = next_run_at(schedule, now, now, zone)
+        second = None if first is None else next_run_at(schedule, first, first, zone)
+        is_far = second is not None and next_at > second
+    return next_run_at(schedule, next_at, now, zone) if is_far else next_at
+
+
+def _is_due(handler: HandlerOutlook, now: int, wake_max_ms: int) -> bool:
     if handler.kind == Kind.PRODUCER:
         return is_producer_due(Producer(handler.next_run_at), now)
-    return is_consumer_due(handler.consumer, now)
+    return is_consumer_due(handler.consumer(wake_max_ms), now)
 
 
-def _due_at(handler: HandlerOutlook, now: int) -> int | None:
+def _due_at(handler: HandlerOutlook, now: int, wake_max_ms: int) -> int | None:
     if handler.kind == Kind.PRODUCER:
         return handler.next_run_at
-    return consumer_due_at(handler.consumer, now)
+    return consumer_due_at(handler.consumer(wake_max_ms), now)
 
 
 def _candidate(handler: HandlerOutlook) -> Candidate:

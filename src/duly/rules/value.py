@@ -31,6 +31,7 @@ INTEGER_MAX: Final = 2**53 - 1
 DEFAULT_LIMITS: Final = Limits()
 DEPTH_MAX: Final = DEFAULT_LIMITS.json_depth
 PATH_KEY_CHARS: Final = 40
+LIGHT_VALUES: Final = 5_000  # a few milliseconds of checking
 SUGGESTIONS_MAX: Final = 10
 
 
@@ -57,6 +58,23 @@ def decode(text: str, path: str = "value") -> Json:
     except (msgspec.DecodeError, RecursionError, UnicodeError) as error:
         raise Invalid(f"{path} is not JSON: {error}. Send valid JSON text.", path=path) from error
     return value
+
+
+def is_light(value: object, most: int = LIGHT_VALUES) -> bool:
+    """Tell whether a value has so few parts that checking them all takes a moment.
+
+    Looking stops at the limit, also in a value that holds itself. Texts count as one part.
+    """
+    holders = [value]
+    while holders:
+        holder = holders.pop()
+        if type(holder) is not dict and type(holder) is not list:
+            continue
+        most -= len(holder)
+        if most < 0:
+            return False
+        holders.extend(holder.values() if type(holder) is dict else holder)
+    return True
 
 
 def canonical(value: Json) -> bytes:
@@ -166,7 +184,11 @@ def is_text(text: str) -> bool:
     """Tell whether a string can be written as UTF-8, that is, has no lone surrogate."""
     if text.isascii():
         return True
-    return not any("\ud800" <= character <= "\udfff" for character in text)
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _part(key: str | int) -> str:

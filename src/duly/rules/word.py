@@ -71,10 +71,14 @@ class Waits(StrEnum):
 
 
 class Failure(StrEnum):
-    """The classes of failure (F1); an unknown outcome is an answer, a crash its own move."""
+    """The classes of failure (F1); an unknown outcome is an answer, a crash its own move.
+
+    Unreachable is the transient failure that the outside or the way to it causes (F2).
+    """
 
     LOGIC = "logic"
     TRANSIENT = "transient"
+    UNREACHABLE = "unreachable"
     AUTH = "auth"
     PERMISSION = "permission"
     INTERNAL = "internal"

@@ -23,7 +23,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from types import MappingProxyType, TracebackType
-from typing import Final, Literal, Protocol, Self
+from typing import Final, Literal, Protocol, Self, TypeAlias
+
+import msgspec
 
 from duly.errors import ScriptError
 from duly.rules.access import Step
@@ -62,10 +64,14 @@ class World:
 
 @dataclass(frozen=True, slots=True)
 class Log:
-    """One line a script wrote: how many milliseconds after its start, and what (X4)."""
+    """One line a script wrote: how many milliseconds after its start, and what (X4).
+
+    A line with `left_out` is not the script's: it stands for so many lines past the limit (R1).
+    """
 
     after_ms: int
     text: str
+    left_out: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +119,9 @@ class Broke:
 
 
 Turn = Asked | Returned | Broke
+# What a call is answered with: a value, or its JSON text, which is passed on unread. A long answer
+# waits for its script as text: as values it would take many times as much memory (X2).
+Result: TypeAlias = "Json | msgspec.Raw"
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +159,7 @@ class Script(Protocol):
     async def start(self) -> Turn:
         """Call the step and run until it asks, returns or breaks."""
 
-    async def answer(self, call_id: int, value: Json) -> Turn:
+    async def answer(self, call_id: int, value: Result) -> Turn:
         """Give one call its result and go on."""
 
 

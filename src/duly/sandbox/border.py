@@ -16,7 +16,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from hashlib import sha256
 from types import MappingProxyType
-from typing import Final, TypeGuard
+from typing import Final
+
+import msgspec
 
 from duly.rules.access import Step
 from duly.rules.catalog import Catalog, camel
@@ -37,6 +39,10 @@ OWN_FIELDS: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
 )
 PREPARED_FIELDS: Final = MappingProxyType({"wakeAt": "wake_at"})
 EVENT_CALLS: Final = frozenset({"peek", "get_by_ids"})
+
+NOTHING: Final = msgspec.Raw(b"null")
+_FIELDS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_EVENTS: Final = msgspec.json.Decoder(list[dict[str, msgspec.Raw]])
 
 Asked = tuple[str, tuple[Json, ...], dict[str, Json]]
 
@@ -67,23 +73,33 @@ def from_javascript_result(step: Step, value: Json) -> Json:
     return value
 
 
-def to_javascript(path: str, value: Json) -> tuple[Json, dict[str, Json] | None]:
-    """Translate an answer; a page is a list, and the rest of it become the list's properties."""
-    if path in EVENT_CALLS and isinstance(value, list):
-        return [_event(each, "messageId") for each in value], None
-    if _is_page(value):
-        rest = {camel(key): each for key, each in value.items() if key not in ("items", PAGE_MARK)}
-        return value["items"], rest
-    return value, None
+def to_javascript(path: str, answer: msgspec.Raw) -> tuple[msgspec.Raw, msgspec.Raw]:
+    """Translate an answer; a page is a list, and the rest of it become the list's properties.
+
+    Only the names we own are read; what they hold passes as the text it is.
+    """
+    if path in EVENT_CALLS:
+        return _events(answer, "messageId"), NOTHING
+    page = _page(answer)
+    if page is None:
+        return answer, NOTHING
+    rest = {camel(key): each for key, each in page.items() if key not in ("items", PAGE_MARK)}
+    return page["items"], _write(rest)
 
 
-def to_python(path: str, value: Json) -> Json:
+def to_python(path: str, answer: msgspec.Raw) -> msgspec.Raw:
     """Translate an answer; a page is the object it is, without its mark."""
-    if path in EVENT_CALLS and isinstance(value, list):
-        return [_event(each, "message_id") for each in value]
-    if _is_page(value):
-        return {key: each for key, each in value.items() if key != PAGE_MARK}
-    return value
+    if path in EVENT_CALLS:
+        return _events(answer, "message_id")
+    page = _page(answer)
+    if page is None:
+        return answer
+    return _write({key: each for key, each in page.items() if key != PAGE_MARK})
+
+
+def written(answer: Json | msgspec.Raw) -> msgspec.Raw:
+    """Write an answer, unless it was written before."""
+    return answer if isinstance(answer, msgspec.Raw) else _write(answer)
 
 
 def dice(seed: int) -> tuple[int, int, int, int]:
@@ -93,27 +109,41 @@ def dice(seed: int) -> tuple[int, int, int, int]:
     return words[0], words[1], words[2], words[3]
 
 
-def _is_page(value: Json) -> TypeGuard[dict[str, Json]]:
-    return (
-        isinstance(value, dict)
-        and value.get(PAGE_MARK) is True
-        and isinstance(value.get("items"), list)
-    )
+def _write(value: object) -> msgspec.Raw:
+    return msgspec.Raw(msgspec.json.encode(value))
 
 
-def _event(event: Json, spelling: str) -> Json:
-    """Show an event as T7 lists it; `id` is another name of the message id."""
-    if not isinstance(event, dict):
-        return event
-    message_id = event.get("message_id")
-    shown: dict[str, Json] = {
-        "topic": event.get("topic"),
+def _page(answer: msgspec.Raw) -> dict[str, msgspec.Raw] | None:
+    """Read the fields of a page, as text; another answer has no mark, and is not read at all."""
+    if b'"$page"' not in bytes(answer):
+        return None
+    try:
+        fields = _FIELDS.decode(answer)
+    except msgspec.ValidationError:
+        return None
+    is_marked = bytes(fields.get(PAGE_MARK, NOTHING)) == b"true"
+    is_list = bytes(fields.get("items", NOTHING)).startswith(b"[")
+    return fields if is_marked and is_list else None
+
+
+def _events(answer: msgspec.Raw, spelling: str) -> msgspec.Raw:
+    """Show events as T7 lists them; `id` is another name of the message id."""
+    try:
+        events = _EVENTS.decode(answer)
+    except msgspec.ValidationError:
+        return answer  # nobody who answers a look gives anything but events
+    return _write([_event(each, spelling) for each in events])
+
+
+def _event(event: dict[str, msgspec.Raw], spelling: str) -> dict[str, msgspec.Raw]:
+    message_id = event.get("message_id", NOTHING)
+    return {
+        "topic": event.get("topic", NOTHING),
         spelling: message_id,
         "id": message_id,
-        "title": event.get("title"),
-        "payload": event.get("payload"),
+        "title": event.get("title", NOTHING),
+        "payload": event.get("payload", NOTHING),
     }
-    return shown
 
 
 def _rename(given: dict[str, Json], names: Mapping[str, str]) -> dict[str, Json]:

@@ -31,6 +31,7 @@ from duly.sandbox.base import (
     Loaded,
     Log,
     Missing,
+    Result,
     Returned,
     ScriptCall,
     Turn,
@@ -133,7 +134,7 @@ class _Run:
         self._own_calls = OWN_PER_PUBLISH * limits.publishes_per_run
         self._tally = wire.Tally(
             calls_max=limits.calls_per_step + 1 + self._own_calls,
-            lines_max=limits.log_lines + 1,  # the last says how many were left out
+            lines_max=limits.log_lines,
             line_chars_max=max(limits.log_line_chars, LEFT_OUT_CHARS),
         )
 
@@ -273,13 +274,14 @@ class JavaScriptScript(_Run):
         self._is_started = True
         return self._turn(await self.ask(self._first))
 
-    async def answer(self, call_id: int, value: Json) -> Turn:
+    async def answer(self, call_id: int, value: Result) -> Turn:
         """Give one call its result and go on."""
         self.settle(call_id)
-        shown, names = border.to_javascript(self._paths.pop(call_id), value)
+        path = self._paths.pop(call_id)
         if self._over is not None:
             return Asked(()) if self._paths else self._over
-        request = wire.Answer(call=call_id, value=wire.raw(shown), names=wire.raw(names))
+        shown, names = border.to_javascript(path, border.written(value))
+        request = wire.Answer(call=call_id, value=shown, names=names)
         return self._turn(await self.ask(request))
 
     def _turn(self, turn: wire.Turn | Broke) -> Turn:
@@ -342,4 +344,4 @@ def find_place(stack: str) -> tuple[int | None, int | None]:
 
 
 def _logs(turn: wire.Turn) -> tuple[Log, ...]:
-    return tuple(Log(each.after_ms, each.text) for each in turn.logs)
+    return tuple(Log(each.after_ms, each.text, each.left_out) for each in turn.logs)

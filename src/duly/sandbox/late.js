@@ -111,7 +111,8 @@
   const logs = { __proto__: null }; // by number: what was said, and after which call
   let firstLog = 1;
   let lastLog = 0;
-  let linesLeftOut = 0;
+  const leftOut = { __proto__: null }; // by call: how many lines past the limit were said after it
+  let firstLeft = 0;
   let firstWaiting = 1;
 
   const show = (value) => {
@@ -124,13 +125,14 @@
       return "[cannot be shown]";
     }
   };
-  const addLog = (said) => {
-    const text = stringify(toWellFormed(slice(said, 0, limits.log_chars)));
-    logs[++lastLog] = { after: step.lastCall, text: `{"after_ms":${afterMs()},"text":${text}}` };
-  };
   const addLine = (said) => {
-    if (lastLog < limits.log_lines) addLog(said);
-    else linesLeftOut++;
+    const after = step.lastCall;
+    if (lastLog >= limits.log_lines) {
+      leftOut[after] = (leftOut[after] ?? 0) + 1;
+      return;
+    }
+    const text = stringify(toWellFormed(slice(said, 0, limits.log_chars)));
+    logs[++lastLog] = { after, text: `{"after_ms":${afterMs()},"text":${text}}` };
   };
 
   // -- The clock and the dice (law 5 of the contract) ------------------------------------------
@@ -177,14 +179,21 @@
     // What was said after a call is heard when that call was answered: if the call is a mutation,
     // it is the last thing anybody sees of this step (C8).
     takeLogs(isEnd) {
-      if (isEnd && linesLeftOut > 0) addLog(`${linesLeftOut} more lines were left out.`);
       while (firstWaiting <= step.lastCall && !(firstWaiting in answers)) firstWaiting++;
       let text = "";
       while (firstLog <= lastLog && (isEnd || logs[firstLog].after < firstWaiting)) {
         text += (text === "" ? "" : ",") + logs[firstLog].text;
         delete logs[firstLog++];
       }
-      return text;
+      let count = 0;
+      for (; firstLeft <= step.lastCall && (isEnd || firstLeft < firstWaiting); firstLeft++) {
+        count += leftOut[firstLeft] ?? 0;
+        delete leftOut[firstLeft];
+      }
+      if (count === 0) return text;
+      const said = stringify(`${count} more lines were left out.`);
+      const line = `{"after_ms":${afterMs()},"text":${said},"left_out":${count}}`;
+      return text === "" ? line : `${text},${line}`;
     },
     write(value, path, stack) {
       askedFrom = stack;

@@ -19,7 +19,7 @@ from duly.config import Limits
 from duly.errors import IllegalTransition, Invalid, ScriptError
 from duly.rules.value import Json, decode, encode
 from duly.sandbox import border
-from duly.sandbox.base import Log, ScriptCall, World
+from duly.sandbox.base import Log, Result, ScriptCall, World
 
 Value: TypeAlias = Any  # JSON with the marks of `ref`, NOW and RANDOM in it
 NOW: Final[Json] = {"$now": True}
@@ -212,14 +212,16 @@ class Context:
         del self.logs[:count]
         return calls, logs
 
-    def hear(self, call_id: int, value: Json) -> None:
+    def hear(self, call_id: int, value: Result) -> None:
         """Take the answer to a call."""
         if call_id not in self.waiting:
             raise IllegalTransition(f"No call {call_id} waits for an answer.")
         move = self.waiting.pop(call_id)
         if move.into:
-            answer = decode(self.copy_out(value, "answer"))
-            self.named[move.into] = border.to_python(move.path, answer)
+            if not isinstance(value, msgspec.Raw):
+                value = msgspec.Raw(self.copy_out(value, "answer"))
+            answer = border.to_python(move.path, value)
+            self.named[move.into] = decode(bytes(answer).decode())
 
     def copy_out(self, value: Json, path: str) -> str:
         """Write a value as the JSON that crosses the border, or break on what is none (T8, X3)."""
@@ -245,7 +247,7 @@ class Context:
         return [self.evaluate(each) for each in value] if isinstance(value, list) else value
 
     def throw_dice(self) -> float:
-        """Answer the next number from 0 to below 1 of this seed (C13)."""
+        """Result the next number from 0 to below 1 of this seed (C13)."""
         self.throws += 1
         thrown = sha256(f"{self.world.seed}:{self.throws}".encode()).digest()
         return (int.from_bytes(thrown[:8]) >> (64 - RANDOM_BITS)) / (1 << RANDOM_BITS)

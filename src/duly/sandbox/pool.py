@@ -6,7 +6,8 @@ Law 2: a turn has an end. A worker that computes or lasts too long is ended from
        and the limit it broke is named; one that dies by itself is lost, which is nobody's fault
        (X2, F1).
 Law 3: no process outlives the pool, whatever was cancelled; nothing is started before the first
-       script, no signal handler is installed, and nobody else's processes are waited for.
+       script, no signal handler is installed, and nobody else's processes are waited for. A
+       forked child leaves the workers to its parent (H1).
 Law 4: whoever waits for an answer holds no slot to run; workflows take turns (slot). Past
        `workers_max` a script waits to begin, and whoever asked for it waits with it.
 Law 5: a worker whose lock is incomplete takes no work, unless the host was told to accept (X1).
@@ -29,6 +30,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Final, Literal, TypeVar
 
+from duly import fork
 from duly.env import Env
 from duly.errors import ConfigError, DulyError
 from duly.sandbox import wire
@@ -186,6 +188,11 @@ class Worker:
         """Wait, in a thread, until the process is gone."""
         self._process.wait()
 
+    def abandon(self) -> None:
+        """Close this end in a forked child, so that a worker sees when the parent is gone."""
+        self._channel.abandon()
+        self._stat.close()
+
 
 def command(channel: int) -> list[str]:
     """Write the command of a worker: no site, no user's settings, only the packages it needs."""
@@ -233,6 +240,13 @@ class Pool:
         self._all: set[Worker] = set()
         self._is_closed = False
         self._has_warned = False
+        fork.own(self)
+
+    def abandon(self) -> None:
+        """Leave the workers to the parent, in a forked child: neither end nor hear them (H1)."""
+        self._is_closed = True
+        for worker in self._all:
+            worker.abandon()
 
     async def take(self, workflow: str = "") -> Worker:
         """Answer a worker nobody else has; wait while all are taken."""

@@ -43,6 +43,7 @@ from duly.sandbox.base import (
     Broke,
     Loaded,
     Missing,
+    Result,
     Returned,
     Turn,
     World,
@@ -261,7 +262,7 @@ class PythonScript:
         self._is_started = True
         return await self._turn(self._begin)
 
-    async def answer(self, call_id: int, value: Json) -> Turn:
+    async def answer(self, call_id: int, value: Result) -> Turn:
         """Give one call its result and go on."""
         return await self._turn(lambda: self._seat.answer(call_id, value))
 

@@ -4,20 +4,24 @@ Law 1: no process is there before the first script, and none stays that nobody n
        the pool ends no single process, so one that holds too many is given up for a fresh one (S9).
        A script that still has a process of the old one keeps it to its end.
 Law 2: the first script finds a spare beside its own process, so the second need not wait.
+Law 3: a forked child leaves processes and launcher to its parent (H1).
 
 Threads take processes out; who comes and goes is counted on the event loop.
 """
 
 from __future__ import annotations
 
+import shutil
 import tempfile
 import threading
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
 from pydantic_monty import Monty, OSPolicy, ResourceLimits
 
+from duly import fork
 from duly.sandbox.python_launcher import write_launcher
 from duly.sandbox.reaper import IDLE_S, Reaper
 
@@ -48,13 +52,20 @@ class Processes:
         self._is_unlocked = is_unlocked
         self._in_thread = in_thread
         self._reaper = Reaper(idle_s, self._reap)
-        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self._folder: Path | None = None
+        self._remove_folder: weakref.finalize[..., Any] | None = None
         self._pool: Monty | None = None
         self._changing = threading.Lock()
         self._here = 0
         self._here_lately = 0  # at most, since the last look
         self._here_at_most = 0  # since this pool was made: so many processes it may hold
         self.pids: set[int] = set()
+        fork.own(self)
+
+    def abandon(self) -> None:
+        """Leave everything to the parent, in a forked child."""
+        if self._remove_folder is not None:
+            self._remove_folder.detach()  # at its exit the child would remove the launcher
 
     def enter(self) -> None:
         """Count a script in."""
@@ -78,17 +89,19 @@ class Processes:
         self._reaper.stay_away()
         if (pool := self._give_up()) is not None:
             await self._in_thread(lambda: pool.__exit__(None, None, None))
-        if self._folder is not None:
-            self._folder.cleanup()
+        if self._remove_folder is not None:
+            self._remove_folder()
 
     def _current(self) -> Monty:
         with self._changing:
             if self._pool is None:
                 if self._folder is None:
-                    self._folder = tempfile.TemporaryDirectory(prefix="duly-")
-                place = Path(self._folder.name)
+                    self._folder = Path(tempfile.mkdtemp(prefix="duly-"))
+                    self._remove_folder = weakref.finalize(
+                        self, shutil.rmtree, self._folder, ignore_errors=True
+                    )
                 self._pool = Monty(
-                    binary_path=write_launcher(place, is_unlocked=self._is_unlocked),
+                    binary_path=write_launcher(self._folder, is_unlocked=self._is_unlocked),
                     min_processes=min(WORKERS_WARM, self._workers_max),
                     max_processes=self._workers_max,
                     request_timeout=self._wall_s + BACKSTOP_S,

@@ -24,11 +24,12 @@ from duly.sandbox.base import (
     Asked,
     Broke,
     Log,
+    Result,
     Returned,
     ScriptCall,
     Turn,
 )
-from duly.sandbox.border import WRAPPING_DEPTH, to_python
+from duly.sandbox.border import WRAPPING_DEPTH, to_python, written
 from duly.sandbox.python_text import HOST, NO_CALLS, OWN_VERBS
 from duly.sandbox.python_world import Clock
 from duly.sandbox.wire import TOO_MANY_VALUES, VALUES_MAX, count_values
@@ -52,10 +53,12 @@ class Seat:
         self._made_bytes = 0
         self._values = 0  # in what it asked and returned
         self._logs: list[Log] = []
-        self._said_before: dict[int, int] = {}  # by call: how many lines were said before it
+        # By call: how many lines were kept, and how many were left out, before it.
+        self._said_before: dict[int, tuple[int, int]] = {}
         self._lines_taken = 0
         self._said = ""  # of the line that has not ended yet
         self._left_out = 0
+        self._left_out_told = 0
 
     # -- Turns ----------------------------------------------------------------------------------
 
@@ -63,17 +66,17 @@ class Seat:
         """Hand over what is new; the end comes when no call waits."""
         if self._waiting:
             calls, self._new = tuple(self._new), []
-            heard = min(self._said_before[call] for call in self._waiting) - self._lines_taken
-            return Asked(calls, self._take_logs(heard))
-        self._end_log()
+            heard, left_out = min(self._said_before[call] for call in self._waiting)
+            return Asked(calls, self._take_logs(heard - self._lines_taken, left_out))
+        self._end_line()
         if self.end is None:
             self.end = Broke(ScriptError("The script waits for something that never comes."))
-        logs = self._take_logs(None)
+        logs = self._take_logs(None, self._left_out)
         if isinstance(self.end, Returned):
             return Returned(self.end.value, logs)
         return Broke(self.end.error, logs, self.end.is_lost)
 
-    def answer(self, call_id: int, value: Json) -> None:
+    def answer(self, call_id: int, value: Result) -> None:
         """Give one call its result and let the script go on."""
         path = self._waiting.pop(call_id, None)
         if path is None:
@@ -81,7 +84,7 @@ class Seat:
         blocked = self._blocked
         if self.end is not None or blocked is None or call_id not in blocked.pending_call_ids:
             return
-        text = json.dumps(to_python(path, value))
+        text = bytes(to_python(path, written(value))).decode()
         self._blocked = None
         self.drive(lambda: blocked.resume({call_id: {"return_value": text}}))
 
@@ -139,7 +142,8 @@ class Seat:
         positional, named = self._read_arguments(path, text, line)
         self._end_line()
         self._waiting[snapshot.call_id] = path
-        self._said_before[snapshot.call_id] = self._lines_taken + len(self._logs)
+        kept = self._lines_taken + len(self._logs)
+        self._said_before[snapshot.call_id] = kept, self._left_out
         self._new.append(ScriptCall(snapshot.call_id, path, positional, named, line))
 
     def _count(self, path: str, size_bytes: int, line: int | None) -> None:
@@ -209,9 +213,7 @@ class Seat:
         if self._lines_taken + len(self._logs) >= self._limits.log_lines:
             self._left_out += 1
             return
-        self._add_log(line[: self._limits.log_line_chars])
-
-    def _add_log(self, text: str) -> None:
+        text = line[: self._limits.log_line_chars]
         self._logs.append(Log(self._clock.elapsed_ms(), text))
 
     def _end_line(self) -> None:
@@ -219,14 +221,13 @@ class Seat:
             self._say(self._said)
             self._said = ""
 
-    def _end_log(self) -> None:
-        self._end_line()
-        if self._left_out:
-            self._add_log(f"{self._left_out} more lines were left out.")
-            self._left_out = 0
-
-    def _take_logs(self, count: int | None) -> tuple[Log, ...]:
+    def _take_logs(self, count: int | None, left_out: int) -> tuple[Log, ...]:
+        """Hand over lines, and how many were left out that nobody was told of yet (R1)."""
         taken = tuple(self._logs[:count])
         self._logs = self._logs[len(taken) :]
         self._lines_taken += len(taken)
-        return taken
+        more, self._left_out_told = left_out - self._left_out_told, left_out
+        if not more:
+            return taken
+        said = f"{more} more lines were left out."
+        return (*taken, Log(self._clock.elapsed_ms(), said, left_out=more))

@@ -39,7 +39,17 @@ from duly.rules.catalog import Catalog
 from duly.rules.declaration import parse as parse_declaration
 from duly.rules.source import Language, Source, check_source
 from duly.rules.value import DEFAULT_LIMITS, Json, decode
-from duly.sandbox.base import MISSING, Asked, Broke, Loaded, Missing, Returned, Turn, World
+from duly.sandbox.base import (
+    MISSING,
+    Asked,
+    Broke,
+    Loaded,
+    Missing,
+    Result,
+    Returned,
+    Turn,
+    World,
+)
 from duly.sandbox.play import Context, Ended, Lost, Move, Value
 
 # What a step's arguments are called, in their order.
@@ -115,7 +125,7 @@ class ScriptedScript:
         self._is_started = True
         return await self._turn()
 
-    async def answer(self, call_id: int, value: Json) -> Turn:
+    async def answer(self, call_id: int, value: Result) -> Turn:
         """Give one call its result and go on."""
         self._context.hear(call_id, value)
         return await self._turn()

@@ -128,10 +128,11 @@ class Call(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Line(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One line of the script's log."""
+    """One line of the script's log, or how many lines past the limit were left out."""
 
     after_ms: Annotated[int, msgspec.Meta(ge=0, le=AFTER_MS_MAX)]
     text: str
+    left_out: Annotated[int, msgspec.Meta(ge=0, le=AFTER_MS_MAX)] = 0
 
 
 class Fault(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -245,8 +246,9 @@ class Tally:
         """Check a turn's calls and lines, and that nothing waits when a step returned."""
         if self._last + len(turn.calls) > self._calls_max:
             raise Violation("A worker made more calls than a step may.")
-        self._lines += len(turn.logs)
-        if self._lines > self._lines_max:
+        said = [line for line in turn.logs if not line.left_out]
+        self._lines += len(said)
+        if self._lines > self._lines_max or len(turn.logs) > len(said) + 1:
             raise Violation("A worker wrote more lines than a step may.")
         if any(len(line.text) > self._line_chars_max for line in turn.logs):
             raise Violation("A worker wrote a longer line than a step may.")
@@ -369,6 +371,10 @@ class Channel:
     def _wake(self) -> None:
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
+
+    def abandon(self) -> None:
+        """Give the descriptor back in a forked child, whose event loop does not watch it."""
+        self._end.close()
 
     def close(self) -> None:
         """Give the descriptor back; nobody may wait here any more."""

@@ -15,6 +15,8 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Final
 
+from duly.rules.rename import Renamed
+
 
 class Severity(StrEnum):
     """What a finding does to a deploy (W5)."""
@@ -193,9 +195,33 @@ _TABLE: Final = (
     ),
 )
 
+# What is found beside the store, not in the text (W9): a deploy that would do things again. Each
+# needs a person's word of consent, strict or not.
+_BESIDE: Final = (
+    Rule(
+        Renamed.PRODUCER,
+        "W9",
+        "State belongs to a producer's name; under a new one it finds everything again.",
+        "producers: { fetch: {...} } // it was called poll, and has a cursor",
+    ),
+    Rule(
+        Renamed.TOPIC,
+        "W9",
+        "Events belong to a topic's name; what is published under a new one is worked on again.",
+        'topics: ["post"] // it was called mail, and has events',
+    ),
+    Rule(
+        Renamed.WORKFLOW,
+        "W9",
+        "A workflow is its name; under a new one it is another, and does everything again.",
+        'name: "invoices-2" // the same file, while "invoices" is active',
+    ),
+)
+
 FINDINGS_MAX: Final = 200  # nobody reads more, and every one is stored with its version
 
 RULES: Final[Mapping[str, Rule]] = MappingProxyType({rule.name: rule for rule in _TABLE})
+BESIDE: Final[Mapping[str, Rule]] = MappingProxyType({rule.name: rule for rule in _BESIDE})
 
 
 def found(
@@ -209,7 +235,7 @@ def found(
     severity: Severity | None = None,
 ) -> Finding:
     """Make a finding of a rule; its severity is the rule's unless loading proved more."""
-    weight = severity or RULES[rule].severity
+    weight = severity or (RULES.get(rule) or BESIDE[rule]).severity
     return Finding(rule, weight, line, column, sentence, suggestion, file)
 
 

@@ -5,6 +5,7 @@
     --exhaustive [--thorough]      every story with one crash
     --planted                      every planted bug, from three ranges of seeds
     --bus                          with each of these: the stories of the event bus
+    --three-weeks                  three weeks of a laptop, with 20,000 changes
 
 Law: the exit status is 1 if anything went wrong. Only a terminal is shown a progress bar.
 """
@@ -15,10 +16,11 @@ import argparse
 import json
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict
 from functools import partial
 from typing import Any, Final
 
-from duly.simulation import planted, survey
+from duly.simulation import planted, survey, weeks
 from duly.simulation.repertoire import BUS, WORKFLOW, Repertoire
 from duly.simulation.shrink import shrink_by
 from duly.simulation.survey import Tally
@@ -33,6 +35,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     repertoire = BUS if options.bus else WORKFLOW
     if options.seed is not None:
         return _tell_one(repertoire, options.seed, as_json=options.json)
+    if options.three_weeks:
+        return _live_three_weeks(weeks.FULL, as_json=options.json)
     if options.planted:
         return _hunt(repertoire, options)
     if options.exhaustive:
@@ -59,6 +63,7 @@ def _parser() -> argparse.ArgumentParser:
     what.add_argument("--seed", type=int, metavar="S", help="play one story and tell it")
     what.add_argument("--exhaustive", action="store_true", help="every story with one crash")
     what.add_argument("--planted", action="store_true", help="look for every planted bug")
+    what.add_argument("--three-weeks", action="store_true", help="three weeks of a laptop")
     parser.add_argument("--bus", action="store_true", help="stories of the event bus")
     parser.add_argument("--from", dest="start", type=int, default=0, metavar="S")
     parser.add_argument("--thorough", action="store_true", help="also points with equal futures")
@@ -115,6 +120,27 @@ def _hunt(repertoire: Repertoire, options: argparse.Namespace) -> int:
         _say(f"from {start}: {name} {told}")
     _say(f"{len(bugs)} bugs, {len(planted.RANGES)} ranges, {len(missed)} not found")
     return 1 if missed else 0
+
+
+def _live_three_weeks(plan: weeks.Plan, *, as_json: bool) -> int:
+    report = weeks.play(plan)
+    wrong = weeks.wrong(plan, report)
+    if as_json:
+        _say_json({**asdict(report), "wrong": wrong})
+        return 1 if wrong else 0
+    _say(
+        f"{report.changes} changes in {plan.days} days and {report.lives} lives, "
+        f"{report.crashes} of them ended by a crash: "
+        f"{len(report.twice)} made twice, {len(report.lost)} lost"
+    )
+    _say(f"after {report.returns} returns, caught up within {max(0.0, report.slowest_s):.0f} s")
+    _say(f"{report.cpu_s:.0f} s of CPU, {1000 * report.cpu_s / report.changes:.1f} ms per change")
+    _say(f"{len(report.questions)} questions to a person:")
+    for question in report.questions:
+        _say(f"  {question}")
+    for each in wrong:
+        _say(f"  => {each}")
+    return 1 if wrong else 0
 
 
 # -- What is said ---------------------------------------------------------------------------------

@@ -23,6 +23,8 @@ from typing import Protocol, cast
 
 import apsw
 
+from duly.store.disk import LOG_HEAD_BYTES, Mark, unmarked
+
 NAME = "memory.db"
 SECTOR_BYTES = 512
 KEEP_IN_ORDER = 0.8
@@ -233,6 +235,18 @@ class MemoryDisk:
         self._connection.pragma("locking_mode", "exclusive")
         return self._connection
 
+    def connect_main(self) -> apsw.Connection | None:
+        """Open the main file alone for reading."""
+        if NAME not in self.files or not self.files[NAME].content:
+            return None
+        flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
+        return apsw.Connection(f"file:{NAME}?immutable=1", flags=flags, vfs=self._vfs.name)
+
+    def log_head(self) -> bytes:
+        """Read the first bytes of the log."""
+        log = self.files.get(f"{NAME}-wal")
+        return b"" if log is None else bytes(log.content[:LOG_HEAD_BYTES])
+
     def settle(self) -> None:
         """Make the names of the files durable."""
         assert self._connection is not None
@@ -244,11 +258,15 @@ class MemoryDisk:
         """Sync the log."""
         self.sync(f"{NAME}-wal")
 
-    def copy(self, connection: apsw.Connection, version: int) -> None:
+    def copy(self, connection: apsw.Connection, version: int, mark: Mark = unmarked) -> None:
         """Keep the database as it is."""
-        self.files[f"{NAME}.v{version}.backup"] = MemoryFile(
-            bytearray(connection.serialize("main"))
-        )
+        copy = apsw.Connection(":memory:")
+        with copy.backup("main", connection, "main") as backup:
+            backup.step()
+        mark(copy)
+        kept = MemoryFile(bytearray(copy.serialize("main")))
+        self.files[f"{NAME}.v{version}.backup"] = kept
+        copy.close()
 
     def release(self) -> None:
         """Let SQLite forget this disk, and let go of what it would keep for ever.

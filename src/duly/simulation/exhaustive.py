@@ -17,7 +17,7 @@ from typing import Final, Generic, TypeVar
 from duly.rules.permission import Approval
 from duly.simulation.bus_story import BusStory
 from duly.simulation.life import Ending, Moment, OnPoint
-from duly.simulation.outside import Outcome, Saying
+from duly.simulation.outside import STRANGE, STRANGE_SAYINGS, USUAL, USUAL_SAYINGS, Outcome
 from duly.simulation.play import play
 from duly.simulation.point import AFTER, ANSWER, BEFORE, BETWEEN, EFFECT, QUESTION, SYNC
 from duly.simulation.shape import Shape, Tool
@@ -42,6 +42,8 @@ ENGINE_VERBS: Final = (
     "send_again",
     "send_approved",
     "record",
+    "record_late",
+    "keep_late_answer",
     "count_attempt",
     "settle",
     "approve",
@@ -75,6 +77,7 @@ UNPLAYED: Final = {
     "note_restore": _RESTORED,
     "resume_bus": "no story opens a store that was restored",
     "tidy": "no story is long enough to have old history",
+    "replan": "no story has a schedule; the three weeks have",
     "claim": _LEASE,
     "renew": _LEASE,
     "release": _LEASE,
@@ -113,6 +116,7 @@ RIDERS: Final = frozenset(
 )
 
 
+TOOLS: Final = (Tool.ASKED, Tool.BLIND, Tool.ONCE)
 YES: Final = Act(0, Wish.APPROVE, at=f"{AFTER} propose", times=0)  # as soon as somebody is asked
 
 
@@ -132,7 +136,7 @@ class Case(Generic[T]):
 
 def cases() -> tuple[Case[Story], ...]:
     """Answer every situation: shapes by tools and outcomes, and what people do besides."""
-    return (*_changing(), *_still(), *_people(), *_asked())
+    return (*_changing(), *_still(), *_people(), *_asked(), *_unkind())
 
 
 def _changing() -> Iterator[Case[Story]]:
@@ -144,8 +148,8 @@ def _changing() -> Iterator[Case[Story]]:
         Act(0, Wish.SKIP, 1, at=f"{AFTER} prepare_run"),
         Act(60_000, Wish.SKIP_MUTATION),
     )
-    for tool in Tool:
-        for outcome in Outcome:
+    for tool in TOOLS:
+        for outcome in USUAL:
             plain = Story(tool=tool, outcomes=(outcome,))
             yield Case("fifo", plain)
             yield Case("batch", replace(plain, shape=Shape.BATCH, mails=2))
@@ -162,7 +166,7 @@ def _still() -> Iterator[Case[Story]]:
 
 
 def _people() -> Iterator[Case[Story]]:
-    for saying in Saying:
+    for saying in USUAL_SAYINGS:
         asked = Story(outcomes=(Outcome.TIMEOUT_AFTER,), sayings=(saying,))
         yield Case("asking", asked)
     blind = Story(tool=Tool.BLIND, outcomes=(Outcome.TIMEOUT_AFTER,))
@@ -203,6 +207,23 @@ def _asked() -> Iterator[Case[Story]]:
     limited = (Act(0, Wish.LIMIT, at=f"{AFTER} send"), Act(30_000, Wish.GRANT))
     yield Case("limit", Story(mails=2, acts=limited))
     yield Case("remove", Story(acts=(Act(30_000, Wish.REMOVE),)))
+
+
+def _unkind() -> Iterator[Case[Story]]:
+    """Answer a few situations of an unkind world; random stories have the rest."""
+    closed = (Crash(1, Death.CLOSE, f"{BEFORE} {EFFECT}"),)
+    for tool in TOOLS:
+        deaf = Story(tool=tool, outcomes=(Outcome.DEAF,))
+        yield Case("outlives its cancel", deaf)
+        yield Case("outlives a close", replace(deaf, crashes=closed))
+    for outcome in STRANGE:
+        yield Case("raises strangely", Story(outcomes=(outcome,)))
+    for saying in STRANGE_SAYINGS:
+        asked = Story(outcomes=(Outcome.TIMEOUT_AFTER,), sayings=(saying,))
+        yield Case("asked strangely", asked)
+    yield Case("refused late", Story(outcomes=(Outcome.DEAF_REFUSED,)))
+    lost = (Outcome.LATE, Outcome.TIMEOUT_AFTER, Outcome.TIMEOUT_AFTER)
+    yield Case("a key grows old", Story(tool=Tool.BRIEF, outcomes=lost))
 
 
 @dataclass(frozen=True, slots=True)

@@ -116,6 +116,9 @@ class Lives:
         self._power_cuts = 0
         self._next_disk: PointedDisk | None = None
         self._is_wrong = asyncio.Event()
+        self._is_closing = asyncio.Event()
+        self._closed: list[Points] = []  # of lives that ended in order
+        self._closes = 0
 
     def _now_s(self) -> float:
         return self._loop.elapsed_ms / 1000
@@ -128,6 +131,7 @@ class Lives:
         disk = PointedDisk(files)
         while True:
             crash = self._crashes.pop(0) if self._crashes else None
+            self._is_closing.clear()
             try:
                 await self._live(disk, crash)
             except Exception as error:
@@ -135,6 +139,11 @@ class Lives:
             if self._next_disk is None or self._problems:
                 break
             disk, self._next_disk = self._next_disk, None
+            if crash is not None and crash.down_s:
+                self._tell(f"the machine is off for {crash.down_s:g} s")
+                await self._loop.sleep(crash.down_s)
+            if crash is not None and crash.is_reboot:
+                self._env.reboot()
 
     def _end(self, events: int) -> Ending:
         return Ending(
@@ -165,8 +174,17 @@ class Lives:
 
     def _is_last(self, crash: Crash | None, name: str, count: int, times: int) -> bool:
         """Tell whether this is the point a crash was planned for."""
-        if crash is None:
+        if crash is None or self._is_closing.is_set():
             return False
+        if not self._is_time(crash, name, count, times):
+            return False
+        if crash.death is Death.CLOSE:
+            self._tell(f"the host is closed {name}")
+            self._is_closing.set()
+            return False
+        return True
+
+    def _is_time(self, crash: Crash, name: str, count: int, times: int) -> bool:
         if crash.at and count < self._patience:
             return name == crash.at and times >= crash.gap
         return count >= crash.gap
@@ -188,8 +206,19 @@ class Lives:
         self._forget()
 
     async def _bury(self, points: Points, disk: PointedDisk) -> None:
+        for earlier in self._closed:  # what they left behind runs in the same process
+            earlier.is_dead = True
+        self._closed.clear()
         await bury(points, disk)
         self._points.update(points.names)
+
+    def _put_away(self, points: Points, disk: PointedDisk) -> None:
+        """Let go of a host that was closed in order; its process lives on."""
+        disk.points = None
+        disk.drop()
+        self._closed.append(points)
+        self._points.update(points.names)
+        self._closes += 1
 
 
 async def bury(points: Points, disk: PointedDisk) -> None:

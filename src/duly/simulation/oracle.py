@@ -17,10 +17,12 @@ from duly.rules.lifecycle import FINAL
 from duly.rules.value import decode
 from duly.rules.word import MutationStatus, Outcome, Phase, Status
 from duly.simulation.allowance import Allowance
+from duly.simulation.promise import Promise
 from duly.simulation.seen import EventSeen, MutationSeen, RunSeen, Seen
 from duly.simulation.shape import INPUT, MADE, PRODUCED, TOLD
 
 PUBLISHES: Final = {"file": MADE, "tell": TOLD}
+QUESTIONS_MAX: Final = 6
 ORDER: Final[Mapping[str, int]] = {phase.value: place for place, phase in enumerate(Phase)}
 
 
@@ -33,7 +35,14 @@ class Oracle:
     acknowledged: set[str] = field(default_factory=set)  # inputs somebody was told are durable
     excused: set[str] = field(default_factory=set)  # a person answered falsely about them
     problems: list[str] = field(default_factory=list)
+    promise: Promise = field(default_factory=Promise)
+    unsure: Counter[str] = field(default_factory=Counter)  # by key: questions without an answer
+    lives: int = 0
     before: Seen | None = None
+
+    def count_actions(self) -> Mapping[str, int]:
+        """Answer how often people have done what, as far as is known."""
+        return {} if self.before is None else self.before.actions
 
     def forget(self) -> None:
         """Forget what was: a power cut may have taken what was committed and not yet durable."""
@@ -48,7 +57,11 @@ class Oracle:
         self._check_events(now)
         self._check_causes(now)
         self._check_proposals(now)
-        for problem in self.allowance.look(self.before, now):
+        self._check_questions(now)
+        for problem in (
+            *self.allowance.look(self.before, now),
+            *self.promise.look(self.before, now),
+        ):
             self._say(problem)
         if self.before is not None:
             self._compare(self.before, now)
@@ -93,6 +106,8 @@ class Oracle:
             )
             if is_heir and parent is not None and run.prepared != parent.prepared:
                 self._say(f"run {run.id} does not see the inputs its predecessor had pinned")
+            if is_heir and parent is not None and _frozen(run) != _frozen(parent):
+                self._say(f"run {run.id} has another clock, chance or state than its predecessor")
 
     def _check_work(self, now: Seen) -> None:
         """See that every run saw what it pinned, and that a committed one left all it made."""
@@ -132,10 +147,20 @@ class Oracle:
             last[row.inputs] = row
         by_args: dict[str, set[str]] = defaultdict(set)
         for row in now.mutations.values():
-            by_args[row.args].add(row.inputs)
+            # In whatever order they were reserved.
+            ids = sorted(cast("dict[str, list[str]]", decode(row.args))["ids"])
+            by_args[", ".join(ids)].add(row.inputs)
         for args, inputs in by_args.items():
             if len(inputs) > 1:
                 self._say(f"the calls with {args} do not count as calls for the same inputs")
+
+    def _check_questions(self, now: Seen) -> None:
+        """See that nothing is asked more often than counted: once at once, then five times (L5)."""
+        for key, count in self.unsure.items():
+            rows = sum(row.key == key for row in now.mutations.values())
+            # A host that died on an answer has not counted it.
+            if count > QUESTIONS_MAX * rows + self.lives - 1:
+                self._say(f"the outside was not sure {count} times, and is asked again")
 
     def _check_events(self, now: Seen) -> None:
         known = {event.message_id for event in now.events.values() if event.topic == INPUT}
@@ -262,6 +287,11 @@ class Oracle:
     def _say(self, problem: str) -> None:
         if problem not in self.problems:
             self.problems.append(problem)
+
+
+def _frozen(run: RunSeen) -> tuple[object, ...]:
+    """Answer what a run that goes on keeps of the one before it (C12, C13, S6)."""
+    return run.clock_at, run.seed, run.wake_at_asked, run.state_before
 
 
 def _call(row: MutationSeen) -> tuple[str, str, str]:

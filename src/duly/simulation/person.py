@@ -33,6 +33,15 @@ from duly.store.base import Durability
 from duly.testing.env import VirtualEnv
 
 WAITING: Final = (EventStatus.PENDING, EventStatus.RESERVED)
+HOUR_MS: Final = 3_600_000
+YEAR_MS: Final = 365 * DAY_MS
+JUMPED_MAX_MS: Final = 20 * YEAR_MS
+MARGIN_MS: Final = 20 * HOUR_MS  # L7: after a reboot the wall clock is off by less than a day
+JUMPS_MS: Final = tuple(
+    sign * size
+    for size in (90_000, 600_000, HOUR_MS, 7 * HOUR_MS, DAY_MS, 3 * DAY_MS, YEAR_MS, 9 * YEAR_MS)
+    for sign in (1, -1)
+)
 UNSEEN: Final = "0" * 64  # a hash nobody was shown
 HELPS: Final = {
     Waits.APPROVAL: Wish.APPROVE,
@@ -67,14 +76,19 @@ class Person:
     tell: Callable[[str], None]
     on_wrong: Callable[[], None]
     published: int = 0
+    deployed: int = 0
+    jumped_ms: int = 0  # how far the wall clock was set
+    to_mend_ms: int = 0  # and how far a time server sets it back in the end
     # One after the other: of a grant and a revoke at once nobody could say which came last, and a
     # name that is just free would become another workflow.
     _alone: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def do(self, host: Host, act: Act) -> None:
         """Do one act, and tell how it ended."""
+        recorded = self.oracle.count_actions()
         try:
             await self._carry_out(host, act)
+            self.oracle.promise.take(recorded, self.oracle.count_actions())
             self.tell(f"a person did: {act.wish}")
             host.points.reach(AFTER, f"{ANSWER} {act.wish}")
         except DulyError as error:
@@ -121,7 +135,9 @@ class Person:
             case Wish.RECONNECT:
                 await host.reconnect("sheet")
             case Wish.CLOCK_FORWARD | Wish.CLOCK_BACK:
-                self.env.jump(DAY_MS if act.wish is Wish.CLOCK_FORWARD else -DAY_MS)
+                self._set_clock(DAY_MS if act.wish is Wish.CLOCK_FORWARD else -DAY_MS)
+            case Wish.SET_CLOCK:
+                self._set_clock(JUMPS_MS[act.which % len(JUMPS_MS)], is_lasting=False)
             case Wish.RETRY | Wish.ABANDON:
                 await self._end_run(host, act.wish)
             case Wish.GRANT | Wish.LIMIT | Wish.REVOKE:
@@ -134,6 +150,24 @@ class Person:
                 await self._agree(host, act.wish)
             case _:
                 await self._settle(host, act.wish)
+
+    def _set_clock(self, jump_ms: int, *, is_lasting: bool = True) -> None:
+        """Set the wall clock forward or back, by minutes or by years; it starts in 2026."""
+        most_ms = MARGIN_MS if self.story.is_clock_believed else JUMPED_MAX_MS
+        if abs(self.jumped_ms + jump_ms) > most_ms:
+            return
+        self.jumped_ms += jump_ms
+        if not is_lasting:
+            self.to_mend_ms += jump_ms
+        self.env.jump(jump_ms)
+        self.tell(f"the clock is set by {jump_ms / HOUR_MS:+.2f} h")
+
+    def set_clock_right(self) -> None:
+        """Set the wall clock to what it should be, as a time server does in the end."""
+        if self.to_mend_ms:
+            self.env.jump(-self.to_mend_ms)
+            self.tell("the clock is set right")
+            self.to_mend_ms = 0
 
     def _which(self, act: Act) -> int:
         """Choose an event: any, or for whoever comes in at a door one that is not done yet."""
@@ -151,7 +185,8 @@ class Person:
         name = f"m{number}"
         self.published = max(self.published, number + 1)
         payload: Json = {"content": content}
-        await host.publish(NAME, INPUT, message_id=name, title=f"Mail {name}", payload=payload)
+        with self.oracle.promise.publishing(name, payload):
+            await host.publish(NAME, INPUT, message_id=name, title=f"Mail {name}", payload=payload)
         self.oracle.acknowledged.add(name)
         self.tell(f"published {name}")
 
@@ -172,7 +207,14 @@ class Person:
             await roll_back(host, self.story.shape, self.story.tool)
         else:
             self.oracle.allowance.is_taken_back &= not is_granting
-            await deploy(host, self.story.shape, self.story.tool, grant=is_granting)
+            self.deployed += 1
+            await deploy(
+                host,
+                self.story.shape,
+                self.story.tool,
+                grant=is_granting,
+                is_backwards=self.deployed % 2 == 1,
+            )
 
     async def _allow(self, host: Host, wish: Wish) -> None:
         capability = self.story.tool.value
@@ -235,6 +277,7 @@ class Person:
             if wish in (Wish.SKIP_MUTATION, Wish.TRY_AGAIN):
                 words = {Wish.SKIP_MUTATION: "skip", Wish.TRY_AGAIN: "try_again"}
                 await host.settle(row.id, words[wish])
+                self.outside.unsure.pop(row.key, None)  # it may be asked as often again (L10)
                 return
             has_happened = self.outside.has_happened(row.key)
             if wish is Wish.LIE:
@@ -256,9 +299,12 @@ async def _both(*acts: Awaitable[None]) -> None:
         raise refusals[0]
 
 
-async def deploy(host: Host, shape: Shape, tool: Tool, *, grant: bool) -> None:
+async def deploy(
+    host: Host, shape: Shape, tool: Tool, *, grant: bool, is_backwards: bool = False
+) -> None:
     """Deploy the script of a shape, with or without leave to use its tool."""
-    await activate(host.desk, await _draft(host, shape, tool), by="user", grant=grant)
+    draft = await _draft(host, shape, tool, is_backwards=is_backwards)
+    await activate(host.desk, draft, by="user", grant=grant)
 
 
 async def roll_back(host: Host, shape: Shape, tool: Tool) -> None:
@@ -271,9 +317,9 @@ async def roll_back(host: Host, shape: Shape, tool: Tool) -> None:
         await activate(host.desk, draft, by="user", grant=False, back=back)
 
 
-async def _draft(host: Host, shape: Shape, tool: Tool) -> Draft:
+async def _draft(host: Host, shape: Shape, tool: Tool, *, is_backwards: bool = False) -> Draft:
     parts = host.desk.parts
-    source = make(shape, tool).source(NAME)
+    source = make(shape, tool, is_backwards=is_backwards).source(NAME)
     loaded = await parts.sandbox.load(source, parts.outside.catalog)
     capabilities = frozenset({parts.outside.catalog.find(tool.value).capability})
     return Draft(source, loaded.declaration, (), {}, capabilities)

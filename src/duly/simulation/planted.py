@@ -9,7 +9,6 @@ Law 2  A bug is found when a story that is fine without it has a problem with it
 
 from __future__ import annotations
 
-import asyncio
 import importlib
 import itertools
 import sys
@@ -29,9 +28,11 @@ from duly.rules.turn import Work
 from duly.rules.word import Act, Answer, Outcome, Progress, Reserved, Status
 from duly.rules.word import MutationStatus as Row
 from duly.simulation.planted_approval import PEOPLE
+from duly.simulation.planted_unkind import UNKIND
 from duly.simulation.play import play, template
 from duly.simulation.shape import Shape, Tool
-from duly.simulation.story import from_seed
+from duly.simulation.story import invent
+from duly.simulation.unkind import from_seed
 from duly.store.base import rider
 
 SCHEDULES_MAX: Final = 500
@@ -85,7 +86,7 @@ def _changed(place: Place) -> Iterator[None]:
     changed = place.make(original)
     if changed is original or changed == original:
         raise NoSuchPlace(f"{where} is what it was")
-    # `from duly.rules.ledger import may_resend` made a second name for the same object.
+    # `from duly.rules.ledger import recourse` made a second name for the same object.
     holders = [holder]
     if holder is module:
         others = [each for key, each in list(sys.modules.items()) if key.startswith("duly.")]
@@ -105,7 +106,13 @@ def find(bug: Bug, seeds: Iterable[int]) -> int | None:
     for shape, tool, is_granted in itertools.product(Shape, Tool, (True, False)):
         template(shape, tool, is_granted=is_granted)
     with planted(bug):
-        return next((seed for seed in seeds if play(from_seed(seed)).problems), None)
+        return next((seed for seed in seeds if _is_found(seed)), None)
+
+
+def _is_found(seed: int) -> bool:
+    """Play the story of a seed, and the ordinary one it was made from."""
+    story, plain = from_seed(seed), invent(seed)
+    return bool(play(story).problems or (plain != story and play(plain).problems))
 
 
 def seeds_of(start: int) -> range:
@@ -152,10 +159,10 @@ def _act_while_unknown(wish: Act, decide: Callable[[Run], Change]) -> Make:
     """Make an `act` that does not mind that nobody knows what happened."""
 
     def make(original: Any) -> Any:
-        def act(run: Run, wanted: Act, *, is_paused: bool = False) -> Change:
+        def act(run: Run, wanted: Act, **facts: bool) -> Change:
             if wanted is wish and run.row in lifecycle.UNKNOWN:
                 return decide(run)
-            answer: Change = original(run, wanted, is_paused=is_paused)
+            answer: Change = original(run, wanted, **facts)
             return answer
 
         return act
@@ -246,11 +253,11 @@ def _send_first(_: Any) -> Any:
         call = await self._enter(live, wanted)
         env, new = self._parts.env, lifecycle.advance(live.run, Progress.SEND)
         live.is_out = True
-        asked = self._call(live, wanted.tool, wanted.args, call.key, 1, env.now_ms())
-        heard = await self._send(live, call.id, wanted.tool, asked)
+        sent = self._first(live, wanted, call, env.now_ms(), env.now_ms())
+        heard = await self._send(live, sent)
         await self._parts.store.send(live.fence, live.id, live.stored, new, call, now=env.now_ms())
         live.move(new)
-        await self._take_in(live, call.id, wanted.tool, asked, heard, line=wanted.line)
+        await self._take_in(live, sent, heard)
 
     return make
 
@@ -266,8 +273,8 @@ def _applied_unwritten(_: Any) -> Any:
 
 
 def _timeout_is_applied(original: Any) -> Any:
-    def hear(self: Any, tool: Any, task: asyncio.Future[Any] | None) -> Heard:
-        heard: Heard = original(self, tool, task)
+    def hear(self: Any, tool: Any, sending: Any, reply: Any) -> Heard:
+        heard: Heard = original(self, tool, sending, reply)
         return Heard(Answer.APPLIED, '{"row":0}') if heard.answer is Answer.UNKNOWN else heard
 
     return hear
@@ -314,7 +321,7 @@ def _resend_while_paused(original: Any) -> Any:
 
 
 def _ask_inline_only(_: Any) -> Any:
-    async def ask(self: Any, live: Any, row: Any, tool: Any) -> None:
+    async def ask(self: Any, *_: Any) -> None:
         raise Stale("nobody asks")
 
     return ask
@@ -330,7 +337,7 @@ _RULES: Final[Lines] = (
     ("a-no-is-believed-at-once", "An early 'it did not happen' counts.",
      "duly.rules.ledger", "is_absence_settled", _always(True)),
     ("anything-is-sent-again", "A tool that promises nothing is sent again, too.",
-     "duly.rules.ledger", "may_resend", _always(True)),
+     "duly.rules.ledger", "is_key_alive", _always(True)),
     ("a-key-of-its-own", "Every row has another key.",
      "duly.rules.ledger", "idempotency_key", _key_of_its_own),
     ("a-refused-call-keeps-its-key", "A refusal on the merits does not grow the generation.",
@@ -382,7 +389,7 @@ _STORE: Final[Lines] = (
     ("events-stay-behind", "A successor does not get the reserved events.",
      "duly.store.writer", "NamedTransaction.run", _without("transfer_events")),
     ("reserved-events-stay-pending", "A prepare result reserves nothing.",
-     "duly.store.writer", "NamedTransaction.run", _without("reserve_event")),
+     "duly.store.writer", "NamedTransaction.run", _without("reserve_events")),
     ("publications-are-lost", "A commit writes nothing of what was published.",
      "duly.store", "Store.commit_run.body", _commit_with(publications=())),
     ("the-state-is-lost", "A commit forgets the new state.",
@@ -401,7 +408,7 @@ _ENGINE: Final[Lines] = (
     ("unsure-is-a-yes", "Whoever is not sure is taken to have said yes.",
      "duly.engine.ledger", "Ledger.ask", _unsure_is_applied),
     ("no-lag", "Nobody waits for requests that may still land.",
-     "duly.engine.ledger", "Ledger.absence_wait_ms", _always(0)),
+     "duly.engine.sends", "Sends.absence_wait_ms", _always(0)),
     ("a-resend-has-another-key", "The same call is sent again under another key.",
      "duly.engine.ledger", "Ledger.recorded_call", _resend_with_another_key),
     ("a-crash-is-overlooked", "A run the host died on goes on as if nothing had happened.",
@@ -430,7 +437,7 @@ _PAUSE: Final = Bug(
 BUGS: Final = (
     *(
         Bug(name, says, (Place(module, attribute, make),))
-        for name, says, module, attribute, make in (*_RULES, *_STORE, *_ENGINE, *PEOPLE)
+        for name, says, module, attribute, make in (*_RULES, *_STORE, *_ENGINE, *PEOPLE, *UNKIND)
     ),
     _PAUSE,
 )

@@ -33,12 +33,13 @@ def _answer_later(value: Any) -> Any:
 
 
 def _sent_twice(original: Any) -> Any:
-    async def send_recorded(self: Any, live: Any, row: Any, tool: Any) -> None:
+    async def send_recorded(self: Any, live: Any, row: Any, tool: Any, **further: Any) -> None:
         is_approved = row.is_unsent
-        await original(self, live, row, tool)
+        await original(self, live, row, tool, **further)
         if is_approved and live.run.row is Row.APPLIED:
             sent = await self._parts.store.get_mutation(row.id)
-            await self._parts.outside.change(tool, self.recorded_call(live, tool, sent))
+            again = self._parts.outside.send(tool, self.recorded_call(live, tool, sent))
+            await again.result()
 
     return send_recorded
 
@@ -76,7 +77,7 @@ def _recover_as_crashed(_: Any) -> Any:
 
 
 def _without_send_time(_: Any) -> Any:
-    def send_approved(tx: Any, fence: Any, run_id: str, old: Run, *, now: int) -> Any:
+    def send_approved(tx: Any, fence: Any, run_id: str, old: Run, **_: Any) -> Any:
         return MutationRow(*tx.one("get_held_mutation", held_by=run_id))
 
     return send_approved
@@ -104,8 +105,8 @@ def _deploy_retries(original: Any) -> Any:
 
 
 def _act_never_paused(original: Any) -> Any:
-    def act(run: Run, wish: Act, *, is_paused: bool = False) -> Change:
-        answer: Change = original(run, wish)
+    def act(run: Run, wish: Act, *, is_paused: bool = False, is_told: bool = False) -> Change:
+        answer: Change = original(run, wish, is_told=is_told)
         return answer
 
     return act

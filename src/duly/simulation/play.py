@@ -10,14 +10,18 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
+from typing import Any, cast
 
 from duly.config import Policy
 from duly.connectors.base import Call
 from duly.connectors.registry import Registry
 from duly.engine.base import Parts
 from duly.engine.scheduler import Engine
+from duly.errors import DulyError, StoreLost, StoreUnavailable
+from duly.host import CLOSE_S
+from duly.host import Host as ShippedHost
 from duly.sandbox.scripted import ScriptedSandbox
 from duly.simulation.allowance import Allowance
 from duly.simulation.life import (
@@ -27,6 +31,7 @@ from duly.simulation.life import (
     Lives,
     Moment,
     OnPoint,
+    leave,
     moment,
     schema,
     stage,
@@ -37,7 +42,7 @@ from duly.simulation.person import WAITING, Host, Person, deploy
 from duly.simulation.point import Crash, PointedBackend, PointedDisk, Points
 from duly.simulation.seen import Seen, see
 from duly.simulation.shape import NAME, TOLD, Shape, Tool
-from duly.simulation.story import LENGTH_MS, Act, Story, Wish
+from duly.simulation.story import LENGTH_MS, Act, DiskFault, Story, Wish
 from duly.simulation.story import Crash as PlannedCrash
 from duly.store import Store
 from duly.store.base import Durability
@@ -55,6 +60,13 @@ def play(story: Story, on_point: OnPoint | None = None) -> Ending:
         return runner.run(_Play(story, loop, on_point).run())
 
 
+@dataclass(slots=True)
+class _Closing:
+    """As much of a host as its wait for sends needs."""
+
+    _outside: Registry
+
+
 class _Play(Lives):
     def __init__(self, story: Story, loop: VirtualLoop, on_point: OnPoint | None) -> None:
         problems: list[str] = []
@@ -70,9 +82,13 @@ class _Play(Lives):
             self._see_leave,
         )
         allowance = Allowance(story.tool.value, story.is_asked)
-        self._oracle = Oracle(self._outside.effects, allowance, problems=problems)
+        self._oracle = Oracle(
+            self._outside.effects, allowance, problems=problems, unsure=self._outside.unsure
+        )
         self._acts = [act for act in story.acts if not act.at]
         self._doors = [act for act in story.acts if act.at]
+        self._guests: set[asyncio.Task[None]] = set()
+        self._faults = list(story.faults)
         self._policy = Policy(approvals={"*": story.approval.value})
         self._person = Person(
             story, self._env, self._outside, self._oracle, self._tell, self._is_wrong.set
@@ -91,6 +107,7 @@ class _Play(Lives):
     async def _live(self, disk: PointedDisk, crash: PlannedCrash | None) -> None:
         """Let a host live until it dies as planned, or until everything has come to rest."""
         points = self._place(disk, crash)
+        self._oracle.lives += 1
         backend = await open_sqlite(disk, self._env, schema=schema())
         self._watch(await backend.transact(see, Durability.READ))  # what the last one left
         disk.points = points
@@ -106,11 +123,58 @@ class _Play(Lives):
             "story": asyncio.ensure_future(self._tell_story(host)),
             "death": asyncio.ensure_future(points.died.wait()),
             "wrong": asyncio.ensure_future(self._is_wrong.wait()),
+            "closing": asyncio.ensure_future(self._is_closing.wait()),
         }
         await asyncio.wait(tasks.values(), return_when=asyncio.FIRST_COMPLETED)
-        if not points.is_dead:
+        if not points.is_dead and not self._is_lost(tasks, disk):
             self._examine(tasks)
-        await self._bury(points, disk)
+        if self._is_closing.is_set() and not points.is_dead and not self._problems:
+            await self._close(host, outside, points, disk, tasks)
+        else:
+            await self._bury(points, disk)
+
+    async def _close(
+        self,
+        host: Host,
+        outside: Registry,
+        points: Points,
+        disk: PointedDisk,
+        tasks: Mapping[str, asyncio.Future[Any]],
+    ) -> None:
+        """Close the host in order; what it leaves behind goes on beside the next one (L6)."""
+        serving = tasks["host"]
+        for others in (
+            [each for each in (*tasks.values(), *self._guests) if each is not serving],
+            [serving],
+        ):
+            for task in others:
+                task.cancel()
+            await asyncio.wait(others)
+        self._guests.clear()
+        try:
+            # The wait is the shipped host's own; the rest of it is not played here.
+            await ShippedHost._until_sent(cast("ShippedHost", _Closing(outside)), CLOSE_S)
+            await host.desk.engine.close()
+            await host.desk.parts.store.backend.close()
+        except DulyError as error:
+            # It keeps the store, and says what is out: the end of its process frees both.
+            self._tell(f"the host cannot close: {error}")
+            self._next_disk = leave(disk)
+            await self._bury(points, disk)
+            return
+        self._next_disk = leave(disk)
+        self._put_away(points, disk)
+
+    def _is_lost(self, tasks: Mapping[str, asyncio.Future[Any]], disk: PointedDisk) -> bool:
+        """Tell whether the disk ended the host, or a person who was told so; another one starts."""
+        over = [tasks[name] for name in ("host", "story") if tasks[name].done()]
+        errors = [task.exception() for task in over if not task.cancelled()]
+        if not disk.faults_met or not any(isinstance(each, StoreLost) for each in errors):
+            return False
+        self._tell("the host has lost its store")
+        self._deaths += 1
+        self._next_disk = leave(disk)
+        return True
 
     def _watch(self, seen: Seen) -> None:
         self._oracle.look(seen)
@@ -129,9 +193,21 @@ class _Play(Lives):
                 if act.times:
                     self._doors.remove(act)
                 self._tell(f"somebody comes in {name}")
-                self._loop.create_task(self._person.do(host, act))
+                guest = self._loop.create_task(self._person.do(host, act))
+                self._guests.add(guest)
+                guest.add_done_callback(self._guests.discard)
+        for fault in [each for each in self._faults if each.at == name]:
+            if fault.times == points.names[name]:
+                self._faults.remove(fault)
+                self._fail(disk, fault)
         if self._on_point is not None:
             self._on_point(self._deaths, name, self._moment(disk))
+
+    def _fail(self, disk: PointedDisk, fault: DiskFault) -> None:
+        """Let the disk fail for a while; when it works again nobody has to be told (H3)."""
+        self._tell(f"the disk fails: {fault.operation} {fault.kind}, for {fault.lasts_s:g} s")
+        disk.fail(fault.operation, fault.wait, fault.kind, lasting=fault.lasts_s > 0)
+        self._loop.call_later(fault.lasts_s or LENGTH_MS / 1000, disk.heal)
 
     def _moment(self, disk: PointedDisk) -> Moment:
         """Name what the next host would find if this one died now: disk, outside and time."""
@@ -140,9 +216,10 @@ class _Play(Lives):
             self._loop.elapsed_ms,
             sorted(outside.rows),
             sorted(outside.refusals),
-            sorted(outside.settled_at.items()),
-            (outside.landing, len(outside.outcomes), len(outside.sayings)),
-            (len(self._acts), len(self._doors), self._person.published),
+            sorted(outside.ended_at.items()),
+            sorted(outside.first_at.items()),
+            (tuple(outside.landing), len(outside.outcomes), len(outside.sayings)),
+            (len(self._acts), len(self._doors), len(self._faults), self._person.published),
             sorted(self._oracle.acknowledged),
             (sorted(allowance.approved), sorted(allowance.rejected), allowance.is_taken_back),
         )
@@ -170,9 +247,17 @@ class _Play(Lives):
             await self._person.do(host, act)
         await self._loop.sleep(max(0.0, LENGTH_MS / 1000 - self._now_s()))
         self._doors.clear()
+        self._faults.clear()
+        self._person.set_clock_right()
         for _ in range(CALM_ROUNDS):
             await self._loop.sleep(CALM_S)
-            seen = await host.see()
+            try:
+                seen = await host.see()
+            except StoreLost:
+                raise  # an idle host does not notice; its process is started again
+            except StoreUnavailable as error:
+                self._tell(f"the store cannot be read: {error}")
+                continue
             if _is_at_rest(seen):
                 self._oracle.look_at_the_end(seen)
                 return

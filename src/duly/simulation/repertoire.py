@@ -20,7 +20,7 @@ from duly.simulation import (
     planted,
     play,
     shrink,
-    story,
+    unkind,
 )
 from duly.simulation.exhaustive import Base, Case
 from duly.simulation.life import Ending
@@ -44,7 +44,7 @@ class Repertoire:
 
 WORKFLOW: Final = Repertoire(
     "workflow",
-    story.from_seed,
+    unkind.from_seed,
     play.play,
     shrink.simpler,
     exhaustive.cases,

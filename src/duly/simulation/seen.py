@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from duly.store.base import Transaction
@@ -28,6 +28,11 @@ class RunSeen(NamedTuple):
     handler: str
     waits: str | None
     version: str
+    clock_at: int | None = None
+    seed: str | None = None
+    wake_at_asked: str | None = None
+    state_before: str | None = None
+    updated_at: int = 0
 
 
 class MutationSeen(NamedTuple):
@@ -56,6 +61,7 @@ class EventSeen(NamedTuple):
     reserved_by: str | None
     finished_by: str | None
     created_by: str
+    body: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +78,11 @@ class Seen:
     grants: Mapping[str, int | None]  # by capability: how often a day, if that is limited
     is_paused: bool
     is_removed: bool
+    version: str = ""  # the active one
+    wakes: Mapping[str, int | None] = field(default_factory=dict)  # by consumer
+    # The newest: topic and payload, by number.
+    announced: Mapping[int, tuple[str, str]] = field(default_factory=dict)
+    actions: Mapping[str, int] = field(default_factory=dict)  # by verb: how often
 
     @property
     def open_run(self) -> RunSeen | None:
@@ -98,8 +109,12 @@ def see(tx: Transaction) -> Seen:
         frozenset((root, seq) for root, seq in tx.all("oracle_causes")),
         {run_id: frozenset(seqs) for run_id, seqs in reservations.items()},
         shown,
-        {name: state for name, state, _, _ in handlers},
+        {name: state for name, state, *_ in handlers},
         dict(tx.all("oracle_grants")),
-        any(paused for _, _, paused, _ in handlers),
-        any(removed for _, _, _, removed in handlers),
+        any(paused for _, _, _, paused, _, _ in handlers),
+        any(removed for *_, removed, _ in handlers),
+        handlers[0][-1],
+        {name: wake_at for name, _, wake_at, *_ in handlers},
+        {number: (topic, payload) for number, topic, payload in tx.all("oracle_announcements")},
+        dict(tx.all("oracle_actions")),
     )

@@ -21,7 +21,10 @@ MADE: Final = "made"  # one for every run that changed something, read by a seco
 TOLD: Final = "told"  # terminal
 PRODUCED: Final = "p0"  # what the producer publishes
 BATCH: Final = 3
-CHANGING: Final = frozenset({"fifo", "batch", "produce"})  # the shapes that change something
+WAKE_AT: Final = "2026-01-01T00:10:00Z"
+CHANGING: Final = frozenset(
+    {"fifo", "batch", "produce", "wake"}
+)  # the shapes that change something
 
 
 class Shape(StrEnum):
@@ -32,6 +35,7 @@ class Shape(StrEnum):
     DECLINE = "decline"  # a mutate that makes no call
     QUIET = "quiet"  # no mutate at all
     PRODUCE = "produce"  # as fifo, with a producer that publishes an event of its own
+    WAKE = "wake"  # as fifo, and it wants to be woken a while after every event
 
 
 class Tool(StrEnum):
@@ -40,19 +44,37 @@ class Tool(StrEnum):
     ASKED = "sheet.append_asked"  # it can be asked
     BLIND = "sheet.append_blind"  # it cannot
     ONCE = "sheet.append_once"  # it does a repeated call once
+    BRIEF = "sheet.append_brief"  # so does this one, but it forgets the key soon
 
 
-def _prepare(topic: str, limit: int, title: str) -> tuple[Move, ...]:
-    ids = ref("pending.*.id")
-    chosen: Value = {
-        "reservations": [{"topic": topic, "ids": ids}],
-        "data": {"ids": ids, "shown": ref("pending.*.payload")},
-        "ui": {"title": title},
-    }
+def _prepare(topic: str, limit: int, title: str, wake_at: str = "") -> tuple[Move, ...]:
+    chosen = _chosen(topic, ref("pending.*.id"), ref("pending.*.payload"), title)
+    if wake_at:
+        chosen["wake_at"] = wake_at
     return (
         Call("peek", (topic,), {"limit": limit}, into="pending"),
         When("pending", (Return(chosen),), (Return({"reservations": []}),)),
     )
+
+
+def _prepare_backwards(topic: str, title: str) -> tuple[Move, ...]:
+    """Reserve the same events as a batch does, the last one first (L7: the same key)."""
+    ways: tuple[Move, ...] = (Return({"reservations": []}),)
+    for count in range(1, BATCH + 1):
+        places = list(range(count))[::-1]
+        ids: Value = [ref(f"pending.{place}.id") for place in places]
+        shown: Value = [ref(f"pending.{place}.payload") for place in places]
+        chosen = _chosen(topic, ids, shown, title)
+        ways = (When(f"pending.{count - 1}", (Return(chosen),), ways),)
+    return (Call("peek", (topic,), {"limit": BATCH}, into="pending"), *ways)
+
+
+def _chosen(topic: str, ids: Value, shown: Value, title: str) -> dict[str, Value]:
+    return {
+        "reservations": [{"topic": topic, "ids": ids}],
+        "data": {"ids": ids, "shown": shown},
+        "ui": {"title": title},
+    }
 
 
 def _publish(topic: str) -> Call:
@@ -68,11 +90,18 @@ def _keep() -> When:
     return When("prepared.data.ids", (Return({"last": ref("prepared.data.ids")}),))
 
 
-def make(shape: Shape, tool: Tool) -> Scripted:
+def make(shape: Shape, tool: Tool, *, is_backwards: bool = False) -> Scripted:
     """Write the script of a shape, with the tool its mutation uses."""
     change = Call(tool.value, (), {"ids": ref("prepared.data.ids")})
     steps: dict[Step, tuple[Move, ...]] = {
-        Step.PREPARE: _prepare(INPUT, BATCH if shape is Shape.BATCH else 1, "Add a row"),
+        Step.PREPARE: _prepare_backwards(INPUT, "Add a row")
+        if is_backwards and shape is Shape.BATCH
+        else _prepare(
+            INPUT,
+            BATCH if shape is Shape.BATCH else 1,
+            "Add a row",
+            WAKE_AT if shape is Shape.WAKE else "",
+        ),
         # With a result if something was changed; a shape that changes nothing tells all the same.
         Step.NEXT: (
             When("result.result", (_publish(MADE),))

@@ -22,7 +22,7 @@ T = TypeVar("T")
 D = TypeVar("D", Story, BusStory)
 
 PLAYS_MAX: Final = 300
-LISTS: Final = ("crashes", "acts", "outcomes", "sayings")
+LISTS: Final = ("crashes", "acts", "outcomes", "sayings", "faults")
 
 
 def kind(problem: str) -> str:
@@ -82,6 +82,9 @@ def simpler(story: Story) -> Iterator[Story]:
         if outcome is not Outcome.OK:
             yield with_items(story, "outcomes", put(story.outcomes, place, Outcome.OK))
     for place, crash in enumerate(story.crashes):
+        if crash.down_s:
+            awake = replace(crash, down_s=0.0)
+            yield with_items(story, "crashes", put(story.crashes, place, awake))
         if crash.death is Death.POWER:
             killed = replace(crash, death=Death.KILL)
             yield with_items(story, "crashes", put(story.crashes, place, killed))

@@ -12,7 +12,8 @@ from typing import Final
 
 from duly.rules.permission import Approval
 from duly.simulation.dice import Dice
-from duly.simulation.outside import Outcome, Saying
+from duly.simulation.disk import Kind, Operation
+from duly.simulation.outside import USUAL, USUAL_SAYINGS, Outcome, Saying
 from duly.simulation.shape import CHANGING, Shape, Tool
 
 MAILS_MAX: Final = 6
@@ -23,19 +24,33 @@ LENGTH_MS: Final = 120_000
 
 
 class Death(StrEnum):
-    """How a host dies: the process alone, or the machine with what was not synced."""
+    """How a life ends: the process alone, the machine with what was not synced, or in order.
+
+    After an orderly close the process goes on: what the host has left behind goes on beside the
+    next one.
+    """
 
     KILL = "kill"
     POWER = "power cut"
+    CLOSE = "close"
 
 
 @dataclass(frozen=True, slots=True)
 class Crash:
-    """The host dies at the so many-th point of its life, or when it comes by `at` so often."""
+    """The host dies at the so many-th point of its life, or when it comes by `at` so often.
+
+    The next one starts after `down_s`.
+    """
 
     gap: int
     death: Death = Death.KILL
     at: str = ""
+    down_s: float = 0.0
+
+    @property
+    def is_reboot(self) -> bool:
+        """Tell whether the machine starts again, too."""
+        return self.death is Death.POWER or self.down_s > 0
 
 
 class Wish(StrEnum):
@@ -68,6 +83,7 @@ class Wish(StrEnum):
     REVOKE = "revoke"
     ROLL_BACK = "roll back"
     REMOVE = "remove"
+    SET_CLOCK = "set the clock"
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +101,21 @@ class Act:
 
 
 @dataclass(frozen=True, slots=True)
+class DiskFault:
+    """The disk fails when the host comes by a place so often: after `wait` operations, for a while.
+
+    It lasts until it was met once, or for so many seconds.
+    """
+
+    at: str
+    times: int = 1
+    operation: Operation = Operation.WRITE
+    kind: Kind = Kind.FULL
+    wait: int = 0
+    lasts_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
 class Story:
     """One schedule of time, interleaving, crashes, faults and people's acts."""
 
@@ -98,6 +129,13 @@ class Story:
     dice: int = 0  # the order in which those who can run do; 0 is the plain one
     approval: Approval = Approval.NEVER
     is_granted: bool = True  # whoever deployed it gave it leave to use its tool
+    faults: tuple[DiskFault, ...] = ()
+
+    @property
+    def is_clock_believed(self) -> bool:
+        """Tell whether a key's age may be told by the wall clock: it is off by less than a day."""
+        is_repeated = self.tool in (Tool.ONCE, Tool.BRIEF)
+        return is_repeated and any(crash.is_reboot for crash in self.crashes)
 
     @property
     def is_asked(self) -> bool:
@@ -105,6 +143,7 @@ class Story:
         return self.approval in (Approval.ALWAYS, Approval.ABOVE_LOW)
 
 
+RARE: Final = (Wish.SET_CLOCK,)  # only in stories of an unkind world
 ANSWERS: Final = (  # what a person says who is asked to agree
     Wish.APPROVE,
     Wish.APPROVE_TWICE,
@@ -112,9 +151,12 @@ ANSWERS: Final = (  # what a person says who is asked to agree
     Wish.APPROVE_LATE,
     Wish.REJECT,
 )
-OUTCOMES: Final = (Outcome.OK, Outcome.OK, Outcome.OK, Outcome.OK, Outcome.LATE, *Outcome)
-SAYINGS: Final = (Saying.TRUTH, Saying.TRUTH, *Saying)
-SHAPES: Final = (Shape.FIFO, Shape.FIFO, Shape.BATCH, Shape.BATCH, *Shape)
+OUTCOMES: Final = (Outcome.OK, Outcome.OK, Outcome.OK, Outcome.OK, Outcome.LATE, *USUAL)
+SAYINGS: Final = (Saying.TRUTH, Saying.TRUTH, *USUAL_SAYINGS)
+SHAPES: Final = (
+    *(Shape.FIFO, Shape.FIFO, Shape.BATCH, Shape.BATCH),
+    *(each for each in Shape if each is not Shape.WAKE),
+)
 # What people do without being asked to agree. Whoever lies may get a change twice, or none; that
 # is their right, and then nothing is checked.
 WISHES: Final[tuple[Wish, ...]] = (
@@ -127,7 +169,7 @@ WISHES: Final[tuple[Wish, ...]] = (
     Wish.RETRY,
     Wish.RECONNECT,
     Wish.ANSWER,
-    *(wish for wish in Wish if wish not in ANSWERS),
+    *(wish for wish in Wish if wish not in (*ANSWERS, *RARE)),
 )
 # The places where a death hurts most; half of all deaths come here.
 SORE: Final = (
@@ -228,8 +270,8 @@ POLICIES: Final = (
 ANSWERS_MAX: Final = 5
 
 
-def from_seed(seed: int) -> Story:
-    """Make up a story."""
+def invent(seed: int) -> Story:
+    """Make up a story of an ordinary bad day; `unkind` makes it worse."""
     dice = Dice(seed)
     crashes = tuple(
         _crash(dice) for _ in range(dice.choose((0, 1, 2, 2, 3, 3, CRASHES_MAX, CRASHES_MAX)))
@@ -237,12 +279,12 @@ def from_seed(seed: int) -> Story:
     acts = [_act(dice) for _ in range(dice.randrange(ACTS_MAX + 1))]
     story = Story(
         shape=dice.choose(SHAPES),
-        tool=dice.choose(tuple(Tool)),
+        tool=dice.choose((Tool.ASKED, Tool.BLIND, Tool.ONCE)),
         mails=dice.choose((1, 2, 3, 3, 4, 5, MAILS_MAX)),
         crashes=crashes,
         outcomes=tuple(dice.choose(OUTCOMES) for _ in range(dice.randrange(8))),
         sayings=tuple(dice.choose(SAYINGS) for _ in range(dice.randrange(8))),
-        acts=_in_order(acts),
+        acts=in_order(acts),
         dice=1 + dice.randrange(1 << 31) if dice.happens(0.7) else 0,
         is_granted=dice.happens(0.9),
     )
@@ -261,7 +303,7 @@ def _asked(dice: Dice, story: Story) -> Story:
         story,
         shape=story.shape if story.shape in CHANGING else Shape.FIFO,
         crashes=tuple(crashes),
-        acts=_in_order([*story.acts, *answers]),
+        acts=in_order([*story.acts, *answers]),
         approval=dice.choose(POLICIES),
     )
 
@@ -270,7 +312,8 @@ def _sorer(dice: Dice, crash: Crash) -> Crash:
     return Crash(1 + dice.randrange(2), crash.death, dice.choose(ASKED_SORE))
 
 
-def _in_order(acts: list[Act]) -> tuple[Act, ...]:
+def in_order(acts: list[Act]) -> tuple[Act, ...]:
+    """Put acts in the order of their times."""
     return tuple(sorted(acts, key=lambda act: act.at_ms))
 
 

@@ -79,7 +79,7 @@ class Tally:
         return median(self.deaths.elements()) if self.deaths else 0
 
 
-def _cpu_s() -> float:
+def cpu_s() -> float:
     """Answer how long this process has computed, which depends on nobody else."""
     usage = resource.getrusage(resource.RUSAGE_SELF)
     return usage.ru_utime + usage.ru_stime
@@ -90,23 +90,23 @@ def _cpu_s() -> float:
 
 def play_seeds(seeds: range, of: str = WORKFLOW.name) -> Tally:
     """Play the story of every seed."""
-    tally, begun = Tally(), _cpu_s()
+    tally, begun = Tally(), cpu_s()
     repertoire = REPERTOIRES[of]
     for seed in seeds:
         tally.play(f"seed {seed}", repertoire.from_seed(seed), repertoire)
-    tally.cpu_s = _cpu_s() - begun
+    tally.cpu_s = cpu_s() - begun
     return tally
 
 
 def play_case(number: int, of: str = WORKFLOW.name, *, is_thorough: bool = False) -> Tally:
     """Play every story with one crash of one situation, or also those with the same future."""
-    tally, begun = Tally(), _cpu_s()
+    tally, begun = Tally(), cpu_s()
     repertoire = REPERTOIRES[of]
     case = repertoire.cases()[number]
     tally.play(case.name, case.story, repertoire)
     for story in repertoire.unfold(case, is_thorough=is_thorough).stories:
         tally.play(case.name, story, repertoire)
-    tally.cpu_s = _cpu_s() - begun
+    tally.cpu_s = cpu_s() - begun
     return tally
 
 

@@ -65,6 +65,7 @@ class Store:
     stop_run = rider(run.stop_run)
     succeed_run = rider(run.succeed_run)
     commit_producer = rider(run.commit_producer)
+    replan = rider(run.replan)
     commit_run = rider(run.commit_run)
     abandon_run = barrier(run.abandon_run)
     retry_run = barrier(run.retry_run)
@@ -77,11 +78,14 @@ class Store:
     send_again = barrier(ledger.send_again)
     send_approved = barrier(ledger.send_approved)
     record = rider(ledger.record)
+    record_late = barrier(ledger.record_late)
+    keep_late_answer = barrier(ledger.keep_late_answer)
     count_attempt = rider(ledger.count_attempt)
     settle = barrier(ledger.settle)
     approve = barrier(ledger.approve)
     reject = barrier(ledger.reject)
     count_refusals = read(ledger.count_refusals)
+    list_first_sends = read(ledger.list_first_sends)
     count_sent = read(ledger.count_sent)
 
     # The bus

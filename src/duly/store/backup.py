@@ -25,10 +25,10 @@ import apsw
 
 from duly.env import Env
 from duly.errors import RequestRefused, StoreDamaged, StoreError, StoreUnavailable
-from duly.store import queries
-from duly.store.sqlite import SqliteBackend, create, sync_path
-from duly.store.upkeep import COPIED
-from duly.store.writer import explain
+from duly.store import mark, queries
+from duly.store.disk import create, sync_path
+from duly.store.failure import explain
+from duly.store.sqlite import SqliteBackend
 
 PAGES_PER_STEP: Final = 64  # a quarter of a MiB: a writer waits less than a millisecond for it
 PROBLEMS_MAX: Final = 100
@@ -141,7 +141,7 @@ def _finish(connection: apsw.Connection, draft: Path, target: Path, at: int) -> 
     """Mark the copy, make it durable, and give it its name; answer its size."""
     # Said in the header, which the copy has just taken over: this one has no log.
     connection.pragma("journal_mode", "delete")
-    connection.execute(queries.load("upkeep")["put_upkeep"], {"name": COPIED, "at": at})
+    mark.mark_copy(connection, queries.load("upkeep"), at)
     connection.close()
     sync_path(draft)
     size_bytes = draft.stat().st_size

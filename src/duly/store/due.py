@@ -11,7 +11,13 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from duly.rules.schedule import EMPTY_PUBLISH_PAUSE_MS, WAIT_MAX_MS, earliest
+from duly.rules.schedule import (
+    DAY_MS,
+    EMPTY_PUBLISH_PAUSE_MS,
+    WAIT_MAX_MS,
+    WAKE_SLACK_MS,
+    earliest,
+)
 from duly.rules.turn import HandlerOutlook, OpenRun
 from duly.store import part
 from duly.store.base import Fence, Transaction
@@ -73,17 +79,22 @@ class Due:
     deferred: int = 0
     deliveries: int = 0
     next_at: int | None = None
+    suspects: tuple[str, ...] = ()  # workflows with a producer that a later clock planned (S2)
 
 
-def due(tx: Transaction, now: int) -> Due:
+def due(tx: Transaction, now: int, *, wake_max_ms: int = DAY_MS) -> Due:
     """Find what is due, in every workflow and on the bus."""
     here = {"now": now, "limit": DUE_LIMIT_MAX}
     consumer_times = {**here, "held_until": now + EMPTY_PUBLISH_PAUSE_MS}
+    wake_times = {**consumer_times, "wake_horizon": now + wake_max_ms + WAKE_SLACK_MS}
     waiting_times = {**here, "horizon": now + WAIT_MAX_MS}
     consumers = {
         (row[0], row[1]): DueHandler(*row)
-        for statement in ("due_untried", "due_changed", "due_woken")
-        for row in tx.all(statement, **consumer_times)
+        for row in (
+            *tx.all("due_untried", **consumer_times),
+            *tx.all("due_changed", **consumer_times),
+            *tx.all("due_woken", **wake_times),
+        )
     }
     producers = tuple(
         DueHandler(workflow, name, position, None, at)
@@ -97,6 +108,7 @@ def due(tx: Transaction, now: int) -> Due:
         deferred=tx.all("due_deferred", now=now)[0][0],
         deliveries=tx.all("due_deliveries", now=now)[0][0],
         next_at=earliest(at for (at,) in tx.all("next_due_times", now=now)),
+        suspects=tuple(workflow for (workflow,) in tx.all("suspect_producers", **here)),
     )
 
 

@@ -10,11 +10,13 @@ from duly.rules.event import (
     EventStatus,
     Publication,
     Republish,
+    check_fitting,
     check_ingress,
     count_fitting,
     move,
 )
 from duly.rules.lifecycle import Counts, act
+from duly.rules.value import DEFAULT_LIMITS
 from duly.rules.word import Act, Status
 from duly.store import part
 from duly.store.base import Transaction
@@ -109,18 +111,24 @@ def peek(
         if found is None:
             raise NotFound(f"Topic {topic} has no event {after} to peek after.")
         start = found[0]
-    rows = tx.all("peek_events", workflow_id=workflow_id, topic=topic, after=start, limit=limit)
-    events = [EventRow(*row) for row in rows]
-    sizes_bytes = (len(event.body.encode()) + len(event.title.encode()) for event in events)
-    return tuple(events[: count_fitting(sizes_bytes, bytes_max)])
+    where = {"workflow_id": workflow_id, "topic": topic, "after": start}
+    if limit > 1:  # the first is shown whatever its size
+        sizes = tx.all("size_pending", **where, limit=limit)
+        limit = count_fitting((size for (size,) in sizes), bytes_max)
+    return tuple(EventRow(*row) for row in tx.all("peek_events", **where, limit=limit))
 
 
 def get_by_ids(
-    tx: Transaction, workflow_id: str, topic: str, message_ids: tuple[str, ...]
+    tx: Transaction,
+    workflow_id: str,
+    topic: str,
+    message_ids: tuple[str, ...],
+    *,
+    bytes_max: int = DEFAULT_LIMITS.peek_bytes,
 ) -> tuple[EventRow, ...]:
-    """Read known events of any status; unknown ids are left out (T7)."""
-    found = (
-        tx.one("get_event", workflow_id=workflow_id, topic=topic, message_id=message_id)
-        for message_id in dict.fromkeys(message_ids)
-    )
-    return tuple(EventRow(*row) for row in found if row is not None)
+    """Read known events of any status, as they were asked for; unknown ids are left out (T7)."""
+    where = {"workflow_id": workflow_id, "topic": topic, "ids": part.as_set(message_ids)}
+    (size_bytes,) = part.must(tx.one("size_events", **where), "The size of the events")
+    check_fitting(size_bytes, bytes_max)
+    found = {row[1]: EventRow(*row) for row in tx.all("get_events", **where)}
+    return tuple(found[each] for each in dict.fromkeys(message_ids) if each in found)

@@ -7,22 +7,30 @@ decided, together with the run that holds it, and its call is never changed.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Final
 
+from duly.env import Boot
 from duly.errors import NotFound, RequestRefused, Stale
 from duly.rules.access import Step
+from duly.rules.ledger import Stamp
 from duly.rules.lifecycle import Change, Run, act
+from duly.rules.outage import Outage
+from duly.rules.schedule import DAY_MS
 from duly.rules.word import Act, Status
 from duly.store import part, recording
 from duly.store.base import Fence, Transaction
 from duly.store.record import Action, Call, JournalEvent, MutationRow, Recorded, RunRow, Stop
 from duly.store.run import write_stop
 
+NO_BOOT: Final = Boot(None, 0)  # of a caller that does not know it: nothing is compared with it
+
 
 def count_sent(
     tx: Transaction, workflow_id: str, tools: Iterable[str], *, since: int, besides: str = ""
 ) -> int:
     """Answer how often any of these tools was sent since a moment, one row left out (A1)."""
-    here = {"workflow_id": workflow_id, "since": since, "besides": besides}
+    until = since + 2 * DAY_MS  # a later time was written by a clock that was wrong
+    here = {"workflow_id": workflow_id, "since": since, "until": until, "besides": besides}
     counted = (part.must(tx.one("count_sent", tool=each, **here), "The ledger") for each in tools)
     return sum(int(count) for (count,) in counted)
 
@@ -41,34 +49,56 @@ def propose(
     new: Run,
     call: Call,
     *,
+    calls: str | None = None,
+    logs: str | None = None,
     now: int,
     announce: tuple[JournalEvent, ...] = (),
 ) -> None:
-    """Write a call that waits for a person; nothing is sent (A3)."""
+    """Write a call that waits for a person, with what its run called and logged so far (A3, R1)."""
     part.check(tx, fence)
     _open_row(tx, fence, run_id, old, new, call, now=now, sent_at=None)
+    tx.run("keep_notes", id=run_id, calls=calls, logs=logs)
     part.announce(tx, announce, now, run_id=run_id)
 
 
 def send(
-    tx: Transaction, fence: Fence, run_id: str, old: Run, new: Run, call: Call, *, now: int
-) -> None:
-    """Write the call that is about to be sent (L2)."""
+    tx: Transaction,
+    fence: Fence,
+    run_id: str,
+    old: Run,
+    new: Run,
+    call: Call,
+    *,
+    now: int,
+    boot: Boot = NO_BOOT,
+) -> int:
+    """Write the call that is about to be sent (L2); answer when its key was first sent (L7)."""
     _check_sending(tx, fence)
-    _open_row(tx, fence, run_id, old, new, call, now=now, sent_at=now)
+    _open_row(tx, fence, run_id, old, new, call, now=now, sent_at=now, boot=boot)
+    (first_at,) = part.must(tx.one("first_send", key=call.key), f"The key of mutation {call.id}")
+    return int(first_at)
 
 
 def send_again(
-    tx: Transaction, fence: Fence, run_id: str, old: Run, new: Run, *, now: int
+    tx: Transaction,
+    fence: Fence,
+    run_id: str,
+    old: Run,
+    new: Run,
+    *,
+    now: int,
+    boot: Boot = NO_BOOT,
 ) -> MutationRow:
     """Write that the recorded call is about to be sent once more: same row, same key (F4, L7)."""
     _check_sending(tx, fence)
     is_resend = old.status is Status.PAUSED_RECONCILIATION
     part.change_run(tx, "move_run", fence.workflow_id, run_id, old, new, now=now)
-    return _send_row(tx, run_id, old, now, is_resend=is_resend)
+    return _send_row(tx, run_id, old, now, boot, is_resend=is_resend)
 
 
-def send_approved(tx: Transaction, fence: Fence, run_id: str, old: Run, *, now: int) -> MutationRow:
+def send_approved(
+    tx: Transaction, fence: Fence, run_id: str, old: Run, *, now: int, boot: Boot = NO_BOOT
+) -> MutationRow:
     """Write that an approved call is about to be sent; until here nobody has begun to (A4, L2)."""
     _check_sending(tx, fence)
     part.check_run(tx, fence, run_id, old)
@@ -76,7 +106,7 @@ def send_approved(tx: Transaction, fence: Fence, run_id: str, old: Run, *, now: 
     mutation = MutationRow(*found)
     if not mutation.is_unsent:
         raise Stale(f"Mutation {mutation.id} was sent already.")
-    return _send_row(tx, run_id, old, now, is_resend=False)
+    return _send_row(tx, run_id, old, now, boot, is_resend=False)
 
 
 def record(
@@ -108,8 +138,13 @@ def count_attempt(
     due_at: int,
     error: str | None,
     now: int,
+    outage: Outage | None = None,
+    announce: tuple[JournalEvent, ...] = (),
 ) -> None:
-    """Write that asking gave no answer, and when to ask again; not every ask is counted (L6)."""
+    """Write that asking gave no answer, and when to ask again; not every ask is counted (L6).
+
+    `outage` is what is kept of questions that could not be asked, `announce` tells a person (L5).
+    """
     part.check(tx, fence)
     counted = tx.run(
         "count_ask",
@@ -120,8 +155,11 @@ def count_attempt(
         due_at=due_at,
         error=error,
         now=now,
+        **_outage_columns(outage),
     )
     part.must_change(counted, f"Mutation {mutation_id}")
+    if announce:
+        part.announce(tx, announce, now, run_id=read_mutation(tx, mutation_id).held_by)
 
 
 def settle(
@@ -136,9 +174,9 @@ def settle(
     now: int,
     announce: tuple[JournalEvent, ...] = (),
 ) -> Change:
-    """Decide an indeterminate mutation by a person's answer; of two answers one wins (L10)."""
+    """Decide an unknown mutation by a person's answer; of two answers one wins (L5, L10)."""
     mutation, run = _held(tx, mutation_id)
-    change = act(run.state, answer)
+    change = act(run.state, answer, is_told=bool(mutation.outage_told))
     recorded = Recorded(mutation.attempt, result=result, due_at=due_at)
     _settle_run(tx, run.workflow_id, run.id, run.state, change.run, result, stop, now)
     _settle_row(tx, run.id, run.state, change.run, recorded, now)
@@ -196,6 +234,35 @@ def reject(
     return change
 
 
+def record_late(
+    tx: Transaction,
+    fence: Fence,
+    run_id: str,
+    old: Run,
+    new: Run,
+    recorded: Recorded,
+    *,
+    stop: Stop | None = None,
+    now: int,
+    announce: tuple[JournalEvent, ...] = (),
+) -> None:
+    """Write a send's own answer that settles a row nobody waited for any more (L1).
+
+    It is said once and by nobody else, so whoever writes it waits for the disk.
+    """
+    record(tx, fence, run_id, old, new, recorded, stop=stop, now=now, announce=announce)
+
+
+def keep_late_answer(tx: Transaction, mutation_id: str, late: str) -> None:
+    """Write what a send answered when it decided nothing any more; it is shown beside (L1)."""
+    part.must(tx.one("keep_late_answer", id=mutation_id, late=late), f"Mutation {mutation_id}")
+
+
+def list_first_sends(tx: Transaction, key: str) -> tuple[Stamp, ...]:
+    """List when each row that has this key was first sent (L7)."""
+    return tuple(Stamp(*row) for row in tx.all("list_first_sends", key=key))
+
+
 def read_mutation(tx: Transaction, mutation_id: str) -> MutationRow:
     """Read a row of the ledger."""
     found = tx.one("get_mutation", id=mutation_id)
@@ -232,9 +299,11 @@ def _open_row(
     *,
     now: int,
     sent_at: int | None,
+    boot: Boot = NO_BOOT,
 ) -> None:
     assert old.row is None, old
     assert new.row is not None, new
+    terms = call.terms
     part.change_run(tx, "move_run", fence.workflow_id, run_id, old, new, now=now)
     inserted = tx.run(
         "insert_mutation",
@@ -250,6 +319,11 @@ def _open_row(
         status=new.row,
         attempt=0 if sent_at is None else 1,
         sent_at=sent_at,
+        lag_ms=None if terms is None else terms.lag_ms,
+        timeout_ms=None if terms is None else terms.timeout_ms,
+        key_lifetime_ms=None if terms is None else terms.key_lifetime_ms,
+        boot=None if sent_at is None else boot.id,
+        boot_ms=None if sent_at is None else boot.ms,
         now=now,
     )
     part.must_change(inserted, f"Run {run_id}, which has its mutation already,")
@@ -257,9 +331,17 @@ def _open_row(
         recording.keep_reads(tx, run_id, Step.MUTATE, call.reads)
 
 
-def _send_row(tx: Transaction, run_id: str, old: Run, now: int, *, is_resend: bool) -> MutationRow:
+def _send_row(
+    tx: Transaction, run_id: str, old: Run, now: int, boot: Boot, *, is_resend: bool
+) -> MutationRow:
     sent = tx.one(
-        "send_mutation", held_by=run_id, old_status=old.row, is_resend=int(is_resend), now=now
+        "send_mutation",
+        held_by=run_id,
+        old_status=old.row,
+        is_resend=int(is_resend),
+        boot=boot.id,
+        boot_ms=boot.ms,
+        now=now,
     )
     (mutation_id,) = part.must(sent, f"The mutation of run {run_id}")
     return read_mutation(tx, mutation_id)
@@ -297,6 +379,18 @@ def _settle_row(
         error=recorded.error,
         refused=int(recorded.refused),
         due_at=recorded.due_at,
+        is_unsent=int(recorded.is_unsent),
         now=now,
+        **_outage_columns(recorded.outage),
     )
     part.must_change(settled, f"The mutation of run {run_id}")
+
+
+def _outage_columns(outage: Outage | None) -> dict[str, int | None]:
+    """Spell an outage as columns; without one they are empty (L5)."""
+    return {
+        "outage_since": None if outage is None else outage.since_ms,
+        "outage_count": 0 if outage is None else outage.failures,
+        "outage_ms": 0 if outage is None else outage.waited_ms,
+        "outage_told": 0 if outage is None else int(outage.is_told),
+    }

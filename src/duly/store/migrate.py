@@ -14,12 +14,13 @@ from collections.abc import Callable, Mapping
 import apsw
 
 from duly.errors import IllegalTransition, StoreError, StoreNewer
+from duly.store import queries
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 APPLICATION_ID = 0x44554C59  # "DULY"
 
 # The text that brings a database from this version to the next.
-MIGRATIONS: Mapping[int, str] = {}
+MIGRATIONS: Mapping[int, str] = {1: queries.read("from_1")}
 
 
 def bring_up(

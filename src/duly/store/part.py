@@ -9,6 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import Final
+
+import msgspec
 
 from duly.errors import Fenced, NotFound, Stale
 from duly.rules.declaration import Topic
@@ -18,6 +21,8 @@ from duly.rules.lifecycle import Run
 from duly.rules.word import Reserved
 from duly.store.base import Fence, Row, Transaction
 from duly.store.record import Action, JournalEvent, RunRow
+
+GONE: Final = ""  # the digest of a content that retention took away
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +66,11 @@ def must_change(rows: int, what: str) -> None:
     """Refuse if a guarded write changed nothing; no row is asked back for that (R8)."""
     if not rows:
         raise _stale(what)
+
+
+def as_set(members: Iterable[str | int]) -> str:
+    """Write a set as statements take one: the keys of a JSON object (T7)."""
+    return msgspec.json.encode(dict.fromkeys(members)).decode()
 
 
 def announce(
@@ -180,8 +190,11 @@ def publish(
         touch(tx, workflow_id, (publication.topic,), seq)
         return Republish.NEW, seq
     seq, status, content, beside, digest, attempts, _ = found
-    decision = on_republish(EventStatus(status), digest == publication.digest)
-    if decision in (Republish.SAME, Republish.FROZEN):
+    # Of what retention took away nobody can say whether it was other content.
+    decision = on_republish(EventStatus(status), digest in (publication.digest, GONE))
+    if decision is Republish.DROPPED:
+        tx.run("count_dropped", workflow_id=workflow_id, seq=seq)
+    if decision in (Republish.SAME, Republish.FROZEN, Republish.DROPPED):
         return decision, seq
     number = take(tx, workflow_id)
     _keep(tx, workflow_id, number, publication)
@@ -310,5 +323,5 @@ def _keep(tx: Transaction, workflow_id: str, content: int, publication: Publicat
 
 
 def _trace(tx: Transaction, workflow_id: str, seq: int, roots: Sequence[int]) -> None:
-    for root in roots:
-        tx.run("insert_cause", workflow_id=workflow_id, root=root, seq=seq)
+    if roots:
+        tx.run("insert_causes", workflow_id=workflow_id, seq=seq, roots=as_set(roots))

@@ -68,6 +68,11 @@ def read(file: str) -> str:
 
 def parse(text: str, file: str = "sql") -> dict[str, str]:
     """Split a text into its named statements, each without its reason."""
+    return dict(_parse(text, file))
+
+
+@cache  # the texts stay the same, and a host that opens would spend most of its time here
+def _parse(text: str, file: str) -> Mapping[str, str]:
     statements: dict[str, str] = {}
     header, *sections = _sections(text)
     if _without_leading_comments(header):

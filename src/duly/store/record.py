@@ -11,7 +11,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from duly.rules.event import Publication
+from duly.rules.ledger import Terms
 from duly.rules.lifecycle import Counts, Run
+from duly.rules.outage import Outage
 from duly.rules.word import Kind, MutationStatus, Outcome, Phase, Status, Waits
 
 
@@ -78,6 +80,7 @@ class VersionSpec:
     author: str
     origin: Origin = Origin.DEPLOY
     parent: str | None = None
+    path: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +109,10 @@ class Pinned:
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """What a stopped run keeps: why, how often, until when, and what a person is told."""
+    """What a stopped run keeps: why, how often, until when, and what a person is told.
+
+    `notice` is announced and not kept: the counts keep that it was given (F2).
+    """
 
     counts: Counts
     error: str | None = None
@@ -115,6 +121,7 @@ class Stop:
     escalated: str | None = None
     calls: str | None = None
     logs: str | None = None
+    notice: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +149,7 @@ class Call:
     key: str
     hash: str
     reads: str | None = None
+    terms: Terms | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +161,8 @@ class Recorded:
     error: str | None = None
     refused: bool = False
     due_at: int | None = None
+    is_unsent: bool = False  # it was to be sent again, and nothing left (L7)
+    outage: Outage | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,6 +271,10 @@ class RunRow:
     logic_count: int
     crash_count: int
     repair_count: int
+    outage_since: int | None
+    outage_count: int
+    outage_ms: int
+    outage_told: int
     escalated: str | None
     calls: str | None
     logs: str | None
@@ -276,7 +290,13 @@ class RunRow:
     @property
     def counts(self) -> Counts:
         """The failures of its chain."""
-        return Counts(self.transient_count, self.logic_count, self.crash_count, self.repair_count)
+        outage = None
+        if self.outage_since is not None:
+            is_told = bool(self.outage_told)
+            outage = Outage(self.outage_since, self.outage_count, self.outage_ms, is_told)
+        return Counts(
+            self.transient_count, self.logic_count, self.crash_count, self.repair_count, outage
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -305,6 +325,33 @@ class MutationRow:
     due_at: int | None
     created_at: int
     updated_at: int
+    lag_ms: int | None = None
+    timeout_ms: int | None = None
+    key_lifetime_ms: int | None = None
+    first_boot: str | None = None
+    first_boot_ms: int | None = None
+    is_resent: int = 0
+    outage_since: int | None = None
+    outage_count: int = 0
+    outage_ms: int = 0
+    outage_told: int = 0
+    late: str | None = None
+    key_sent_at: int | None = None  # when any row first sent its key; not in lists (L7)
+
+    @property
+    def terms(self) -> Terms | None:
+        """What its tool promised when it was made; nothing is kept in rows of schema 1 (L6)."""
+        if self.lag_ms is None or self.timeout_ms is None:
+            return None
+        return Terms(self.lag_ms, self.timeout_ms, self.key_lifetime_ms)
+
+    @property
+    def outage(self) -> Outage | None:
+        """The time in which no question about it can be asked, if it lasts (L5)."""
+        if self.outage_since is None:
+            return None
+        is_told = bool(self.outage_told)
+        return Outage(self.outage_since, self.outage_count, self.outage_ms, is_told)
 
     @property
     def is_unsent(self) -> bool:

@@ -7,11 +7,13 @@ person's act is decided inside its own transaction, on what is really there.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final
 
 from duly.errors import Invalid, NotFound, Stale
 from duly.rules.access import Step
-from duly.rules.event import EventStatus
+from duly.rules.event import EventStatus, Republish, warn_of_dropped
 from duly.rules.lifecycle import START, Change, Counts, Run, act
 from duly.rules.prepared import Judgement, judge_all, judge_reservation
 from duly.rules.schedule import pause_after_commit
@@ -19,6 +21,11 @@ from duly.rules.word import Act, Kind, Status
 from duly.store import part, recording
 from duly.store.base import Fence, Transaction
 from duly.store.record import Action, Commit, JournalEvent, Pinned, Reserve, RunRow, Stop
+
+LOOKED_AT_ONCE: Final = 500  # of the ids of a reservation, so many are looked up in one statement
+
+Found = tuple[EventStatus | None, int, int | None]  # status, number, content
+UNKNOWN: Final[Found] = (None, 0, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,17 +78,12 @@ def prepare_run(
 ) -> Judgement:
     """Pin the prepare result and reserve all it asks for, or nothing of it (C5, C6)."""
     part.check(tx, fence)
-    found = [_find(tx, fence.workflow_id, reserve) for reserve in reserves]
-    judgement = judge_all(
-        judge_reservation(status, content, reserve.offered)
-        for (status, _, content), reserve in zip(found, reserves, strict=True)
-    )
-    if judgement is not Judgement.RESERVE:
+    looked = _look(tx, fence.workflow_id, reserves)
+    if looked.judgement is not Judgement.RESERVE:
         part.check_run(tx, fence, run_id, old)  # a run that is over made no mistake
-    if judgement is Judgement.AGAIN:
-        return judgement
-    if judgement is Judgement.REFUSE:
-        raise _refusal(found, reserves)
+        if looked.refusal is not None:
+            raise looked.refusal
+        return looked.judgement
     part.change_run(
         tx,
         "prepare_run",
@@ -97,14 +99,11 @@ def prepare_run(
     )
     # The seed is the first run of the chain (C13).
     recording.begin_recording(tx, fence.workflow_id, run_id, pinned.seed, pinned.reads)
-    for _, seq, content in found:
-        reserved = tx.run("reserve_event", workflow_id=fence.workflow_id, seq=seq, run_id=run_id)
-        part.must_change(reserved, f"Event {seq}")
-        tx.run("insert_reservation", run_id=run_id, seq=seq, content=content)
     if reserves:
+        _reserve(tx, fence.workflow_id, run_id, looked.seqs)
         topics = {reserve.topic for reserve in reserves}
         part.touch(tx, fence.workflow_id, topics, part.take(tx, fence.workflow_id))
-    return judgement
+    return looked.judgement
 
 
 def move_run(tx: Transaction, fence: Fence, run_id: str, old: Run, new: Run, *, now: int) -> None:
@@ -165,8 +164,7 @@ def commit_producer(
     """Write a producer's events, its state and its next time at once (P3)."""
     part.check(tx, fence)
     handler, counter, _ = _finish(tx, fence, run_id, old, change.run, commit, now)
-    for publication in commit.publications:
-        part.publish(tx, fence.workflow_id, publication, created_by=run_id, now=now)
+    _publish(tx, fence.workflow_id, run_id, commit, now)
     tx.run(
         "commit_producer",
         workflow_id=fence.workflow_id,
@@ -174,10 +172,27 @@ def commit_producer(
         state=commit.state,
         next_run_at=commit.next_run_at,
         counter=counter,
+        now=now,
     )
     if commit.reads is not None:
         recording.keep_produced(tx, fence.workflow_id, run_id, handler, commit.reads)
     part.announce(tx, announce, now)
+
+
+def replan(
+    tx: Transaction, fence: Fence, handler: str, old: int, new: int | None, *, now: int
+) -> None:
+    """Plan a producer again whose next time a clock that was wrong wrote (S2)."""
+    part.check(tx, fence)
+    changed = tx.run(
+        "replan_producer",
+        workflow_id=fence.workflow_id,
+        name=handler,
+        old_next_run_at=old,
+        next_run_at=new,
+        now=now,
+    )
+    part.must_change(changed, f"The plan of {handler}")
 
 
 def commit_run(
@@ -202,8 +217,7 @@ def commit_run(
             root for (root,) in tx.all("run_roots", workflow_id=fence.workflow_id, run_id=run_id)
         ]
     reserved = part.dispose(tx, fence.workflow_id, run_id, change.reserved, now)
-    for publication in commit.publications:
-        part.publish(tx, fence.workflow_id, publication, created_by=run_id, roots=roots, now=now)
+    _publish(tx, fence.workflow_id, run_id, commit, now, roots)
     # Before `seen` moves: what came since then is what a run that reserved nothing goes back to.
     part.announce(tx, announce, now, run_id=run_id)
     tx.run(
@@ -287,10 +301,7 @@ def follow_run(
         phase=change.successor.phase,
         status=change.successor.status,
         outcome=change.successor.outcome,
-        transient_count=counts.transient,
-        logic_count=counts.logic,
-        crash_count=counts.crash,
-        repair_count=counts.repair,
+        **_count_columns(counts),
         now=now,
     )
     part.must_change(inserted, f"Run {run.id}")
@@ -315,20 +326,52 @@ def write_stop(
         due_at=stop.due_at,
         waits_on=stop.waits_on,
         escalated=stop.escalated,
-        transient_count=stop.counts.transient,
-        logic_count=stop.counts.logic,
-        crash_count=stop.counts.crash,
-        repair_count=stop.counts.repair,
+        **_count_columns(stop.counts),
         calls=stop.calls,
         logs=stop.logs,
         now=now,
     )
 
 
+def _count_columns(counts: Counts) -> dict[str, int | None]:
+    """Spell the failures of a chain as columns; without an outage its columns are empty (F2)."""
+    outage = counts.outage
+    return {
+        "transient_count": counts.transient,
+        "logic_count": counts.logic,
+        "crash_count": counts.crash,
+        "repair_count": counts.repair,
+        "outage_since": None if outage is None else outage.since_ms,
+        "outage_count": 0 if outage is None else outage.failures,
+        "outage_ms": 0 if outage is None else outage.waited_ms,
+        "outage_told": 0 if outage is None else int(outage.is_told),
+    }
+
+
 def _check_going_on(standing: part.Standing, old: Run) -> None:
     """Refuse to end a wait in a paused workflow: the pause may be newer than the decision (F7)."""
-    if standing.paused and old.status in (Status.PAUSED_TRANSIENT, Status.PAUSED_APPROVAL):
+    waits = (Status.PAUSED_TRANSIENT, Status.PAUSED_APPROVAL, Status.CRASHED)
+    if standing.paused and old.status in waits:
         raise Stale("The workflow is paused; a run that waits goes on when it is resumed.")
+
+
+def _publish(
+    tx: Transaction,
+    workflow_id: str,
+    run_id: str,
+    commit: Commit,
+    now: int,
+    roots: Sequence[int] = (),
+) -> None:
+    """Write what a run publishes; what a finished event does not take is in its log (T5)."""
+    dropped = []
+    for each in commit.publications:
+        came = part.publish(tx, workflow_id, each, created_by=run_id, roots=roots, now=now)
+        if came[0] is Republish.DROPPED:
+            dropped.append(each)
+    if dropped:
+        logs = warn_of_dropped(commit.logs, dropped, now)
+        tx.run("keep_notes", id=run_id, calls=commit.calls, logs=logs)
 
 
 def _finish(
@@ -347,27 +390,56 @@ def _finish(
     return handler, counter, prepared_by
 
 
+@dataclass(slots=True)
+class _Looked:
+    """What was found of a wish to reserve, as far as it was looked at."""
+
+    judgement: Judgement = Judgement.RESERVE
+    refusal: Invalid | None = None
+    seqs: list[int] = field(default_factory=list)
+
+
+def _look(tx: Transaction, workflow_id: str, reserves: tuple[Reserve, ...]) -> _Looked:
+    """Judge the ids in their order; the first that cannot be had ends the looking (T7, C5)."""
+    looked = _Looked()
+    for at in range(0, len(reserves), LOOKED_AT_ONCE):
+        some = reserves[at : at + LOOKED_AT_ONCE]
+        found = _find(tx, workflow_id, some)
+        for reserve in some:
+            status, seq, content = found.get((reserve.topic, reserve.message_id), UNKNOWN)
+            judged = judge_reservation(status, content, reserve.offered)
+            looked.judgement = judge_all((looked.judgement, judged))
+            if looked.judgement is Judgement.REFUSE:
+                looked.refusal = not_to_be_had(reserve, status)
+                return looked
+            looked.seqs.append(seq)
+    return looked
+
+
 def _find(
-    tx: Transaction, workflow_id: str, reserve: Reserve
-) -> tuple[EventStatus | None, int, int | None]:
-    found = tx.one(
-        "find_event",
-        workflow_id=workflow_id,
-        topic=reserve.topic,
-        message_id=reserve.message_id,
-    )
-    if found is None:
-        return None, 0, None
-    return EventStatus(found[1]), found[0], found[2]
+    tx: Transaction, workflow_id: str, reserves: tuple[Reserve, ...]
+) -> dict[tuple[str, str], Found]:
+    """Look up a few ids at a time, by topic."""
+    ids_of: dict[str, list[str]] = {}
+    for reserve in reserves:
+        ids_of.setdefault(reserve.topic, []).append(reserve.message_id)
+    return {
+        (topic, message_id): (EventStatus(status), seq, content)
+        for topic, ids in ids_of.items()
+        for message_id, status, seq, content in tx.all(
+            "find_events", workflow_id=workflow_id, topic=topic, ids=part.as_set(ids)
+        )
+    }
 
 
-def _refusal(
-    found: list[tuple[EventStatus | None, int, int | None]], reserves: tuple[Reserve, ...]
-) -> Invalid:
-    for (status, _, content), reserve in zip(found, reserves, strict=True):
-        if judge_reservation(status, content, reserve.offered) is Judgement.REFUSE:
-            return not_to_be_had(reserve, status)
-    raise AssertionError(reserves)
+def _reserve(tx: Transaction, workflow_id: str, run_id: str, seqs: list[int]) -> None:
+    """Reserve all of these events and pin their contents, or refuse (C5, C6)."""
+    for at in range(0, len(seqs), LOOKED_AT_ONCE):
+        some = seqs[at : at + LOOKED_AT_ONCE]
+        which = {"workflow_id": workflow_id, "run_id": run_id, "seqs": part.as_set(some)}
+        reserved = tx.run("reserve_events", **which)
+        part.must_change(int(reserved == len(some)), f"An event of run {run_id}")
+        tx.run("insert_reservations", **which)
 
 
 def not_to_be_had(reserve: Reserve, status: EventStatus | None) -> Invalid:

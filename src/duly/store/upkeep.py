@@ -29,7 +29,10 @@ from duly.store.record import Action
 
 ROWS_PER_TURN: Final = 50  # some five milliseconds
 TIDIED: Final = "tidied"
-COPIED: Final = "copied"
+COPIED: Final = "copied"  # this store is a copy, of this moment
+LOST: Final = "lost"  # this store has lost its log, and with it what was done after this moment
+LOST_LAST: Final = "lost last"  # the same, once everything is paused; kept for those who ask why
+LOG_LOST: Final = "the log of the store was lost"
 
 
 class Place(StrEnum):
@@ -82,15 +85,21 @@ def note_act(tx: Transaction, *, target: str | None, action: Action, now: int) -
 
 
 def note_restore(tx: Transaction, *, action: Action, now: int) -> int | None:
-    """Pause every workflow of a store that is a copy, hold back its bus, answer what it shows.
+    """Pause every workflow of a store that is a copy, hold back its bus, return what it shows.
 
-    What was done since then nobody here knows. From now on it is a store like any other.
+    What was done since then is not known here; a store whose log was lost is like a copy. From now
+    on it is a store like any other.
     """
-    mark = tx.one("get_upkeep", name=COPIED)
-    if mark is None:
+    copied, lost = (tx.one("get_upkeep", name=name) for name in (COPIED, LOST))
+    times = [int(mark[0]) for mark in (copied, lost) if mark is not None]
+    if not times:
         return None
-    since = int(mark[0])
-    tx.run("drop_upkeep", name=COPIED)
+    since = min(times)
+    for name in (COPIED, LOST):
+        tx.run("drop_upkeep", name=name)
+    if copied is None:
+        tx.run("put_upkeep", name=LOST_LAST, at=since)
+        action = replace(action, detail=LOG_LOST)
     bus.hold(tx, since, now=now)
     turn = _next_workflow(tx, "")
     while turn.place is Place.EVENTS:
@@ -102,6 +111,12 @@ def note_restore(tx: Transaction, *, action: Action, now: int) -> int | None:
             part.note(tx, own, now, workflow_id=workflow_id, target=None)
         turn = _next_workflow(tx, workflow_id)
     return since
+
+
+def is_log_lost(tx: Transaction, since: int | None) -> bool:
+    """Tell whether what a workflow is blind for was lost with the log, and not by a restore."""
+    found = tx.one("get_upkeep", name=LOST_LAST)
+    return found is not None and found[0] == since
 
 
 def drop_secret(tx: Transaction, connector: str, name: str, *, action: Action, now: int) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from duly.errors import NotFound, RequestRefused, Stale
 from duly.rules.lifecycle import Counts, act, is_dropped_by_pause
+from duly.rules.rename import Kept, Rename, Renamed, find_rename
 from duly.rules.schedule import Schedule, next_run_at_on_deploy, parse, run_now_refusal
 from duly.rules.value import decode
 from duly.rules.word import Act, Kind, Status
@@ -78,6 +80,35 @@ def deploy(
     part.note(tx, action, now, workflow_id=workflow_id, target=version.version)
     part.announce(tx, announce, now)
     return _follow_failed(tx, workflow_id, version.origin, successor_id, now)
+
+
+def find_renames(
+    tx: Transaction,
+    workflow_id: str,
+    producers: Collection[str],
+    topics: Collection[str],
+) -> tuple[Rename, ...]:
+    """Say what a version with these producers and worked topics would begin again (W9)."""
+    here = {"workflow_id": workflow_id}
+    had = (
+        Kept(name, not orphaned, bool(has))
+        for name, orphaned, has in tx.all("kept_producers", **here)
+    )
+    held = (
+        Kept(name, not orphaned, bool(has), bool(consumer))
+        for name, orphaned, consumer, has in tx.all("kept_topics", **here)
+    )
+    found = (
+        find_rename(Renamed.PRODUCER, had, producers),
+        find_rename(Renamed.TOPIC, held, topics),
+    )
+    return tuple(each for each in found if each is not None)
+
+
+def find_other_name(tx: Transaction, path: str, name: str) -> str | None:
+    """Answer the active workflow that came from this file before, under another name (W9)."""
+    found = tx.one("workflow_of_path", path=path, name=name)
+    return None if found is None else str(found[0])
 
 
 def keep_version(
@@ -246,6 +277,7 @@ def insert_version(
         author=version.author,
         origin=version.origin,
         parent=version.parent,
+        path=version.path,
         activated_at=activated_at,
         now=now,
     )
@@ -279,6 +311,7 @@ def _declare(tx: Transaction, deployment: Deployment, now: int) -> None:
             schedule=handler.schedule,
             next_run_at=_next_run_at(tx, workflow_id, handler, now),
             changed=number,
+            now=now,
         )
 
 

@@ -19,7 +19,6 @@ microseconds and runs where it is, unless the batches before it were slow.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping
@@ -28,16 +27,19 @@ from typing import Any, TypeVar
 
 import apsw
 
+from duly import fork
 from duly.env import Env
 from duly.errors import (
     DulyError,
     IllegalTransition,
-    StoreDamaged,
     StoreError,
+    StoreForked,
     StoreLost,
     StoreUnavailable,
 )
 from duly.store.base import Durability, Row, Transaction
+from duly.store.disk import shut
+from duly.store.failure import explain, is_sync_failure
 from duly.store.queries import Statement
 
 R = TypeVar("R")
@@ -51,46 +53,7 @@ INLINE_JOBS_MAX = 20
 INLINE_SLOW_MS = 5
 INLINE_PAUSE_BATCHES = 10
 
-_CAUSES: dict[type[apsw.Error], str] = {
-    apsw.FullError: "the disk is full; free some space",
-    apsw.BusyError: "another program has the database open; end it",
-    apsw.LockedError: "another program has the database open; end it",
-    apsw.ReadOnlyError: "the database cannot be written; give this user the right to write to it",
-    apsw.PermissionsError: "the database cannot be read; give this user the right to read it",
-    apsw.CantOpenError: "the database cannot be opened; see that its folder exists and is readable",
-    apsw.NoMemError: "there is no memory left; free some",
-    apsw.IOError: "the disk answered with an error; see to the disk",
-}
-_DAMAGE: dict[type[apsw.Error], str] = {
-    apsw.CorruptError: "the database is damaged; restore a backup",
-    apsw.NotADBError: "this is not a SQLite database; name another file or restore a backup",
-}
-_SYNC_FAILURES = {apsw.SQLITE_IOERR_FSYNC, apsw.SQLITE_IOERR_DIR_FSYNC}
 _NOT_OPEN = IllegalTransition("a transaction was used outside of its body")
-
-
-def explain(error: Exception, path: str) -> Exception:
-    """Turn what SQLite said into what happened, to which file, and what to do."""
-    if not isinstance(error, apsw.Error):
-        return error
-    kind = type(error)
-    if kind in _CAUSES:
-        return StoreUnavailable(f"{path}: {_CAUSES[kind]}; nothing was written ({error})")
-    if kind in _DAMAGE:
-        return StoreDamaged(f"{path}: {_DAMAGE[kind]} ({error})")
-    # The verbs check before they write, so a constraint or a wrong statement is our own bug.
-    return IllegalTransition(f"{path}: SQLite refused a statement; this is a bug in Duly: {error}")
-
-
-def is_sync_failure(error: BaseException) -> bool:
-    """Tell whether SQLite failed to sync a file, after which its content is anybody's guess."""
-    return getattr(error, "extendedresult", None) in _SYNC_FAILURES
-
-
-def shut(connection: apsw.Connection) -> None:
-    """Close a connection; the checkpoint SQLite makes then may fail, for the log has it all."""
-    with contextlib.suppress(apsw.Error):
-        connection.close()
 
 
 class NamedTransaction:
@@ -178,19 +141,26 @@ class Writer:
         path: str,
         sync_wal: Callable[[], None],
         release: Callable[[], None],
+        say_closed: Callable[[], None],
+        say_level: Callable[[], None],
+        say_ahead: Callable[[], None],
         checkpoint_pages: int = CHECKPOINT_PAGES,
     ) -> None:
         self._connection = connection
         self._execute = connection.cursor().execute
         self._transaction = NamedTransaction(connection, statements)
         self._env = env
+        self._loop = asyncio.get_running_loop()
         self._path = path
         self._sync_wal = sync_wal
         self._release = release
+        self._say_closed = say_closed
+        self._say_level = say_level
+        self._say_ahead = say_ahead
         self._waiting: deque[Job] = deque()
         self._drainer: asyncio.Task[None] | None = None
         self._sweeper: asyncio.Task[None] | None = None
-        self._broken: str | None = None
+        self._broken: StoreLost | None = None
         self._closing = False
         self._shut_down = False
         # A drain that was cancelled leaves its thread at work; closing waits for it here.
@@ -206,6 +176,20 @@ class Writer:
         self._inline_pause_batches = 0
         # SQLite checkpoints by such a hook of its own, inside COMMIT; ours takes its place.
         connection.set_wal_hook(self._note_growth)
+        fork.own(self)
+
+    def abandon(self) -> None:
+        """Leave the store to the parent, in a forked child (H1): nothing is asked of SQLite."""
+        if self._shut_down:
+            return
+        self._broken = StoreForked(
+            f"{self._path}: this process was forked from the one that has the store open, and "
+            "only that one can use it; open a host in a process that was not forked from a host's"
+        )
+        self._shut_down = True
+        # A thread of the parent may hold it, and that thread does not exist here.
+        self._lock = threading.Lock()
+        fork.quiet(self._loop)
 
     async def transact(self, body: Callable[[Transaction], R], durability: Durability) -> R:
         """Run `body` in a transaction of its own and answer what it returned, once durable.
@@ -227,14 +211,16 @@ class Writer:
 
         def alone() -> R:
             with self._lock:
-                if self._broken is not None:
-                    raise StoreLost(self._broken)
+                self._require_sound()
                 return work()
 
+        self._require_sound()
         return await self._env.call_blocking(alone)
 
     async def close(self) -> None:
         """Answer everybody who waits, make it durable, and give the connection back."""
+        if isinstance(self._broken, StoreForked):
+            self._require_sound()
         self._closing = True
         if self._sweeper is not None:
             self._sweeper.cancel()
@@ -247,8 +233,7 @@ class Writer:
     def _enqueue(
         self, body: Callable[[Transaction], Any], durability: Durability
     ) -> asyncio.Future[Any]:
-        if self._broken is not None:
-            raise StoreLost(self._broken)
+        self._require_sound()
         job = Job(body, durability, asyncio.get_running_loop().create_future())
         self._waiting.append(job)
         # Not a flag: a task that is cancelled before its first step would never take it back.
@@ -329,23 +314,27 @@ class Writer:
         """Answer nothing but errors from now on (law 4)."""
         told = isinstance(error, DulyError | OSError | apsw.Error)
         cause = str(error) if told else repr(error)
-        self._broken = (
+        self._broken = StoreLost(
             f"{self._path}: the store stopped, what it had not yet confirmed may be lost; "
             f"open it again ({cause})"
         )
         batch.extend(self._waiting)
         self._waiting.clear()
         for job in batch:
-            job.error = StoreLost(self._broken)
+            job.error = StoreLost(str(self._broken))
             job.answer()
+
+    def _require_sound(self) -> None:
+        if self._broken is not None:
+            # Each caller gets an error of its own: a traceback belongs to one raise.
+            raise type(self._broken)(str(self._broken))
 
     # What follows runs in whichever thread holds the lock; nothing of it touches the event loop.
 
     def _commit(self, batch: list[Job]) -> None:
         """Run a batch of jobs and note in each what became of it."""
         with self._lock:
-            if self._broken is not None:
-                raise StoreLost(self._broken)
+            self._require_sound()
             jobs = [job for job in batch if job.body is not _nothing]
             if self._is_log_overgrown():
                 self._move_log()
@@ -454,6 +443,7 @@ class Writer:
 
     def _move_log(self) -> None:
         try:
+            self._say_level()
             pages, moved = self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
         except apsw.Error as error:
             if is_sync_failure(error):
@@ -467,6 +457,7 @@ class Writer:
             self._checkpoint_error = None
             self._wal_pages = 0
             self._is_log_fresh = True
+            self._say_ahead()
         self._checkpoint_at_pages = self._wal_pages + self._checkpoint_pages
 
     def _is_log_overgrown(self) -> bool:
@@ -491,7 +482,11 @@ class Writer:
                 # A page whose sync failed may read back as it was before: moving it into the
                 # database would spread the damage.
                 self._connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
-            self._broken = self._broken or f"{self._path}: the store is closed; open it again"
+            else:
+                self._say_closed()
+            self._broken = self._broken or StoreLost(
+                f"{self._path}: the store is closed; open it again"
+            )
             shut(self._connection)
             self._release()
 

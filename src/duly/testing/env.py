@@ -8,6 +8,7 @@ Law 3: who asks from another thread is real and gets the machine's clock: a work
     env = VirtualEnv(loop)
     await env.sleep(3600)           # an hour, at once
     env.jump(-60_000)               # somebody set the wall clock back by a minute
+    env.reboot()                    # another boot of the machine, whose clock begins at nought
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from hashlib import sha256
 from itertools import count
 from typing import Any, Final, TypeVar
 
-from duly.env import ID_TIME_DIGITS, Loop
+from duly.env import ID_TIME_DIGITS, Boot, Loop
 from duly.sandbox.base import Sandbox
 from duly.store import Store
 from duly.testing.crash import Crash, CrashingStore
@@ -48,6 +49,8 @@ class VirtualEnv(Loop):
         self._seed = seed
         self._ids = count(1)
         self._throws = count()
+        self._boots = 1
+        self._booted_ms = 0
         self.blocking_calls = 0
         self.sandboxes: list[Outstanding] = []
         self.stores: list[CrashingStore] = []
@@ -71,6 +74,15 @@ class VirtualEnv(Loop):
         if threading.get_ident() != self._thread:
             return super().monotonic_ms()
         return self._loop.elapsed_ms
+
+    def boot(self) -> Boot:
+        """Answer the virtual boot: only `reboot` makes another."""
+        return Boot(f"boot-{self._boots}", self._loop.elapsed_ms - self._booted_ms)
+
+    def reboot(self) -> None:
+        """Begin another boot of the machine; ending the hosts is for the test to do."""
+        self._boots += 1
+        self._booted_ms = self._loop.elapsed_ms
 
     async def sleep(self, seconds: float) -> None:
         """Sleep in virtual time; in another thread, in the machine's."""
@@ -100,6 +112,13 @@ class VirtualEnv(Loop):
         if threading.get_ident() != self._thread:
             return await super().call_blocking(function)
         self.blocking_calls += 1
+        await self.sleep(0)
+        return function()
+
+    async def compute(self, function: Callable[[], R]) -> R:
+        """Run the function here and now, after others had their turn."""
+        if threading.get_ident() != self._thread:
+            return await super().compute(function)
         await self.sleep(0)
         return function()
 

@@ -3,7 +3,10 @@
 Law 1: whatever moment a process dies at, reconcile says what really happened to this very key;
        the same key sent again makes no second change, another key makes another.
 Law 2: an error that says "it did not happen" is only raised where it did not happen (L4).
-Law 3: the truth comes from a function of the examiner, which looks at the outside itself.
+Law 3: the truth comes from a function of the examiner, which looks at the outside itself. Every
+       point has an outside of its own: one that saw another point proves nothing.
+Law 4: a call ends soon after it was told to stop, at any moment, and changes nothing after its end;
+       what it raises can be read (L6, L13; `manners.py`).
 
 A step is a line of the connector's own code; every system call lies between two of them. Each
 kill is a real SIGKILL of a real process, forked from this one; in another, lines raise an `OSError`
@@ -24,27 +27,37 @@ import signal
 import sys
 import threading
 import warnings
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from types import FrameType
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, cast
 
 from duly.connectors.base import Applied, Call, Connector, Mutation, NotApplied, Unsure, Verdict
+from duly.connectors.raised import kind_of, tame
 from duly.errors import ConfigError
 from duly.rules.failure import ANSWERED, answer_of
 from duly.rules.value import Json
 from duly.rules.word import Answer
+from duly.testing.manners import STOPS_MAX, stop_call, strange
 
 R = TypeVar("R")
 
 POINTS_MAX: Final = 400  # of a connector with more lines on its way, so many are tried
 SENT_AT: Final = datetime(2026, 1, 1, tzinfo=UTC)
 WORKFLOW: Final = "exam"
+STOP: Final = "stop"
 FIRST: Final = "exam-key-1"
 OTHER: Final = "exam-key-2"
+TWIN: Final = "exam-key-3"  # another wish for the very same thing
+
+OWN_OUTSIDE: Final = (
+    "every point needs an outside of its own: let make(folder) and effects(folder) use that folder"
+    " alone."
+)
 
 Make = Callable[[Path], Connector]
 Effects = Callable[[Path], int]
@@ -81,7 +94,7 @@ class Subject:
 
     def call(self, connector: Connector, key: str = FIRST, attempt: int = 1) -> Call:
         """Spell a call; a key always goes with the same arguments."""
-        args = dict(self.args if key == FIRST else self.other_args)
+        args = dict(self.other_args if key == OTHER else self.args)
         return Call(f"{connector.name}.{self.tool}", args, key, WORKFLOW, attempt, SENT_AT)
 
 
@@ -93,6 +106,7 @@ class Sent:
     said: str
     steps: tuple[str, ...] = ()
     looks: tuple[str, ...] = ()  # what the outside looked like before each step
+    strange: str | None = None  # what was wrong with the error it raised
 
 
 @dataclass
@@ -116,9 +130,12 @@ class Tried:
     at: int
     after: Aftermath
     sent: Sent | None = None
+    manners: tuple[str, ...] = ()  # what was wrong with how it stopped
 
     def place(self, steps: Sequence[str]) -> str:
-        """Name the line."""
+        """Name the line, or the await."""
+        if self.kind == STOP:
+            return f"its await {self.at}" if self.at else "its beginning"
         return steps[self.at - 1] if self.at <= len(steps) else "the end"
 
 
@@ -137,25 +154,34 @@ def examine(
     """Try a mutation at every point, each in a folder of its own, or raise ExamFailed.
 
     `make(folder)` builds the connector, `effects(folder)` counts the changes there really are.
+    Every point has a folder, and so an outside, of its own: no point sees what another did.
     `other_args` are for the call with another key, where the same ones would change nothing.
     `modules` are more modules whose lines are steps; `install(step)` brings steps of your own.
     `look(folder)` says what the outside looks like: steps that find it unchanged are one point.
     """
     subject = Subject(make, tool, args, other_args or args, effects, tuple(modules), install, look)
+    if (before := effects(_fresh(folder, "before"))) != 0:
+        raise ExamFailed(
+            f"{tool}: effects(folder) counts {before} before anything was sent; {OWN_OUTSIDE}"
+        )
     clean = _fresh(folder, "clean")
     sent = _in_child(lambda: _send(subject, clean, Steps(subject)))
     if sent is None or sent.answer is not Answer.APPLIED or effects(clean) != 1:
         raise ExamFailed(f"{tool} does not work when nothing goes wrong: {sent}.")
-    twin = _in_child(lambda: asyncio.run(_ask_beside_a_twin(subject, _fresh(folder, "twin"))))
-    if isinstance(twin, Applied):
-        raise ExamFailed(f"{tool}: reconcile took the change of another key for its own.")
+    if effects(_fresh(folder, "after")) != 0:
+        raise ExamFailed(f"{tool}: one point sees what another did; {OWN_OUTSIDE}")
+    for key in (OTHER, TWIN):
+        here = _fresh(folder, f"beside-{key}")
+        if isinstance(_in_child(partial(_beside, subject, here, key)), Applied):
+            raise ExamFailed(f"{tool}: reconcile took the change of another key for its own.")
     kills, faults = _kills(sent), _faults(sent)
     tried = [_kill(subject, folder, at) for at in kills]
     # Who was killed cannot be asked anything more; who failed goes on, so one process is enough.
     failed = _in_child(lambda: _fail(subject, folder, faults))
-    if failed is None:
+    stopped = _in_child(lambda: _stop(subject, folder))
+    if failed is None or stopped is None:
         raise ExamFailed("The exam itself was killed.")
-    tried += failed
+    tried += [*failed, *stopped]
     problems = [
         f"{each.kind} at {each.place(sent.steps)}: {problem}"
         for each in tried
@@ -211,7 +237,9 @@ def _kill(subject: Subject, folder: Path, at: int) -> Tried:
 
 def _judge(tried: Tried) -> list[str]:
     """Find where what was said is not what is true (Law 1, Law 2)."""
-    after, sent, problems = tried.after, tried.sent, []
+    after, sent, problems = tried.after, tried.sent, [*tried.manners]
+    if sent is not None and sent.strange is not None:
+        problems.append(sent.strange)
     if sent is not None and sent.answer is Answer.APPLIED and after.truth != 1:
         problems.append("it answered, and nothing was done")
     if sent is not None and sent.answer in ANSWERED and after.truth != 0:
@@ -278,7 +306,7 @@ def _send(subject: Subject, folder: Path, steps: Steps) -> Sent:
     places = tuple(steps.places)
     if steps.at == len(places) + 1:
         steps.take("the end")
-    return Sent(sent.answer, sent.said, places, tuple(steps.looks))
+    return Sent(sent.answer, sent.said, places, tuple(steps.looks), sent.strange)
 
 
 def _fail(subject: Subject, folder: Path, faults: Sequence[int]) -> list[Tried]:
@@ -291,6 +319,43 @@ def _fail(subject: Subject, folder: Path, faults: Sequence[int]) -> list[Tried]:
         steps.begin(here, -1)  # What comes after it is neither looked at nor ended.
         tried.append(Tried("fault", at, asyncio.run(_look_after(subject, here)), sent))
     return tried
+
+
+def _stop(subject: Subject, folder: Path) -> list[Tried]:
+    """Tell a call, and then a question, to stop at one of its awaits after the other.
+
+    The loop is never closed: it would wait for the threads of who does not stop.
+    """
+    loop = asyncio.new_event_loop()
+    tried: list[Tried] = []
+    for what in ("call", "question"):
+        for at in range(STOPS_MAX):
+            here = _fresh(folder, f"stop-{what}-{at}")
+            manners, is_reached = loop.run_until_complete(_stop_at(subject, here, what, at))
+            if manners:
+                # Nothing is asked of who is still at work: what it does later would be counted.
+                words = tuple(f"{what}: {each}" for each in manners)
+                return [*tried, Tried(STOP, at, Aftermath(0, Unsure()), manners=words)]
+            if not is_reached:
+                break
+            after = loop.run_until_complete(_look_after(subject, here))
+            tried.append(Tried(STOP, at, after))
+    return tried
+
+
+async def _stop_at(subject: Subject, folder: Path, what: str, at: int) -> tuple[list[str], bool]:
+    connector, tool = subject.make(folder), subject.tool
+    call = subject.call(connector)
+    ask = _asker(connector, tool)
+
+    def begin() -> Coroutine[Any, Any, Any]:
+        method = getattr(connector, tool)
+        found: Coroutine[Any, Any, Any] = (
+            method(call, **call.args) if what == "call" else cast("Any", ask(call))
+        )
+        return found
+
+    return await stop_call(begin, at, lambda: subject.effects(folder))
 
 
 async def _look_after(subject: Subject, folder: Path) -> Aftermath:
@@ -309,18 +374,23 @@ async def _look_after(subject: Subject, folder: Path) -> Aftermath:
     return after
 
 
-async def _ask_beside_a_twin(subject: Subject, folder: Path) -> Verdict:
+def _beside(subject: Subject, folder: Path, key: str) -> Verdict:
     """Ask about a call that was never sent, where another key has made its change."""
-    connector = subject.make(folder)
-    await _try(connector, subject.tool, subject.call(connector, OTHER))
-    return await _asker(connector, subject.tool)(subject.call(connector))
+
+    async def ask() -> Verdict:
+        connector = subject.make(folder)
+        await _try(connector, subject.tool, subject.call(connector, key))
+        return await _asker(connector, subject.tool)(subject.call(connector))
+
+    return asyncio.run(ask())
 
 
 async def _try(connector: Connector, tool: str, call: Call) -> Sent:
     try:
         return Sent(Answer.APPLIED, repr(await getattr(connector, tool)(call, **call.args)))
-    except Exception as error:
-        return Sent(answer_of(error), f"{type(error).__name__}: {error}")
+    except BaseException as error:
+        plain = tame(error)
+        return Sent(answer_of(plain), f"{kind_of(error)}: {plain}", strange=strange(error))
 
 
 def _mutation(connector: Connector, tool: str) -> Mutation[Any, ..., Any]:

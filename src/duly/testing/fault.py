@@ -22,7 +22,6 @@ from duly.errors import (
     Transient,
     UnknownOutcome,
 )
-from duly.testing.crash import Crash
 
 
 class Effect(StrEnum):
@@ -151,6 +150,5 @@ def trouble(fault: Fault, tool: str) -> BaseException:
         Answer.NOT_SENT: NotSent(said),
         Answer.AUTH: AuthNeeded(said, connect=tool.partition(".")[0]),
         Answer.FORBIDDEN: PermissionDenied(said),
-        Answer.CRASH: Crash(said),
     }
     return errors[fault.answer]

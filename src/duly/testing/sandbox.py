@@ -19,7 +19,7 @@ from duly.rules.access import Step
 from duly.rules.catalog import Catalog
 from duly.rules.source import Source
 from duly.rules.value import Json
-from duly.sandbox.base import Loaded, Missing, Sandbox, Script, Turn, World
+from duly.sandbox.base import Loaded, Missing, Result, Sandbox, Script, Turn, World
 from duly.testing.loop import VirtualLoop
 
 R = TypeVar("R")
@@ -136,7 +136,7 @@ class OutstandingScript:
         """Call the step and run until it asks, returns or breaks."""
         return await self._sandbox.ask(self._entered.start())
 
-    async def answer(self, call_id: int, value: Json) -> Turn:
+    async def answer(self, call_id: int, value: Result) -> Turn:
         """Give one call its result and go on."""
         return await self._sandbox.ask(self._entered.answer(call_id, value))
 

@@ -20,6 +20,7 @@ import math
 from collections import defaultdict, deque
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import nullcontext
+from contextvars import Context
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
@@ -229,10 +230,10 @@ class World:
             return result
         if fault.answer is Answer.MALFORMED:
             return object()
-        if fault.answer is Answer.NOTHING:
-            await asyncio.get_running_loop().create_future()
         if fault.answer is Answer.CRASH:
-            self.env.crash()
+            self.env.crash()  # and what is dead hears no answer
+        if fault.answer in (Answer.NOTHING, Answer.CRASH):
+            await asyncio.get_running_loop().create_future()
         raise faults.trouble(fault, tool)
 
     def _land(self, tool: str, seconds: float, act: Act) -> asyncio.Task[Any]:
@@ -240,8 +241,11 @@ class World:
             await self.env.sleep(seconds)
             return await act()
 
-        # Not through the env: what the host spawned dies with it, a request that left does not.
-        task = asyncio.get_running_loop().create_task(land(), name=f"{tool} lands")
+        # Not through the env: what the host spawned dies with it, a request that left does not. And
+        # in no context of the call: what is on its way outside is no part the host could see.
+        task = asyncio.get_running_loop().create_task(
+            land(), name=f"{tool} lands", context=Context()
+        )
         self._landing.add(task)
         task.add_done_callback(self._landing.discard)
         return task

@@ -130,12 +130,13 @@ async def test_custom_wires_nothing(duly_world: World, shelf: Shelf) -> None:
     assert await host.bus.deliveries() == ()
 
 
-async def test_what_needs_a_person_is_told_to_the_user(duly_world: World) -> None:
-    """B10: escalation uses notify_user, also on a host without extensions."""
+@pytest.mark.parametrize("topic", ["workflow.needs_attention", "workflow.notice"])
+async def test_what_a_person_must_know_is_told_to_the_user(duly_world: World, topic: str) -> None:
+    """B10: escalations and notices use notify_user, also on a host without extensions."""
     user = User()
     host = await duly_world.host(channels=[user])
     payload = {"text": "Invoices: two rows may have been added."}
-    await host.bus.emit("workflow.needs_attention", payload, source="test")
+    await host.bus.emit(topic, payload, source="test")
     await host.drain()
     assert user.texts == ["Invoices: two rows may have been added."]
 

@@ -271,7 +271,8 @@ async def stray(stage: Stage) -> Asked:
     (event,) = await play.events()
 
     def hold(tx: Transaction) -> None:
-        tx.run("reserve_event", workflow_id=workflow_id, seq=event.seq, run_id="run_none")
+        seqs = f'{{"{event.seq}":null}}'
+        tx.run("reserve_events", workflow_id=workflow_id, seqs=seqs, run_id="run_none")
 
     await play.store.backend.transact(hold, Durability.BARRIER)
     return play, name

@@ -46,6 +46,12 @@ OF_A_RUN = {
         f"{EVENT}::test_a_peek_limit_outside_1_to_1000_is_refused",
     ),
     "peek_bytes": (f"{EVENT}::test_a_peek_holds_4_mebibytes_and_at_least_one_event",),
+    "reservations_per_run": (
+        "tests/rules/test_prepared.py::test_a_prepare_reserves_at_most_ten_thousand",
+    ),
+    "answers_bytes": (
+        "tests/engine/test_waiting.py::test_answers_that_wait_for_a_script_are_bounded_by_bytes",
+    ),
     "title_chars": (
         f"{EVENT}::test_a_title_for_a_person_is_kept_as_it_is",
         f"{EVENT}::test_a_title_that_says_nothing_is_refused",

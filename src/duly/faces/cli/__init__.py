@@ -32,6 +32,7 @@ SECTIONS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
         "demo": ("duly.faces.demo.command:demo", "See Duly survive a crash, on this machine."),
         "guide": (f"{HERE}.guide:guide", "Read how to write a workflow; also for a model."),
         "doctor": (f"{HERE}.doctor:doctor", "Check this machine and this project."),
+        "trust": (f"{HERE}.trust:trust", "Use a project that another user could have written."),
         "completion": (f"{HERE}.completion:completion", "Print completion for your shell."),
     },
     "Run": {

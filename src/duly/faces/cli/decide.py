@@ -88,7 +88,8 @@ def settle(face: Face, mutation: str, answer: str, result: Json, yes: bool) -> N
     skip            leave it open for good, and never send it again
     """
     row = _show(face, mutation)
-    if row["status"] != MutationStatus.INDETERMINATE:
+    # Of one that is still asked about the host says whether an answer is taken (L5).
+    if row["status"] not in (MutationStatus.INDETERMINATE, MutationStatus.NEEDS_RECONCILE):
         raise RequestRefused(
             f"The change {mutation} is {row['status']}: there is nothing to settle. "
             f"`duly why {quote(mutation)}` says how it stands."

@@ -37,6 +37,7 @@ from duly.faces.session import Session
 from duly.faces.verb import to_json
 from duly.host import Host
 from duly.rules.announcement import Topic
+from duly.rules.rename import REPLAYS
 from duly.rules.source import SUFFIXES
 from duly.rules.value import Json
 from duly.rules.word import Outcome
@@ -53,15 +54,22 @@ WARNS: Final = str(Severity.WARNS)
 @click.argument("files", nargs=-1, metavar="[FILE]...")
 @click.option("--grant", is_flag=True, help="Allow every capability the sources use.")
 @click.option("--lenient", is_flag=True, help="Let warnings pass; only errors refuse a source.")
+@click.option("--replay", is_flag=True, help="Let it do things again under another name.")
 @click.option("--strict", is_flag=True, hidden=True)  # what it is anyway
 @by_option
 @json_option
 @pass_face
-def deploy(face: Face, files: Sequence[str], grant: bool, lenient: bool, strict: bool) -> None:
+def deploy(
+    face: Face, files: Sequence[str], grant: bool, lenient: bool, replay: bool, strict: bool
+) -> None:
     """Check sources and make each the active version of the workflow it names.
 
     A source with an error or a warning is refused, and what was active goes on. A text that is
     active already makes no new version; --grant allows it what it lacks.
+
+    State belongs to a producer's name and events to a topic's. A source that drops such a name for
+    a new one, or a file whose workflow is called otherwise now, would do everything again: it is
+    refused unless --replay says that this is meant.
 
     Without a FILE: every .py and .js file of the project's workflows folder. A folder stands for
     the files in it. With --json: a list of {file, deployed, findings, error}.
@@ -70,7 +78,8 @@ def deploy(face: Face, files: Sequence[str], grant: bool, lenient: bool, strict:
         raise click.UsageError("--lenient and --strict are opposites. Leave one out.")
     paths = _paths(files or [str(face.project.workflows)])
     sources = [(path, SOURCE.convert(path, None, None)) for path in paths]
-    made, is_running = run(_deploy_all(face, sources, grant=grant, strict=not lenient))
+    how: dict[str, Json] = {"grant": grant, "strict": not lenient, "replay": replay}
+    made, is_running = run(_deploy_all(face, sources, how))
     if face.is_json:
         echo_json(made)
     else:
@@ -105,12 +114,11 @@ def _paths(given: Iterable[str]) -> list[str]:
 
 
 async def _deploy_all(
-    face: Face, sources: list[tuple[str, Json]], *, grant: bool, strict: bool
+    face: Face, sources: list[tuple[str, Json]], how: dict[str, Json]
 ) -> tuple[list[Any], bool]:
-    how: dict[str, Json] = {"grant": grant, "strict": strict, "again": False}
     async with face.session() as session:
         made = [
-            await _deploy(session, path, source=source, by=face.who, **how)
+            await _deploy(session, path, source=source, by=face.who, again=False, **how)
             for path, source in sources
         ]
         return made, session.host is not None
@@ -143,6 +151,8 @@ def _tell(made: dict[str, Any]) -> None:
         look = f"see `duly check {quote(made['file'])}`"
         if made["findings"] and all(each.get("severity") == WARNS for each in made["findings"]):
             look = "`--lenient` lets warnings pass"
+        if any(each.get("rule") in REPLAYS for each in made["findings"]):
+            look = "`--replay` lets it do things again"
         hint(f"{made['file']}: {said.rstrip('.')}. Nothing was stored; {look}.")
         return
     deployed = made["deployed"]

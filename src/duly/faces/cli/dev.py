@@ -5,6 +5,8 @@ Law 1  A file is taken up when it rests: two looks in a row saw the same size an
 Law 2  A save that is refused, for an error or a warning, changes nothing: the version that was
        active goes on, and that is said.
 Law 3  What was deployed already is not deployed again: a start makes no version.
+Law 4  Nothing is done again because a name was changed: such a save is refused, and `duly deploy
+       --replay` is for who wants it (W9).
 """
 
 from __future__ import annotations
@@ -22,7 +24,9 @@ import click
 
 from duly.errors import DulyError, NotDeployed
 from duly.faces.cli.base import Face, by_option, clean, pass_face
+from duly.faces.cli.offer import quote
 from duly.faces.cli.serve import serve_project
+from duly.rules.rename import REPLAYS
 
 if TYPE_CHECKING:
     from duly.faces.project import Project
@@ -113,7 +117,7 @@ class Watch:
         except DulyError as error:
             log.warning("%s", clean(error))
             return
-        source = Source(read.language, read.text, self._call(path))
+        source = Source(read.language, read.text, self._call(path), _whole(path))
         how = {"grant": self.is_granted, "strict": self.is_strict}
         try:
             deployed = await host.deploy(source, by=self.by, **how, again=False)
@@ -145,6 +149,14 @@ class Watch:
         if not error.findings:
             log.warning("%s", clean(error))
         name = self._names.get(path)
+        if any(getattr(each, "rule", None) in REPLAYS for each in error.findings):
+            log.warning(
+                "%s was refused: under its new names it would do everything again. Take the old"
+                " names, or stop and say `duly deploy --replay %s`.",
+                path.name,
+                quote(self._call(path)),
+            )
+            return
         goes_on = f"{clean(name)} goes on as it was" if name else "nothing of what it says now runs"
         log.warning("%s was refused; %s. Correct it and save it again.", path.name, goes_on)
 
@@ -167,6 +179,11 @@ class Watch:
             names = ", ".join(sorted(path.name for path in changed))
             log.warning("%s changed, which is read at the start only: stop and start again", names)
         self._code = now
+
+
+def _whole(path: Path) -> str:
+    """Answer where a file lies, by which its next version is known to be of the same file (W9)."""
+    return str(path.resolve())
 
 
 def look_at(paths: Iterable[Path]) -> dict[Path, Seal]:

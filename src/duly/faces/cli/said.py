@@ -79,6 +79,7 @@ PUBLISHED: Final[Mapping[str, str]] = {
     "replaced": "It was waiting; its content is replaced.",
     "beside": "It is being worked on; the new content is kept beside it.",
     "frozen": "It is over already and stays as it was.",
+    "dropped": "It is over already and stays as it was; this other content was not taken.",
 }
 EMPTY: Final[Mapping[str, str]] = {
     "workflows": "There is no workflow yet. `duly deploy FILE` brings one.",

@@ -3,6 +3,8 @@
 Law 1  A stop is orderly: what is being sent is waited for, however often somebody says stop. The
        first signal stops, each further one says what is still waited for; none cuts a send short.
        Whoever cannot wait may kill the process: the next host asks what became of the call (R7).
+       A send that does not end is not waited for without limit: the process ends without giving
+       its store back, and with it the send and the lock (L6).
 Law 2  On a terminal one line says how everything stands; elsewhere every event worth telling is one
        line of the log. Both go to stderr.
 Law 3  What is said at the end is what a person must know to go home: what is open, and why.
@@ -16,13 +18,13 @@ import os
 import signal
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Final
+from contextlib import ExitStack, contextmanager, suppress
+from typing import TYPE_CHECKING, Final, NoReturn
 
 import click
 
-from duly.errors import DulyError
-from duly.faces.cli.base import Face, clean, pass_face, run
+from duly.errors import DulyError, StillSending
+from duly.faces.cli.base import EXIT_FAILED, Face, clean, pass_face, run
 
 if TYPE_CHECKING:
     from duly.bus.record import Journaled
@@ -47,6 +49,7 @@ SETTLED: Final = {
 log = logging.getLogger("duly.serve")
 
 Beside = Callable[["Host"], Awaitable[None]]
+Leave = Callable[[int], NoReturn]
 
 
 @click.command()
@@ -65,25 +68,68 @@ def serve(face: Face, verbose: bool, quiet: bool) -> None:
 def serve_project(face: Face, *, verbose: bool, quiet: bool, beside: Beside | None = None) -> None:
     """Serve the project's host; `beside` runs as long as it does."""
     project = face.project
-    with _logging(verbose=verbose, quiet=quiet) as show_status:
-        run(_serve(project, show_status, beside))
+    with ExitStack() as stack:
+        show_status = stack.enter_context(_logging(verbose=verbose, quiet=quiet))
+
+        def leave(status: int) -> NoReturn:
+            """End the process here and now, whatever its threads do; nothing is given back."""
+            stack.close()
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(status)
+
+        try:
+            run(_serve(project, show_status, beside, leave))
+        except SystemExit as error:
+            # Out of a callback on the event loop, which is no part of any call (L13).
+            log.error("A callback called sys.exit(%s), which ended the host.", error.code)
+            raise SystemExit(EXIT_FAILED) from error
 
 
 async def _serve(
-    project: Project, show_status: Callable[[str], None] | None, beside: Beside | None
+    project: Project,
+    show_status: Callable[[str], None] | None,
+    beside: Beside | None,
+    leave: Leave,
 ) -> None:
-    from duly.faces.control import Control
     from duly.faces.project import build_host
 
+    host = build_host(project)
     with _signals() as stop:
-        async with (
-            build_host(project) as host,
-            Control(host, project.socket, settings=project.settings),
-        ):
+        try:
+            await _serve_host(host, project, stop, show_status, beside)
+        except StillSending as error:
+            # The end of the process ends the send, and frees the lock; not before (L6).
+            names = ", ".join(map(clean, error.out))
+            log.warning("Stopped while sending %s; the next host asks what became of it.", names)
+            leave(0 if stop.asked.done() else EXIT_FAILED)
+        except Exception as error:
+            if host.is_haunted:
+                log.error("%s", clean(error))
+                leave(EXIT_FAILED)
+            raise
+        log.info("Stopped.")
+        if host.is_haunted:
+            leave(0)  # a question that never ends holds nothing up
+
+
+async def _serve_host(
+    host: Host,
+    project: Project,
+    stop: Stop,
+    show_status: Callable[[str], None] | None,
+    beside: Beside | None,
+) -> None:
+    from duly.faces.control import Control
+
+    async with host:
+        async with Control(host, project.socket, settings=project.settings):
             await _tell_start(host, project)
             await _work(host, stop, show_status, beside)
             await _tell_left(host)
-        log.info("Stopped.")
+        if host.sending:
+            log.info("Stopping; waiting for the answer to %s.", ", ".join(host.sending))
+        await _outwait(asyncio.ensure_future(host.close()), host, stop)
 
 
 async def _work(
@@ -119,12 +165,18 @@ async def _wait_out(host: Host, serving: asyncio.Future[None], stop: Stop) -> No
     """Stop in order, and say to whoever asks again what is still waited for."""
     log.info("Stopping%s.", _for(await _waited_for(host)))
     serving.cancel()
-    while not serving.done():
+    with suppress(asyncio.CancelledError, Exception):  # Why it ended is looked at later.
+        await _outwait(serving, host, stop)
+
+
+async def _outwait(ending: asyncio.Future[None], host: Host, stop: Stop) -> None:
+    """Wait until something has ended, and say what is waited for each time a signal asks."""
+    while not ending.done():
         again = asyncio.ensure_future(stop.again.wait())
-        await asyncio.wait((serving, again), return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait((ending, again), return_when=asyncio.FIRST_COMPLETED)
         again.cancel()
-        if serving.done():
-            return
+        if ending.done():
+            break
         stop.again.clear()
         hint = ""
         if stop.count > 2:
@@ -133,6 +185,7 @@ async def _wait_out(host: Host, serving: asyncio.Future[None], stop: Stop) -> No
                 "the next host asks what became of the call."
             )
         log.warning("Still stopping%s.%s", _for(await _waited_for(host)), hint)
+    ending.result()
 
 
 def _for(waited: list[str]) -> str:
@@ -149,6 +202,8 @@ async def _waited_for(host: Host) -> list[str]:
             return [f"the answer to {each.tool} ({clean(each.workflow)})" for each in sent]
         runs = await host.runs(status=Status.ACTIVE)
     except DulyError as error:
+        if host.sending:
+            return [f"the answer to {tool}" for tool in host.sending]
         return [f"what the store does not tell ({clean(error)})"]
     return [f"{clean(each.workflow)}.{each.handler}" for each in runs]
 
@@ -333,6 +388,8 @@ def _tell(event: Journaled) -> None:
         text = f"{workflow}.{told.get('handler')} committed ({told.get('outcome', 'none')})"
     elif event.topic == Topic.NEEDS_ATTENTION:
         level, text = logging.WARNING, f"Needs you: {told.get('text')} See `duly attention`."
+    elif event.topic == Topic.NOTICE:
+        level, text = logging.WARNING, f"For your information: {told.get('text')}"
     elif event.topic == Topic.RUN_FAILED:
         level = logging.WARNING
         text = f"{workflow}.{told.get('handler')} failed: {told.get('message', '')}"

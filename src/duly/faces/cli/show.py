@@ -246,6 +246,8 @@ def whole_mutation(each: Answer) -> None:
     side_by_side(each["title"], each)
     rest = ("workflow", "run", "held_by", "attempt", "sent_at", "key", "hash", "result")
     fields({name: at(each[name]) if name == "sent_at" else each[name] for name in rest})
+    if each["late"]:
+        fields({"late": each["late"]})
 
 
 def approval(each: Answer) -> None:

@@ -139,7 +139,8 @@ class SourceType(click.ParamType[Json]):
                 text = read_text(file, str(path))
         except OSError as error:
             self.fail(f"{path} cannot be read: {error.strerror}.", param, ctx)
-        return {"language": str(language), "text": text, "name": path.name}
+        whole = str(path.resolve())
+        return {"language": str(language), "text": text, "name": path.name, "path": whole}
 
 
 class PathType(click.ParamType[str]):

@@ -3,15 +3,18 @@
 
 -- oracle_runs
 -- Every run as it stands, in the order of creation: an id follows the clock, which may go back.
-select id, chain, retry_of, open, phase, status, outcome, prepared, escalated, handler, waits, version from run order by rowid
+select id, chain, retry_of, open, phase, status, outcome, prepared, escalated, handler, waits, version, clock_at, seed, wake_at_asked, state_before, updated_at
+from run order by rowid
 
 -- oracle_mutations
 -- Every row of the ledger, in the order of creation.
 select id, run_id, held_by, status, key, args, attempt, inputs, refused, hash, sent_at from mutation order by rowid
 
 -- oracle_events
--- Every event with who holds it and who ended it.
-select e.seq, e.topic, e.message_id, e.status, e.reserved_by, e.finished_by, e.created_by from event e order by e.seq
+-- Every event with who holds it and who ended it, and the content it has now.
+select e.seq, e.topic, e.message_id, e.status, e.reserved_by, e.finished_by, e.created_by, p.body from event e
+left join payload p on p.workflow_id = e.workflow_id and p.content = e.content
+order by e.seq
 
 -- oracle_causes
 -- Which input each derived event goes back to.
@@ -26,11 +29,28 @@ order by r.run_id, r.seq
 
 -- oracle_handlers
 -- What every handler remembers, and whether its workflow is paused or removed.
-select h.name, h.state, w.paused, w.removed_at is not null from handler h join workflow w on w.id = h.workflow_id order by h.name
+select h.name, h.state, h.wake_at, w.paused, w.removed_at is not null, w.active_version from handler h join workflow w on w.id = h.workflow_id order by h.name
 
 -- oracle_grants
 -- What is allowed, and how often a day.
 select capability, mutations_per_day from granted order by capability
+
+-- oracle_announcements
+-- What the host said of itself, the newest first: a transaction says less than this.
+select id, topic, payload from journal where source = 'duly' order by id desc limit 6
+
+-- oracle_questions
+-- What a person was asked to see to.
+select payload from journal where source = 'duly' and topic = 'workflow.needs_attention' order by id
+
+-- oracle_unfinished
+-- What has not come to its end: open runs, and events that wait.
+select 'run', id from run where open = 1
+union all select 'event', message_id from event where status = 'pending' or status = 'reserved'
+
+-- oracle_actions
+-- How often people have done what.
+select verb, count(*) from action group by verb order by verb
 
 -- oracle_journal
 -- Every event of the bus that somebody in a story has said; what the host says of itself is not looked at.

@@ -20,15 +20,32 @@ where id = :id and active_version = :old_version and removed_at is null returnin
 
 -- count_repair
 -- Questions to the repairer are counted per day, beginning with the first one (F3).
-update workflow set repairs = case when repairs = 0 or :now - repairs_since >= :day_ms then 1 else repairs + 1 end,
-  repairs_since = case when repairs = 0 or :now - repairs_since >= :day_ms then :now else repairs_since end
+update workflow set repairs = case when repairs = 0 or :now - repairs_since >= :day_ms or repairs_since - :now >= :day_ms then 1 else repairs + 1 end,
+  repairs_since = case when repairs = 0 or :now - repairs_since >= :day_ms or repairs_since - :now >= :day_ms then :now else repairs_since end
 where id = :id
 
 -- insert_version
 -- A version is never changed once it is there (W8).
-insert into version (workflow_id, version, language, source, hash, declaration, findings, author, origin, parent, activated_at, created_at)
-values (:workflow_id, :version, :language, :source, :hash, :declaration, :findings, :author, :origin, :parent, :activated_at, :now)
+insert into version (workflow_id, version, language, source, hash, declaration, findings, author, origin, parent, activated_at, created_at, path)
+values (:workflow_id, :version, :language, :source, :hash, :declaration, :findings, :author, :origin, :parent, :activated_at, :now, :path)
 on conflict do nothing returning version
+
+-- workflow_of_path
+-- Which workflow, other than one, came from this file last; a repair comes from none (W9). The scan is over all workflows, and the sort over the versions of each: a deploy is rare.
+select w.name from workflow w
+where w.removed_at is null and w.name <> :name and :path = (
+  select v.path from version v where v.workflow_id = w.id and v.path is not null order by v.created_at desc limit 1)
+order by w.name limit 1
+
+-- kept_producers
+-- Those of the newest version and those left behind, and whether each has a state (W9).
+select name, orphaned, state is not null from handler where workflow_id = :workflow_id and kind = 'producer'
+
+-- kept_topics
+-- Those of the newest version and those left behind, and whether each has events and a consumer (W9).
+select t.name, t.orphaned, t.consumer is not null,
+  exists (select 1 from event e where e.workflow_id = t.workflow_id and e.topic = t.name)
+from topic t where t.workflow_id = :workflow_id order by t.name
 
 -- orphan_handlers
 -- Before the new version's handlers are written; whoever is not written again stays orphaned (W9).
@@ -50,11 +67,12 @@ set consumer = excluded.consumer, ingress = excluded.ingress, bus_topic = exclud
 
 -- put_handler
 -- State and wakeAt stay with the name (W9). On a producer `changed` is the number of the deploy that changed its schedule.
-insert into handler (workflow_id, name, kind, position, schedule, next_run_at, changed, untried)
-values (:workflow_id, :name, :kind, :position, :schedule, :next_run_at, :changed, case when :kind = 'consumer' then 1 else 0 end)
+insert into handler (workflow_id, name, kind, position, schedule, next_run_at, planned_at, changed, untried)
+values (:workflow_id, :name, :kind, :position, :schedule, :next_run_at, :now, :changed, case when :kind = 'consumer' then 1 else 0 end)
 on conflict (workflow_id, name) do update
 set kind = excluded.kind, position = excluded.position, orphaned = 0, schedule = excluded.schedule,
   next_run_at = excluded.next_run_at,
+  planned_at = case when handler.next_run_at is not distinct from excluded.next_run_at then handler.planned_at else excluded.planned_at end,
   changed = case when excluded.kind = 'producer' and handler.kind = 'producer' and handler.schedule is not distinct from excluded.schedule
     then handler.changed else excluded.changed end,
   untried = excluded.untried
@@ -67,7 +85,12 @@ where id = :id
 
 -- run_now
 -- All producers of the workflow, in one transaction (S7).
-update handler set next_run_at = :now where workflow_id = :workflow_id and kind = 'producer' and orphaned = 0
+update handler set next_run_at = :now, planned_at = :now where workflow_id = :workflow_id and kind = 'producer' and orphaned = 0
+
+-- replan_producer
+-- A time that a wrong clock wrote, guarded by that time (S2); what was looked at is not looked at again.
+update handler set next_run_at = :next_run_at, planned_at = :now
+where workflow_id = :workflow_id and name = :name and kind = 'producer' and next_run_at = :old_next_run_at and planned_at > :now
 
 -- remove_workflow
 -- The row stays: history is readable and ids are never used again (W10).
@@ -87,12 +110,12 @@ delete from granted where workflow_id = :workflow_id and capability = :capabilit
 
 -- wake_granted_run
 -- Only a run that waits for exactly this capability (F4); the host then moves it on.
-update run set due_at = :now
+update run set due_at = :now, updated_at = :now
 where workflow_id = :workflow_id and open = 1 and waits = 'grant' and waits_on = :capability returning id
 
 -- wake_connected_runs
 -- Every workflow that waits for this connection; open runs are few, so their index is walked (scan of run_one_open).
-update run set due_at = :now where open = 1 and waits = 'connection' and waits_on = :connector returning id
+update run set due_at = :now, updated_at = :now where open = 1 and waits = 'connection' and waits_on = :connector returning id
 
 -- put_secret
 -- Sealed before it comes here (A5).
@@ -138,6 +161,16 @@ select e.seq, e.status, e.content, e.content_beside, p.digest, e.attempts, e.res
 from event e join payload p on p.workflow_id = e.workflow_id and p.content = coalesce(e.content_beside, e.content)
 where e.workflow_id = :workflow_id and e.topic = :topic and e.message_id = :message_id
 
+-- count_dropped
+-- Other content came for an event that is over (T5).
+update event set dropped = dropped + 1 where workflow_id = :workflow_id and seq = :seq
+
+-- find_events
+-- Those of a set that there are, in one look (T7). A set is the keys of a JSON object: SQLite and PostgreSQL take it apart by the same words. The scan is over the set.
+select e.message_id, e.status, e.seq, e.content
+from json_each(:ids) i cross join event e
+where e.workflow_id = :workflow_id and e.topic = :topic and e.message_id = i.key
+
 -- insert_payload
 -- Title and body of one content of an event.
 insert into payload (workflow_id, content, title, body, digest) values (:workflow_id, :content, :title, :body, :digest)
@@ -164,9 +197,10 @@ update event set content = :content where workflow_id = :workflow_id and seq = :
 update event set content_beside = :content, dropped = dropped + case when content_beside is null then 0 else 1 end
 where workflow_id = :workflow_id and seq = :seq and status = 'reserved'
 
--- insert_cause
--- Which input an event goes back to (T9).
-insert into cause (workflow_id, root, seq) values (:workflow_id, :root, :seq) on conflict do nothing
+-- insert_causes
+-- Which inputs an event goes back to (T9): a set, since a run may have reserved thousands (T7). The scan is over the set.
+insert into cause (workflow_id, root, seq)
+select :workflow_id, cast(i.key as bigint), cast(:seq as bigint) from json_each(:roots) i where true on conflict do nothing
 
 -- insert_own_cause
 -- An input is its own root, which is written down when it is about to get others (T9).
@@ -185,14 +219,16 @@ select distinct coalesce(c.root, r.seq) from reservation r
 left join cause c on c.workflow_id = :workflow_id and c.seq = r.seq
 where r.run_id = :run_id
 
--- reserve_event
--- Only while it is pending; the judgement was made in this same transaction.
+-- reserve_events
+-- A set of them, by their numbers, and only while they are pending; the judgement was made in this same transaction. The scan is over the set.
 update event set status = 'reserved', reserved_by = :run_id, attempts = attempts + 1
-where workflow_id = :workflow_id and seq = :seq and status = 'pending'
+where workflow_id = :workflow_id and seq in (select cast(i.key as bigint) from json_each(:seqs) i) and status = 'pending'
 
--- insert_reservation
--- Which content the run was shown, pinned (C6).
-insert into reservation (run_id, seq, content) values (:run_id, :seq, :content)
+-- insert_reservations
+-- Which content the run was shown of each, pinned (C6). The scan is over the set.
+insert into reservation (run_id, seq, content)
+select :run_id, e.seq, e.content from event e
+where e.workflow_id = :workflow_id and e.seq in (select cast(i.key as bigint) from json_each(:seqs) i)
 
 -- release_events
 -- Back to pending, with the content that arrived meanwhile (T5).
@@ -235,6 +271,13 @@ where workflow_id = :workflow_id and seq = :seq and status = 'pending'
 update event set content_beside = null, dropped = dropped + 1
 where workflow_id = :workflow_id and seq = :seq and content_beside is not null
 
+-- size_pending
+-- How large each would be that peek_events would bring, so that no more is read than is shown (T6).
+select octet_length(p.title) + octet_length(p.body)
+from event e join payload p on p.workflow_id = e.workflow_id and p.content = e.content
+where e.workflow_id = :workflow_id and e.topic = :topic and e.status = 'pending' and e.seq > :after
+order by e.seq limit :limit
+
 -- peek_events
 -- Pending events of one topic in their order (T6).
 select e.topic, e.message_id, e.seq, e.content, p.title, p.body, e.status, e.reserved_by, e.finished_by, e.created_by, e.attempts, e.created_at, e.finished_at
@@ -242,11 +285,19 @@ from event e join payload p on p.workflow_id = e.workflow_id and p.content = e.c
 where e.workflow_id = :workflow_id and e.topic = :topic and e.status = 'pending' and e.seq > :after
 order by e.seq limit :limit
 
--- get_event
--- One event of any status (T7).
+-- size_events
+-- How large a set of events is in all, before any of it is read (T7). The scan is over the set.
+select coalesce(sum(octet_length(p.title) + octet_length(p.body)), 0)
+from json_each(:ids) i cross join event e cross join payload p
+where e.workflow_id = :workflow_id and e.topic = :topic and e.message_id = i.key
+  and p.workflow_id = e.workflow_id and p.content = e.content
+
+-- get_events
+-- A set of events of any status (T7). The scan is over the set.
 select e.topic, e.message_id, e.seq, e.content, p.title, p.body, e.status, e.reserved_by, e.finished_by, e.created_by, e.attempts, e.created_at, e.finished_at
-from event e join payload p on p.workflow_id = e.workflow_id and p.content = e.content
-where e.workflow_id = :workflow_id and e.topic = :topic and e.message_id = :message_id
+from json_each(:ids) i cross join event e cross join payload p
+where e.workflow_id = :workflow_id and e.topic = :topic and e.message_id = i.key
+  and p.workflow_id = e.workflow_id and p.content = e.content
 
 -- get_handler
 -- One handler with its state.
@@ -262,9 +313,9 @@ on conflict do nothing
 -- insert_successor
 -- Fresh: nothing is copied but the chain (R5), and that of the bus (B12). It uses the active version, or the run's own if its handler is gone.
 insert into run (id, workflow_id, version, handler, kind, retry_of, chain, phase, status, outcome, counter, state_before,
-  transient_count, logic_count, crash_count, repair_count, bus_event, created_at, updated_at)
+  transient_count, logic_count, crash_count, repair_count, outage_since, outage_count, outage_ms, outage_told, bus_event, created_at, updated_at)
 select :id, r.workflow_id, case when h.orphaned = 0 and h.kind = r.kind then w.active_version else r.version end, r.handler, r.kind, r.id, r.chain,
-  :phase, :status, :outcome, w.counter, h.state, :transient_count, :logic_count, :crash_count, :repair_count, r.bus_event, :now, :now
+  :phase, :status, :outcome, w.counter, h.state, :transient_count, :logic_count, :crash_count, :repair_count, :outage_since, :outage_count, :outage_ms, :outage_told, r.bus_event, :now, :now
 from run r join workflow w on w.id = r.workflow_id join handler h on h.workflow_id = r.workflow_id and h.name = r.handler
 where r.id = :retry_of
 on conflict do nothing
@@ -272,11 +323,11 @@ on conflict do nothing
 -- insert_heir
 -- It inherits inputs, outcome, result, state, clock, seed and S3's counter, so every later one decides the same (R5).
 insert into run (id, workflow_id, version, handler, kind, retry_of, chain, phase, status, outcome, counter, prepared, prepared_by,
-  wake_at_asked, result, state_before, clock_at, seed, transient_count, logic_count, crash_count, repair_count, bus_event,
+  wake_at_asked, result, state_before, clock_at, seed, transient_count, logic_count, crash_count, repair_count, outage_since, outage_count, outage_ms, outage_told, bus_event,
   created_at, updated_at)
 select :id, r.workflow_id, case when h.orphaned = 0 and h.kind = r.kind then w.active_version else r.version end, r.handler, r.kind, r.id, r.chain,
   :phase, :status, :outcome, r.counter, r.prepared, r.prepared_by, r.wake_at_asked, r.result, r.state_before, r.clock_at, r.seed,
-  :transient_count, :logic_count, :crash_count, :repair_count, r.bus_event, :now, :now
+  :transient_count, :logic_count, :crash_count, :repair_count, :outage_since, :outage_count, :outage_ms, :outage_told, r.bus_event, :now, :now
 from run r join workflow w on w.id = r.workflow_id join handler h on h.workflow_id = r.workflow_id and h.name = r.handler
 where r.id = :retry_of
 on conflict do nothing
@@ -285,7 +336,7 @@ on conflict do nothing
 -- Everything a run keeps, with the status of the ledger row it holds.
 select r.id, r.workflow_id, r.version, r.handler, r.kind, r.retry_of, r.chain, r.open, r.phase, r.status, r.outcome, r.waits,
   r.waits_on, r.counter, r.prepared, r.prepared_by, r.wake_at_asked, r.result, r.state_before, r.state_after, r.clock_at, r.seed,
-  r.error, r.due_at, r.transient_count, r.logic_count, r.crash_count, r.repair_count, r.escalated, r.calls, r.logs,
+  r.error, r.due_at, r.transient_count, r.logic_count, r.crash_count, r.repair_count, r.outage_since, r.outage_count, r.outage_ms, r.outage_told, r.escalated, r.calls, r.logs,
   r.created_at, r.updated_at, m.status
 from run r left join mutation m on m.held_by = r.id where r.id = :id
 
@@ -327,9 +378,14 @@ where id = :id and workflow_id = :workflow_id and open = 1 and phase = :old_phas
 -- Why, how often, until when, and what a person is told (F2–F5, F8).
 update run set phase = :phase, status = :status, outcome = :outcome, waits = :waits, waits_on = :waits_on,
   error = :error, due_at = :due_at, escalated = :escalated, transient_count = :transient_count, logic_count = :logic_count,
-  crash_count = :crash_count, repair_count = :repair_count, calls = :calls, logs = :logs, updated_at = :now
+  crash_count = :crash_count, repair_count = :repair_count,
+  outage_since = :outage_since, outage_count = :outage_count, outage_ms = :outage_ms, outage_told = :outage_told, calls = :calls, logs = :logs, updated_at = :now
 where id = :id and workflow_id = :workflow_id and open = 1 and phase = :old_phase and status = :old_status and waits is not distinct from :old_waits
   and (select m.status from mutation m where m.held_by = run.id) is not distinct from :old_row
+
+-- keep_notes
+-- What a run called and logged so far; it may be long until it goes on (R1).
+update run set calls = :calls, logs = :logs where id = :id
 
 -- ask_repair
 -- One more question, counted once: only where the count is still the one it was decided on, and nobody was told to decide (F3).
@@ -355,7 +411,8 @@ returning handler, counter, prepared_by
 
 -- commit_producer
 -- No state returned keeps the old one (P2). A schedule that was deployed since the run began has its own time, which stays (W9).
-update handler set state = coalesce(:state, state), next_run_at = case when changed > :counter then next_run_at else :next_run_at end
+update handler set state = coalesce(:state, state), next_run_at = case when changed > :counter then next_run_at else :next_run_at end,
+  planned_at = case when changed > :counter then planned_at else :now end
 where workflow_id = :workflow_id and name = :name
 
 -- commit_consumer
@@ -386,8 +443,10 @@ delete from recording where workflow_id = :workflow_id and step = 'produce'
 
 -- insert_mutation
 -- One row per run that makes one, and per run that holds one (L1).
-insert into mutation (id, workflow_id, run_id, held_by, tool, args, title, inputs, key, hash, status, attempt, first_sent_at, sent_at, created_at, updated_at)
-values (:id, :workflow_id, :run_id, :run_id, :tool, :args, :title, :inputs, :key, :hash, :status, :attempt, :sent_at, :sent_at, :now, :now)
+insert into mutation (id, workflow_id, run_id, held_by, tool, args, title, inputs, key, hash, status, attempt, first_sent_at, sent_at, created_at, updated_at,
+  lag_ms, timeout_ms, key_lifetime_ms, first_boot, first_boot_ms)
+values (:id, :workflow_id, :run_id, :run_id, :tool, :args, :title, :inputs, :key, :hash, :status, :attempt, :sent_at, :sent_at, :now, :now,
+  :lag_ms, :timeout_ms, :key_lifetime_ms, :boot, :boot_ms)
 on conflict do nothing
 
 -- move_mutation
@@ -396,13 +455,17 @@ update mutation set status = :status, due_at = case when :status = 'needs_reconc
 
 -- send_mutation
 -- Same row, same call, same key, one attempt more; the send time is stored first (L7, F4).
-update mutation set status = 'in_flight', attempt = attempt + 1, resends = resends + :is_resend,
+update mutation set status = 'in_flight', attempt = attempt + 1, resends = resends + :is_resend, is_resent = case when :is_resend = 1 then 1 else is_resent end,
+  first_boot = case when first_sent_at is null then :boot else first_boot end,
+  first_boot_ms = case when first_sent_at is null then :boot_ms else first_boot_ms end,
   first_sent_at = coalesce(first_sent_at, :now), sent_at = :now, due_at = null, updated_at = :now
 where held_by = :held_by and status = :old_status returning id
 
 -- settle_mutation
 -- What became known by the newest send; a refusal on the merits grows the generation (L7). A row that stays unknown always has a time to be asked at (L5).
-update mutation set status = :status, result = :result, error = :error, refused = :refused,
+-- One that was not sent after all is no send again (L7).
+update mutation set status = :status, result = :result, error = :error, refused = :refused, resends = resends - :is_unsent,
+  outage_since = :outage_since, outage_count = :outage_count, outage_ms = :outage_ms, outage_told = :outage_told,
   due_at = case when :status = 'needs_reconcile' then coalesce(:due_at, :now) end, updated_at = :now
 where held_by = :held_by and status = :old_status and attempt = :attempt
 
@@ -411,37 +474,55 @@ where held_by = :held_by and status = :old_status and attempt = :attempt
 update mutation set held_by = :successor_id, updated_at = :now where held_by = :held_by
 
 -- count_ask
--- One attempt to ask, counted once even if it is written twice (L5).
-update mutation set asks = :asks, due_at = :due_at, error = :error, updated_at = :now
+-- One attempt to ask, counted once even if it is written twice (L5). One that could not be asked is part of an outage and uses up none.
+update mutation set asks = :asks, due_at = :due_at, error = :error, updated_at = :now,
+  outage_since = :outage_since, outage_count = :outage_count, outage_ms = :outage_ms, outage_told = :outage_told
 where id = :id and workflow_id = :workflow_id and status = 'needs_reconcile' and asks = :old_asks and (due_at is distinct from :due_at or asks <> :asks)
 
 -- reset_asks
 -- A person asked to try again: the attempts begin anew (L10).
 update mutation set asks = 0, resends = 0 where id = :id
 
+-- keep_late_answer
+-- What a send answered when it decided nothing any more, shown beside what was decided (L1); once, even if it is written twice.
+update mutation set late = case when late is null then :late else late || '; ' || :late end
+where id = :id and (late is null or replace(late, :late, '') = late) returning id
+
+-- first_send
+-- When a key was first sent, by any row (L7).
+select min(first_sent_at) from mutation where key = :key and first_sent_at is not null
+
+-- list_first_sends
+-- Since when the outside has known a key: the first send of every row that has it (L7).
+select first_sent_at, first_boot, first_boot_ms from mutation where key = :key and first_sent_at is not null
+
 -- count_refusals
 -- The generation of a set of inputs (L7).
 select count(*) from mutation where inputs = :inputs and refused = 1
 
 -- count_sent
--- How often a tool was sent since a moment, whatever came of it; a row that is about to be sent again does not stand in its own way (A1).
-select count(*) from mutation where workflow_id = :workflow_id and tool = :tool and sent_at is not null and sent_at >= :since and id <> :besides
+-- How often a tool was sent since a moment, whatever came of it; what a clock that was wrong dated far ahead is left out; a row that is about to be sent again does not stand in its own way (A1).
+select count(*) from mutation where workflow_id = :workflow_id and tool = :tool and sent_at is not null and sent_at >= :since and sent_at < :until and id <> :besides
 
 -- get_mutation
 -- A row of the ledger.
 select id, workflow_id, run_id, held_by, tool, args, title, inputs, key, hash, status, refused, result, error, attempt, resends, asks,
-  first_sent_at, sent_at, due_at, created_at, updated_at
+  first_sent_at, sent_at, due_at, created_at, updated_at, lag_ms, timeout_ms, key_lifetime_ms, first_boot, first_boot_ms, is_resent,
+  outage_since, outage_count, outage_ms, outage_told, late,
+  (select min(o.first_sent_at) from mutation o where o.key = mutation.key and o.first_sent_at is not null)
 from mutation where id = :id
 
 -- get_held_mutation
 -- The row a run answers for, if it has one (L1).
 select id, workflow_id, run_id, held_by, tool, args, title, inputs, key, hash, status, refused, result, error, attempt, resends, asks,
-  first_sent_at, sent_at, due_at, created_at, updated_at
+  first_sent_at, sent_at, due_at, created_at, updated_at, lag_ms, timeout_ms, key_lifetime_ms, first_boot, first_boot_ms, is_resent,
+  outage_since, outage_count, outage_ms, outage_told, late,
+  (select min(o.first_sent_at) from mutation o where o.key = mutation.key and o.first_sent_at is not null)
 from mutation where held_by = :held_by
 
 -- open_run_outlook
 -- The one open run of a workflow, what its ledger row says, and when either is to be looked at again (F6, R7).
-select r.id, r.status, r.due_at, m.status, m.due_at from run r left join mutation m on m.held_by = r.id
+select r.id, r.status, r.due_at, m.status, m.due_at, r.updated_at, coalesce(m.updated_at, 0) from run r left join mutation m on m.held_by = r.id
 where r.workflow_id = :workflow_id and r.open = 1
 
 -- handler_outlook
@@ -449,7 +530,7 @@ where r.workflow_id = :workflow_id and r.open = 1
 select h.name, h.kind, h.position, h.next_run_at, h.wake_at, h.changed, h.seen, h.not_before, h.untried,
   case when h.kind = 'consumer' then
     (select min((select e.seq from event e where e.workflow_id = t.workflow_id and e.topic = t.name and e.status = 'pending' order by e.seq limit 1))
-     from topic t where t.workflow_id = h.workflow_id and t.consumer = h.name and t.consumer is not null and t.orphaned = 0) end
+     from topic t where t.workflow_id = h.workflow_id and t.consumer = h.name and t.consumer is not null and t.orphaned = 0) end, h.planned_at
 from handler h where h.workflow_id = :workflow_id and h.orphaned = 0
 
 -- due_runs
@@ -457,7 +538,7 @@ from handler h where h.workflow_id = :workflow_id and h.orphaned = 0
 -- is seen always: after a restart nobody waits for its answer, and asking goes on (R7). Open runs are few, so their index is walked (scan of run_one_open).
 select r.workflow_id, r.id, r.status from run r
 where r.open = 1 and ((select m.status from mutation m where m.held_by = r.id) = 'in_flight'
-  or (r.status = 'active' or r.due_at <= :now or r.due_at > :horizon) and (select w.paused from workflow w where w.id = r.workflow_id) = 0)
+  or (r.status = 'active' or r.due_at <= :now or r.due_at > :horizon or r.due_at is not null and r.updated_at > :now) and (select w.paused from workflow w where w.id = r.workflow_id) = 0)
 order by r.workflow_id limit :limit
 
 -- due_producers
@@ -466,6 +547,13 @@ select h.workflow_id, h.name, h.position, h.next_run_at from handler h join work
 where h.kind = 'producer' and h.orphaned = 0 and h.next_run_at is not null and h.next_run_at <= :now and w.paused = 0
   and not exists (select 1 from run r where r.workflow_id = h.workflow_id and r.open = 1)
 order by h.next_run_at, h.position limit :limit
+
+-- suspect_producers
+-- Producers that were planned when the clock showed more than now, in workflows that are free: the rules say whether to plan again (S2).
+select distinct h.workflow_id from handler h join workflow w on w.id = h.workflow_id
+where h.kind = 'producer' and h.orphaned = 0 and h.next_run_at is not null and h.planned_at > :now and w.paused = 0
+  and not exists (select 1 from run r where r.workflow_id = h.workflow_id and r.open = 1)
+limit :limit
 
 -- due_untried
 -- Consumers no run of the active version has committed for (S3a); they are few, so their index is walked (scan of handler_untried).
@@ -490,19 +578,19 @@ select d.workflow_id, d.name, d.position, d.oldest from (
 where d.oldest is not null order by d.workflow_id, d.position limit :limit
 
 -- due_woken
--- Consumers whose wakeAt has come (S3c).
+-- Consumers whose wakeAt has come, or is further away than one can be (S3c, S6).
 select h.workflow_id, h.name, h.position,
   (select min((select e.seq from event e where e.workflow_id = t.workflow_id and e.topic = t.name and e.status = 'pending' order by e.seq limit 1))
    from topic t where t.workflow_id = h.workflow_id and t.consumer = h.name and t.consumer is not null and t.orphaned = 0)
 from handler h join workflow w on w.id = h.workflow_id
-where h.kind = 'consumer' and h.orphaned = 0 and h.wake_at is not null and h.wake_at <= :now and (h.not_before <= :now or h.not_before > :held_until) and w.paused = 0
+where h.kind = 'consumer' and h.orphaned = 0 and h.wake_at is not null and (h.wake_at <= :now or h.wake_at > :wake_horizon) and (h.not_before <= :now or h.not_before > :held_until) and w.paused = 0
   and not exists (select 1 from run r where r.workflow_id = h.workflow_id and r.open = 1)
 order by h.wake_at, h.position limit :limit
 
 -- due_reconciles
 -- Unknown mutations whose time to be asked about has come; a pause does not stop the asking (F7). They are few, so their index is walked (scan of mutation_due).
 select workflow_id, id, held_by from mutation
-where status = 'needs_reconcile' and (due_at <= :now or due_at > :horizon)
+where status = 'needs_reconcile' and (due_at <= :now or due_at > :horizon or updated_at > :now)
 order by due_at limit :limit
 
 -- due_deferred

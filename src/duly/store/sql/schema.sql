@@ -42,6 +42,7 @@ create table version (
   parent          text,                                                  -- the version repaired or rolled back to
   activated_at    bigint,                                                -- null: a proposal, never active (F3)
   created_at      bigint not null,
+  path            text,                                                  -- W9: the file it came from; null if it came from none
   primary key (workflow_id, version)
 );
 
@@ -54,6 +55,7 @@ create table handler (
   schedule          text,
   state             text,
   next_run_at       bigint,
+  planned_at        bigint not null default 0,                           -- S2: what the clock showed when next_run_at was written
   wake_at           bigint,
   changed           bigint not null default 0,                           -- S3: the last number that touched its topics
   seen              bigint not null default 0,                           -- S3: the counter before its last committed peek
@@ -62,6 +64,7 @@ create table handler (
   primary key (workflow_id, name)
 );
 create index handler_next_run on handler (next_run_at) where kind = 'producer' and orphaned = 0 and next_run_at is not null;
+create index handler_planned on handler (planned_at) where kind = 'producer' and orphaned = 0 and next_run_at is not null;
 create index handler_wake on handler (wake_at) where kind = 'consumer' and orphaned = 0 and wake_at is not null;
 create index handler_untried on handler (workflow_id, position) where kind = 'consumer' and orphaned = 0 and untried = 1;
 create index handler_changed on handler (workflow_id, position) where kind = 'consumer' and orphaned = 0 and changed > seen;
@@ -156,6 +159,10 @@ create table run (
   logic_count     integer not null default 0,
   crash_count     integer not null default 0,
   repair_count    integer not null default 0,
+  outage_since    bigint,                                                -- F2: since when the outside is unreachable; null when it is not
+  outage_count    integer not null default 0,
+  outage_ms       bigint not null default 0,                             -- F2: the waits of this outage together
+  outage_told     integer not null default 0 check (outage_told in (0, 1)),
   bus_event       bigint,                                                -- B12: what was handled on the bus when somebody retried it
   escalated       text,                                                  -- F8: the sentence a person was told
   calls           text,
@@ -207,11 +214,23 @@ create table mutation (
   due_at          bigint,                                                -- when to ask or send again
   created_at      bigint not null,
   updated_at      bigint not null,
+  lag_ms          bigint,                                                -- L6: what its tool promised; null: made by schema 1
+  timeout_ms      bigint,
+  key_lifetime_ms bigint,                                                -- null: not idempotent
+  first_boot      text,                                                  -- L7: the boot of the machine at the first send
+  first_boot_ms   bigint,                                                -- and the clock of that boot
+  is_resent       integer not null default 0 check (is_resent in (0, 1)),  -- L1: an earlier send of it is unknown
+  outage_since    bigint,                                                -- L5: since when no question can be asked; null when one can
+  outage_count    integer not null default 0,
+  outage_ms       bigint not null default 0,                             -- L5: the waits between these questions together
+  outage_told     integer not null default 0 check (outage_told in (0, 1)),
+  late            text,                                                  -- L1: what a send answered when it decided nothing any more
   check (status <> 'needs_reconcile' or due_at is not null)              -- L5: whoever is unknown is asked about
 );
 create index mutation_due on mutation (due_at) where status = 'needs_reconcile';
 create index mutation_refused on mutation (inputs) where refused = 1;
 create index mutation_by_workflow on mutation (workflow_id, id);
+create index mutation_by_key on mutation (key) where first_sent_at is not null;  -- L7: since when the outside has known it
 create index mutation_sent on mutation (workflow_id, tool, sent_at) where sent_at is not null;  -- A1: how often today
 
 -- What the reads of a run answered, aside: no page of runs loads it. A chain has one prepare that counts, the newest.

@@ -13,6 +13,15 @@ insert into upkeep (name, at) values (:name, :at) on conflict (name) do update s
 -- A copy that was opened is a store like any other.
 delete from upkeep where name = :name
 
+-- newest_moment
+-- The newest time the store knows of, for one that has lost its log: what was done later is not in it (scan of run; once in the life of a store).
+select max(at) from (
+  select max(updated_at) as at from run
+  union all select max(at) from action
+  union all select max(created_at) from event
+  union all select max(created_at) from journal
+) newest
+
 -- next_workflow
 -- One after another, removed ones too: their history grows old as well.
 select id from workflow where id > :after order by id limit 1

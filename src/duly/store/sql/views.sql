@@ -94,7 +94,7 @@ where v.run_id = :run_id order by v.seq
 -- Newest first, over all workflows: along the primary key, which grows with time (scan of run, cut by the limit).
 select r.id, r.workflow_id, r.version, r.handler, r.kind, r.retry_of, r.chain, r.open, r.phase, r.status, r.outcome, r.waits,
   r.waits_on, r.counter, r.prepared, r.prepared_by, r.wake_at_asked, r.result, r.state_before, r.state_after, r.clock_at, r.seed,
-  r.error, r.due_at, r.transient_count, r.logic_count, r.crash_count, r.repair_count, r.escalated, r.calls, r.logs,
+  r.error, r.due_at, r.transient_count, r.logic_count, r.crash_count, r.repair_count, r.outage_since, r.outage_count, r.outage_ms, r.outage_told, r.escalated, r.calls, r.logs,
   r.created_at, r.updated_at, m.status
 from run r left join mutation m on m.held_by = r.id
 where r.id < :before and (:handler is null or r.handler = :handler) and (:status is null or r.status = :status)
@@ -104,7 +104,7 @@ order by r.id desc limit :limit
 -- Newest first, of one workflow.
 select r.id, r.workflow_id, r.version, r.handler, r.kind, r.retry_of, r.chain, r.open, r.phase, r.status, r.outcome, r.waits,
   r.waits_on, r.counter, r.prepared, r.prepared_by, r.wake_at_asked, r.result, r.state_before, r.state_after, r.clock_at, r.seed,
-  r.error, r.due_at, r.transient_count, r.logic_count, r.crash_count, r.repair_count, r.escalated, r.calls, r.logs,
+  r.error, r.due_at, r.transient_count, r.logic_count, r.crash_count, r.repair_count, r.outage_since, r.outage_count, r.outage_ms, r.outage_told, r.escalated, r.calls, r.logs,
   r.created_at, r.updated_at, m.status
 from run r left join mutation m on m.held_by = r.id
 where r.workflow_id = :workflow_id and r.id < :before and (:handler is null or r.handler = :handler) and (:status is null or r.status = :status)
@@ -113,20 +113,23 @@ order by r.id desc limit :limit
 -- list_mutations
 -- Newest first, over all workflows: along the primary key (scan of mutation, cut by the limit).
 select id, workflow_id, run_id, held_by, tool, args, title, inputs, key, hash, status, refused, result, error, attempt, resends, asks,
-  first_sent_at, sent_at, due_at, created_at, updated_at
+  first_sent_at, sent_at, due_at, created_at, updated_at, lag_ms, timeout_ms, key_lifetime_ms, first_boot, first_boot_ms, is_resent,
+  outage_since, outage_count, outage_ms, outage_told, late
 from mutation where id < :before and (:status is null or status = :status) order by id desc limit :limit
 
 -- list_workflow_mutations
 -- Newest first, of one workflow.
 select id, workflow_id, run_id, held_by, tool, args, title, inputs, key, hash, status, refused, result, error, attempt, resends, asks,
-  first_sent_at, sent_at, due_at, created_at, updated_at
+  first_sent_at, sent_at, due_at, created_at, updated_at, lag_ms, timeout_ms, key_lifetime_ms, first_boot, first_boot_ms, is_resent,
+  outage_since, outage_count, outage_ms, outage_told, late
 from mutation where workflow_id = :workflow_id and id < :before and (:status is null or status = :status)
 order by id desc limit :limit
 
 -- list_proposals
 -- Newest first; whoever waits for a person has an open run, and those are few (scan of run_one_open, sort of what it finds).
 select m.id, m.workflow_id, m.run_id, m.held_by, m.tool, m.args, m.title, m.inputs, m.key, m.hash, m.status, m.refused, m.result, m.error,
-  m.attempt, m.resends, m.asks, m.first_sent_at, m.sent_at, m.due_at, m.created_at, m.updated_at
+  m.attempt, m.resends, m.asks, m.first_sent_at, m.sent_at, m.due_at, m.created_at, m.updated_at, m.lag_ms, m.timeout_ms, m.key_lifetime_ms,
+  m.first_boot, m.first_boot_ms, m.is_resent, m.outage_since, m.outage_count, m.outage_ms, m.outage_told, m.late
 from run r join mutation m on m.held_by = r.id
 where r.open = 1 and (:workflow_id is null or r.workflow_id = :workflow_id) and m.status = 'proposed' and m.id < :before
 order by m.id desc limit :limit

@@ -1,0 +1,159 @@
+"""Takes in what a send answered after nobody waited for it any more (L1, L6).
+
+Law 1  A late yes settles a row that is still unknown, whichever of its sends it was. A late no
+       settles it only if no other send of the row is unknown. Any other answer is shown beside
+       what was decided meanwhile, by a person or by asking.
+Law 2  A late answer is said once. It is written through to the disk, again and again while the
+       store cannot take it, and if the host must end before, it is in the log.
+Law 3  It never overtakes a send that is on its way: the row says in_flight until that is heard.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Final
+
+from duly.engine.base import Parts, StepFailed
+from duly.engine.herald import Herald
+from duly.engine.ledger import Heard
+from duly.engine.live import Live
+from duly.engine.sends import Sending
+from duly.engine.worker import Worker
+from duly.errors import Fenced, NotFound, Stale, StoreError, StoreLost
+from duly.rules import lifecycle
+from duly.rules.failure import ANSWERED
+from duly.rules.lifecycle import GROWS_GENERATION
+from duly.rules.schedule import moment
+from duly.rules.word import Answer, Failure, MutationStatus, Status
+from duly.store.record import MutationRow, Recorded, RunRow
+
+AGAIN_S: Final = 1.0  # how soon a row is looked at again that was being sent or changed
+TROUBLE_S: Final = 10.0  # and how soon a store that could not write
+CLOSE_S: Final = 30.0  # how long a host that ends waits for what is not written yet
+
+log = logging.getLogger("duly.engine")
+
+
+class Late:
+    """Writes late answers, each in a task of its own."""
+
+    def __init__(self, parts: Parts, worker: Worker, on_written: Callable[[str], None]) -> None:
+        self._parts = parts
+        self._worker = worker
+        self._herald = Herald(parts)
+        self._on_written = on_written
+        self._tasks: set[asyncio.Task[None]] = set()
+        worker.ledger.on_late = self.take
+
+    def take(self, mutation_id: str, sending: Sending, heard: Heard) -> None:
+        """Take an answer in; it is written when the store can."""
+        work = self._keep(mutation_id, sending, heard)
+        task = self._parts.env.spawn(work, f"late answer of {mutation_id}")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def close(self) -> None:
+        """Wait until everything is written; what cannot be is in the log."""
+        tasks = tuple(self._tasks)
+        if not tasks:
+            return
+        _, late = await asyncio.wait(tasks, timeout=CLOSE_S)
+        for task in late:
+            task.cancel()
+        if late:
+            await asyncio.wait(late)
+
+    async def _keep(self, mutation_id: str, sending: Sending, heard: Heard) -> None:
+        said = self._say(sending, heard)
+        log.warning("%s (mutation %s)", said, mutation_id)
+        try:
+            while not await self._try(mutation_id, sending, heard, said):
+                await self._parts.env.sleep(AGAIN_S)
+            sending.is_late = False
+        except asyncio.CancelledError:
+            log.error("a late answer could not be kept: %s (mutation %s)", said, mutation_id)
+            raise
+
+    async def _try(self, mutation_id: str, sending: Sending, heard: Heard, said: str) -> bool:
+        """Try to write an answer; tell whether nothing is left to do."""
+        try:
+            return await self._write(mutation_id, sending, heard, said)
+        except (Stale, Fenced):
+            return False  # somebody was faster; look at what is there now
+        except (StoreLost, NotFound) as error:
+            log.error("a late answer could not be kept: %s: %s", said, error)
+            return True
+        except StoreError as error:
+            log.warning("a late answer waits to be kept: %s: %s", said, error)
+            await self._parts.env.sleep(TROUBLE_S)
+            return False
+
+    async def _write(self, mutation_id: str, sending: Sending, heard: Heard, said: str) -> bool:
+        store = self._parts.store
+        row = await store.get_mutation(mutation_id)
+        if row.status == MutationStatus.IN_FLIGHT:
+            return heard.answer is Answer.UNKNOWN  # whoever says nothing need not be waited for
+        run = await store.get_run(row.held_by)
+        # A no is one to the call if this was its only send of which nobody knew the end (L1).
+        is_definite = not row.is_resent and sending.attempt == row.attempt
+        new = lifecycle.late(run.state, heard.answer, is_definite=is_definite) if run.open else None
+        # One that says nothing is worth a word where a person waits for it; each is kept once.
+        is_news = heard.answer is not Answer.UNKNOWN or row.status == MutationStatus.INDETERMINATE
+        if new is not None:
+            await self._settle(row, run, new, heard)
+        elif is_news and said not in (row.late or ""):
+            await store.keep_late_answer(mutation_id, said)
+        self._on_written(row.workflow_id)
+        return True
+
+    async def _settle(
+        self, row: MutationRow, run: RunRow, new: lifecycle.Run, heard: Heard
+    ) -> None:
+        """Write that a late answer settles the row; a run that is active by it goes on (R4)."""
+        parts, now = self._parts, self._parts.env.now_ms()
+        live: Live = self._worker.resume(await parts.store.outlook(row.workflow_id), run)
+        stop = None
+        recorded = Recorded(row.attempt, result=heard.result_text)
+        if new.status is not Status.ACTIVE:
+            failure = FAILURES.get(heard.answer, Failure.TRANSIENT)
+            message = f"{row.tool}: {heard.error} (answered late)"
+            stop = self._worker.successor.stop(live, new, StepFailed(message, failure))
+            refused = heard.answer in GROWS_GENERATION
+            recorded = Recorded(row.attempt, error=stop.error, refused=refused)
+        tells, error = (None, None) if stop is None else (stop.escalated, stop.error)
+        announce = await self._herald.changed(live, new, tells=tells, error=error)
+        writing = parts.store.record_late(
+            live.fence, run.id, run.state, new, recorded, stop=stop, now=now, announce=announce
+        )
+        if new.status is Status.ACTIVE:
+            async with self._worker.holding(run.id):
+                await writing
+        else:
+            await writing
+        self._worker.ledger.sends.forget(row.id)
+
+    def _say(self, sending: Sending, heard: Heard) -> str:
+        """Say what a send answered, for whoever decided without it."""
+        at = moment(self._parts.env.now_ms()).isoformat(timespec="seconds")
+        told = SAID.get(heard.answer, "was not done")
+        why = "" if heard.error is None else f" ({heard.error})"
+        text = (
+            f"Send {sending.attempt} of {sending.tool.name} returned late, at {at}: it {told}{why}"
+        )
+        return self._worker.successor.clean(text)
+
+
+# What a late no is to the run; a missing sign-in or permission is met again by the fresh one.
+FAILURES: Final = {
+    answer: failure
+    for answer, failure in ANSWERED.items()
+    if failure not in (Failure.AUTH, Failure.PERMISSION)
+}
+SAID: Final = {
+    Answer.APPLIED: "was done",
+    Answer.UNKNOWN: "did not say what became of it",
+    Answer.REFUSED: "was refused",
+    Answer.REMEMBERED: "was refused",
+}

@@ -1,0 +1,85 @@
+"""What this process knows of its own sends: which are out, and when the others ended (L6).
+
+Law 1  A send has ended when its last part has; that nobody waits for it any more is no end.
+Law 2  A row of which nothing is known here was sent by a host that is gone: its sends ended with
+       it, and their time counts from when this host began.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+
+from duly.connectors.watch import Watch
+from duly.env import Env
+from duly.rules import ledger as rules
+from duly.rules.catalog import Tool
+from duly.rules.ledger import Terms
+
+
+@dataclass(slots=True)
+class Sending:
+    """A send of this process that its row remembers: when it began, and who waits for it."""
+
+    watch: Watch
+    tool: Tool
+    attempt: int
+    begun_ms: int
+    is_left: bool = False  # nobody waits for its answer any more
+    is_heard: bool = False  # it answered after that
+    is_late: bool = False  # and what it said is being written
+
+    @property
+    def is_out(self) -> bool:
+        """Tell whether it may still bring something: it is at work, or its answer is on its way."""
+        return self.watch.is_out or self.is_late
+
+
+class Sends:
+    """The sends of each row that is not settled."""
+
+    def __init__(self, env: Env) -> None:
+        self._env = env
+        self._since_ms = env.monotonic_ms()
+        self._of: defaultdict[str, list[Sending]] = defaultdict(list)
+
+    def add(self, mutation_id: str, sending: Sending) -> None:
+        """Remember a send that begins."""
+        self._of[mutation_id].append(sending)
+
+    def forget(self, mutation_id: str) -> None:
+        """Forget the sends of a row that is settled."""
+        self._of.pop(mutation_id, None)
+
+    def is_out(self, mutation_id: str) -> bool:
+        """Tell whether a send of this row has not returned, or its answer is being written."""
+        return any(each.is_out for each in self._of.get(mutation_id, ()))
+
+    def absence_wait_ms(self, mutation_id: str, terms: Terms) -> int:
+        """Answer how long until "it did not happen" can be believed; zero is now (L6)."""
+        overdue_ms = self.overdue_in_ms(mutation_id, terms)
+        if overdue_ms is not None:  # a send has not even ended
+            return max(overdue_ms, rules.GRACE_MS)
+        sends = self._of.get(mutation_id, ())
+        ended_at = max((each.watch.ended_at_ms or 0 for each in sends), default=self._since_ms)
+        since_ms = self._env.monotonic_ms() - ended_at
+        is_settled = rules.is_absence_settled(terms.lag_ms, since_ms)
+        return 0 if is_settled else terms.lag_ms - since_ms
+
+    def overdue_in_ms(self, mutation_id: str, terms: Terms) -> int | None:
+        """Answer in how long the oldest send that is out is overdue; None if none is out (L6)."""
+        sends = self._of.get(mutation_id, ())
+        begun = [each.begun_ms for each in sends if each.is_out]
+        if not begun:
+            return None
+        return min(begun) + rules.overdue_ms(terms) - self._env.monotonic_ms()
+
+    def is_overdue(self, mutation_id: str, terms: Terms) -> bool:
+        """Tell whether a send is still out although its timeout and lag have passed (L6)."""
+        overdue_ms = self.overdue_in_ms(mutation_id, terms)
+        return overdue_ms is not None and overdue_ms <= 0
+
+    def until_overdue(self, mutation_id: str, terms: Terms, wait_ms: int) -> int:
+        """Shorten a wait to the moment at which a send that hangs is shown to a person (L6)."""
+        overdue_ms = self.overdue_in_ms(mutation_id, terms)
+        return wait_ms if overdue_ms is None else min(wait_ms, max(1, overdue_ms))

@@ -1,0 +1,37 @@
+"""`duly trust`: use a project whose files another user could have written (K14)."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import click
+
+from duly.errors import RequestRefused
+from duly.faces.cli.base import clean
+
+
+@click.command()
+@click.argument("folder", required=False)
+@click.option("--list", "is_list", is_flag=True, help="List the folders you trust.")
+@click.option("--forget", "is_forgotten", is_flag=True, help="Trust FOLDER no longer.")
+def trust(folder: str | None, is_list: bool, is_forgotten: bool) -> None:
+    """Use the project in FOLDER although another user could have written its files.
+
+    The settings of a project name code, and that code runs as you.
+
+    \b
+    Example: duly trust /srv/shared-project
+    """
+    from duly.faces import trust as trusting
+
+    if is_list:
+        for each in sorted(trusting.trusted(os.environ)):
+            click.echo(clean(str(each)))
+        return
+    if folder is None:
+        raise RequestRefused("Name the folder of the project to trust: `duly trust FOLDER`.")
+    if is_forgotten:
+        click.echo(clean(f"{trusting.forget(Path(folder), os.environ)} is trusted no longer."))
+    else:
+        click.echo(clean(f"{trusting.trust(Path(folder), os.environ)} is trusted from now on."))

@@ -1,0 +1,94 @@
+"""What came late or was first sits its exam: record_late, keep_late_answer, list_first_sends."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from duly.errors import Stale
+from duly.rules import lifecycle
+from duly.rules.ledger import Stamp
+from duly.rules.word import Act, Answer
+from duly.rules.word import MutationStatus as Row
+from duly.store.record import JournalEvent, Recorded
+from tests.store.exam import Again, Case, ReadCase, Refusal, Trial, World, exam
+from tests.store.scene import IN_FLIGHT, INDETERMINATE, arranged, journal, on, reached
+
+TOLD = (JournalEvent("mutation.settled", "duly", "{}"),)
+MUTATION = "mutation_1"
+SAID = "Send 1 of sheet.append returned late: it was done"
+
+
+async def _record_late(world: World) -> None:
+    scene = on(world)
+    new = lifecycle.late(INDETERMINATE, Answer.APPLIED, is_definite=True)
+    assert new is not None
+    here = (scene.fence, scene.run_id, INDETERMINATE, new, Recorded(1, '{"id":7}'))
+    await scene.store.record_late(*here, now=scene.tick(), announce=TOLD)
+
+
+async def _see_settled(world: World, answer: None) -> None:
+    row = await world.store.get_mutation(MUTATION)
+    run = await world.store.get_run(on(world).run_id)
+    assert (row.status, row.result, run.result) == (Row.APPLIED, '{"id":7}', '{"id":7}')
+    assert run.state == lifecycle.late(INDETERMINATE, Answer.APPLIED, is_definite=True)
+    assert journal(world) == ["mutation.settled"]
+
+
+RECORD_LATE = Case(
+    "record_late",
+    arranged(INDETERMINATE),
+    _record_late,
+    _see_settled,
+    Again.STALE,
+    refusals=(Refusal("a row that is settled", Stale, broken=reached(Act.SKIP)),),
+)
+
+
+async def _keep_late(world: World) -> None:
+    await world.store.keep_late_answer(MUTATION, SAID)
+
+
+async def _see_kept(world: World, answer: None) -> None:
+    row = await world.store.get_mutation(MUTATION)
+    assert (row.late, row.status) == (SAID, Row.INDETERMINATE)
+
+
+async def _keep_for_nothing(world: World) -> None:
+    await world.store.keep_late_answer("mutation_9", SAID)
+
+
+KEEP_LATE = Case(
+    "keep_late_answer",
+    arranged(INDETERMINATE),
+    _keep_late,
+    _see_kept,
+    Again.STALE,
+    refusals=(Refusal("a mutation nobody knows", Stale, call=_keep_for_nothing),),
+)
+
+
+async def _list_first_sends(world: World) -> tuple[Stamp, ...]:
+    return await world.store.list_first_sends("key")
+
+
+async def _see_first(world: World, answer: tuple[Stamp, ...]) -> None:
+    row = await world.store.get_mutation(MUTATION)
+    assert row.first_sent_at is not None
+    assert answer == (Stamp(row.first_sent_at, None, 0),)
+
+
+async def _see_none(world: World) -> None:
+    assert await world.store.list_first_sends("another key") == ()
+
+
+LIST_FIRST_SENDS = ReadCase(
+    "list_first_sends", arranged(IN_FLIGHT), _list_first_sends, _see_first, edge=_see_none
+)
+
+
+@pytest.mark.parametrize("trial", exam(RECORD_LATE, KEEP_LATE, LIST_FIRST_SENDS))
+async def test_what_came_late_passes_its_exam(trial: Trial, tmp_path: Path) -> None:
+    """L1, L7: a late answer is kept once, on the disk; a key is as old as its first send."""
+    await trial.sit(tmp_path)
