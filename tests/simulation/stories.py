@@ -80,4 +80,6 @@ REGRESSIONS = {
     "a send that outlives its cancel waited for less than the clock shows, for ever": from_seed(
         655
     ),
+    "a yes was written before the disk failed, and the oracle took it back": from_seed(21_233),
+    "the disk was full, and no question could be counted": from_seed(20_209),
 }

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from duly.connectors.base import Call
+from duly.errors import StoreLost
 from duly.rules.schedule import DAY_MS
 from duly.rules.value import decode
 from duly.rules.word import MutationStatus, Waits
@@ -68,7 +69,7 @@ class Allowance:
         try:
             yield
         except BaseException as error:
-            self._is_unheard |= not isinstance(error, Exception)
+            self._is_unheard |= isinstance(error, StoreLost) or not isinstance(error, Exception)
             raise
         finally:
             self.withdrawing -= 1

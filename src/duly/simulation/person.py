@@ -18,7 +18,7 @@ from duly.desk.deploy import Back, Draft, activate
 from duly.desk.views import Views
 from duly.engine.base import Parts
 from duly.engine.scheduler import Engine
-from duly.errors import DulyError
+from duly.errors import DulyError, StoreLost
 from duly.rules.event import EventStatus
 from duly.rules.schedule import DAY_MS
 from duly.rules.value import Json
@@ -253,6 +253,8 @@ class Person:
         allowance.approve(row)
         try:
             await host.approve(row.id, row.hash)
+        except StoreLost:
+            raise  # it may have been written before the disk failed: the yes was said
         except DulyError:
             allowance.refuse(row)
             raise
