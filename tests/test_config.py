@@ -48,6 +48,7 @@ PAGE = {
     "step_cpu_s": 10,
     "step_memory_bytes": 64 * MIB,
     "load_s": 5,
+    "load_wall_s": 60,
     "log_lines": 256,
     "log_line_chars": 1000,
     "source_bytes": 256 * KIB,

@@ -103,6 +103,7 @@ class Limits:
     step_cpu_s: float = 10
     step_memory_bytes: int = 64 * MIB
     load_s: float = 5
+    load_wall_s: float = 60
     log_lines: int = 256
     log_line_chars: int = 1000
     source_bytes: int = 256 * KIB

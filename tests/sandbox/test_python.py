@@ -171,7 +171,7 @@ def test_who_asks_when_the_wall_time_is_over_gets_no_answer() -> None:
 
 async def test_a_source_that_watches_the_clock_is_refused_within_the_load_limit() -> None:
     """W6: a loop that asks and asks takes no longer to load than any other."""
-    hasty = make(replace(LIMITS, load_s=0.2))
+    hasty = make(replace(LIMITS, load_wall_s=0.2))
     with pytest.raises(ScriptError, match=r"0\.2 s of wall time"):
         await hasty.load(source("pass", "import time\nwhile True:\n    time.time()"), CATALOG)
     await hasty.close()

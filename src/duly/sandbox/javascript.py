@@ -86,8 +86,8 @@ class JavaScriptSandbox:
         else:
             await self._pool.apart(partial(check_text, source.text))
         limits = self._limits
-        load_s = limits.load_s
-        run = _Run(self._pool, source.text, limits, load_s, load_s, limits.source_bytes)
+        cpu_s, wall_s = limits.load_s, limits.load_wall_s
+        run = _Run(self._pool, source.text, limits, cpu_s, wall_s, limits.source_bytes)
         async with run:
             turn = await run.ask(run.begin(source.text, NO_WORLD, None))
         if isinstance(turn, Broke):

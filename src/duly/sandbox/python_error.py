@@ -24,9 +24,9 @@ LOST: Final = "The worker of this script died; it can run again."
 FROZEN: Final = "FrozenInstanceError: "
 
 
-def explain(error: MontyError, limits: Limits, cpu_s: float) -> ScriptError:
+def explain(error: MontyError, limits: Limits, wall_s: float) -> ScriptError:
     """Answer a script's error; it is lost if the worker died without a limit (F1)."""
-    limit = _limit(error, limits, cpu_s)
+    limit = _limit(error, limits, wall_s)
     if isinstance(error, MontyCrashedError):
         missing = (error.exit_status or 0) - UNLOCKED
         if 0 <= missing < len(Layer):
@@ -69,13 +69,13 @@ def place(frames: Sequence[Frame]) -> tuple[int | None, int | None]:
     return (own[-1].line, own[-1].column) if own else (None, None)
 
 
-def _limit(error: MontyError, limits: Limits, cpu_s: float) -> str | None:
+def _limit(error: MontyError, limits: Limits, wall_s: float) -> str | None:
     """Name the limit that was exceeded, if one was."""
     if isinstance(error, MontyCrashedError):
-        return wall_time(limits.step_wall_s) if error.timed_out else None
+        return wall_time(wall_s) if error.timed_out else None
     raised, words = error.exception(), str(error)
     if isinstance(raised, TimeoutError) and "time limit exceeded" in words:
-        return cpu_time(cpu_s)
+        return wall_time(wall_s)
     if isinstance(raised, MemoryError):
         most = limits.step_memory_bytes / MIB
         return f"It used more than {most:g} MiB of memory. Keep less at once."

@@ -30,6 +30,7 @@ OF_A_STEP = {
     "log_line_chars": f"{HERE}::test_log_line_length",
     "source_bytes": f"{HERE}::test_source_size",
     "load_s": f"{HERE}::test_load_time",
+    "load_wall_s": f"{HERE}::test_wall_time_of_a_load",
     "json_depth": f"{HERE}::test_depth",
     "values": f"{HERE}::test_values",
 }

@@ -6,6 +6,7 @@ import asyncio
 import os
 import signal
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -120,12 +121,53 @@ async def test_cpu_time(stand: Stand, language: str) -> None:
 async def test_load_time(stand: Stand, language: str) -> None:
     """W6, X2: a module that is done in time is loaded, one that is not is told how long it had."""
     limits = replace(ROOMY, load_s=0.3)
-    module = {"javascript": "for (;;);", "python": "while True:\n    pass"}[language]
     sandbox = stand.sandbox(language, limits)
     with pytest.raises(ScriptError, match=r"longer than 0\.3 s") as told:
-        await sandbox.load(write(language, Program("return 1", module), {}), Catalog())
+        await sandbox.load(write(language, Program("return 1", ENDLESS[language]), {}), Catalog())
     assert not told.value.is_lost
     await stand.passes(language, "return 1")
+
+
+ENDLESS = {"javascript": "for (;;);", "python": "while True:\n    pass"}
+BUSY = {
+    "javascript": "for (let n = 0; n < 5e6; n++);",
+    "python": "for n in range(1_000_000):\n    pass",
+}
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+async def test_wall_time_of_a_load(stand: Stand, language: str) -> None:
+    """W6, X2: a load that lasts too long is ended, however little it computes."""
+    sandbox = stand.sandbox(language, replace(ROOMY, load_s=60, load_wall_s=0.5))
+    with pytest.raises(ScriptError, match=r"longer than 0\.5 s"):
+        await sandbox.load(write(language, Program("return 1", ENDLESS[language]), {}), Catalog())
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+async def test_a_load_is_limited_by_what_it_computes(stand: Stand, language: str) -> None:
+    """W6, X2: a machine that is busy elsewhere for longer than the limit refuses no source."""
+    await stand.passes(language, "return 1")  # now a worker is there: its start does not count
+    sandbox: Any = stand.sandbox(language, replace(ROOMY, load_s=1, load_wall_s=60))
+    source = write(language, Program("return 1", BUSY[language]), {})
+    loading = asyncio.create_task(sandbox.load(source, Catalog()))
+    # No event tells that a worker was taken.
+    while not (pids := worker_pids(sandbox)) and not loading.done():  # noqa: ASYNC110
+        await asyncio.sleep(0)
+    for pid in pids:
+        os.kill(pid, signal.SIGSTOP)
+    await asyncio.sleep(2.5)
+    for pid in pids:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGCONT)
+    assert (await loading).declaration.name
+
+
+def worker_pids(sandbox: Any) -> list[int]:
+    """List the processes in which a script of this sandbox runs now."""
+    if isinstance(sandbox, PythonSandbox):
+        return [script._pid for script in sandbox._open if script._pid is not None]
+    pool = sandbox._pool
+    return [worker.pid for worker in pool._all.difference(pool._idle)]
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
