@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from duly.connectors.base import Applied, Call, Connector, NotApplied, Unsure, mutation
-from duly.errors import RequestRefused, UnknownOutcome
+from duly.errors import RequestRefused, StoreUnavailable, UnknownOutcome
 from duly.rules.word import MutationStatus as Row
 from duly.rules.word import Status
 from duly.sandbox import play as moves
@@ -269,6 +269,29 @@ async def test_a_fault_of_our_own_while_asking_is_spaced_too(
     monkeypatch.undo()
     async with play.host.running():
         await duly_world.advance("1h")
+    assert await play.is_clean()
+
+
+async def test_a_disk_that_takes_no_writes_has_nothing_asked(
+    duly_world: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """L5, L13: what could not be counted is not asked; when the disk can write, asking goes on."""
+    play = await sent(duly_world, Fault.AMBIGUOUS, reconcile=(Fault.UNSURE,) * 3)
+    verb, is_full = play.store.count_attempt, True
+
+    async def count_attempt(*args: Any, **kwargs: Any) -> None:
+        if is_full:
+            raise StoreUnavailable("database or disk is full")
+        await verb(*args, **kwargs)
+
+    monkeypatch.setattr(play.store, "count_attempt", count_attempt)
+    asked = duly_world.calls.count(RECONCILE)
+    async with play.host.running():
+        await duly_world.advance("10m")
+        assert duly_world.calls.count(RECONCILE) == asked
+        is_full = False
+        await duly_world.advance("10m")
+    assert (await play.row()).status == Row.APPLIED
     assert await play.is_clean()
 
 

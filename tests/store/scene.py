@@ -224,6 +224,7 @@ class Scene:
     handler: str = "file"
     counts: Counts = field(default_factory=Counts)
     made: int = 0
+    due_at: int | None = None  # of its row, when the outside is to be asked
 
     def tick(self) -> int:
         """Let a millisecond pass."""
@@ -335,11 +336,12 @@ class Scene:
 
     async def _record(self, after: Run, *, is_refused: bool) -> None:
         is_stopped = after.status is not Status.ACTIVE
+        self.due_at = self.now + 5_000 if after.row is Row.NEEDS_RECONCILE else None
         recorded = Recorded(
             (await self.store.get_mutation(self.mutation_id)).attempt,
             result='{"id":7}' if after.row is Row.APPLIED else None,
             refused=is_refused,
-            due_at=self.now + 5_000 if after.row is Row.NEEDS_RECONCILE else None,
+            due_at=self.due_at,
         )
         await self.store.record(
             self.fence,

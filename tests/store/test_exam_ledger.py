@@ -240,6 +240,7 @@ def _count(*, is_counted: bool) -> Call:
             scene.fence,
             MUTATION,
             0,
+            scene.due_at,
             is_counted=is_counted,
             due_at=scene.now + 20_000,
             error="unsure",

@@ -95,9 +95,10 @@ async def test_trying_again_lets_the_attempts_begin_anew(world: World) -> None:
     """L10: asks and re-sends are counted from zero, the attempts of the row go on."""
     scene = await at(world.store, lifecycle.resend(UNKNOWN))
     await scene.go(Answer.UNKNOWN)
-    due_at = scene.now + 1
+    at_ms = scene.now + 1
+    times = {"due_at": at_ms, "now": at_ms}
     await world.store.count_attempt(
-        scene.fence, MUTATION, 0, is_counted=True, due_at=due_at, error=None, now=due_at
+        scene.fence, MUTATION, 0, scene.due_at, is_counted=True, error=None, **times
     )
     await scene.go(Verdict.GIVEN_UP, Act.TRY_AGAIN)
     row = await world.store.get_mutation(MUTATION)

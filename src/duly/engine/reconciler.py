@@ -7,12 +7,14 @@ Law 2  Answers of "unsure" are counted and spaced, and the count is stored; when
 Law 3  A question that could not be asked costs nothing either: it is asked again for as long as
        that lasts, at last every ten minutes. After an hour a person is told, and may answer (L5).
 Law 4  Whatever goes wrong here, the next attempt has a time that is stored, later than now (L13).
+       It is stored before the question: while the disk takes no writes, nothing is asked.
 """
 
 from __future__ import annotations
 
 import logging
 import math
+from dataclasses import replace
 
 from duly.connectors.base import Applied, Call, NotApplied, Unasked, Unsure
 from duly.engine.base import Parts, stamp
@@ -42,6 +44,8 @@ class Reconciler:
 
     async def attempt(self, live: Live, row: MutationRow, *, is_paused: bool) -> None:
         """Make one attempt to settle a row; the run is active again if it turned out applied."""
+        next_ms = self._ledger.miss_wait_ms(None)
+        row = await self._wait(live, row, next_ms, row.error, outage=row.outage)
         try:
             await self._attempt(live, row, is_paused=is_paused)
         except StoreError:
@@ -152,22 +156,25 @@ class Reconciler:
         is_counted: bool = False,
         outage: Outage | None,
         notice: str | None = None,
-    ) -> None:
+    ) -> MutationRow:
         # A send that hangs is shown when its time is over, not at the next question (L6).
         wait_ms = self._ledger.sends.until_overdue(row.id, self._terms(row), wait_ms)
         announce = await self._herald.changed(live, live.run, notice=notice)
         now = self._parts.env.now_ms()
+        due_at = now + math.ceil(wait_ms)
         await self._parts.store.count_attempt(
             live.fence,
             row.id,
             row.asks,
+            row.due_at,
             is_counted=is_counted,
-            due_at=now + math.ceil(wait_ms),
+            due_at=due_at,
             error=reason,
             now=now,
             outage=outage,
             announce=announce,
         )
+        return replace(row, due_at=due_at)
 
     def _terms(self, row: MutationRow) -> Terms:
         try:

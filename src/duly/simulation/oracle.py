@@ -37,7 +37,6 @@ class Oracle:
     problems: list[str] = field(default_factory=list)
     promise: Promise = field(default_factory=Promise)
     unsure: Counter[str] = field(default_factory=Counter)  # by key: questions without an answer
-    is_counting: bool = True
     lives: int = 0
     before: Seen | None = None
 
@@ -157,7 +156,7 @@ class Oracle:
 
     def _check_questions(self, now: Seen) -> None:
         """See that nothing is asked more often than counted: once at once, then five times (L5)."""
-        for key, count in self.unsure.items() if self.is_counting else ():
+        for key, count in self.unsure.items():
             rows = sum(row.key == key for row in now.mutations.values())
             # A host that died on an answer has not counted it.
             if count > QUESTIONS_MAX * rows + self.lives - 1:

@@ -206,7 +206,6 @@ class _Play(Lives):
     def _fail(self, disk: PointedDisk, fault: DiskFault) -> None:
         """Let the disk fail for a while; when it works again nobody has to be told (H3)."""
         self._tell(f"the disk fails: {fault.operation} {fault.kind}, for {fault.lasts_s:g} s")
-        self._oracle.is_counting = False  # what is asked meanwhile cannot be written down
         disk.fail(fault.operation, fault.wait, fault.kind, lasting=fault.lasts_s > 0)
         self._loop.call_later(fault.lasts_s or LENGTH_MS / 1000, disk.heal)
 

@@ -474,10 +474,10 @@ where held_by = :held_by and status = :old_status and attempt = :attempt
 update mutation set held_by = :successor_id, updated_at = :now where held_by = :held_by
 
 -- count_ask
--- One attempt to ask, counted once even if it is written twice (L5). One that could not be asked is part of an outage and uses up none.
+-- One attempt to ask, decided on the count and the time it was due at, so counted once (L5). One that could not be asked is part of an outage and uses up none.
 update mutation set asks = :asks, due_at = :due_at, error = :error, updated_at = :now,
   outage_since = :outage_since, outage_count = :outage_count, outage_ms = :outage_ms, outage_told = :outage_told
-where id = :id and workflow_id = :workflow_id and status = 'needs_reconcile' and asks = :old_asks and (due_at is distinct from :due_at or asks <> :asks)
+where id = :id and workflow_id = :workflow_id and status = 'needs_reconcile' and asks = :old_asks and due_at is not distinct from :old_due_at
 
 -- reset_asks
 -- A person asked to try again: the attempts begin anew (L10).
