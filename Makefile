@@ -4,8 +4,10 @@ PYTHON ?= python3
 UV_VERSION := 0.13.7
 BIN := .venv/bin
 STAMP := .venv/.ready
+# What one process compiles is kept for the hundreds that the tests start.
+unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup demo test check breaks mutants fire where map docs bench crash-window lock clean
+.PHONY: setup demo test check slow breaks mutants fire where map docs bench crash-window lock clean
 .DEFAULT_GOAL := test
 
 setup: $(STAMP)
@@ -29,6 +31,10 @@ test: setup
 	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 check: test
+
+# What the tests cost in processor time, the dearest first.
+slow: setup
+	$(BIN)/python -m pytest -n 2 --dist worksteal -p tests.cost
 
 # Every deliberate break must turn its tests red.
 breaks: setup

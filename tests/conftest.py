@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import os
+import sys
 
 import hypothesis
 import pytest
 
 from tests.breaks import BREAK_VARIABLE
+
+# Tests start hundreds of processes. What the first one compiles is kept for the others, also where
+# the environment says otherwise: without that each break costs three times as much.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 # No deadline: a slow machine must not fail a test. No database: a run depends on nothing but the
 # tree. Under a break the first counterexample is enough, so it is not made smaller.

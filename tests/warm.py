@@ -9,6 +9,8 @@ one: the exit status, null if it had to be ended, and its words.
 
 from __future__ import annotations
 
+import gc
+import importlib
 import json
 import os
 import signal
@@ -24,6 +26,8 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 OURS = ("PYTEST_XDIST_WORKER", "PYTEST_ADDOPTS", "PYTEST_CURRENT_TEST")
+# What every run of pytest would import first. `conftest.py` is left to each: it looks at the break.
+PLUGINS = ("anyio.pytest_plugin", "hypothesis.strategies", "xdist.plugin")
 
 
 class Warm:
@@ -115,6 +119,10 @@ if __name__ == "__main__":
 
     break_plugin.import_everything("duly")
     breaks.collect()
+    for name in PLUGINS:
+        importlib.import_module(name)
     # The plugin acts while it is imported, so each run imports it anew.
     del sys.modules[break_plugin.__name__]
+    gc.collect()
+    gc.freeze()  # a run does not look through what it cannot have made
     _serve(sys.stdin, sys.stdout)
