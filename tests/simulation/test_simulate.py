@@ -24,7 +24,7 @@ def furnish(world: World) -> None:
 def test_example_survives_every_crash(name: str, language: str) -> None:
     """L3, R7: the same rows and events as without a crash, in the real interpreter."""
     source = Source(language, (EXAMPLES / name).read_text(), name)  # type: ignore[arg-type]
-    assert simulate(source, furnish, schedules_max=12) == ()
+    assert simulate(source, furnish, schedules_max=5) == ()
 
 
 def test_source_that_cannot_be_deployed_is_one_sentence() -> None:
