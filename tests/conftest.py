@@ -9,6 +9,7 @@ import hypothesis
 import pytest
 
 from tests.breaks import BREAK_VARIABLE
+from tests.order import rank
 
 # Tests start hundreds of processes. What the first one compiles is kept for the others, also where
 # the environment says otherwise: without that each break costs three times as much.
@@ -30,3 +31,8 @@ hypothesis.settings.load_profile("break" if os.environ.get(BREAK_VARIABLE) else 
 def anyio_backend() -> str:
     """Run coroutines on asyncio, the only loop Duly speaks."""
     return "asyncio"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the long tests; the others keep their order."""
+    items.sort(key=lambda item: rank(item.nodeid))

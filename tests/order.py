@@ -1,0 +1,31 @@
+"""Which tests are begun first: at the end no worker waits for a long test of another.
+
+Law: the order decides how long a run takes, never what it says; every test stands by itself.
+
+`make slow` prints the dearest tests. One that costs more than a few seconds has its line here.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+# The beginning of a test's name is enough; the longest first.
+FIRST: Final = (
+    "tests/test_house.py::test_types_are_strict",
+    "tests/fire/test_threads.py",
+    "tests/test_breaks.py::test_a_tenth_of_the_breaks_is_red",
+    "tests/sandbox/hostile/test_corpus.py",
+    "tests/sandbox/hostile/test_beside.py",
+    "tests/fire/test_kill.py",
+    "tests/faces/test_getting_started.py",
+    "tests/store/test_power_verbs.py",
+    "tests/faces/test_demo.py",
+    "tests/simulation/test_simulate.py",
+    "tests/test_mutants.py::test_what_was_found_before_is_found_by_this_commit_too",
+    "tests/test_readme.py",
+)
+
+
+def rank(nodeid: str) -> int:
+    """Return the place of a test among those that are begun first; all others come after them."""
+    return next((place for place, name in enumerate(FIRST) if nodeid.startswith(name)), len(FIRST))
