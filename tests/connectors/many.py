@@ -15,7 +15,7 @@ from duly.connectors.registry import Registry
 from duly.connectors.watch import Watch
 from tests.connectors.sheets import make_call
 
-PATIENCE_S: Final = 60.0
+PATIENCE_S: Final = 240.0
 
 
 @pytest.fixture

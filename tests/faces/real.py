@@ -21,7 +21,7 @@ from click.testing import CliRunner, Result
 from duly.faces.cli import duly
 from duly.faces.cli.init import create
 
-PATIENCE_S: Final = 60.0
+PATIENCE_S: Final = 240.0
 
 # A connector of the project's own: it says that it was called, and answers when it may.
 SLOW: Final = """

@@ -38,7 +38,7 @@ def test_a_followed_list_prints_what_is_new_until_ctrl_c(tmp_path: Path) -> None
             second = json.loads(follower.stdout.readline())
         finally:
             follower.send_signal(signal.SIGINT)
-            left, told = follower.communicate(timeout=30)
+            left, told = follower.communicate(timeout=120)
     assert (first["message_id"], second["message_id"]) == ("1", "2")
     assert (left, follower.returncode, "Traceback" in told) == ("", 130, False)
 

@@ -94,5 +94,5 @@ def test_a_shell_reads_back_what_was_quoted() -> None:
         "\U000e0001",
     ]
     script = f"printf '%s\\0' {' '.join(map(quote, odd))}"
-    read = subprocess.run(["bash", "-c", script], capture_output=True, check=True, timeout=30)
+    read = subprocess.run(["bash", "-c", script], capture_output=True, check=True, timeout=120)
     assert read.stdout.decode().split("\0")[:-1] == odd

@@ -172,6 +172,8 @@ async def test_a_cancelled_turn_ends_its_worker() -> None:
                 await script.start()
 
         running = asyncio.ensure_future(run())
+        while not stand.pool.pids:  # noqa: ASYNC110  # a busy machine takes its time to start it
+            await asyncio.sleep(0.01)
         await asyncio.sleep(0.2)
         (pid,) = stand.pool.pids
         running.cancel()

@@ -19,7 +19,7 @@ async def test_a_worker_that_does_not_listen_is_ended_when_it_is_given_back() ->
                 worker._channel._end.send(bytes(4096))
         except BlockingIOError:
             pass
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(120):
             await stand.pool.give_back(worker)
         assert is_gone(worker.pid)
         assert stand.pool.pids == ()

@@ -21,7 +21,7 @@ from tests.store.test_sqlite import open_notebook, run
 from tests.store.virtual import VirtualEnv
 
 BARRIER, RIDER, READ = Durability.BARRIER, Durability.RIDER, Durability.READ
-PATIENCE_S = 30
+PATIENCE_S = 120
 
 
 def test_a_closed_store_says_so() -> None:

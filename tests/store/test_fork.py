@@ -81,7 +81,7 @@ async def main():
             sys.exit(0)
         _, status = os.waitpid(child, 0)
         say(f"{kind}: {os.waitstatus_to_exitcode(status)}")
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(120):
             await backend.transact(notebook.write(f"after {kind}"), Durability.BARRIER)
     process = multiprocessing.get_context("fork").Process(target=gc.collect)
     process.start()

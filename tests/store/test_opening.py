@@ -29,7 +29,7 @@ from tests.store.notebook import write
 from tests.store.test_sqlite import content, open_notebook, other_process, run
 
 BARRIER, READ = Durability.BARRIER, Durability.READ
-PATIENCE_S = 30
+PATIENCE_S = 120
 HELD = r"duly\.db: another program has this database open, .*; end it and open again"
 
 # A program that knows nothing of Duly: it does one thing to a database, and goes on or is gone.

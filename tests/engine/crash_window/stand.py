@@ -51,7 +51,7 @@ def open_nursery() -> Iterator[Nursery]:
         yield Nursery(process)
         assert process.stdin is not None
         process.stdin.close()
-        assert process.wait(timeout=30) == 0
+        assert process.wait(timeout=120) == 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,7 +59,7 @@ def open_(sandbox: Sandbox, loaded: Loaded) -> Script:
 
 async def until(is_so: Callable[[], bool]) -> None:
     """Wait for something that happens by itself."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(120):
         while not is_so():  # noqa: ASYNC110  # nobody tells when a timer of the pool has fired
             await asyncio.sleep(0.01)
 
