@@ -7,7 +7,7 @@ STAMP := .venv/.ready
 # What one process compiles is kept for the hundreds that the tests start.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup demo test check slow breaks mutants fire where map docs bench crash-window lock clean
+.PHONY: setup demo test check quick slow breaks mutants fire where map docs bench crash-window lock clean
 .DEFAULT_GOAL := test
 
 setup: $(STAMP)
@@ -31,6 +31,20 @@ test: setup
 	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 check: test
+
+# Half a minute between two edits: the house but its types, the rules, and of each room the tests
+# that notice most.
+QUICK := tests/test_house.py tests/test_rules_map.py tests/test_config.py tests/test_errors.py \
+	tests/rules tests/store/test_exam_ledger.py tests/store/test_exam_run.py \
+	tests/script/test_javascript.py tests/sandbox/test_contract.py tests/connectors/test_registry.py \
+	tests/engine/test_ledger.py tests/engine/test_crashes.py tests/bus/test_subscription.py \
+	tests/bus/test_retry.py tests/desk/test_approval.py tests/testing/test_world.py \
+	tests/simulation/test_unkind.py tests/faces/test_verb.py tests/faces/test_session.py
+NOT_QUICK := tests/test_house.py::test_types_are_strict tests/rules/test_schedule_cron.py \
+	tests/rules/test_schedule_due.py
+
+quick: setup
+	$(BIN)/python -m pytest -n 2 --dist worksteal $(QUICK) $(NOT_QUICK:%=--deselect=%)
 
 # What the tests cost in processor time, the dearest first.
 slow: setup
