@@ -96,9 +96,15 @@ async def test_trying_again_lets_the_attempts_begin_anew(world: World) -> None:
     scene = await at(world.store, lifecycle.resend(UNKNOWN))
     await scene.go(Answer.UNKNOWN)
     at_ms = scene.now + 1
-    times = {"due_at": at_ms, "now": at_ms}
     await world.store.count_attempt(
-        scene.fence, MUTATION, 0, scene.due_at, is_counted=True, error=None, **times
+        scene.fence,
+        MUTATION,
+        0,
+        scene.due_at,
+        is_counted=True,
+        error=None,
+        due_at=at_ms,
+        now=at_ms,
     )
     await scene.go(Verdict.GIVEN_UP, Act.TRY_AGAIN)
     row = await world.store.get_mutation(MUTATION)
