@@ -167,9 +167,9 @@ async def may_be_tried(self: Worker, tool: Any, row: MutationRow) -> None:
 
 
 async def drop_the_result(
-    self: Ledger, run_live: Live, mutation_id: str, new: Run, text: str | None, attempt: int
+    self: Ledger, run_live: Live, mutation_id: str, new: Run, text: str | None, *further: Any
 ) -> None:
-    await _applied(self, run_live, mutation_id, new, None, attempt)
+    await _applied(self, run_live, mutation_id, new, None, *further)
 
 
 # -- What follows ---------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from typing import Any
 
 from duly.rules.prepared import Judgement
 from duly.rules.word import Reserved
-from duly.store import due, ledger, part, queries
+from duly.store import approval, due, ledger, part, queries
 from duly.store.base import Fence, Transaction, barrier, read
 from duly.store.record import MutationRow
 from tests.breaks import Break
@@ -77,7 +77,7 @@ def _approve_anything(
     tx: Transaction, /, fence: Fence, mutation_id: str, seen: str, **more: Any
 ) -> MutationRow:
     shown = ledger.read_mutation(tx, mutation_id).hash
-    return ledger.approve(tx, fence, mutation_id, shown, **more)
+    return approval.approve(tx, fence, mutation_id, shown, **more)
 
 
 _ASKED: list[int] = []
@@ -211,7 +211,7 @@ FAILURES = (
         " or :capability = ''",
     ),
     _index("F6", "a workflow has two open runs", ONE_OPEN),
-    _verb("F7", "a paused workflow sends", ".ledger:_check_sending", _look_only),
+    _verb("F7", "a paused workflow sends", ".ledger:check_sending", _look_only),
 )
 PEOPLE = (
     _verb(

@@ -34,6 +34,7 @@ else is written as in TOML: `DULY_POLICY__APPROVALS='{ "*" = "always" }'`.
 from __future__ import annotations
 
 import math
+import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
@@ -50,10 +51,11 @@ MIB = 1024 * KIB
 BATCH_MAX = 1000  # what one look at the store may bring
 PREFIX = "DULY_"
 APPROVALS = ("never", "always", "above:low", "above:medium")
+FIRST = re.compile(r"first:[1-9][0-9]{0,3}")
 MAY_BE_ZERO = frozenset({"attempts", "repair_budget", "repair_budget_per_day"})
 # Variables that begin like a setting and are none: where the project lies is asked before its file
 # is read, and the key to the secrets is the vault's alone (A5).
-NO_SETTINGS = frozenset({"DULY_KEY", "DULY_PROJECT"})
+NO_SETTINGS = frozenset({"DULY_KEY", "DULY_KEY_OLD", "DULY_PROJECT"})
 
 Tables: TypeAlias = "Mapping[str, Mapping[str, Any]]"
 
@@ -73,9 +75,10 @@ def _check_numbers(section: object) -> None:
 def _freeze_approvals(section: WorkflowPolicy | Policy) -> None:
     """Refuse an unknown word, and keep a copy nobody else can change."""
     for pattern, word in section.approvals.items():
-        if word not in APPROVALS:
+        if word not in APPROVALS and not FIRST.fullmatch(str(word)):
             raise ConfigError(
-                f"approvals: {pattern!r} asks for {word!r}; say one of {', '.join(APPROVALS)}"
+                f"approvals: {pattern!r} asks for {word!r}; say one of {', '.join(APPROVALS)}, "
+                "first:3"
             )
     object.__setattr__(section, "approvals", MappingProxyType(dict(section.approvals)))
 
@@ -162,12 +165,17 @@ class Policy:
     runs_max: int = 100
     wake_min_s: float = 30
     wake_max_s: float = 86_400
+    allowance_risk_max: Literal["low", "medium", "high"] = "medium"
     workflows: Mapping[str, WorkflowPolicy] = field(default_factory=lambda: MappingProxyType({}))
 
     def __post_init__(self) -> None:
         _check_numbers(self)
         _freeze_approvals(self)
         object.__setattr__(self, "workflows", MappingProxyType(dict(self.workflows)))
+        if self.allowance_risk_max not in ("low", "medium", "high"):
+            raise ConfigError(
+                f"allowance_risk_max is {self.allowance_risk_max!r}; say low, medium or high"
+            )
         if self.wake_max_s < self.wake_min_s:
             raise ConfigError(
                 f"wake_max_s is {self.wake_max_s}, less than wake_min_s ({self.wake_min_s}); "

@@ -45,6 +45,7 @@ from duly.connectors.watch import END_S
 from duly.connectors.watchdog import Watchdog
 from duly.desk.base import Desk
 from duly.desk.commands import Commands
+from duly.desk.seal import seal_anew
 from duly.desk.secret import Vault
 from duly.desk.trial import Trials
 from duly.desk.upkeep import note_restore
@@ -147,9 +148,12 @@ class Host(Commands, Views, Trials):
             await note_restore(store, env)
             sandbox = _build_sandbox(env, self._policy, self._sandbox)
             stack.push_async_callback(_quietly, "the sandbox", sandbox.close)
-            parts = Parts(env, store, sandbox, self._outside, self._policy, self._repairer)
             vault = Vault(env, self._outside, self._path)
             await vault.open(store)
+            await seal_anew(env, store, vault, has_unsealed=backend.was_brought_up)
+            parts = Parts(
+                env, store, sandbox, self._outside, self._policy, self._repairer, vault.find_key
+            )
             # Strangers: each rings the other by a callable (design §1).
             engine = Engine(parts)
             kept.push_async_callback(_quietly, "the engine", engine.close)

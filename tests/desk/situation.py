@@ -123,6 +123,16 @@ async def broken(stage: Stage, step: Step, *given: Any, **options: Any) -> Play:
     return play
 
 
+async def changed(stage: Stage) -> Play:
+    """Let another program change a call between the yes and its send (L11)."""
+    play = await run(stage, policy=ASKED)
+    (shown,) = await play.host.approvals()
+    await play.host.approve(shown.mutation, shown.hash)
+    play.tamper("update mutation set args = ?", '{"text": "another"}')
+    await play.drain()
+    return play
+
+
 async def crashed(
     stage: Stage, *moments: dict[str, str], is_found: bool = False, **given: Any
 ) -> Play:
@@ -301,6 +311,7 @@ CONSUMERS: Final[dict[str, Builder]] = {
     "mutating failed:logic": lambda stage: run(stage, _with(mutate=THROW)),
     "mutating failed:logic failed": lambda stage: run(stage, None, Fault.REFUSE),
     "mutating failed:internal": lambda stage: broken(stage, Step.MUTATE),
+    "mutating failed:internal failed": changed,
     "mutating paused:transient": lambda stage: run(stage, _with(mutate=LOSE)),
     "mutating paused:transient failed": lambda stage: run(stage, None, Fault.NOT_SENT),
     "mutating paused:approval connection": lambda stage: run(

@@ -188,6 +188,11 @@ class Play:
         await self.stage.crash(self.host, self.host.drain())
         self.host = await self.stage.host(**self.options)
 
+    def tamper(self, statement: str, *values: Any) -> None:
+        """Change the store as another program would that opens its file."""
+        backend: Any = self.store.backend
+        backend.connection.execute(statement, values).fetchall()
+
     # -- What is there --------------------------------------------------------------------------
 
     @property

@@ -37,6 +37,11 @@ def _act(run: Run, wish: Act) -> Change:
     return lifecycle.act(run, wish, is_told=True)
 
 
+def _changed(run: Run) -> Run:
+    """Find that the row of a run was changed in the store, before its first send (L11)."""
+    return lifecycle.spoil(run, was_sent=False)
+
+
 def _late(run: Run, given: Answer) -> Iterator[Move]:
     """Let a send that was not waited for any more answer, the only one of its row (L1)."""
     decided = lifecycle.late(run, given, is_definite=True)
@@ -60,6 +65,7 @@ def moves(run: Run) -> Iterator[Move]:
         yield from _try("reconciler", verdict, lifecycle.judge, run, verdict)
     for given in Answer:
         yield from _late(run, given)
+    yield from _try("host", "changed in the store", _changed, run)
     yield from _try("restart", "crash", lifecycle.crash, run, ANY_CRASH)
     yield from _try("restart", "third crash", lifecycle.crash, run, THIRD_CRASH)
     yield from _try("host", "succeed", lifecycle.succeed, run)

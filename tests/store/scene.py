@@ -368,7 +368,7 @@ class Scene:
         match word:
             case Act.APPROVE:
                 await self.store.approve(
-                    self.fence, self.mutation_id, "shown", action=action, now=now
+                    self.fence, self.mutation_id, "shown", seal="sealed", action=action, now=now
                 )
             case Act.REJECT:
                 await self.store.reject(self.mutation_id, action=action, now=now)

@@ -78,8 +78,8 @@ def _pause(tx: Transaction, scene: Scene) -> Any:
 
 
 def _approve(tx: Transaction, scene: Scene) -> Any:
-    action, now = scene.action(), scene.tick()
-    return Store.approve.body(tx, scene.fence, scene.mutation_id, "shown", action=action, now=now)
+    said = {"seal": "sealed", "action": scene.action(), "now": scene.tick()}
+    return Store.approve.body(tx, scene.fence, scene.mutation_id, "shown", **said)  # type: ignore[arg-type]
 
 
 def _on_run(verb: Any, *more: str) -> Callable[[Transaction, Scene], Any]:

@@ -92,7 +92,12 @@ async def _copied(world: World) -> None:
     """Two workflows, one removed, one with a call that was approved and not sent; a copy of it."""
     scene = await at(world.store, PROPOSED)
     await world.store.approve(
-        scene.fence, scene.mutation_id, "shown", action=scene.action(), now=scene.tick()
+        scene.fence,
+        scene.mutation_id,
+        "shown",
+        seal="sealed",
+        action=scene.action(),
+        now=scene.tick(),
     )
     other = deployment(workflow_id=OTHER, name="post")
     await world.store.deploy(other, successor_id="run_none", action=scene.action(), now=NOON)

@@ -123,7 +123,7 @@ def test_a_store_is_opened_with_the_settings_it_rests_on(
     async def story(env: Loop) -> None:
         # Asked at the end of the opening: the writer's own hook also sets the autocheckpoint.
         disk = FileDisk(path)
-        connection = sqlite._open(disk, notebook.SCHEMA, 0)
+        connection, _ = sqlite._open(disk, notebook.SCHEMA, 0)
         assert connection.pragma(setting) == expected
         connection.close()
         disk.release()

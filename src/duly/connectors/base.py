@@ -14,15 +14,15 @@ Law 4: a change begun in a thread has ended when the thread returned, and its me
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from contextvars import copy_context
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import partial, update_wrapper
 from keyword import iskeyword
-from types import MethodType
+from types import MappingProxyType, MethodType
 from typing import (
     Any,
     Concatenate,
@@ -54,6 +54,7 @@ Vault: TypeAlias = Callable[[str, str], str]
 
 THREADS_MAX: Final = 8  # for changes, and as many for questions
 SEND_S: Final = 30.0  # how long a call may take that nothing else is said about
+NO_LABELS: Final[Mapping[str, str]] = MappingProxyType({})
 UNSAID: Final = datetime.min.replace(tzinfo=UTC)
 
 # How a page crosses the border; the sandboxes know it by the same mark.
@@ -163,6 +164,8 @@ class Terms:
     timeout_s: float = 30
     idempotent: bool = False
     key_lifetime_s: float | None = None
+    labels: Mapping[str, str] = field(default_factory=lambda: NO_LABELS)
+    editable: Sequence[str] = ()
 
 
 class Read(Generic[C, P, R]):
@@ -281,6 +284,8 @@ def mutation(
     timeout_s: float = 30,
     idempotent: bool = False,
     key_lifetime_s: float | None = None,
+    labels: Mapping[str, str] = NO_LABELS,
+    editable: Sequence[str] = (),
 ) -> Callable[[Changer[C, P, R]], Mutation[C, P, R]]: ...
 def mutation(
     function: Changer[C, P, R] | None = None,
@@ -293,11 +298,16 @@ def mutation(
     timeout_s: float = 30,
     idempotent: bool = False,
     key_lifetime_s: float | None = None,
+    labels: Mapping[str, str] = NO_LABELS,
+    editable: Sequence[str] = (),
 ) -> Mutation[C, P, R] | Callable[[Changer[C, P, R]], Mutation[C, P, R]]:
-    """Offer a method to scripts as a mutation; its capability is the tool's name unless given."""
-    terms = Terms(
-        ToolKind.MUTATION, capability, risk, noun, lag_s, timeout_s, idempotent, key_lifetime_s
-    )
+    """Offer a method to scripts as a mutation; its capability is the tool's name unless given.
+
+    `labels` names the parameters that a person must see before they agree, in the order of the
+    signature: `{"to": "To", "text": "Body"}`. `editable` lists those they may change first (A3).
+    """
+    how = (lag_s, timeout_s, idempotent, key_lifetime_s, labels, editable)
+    terms = Terms(ToolKind.MUTATION, capability, risk, noun, *how)
     return partial(Mutation, terms=terms) if function is None else Mutation(function, terms)
 
 

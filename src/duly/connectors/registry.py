@@ -39,9 +39,9 @@ from duly.connectors.signature import parameters_of
 from duly.connectors.watch import Pace, Watch
 from duly.env import machine_ms
 from duly.errors import IllegalTransition, Invalid
-from duly.rules.catalog import SNAKE, TAKEN, Catalog, Risk, Tool, ToolKind
+from duly.rules.catalog import SNAKE, TAKEN, Catalog, Parameter, Risk, Tool, ToolKind
 from duly.rules.permission import redact
-from duly.rules.value import Json, decode, encode, is_light
+from duly.rules.value import Json, decode, encode, is_light, suggest
 
 # What a connector is born with cannot be the name of a tool.
 OWN_NAMES: Final = frozenset({"name", "secret", "in_thread"})
@@ -302,7 +302,7 @@ def _tools_of(connector_name: str, connector: Connector) -> Iterator[tuple[Tool,
             terms.kind,
             _capability(connector_name, kind, method, terms),
             _risk(terms.risk, what),
-            parameters_of(declared.function, what, first=first),
+            _shown(parameters_of(declared.function, what, first=first), terms, what),
             terms.noun,
             terms.lag_s,
             terms.timeout_s,
@@ -311,6 +311,21 @@ def _tools_of(connector_name: str, connector: Connector) -> Iterator[tuple[Tool,
             reconciles=asker is not None,
         )
         yield tool, Place(connector, method, asker)
+
+
+def _shown(parameters: tuple[Parameter, ...], terms: Terms, what: str) -> tuple[Parameter, ...]:
+    """Mark what a person sees of a call, and what they may change (A3)."""
+    names = [each.name for each in parameters]
+    for place, given in (("labels", terms.labels), ("editable", terms.editable)):
+        for name in given:
+            if name not in names:
+                raise Invalid(
+                    f"{what}: {place} names {name!r}. {suggest(str(name), names)}", path=place
+                )
+    return tuple(
+        replace(each, label=terms.labels.get(each.name), editable=each.name in terms.editable)
+        for each in parameters
+    )
 
 
 def _asker_of(kind: type, mutation: Mutation[Any, ..., Any], what: str) -> str | None:

@@ -16,6 +16,7 @@ from typing import Final
 from duly.bus.cause import handled_event
 from duly.desk import deploy
 from duly.desk import grant as granting
+from duly.desk.approval import Approvals
 from duly.desk.base import USER, After, find, find_topic
 from duly.desk.record import Deployed
 from duly.desk.secret import check_secret
@@ -34,7 +35,7 @@ DETAIL_BYTES_MAX: Final = 64 * 1024
 RESERVED: Final = ("bus:", "run_")  # how the bus and runs are named as makers of events (T2)
 
 
-class Commands(Keeping):
+class Commands(Keeping, Approvals):
     """The commands of a host; workflows go by their names, `by` says who commands."""
 
     async def deploy(
@@ -284,26 +285,6 @@ class Commands(Keeping):
             return After()
 
         await desk.carry_out(verb, None, then=keep)
-
-    # -- Answers to proposed calls --------------------------------------------------------------
-
-    async def approve(self, mutation: str, seen: str, *, by: str = USER) -> None:
-        """Let exactly the call whose hash was shown be sent, once, when its workflow runs (A4)."""
-        desk = self._desk()
-        if not isinstance(seen, str):
-            raise Invalid("seen is the hash that was shown with the call.", path="seen")
-        action = desk.action(by, "approve")
-        found = await desk.parts.store.get_mutation(mutation)
-        verb = desk.engine.approve(mutation, seen, action=action)
-        await desk.carry_out(verb, found.workflow_id)
-
-    async def reject(self, mutation: str, *, by: str = USER) -> None:
-        """Decline a proposed call: nothing is sent, and its events end skipped (A4)."""
-        desk = self._desk()
-        action = desk.action(by, "reject")
-        found = await desk.parts.store.get_mutation(mutation)
-        verb = desk.engine.reject(mutation, action=action)
-        await desk.carry_out(verb, found.workflow_id)
 
 
 def _check_publisher(by: str) -> str:

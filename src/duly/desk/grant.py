@@ -36,7 +36,7 @@ def check_grant(
             f"{capability} only reads: mutations_per_day would limit nothing. Leave it out.",
             path="mutations_per_day",
         )
-    globs = _read_globs(where)
+    globs = read_globs(where)
     arguments = sorted({each.name for tool in tools for each in tool.parameters})
     for name in globs:
         if name not in arguments:
@@ -53,7 +53,8 @@ def to_json(grant: Grant) -> dict[str, Json]:
     return {"mutations_per_day": grant.mutations_per_day, "where": dict(grant.where)}
 
 
-def _read_globs(where: object) -> dict[str, str]:
+def read_globs(where: object) -> dict[str, str]:
+    """Read globs by argument, or refuse them."""
     if where is None:
         return {}
     if not isinstance(where, Mapping):

@@ -11,12 +11,13 @@ from datetime import datetime
 from pathlib import Path
 
 from duly.rules.account import OutputStatus
+from duly.rules.allowance import End
 from duly.rules.catalog import Risk
 from duly.rules.event import EventStatus
 from duly.rules.source import Language
 from duly.rules.standing import InputStatus, Standing
 from duly.rules.value import Json
-from duly.rules.word import Failure, Kind, MutationStatus, Outcome, Phase, Status, Waits
+from duly.rules.word import Failure, Kind, Known, MutationStatus, Outcome, Phase, Status, Waits
 from duly.rules.wording import in_quotes
 from duly.script.finding import Finding
 from duly.store.record import Origin
@@ -115,11 +116,25 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True)
+class Ending:
+    """How the outcome of a mutation became known (L12).
+
+    `by` is the person who said so, `said` what the outside or the person said.
+    """
+
+    how: Known
+    at: datetime
+    by: str | None = None
+    said: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Mutation:
     """A row of the ledger: `run` made it, `held_by` answers for it now (L1).
 
     `title` is what the script claims, tool and arguments are what the host observed (L11). `late`
-    is what a send answered when that decided nothing any more (L1).
+    is what a send answered when that decided nothing any more (L1). `known` says how its outcome
+    became known. `proposed` are the script's own arguments, where a person amended them (A3).
     """
 
     id: str
@@ -136,6 +151,42 @@ class Mutation:
     hash: str
     sent_at: datetime | None
     late: str | None = None
+    known: Ending | None = None
+    approved_by: str | None = None
+    allowance: str | None = None
+    amended_by: str | None = None
+    proposed: Json = None
+
+
+@dataclass(frozen=True, slots=True)
+class Approved:
+    """What became of a yes among several: it was taken, or refused with a reason (A3)."""
+
+    mutation: str
+    refused: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Allowance:
+    """The next calls of a tool that need no further yes; `ended` says why it covers none (A3).
+
+    `where` maps an argument to its glob; the others are those of the approved call, `args`.
+    """
+
+    id: str
+    workflow: str
+    mutation: str
+    tool: str
+    version: str
+    args: Json
+    where: Json
+    calls: int
+    used: int
+    until: datetime
+    given_by: str
+    given_at: datetime
+    ended: End | None
+    revoked_by: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,6 +223,8 @@ class Approval:
 
     `hash` is what an approval names; it changes with any argument and any input. A call that waits
     for a connection or a grant (`waits`, `waits_on`) is not approved but reconnected or granted.
+    `form` is the call as its tool wants a person to see it: names and full texts, in order.
+    `editable` are the arguments a person may amend, `proposed` the script's own where one did (A3).
     """
 
     mutation: str
@@ -185,6 +238,10 @@ class Approval:
     waits: Waits
     waits_on: str | None
     created_at: datetime
+    form: tuple[tuple[str, str], ...] = ()
+    editable: tuple[str, ...] = ()
+    amended_by: str | None = None
+    proposed: Json = None
 
 
 @dataclass(frozen=True, slots=True)

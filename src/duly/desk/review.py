@@ -13,9 +13,10 @@ from duly.desk import deploy
 from duly.desk.base import HasDesk, find, find_history, find_version
 from duly.desk.page import PAGE_DEFAULT, check_page, read_names
 from duly.desk.record import Action, Approval, Preview, Version
+from duly.desk.sight import read_args
 from duly.engine.base import Parts
 from duly.errors import Invalid, NotDeployed
-from duly.rules.catalog import Risk, Tool
+from duly.rules.catalog import Tool, make_form
 from duly.rules.declaration import Problem
 from duly.rules.permission import redact, redact_text
 from duly.rules.schedule import moment
@@ -137,25 +138,32 @@ def _approval(tx: Transaction, row: MutationRow, workflow: str, parts: Parts) ->
     assert run.state.waits is not None, run
     secrets = parts.outside.secrets()
     inputs = (each.title for each in people.list_inputs(tx, run.id))
+    tool = _find(parts, row.tool)
+    shown = redact(read_args(row.args), secrets)
+    proposed = row.args_proposed
     return Approval(
         mutation=row.id,
         run=run.id,
         workflow=workflow,
         claimed=None if row.title is None else redact_text(row.title, secrets),
-        observed=Preview(row.tool, redact(decode(row.args), secrets)),
-        risk=_risk(parts, row.tool),
+        observed=Preview(row.tool, shown),
+        risk=None if tool is None else tool.risk,
         inputs=tuple(redact_text(each, secrets) for each in inputs),
         hash=row.hash,
         waits=Waits(run.state.waits),
         waits_on=run.waits_on,
         created_at=moment(row.created_at),
+        form=make_form(tool, shown if isinstance(shown, dict) else {}),
+        editable=() if tool is None else tuple(p.name for p in tool.parameters if p.editable),
+        amended_by=row.amended_by,
+        proposed=None if proposed is None else redact(decode(proposed), secrets),
     )
 
 
-def _risk(parts: Parts, tool: str) -> Risk | None:
-    """Look up a tool's risk; one whose connector is not here any more has none to show."""
+def _find(parts: Parts, tool: str) -> Tool | None:
+    """Look up a tool; one whose connector is not here any more has nothing to show."""
     try:
-        return parts.outside.catalog.find(tool).risk
+        return parts.outside.catalog.find(tool)
     except Invalid:
         return None
 

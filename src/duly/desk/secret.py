@@ -17,7 +17,6 @@ from __future__ import annotations
 import asyncio
 import base64
 import binascii
-import hmac
 import json
 import logging
 import os
@@ -33,15 +32,16 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from duly.connectors.registry import Registry
 from duly.env import Env
 from duly.errors import AuthNeeded, ConfigError, Invalid
+from duly.rules.seal import name_key
 from duly.rules.value import canonical, is_text
 from duly.store import Store
 from duly.store.people import SecretRow
 
 VARIABLE: Final = "DULY_KEY"
+OLD_VARIABLE: Final = "DULY_KEY_OLD"
 KEY_BYTES: Final = 32
 NONCE_BYTES: Final = 12
 SEAL: Final = "aes-gcm"  # how a seal was made, in case another way is found one day
-KEY_NAME_CHARS: Final = 16
 # A shorter one would be taken out of half of all words.
 SECRET_CHARS_MIN: Final = 4
 SECRET_BYTES_MAX: Final = 64 * 1024
@@ -61,7 +61,9 @@ class Vault:
         self._outside = outside
         self._path = path.with_name(f"{path.name}.key")
         self._variables = variables
+        self._old_path = path.with_name(f"{path.name}.key.old")
         self._key: bytes | None = None
+        self.old_key: bytes | None = None  # what was sealed with it is sealed anew (L11)
         self._finding = asyncio.Lock()
         self._open: dict[tuple[str, str], str] = {}
         self._closed: dict[tuple[str, str], str] = {}
@@ -69,6 +71,7 @@ class Vault:
     async def open(self, store: Store) -> None:
         """Open every secret of the store and give the connectors theirs."""
         rows = await store.list_secrets()
+        self.old_key = await self._find_old_key()
         key = await self._find_key(is_made=False) if rows else None
         for row in rows:
             problem = self._unseal(row, key)
@@ -80,11 +83,29 @@ class Vault:
     async def seal(self, connector: str, name: str, value: str) -> str:
         """Seal a secret for the store; the key is made if there is none yet."""
         self._remember(value)
+        return self._seal(await self.find_key(), connector, name, value)
+
+    def seal_again(self, row: SecretRow) -> str | None:
+        """Seal a secret anew that was opened with the old key; None if it was not (L11)."""
+        assert self._key is not None, row.name
+        value = self._open.get((row.connector, row.name))
+        is_old = self.old_key is not None and _key_name(row) == name_key(self.old_key)
+        if value is None or not is_old:
+            return None
+        return self._seal(self._key, row.connector, row.name, value)
+
+    async def find_key(self) -> bytes:
+        """Answer the key to secrets and seals; it is made if there is none yet."""
+        if self._key is not None:
+            return self._key
         key = await self._find_key(is_made=True)
         assert key is not None
+        return key
+
+    def _seal(self, key: bytes, connector: str, name: str, value: str) -> str:
         nonce = self._env.random_bytes(NONCE_BYTES)
         sealed = AESGCM(key).encrypt(nonce, value.encode(), _place(connector, name))
-        return f"{SEAL}:{_name_of(key)}:{base64.b64encode(nonce + sealed).decode()}"
+        return f"{SEAL}:{name_key(key)}:{base64.b64encode(nonce + sealed).decode()}"
 
     def keep(self, connector: str, name: str, value: str) -> None:
         """Hand a secret out from now on; the store has it."""
@@ -115,13 +136,15 @@ class Vault:
         """Open one secret, or answer why it stays closed and what to do."""
         what = f'The secret "{row.name}" of {row.connector}'
         again = f'Set it again: set_secret("{row.connector}", "{row.name}", …).'
+        if self.old_key is not None and _key_name(row) == name_key(self.old_key):
+            key = self.old_key
         if key is None:
             return (
                 f"{what} is sealed, and its key is gone: neither {VARIABLE} nor {self._path} is "
                 f"there. Bring the key back and start again, or give the secret anew. {again}"
             )
         named, _, text = row.sealed.removeprefix(f"{SEAL}:").partition(":")
-        if named != _name_of(key):
+        if named != name_key(key):
             return (
                 f"{what} was sealed with another key than the one in {self._where}. Bring that key "
                 f"back and start again, or give the secret anew. {again}"
@@ -140,6 +163,16 @@ class Vault:
     @property
     def _where(self) -> str:
         return VARIABLE if self._variables.get(VARIABLE) else str(self._path)
+
+    @property
+    def where_old(self) -> str:
+        """Where the old key was found."""
+        return OLD_VARIABLE if self._variables.get(OLD_VARIABLE) else str(self._old_path)
+
+    async def _find_old_key(self) -> bytes | None:
+        if given := self._variables.get(OLD_VARIABLE):
+            return _read_key(given, OLD_VARIABLE)
+        return await self._env.call_blocking(lambda: _key_of(self._old_path, None))
 
     async def _find_key(self, *, is_made: bool) -> bytes | None:
         async with self._finding:  # of two first secrets at once only one may make the key
@@ -190,8 +223,8 @@ def spellings(value: str) -> frozenset[str]:
     )
 
 
-def _name_of(key: bytes) -> str:
-    return hmac.digest(key, b"the name of a key of Duly", "sha256").hex()[:KEY_NAME_CHARS]
+def _key_name(row: SecretRow) -> str:
+    return row.sealed.removeprefix(f"{SEAL}:").partition(":")[0]
 
 
 def _place(connector: str, name: str) -> bytes:

@@ -67,7 +67,7 @@ class Sight:
 
     def observed(self, row: MutationRow) -> Preview:
         """Show the call the host saw."""
-        return Preview(row.tool, self.value(decode(row.args)))
+        return Preview(row.tool, self.value(read_args(row.args)))
 
     def moment(self, at_ms: int) -> str:
         """Say when something was, on the clock of the policy."""

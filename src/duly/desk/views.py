@@ -15,9 +15,9 @@ from duly.desk.base import find, find_history, find_topic
 from duly.desk.deploy import read_findings
 from duly.desk.explanation import Explanations, read_facts
 from duly.desk.page import PAGE_DEFAULT, check_page, read_names, read_word
-from duly.desk.record import Event, LogLine, Mutation, Run, Workflow
+from duly.desk.record import Ending, Event, LogLine, Mutation, Run, Workflow
 from duly.desk.review import Reviews
-from duly.desk.sight import Sight, read_error
+from duly.desk.sight import Sight, read_args, read_error
 from duly.errors import NotFound
 from duly.rules import schedule, standing
 from duly.rules.event import EventStatus
@@ -250,7 +250,7 @@ def _mutation(row: MutationRow, workflow: str, sight: Sight) -> Mutation:
         held_by=row.held_by,
         workflow=workflow,
         tool=row.tool,
-        args=sight.value(decode(row.args)),
+        args=sight.value(read_args(row.args)),
         title=sight.claimed(row),
         key=row.key,
         status=MutationStatus(row.status),
@@ -259,4 +259,16 @@ def _mutation(row: MutationRow, workflow: str, sight: Sight) -> Mutation:
         hash=row.hash,
         sent_at=None if row.sent_at is None else moment(row.sent_at),
         late=None if row.late is None else sight.text(row.late),
+        known=_known(row, sight),
+        approved_by=row.approved_by,
+        allowance=row.allowance_id,
+        amended_by=row.amended_by,
+        proposed=None if row.args_proposed is None else sight.value(decode(row.args_proposed)),
     )
+
+
+def _known(row: MutationRow, sight: Sight) -> Ending | None:
+    if row.known is None or row.known_at is None:
+        return None
+    said = None if row.known.said is None else sight.text(row.known.said)
+    return Ending(row.known.how, moment(row.known_at), row.known.by, said)

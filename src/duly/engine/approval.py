@@ -1,6 +1,7 @@
-"""A person's yes or no to a call that waits for it (A4).
+"""A person's answer to a call that waits for it: yes, yes to several, other words, no (A3, A4).
 
-Law 1  A yes is for exactly the call whose hash was shown, and only while the grants still reach it.
+Law 1  A yes is for exactly the call whose hash was shown, and only while the grants still reach it
+       and the row is what was written (L11).
 Law 2  A yes is stored before anything is sent, and the call is sent once, by whoever runs the
        workflow: now, or after any number of restarts.
 Law 3  Of several answers at once the first is taken, and the others take nothing out of its hands.
@@ -8,45 +9,164 @@ Law 3  Of several answers at once the first is taken, and the others take nothin
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import cast
 
 from duly.engine.base import Parts
+from duly.engine.entry import find_flaw
 from duly.engine.envelope import find_missing
 from duly.engine.worker import Worker
-from duly.errors import Invalid, RequestRefused
+from duly.errors import Invalid, NotFound, RequestRefused
 from duly.rules import lifecycle
-from duly.rules.catalog import Tool
-from duly.rules.value import Json, decode
+from duly.rules.allowance import Allow, is_risk_allowed
+from duly.rules.catalog import Tool, amend_args
+from duly.rules.permission import proposal_hash
+from duly.rules.seal import AllowanceFacts, make_seal
+from duly.rules.value import Json, decode, encode
 from duly.rules.word import Act, MutationStatus
-from duly.store.record import Action, MutationRow
+from duly.store.approval import Given, Yes
+from duly.store.record import Action, MutationRow, RunRow
 
 
 async def approve(
-    parts: Parts, worker: Worker, mutation_id: str, seen: str, *, action: Action
+    parts: Parts,
+    worker: Worker,
+    mutation_id: str,
+    seen: str,
+    *,
+    action: Action,
+    allow: Allow | None = None,
 ) -> None:
-    """Let exactly the proposed call be sent."""
-    row = await _proposed(parts, mutation_id)
-    outlook = await parts.store.outlook(row.workflow_id)
-    run = await parts.store.get_run(row.held_by)
-    lifecycle.act(run.state, Act.APPROVE, is_paused=outlook.is_paused)  # the nearest reason first
-    args = cast("dict[str, Json]", decode(row.args))
-    tool = _tool(parts, row)
-    missing = await find_missing(parts, row.workflow_id, tool, args, besides=row.id)
-    if missing is not None:
-        raise RequestRefused(f"Nothing was sent. {missing.sentence}")
+    """Let exactly the proposed call be sent, and with `allow` the next ones that look like it."""
+    row, run, yes = await _judge(parts, mutation_id, seen, action)
+    given = None
+    if allow is not None:
+        given = await _give(parts, row, run, allow, action)
     verb = parts.store.approve(
-        outlook.fence, mutation_id, seen, action=action, now=parts.env.now_ms()
+        yes.fence,
+        mutation_id,
+        seen,
+        seal=yes.seal,
+        action=action,
+        given=given,
+        now=parts.env.now_ms(),
     )
     async with worker.holding(row.held_by):
         await verb
 
 
-async def reject(parts: Parts, worker: Worker, mutation_id: str, *, action: Action) -> None:
+async def approve_all(
+    parts: Parts, worker: Worker, seen: Mapping[str, str], *, action: Action
+) -> tuple[str | None, ...]:
+    """Take a yes to several calls of one tool; say of each why it was refused, or nothing (A3)."""
+    rows: dict[str, MutationRow] = {}
+    answers: list[Yes] = []
+    refused: dict[str, str] = {}
+    tools: set[str] = set()
+    for mutation_id, shown in seen.items():
+        own = replace(action, id=parts.env.new_id("action"))
+        try:
+            tools.add((await parts.store.get_mutation(mutation_id)).tool)
+            row, _, yes = await _judge(parts, mutation_id, shown, own)
+        except (RequestRefused, NotFound) as error:
+            refused[mutation_id] = str(error)
+            continue
+        rows[mutation_id] = row
+        answers.append(yes)
+    if len(tools) > 1:
+        raise Invalid(
+            f"These are calls of {', '.join(sorted(tools))}. Approve those of one tool at a time.",
+            path="calls",
+        )
+    async with worker.holding(*(each.held_by for each in rows.values())) as untaken:
+        told = await parts.store.approve_all(tuple(answers), now=parts.env.now_ms())
+        for yes, reason in zip(answers, told, strict=True):
+            if reason is not None:
+                refused[yes.mutation_id] = reason
+                untaken.add(rows[yes.mutation_id].held_by)
+    return tuple(refused.get(each) for each in seen)
+
+
+async def amend(
+    parts: Parts, mutation_id: str, seen: str, args: Mapping[str, Json], *, action: Action
+) -> str:
+    """Put a person's own arguments in place of a proposed call's; answer its new hash (A3)."""
+    row = await _proposed(parts, mutation_id)
+    outlook = await parts.store.outlook(row.workflow_id)
+    run = await parts.store.get_run(row.held_by)
+    lifecycle.act(run.state, Act.AMEND)
+    await _check_whole(parts, row, run)
+    tool = _tool(parts, row)
+    old = cast("dict[str, Json]", decode(row.args))
+    amended = amend_args(tool, old, args)
+    text = encode(amended, tool.name, limit_bytes=parts.policy.limits.data_bytes)
+    shown = proposal_hash(tool.name, amended, decode(run.prepared or "null"))
+    facts = replace(row.facts, hash=shown, amended_by=action.by)
+    await parts.store.amend(
+        outlook.fence,
+        mutation_id,
+        seen,
+        args=text,
+        hash=shown,
+        seal=make_seal(await parts.seal_key(), facts),
+        action=action,
+        now=parts.env.now_ms(),
+    )
+    return shown
+
+
+async def reject(
+    parts: Parts, worker: Worker, mutation_id: str, *, reason: str | None = None, action: Action
+) -> None:
     """Decline the proposed call: nothing is sent, and `next` is told that it was skipped."""
     row = await _proposed(parts, mutation_id)
-    verb = parts.store.reject(mutation_id, action=action, now=parts.env.now_ms())
+    verb = parts.store.reject(mutation_id, reason=reason, action=action, now=parts.env.now_ms())
     async with worker.holding(row.held_by):
         await verb
+
+
+async def _judge(
+    parts: Parts, mutation_id: str, seen: str, action: Action
+) -> tuple[MutationRow, RunRow, Yes]:
+    """Refuse a yes that cannot be taken, with the nearest reason; else spell it."""
+    row = await _proposed(parts, mutation_id)
+    outlook = await parts.store.outlook(row.workflow_id)
+    run = await parts.store.get_run(row.held_by)
+    lifecycle.act(run.state, Act.APPROVE, is_paused=outlook.is_paused)
+    await _check_whole(parts, row, run)
+    args = cast("dict[str, Json]", decode(row.args))
+    missing = await find_missing(parts, row.workflow_id, _tool(parts, row), args, besides=row.id)
+    if missing is not None:
+        raise RequestRefused(f"Nothing was sent. {missing.sentence}")
+    # What the person was shown is sealed, whatever the row says when the yes is written.
+    facts = replace(row.facts, hash=seen, approved_by=action.by)
+    seal = make_seal(await parts.seal_key(), facts)
+    return row, run, Yes(outlook.fence, mutation_id, seen, seal, action)
+
+
+async def _give(parts: Parts, row: MutationRow, run: RunRow, allow: Allow, action: Action) -> Given:
+    """Spell an allowance that goes with the yes to a call (A3)."""
+    tool = _tool(parts, row)
+    if not is_risk_allowed(tool, parts.policy.allowance_risk_max):
+        raise RequestRefused(
+            f"{tool.name} is of {tool.risk} risk, and the policy takes an allowance up to "
+            f"{parts.policy.allowance_risk_max} (allowance_risk_max). Approve this call alone."
+        )
+    facts = AllowanceFacts(
+        parts.env.new_id("allowance"),
+        row.workflow_id,
+        row.id,
+        row.tool,
+        run.version,
+        row.args,
+        encode(dict(allow.where), "where", limit_bytes=parts.policy.limits.data_bytes),
+        allow.calls,
+        allow.until,
+        action.by,
+        parts.env.now_ms(),
+    )
+    return Given(facts, make_seal(await parts.seal_key(), facts))
 
 
 async def _proposed(parts: Parts, mutation_id: str) -> MutationRow:
@@ -55,6 +175,16 @@ async def _proposed(parts: Parts, mutation_id: str) -> MutationRow:
     if row.status != MutationStatus.PROPOSED:
         raise RequestRefused(f"Mutation {row.id} is {row.status}; it waits for no answer any more.")
     return row
+
+
+async def _check_whole(parts: Parts, row: MutationRow, run: RunRow) -> None:
+    """Refuse to agree to a row that is not what was written (L11)."""
+    flaw = await find_flaw(parts, row, run.prepared, is_proposal=True)
+    if flaw is not None:
+        raise RequestRefused(
+            f"Mutation {row.id} is never sent: {flaw}. Reject it, or retry run {run.id}, which "
+            "makes the call anew."
+        )
 
 
 def _tool(parts: Parts, row: MutationRow) -> Tool:

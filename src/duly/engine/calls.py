@@ -227,6 +227,7 @@ class Calls:
         policy = self.parts.policy_of(self.live.workflow)
         workflow_id = self.live.fence.workflow_id
         envelope = await read_envelope(self.parts, workflow_id)
+        policies = (self.parts.policy.approvals, policy.approvals)
         decision = permit(
             Request(
                 tool,
@@ -235,8 +236,9 @@ class Calls:
                 call.args,
                 envelope=envelope,
                 mutations_today=await count_today(self.parts, workflow_id, tool, envelope),
-                approvals=(self.parts.policy.approvals, policy.approvals),
+                approvals=policies,
                 mutate_reads=policy.mutate_reads,
+                calls_before=await self._count_first(tool, policies),
             )
         )
         if isinstance(decision, Forbidden):
@@ -248,6 +250,15 @@ class Calls:
             is_asked = isinstance(decision, NeedsApproval)
             return Wanted(tool, decision.args, is_asked, call.line)
         return await self._read(tool, decision.args, call)
+
+    async def _count_first(self, tool: Tool, policies: tuple[Mapping[str, str], ...]) -> int:
+        """Count the calls its major version has made; nobody counts where no policy asks (A3)."""
+        most = permission.first_calls(tool, *policies)
+        if not most:
+            return 0
+        major = permission.major_of(self.live.version)
+        workflow_id = self.live.fence.workflow_id
+        return await self.parts.store.count_first(workflow_id, tool.name, major, most=most)
 
     def _count_call(self, tool: Tool) -> None:
         self.connector_calls += 1

@@ -13,6 +13,7 @@ from typing import Any, Final, cast
 
 from duly.engine.base import Parts
 from duly.engine.live import Live
+from duly.errors import Invalid
 from duly.rules.announcement import (
     PREVIEW_BYTES,
     PREVIEW_CHARS,
@@ -120,7 +121,10 @@ def _preview(text: str, secrets: Iterable[str]) -> Json:
     than is shown, so that no part of a secret stands at the end of it.
     """
     if len(text) <= PREVIEW_BYTES:
-        return redact(decode(text), secrets)
+        try:
+            return redact(decode(text), secrets)
+        except Invalid:  # another program wrote it, and a person must hear of that (L11)
+            return redact_text(text, secrets)
     return f"{redact_text(text[:PREVIEW_BYTES], secrets)[:PREVIEW_CHARS]}…"
 
 

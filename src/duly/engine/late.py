@@ -24,9 +24,10 @@ from duly.engine.worker import Worker
 from duly.errors import Fenced, NotFound, Stale, StoreError, StoreLost
 from duly.rules import lifecycle
 from duly.rules.failure import ANSWERED
+from duly.rules.ledger import Knowledge
 from duly.rules.lifecycle import GROWS_GENERATION
 from duly.rules.schedule import moment
-from duly.rules.word import Answer, Failure, MutationStatus, Status
+from duly.rules.word import Answer, Failure, Known, MutationStatus, Status
 from duly.store.record import MutationRow, Recorded, RunRow
 
 AGAIN_S: Final = 1.0  # how soon a row is looked at again that was being sent or changed
@@ -102,26 +103,27 @@ class Late:
         # One that says nothing is worth a word where a person waits for it; each is kept once.
         is_news = heard.answer is not Answer.UNKNOWN or row.status == MutationStatus.INDETERMINATE
         if new is not None:
-            await self._settle(row, run, new, heard)
+            await self._settle(row, run, new, heard, said)
         elif is_news and said not in (row.late or ""):
             await store.keep_late_answer(mutation_id, said)
         self._on_written(row.workflow_id)
         return True
 
     async def _settle(
-        self, row: MutationRow, run: RunRow, new: lifecycle.Run, heard: Heard
+        self, row: MutationRow, run: RunRow, new: lifecycle.Run, heard: Heard, said: str
     ) -> None:
         """Write that a late answer settles the row; a run that is active by it goes on (R4)."""
         parts, now = self._parts, self._parts.env.now_ms()
         live: Live = self._worker.resume(await parts.store.outlook(row.workflow_id), run)
         stop = None
-        recorded = Recorded(row.attempt, result=heard.result_text)
+        known = Knowledge(Known.ANSWERED, said=said)
+        recorded = Recorded(row.attempt, result=heard.result_text, known=known)
         if new.status is not Status.ACTIVE:
             failure = FAILURES.get(heard.answer, Failure.TRANSIENT)
             message = f"{row.tool}: {heard.error} (answered late)"
             stop = self._worker.successor.stop(live, new, StepFailed(message, failure))
             refused = heard.answer in GROWS_GENERATION
-            recorded = Recorded(row.attempt, error=stop.error, refused=refused)
+            recorded = Recorded(row.attempt, error=stop.error, refused=refused, known=known)
         tells, error = (None, None) if stop is None else (stop.escalated, stop.error)
         announce = await self._herald.changed(live, new, tells=tells, error=error)
         writing = parts.store.record_late(

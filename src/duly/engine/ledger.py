@@ -15,62 +15,41 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from functools import partial
-from typing import cast
+from typing import TypeAlias
 
 from duly.connectors.base import Applied, Call, NotApplied, Unasked, Unsure
 from duly.connectors.watch import Reply, Watch
+from duly.engine import entry
 from duly.engine.base import Details, Parts, StepFailed, stamp
 from duly.engine.calls import Wanted, say
 from duly.engine.envelope import find_missing
 from duly.engine.herald import Herald
 from duly.engine.live import Live
+from duly.engine.sends import Heard as Heard
 from duly.engine.sends import Sending, Sends
+from duly.engine.sends import Sent as Sent
 from duly.engine.successor import Successor
-from duly.errors import Invalid, NotSent, PermissionDenied
+from duly.errors import NotSent, PermissionDenied
 from duly.rules import chain, lifecycle
 from duly.rules import ledger as rules
 from duly.rules import outage as outages
 from duly.rules.catalog import Tool, ToolKind
 from duly.rules.failure import ANSWERED, answer_of, failure_of, waits_on
-from duly.rules.ledger import Recourse, Stamp, Terms
+from duly.rules.ledger import Knowledge, Recourse, Stamp
 from duly.rules.lifecycle import GROWS_GENERATION
 from duly.rules.outage import Outage
-from duly.rules.permission import proposal_hash
 from duly.rules.schedule import moment, reconcile_delay_ms
 from duly.rules.standing import Facts
-from duly.rules.value import Json, decode, encode
-from duly.rules.word import Answer, Failure, MutationStatus, Progress, Status, Verdict
+from duly.rules.word import Answer, Failure, Known, MutationStatus, Progress, Status, Verdict
 from duly.store import record
 from duly.store.record import MutationRow, Recorded
 
+WriteSend: TypeAlias = Callable[..., Awaitable[int | None]]
+
 log = logging.getLogger("duly.engine")
-
-
-@dataclass(frozen=True, slots=True)
-class Heard:
-    """What a send, or asking about one, gave."""
-
-    answer: Answer
-    result_text: str | None = None
-    error: BaseException | None = None
-    warning: str | None = None
-    is_expired: bool = False  # it was not sent again, for its key may be forgotten (L7)
-
-
-@dataclass(frozen=True, slots=True)
-class Sent:
-    """One send of a recorded call: what it was made of, and what is kept of those before it."""
-
-    mutation_id: str
-    tool: Tool
-    call: Call
-    terms: Terms
-    resends: int = 0
-    outage: Outage | None = None
-    line: int | None = None
 
 
 class Ledger:
@@ -91,6 +70,11 @@ class Ledger:
         call = await self._enter(live, wanted)
         env, store = self._parts.env, self._parts.store
         if wanted.needs_approval:
+            allowance = await entry.find_allowance(self._parts, live, wanted)
+            if allowance is not None:
+                allowed = await entry.allow(self._parts, live, call, allowance)
+                if await self._send_new(live, wanted, allowed, store.send_allowed):
+                    return
             new = lifecycle.advance(live.run, Progress.ASK_APPROVAL)
             await store.propose(
                 live.fence,
@@ -105,15 +89,26 @@ class Ledger:
             )
             live.move(new)
             return
+        await self._send_new(live, wanted, call, store.send)
+
+    async def _send_new(
+        self, live: Live, wanted: Wanted, call: record.Call, verb: WriteSend
+    ) -> bool:
+        """Write a new row and send its call; tell whether its allowance still held (L2, A3)."""
+        env = self._parts.env
         new = lifecycle.advance(live.run, Progress.SEND)
         live.is_out = True
         sent_at = env.now_ms()
-        first_at = await store.send(
+        first_at = await verb(
             live.fence, live.id, live.stored, new, call, now=sent_at, boot=env.boot()
         )
+        if first_at is None:
+            live.is_out = False
+            return False
         live.move(new)
         sent = self._first(live, wanted, call, sent_at, first_at)
         await self._take_in(live, sent, await self._send(live, sent))
+        return True
 
     def _first(
         self, live: Live, wanted: Wanted, call: record.Call, sent_at: int, first_at: int
@@ -125,35 +120,11 @@ class Ledger:
         return Sent(call.id, wanted.tool, asked, call.terms, line=wanted.line)
 
     async def _enter(self, live: Live, wanted: Wanted) -> record.Call:
-        """Spell the ledger row: the call as observed, its title, its inputs, its key (L2, L7)."""
-        inputs = rules.inputs_digest(live.fence.workflow_id, live.handler, live.inputs)
-        generation = await self._parts.store.count_refusals(inputs)
-        limit_bytes = self._parts.policy.limits.data_bytes
-        return record.Call(
-            id=self._parts.env.new_id("mutation"),
-            tool=wanted.tool.name,
-            args=encode(dict(wanted.args), wanted.tool.name, limit_bytes=limit_bytes),
-            title=live.title,
-            inputs=inputs,
-            key=rules.idempotency_key(inputs, generation),
-            hash=proposal_hash(wanted.tool.name, wanted.args, live.prepared),
-            reads=live.reads_text,
-            terms=Terms.of(wanted.tool),
-        )
+        return await entry.enter(self._parts, live, wanted)
 
     def recorded_call(self, live: Live, tool: Tool, row: MutationRow) -> Call:
         """Spell the call a row records, exactly as it was or will be sent."""
-        args = cast("dict[str, Json]", decode(row.args))
-        sent_at = row.sent_at or row.created_at
-        return Call(
-            tool.name,
-            args,
-            row.key,
-            live.workflow,
-            row.attempt,
-            moment(sent_at),
-            moment(row.key_sent_at or row.first_sent_at or sent_at),
-        )
+        return entry.recorded_call(live, tool, row)
 
     async def send_recorded(
         self,
@@ -171,6 +142,8 @@ class Ledger:
         with the key of an unknown call: writing the send down may have outlasted the key (L7).
         """
         env = self._parts.env
+        if await self.refuse_changed(live, row):
+            return
         asked = self.recorded_call(live, tool, row)
         lacking = await find_missing(
             self._parts, live.fence.workflow_id, tool, asked.args, besides=row.id
@@ -179,6 +152,9 @@ class Ledger:
             row = await self._parts.store.send_approved(
                 live.fence, live.id, live.stored, now=env.now_ms(), boot=env.boot()
             )
+            # What is sent is what this transaction read, not what was read before it (L11).
+            if await self.refuse_changed(live, row):
+                return
             asked = self.recorded_call(live, tool, row)
         terms = rules.terms_of(row.terms, tool)
         sent = Sent(row.id, tool, asked, terms, row.resends, outage)
@@ -193,9 +169,32 @@ class Ledger:
             heard = await self._send(live, sent)
         await self._take_in(live, sent, heard)
 
+    async def refuse_changed(self, live: Live, row: MutationRow) -> bool:
+        """Stop a run whose row was changed in the store; tell whether it was (L11).
+
+        Nothing of it is sent or asked. Of a row that was sent before, a person must say what
+        became of it; of one that never was, nothing happened.
+        """
+        flaw = await entry.find_flaw(self._parts, row, live.prepared_text)
+        if flaw is None:
+            return False
+        message = f"{row.tool} was not sent or asked about: {flaw} ({row.id})"
+        log.error("%s", message)
+        new = entry.spoil(live.run, row)
+        if new.row is MutationStatus.FAILED:
+            stop = self._successor.stop(live, new, StepFailed(message, Failure.INTERNAL))
+            recorded = Recorded(row.attempt, error=stop.error, known=Knowledge(Known.UNSENT))
+        else:
+            stop = self._successor.keep(live, new, message)
+            recorded = Recorded(row.attempt, error=stop.error)
+        await self._record(live, new, recorded, stop)
+        return True
+
     async def cannot_send(self, live: Live, row: MutationRow) -> None:
         """Take back a call that was approved and whose connector is not here any more (L4)."""
         tool = Tool(row.tool, ToolKind.MUTATION, row.tool)
+        if await self.refuse_changed(live, row):
+            return
         heard = Heard(Answer.NOT_SENT, error=NotSent("its connector is not here"))
         call = self.recorded_call(live, tool, row)
         terms = rules.terms_of(row.terms, None)
@@ -248,26 +247,20 @@ class Ledger:
             return Heard(Answer.UNKNOWN, error=TimeoutError(message))
         if reply.error is not None:
             return Heard(answer_of(reply.error), error=reply.error)
-        text, warning = self._keepable(tool, reply.value)
+        text, warning = entry.keepable(self._parts, tool, reply.value)
         return Heard(Answer.APPLIED, text, warning=warning)
-
-    def _keepable(self, tool: Tool, result: Json) -> tuple[str, str | None]:
-        """Write a result down; one that cannot be kept changes nothing about what happened (L9)."""
-        limits = self._parts.policy.limits
-        try:
-            path, most = tool.name, limits.result_bytes
-            return encode(result, path, limit_bytes=most, depth=limits.json_depth), None
-        except Invalid as error:
-            return "null", f"{tool.name} was done, but its result was not kept: {error}"
 
     # -- Taking an answer in --------------------------------------------------------------------
 
     async def _take_in(self, live: Live, sent: Sent, heard: Heard) -> None:
         """Write what a send gave; an unknown one is asked about at once (L4, L5)."""
         call, tool = sent.call, sent.tool
+        is_resend = live.run.status is Status.PAUSED_RECONCILIATION
+        known = Knowledge(Known.SENT_AGAIN if is_resend else Known.ANSWERED)
         new = lifecycle.answer(live.run, heard.answer)
         if heard.answer is Answer.APPLIED:
-            await self._applied(live, sent.mutation_id, new, heard.result_text, call.attempt)
+            text, attempt = heard.result_text, call.attempt
+            await self._applied(live, sent.mutation_id, new, text, attempt, known)
             return
         error = heard.error or RuntimeError("no reason was given")
         if new.row is MutationStatus.NEEDS_RECONCILE:
@@ -285,6 +278,7 @@ class Ledger:
             call.attempt,
             error=stop.error,
             refused=heard.answer in GROWS_GENERATION,
+            known=known if new.row in lifecycle.FINAL else None,
         )
         await self._record(live, new, recorded, stop)
         if new.row in lifecycle.FINAL:
@@ -360,7 +354,7 @@ class Ledger:
         """
         now, mutation_id, attempt = self._parts.env.now_ms(), sent.mutation_id, sent.call.attempt
         if isinstance(verdict, Applied):
-            text, warning = self._keepable(sent.tool, verdict.result)
+            text, warning = entry.keepable(self._parts, sent.tool, verdict.result)
             if warning:
                 live.notes.warn(now, warning)
             await self.judge(live, mutation_id, attempt, Verdict.APPLIED, result_text=text)
@@ -405,22 +399,31 @@ class Ledger:
         """Write what asking settled, or that it settled nothing yet (L5, L6)."""
         new = lifecycle.judge(live.run, verdict)
         if verdict is Verdict.APPLIED:
-            await self._applied(live, mutation_id, new, result_text, attempt)
+            found = Knowledge(Known.ASKED, said="it happened")
+            await self._applied(live, mutation_id, new, result_text, attempt, found)
             return
+        known = None
         if verdict is Verdict.NOT_APPLIED:
+            known = Knowledge(Known.ASKED, said="it did not happen")
             stop = self._successor.stop(live, new, StepFailed(message, met))
         else:
             stop = self._successor.keep(live, new, message)
-        recorded = Recorded(attempt, error=stop.error, due_at=due_at, outage=outage)
+        recorded = Recorded(attempt, error=stop.error, due_at=due_at, outage=outage, known=known)
         await self._record(live, new, recorded, stop)
         if new.row in lifecycle.FINAL:
             self.sends.forget(mutation_id)
 
     async def _applied(
-        self, live: Live, mutation_id: str, new: lifecycle.Run, text: str | None, attempt: int
+        self,
+        live: Live,
+        mutation_id: str,
+        new: lifecycle.Run,
+        text: str | None,
+        attempt: int,
+        known: Knowledge,
     ) -> None:
         """Begin to write that it happened; `next` runs meanwhile, the commit comes after (L9)."""
-        recorded = Recorded(attempt, result=text or "null")
+        recorded = Recorded(attempt, result=text or "null", known=known)
         old = live.stored
         announce = await self._herald.changed(live, new)
         live.result_text = recorded.result

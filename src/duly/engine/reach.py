@@ -67,6 +67,9 @@ class Shelf(Protocol):
     ) -> Awaitable[int]:
         """Answer how often any of these tools was sent since a moment (A1)."""
 
+    def count_first(self, workflow_id: str, tool: str, major: str, *, most: int) -> Awaitable[int]:
+        """Answer for how many inputs a major version has sent a tool, up to so many (A3)."""
+
 
 class Window(Protocol):
     """The outside, to be looked at."""

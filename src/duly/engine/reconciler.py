@@ -56,6 +56,8 @@ class Reconciler:
             await self._miss(live, row, f"asking failed: {type(error).__name__}")
 
     async def _attempt(self, live: Live, row: MutationRow, *, is_paused: bool) -> None:
+        if await self._ledger.refuse_changed(live, row):
+            return
         try:
             tool = self._parts.outside.catalog.find(row.tool)
         except Invalid as error:

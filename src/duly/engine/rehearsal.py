@@ -107,6 +107,10 @@ class Bench:
         sent = 0 if self.count is None else await self.count(workflow_id, names, since=since)
         return sent + sum(self.wanted[name] for name in names)
 
+    async def count_first(self, workflow_id: str, tool: str, major: str, *, most: int) -> int:
+        """Count what would have been sent: what is tried begins a major version (A3)."""
+        return self.wanted[tool]
+
     # -- What becomes of it ---------------------------------------------------------------------
 
     def pending(self, topic: str) -> list[EventRow]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Final
 
@@ -24,6 +24,7 @@ from duly.engine.upkeep import UPKEEP, Upkeep
 from duly.engine.worker import Worker
 from duly.env import SLICE_MS
 from duly.errors import Fenced, NotFound, RequestRefused, Stale, StoreError, StoreLost
+from duly.rules.allowance import Allow
 from duly.rules.schedule import earliest
 from duly.rules.turn import Work, choose
 from duly.rules.value import Json
@@ -108,13 +109,29 @@ class Engine:
         await settle(self._parts, self._worker, mutation_id, answer, result=result, action=action)
         self.wake()
 
-    async def approve(self, mutation_id: str, seen: str, *, action: Action) -> None:
+    async def approve(
+        self, mutation_id: str, seen: str, *, action: Action, allow: Allow | None = None
+    ) -> None:
         """Let exactly the proposed call be sent when its workflow runs (A4)."""
-        await approval.approve(self._parts, self._worker, mutation_id, seen, action=action)
+        parts, worker = self._parts, self._worker
+        await approval.approve(parts, worker, mutation_id, seen, action=action, allow=allow)
 
-    async def reject(self, mutation_id: str, *, action: Action) -> None:
+    async def approve_all(
+        self, seen: Mapping[str, str], *, action: Action
+    ) -> tuple[str | None, ...]:
+        """Let several proposed calls of one tool be sent; say of each why it was refused (A3)."""
+        return await approval.approve_all(self._parts, self._worker, seen, action=action)
+
+    async def amend(
+        self, mutation_id: str, seen: str, args: Mapping[str, Json], *, action: Action
+    ) -> str:
+        """Put a person's own arguments into a proposed call; answer its new hash (A3)."""
+        return await approval.amend(self._parts, mutation_id, seen, args, action=action)
+
+    async def reject(self, mutation_id: str, *, reason: str | None = None, action: Action) -> None:
         """Decline a proposed call (A4)."""
-        await approval.reject(self._parts, self._worker, mutation_id, action=action)
+        parts, worker = self._parts, self._worker
+        await approval.reject(parts, worker, mutation_id, reason=reason, action=action)
 
     async def close(self) -> None:
         """Wait until nothing runs any more, and lay down what was not begun (R7)."""

@@ -10,11 +10,38 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass
 
+from duly.connectors.base import Call
 from duly.connectors.watch import Watch
 from duly.env import Env
 from duly.rules import ledger as rules
 from duly.rules.catalog import Tool
 from duly.rules.ledger import Terms
+from duly.rules.outage import Outage
+from duly.rules.word import Answer
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """What a send, or asking about one, gave."""
+
+    answer: Answer
+    result_text: str | None = None
+    error: BaseException | None = None
+    warning: str | None = None
+    is_expired: bool = False  # it was not sent again, for its key may be forgotten (L7)
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """One send of a recorded call: what it was made of, and what is kept of those before it."""
+
+    mutation_id: str
+    tool: Tool
+    call: Call
+    terms: Terms
+    resends: int = 0
+    outage: Outage | None = None
+    line: int | None = None
 
 
 @dataclass(slots=True)

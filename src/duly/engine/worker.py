@@ -278,22 +278,24 @@ class Worker:
                 log.warning("run %s is recovered at the next start: %s", run_id, error)
 
     @asynccontextmanager
-    async def holding(self, run_id: str) -> AsyncIterator[None]:
-        """Take a run in hand before the commit that makes it active, and let go if none comes.
+    async def holding(self, *run_ids: str) -> AsyncIterator[set[str]]:
+        """Take runs in hand before the commit that makes them active, and let go if none comes.
 
         An active run in nobody's hands looks as if its host had died (R7). Of several answers at
-        once one is taken, and the others must not take the run out of its hands.
+        once one is taken, and the others must not take the run out of its hands. What the caller
+        puts into the set that is yielded was not made active after all (A3).
         """
         async with self._answering:
-            is_first = run_id not in self.in_hand
-            self.in_hand.add(run_id)
+            fresh = set(run_ids) - self.in_hand
+            self.in_hand.update(run_ids)
+            untaken: set[str] = set()
             try:
-                yield
+                yield untaken
             except BaseException:
-                if is_first:
-                    self.in_hand.discard(run_id)
+                self.in_hand.difference_update(fresh)
                 raise
-            self._answered.add(run_id)
+            self.in_hand.difference_update(fresh & untaken)
+            self._answered.update(set(run_ids) - untaken)
 
     async def check_repeatable(self, tool: Tool | None, row: MutationRow) -> None:
         """Refuse to try again where nothing could be tried: neither asking nor sending (L10)."""

@@ -44,8 +44,8 @@ LIFE: Final = frozenset({"open", "close", "drain", "serve"})
 
 # What changes nothing, neither here nor outside; whatever is not in this table is an act.
 _QUESTIONS: Final = """
-    actions approvals attention check diff events extensions inputs logs mutation mutations outputs
-    run runs secrets tools try_ verify versions what_if why workflow workflows
+    actions allowances approvals attention check diff events extensions inputs logs mutation
+    mutations outputs run runs secrets tools try_ verify versions what_if why workflow workflows
     bus.deferred bus.deliveries bus.journal
 """
 QUESTIONS: Final = frozenset(_QUESTIONS.split())

@@ -18,7 +18,7 @@ from types import MappingProxyType
 from typing import Final, TypeVar
 
 from duly.errors import Invalid
-from duly.rules.value import DEFAULT_LIMITS, Json, check_json, suggest
+from duly.rules.value import DEFAULT_LIMITS, Json, check_json, encode, suggest
 
 Named = TypeVar("Named")
 
@@ -65,6 +65,8 @@ TYPES_OF: Final[Mapping[type, frozenset[JsonType]]] = MappingProxyType(
 )
 
 TOOL_NAME_CHARS: Final = 100
+LABEL_CHARS: Final = 50
+FORM_BYTES_MAX: Final = 64 * 1024 * 1024  # arguments were checked before they came here
 SNAKE: Final = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
 
 # `ctx` speaks these itself, and an object with a method `then` would be awaited as a promise.
@@ -78,9 +80,16 @@ class Parameter:
     name: str
     required: bool = True
     types: frozenset[JsonType] = frozenset()
+    label: str | None = None  # under which name a person sees it (A3)
+    editable: bool = False  # a person may change it before they agree
 
     def __post_init__(self) -> None:
         _check_snake(self.name, "The parameter name")
+        is_shown = self.label is None or (self.label.strip() and self.label.isprintable())
+        if not is_shown or len(self.label or "") > LABEL_CHARS:
+            raise Invalid(
+                f"{self.name}: a label is 1 to {LABEL_CHARS} printable characters.", path=self.name
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +173,40 @@ def bind(tool: Tool, named: Mapping[str, Json], positional: Sequence[Json] = ())
     # They are hashed and kept in the ledger: what is no strict JSON is refused before that (F1).
     check_json(bound, tool.name, limit_bytes=DEFAULT_LIMITS.data_bytes)
     return bound
+
+
+def amend_args(tool: Tool, args: Mapping[str, Json], given: Mapping[str, Json]) -> dict[str, Json]:
+    """Put a person's values in place of a call's, where the tool lets them (A3)."""
+    editable = [each.name for each in tool.parameters if each.editable]
+    for name in given:
+        if name not in editable:
+            known = ", ".join(editable) or "none"
+            raise Invalid(
+                f"{tool.name}.{name} is not a person's to change; editable: {known}.",
+                path=f"args.{name}",
+            )
+    amended = bind(tool, {**args, **given})
+    if amended == dict(args):
+        raise Invalid("args changes nothing. Give another value, or approve the call.", path="args")
+    return amended
+
+
+def make_form(tool: Tool | None, args: Mapping[str, Json]) -> tuple[tuple[str, str], ...]:
+    """Write a call as a form: what its tool wants a person to see, under which names, in full (A3).
+
+    Of a tool that declares nothing every argument is shown under its own name.
+    """
+    parameters = () if tool is None else tool.parameters
+    labelled = [(each.name, each.label) for each in parameters if each.label is not None]
+    rest = [name for name in args if name not in dict(labelled)]
+    shown = [*labelled, *((name, name) for name in rest)]
+    return tuple((label, _text_of(args.get(name))) for name, label in shown)
+
+
+def _text_of(value: Json) -> str:
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else encode(value, limit_bytes=FORM_BYTES_MAX)
 
 
 def camel(name: str) -> str:

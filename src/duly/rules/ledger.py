@@ -17,11 +17,24 @@ import rfc8785
 
 from duly.rules.catalog import Tool
 from duly.rules.schedule import DAY_MS
+from duly.rules.word import Known
 
 RESENDS_MAX: Final = 5  # an unknown idempotent call is sent again at most so often
 GRACE_MS: Final = 10_000  # how long, at least, a send whose time is over may take to return
 CLOCK_MARGIN_MS: Final = DAY_MS  # how far a wall clock may be off after a reboot (L7)
 ENDLESS_MS: Final = 2**53 - 1  # the lifetime of a key that the outside never forgets
+
+
+# -- How an outcome became known (L12) ------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Knowledge:
+    """How an outcome became known: from a person, if `by` is given; what the outside said."""
+
+    how: Known
+    by: str | None = None
+    said: str | None = None
 
 
 # -- What a row keeps of its tool (L6) ------------------------------------------------------------

@@ -61,6 +61,7 @@ LATER: Final = To(status=Status.PAUSED_TRANSIENT, row=Row.FAILED)
 WRONG: Final = To(status=Status.FAILED_LOGIC, row=Row.FAILED)
 ASK: Final = To(status=Status.PAUSED_RECONCILIATION, row=Row.NEEDS_RECONCILE)
 GIVE_UP: Final = To(status=Status.PAUSED_RECONCILIATION, row=Row.INDETERMINATE)
+SPOILT: Final = To(status=Status.FAILED_INTERNAL, row=Row.FAILED)
 SENT: Final = To(status=Status.ACTIVE, row=Row.IN_FLIGHT)
 GO_ON: Final = To(status=Status.ACTIVE)
 WITHDRAWN: Final = To(row=Row.FAILED)
@@ -168,6 +169,16 @@ LATE_AT: Final = frozenset(
         (Status.PAUSED_RECONCILIATION, Row.INDETERMINATE),
     }
 )
+# What becomes of a run whose row was changed in the store, by whether the row was sent before: a
+# call that never was has not happened, and of any other a person must say so (L11).
+CHANGED: Final[Mapping[bool, To]] = {False: SPOILT, True: GIVE_UP}
+CHANGED_AT: Final = frozenset(
+    {
+        (Status.ACTIVE, Row.IN_FLIGHT),
+        (Status.PAUSED_RECONCILIATION, Row.IN_FLIGHT),
+        (Status.PAUSED_RECONCILIATION, Row.NEEDS_RECONCILE),
+    }
+)
 ASKABLE: Final = frozenset(
     {(Status.ACTIVE, Row.IN_FLIGHT), (Status.PAUSED_RECONCILIATION, Row.NEEDS_RECONCILE)}
 )
@@ -200,6 +211,7 @@ _FOLLOWED: Final[Mapping[Row | None, tuple[To, Reserved]]] = {
 }
 ACTS: Final[Mapping[Act, Mapping[Row | None, tuple[To, Reserved]]]] = {
     Act.APPROVE: {Row.PROPOSED: (SENT, Reserved.HOLD)},
+    Act.AMEND: {Row.PROPOSED: (To(), Reserved.HOLD)},
     Act.REJECT: {Row.PROPOSED: (DECLINED, Reserved.HOLD)},
     Act.RECONNECT: _UNBLOCK,
     Act.GRANT: _UNBLOCK,
@@ -234,6 +246,7 @@ _APPROVAL: Final = frozenset({Status.PAUSED_APPROVAL})
 _RECONCILIATION: Final = frozenset({Status.PAUSED_RECONCILIATION})
 ACT_STATUSES: Final[Mapping[Act, frozenset[Status]]] = {
     Act.APPROVE: _APPROVAL,
+    Act.AMEND: _APPROVAL,
     Act.REJECT: _APPROVAL,
     Act.RECONNECT: _APPROVAL,
     Act.GRANT: _APPROVAL,
@@ -250,6 +263,7 @@ ACT_STATUSES: Final[Mapping[Act, frozenset[Status]]] = {
 # The acts that need the run to wait for exactly that (F4); rejecting needs only a proposal.
 ACT_WAITS: Final[Mapping[Act, Waits]] = {
     Act.APPROVE: Waits.APPROVAL,
+    Act.AMEND: Waits.APPROVAL,
     Act.RECONNECT: Waits.CONNECTION,
     Act.GRANT: Waits.GRANT,
 }
@@ -326,6 +340,14 @@ def judge(run: Run, verdict: Verdict) -> Run:
     if (run.status, run.row) not in ASKABLE:
         raise IllegalTransition(f"A row {run.row} of a {run.status} run is not asked about.")
     return _move(run, VERDICTS[verdict])
+
+
+def spoil(run: Run, *, was_sent: bool) -> Run:
+    """Stop a run whose row was changed in the store: nothing of it is sent or asked (L11)."""
+    if (run.status, run.row) not in CHANGED_AT:
+        raise IllegalTransition(f"A row {run.row} of a {run.status} run is neither sent nor asked.")
+    is_unknown = run.status is Status.PAUSED_RECONCILIATION  # something of it was sent before
+    return _move(run, CHANGED[was_sent or is_unknown])
 
 
 def late(run: Run, given: Answer, *, is_definite: bool) -> Run | None:

@@ -10,6 +10,7 @@ Law 4  A secret is taken out wherever it stands, also inside a longer string and
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -23,6 +24,7 @@ from duly.rules.catalog import Risk, Tool, ToolKind, bind
 from duly.rules.value import Json, digest, suggest
 
 REDACTED: Final = "[redacted]"
+FIRST: Final = re.compile(r"first:([1-9][0-9]{0,3})")
 SEVERAL: Final = frozenset(",; \t\r\n<>")  # what can stand between two addresses
 
 
@@ -137,6 +139,11 @@ def _fits(grant: Grant, args: Mapping[str, Json]) -> bool:
     return all(_matches(args.get(name), glob) for name, glob in grant.where.items())
 
 
+def matches(value: Json, glob: str) -> bool:
+    """Tell whether an argument is within a glob: a string, or every string of a list (A1)."""
+    return _matches(value, glob)
+
+
 def _matches(value: Json, glob: str) -> bool:
     """Match a string, or every string of a list; what cannot be matched is outside (A1)."""
     if isinstance(value, list):
@@ -183,8 +190,17 @@ ASKED_AT: Final[Mapping[Approval, frozenset[Risk]]] = MappingProxyType(
 )
 
 
-def parse_approval(word: object, path: str) -> Approval:
+@dataclass(frozen=True, slots=True)
+class First:
+    """Ask for the first so many calls of each tool of a major version, then no more (A3)."""
+
+    calls: int
+
+
+def parse_approval(word: object, path: str) -> Approval | First:
     """Read one word of an approval policy."""
+    if isinstance(word, str) and (found := FIRST.fullmatch(word)):
+        return First(int(found.group(1)))
     try:
         return Approval(word)  # type: ignore[arg-type]  # an object that is no word is refused too
     except ValueError:
@@ -192,21 +208,42 @@ def parse_approval(word: object, path: str) -> Approval:
 
 
 def approval_for(tool: Tool, *policies: Mapping[str, str]) -> Approval:
-    """Find the strictest policy whose glob fits the tool or its capability (A3)."""
-    fitting = [
+    """Find the strictest policy by risk whose glob fits the tool or its capability (A3)."""
+    fitting = [each for each in _fitting(tool, policies) if isinstance(each, Approval)]
+    # The stricter of two policies asks at more risks.
+    return max(fitting, key=lambda each: len(ASKED_AT[each]), default=Approval.NEVER)
+
+
+def first_calls(tool: Tool, *policies: Mapping[str, str]) -> int:
+    """Answer how many calls of a tool a new major version asks for; the most of all policies."""
+    fitting = [each.calls for each in _fitting(tool, policies) if isinstance(each, First)]
+    return max(fitting, default=0) if tool.kind is ToolKind.MUTATION else 0
+
+
+def _fitting(tool: Tool, policies: Iterable[Mapping[str, str]]) -> list[Approval | First]:
+    return [
         parse_approval(word, f"approvals.{glob}")
         for policy in policies
         for glob, word in policy.items()
         if fnmatchcase(tool.name, glob) or fnmatchcase(tool.capability, glob)
     ]
-    # The stricter of two policies asks at more risks.
-    return max(fitting, key=lambda each: len(ASKED_AT[each]), default=Approval.NEVER)
 
 
-def is_approval_needed(tool: Tool, *policies: Mapping[str, str]) -> bool:
-    """Tell whether a person must agree first; a read changes nothing, so nobody is asked (A3)."""
-    asked = ASKED_AT[approval_for(tool, *policies)]
-    return tool.kind is ToolKind.MUTATION and tool.risk in asked
+def is_approval_needed(tool: Tool, *policies: Mapping[str, str], calls_before: int = 0) -> bool:
+    """Tell whether a person must agree first; a read changes nothing, so nobody is asked (A3).
+
+    `calls_before` are the calls of this tool that its major version has made.
+    """
+    if tool.kind is not ToolKind.MUTATION:
+        return False
+    if calls_before < first_calls(tool, *policies):
+        return True
+    return tool.risk in ASKED_AT[approval_for(tool, *policies)]
+
+
+def major_of(version: str) -> str:
+    """Answer the major number of a version: that of 3.1 is 3 (W8)."""
+    return version.partition(".")[0]
 
 
 def proposal_hash(tool: str, args: Mapping[str, Json], inputs: Json) -> str:
@@ -229,6 +266,7 @@ class Request:
     mutations_today: int = 0
     approvals: tuple[Mapping[str, str], ...] = ()
     mutate_reads: MutateReads = "none"
+    calls_before: int = 0
 
 
 def permit(request: Request) -> Permission:
@@ -242,7 +280,7 @@ def permit(request: Request) -> Permission:
     granted = check_grant(tool, args, request.envelope, request.mutations_today)
     if isinstance(granted, Missing):
         return granted
-    if is_approval_needed(tool, *request.approvals):
+    if is_approval_needed(tool, *request.approvals, calls_before=request.calls_before):
         return NeedsApproval(args)
     return Allowed(args)
 

@@ -110,6 +110,16 @@ class Answer(StrEnum):
     UNKNOWN = "unknown"
 
 
+class Known(StrEnum):
+    """How the outcome of a mutation became known (L12)."""
+
+    ANSWERED = "answered"
+    ASKED = "asked"
+    SENT_AGAIN = "sent_again"
+    SETTLED = "settled"
+    UNSENT = "unsent"  # nothing was ever sent, so nothing happened
+
+
 class Verdict(StrEnum):
     """What asking about an unknown mutation gave (L5, L6)."""
 
@@ -123,6 +133,7 @@ class Act(StrEnum):
     """What a person, or an agent for one, can do to a run (R9, L10)."""
 
     APPROVE = "approve"
+    AMEND = "amend"
     REJECT = "reject"
     RECONNECT = "reconnect"
     GRANT = "grant"

@@ -264,7 +264,7 @@ def _send_first(_: Any) -> Any:
 
 def _applied_unwritten(_: Any) -> Any:
     async def applied(
-        self: Any, live: Any, mutation_id: str, new: Run, text: str | None, attempt: int
+        self: Any, live: Any, mutation_id: str, new: Run, text: str | None, *further: Any
     ) -> None:
         live.result_text = text or "null"
         live.move(new)

@@ -84,9 +84,9 @@ def _without_send_time(_: Any) -> Any:
 
 
 def _withdraw_nothing(original: Any) -> Any:
-    def move_row(tx: Any, run_id: str, old: Run, new: Run, now: int) -> None:
+    def move_row(tx: Any, run_id: str, old: Run, new: Run, now: int, **said: Any) -> None:
         if new.row is not Row.FAILED:
-            original(tx, run_id, old, new, now)
+            original(tx, run_id, old, new, now, **said)
 
     return move_row
 
@@ -147,7 +147,7 @@ PEOPLE: Final = (
     ("nobody-counts", "The limit of a day is never reached.",
      "duly.engine.envelope", "count_today", _answer_later(0)),
     ("nobody-is-asked", "The approval policy is forgotten.",
-     "duly.rules.permission", "is_approval_needed", lambda _: lambda *args: False),
+     "duly.rules.permission", "is_approval_needed", lambda _: lambda *args, **counted: False),
     ("everybody-is-asked", "A change of medium risk is taken for one of high risk.",
      "duly.rules.permission", "ASKED_AT",
      lambda original: {**original, Approval.ABOVE_MEDIUM: frozenset(Risk)}),

@@ -7,6 +7,7 @@ nothing. Nothing outside this room knows SQL.
 from __future__ import annotations
 
 from duly.store import (
+    approval,
     bus,
     delivery,
     event,
@@ -82,8 +83,17 @@ class Store:
     keep_late_answer = barrier(ledger.keep_late_answer)
     count_attempt = rider(ledger.count_attempt)
     settle = barrier(ledger.settle)
-    approve = barrier(ledger.approve)
-    reject = barrier(ledger.reject)
+    approve = barrier(approval.approve)
+    approve_all = barrier(approval.approve_all)
+    amend = barrier(approval.amend)
+    reject = barrier(approval.reject)
+    send_allowed = barrier(approval.send_allowed)
+    revoke_allowance = barrier(approval.revoke_allowance)
+    find_allowances = read(approval.find_allowances)
+    list_allowances = read(approval.list_allowances)
+    count_first = read(approval.count_first)
+    list_sealed = read(approval.list_sealed)
+    reseal = barrier(approval.reseal)
     count_refusals = read(ledger.count_refusals)
     list_first_sends = read(ledger.list_first_sends)
     count_sent = read(ledger.count_sent)

@@ -10,13 +10,13 @@ from collections.abc import Iterable
 from typing import Final
 
 from duly.env import Boot
-from duly.errors import NotFound, RequestRefused, Stale
+from duly.errors import NotFound, Stale
 from duly.rules.access import Step
-from duly.rules.ledger import Stamp
+from duly.rules.ledger import Knowledge, Stamp
 from duly.rules.lifecycle import Change, Run, act
 from duly.rules.outage import Outage
 from duly.rules.schedule import DAY_MS
-from duly.rules.word import Act, Status
+from duly.rules.word import Act, Known, Status
 from duly.store import part, recording
 from duly.store.base import Fence, Transaction
 from duly.store.record import Action, Call, JournalEvent, MutationRow, Recorded, RunRow, Stop
@@ -56,7 +56,7 @@ def propose(
 ) -> None:
     """Write a call that waits for a person, with what its run called and logged so far (A3, R1)."""
     part.check(tx, fence)
-    _open_row(tx, fence, run_id, old, new, call, now=now, sent_at=None)
+    open_row(tx, fence, run_id, old, new, call, now=now, sent_at=None)
     tx.run("keep_notes", id=run_id, calls=calls, logs=logs)
     part.announce(tx, announce, now, run_id=run_id)
 
@@ -73,8 +73,8 @@ def send(
     boot: Boot = NO_BOOT,
 ) -> int:
     """Write the call that is about to be sent (L2); answer when its key was first sent (L7)."""
-    _check_sending(tx, fence)
-    _open_row(tx, fence, run_id, old, new, call, now=now, sent_at=now, boot=boot)
+    check_sending(tx, fence)
+    open_row(tx, fence, run_id, old, new, call, now=now, sent_at=now, boot=boot)
     (first_at,) = part.must(tx.one("first_send", key=call.key), f"The key of mutation {call.id}")
     return int(first_at)
 
@@ -90,7 +90,7 @@ def send_again(
     boot: Boot = NO_BOOT,
 ) -> MutationRow:
     """Write that the recorded call is about to be sent once more: same row, same key (F4, L7)."""
-    _check_sending(tx, fence)
+    check_sending(tx, fence)
     is_resend = old.status is Status.PAUSED_RECONCILIATION
     part.change_run(tx, "move_run", fence.workflow_id, run_id, old, new, now=now)
     return _send_row(tx, run_id, old, now, boot, is_resend=is_resend)
@@ -100,7 +100,7 @@ def send_approved(
     tx: Transaction, fence: Fence, run_id: str, old: Run, *, now: int, boot: Boot = NO_BOOT
 ) -> MutationRow:
     """Write that an approved call is about to be sent; until here nobody has begun to (A4, L2)."""
-    _check_sending(tx, fence)
+    check_sending(tx, fence)
     part.check_run(tx, fence, run_id, old)
     found = part.must(tx.one("get_held_mutation", held_by=run_id), f"The mutation of run {run_id}")
     mutation = MutationRow(*found)
@@ -123,7 +123,7 @@ def record(
 ) -> None:
     """Write what became known of a mutation, with the phase or the stop that follows (L9, L4)."""
     part.check(tx, fence)
-    _settle_run(tx, fence.workflow_id, run_id, old, new, recorded.result, stop, now)
+    settle_run(tx, fence.workflow_id, run_id, old, new, recorded.result, stop, now)
     _settle_row(tx, run_id, old, new, recorded, now)
     part.announce(tx, announce, now, run_id=run_id)
 
@@ -177,60 +177,14 @@ def settle(
     announce: tuple[JournalEvent, ...] = (),
 ) -> Change:
     """Decide an unknown mutation by a person's answer; of two answers one wins (L5, L10)."""
-    mutation, run = _held(tx, mutation_id)
+    mutation, run = read_held(tx, mutation_id)
     change = act(run.state, answer, is_told=bool(mutation.outage_told))
-    recorded = Recorded(mutation.attempt, result=result, due_at=due_at)
-    _settle_run(tx, run.workflow_id, run.id, run.state, change.run, result, stop, now)
+    known = None if answer is Act.TRY_AGAIN else Knowledge(Known.SETTLED, by=action.by, said=answer)
+    recorded = Recorded(mutation.attempt, result=result, due_at=due_at, known=known)
+    settle_run(tx, run.workflow_id, run.id, run.state, change.run, result, stop, now)
     _settle_row(tx, run.id, run.state, change.run, recorded, now)
     if answer is Act.TRY_AGAIN:
         tx.run("reset_asks", id=mutation_id)
-    part.note(tx, action, now, workflow_id=mutation.workflow_id, target=mutation_id)
-    part.announce(tx, announce, now, run_id=run.id)
-    return change
-
-
-def approve(
-    tx: Transaction,
-    fence: Fence,
-    mutation_id: str,
-    seen: str,
-    *,
-    action: Action,
-    now: int,
-    announce: tuple[JournalEvent, ...] = (),
-) -> MutationRow:
-    """Let exactly the proposed call be sent, once, by whoever runs the workflow (A4).
-
-    It is in flight from now on and has no send time yet: `send_approved` writes that, so a host
-    that dies in between leaves a call that is known not to have left.
-    """
-    standing = part.check(tx, fence)
-    mutation, run = _held(tx, mutation_id)
-    if mutation.hash != seen:
-        raise RequestRefused(
-            f"Mutation {mutation_id} is not what was shown when it was approved; look at it again."
-        )
-    change = act(run.state, Act.APPROVE, is_paused=standing.paused)
-    part.change_run(tx, "move_run", run.workflow_id, run.id, run.state, change.run, now=now)
-    part.move_row(tx, run.id, run.state, change.run, now)
-    part.note(tx, action, now, workflow_id=mutation.workflow_id, target=mutation_id)
-    part.announce(tx, announce, now, run_id=run.id)
-    return read_mutation(tx, mutation_id)
-
-
-def reject(
-    tx: Transaction,
-    mutation_id: str,
-    *,
-    action: Action,
-    now: int,
-    announce: tuple[JournalEvent, ...] = (),
-) -> Change:
-    """Decline a proposed call: nothing is sent, `next` is told it was skipped (A4)."""
-    mutation, run = _held(tx, mutation_id)
-    change = act(run.state, Act.REJECT)
-    _settle_run(tx, run.workflow_id, run.id, run.state, change.run, None, None, now)
-    part.move_row(tx, run.id, run.state, change.run, now)
     part.note(tx, action, now, workflow_id=mutation.workflow_id, target=mutation_id)
     part.announce(tx, announce, now, run_id=run.id)
     return change
@@ -273,7 +227,7 @@ def read_mutation(tx: Transaction, mutation_id: str) -> MutationRow:
     return MutationRow(*found)
 
 
-def _held(tx: Transaction, mutation_id: str) -> tuple[MutationRow, RunRow]:
+def read_held(tx: Transaction, mutation_id: str) -> tuple[MutationRow, RunRow]:
     """Read a row and the run that answers for it, under the workflow's lock."""
     mutation = read_mutation(tx, mutation_id)
     part.look(tx, mutation.workflow_id)
@@ -283,7 +237,7 @@ def _held(tx: Transaction, mutation_id: str) -> tuple[MutationRow, RunRow]:
     return mutation, run
 
 
-def _check_sending(tx: Transaction, fence: Fence) -> None:
+def check_sending(tx: Transaction, fence: Fence) -> None:
     """Refuse to send in a paused workflow: the pause may have come after the decision (F7)."""
     if part.check(tx, fence).paused:
         raise Stale(
@@ -291,7 +245,7 @@ def _check_sending(tx: Transaction, fence: Fence) -> None:
         )
 
 
-def _open_row(
+def open_row(
     tx: Transaction,
     fence: Fence,
     run_id: str,
@@ -303,6 +257,7 @@ def _open_row(
     sent_at: int | None,
     boot: Boot = NO_BOOT,
 ) -> None:
+    """Write the row of a call, with its run."""
     assert old.row is None, old
     assert new.row is not None, new
     terms = call.terms
@@ -326,6 +281,10 @@ def _open_row(
         key_lifetime_ms=None if terms is None else terms.key_lifetime_ms,
         boot=None if sent_at is None else boot.id,
         boot_ms=None if sent_at is None else boot.ms,
+        asked=int(call.asked),
+        approved_by=call.approved_by,
+        allowance_id=call.allowance_id,
+        seal=call.seal,
         now=now,
     )
     part.must_change(inserted, f"Run {run_id}, which has its mutation already,")
@@ -349,7 +308,7 @@ def _send_row(
     return read_mutation(tx, mutation_id)
 
 
-def _settle_run(
+def settle_run(
     tx: Transaction,
     workflow_id: str,
     run_id: str,
@@ -359,6 +318,7 @@ def _settle_run(
     stop: Stop | None,
     now: int,
 ) -> None:
+    """Write the run of a row that moves: as it goes on, or as it stops."""
     # A stop has no place for a result, and a run that waits for a time must say which (F2).
     assert stop is None or new.status is not Status.ACTIVE, (new, stop)
     assert stop is not None or new.status in (Status.ACTIVE, Status.PAUSED_RECONCILIATION), new
@@ -371,6 +331,7 @@ def _settle_run(
 def _settle_row(
     tx: Transaction, run_id: str, old: Run, new: Run, recorded: Recorded, now: int
 ) -> None:
+    known = recorded.known
     settled = tx.run(
         "settle_mutation",
         held_by=run_id,
@@ -382,6 +343,9 @@ def _settle_row(
         refused=int(recorded.refused),
         due_at=recorded.due_at,
         is_unsent=int(recorded.is_unsent),
+        known_how=None if known is None else known.how,
+        known_by=None if known is None else known.by,
+        known_said=None if known is None else known.said,
         now=now,
         **_outage_columns(recorded.outage),
     )

@@ -31,15 +31,21 @@ def bring_up(
     copy: Callable[[int], None],
     version: int = SCHEMA_VERSION,
     migrations: Mapping[int, str] = MIGRATIONS,
-) -> None:
-    """Give the database the schema of `version`; `copy` keeps it as it was, if it is older."""
+) -> bool:
+    """Give the database the schema of `version`; tell whether it was older.
+
+    `copy` keeps an older one as it was.
+    """
     found = check_version(connection, path, version)
     if found is None:
         _apply(connection, [schema], version)
-    elif found < version:
-        steps = _steps(found, version, migrations)
-        copy(found)
-        _apply(connection, steps, version)
+        return False
+    if found == version:
+        return False
+    steps = _steps(found, version, migrations)
+    copy(found)
+    _apply(connection, steps, version)
+    return True
 
 
 def check_version(connection: apsw.Connection, path: str, version: int) -> int | None:

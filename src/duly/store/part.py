@@ -299,11 +299,28 @@ def guarded(workflow_id: str, run_id: str, old: Run, new: Run) -> dict[str, str 
     }
 
 
-def move_row(tx: Transaction, run_id: str, old: Run, new: Run, now: int) -> None:
-    """Move the ledger row a run holds, if the decision moved it, whatever else stays."""
+def move_row(
+    tx: Transaction,
+    run_id: str,
+    old: Run,
+    new: Run,
+    now: int,
+    *,
+    by: str | None = None,
+    said: str | None = None,
+) -> None:
+    """Move the ledger row a run holds, if the decision moved it; `by` said no, and why (L12)."""
     if new.row is old.row:
         return
-    moved = tx.run("move_mutation", held_by=run_id, old_status=old.row, status=new.row, now=now)
+    moved = tx.run(
+        "move_mutation",
+        held_by=run_id,
+        old_status=old.row,
+        status=new.row,
+        by=by,
+        said=said,
+        now=now,
+    )
     must_change(moved, f"The mutation of run {run_id}")
 
 

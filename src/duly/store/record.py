@@ -9,12 +9,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import cast
 
+from duly.rules.allowance import Allowance
 from duly.rules.event import Publication
-from duly.rules.ledger import Terms
+from duly.rules.ledger import Knowledge, Terms
 from duly.rules.lifecycle import Counts, Run
 from duly.rules.outage import Outage
-from duly.rules.word import Kind, MutationStatus, Outcome, Phase, Status, Waits
+from duly.rules.seal import AllowanceFacts, RowFacts
+from duly.rules.value import Json, decode
+from duly.rules.word import Kind, Known, MutationStatus, Outcome, Phase, Status, Waits
 
 
 class Origin(StrEnum):
@@ -150,6 +154,24 @@ class Call:
     hash: str
     reads: str | None = None
     terms: Terms | None = None
+    asked: bool = False
+    approved_by: str | None = None
+    allowance_id: str | None = None
+    seal: str | None = None
+
+    def facts(self, workflow_id: str) -> RowFacts:
+        """What its seal covers (L11)."""
+        return RowFacts(
+            self.id,
+            workflow_id,
+            self.tool,
+            self.inputs,
+            self.key,
+            self.hash,
+            self.asked,
+            self.approved_by,
+            self.allowance_id,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +185,7 @@ class Recorded:
     due_at: int | None = None
     is_unsent: bool = False  # it was to be sent again, and nothing left (L7)
     outage: Outage | None = None
+    known: Knowledge | None = None  # how the outcome became known, if it did (L12)
 
 
 @dataclass(frozen=True, slots=True)
@@ -336,6 +359,16 @@ class MutationRow:
     outage_ms: int = 0
     outage_told: int = 0
     late: str | None = None
+    asked: int = 0
+    approved_by: str | None = None
+    allowance_id: str | None = None
+    args_proposed: str | None = None
+    amended_by: str | None = None
+    seal: str | None = None
+    known_how: str | None = None
+    known_at: int | None = None
+    known_by: str | None = None
+    known_said: str | None = None
     key_sent_at: int | None = None  # when any row first sent its key; not in lists (L7)
 
     @property
@@ -354,9 +387,84 @@ class MutationRow:
         return Outage(self.outage_since, self.outage_count, self.outage_ms, is_told)
 
     @property
+    def facts(self) -> RowFacts:
+        """What its seal covers (L11)."""
+        return RowFacts(
+            self.id,
+            self.workflow_id,
+            self.tool,
+            self.inputs,
+            self.key,
+            self.hash,
+            bool(self.asked),
+            self.approved_by,
+            self.allowance_id,
+            self.amended_by,
+        )
+
+    @property
+    def known(self) -> Knowledge | None:
+        """How its outcome became known, if it did (L12)."""
+        if self.known_how is None:
+            return None
+        return Knowledge(Known(self.known_how), self.known_by, self.known_said)
+
+    @property
     def is_unsent(self) -> bool:
         """Tell whether it was approved and nobody has begun to send it (A4)."""
         return self.status == MutationStatus.IN_FLIGHT and self.sent_at is None
+
+
+@dataclass(frozen=True, slots=True)
+class AllowanceRow:
+    """An allowance, and how many calls were sent under it (A3)."""
+
+    id: str
+    workflow_id: str
+    mutation_id: str
+    tool: str
+    version: str
+    args: str
+    matching: str
+    calls: int
+    until: int
+    given_by: str
+    given_at: int
+    revoked_by: str | None
+    revoked_at: int | None
+    seal: str
+    used: int
+
+    @property
+    def value(self) -> Allowance:
+        """The allowance as the rules see it."""
+        return Allowance(
+            self.tool,
+            self.version,
+            cast("dict[str, Json]", decode(self.args)),
+            cast("dict[str, str]", decode(self.matching)),
+            self.calls,
+            self.until,
+            self.used,
+            self.revoked_at is not None,
+        )
+
+    @property
+    def facts(self) -> AllowanceFacts:
+        """What its seal covers (L11)."""
+        return AllowanceFacts(
+            self.id,
+            self.workflow_id,
+            self.mutation_id,
+            self.tool,
+            self.version,
+            self.args,
+            self.matching,
+            self.calls,
+            self.until,
+            self.given_by,
+            self.given_at,
+        )
 
 
 def run_of(

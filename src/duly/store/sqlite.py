@@ -54,6 +54,7 @@ class SqliteBackend:
         self._disk = disk
         self._connection = connection
         self._writer = writer
+        self.was_brought_up = False  # by this process, from an older schema (L11)
         # Called after whoever wrote was answered; who looks again then sees what was written.
         self.watchers: set[Callable[[], None]] = set()
 
@@ -153,7 +154,9 @@ async def open_sqlite(
         say_ahead=lambda: _say_ahead(connection, wanted),
         checkpoint_pages=checkpoint_pages,
     )
-    return SqliteBackend(disk, connection, writer)
+    backend = SqliteBackend(disk, connection, writer)
+    backend.was_brought_up = opening.was_brought_up
+    return backend
 
 
 class _Opening:
@@ -170,6 +173,7 @@ class _Opening:
         self._lock = threading.Lock()
         self._connection: apsw.Connection | None = None
         self._is_left = False
+        self.was_brought_up = False
         fork.own(self)
 
     def abandon(self) -> None:
@@ -177,7 +181,7 @@ class _Opening:
         fork.quiet(self._loop)
 
     def run(self) -> apsw.Connection:
-        connection = _open(self._disk, self._schema, self._now)
+        connection, self.was_brought_up = _open(self._disk, self._schema, self._now)
         with self._lock:
             self._connection = connection
             self._give_back_if_left()
@@ -195,7 +199,7 @@ class _Opening:
             self._disk.release()
 
 
-def _open(disk: Disk, schema: Schema, now: int) -> apsw.Connection:
+def _open(disk: Disk, schema: Schema, now: int) -> tuple[apsw.Connection, bool]:
     connection: apsw.Connection | None = None
 
     def mark_copy(copy: apsw.Connection) -> None:
@@ -212,7 +216,7 @@ def _open(disk: Disk, schema: Schema, now: int) -> apsw.Connection:
         check_version(connection, disk.path, schema.version)
         mark.note_gone(connection, schema.statements, left, now)
         _configure(connection, disk.path)
-        bring_up(
+        was_brought_up = bring_up(
             connection,
             schema.text,
             path=disk.path,
@@ -233,7 +237,7 @@ def _open(disk: Disk, schema: Schema, now: int) -> apsw.Connection:
         if isinstance(error, apsw.Error | OSError):
             raise _unopened(error, disk.path) from error
         raise
-    return connection
+    return connection, was_brought_up
 
 
 def _configure(connection: apsw.Connection, path: str) -> None:

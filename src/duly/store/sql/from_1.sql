@@ -20,8 +20,40 @@ alter table mutation add column outage_count integer not null default 0;
 alter table mutation add column outage_ms bigint not null default 0;
 alter table mutation add column outage_told integer not null default 0 check (outage_told in (0, 1));
 alter table mutation add column late text;
+alter table mutation add column asked integer not null default 0 check (asked in (0, 1));
+alter table mutation add column approved_by text;
+alter table mutation add column allowance_id text references allowance (id);
+alter table mutation add column args_proposed text;
+alter table mutation add column amended_by text;
+-- L11: the host that brings a store up seals the open rows, in this same life; a row without a seal is sent by no other.
+alter table mutation add column seal text;
+alter table mutation add column known_how text check (known_how = 'answered' or known_how = 'asked' or known_how = 'sent_again' or known_how = 'settled' or known_how = 'unsent');
+alter table mutation add column known_at bigint;
+alter table mutation add column known_by text;
+alter table mutation add column known_said text;
 create index mutation_by_key on mutation (key) where first_sent_at is not null;
+create index mutation_allowed on mutation (allowance_id) where allowance_id is not null;
 update mutation set is_resent = 1 where attempt > 1;
+update mutation set asked = 1 where status = 'proposed' and exists (select 1 from run r where r.id = mutation.held_by and r.waits = 'approval');
+
+-- A3: the next calls of a tool that need no further yes.
+create table allowance (
+  id              text primary key,
+  workflow_id     text not null references workflow (id),
+  mutation_id     text not null references mutation (id),
+  tool            text not null,
+  version         text not null,
+  args            text not null,
+  matching        text not null,
+  calls           integer not null check (calls > 0),
+  until           bigint not null,
+  given_by        text not null,
+  given_at        bigint not null,
+  revoked_by      text,
+  revoked_at      bigint,
+  seal            text not null
+);
+create index allowance_by_tool on allowance (workflow_id, tool, version);
 
 -- W9: the file a version came from.
 alter table version add column path text;

@@ -444,14 +444,19 @@ delete from recording where workflow_id = :workflow_id and step = 'produce'
 -- insert_mutation
 -- One row per run that makes one, and per run that holds one (L1).
 insert into mutation (id, workflow_id, run_id, held_by, tool, args, title, inputs, key, hash, status, attempt, first_sent_at, sent_at, created_at, updated_at,
-  lag_ms, timeout_ms, key_lifetime_ms, first_boot, first_boot_ms)
+  lag_ms, timeout_ms, key_lifetime_ms, first_boot, first_boot_ms, asked, approved_by, allowance_id, seal)
 values (:id, :workflow_id, :run_id, :run_id, :tool, :args, :title, :inputs, :key, :hash, :status, :attempt, :sent_at, :sent_at, :now, :now,
-  :lag_ms, :timeout_ms, :key_lifetime_ms, :boot, :boot_ms)
+  :lag_ms, :timeout_ms, :key_lifetime_ms, :boot, :boot_ms, :asked, :approved_by, :allowance_id, :seal)
 on conflict do nothing
 
 -- move_mutation
 -- The status alone, guarded by the one it was decided on (R8); a row that is now unknown is to be asked about at once.
-update mutation set status = :status, due_at = case when :status = 'needs_reconcile' then :now end, updated_at = :now where held_by = :held_by and status = :old_status
+-- A proposal that is withdrawn or rejected was never sent, or was refused each time (L12).
+update mutation set status = :status, due_at = case when :status = 'needs_reconcile' then :now end, updated_at = :now,
+  known_how = case when :status = 'rejected' or :status = 'failed' then case when first_sent_at is null then 'unsent' else 'answered' end else known_how end,
+  known_at = case when :status = 'rejected' or :status = 'failed' then :now else known_at end,
+  known_by = :by, known_said = :said
+where held_by = :held_by and status = :old_status
 
 -- send_mutation
 -- Same row, same call, same key, one attempt more; the send time is stored first (L7, F4).
@@ -462,11 +467,12 @@ update mutation set status = 'in_flight', attempt = attempt + 1, resends = resen
 where held_by = :held_by and status = :old_status returning id
 
 -- settle_mutation
--- What became known by the newest send; a refusal on the merits grows the generation (L7). A row that stays unknown always has a time to be asked at (L5).
+-- What became known by the newest send, and how (L12); a refusal on the merits grows the generation (L7). A row that stays unknown always has a time to be asked at (L5).
 -- One that was not sent after all is no send again (L7).
 update mutation set status = :status, result = :result, error = :error, refused = :refused, resends = resends - :is_unsent,
   outage_since = :outage_since, outage_count = :outage_count, outage_ms = :outage_ms, outage_told = :outage_told,
-  due_at = case when :status = 'needs_reconcile' then coalesce(:due_at, :now) end, updated_at = :now
+  due_at = case when :status = 'needs_reconcile' then coalesce(:due_at, :now) end, updated_at = :now,
+  known_how = :known_how, known_at = case when :known_how is null then null else :now end, known_by = :known_by, known_said = :known_said
 where held_by = :held_by and status = :old_status and attempt = :attempt
 
 -- pass_mutation
@@ -504,11 +510,74 @@ select count(*) from mutation where inputs = :inputs and refused = 1
 -- How often a tool was sent since a moment, whatever came of it; what a clock that was wrong dated far ahead is left out; a row that is about to be sent again does not stand in its own way (A1).
 select count(*) from mutation where workflow_id = :workflow_id and tool = :tool and sent_at is not null and sent_at >= :since and sent_at < :until and id <> :besides
 
+-- count_first
+-- For how many sets of inputs a major version has sent a tool, as far as anybody asks (A3): what was only refused to be sent counts nothing.
+select count(*) from (
+  select distinct m.inputs from mutation m join run r on r.id = m.run_id
+  where m.workflow_id = :workflow_id and m.tool = :tool and m.sent_at is not null
+    and m.sent_at >= (select coalesce(min(v.created_at), 0) from version v where v.workflow_id = :workflow_id and v.version like :major)
+    and r.version like :major
+  limit :most) c
+
+-- approve_mutation
+-- Who agreed, sealed with the rest of the row (L11, A4).
+update mutation set approved_by = :by, seal = :seal where id = :id and hash = :hash
+
+-- amend_mutation
+-- A person's own arguments: what the script asked for is kept beside, and the hash is another one (A3). Only before anything was sent.
+update mutation set args_proposed = coalesce(args_proposed, args), args = :args, hash = :hash, seal = :seal, amended_by = :by, updated_at = :now
+where id = :id and hash = :old_hash and status = 'proposed' and first_sent_at is null
+
+-- insert_allowance
+-- Given with the yes to one call, in its transaction (A3).
+insert into allowance (id, workflow_id, mutation_id, tool, version, args, matching, calls, until, given_by, given_at, seal)
+values (:id, :workflow_id, :mutation_id, :tool, :version, :args, :matching, :calls, :until, :given_by, :given_at, :seal)
+
+-- get_allowance
+-- An allowance, and how many rows were sent under it: a row counts once, however often it is sent (A3).
+select a.id, a.workflow_id, a.mutation_id, a.tool, a.version, a.args, a.matching, a.calls, a.until, a.given_by, a.given_at, a.revoked_by, a.revoked_at, a.seal,
+  (select count(*) from mutation m where m.allowance_id = a.id)
+from allowance a where a.id = :id
+
+-- find_allowances
+-- What may cover a call of a tool in a version, the oldest first; they are few, and at most a hundred are looked at (sort of what it finds).
+select a.id, a.workflow_id, a.mutation_id, a.tool, a.version, a.args, a.matching, a.calls, a.until, a.given_by, a.given_at, a.revoked_by, a.revoked_at, a.seal,
+  (select count(*) from mutation m where m.allowance_id = a.id)
+from allowance a where a.workflow_id = :workflow_id and a.tool = :tool and a.version = :version and a.revoked_at is null and a.until > :now
+order by a.id limit 100
+
+-- revoke_allowance
+-- At any moment; a call that was sent under it stays sent (A3).
+update allowance set revoked_by = :by, revoked_at = :now where id = :id and revoked_at is null
+
+-- open_seals
+-- The rows that may still be sent or asked about, with what their seals cover (L11): all of them, for a key is rotated rarely (scan of mutation).
+select id from mutation where status = 'proposed' or status = 'in_flight' or status = 'needs_reconcile' or status = 'indeterminate' order by id
+
+-- live_allowances
+-- Those no one revoked, also of versions that are gone: few, and a key is rotated rarely (scan of allowance).
+select a.id, a.workflow_id, a.mutation_id, a.tool, a.version, a.args, a.matching, a.calls, a.until, a.given_by, a.given_at, a.revoked_by, a.revoked_at, a.seal,
+  (select count(*) from mutation m where m.allowance_id = a.id)
+from allowance a where a.revoked_at is null order by a.id
+
+-- reseal_mutation
+-- Under another key, guarded by the seal that was checked (L11).
+update mutation set seal = :seal where id = :id and seal is not distinct from :old_seal
+
+-- reseal_allowance
+-- Under another key, guarded by the seal that was checked (L11).
+update allowance set seal = :seal where id = :id and seal = :old_seal
+
+-- reseal_secret
+-- Under another key, guarded by the seal that was opened (A5).
+update secret set sealed = :sealed where connector = :connector and name = :name and sealed = :old_sealed
+
 -- get_mutation
 -- A row of the ledger.
 select id, workflow_id, run_id, held_by, tool, args, title, inputs, key, hash, status, refused, result, error, attempt, resends, asks,
   first_sent_at, sent_at, due_at, created_at, updated_at, lag_ms, timeout_ms, key_lifetime_ms, first_boot, first_boot_ms, is_resent,
-  outage_since, outage_count, outage_ms, outage_told, late,
+  outage_since, outage_count, outage_ms, outage_told, late, asked, approved_by, allowance_id, args_proposed, amended_by,
+  seal, known_how, known_at, known_by, known_said,
   (select min(o.first_sent_at) from mutation o where o.key = mutation.key and o.first_sent_at is not null)
 from mutation where id = :id
 
@@ -516,7 +585,8 @@ from mutation where id = :id
 -- The row a run answers for, if it has one (L1).
 select id, workflow_id, run_id, held_by, tool, args, title, inputs, key, hash, status, refused, result, error, attempt, resends, asks,
   first_sent_at, sent_at, due_at, created_at, updated_at, lag_ms, timeout_ms, key_lifetime_ms, first_boot, first_boot_ms, is_resent,
-  outage_since, outage_count, outage_ms, outage_told, late,
+  outage_since, outage_count, outage_ms, outage_told, late, asked, approved_by, allowance_id, args_proposed, amended_by,
+  seal, known_how, known_at, known_by, known_said,
   (select min(o.first_sent_at) from mutation o where o.key = mutation.key and o.first_sent_at is not null)
 from mutation where held_by = :held_by
 

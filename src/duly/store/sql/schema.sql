@@ -7,7 +7,7 @@
 -- Workflows   workflow, version, handler, topic          what is deployed and when it is due
 -- Events      event, payload, cause, reservation         what came in, what it says, what it led to
 -- Runs        run, mutation, recording                   what was tried, the ledger of outside changes, what was read
--- People      granted, secret, action                    what is allowed, and who did what
+-- People      granted, allowance, secret, action         what is allowed, and who did what
 -- Bus         counter, journal, subscription, delivery, deferred, extension_state
 -- Upkeep      upkeep                                     when the store was looked after, and whether it is a copy
 
@@ -225,6 +225,16 @@ create table mutation (
   outage_ms       bigint not null default 0,                             -- L5: the waits between these questions together
   outage_told     integer not null default 0 check (outage_told in (0, 1)),
   late            text,                                                  -- L1: what a send answered when it decided nothing any more
+  asked           integer not null default 0 check (asked in (0, 1)),    -- A3: a person, or an allowance, has to agree before it is sent
+  approved_by     text,                                                  -- A4: who agreed
+  allowance_id    text references allowance (id),                        -- A3: the allowance it was sent under; it counts there once
+  args_proposed   text,                                                  -- A3: what the script asked for, where a person changed it
+  amended_by      text,
+  seal            text,                                                  -- L11: keyed by what is not in the store; null: made by schema 1
+  known_how       text check (known_how = 'answered' or known_how = 'asked' or known_how = 'sent_again' or known_how = 'settled' or known_how = 'unsent'),
+  known_at        bigint,                                                -- L12: when its outcome became known, and how
+  known_by        text,                                                  -- the person, if a person said so
+  known_said      text,                                                  -- what the outside said, or the person
   check (status <> 'needs_reconcile' or due_at is not null)              -- L5: whoever is unknown is asked about
 );
 create index mutation_due on mutation (due_at) where status = 'needs_reconcile';
@@ -232,6 +242,7 @@ create index mutation_refused on mutation (inputs) where refused = 1;
 create index mutation_by_workflow on mutation (workflow_id, id);
 create index mutation_by_key on mutation (key) where first_sent_at is not null;  -- L7: since when the outside has known it
 create index mutation_sent on mutation (workflow_id, tool, sent_at) where sent_at is not null;  -- A1: how often today
+create index mutation_allowed on mutation (allowance_id) where allowance_id is not null;  -- A3: how often an allowance was used
 
 -- What the reads of a run answered, aside: no page of runs loads it. A chain has one prepare that counts, the newest.
 create table recording (
@@ -252,6 +263,25 @@ create table granted (
   granted_at        bigint not null,
   primary key (workflow_id, capability)
 );
+
+-- A3: the next calls of a tool that need no further yes. How many were made is counted in `mutation`.
+create table allowance (
+  id              text primary key,
+  workflow_id     text not null references workflow (id),
+  mutation_id     text not null references mutation (id),                -- the call that was approved with it
+  tool            text not null,
+  version         text not null,                                         -- it ends with this version
+  args            text not null,                                         -- of the approved call; what no glob names must be the same
+  matching        text not null,                                         -- globs by argument
+  calls           integer not null check (calls > 0),
+  until           bigint not null,
+  given_by        text not null,
+  given_at        bigint not null,
+  revoked_by      text,
+  revoked_at      bigint,
+  seal            text not null                                          -- L11: over everything above but the last two
+);
+create index allowance_by_tool on allowance (workflow_id, tool, version);
 
 create table secret (
   connector       text not null,

@@ -114,14 +114,16 @@ order by r.id desc limit :limit
 -- Newest first, over all workflows: along the primary key (scan of mutation, cut by the limit).
 select id, workflow_id, run_id, held_by, tool, args, title, inputs, key, hash, status, refused, result, error, attempt, resends, asks,
   first_sent_at, sent_at, due_at, created_at, updated_at, lag_ms, timeout_ms, key_lifetime_ms, first_boot, first_boot_ms, is_resent,
-  outage_since, outage_count, outage_ms, outage_told, late
+  outage_since, outage_count, outage_ms, outage_told, late, asked, approved_by, allowance_id, args_proposed, amended_by,
+  seal, known_how, known_at, known_by, known_said
 from mutation where id < :before and (:status is null or status = :status) order by id desc limit :limit
 
 -- list_workflow_mutations
 -- Newest first, of one workflow.
 select id, workflow_id, run_id, held_by, tool, args, title, inputs, key, hash, status, refused, result, error, attempt, resends, asks,
   first_sent_at, sent_at, due_at, created_at, updated_at, lag_ms, timeout_ms, key_lifetime_ms, first_boot, first_boot_ms, is_resent,
-  outage_since, outage_count, outage_ms, outage_told, late
+  outage_since, outage_count, outage_ms, outage_told, late, asked, approved_by, allowance_id, args_proposed, amended_by,
+  seal, known_how, known_at, known_by, known_said
 from mutation where workflow_id = :workflow_id and id < :before and (:status is null or status = :status)
 order by id desc limit :limit
 
@@ -129,7 +131,8 @@ order by id desc limit :limit
 -- Newest first; whoever waits for a person has an open run, and those are few (scan of run_one_open, sort of what it finds).
 select m.id, m.workflow_id, m.run_id, m.held_by, m.tool, m.args, m.title, m.inputs, m.key, m.hash, m.status, m.refused, m.result, m.error,
   m.attempt, m.resends, m.asks, m.first_sent_at, m.sent_at, m.due_at, m.created_at, m.updated_at, m.lag_ms, m.timeout_ms, m.key_lifetime_ms,
-  m.first_boot, m.first_boot_ms, m.is_resent, m.outage_since, m.outage_count, m.outage_ms, m.outage_told, m.late
+  m.first_boot, m.first_boot_ms, m.is_resent, m.outage_since, m.outage_count, m.outage_ms, m.outage_told, m.late, m.asked, m.approved_by, m.allowance_id,
+  m.args_proposed, m.amended_by, m.seal, m.known_how, m.known_at, m.known_by, m.known_said
 from run r join mutation m on m.held_by = r.id
 where r.open = 1 and (:workflow_id is null or r.workflow_id = :workflow_id) and m.status = 'proposed' and m.id < :before
 order by m.id desc limit :limit
@@ -150,6 +153,12 @@ where workflow_id = :workflow_id and id < :before order by id desc limit :limit
 -- list_grants
 -- The envelope of a workflow (A1).
 select capability, mutations_per_day, matching, granted_by, granted_at from granted where workflow_id = :workflow_id order by capability
+
+-- list_allowances
+-- Newest first, of one workflow or of all (scan of allowance, cut by the limit).
+select a.id, a.workflow_id, a.mutation_id, a.tool, a.version, a.args, a.matching, a.calls, a.until, a.given_by, a.given_at, a.revoked_by, a.revoked_at, a.seal,
+  (select count(*) from mutation m where m.allowance_id = a.id)
+from allowance a where (:workflow_id is null or a.workflow_id = :workflow_id) and a.id < :before order by a.id desc limit :limit
 
 -- get_secret
 -- Sealed; the host opens it.

@@ -1,0 +1,203 @@
+"""What a person answers to proposed calls, and what they allow with it (A3, A4).
+
+Law 1  A yes names each call by the hash that was shown.
+Law 2  An allowance says for how many calls, until when and within which globs; it is listed and can
+       be revoked at any moment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any, Final, cast
+
+from duly.desk.base import USER, HasDesk, find_history
+from duly.desk.grant import read_globs
+from duly.desk.page import PAGE_DEFAULT, check_page, read_names
+from duly.desk.record import Allowance, Approved
+from duly.desk.sight import Sight
+from duly.errors import Invalid
+from duly.rules.allowance import Allow, check_terms, find_end
+from duly.rules.catalog import Tool
+from duly.rules.schedule import moment
+from duly.rules.value import Json, check_json, encode, is_text, suggest
+from duly.store import approval, people
+from duly.store.base import Transaction
+from duly.store.record import AllowanceRow
+
+SEVERAL_MAX: Final = 100  # calls approved in one act
+REASON_CHARS_MAX: Final = 500
+DETAIL_BYTES_MAX: Final = 64 * 1024
+
+
+class Approvals(HasDesk):
+    """Answers to proposed calls."""
+
+    async def approve(self, mutation: str, seen: str, *, by: str = USER) -> None:
+        """Let exactly the call whose hash was shown be sent, once, when its workflow runs (A4)."""
+        desk = self._desk()
+        _check_seen(seen)
+        action = desk.action(by, "approve")
+        found = await desk.parts.store.get_mutation(mutation)
+        verb = desk.engine.approve(mutation, seen, action=action)
+        await desk.carry_out(verb, found.workflow_id)
+
+    async def approve_all(
+        self, calls: Mapping[str, str], *, by: str = USER
+    ) -> tuple[Approved, ...]:
+        """Approve several waiting calls of one tool in one act, of any workflows (A3).
+
+        `calls` maps each mutation to the hash that was shown. Each is judged by itself: the answer
+        says which were refused, and why.
+        """
+        desk = self._desk()
+        if not 1 <= len(calls) <= SEVERAL_MAX:
+            raise Invalid(
+                f"calls maps 1 to {SEVERAL_MAX} mutations to the hash that was shown with each.",
+                path="calls",
+            )
+        for each in calls.values():
+            _check_seen(each)
+        verb = desk.engine.approve_all(calls, action=desk.action(by, "approve"))
+        refused = await desk.carry_out(verb, None)
+        return tuple(Approved(each, said) for each, said in zip(calls, refused, strict=True))
+
+    async def allow(
+        self,
+        mutation: str,
+        seen: str,
+        calls: int,
+        until: str,
+        *,
+        where: Mapping[str, str] | None = None,
+        by: str = USER,
+    ) -> None:
+        """Approve a call, and with it the next `calls` of its tool that look like it (A3).
+
+        They need no further yes until `until`, a time such as 2026-05-01T18:00:00Z. `where` maps an
+        argument to a glob; every argument it does not name must be that of this call. It ends with
+        the version of the workflow.
+        """
+        desk = self._desk()
+        _check_seen(seen)
+        found = await desk.parts.store.get_mutation(mutation)
+        globs = read_globs(where)
+        _check_globs(desk.parts.outside.catalog.find(found.tool), globs)
+        until_ms = _read_time(until)
+        allowed = Allow(check_terms(calls, until_ms, desk.now_ms), until_ms, globs)
+        detail = encode(
+            {"calls": calls, "until": until, "where": cast("Json", globs)},
+            limit_bytes=DETAIL_BYTES_MAX,
+        )
+        action = desk.action(by, "allow", detail)
+        verb = desk.engine.approve(mutation, seen, action=action, allow=allowed)
+        await desk.carry_out(verb, found.workflow_id)
+
+    async def amend(self, mutation: str, seen: str, args: dict[str, Any], *, by: str = USER) -> str:
+        """Change arguments of a proposed call that its tool lets a person change (A3).
+
+        Answer the hash of the amended call, which an approval must name. What the script asked for
+        is kept beside.
+        """
+        desk = self._desk()
+        _check_seen(seen)
+        if not args:
+            raise Invalid("args maps the arguments to change to their new values.", path="args")
+        check_json(args, "args", limit_bytes=desk.parts.policy.limits.data_bytes)
+        action = desk.action(by, "amend")
+        found = await desk.parts.store.get_mutation(mutation)
+        verb = desk.engine.amend(mutation, seen, args, action=action)
+        return await desk.carry_out(verb, found.workflow_id)
+
+    async def reject(self, mutation: str, *, reason: str | None = None, by: str = USER) -> None:
+        """Decline a proposed call: nothing is sent, and its events end skipped (A4).
+
+        `reason` is kept with the call and shown.
+        """
+        desk = self._desk()
+        _check_reason(reason)
+        action = desk.action(by, "reject", reason)
+        found = await desk.parts.store.get_mutation(mutation)
+        verb = desk.engine.reject(mutation, reason=reason, action=action)
+        await desk.carry_out(verb, found.workflow_id)
+
+    async def revoke_allowance(self, allowance: str, *, by: str = USER) -> None:
+        """End an allowance: the next call that it would have covered asks again (A3)."""
+        desk = self._desk()
+        action = desk.action(by, "revoke_allowance")
+        verb = desk.parts.store.revoke_allowance(allowance, action=action, now=desk.now_ms)
+        await desk.carry_out(verb, None)
+
+    async def allowances(
+        self,
+        workflow: str | None = None,
+        *,
+        limit: int = PAGE_DEFAULT,
+        before: str | None = None,
+    ) -> tuple[Allowance, ...]:
+        """List allowances, newest first, from before an allowance; also those that ended (A3)."""
+        check_page(limit, before, str)
+        sight = Sight.of(self._desk().parts)
+
+        def look(tx: Transaction) -> tuple[Allowance, ...]:
+            workflow_id = None if workflow is None else find_history(tx, workflow).id
+            rows = approval.list_allowances(tx, workflow_id, limit=limit, before=before)
+            names = read_names(tx, (row.workflow_id for row in rows))
+            return tuple(_allowance(tx, row, names[row.workflow_id], sight) for row in rows)
+
+        return await self._desk().ask(look)
+
+
+def _allowance(tx: Transaction, row: AllowanceRow, workflow: str, sight: Sight) -> Allowance:
+    value = row.value
+    active = people.get_workflow(tx, row.workflow_id).active_version or ""
+    return Allowance(
+        id=row.id,
+        workflow=workflow,
+        mutation=row.mutation_id,
+        tool=row.tool,
+        version=row.version,
+        args=sight.value(dict(value.args)),
+        where=dict(value.where),
+        calls=row.calls,
+        used=row.used,
+        until=moment(row.until),
+        given_by=row.given_by,
+        given_at=moment(row.given_at),
+        ended=find_end(value, active, sight.now_ms),
+        revoked_by=row.revoked_by,
+    )
+
+
+def _check_seen(seen: object) -> None:
+    if not isinstance(seen, str):
+        raise Invalid("seen is the hash that was shown with the call.", path="seen")
+
+
+def _check_reason(reason: object) -> None:
+    if reason is None:
+        return
+    is_said = isinstance(reason, str) and is_text(reason) and reason.strip()
+    if not is_said or len(cast("str", reason)) > REASON_CHARS_MAX:
+        raise Invalid(f"reason is a text of 1 to {REASON_CHARS_MAX} characters.", path="reason")
+
+
+def _check_globs(tool: Tool, globs: Mapping[str, str]) -> None:
+    names = [each.name for each in tool.parameters]
+    for name in globs:
+        if name not in names:
+            raise Invalid(
+                f"where.{name}: {tool.name} has no such argument. {suggest(name, names)}",
+                path=f"where.{name}",
+            )
+
+
+def _read_time(until: object) -> int:
+    """Read a time with its zone, in milliseconds."""
+    try:
+        at = datetime.fromisoformat(cast("str", until))
+    except (TypeError, ValueError):
+        at = None
+    if at is None or at.utcoffset() is None:
+        raise Invalid("until is a time with its zone, such as 2026-05-01T18:00:00Z.", path="until")
+    return round(at.astimezone(UTC).timestamp() * 1000)

@@ -1,0 +1,137 @@
+"""The ledger row of a call: how it is written, and whether it is still what was written (L2, L11).
+
+Law 1  A row is sealed when it is written, under a key that is not in the store.
+Law 2  What is sent or asked about is read from the row, and only if the row is whole: its arguments
+       and pinned inputs have its hash, and its seal fits.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from typing import cast
+
+from duly.connectors.base import Call
+from duly.engine.base import Parts
+from duly.engine.calls import Wanted
+from duly.engine.live import Live
+from duly.errors import Invalid
+from duly.rules import ledger as rules
+from duly.rules import lifecycle
+from duly.rules.allowance import is_covered
+from duly.rules.catalog import Tool
+from duly.rules.ledger import Terms
+from duly.rules.lifecycle import Run
+from duly.rules.permission import proposal_hash
+from duly.rules.schedule import moment
+from duly.rules.seal import find_flaw as find_seal_flaw
+from duly.rules.seal import find_proposal_flaw, find_row_flaw, make_seal
+from duly.rules.value import Json, decode, encode
+from duly.store import record
+from duly.store.record import AllowanceRow, MutationRow
+
+log = logging.getLogger("duly.engine")
+
+
+async def enter(parts: Parts, live: Live, wanted: Wanted) -> record.Call:
+    """Spell the ledger row: the call as observed, its title, its inputs, its key (L2, L7)."""
+    inputs = rules.inputs_digest(live.fence.workflow_id, live.handler, live.inputs)
+    generation = await parts.store.count_refusals(inputs)
+    limit_bytes = parts.policy.limits.data_bytes
+    call = record.Call(
+        id=parts.env.new_id("mutation"),
+        tool=wanted.tool.name,
+        args=encode(dict(wanted.args), wanted.tool.name, limit_bytes=limit_bytes),
+        title=live.title,
+        inputs=inputs,
+        key=rules.idempotency_key(inputs, generation),
+        hash=proposal_hash(wanted.tool.name, wanted.args, live.prepared),
+        reads=live.reads_text,
+        terms=Terms.of(wanted.tool),
+        asked=wanted.needs_approval,
+    )
+    return await _sealed(parts, live, call)
+
+
+async def find_allowance(parts: Parts, live: Live, wanted: Wanted) -> AllowanceRow | None:
+    """Find the oldest allowance that covers a call; one whose seal does not fit covers none."""
+    now, tool, version = parts.env.now_ms(), wanted.tool, live.version
+    workflow_id = live.fence.workflow_id
+    found = await parts.store.find_allowances(workflow_id, tool.name, version, now=now)
+    key, risk_max = await parts.seal_key(), parts.policy.allowance_risk_max
+    for row in found:
+        if find_seal_flaw(key, row.facts, row.seal) is not None:
+            log.error("allowance %s covers nothing: it was changed in the store", row.id)
+        elif is_covered(row.value, tool, wanted.args, version, now, risk_max=risk_max):
+            return row
+    return None
+
+
+async def allow(
+    parts: Parts, live: Live, call: record.Call, allowance: AllowanceRow
+) -> record.Call:
+    """Spell the same row as one that was approved with an earlier call (A3)."""
+    allowed = replace(call, approved_by=allowance.given_by, allowance_id=allowance.id)
+    return await _sealed(parts, live, allowed)
+
+
+async def _sealed(parts: Parts, live: Live, call: record.Call) -> record.Call:
+    facts = call.facts(live.fence.workflow_id)
+    return replace(call, seal=make_seal(await parts.seal_key(), facts))
+
+
+def recorded_call(live: Live, tool: Tool, row: MutationRow) -> Call:
+    """Spell the call a row records, exactly as it was or will be sent."""
+    args = cast("dict[str, Json]", decode(row.args))
+    sent_at = row.sent_at or row.created_at
+    return Call(
+        tool.name,
+        args,
+        row.key,
+        live.workflow,
+        row.attempt,
+        moment(sent_at),
+        moment(row.key_sent_at or row.first_sent_at or sent_at),
+    )
+
+
+async def find_flaw(
+    parts: Parts, row: MutationRow, prepared_text: str | None, *, is_proposal: bool = False
+) -> str | None:
+    """Say why a row must not be used; None if it is whole (L11).
+
+    A proposal may still wait for its yes; what is sent or asked about must have it.
+    """
+    key, observed = await parts.seal_key(), observe(row, prepared_text)
+    if is_proposal:
+        return find_proposal_flaw(key, row.facts, row.seal, observed)
+    return find_row_flaw(key, row.facts, row.seal, observed)
+
+
+def observe(row: MutationRow, prepared_text: str | None) -> str:
+    """Hash the call a row records, as it is read now; one that cannot be read has no hash."""
+    try:
+        args, prepared = decode(row.args), decode(prepared_text or "null")
+        if not isinstance(args, dict):
+            return ""
+        return proposal_hash(row.tool, args, prepared)
+    except (Invalid, ValueError):
+        return ""
+
+
+def keepable(parts: Parts, tool: Tool, result: Json) -> tuple[str, str | None]:
+    """Write a result down; one that cannot be kept changes nothing about what happened (L9)."""
+    limits = parts.policy.limits
+    try:
+        path, most = tool.name, limits.result_bytes
+        return encode(result, path, limit_bytes=most, depth=limits.json_depth), None
+    except Invalid as error:
+        return "null", f"{tool.name} was done, but its result was not kept: {error}"
+
+
+def spoil(run: Run, row: MutationRow) -> Run:
+    """Decide what becomes of a run whose row was changed in the store (L11).
+
+    A row of which the first send is being written has an attempt already.
+    """
+    return lifecycle.spoil(run, was_sent=not row.is_unsent and row.attempt > 1)

@@ -1,0 +1,288 @@
+"""What people answer to proposed calls: yes, yes to several, yes to the next ones, other words, no.
+
+Law 1  A yes names the call by its hash, and is written with who gave it under a new seal (A4, L11).
+Law 2  Of several answers in one act each is judged by itself; one that is refused changes nothing,
+       and keeps no other from being taken (A3).
+Law 3  An allowance is looked at in the transaction of the send that it covers, and every row sent
+       under it counts once (A3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from duly.env import Boot
+from duly.errors import NotFound, RequestRefused, Stale
+from duly.rules.allowance import find_end
+from duly.rules.lifecycle import Change, Run, act
+from duly.rules.seal import AllowanceFacts
+from duly.rules.word import Act
+from duly.store import ledger, part
+from duly.store.base import Fence, Transaction
+from duly.store.people import SecretRow, page
+from duly.store.record import Action, AllowanceRow, Call, JournalEvent, MutationRow
+
+LAST = "\U0010ffff"  # behind every id
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """An allowance to be written, sealed."""
+
+    facts: AllowanceFacts
+    seal: str
+
+
+@dataclass(frozen=True, slots=True)
+class Yes:
+    """A person's yes to one call, by the hash they were shown; `seal` says so on its row (A4)."""
+
+    fence: Fence
+    mutation_id: str
+    seen: str
+    seal: str
+    action: Action
+
+
+def approve(
+    tx: Transaction,
+    fence: Fence,
+    mutation_id: str,
+    seen: str,
+    *,
+    seal: str,
+    action: Action,
+    now: int,
+    given: Given | None = None,
+    announce: tuple[JournalEvent, ...] = (),
+) -> MutationRow:
+    """Let exactly the proposed call be sent, once, by whoever runs the workflow (A4).
+
+    It is in flight from now on and has no send time yet: `send_approved` writes that, so a host
+    that dies in between leaves a call that is known not to have left.
+    """
+    standing = part.check(tx, fence)
+    mutation, run = ledger.read_held(tx, mutation_id)
+    _check_seen(mutation, seen)
+    change = act(run.state, Act.APPROVE, is_paused=standing.paused)
+    part.change_run(tx, "move_run", run.workflow_id, run.id, run.state, change.run, now=now)
+    part.move_row(tx, run.id, run.state, change.run, now)
+    agreed = tx.run("approve_mutation", id=mutation_id, hash=seen, by=action.by, seal=seal)
+    part.must_change(agreed, f"Mutation {mutation_id}")
+    if given is not None:
+        _give(tx, given)
+    part.note(tx, action, now, workflow_id=mutation.workflow_id, target=mutation_id)
+    part.announce(tx, announce, now, run_id=run.id)
+    return ledger.read_mutation(tx, mutation_id)
+
+
+def approve_all(tx: Transaction, answers: tuple[Yes, ...], *, now: int) -> tuple[str | None, ...]:
+    """Take several answers in one act; say of each why it was refused, or nothing (A3)."""
+    refused: dict[str, str] = {}
+    # In the order of their workflows: whoever locks several does so in one order.
+    for yes in sorted(answers, key=lambda each: (each.fence.workflow_id, each.mutation_id)):
+        try:
+            approve(
+                tx, yes.fence, yes.mutation_id, yes.seen, seal=yes.seal, action=yes.action, now=now
+            )
+        except (RequestRefused, NotFound, Stale) as error:
+            refused[yes.mutation_id] = str(error)
+    return tuple(refused.get(each.mutation_id) for each in answers)
+
+
+def amend(
+    tx: Transaction,
+    fence: Fence,
+    mutation_id: str,
+    seen: str,
+    *,
+    args: str,
+    hash: str,  # noqa: A002  # the name of the column
+    seal: str,
+    action: Action,
+    now: int,
+) -> None:
+    """Put a person's own arguments in place of a proposed call's, under another hash (A3)."""
+    part.check(tx, fence)
+    mutation, run = ledger.read_held(tx, mutation_id)
+    _check_seen(mutation, seen)
+    act(run.state, Act.AMEND)
+    amended = tx.run(
+        "amend_mutation",
+        id=mutation_id,
+        old_hash=seen,
+        args=args,
+        hash=hash,
+        seal=seal,
+        by=action.by,
+        now=now,
+    )
+    part.must_change(amended, f"Mutation {mutation_id}")
+    part.note(tx, action, now, workflow_id=mutation.workflow_id, target=mutation_id)
+
+
+def reject(
+    tx: Transaction,
+    mutation_id: str,
+    *,
+    reason: str | None = None,
+    action: Action,
+    now: int,
+    announce: tuple[JournalEvent, ...] = (),
+) -> Change:
+    """Decline a proposed call: nothing is sent, `next` is told it was skipped (A4)."""
+    mutation, run = ledger.read_held(tx, mutation_id)
+    change = act(run.state, Act.REJECT)
+    ledger.settle_run(tx, run.workflow_id, run.id, run.state, change.run, None, None, now)
+    part.move_row(tx, run.id, run.state, change.run, now, by=action.by, said=reason)
+    part.note(tx, action, now, workflow_id=mutation.workflow_id, target=mutation_id)
+    part.announce(tx, announce, now, run_id=run.id)
+    return change
+
+
+# -- Allowances (A3) ----------------------------------------------------------------------------
+
+
+def send_allowed(
+    tx: Transaction,
+    fence: Fence,
+    run_id: str,
+    old: Run,
+    new: Run,
+    call: Call,
+    *,
+    now: int,
+    boot: Boot = ledger.NO_BOOT,
+) -> int | None:
+    """Write a call that is about to be sent under an allowance; nothing, if that has ended."""
+    ledger.check_sending(tx, fence)
+    run = part.check_run(tx, fence, run_id, old)
+    allowance = read_allowance(tx, call.allowance_id or "")
+    if find_end(allowance.value, run.version, now) is not None:
+        return None
+    return ledger.send(tx, fence, run_id, old, new, call, now=now, boot=boot)
+
+
+def find_allowances(
+    tx: Transaction, workflow_id: str, tool: str, version: str, *, now: int
+) -> tuple[AllowanceRow, ...]:
+    """Read what may cover a call of a tool in a version, the oldest first."""
+    rows = tx.all("find_allowances", workflow_id=workflow_id, tool=tool, version=version, now=now)
+    return tuple(AllowanceRow(*row) for row in rows)
+
+
+def list_allowances(
+    tx: Transaction,
+    workflow_id: str | None = None,
+    *,
+    limit: int = 100,
+    before: str | None = None,
+) -> tuple[AllowanceRow, ...]:
+    """Read allowances, newest first, also those that have ended."""
+    narrow = {"workflow_id": workflow_id, "before": before or LAST, "limit": page(limit)}
+    return tuple(AllowanceRow(*row) for row in tx.all("list_allowances", **narrow))
+
+
+def revoke_allowance(tx: Transaction, allowance_id: str, *, action: Action, now: int) -> None:
+    """End an allowance: the next call asks again."""
+    allowance = read_allowance(tx, allowance_id)
+    if not tx.run("revoke_allowance", id=allowance_id, by=action.by, now=now):
+        raise RequestRefused(f"Allowance {allowance_id} was revoked already.")
+    part.note(tx, action, now, workflow_id=allowance.workflow_id, target=allowance_id)
+
+
+def read_allowance(tx: Transaction, allowance_id: str) -> AllowanceRow:
+    """Read an allowance and how often it was used."""
+    found = tx.one("get_allowance", id=allowance_id)
+    if found is None:
+        raise NotFound(f"There is no allowance {allowance_id}.")
+    return AllowanceRow(*found)
+
+
+def count_first(tx: Transaction, workflow_id: str, tool: str, major: str, *, most: int) -> int:
+    """Answer for how many inputs a major version has sent a tool, up to so many (A3)."""
+    here = {"workflow_id": workflow_id, "tool": tool, "major": f"{major}.%", "most": most}
+    (count,) = part.must(tx.one("count_first", **here), "The ledger")
+    return int(count)
+
+
+# -- Seals (L11) --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Sealed:
+    """Everything of a store that is sealed and may still be used."""
+
+    mutations: tuple[MutationRow, ...]
+    allowances: tuple[AllowanceRow, ...]
+    secrets: tuple[SecretRow, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Resealed:
+    """One thing under a new seal; `id` is a mutation's or an allowance's, or a connector's."""
+
+    id: str
+    old: str | None
+    new: str
+    name: str = ""  # of a secret
+
+
+def list_sealed(tx: Transaction) -> Sealed:
+    """Read everything that a rotated key must seal anew."""
+    open_ids = [str(row[0]) for row in tx.all("open_seals")]
+    return Sealed(
+        tuple(ledger.read_mutation(tx, each) for each in open_ids),
+        tuple(AllowanceRow(*row) for row in tx.all("live_allowances")),
+        tuple(SecretRow(*row) for row in tx.all("list_secrets")),
+    )
+
+
+def reseal(
+    tx: Transaction,
+    *,
+    mutations: Iterable[Resealed] = (),
+    allowances: Iterable[Resealed] = (),
+    secrets: Iterable[Resealed] = (),
+    action: Action,
+    now: int,
+) -> None:
+    """Put new seals in place of those they were checked by, all or none."""
+    for each in mutations:
+        done = tx.run("reseal_mutation", id=each.id, old_seal=each.old, seal=each.new)
+        part.must_change(done, f"Mutation {each.id}")
+    for each in allowances:
+        done = tx.run("reseal_allowance", id=each.id, old_seal=each.old, seal=each.new)
+        part.must_change(done, f"Allowance {each.id}")
+    for each in secrets:
+        here = {"connector": each.id, "name": each.name}
+        done = tx.run("reseal_secret", **here, old_sealed=each.old, sealed=each.new)
+        part.must_change(done, f"The secret {each.name} of {each.id}")
+    part.note(tx, action, now, workflow_id=None, target=None)
+
+
+def _check_seen(mutation: MutationRow, seen: str) -> None:
+    if mutation.hash != seen:
+        raise RequestRefused(
+            f"Mutation {mutation.id} is not what was shown when it was approved; look at it again."
+        )
+
+
+def _give(tx: Transaction, given: Given) -> None:
+    facts = given.facts
+    tx.run(
+        "insert_allowance",
+        id=facts.id,
+        workflow_id=facts.workflow_id,
+        mutation_id=facts.mutation_id,
+        tool=facts.tool,
+        version=facts.version,
+        args=facts.args,
+        matching=facts.matching,
+        calls=facts.calls,
+        until=facts.until,
+        given_by=facts.given_by,
+        given_at=facts.given_at,
+        seal=given.seal,
+    )
