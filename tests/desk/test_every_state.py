@@ -42,6 +42,12 @@ async def _approve(play: Play, run: RunRow) -> None:
     await play.host.approve(row.id, row.hash)
 
 
+async def _amend(play: Play, run: RunRow) -> None:
+    """Change what no tool here lets a person change: a state that takes it refuses it, too."""
+    row = await play.store.get_held_mutation(run.id)
+    await play.host.amend(row.id, row.hash, {"text": "other"})
+
+
 async def _reject(play: Play, run: RunRow) -> None:
     await play.host.reject((await play.store.get_held_mutation(run.id)).id)
 
@@ -64,6 +70,7 @@ async def _grant(play: Play, run: RunRow) -> object:
 
 VERBS: dict[Act, Callable[[Play, RunRow], Awaitable[object]]] = {
     Act.APPROVE: _approve,
+    Act.AMEND: _amend,
     Act.REJECT: _reject,
     Act.RECONNECT: lambda play, run: play.host.reconnect(run.waits_on or ""),
     Act.GRANT: _grant,

@@ -76,6 +76,7 @@ BARRIERS = {
     "ask_repair",
     *("propose", "send", "send_again", "send_approved", "settle", "approve", "reject"),
     *("record_late", "keep_late_answer"),
+    *("approve_all", "amend", "send_allowed", "revoke_allowance", "reseal"),
     *("emit", "defer", "cancel", "subscribe", "unsubscribe", "discard", "retry_delivery"),
     *("drop_secret", "note_act", "note_restore", "resume_bus"),
 }

@@ -162,6 +162,8 @@ def offers(
     acts: Iterable[Act], place: Place, sight: Sight, *, is_paused: bool
 ) -> tuple[Offer, ...]:
     """Spell what is offered; a paused workflow can be resumed as well."""
+    # What a person may amend stands with the call itself, and where it can be approved (A3).
+    acts = tuple(act for act in acts if act is not Act.AMEND)
     wanted = [act for act in acts if act is not Act.TRY_AGAIN or _can_be_asked(place, sight)]
     spelled = [offer for act in wanted for offer in OFFERS[act](place)]
     return (*spelled, on_workflow("resume", place.workflow)) if is_paused else tuple(spelled)
