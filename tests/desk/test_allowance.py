@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 import duly
-from duly.config import ConfigError, Policy
+from duly.config import Policy
 from duly.connectors.base import Call as Sent
 from duly.desk.approval import SEVERAL_MAX
 from duly.desk.record import Approval, Approved
-from duly.errors import Invalid, NotFound, RequestRefused
+from duly.errors import ConfigError, Invalid, NotFound, RequestRefused
 from duly.rules.word import Known
 from duly.rules.word import MutationStatus as Row
 from duly.sandbox.play import Call, ref
@@ -319,7 +319,7 @@ async def test_the_first_calls_of_a_major_version_ask_and_then_no_more(duly_worl
 
 def test_a_policy_says_how_many_calls_come_first() -> None:
     """A3: one past the limit is refused, and so is none."""
-    assert Policy(approvals={"*": "first:9999"})
+    assert Policy(approvals={"*": "first:9999"}).approvals == {"*": "first:9999"}
     for word in ("first:0", "first:10000", "first:", "first:-1", "first"):
         with pytest.raises(ConfigError, match="first:3"):
             Policy(approvals={"*": word})

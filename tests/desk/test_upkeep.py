@@ -389,5 +389,5 @@ async def test_a_backup_goes_on_when_nobody_waits_for_it(
     asking.cancel()
     await play.host.close()
     names = sorted(each.name for each in folder_of(duly_world).iterdir())
-    assert names == ["copy.db", "duly.db", "duly.db.lock"]
+    assert names == ["copy.db", "duly.db", "duly.db.key", "duly.db.lock"]
     assert caplog.records == []

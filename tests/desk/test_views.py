@@ -34,7 +34,8 @@ FIELDS = {
         "id workflow version handler kind retry_of phase status outcome error created_at updated_at"
     ),
     Mutation: (
-        "id run held_by workflow tool args title key status result attempt hash sent_at late"
+        "id run held_by workflow tool args title key status result attempt hash sent_at late "
+        "known approved_by allowance amended_by proposed"
     ),
 }
 

@@ -17,9 +17,9 @@ ASKED = Policy(approvals={"*": "always"})
 OTHER = '{"text":"pay all of it"}'
 
 
-async def proposed(stage: Stage, **tool: object) -> Play:
+async def proposed(stage: Stage) -> Play:
     """Bring a call before a person."""
-    play = await opened(stage, policy=ASKED, **tool)
+    play = await opened(stage, policy=ASKED)
     await play.deploy(flow())
     await play.publish("a")
     await play.drain()

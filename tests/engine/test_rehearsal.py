@@ -273,6 +273,7 @@ BENCH = {
     "get_by_ids",
     "list_grants",
     "count_sent",
+    "count_first",
     "pending",
     "publish",
     "reserve",

@@ -155,3 +155,32 @@ def test_workflow_with_an_open_run_is_not_removed() -> None:
     """W10: a proposal that waits is an open run."""
     (said,) = refusals(asked(Act(10_000, Wish.REMOVE), Act(20_000, Wish.APPROVE)))
     assert said.startswith("remove (")
+
+
+def test_allowance_covers_the_next_calls_and_then_one_asks() -> None:
+    """A3: the first is approved, two more are allowed with it, the fourth waits for a yes."""
+    story = asked(Act(10_000, Wish.ALLOW, 1), Act(50_000, Wish.APPROVE), mails=4)
+    assert rows_at(story) == [10.0, 10.0, 10.0, 50.0]
+
+
+def test_revoked_allowance_covers_nothing() -> None:
+    """A3: what comes after it asks."""
+    story = asked(
+        Act(10_000, Wish.ALLOW, 2),
+        Act(0, Wish.REVOKE_ALLOWANCE, at="after commit_run"),
+        Act(50_000, Wish.APPROVE),
+        mails=2,
+    )
+    assert rows_at(story) == [10.0, 50.0]
+
+
+def test_amended_call_is_sent_as_the_person_wrote_it() -> None:
+    """A3: a yes to what was shown before is refused, the next one is taken."""
+    story = asked(Act(10_000, Wish.AMEND), Act(20_000, Wish.APPROVE))
+    assert rows_at(story) == [20.0]
+
+
+def test_all_at_once_takes_what_waits() -> None:
+    """A3: what is over is refused by itself."""
+    story = asked(Act(10_000, Wish.APPROVE_ALL), Act(20_000, Wish.APPROVE_ALL), mails=2)
+    assert rows_at(story) == [10.0, 20.0]

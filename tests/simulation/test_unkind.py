@@ -10,7 +10,7 @@ from duly.simulation.planted import Bug, Make, Place, planted
 from duly.simulation.planted_unkind import DIRECTED
 from duly.simulation.play import play
 from duly.simulation.shape import Shape, Tool
-from duly.simulation.story import Act, Crash, Death, DiskFault, Story, Wish, invent
+from duly.simulation.story import GENEROUS, Act, Crash, Death, DiskFault, Story, Wish, invent
 from duly.simulation.unkind import WAYS, from_seed
 
 
@@ -117,4 +117,6 @@ def test_every_way_is_taken() -> None:
     assert any(story.shape is Shape.WAKE for story in stories)
     assert any(crash.death is Death.CLOSE for story in stories for crash in story.crashes)
     assert any(crash.down_s for story in stories for crash in story.crashes)
+    wishes = {act.wish for story in stories for act in story.acts}
+    assert wishes >= {*GENEROUS}
     assert len(WAYS) == 9

@@ -11,7 +11,7 @@ from duly.rules.seal import AllowanceFacts
 from duly.rules.word import Act, Answer, Progress
 from duly.rules.word import MutationStatus as Row
 from duly.store.approval import Given, Resealed, Sealed, Yes
-from duly.store.record import Action, AllowanceRow
+from duly.store.record import Action, AllowanceRow, Reserve
 from tests.store.exam import Again, Case, ReadCase, Refusal, Trial, World, exam
 from tests.store.scene import (
     CAPABILITY,
@@ -20,7 +20,6 @@ from tests.store.scene import (
     NOON,
     PROPOSED,
     WORKFLOW,
-    Reserve,
     abandon,
     arranged,
     at,

@@ -99,7 +99,13 @@ class Files(Connector):
         """
         return await self.in_thread(self._read, path)
 
-    @mutation(risk="medium", noun="file", lag_s=5)
+    @mutation(
+        risk="medium",
+        noun="file",
+        lag_s=5,
+        labels={"path": "File", "text": "Text"},
+        editable=("text",),
+    )
     async def write(self, call: Call, path: str, text: str) -> dict[str, Json]:
         """Write a whole file, in place of what was there.
 

@@ -202,6 +202,16 @@ class Told:
         return "" if late is None else f" {self._sight.text(late)}."
 
     @property
+    def _known(self) -> str:
+        """How the outcome of its call became known (L12)."""
+        known = None if self._held is None else self._held.known
+        if known is None:
+            return ""
+        said = None if known.said is None else self._sight.text(known.said)
+        words = account.explain_known(replace(known, said=said))
+        return f" {words}" if words else ""
+
+    @property
     def claimed(self) -> str | None:
         """What the script calls what it does."""
         return self.facts.title
@@ -258,7 +268,7 @@ class Told:
         assert self._held is not None, self._run
         past = self._past(self._held.updated_at, self._answered())
         said = account.explain_change(past, MutationStatus(self._held.status))
-        return self._ended(said + self._beside)
+        return self._ended(said + self._known + self._beside)
 
     def abandoned(self) -> Why:
         """Say who ended it."""

@@ -12,7 +12,8 @@ from enum import StrEnum
 from typing import Final
 
 from duly.rules.event import EventStatus
-from duly.rules.word import Kind, MutationStatus
+from duly.rules.ledger import Knowledge
+from duly.rules.word import Kind, Known, MutationStatus
 from duly.rules.wording import capital, in_quotes, name_all, quote
 
 # -- It is over ---------------------------------------------------------------------------------
@@ -73,6 +74,24 @@ def explain_change(past: Past, row: MutationStatus) -> str:
         return f"Withdrawn on {past.at}: {past.for_subject} was never sent{past.again}."
     why = quote(past.message)
     return f"Not done on {past.at}: {past.for_subject}{f' ended with {why}' if why else ''}."
+
+
+# How an outcome became known, in words (L12).
+KNOWN: Final[Mapping[Known, str]] = {
+    Known.ANSWERED: "The outside answered{said}.",
+    Known.ASKED: "The outside was asked, and said{said}.",
+    Known.SENT_AGAIN: "It was sent again, and that was answered{said}.",
+    Known.SETTLED: "Settled by {by}{said}.",
+    Known.UNSENT: "The reason given{said}.",
+}
+
+
+def explain_known(known: Knowledge) -> str:
+    """Say how an outcome became known; that nothing was sent is said before."""
+    if known.how is Known.UNSENT and not known.said:
+        return ""
+    said = f": {known.said.rstrip('.')}" if known.said else ""
+    return KNOWN[known.how].format(by=known.by or "a person", said=said)
 
 
 def explain_nothing_done(past: Past, kind: Kind) -> str:

@@ -16,7 +16,7 @@ from duly.rules.event import EventStatus
 from duly.rules.lifecycle import FINAL
 from duly.rules.value import decode
 from duly.rules.word import MutationStatus, Outcome, Phase, Status
-from duly.simulation.allowance import Allowance
+from duly.simulation.consent import Consent
 from duly.simulation.promise import Promise
 from duly.simulation.seen import EventSeen, MutationSeen, RunSeen, Seen
 from duly.simulation.shape import INPUT, MADE, PRODUCED, TOLD
@@ -31,7 +31,7 @@ class Oracle:
     """Remembers what was, and says what is wrong."""
 
     effects: Counter[str]
-    allowance: Allowance
+    consent: Consent
     acknowledged: set[str] = field(default_factory=set)  # inputs somebody was told are durable
     excused: set[str] = field(default_factory=set)  # a person answered falsely about them
     problems: list[str] = field(default_factory=list)
@@ -59,7 +59,7 @@ class Oracle:
         self._check_proposals(now)
         self._check_questions(now)
         for problem in (
-            *self.allowance.look(self.before, now),
+            *self.consent.look(self.before, now),
             *self.promise.look(self.before, now),
         ):
             self._say(problem)
@@ -69,7 +69,7 @@ class Oracle:
 
     def see_leave(self, call: Call) -> None:
         """Check a call whose first byte is about to leave."""
-        for problem in self.allowance.see_leave(call, self.before):
+        for problem in self.consent.see_leave(call, self.before):
             self._say(problem)
 
     def look_at_the_end(self, now: Seen) -> None:
@@ -279,7 +279,7 @@ class Oracle:
                 self._say(f"mutation {row.id} is gone")
             elif MutationStatus(row.status) in FINAL and later_row.status != row.status:
                 self._say(f"mutation {row.id} was {row.status} and is {later_row.status}")
-            elif _call(later_row) != _call(row):
+            elif _call(later_row) != _call(row) and not self.consent.is_amended(row, later_row):
                 self._say(f"the recorded call of mutation {row.id} has changed")
             elif _is_approved(row) and _is_dropped(later_row):
                 self._say(f"mutation {row.id} was approved, not sent, and is {later_row.status}")

@@ -213,8 +213,8 @@ class Sheet(Connector):
         self._outside = outside
         self._points = points
 
-    @mutation(noun="row", lag_s=LAG_S, timeout_s=TIMEOUT_S)
-    async def append_asked(self, call: Call, ids: list[str]) -> Json:
+    @mutation(noun="row", lag_s=LAG_S, timeout_s=TIMEOUT_S, editable=("note",))
+    async def append_asked(self, call: Call, ids: list[str], note: str = "") -> Json:
         """Append a row; the sheet can be asked about it."""
         return await self._change(call)
 
@@ -223,20 +223,32 @@ class Sheet(Connector):
         """Look for the row of this very call."""
         return await self._say(call)
 
-    @mutation(noun="row", lag_s=LAG_S, timeout_s=TIMEOUT_S)
-    async def append_blind(self, call: Call, ids: list[str]) -> Json:
+    @mutation(noun="row", lag_s=LAG_S, timeout_s=TIMEOUT_S, editable=("note",))
+    async def append_blind(self, call: Call, ids: list[str], note: str = "") -> Json:
         """Append a row; nobody can say afterwards whether it is there."""
         return await self._change(call)
 
     @mutation(
-        noun="row", lag_s=LAG_S, timeout_s=TIMEOUT_S, idempotent=True, key_lifetime_s=LIFETIME_S
+        noun="row",
+        lag_s=LAG_S,
+        timeout_s=TIMEOUT_S,
+        idempotent=True,
+        key_lifetime_s=LIFETIME_S,
+        editable=("note",),
     )
-    async def append_once(self, call: Call, ids: list[str]) -> Json:
+    async def append_once(self, call: Call, ids: list[str], note: str = "") -> Json:
         """Append a row once for every key."""
         return await self._change(call, LIFETIME_S)
 
-    @mutation(noun="row", lag_s=LAG_S, timeout_s=TIMEOUT_S, idempotent=True, key_lifetime_s=BRIEF_S)
-    async def append_brief(self, call: Call, ids: list[str]) -> Json:
+    @mutation(
+        noun="row",
+        lag_s=LAG_S,
+        timeout_s=TIMEOUT_S,
+        idempotent=True,
+        key_lifetime_s=BRIEF_S,
+        editable=("note",),
+    )
+    async def append_brief(self, call: Call, ids: list[str], note: str = "") -> Json:
         """Append a row once for every key, which is forgotten soon."""
         return await self._change(call, BRIEF_S)
 

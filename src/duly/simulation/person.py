@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Final
 
+from duly.desk.approval import SEVERAL_MAX
 from duly.desk.base import Desk
 from duly.desk.commands import Commands
 from duly.desk.deploy import Back, Draft, activate
@@ -20,7 +21,7 @@ from duly.engine.base import Parts
 from duly.engine.scheduler import Engine
 from duly.errors import DulyError, StoreLost
 from duly.rules.event import EventStatus
-from duly.rules.schedule import DAY_MS
+from duly.rules.schedule import DAY_MS, moment
 from duly.rules.value import Json
 from duly.rules.word import MutationStatus, Status, Waits
 from duly.simulation.oracle import Oracle
@@ -28,12 +29,13 @@ from duly.simulation.outside import Outside
 from duly.simulation.point import AFTER, ANSWER, Points
 from duly.simulation.seen import MutationSeen, Seen, see
 from duly.simulation.shape import INPUT, NAME, Shape, Tool, make
-from duly.simulation.story import ANSWERS, Act, Story, Wish
+from duly.simulation.story import ANSWERS, GENEROUS, Act, Story, Wish
 from duly.store.base import Durability
 from duly.testing.env import VirtualEnv
 
 WAITING: Final = (EventStatus.PENDING, EventStatus.RESERVED)
 HOUR_MS: Final = 3_600_000
+ALLOWED_MS: Final = 300 * DAY_MS
 YEAR_MS: Final = 365 * DAY_MS
 JUMPED_MAX_MS: Final = 20 * YEAR_MS
 MARGIN_MS: Final = 20 * HOUR_MS  # L7: after a reboot the wall clock is off by less than a day
@@ -128,7 +130,7 @@ class Person:
             case Wish.RESUME:
                 await host.resume(NAME)
             case Wish.SKIP:
-                with self.oracle.allowance.withdrawal():
+                with self.oracle.consent.withdrawal():
                     await host.skip(NAME, INPUT, f"m{which}")
             case Wish.RUN_NOW:
                 await host.run_now(NAME)
@@ -148,6 +150,8 @@ class Person:
                     await self._change_version(host, act.wish, is_granting=which % 2 == 0)
             case _ if act.wish in ANSWERS:
                 await self._agree(host, act.wish)
+            case _ if act.wish in GENEROUS:
+                await self._agree_further(host, act.wish, act.which)
             case _:
                 await self._settle(host, act.wish)
 
@@ -157,6 +161,7 @@ class Person:
         if abs(self.jumped_ms + jump_ms) > most_ms:
             return
         self.jumped_ms += jump_ms
+        self.oracle.consent.is_clock_set = True
         if not is_lasting:
             self.to_mend_ms += jump_ms
         self.env.jump(jump_ms)
@@ -193,7 +198,7 @@ class Person:
     async def _end_run(self, host: Host, wish: Wish) -> None:
         run = (await host.see()).open_run
         if run is not None:
-            with self.oracle.allowance.withdrawal():
+            with self.oracle.consent.withdrawal():
                 await (host.retry(run.id) if wish is Wish.RETRY else host.abandon(run.id))
 
     # -- Versions and grants --------------------------------------------------------------------
@@ -206,7 +211,7 @@ class Person:
         elif wish is Wish.ROLL_BACK:
             await roll_back(host, self.story.shape, self.story.tool)
         else:
-            self.oracle.allowance.is_taken_back &= not is_granting
+            self.oracle.consent.is_taken_back &= not is_granting
             self.deployed += 1
             await deploy(
                 host,
@@ -220,9 +225,9 @@ class Person:
         capability = self.story.tool.value
         if wish is Wish.REVOKE:
             await host.revoke(NAME, capability)
-            self.oracle.allowance.is_taken_back = True
+            self.oracle.consent.is_taken_back = True
             return
-        self.oracle.allowance.is_taken_back = False
+        self.oracle.consent.is_taken_back = False
         limit = 1 if wish is Wish.LIMIT else None
         await host.grant(NAME, capability, mutations_per_day=limit)
 
@@ -246,19 +251,62 @@ class Person:
             await host.approve(row.id, UNSEEN)
         else:
             await host.reject(row.id)
-            self.oracle.allowance.rejected.add(row.id)
+            self.oracle.consent.rejected.add(row.id)
 
-    async def _approve(self, host: Host, row: MutationSeen) -> None:
-        allowance = self.oracle.allowance
-        allowance.approve(row)
+    async def _approve(
+        self, host: Host, row: MutationSeen, say: Awaitable[None] | None = None
+    ) -> None:
+        consent = self.oracle.consent
+        consent.approve(row)
         try:
-            await host.approve(row.id, row.hash)
+            await (say or host.approve(row.id, row.hash))
         except StoreLost:
             raise  # it may have been written before the disk failed: the yes was said
         except DulyError:
-            allowance.refuse(row)
+            consent.refuse(row)
             raise
-        allowance.agreed.add(row.id)
+        consent.agreed.add(row.id)
+
+    async def _agree_further(self, host: Host, wish: Wish, which: int) -> None:
+        """Allow the next calls, change the words of one, agree to all at once, or take it back."""
+        seen = await host.see()
+        if wish is Wish.APPROVE_ALL:
+            await self._approve_all(host, tuple(seen.mutations.values()))
+            return
+        if wish is Wish.REVOKE_ALLOWANCE:
+            for each in seen.allowances.values():
+                await host.revoke_allowance(each.id)
+            return
+        waiting = (row for row in seen.mutations.values() if row.status == MutationStatus.PROPOSED)
+        row = next(waiting, None)
+        if row is None:
+            return
+        if wish is Wish.AMEND:
+            with self.oracle.consent.amendment():
+                await host.amend(row.id, row.hash, {"note": f"words of a person, {which}"})
+            return
+        calls = 1 + which % 3
+        until = moment(self.env.now_ms() + ALLOWED_MS).isoformat()
+        self.oracle.consent.allowed[row.id].append(calls)
+        say = host.allow(row.id, row.hash, calls, until, where={"ids": "*"})
+        await self._approve(host, row, say)
+
+    async def _approve_all(self, host: Host, rows: tuple[MutationSeen, ...]) -> None:
+        """Say yes to every call there is, at once: only those that wait are taken."""
+        consent = self.oracle.consent
+        waiting = {row.id: row for row in rows if row.status == MutationStatus.PROPOSED}
+        for row in waiting.values():
+            consent.approve(row)
+        if not rows:
+            return
+        for answer in await host.approve_all({row.id: row.hash for row in rows[-SEVERAL_MAX:]}):
+            if answer.refused is None:
+                consent.agreed.add(answer.mutation)
+                if answer.mutation not in waiting:
+                    self.oracle.problems.append(f"{answer.mutation} was over and was approved")
+                    self.on_wrong()
+            elif answer.mutation in waiting:
+                consent.refuse(waiting[answer.mutation])
 
     async def _approve_late(self, host: Host, row: MutationSeen) -> None:
         """Say yes to a call that is out or over: no row ever waits for a first yes twice."""

@@ -27,8 +27,8 @@ from duly.rules.prepared import Judgement
 from duly.rules.turn import Work
 from duly.rules.word import Act, Answer, Outcome, Progress, Reserved, Status
 from duly.rules.word import MutationStatus as Row
-from duly.simulation.planted_approval import PEOPLE
-from duly.simulation.planted_unkind import UNKIND
+from duly.simulation.planted_approval import PEOPLE, any_version
+from duly.simulation.planted_unkind import UNKIND, statement
 from duly.simulation.play import play, template
 from duly.simulation.shape import Shape, Tool
 from duly.simulation.story import invent
@@ -434,10 +434,24 @@ _PAUSE: Final = Bug(
     ),
 )
 
+_OUTLIVED: Final = Bug(
+    "an-allowance-outlives-its-version",
+    "A new version sends under the allowance of an old one.",
+    (
+        Place("duly.rules.allowance", "find_end", any_version),
+        Place(
+            "duly.simulation.life",
+            "schema",
+            statement("find_allowances", "and a.version = :version", "and :version = :version"),
+        ),
+    ),
+)
+
 BUGS: Final = (
     *(
         Bug(name, says, (Place(module, attribute, make),))
         for name, says, module, attribute, make in (*_RULES, *_STORE, *_ENGINE, *PEOPLE, *UNKIND)
     ),
     _PAUSE,
+    _OUTLIVED,
 )

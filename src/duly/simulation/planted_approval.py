@@ -112,6 +112,34 @@ def _act_never_paused(original: Any) -> Any:
     return act
 
 
+def _used(change: Any) -> Any:
+    """Make the end of an allowance another one: by how many calls it counts."""
+
+    def make(original: Any) -> Any:
+        def find_end(allowance: Any, version: str, now: int) -> Any:
+            return original(replace(allowance, used=change(allowance.used)), version, now)
+
+        return find_end
+
+    return make
+
+
+def any_version(original: Any) -> Any:
+    """Let an allowance hold for every version."""
+
+    def find_end(allowance: Any, version: str, now: int) -> Any:
+        return original(allowance, allowance.version, now)
+
+    return find_end
+
+
+def _send_the_scripts_own(original: Any) -> Any:
+    def recorded_call(live: Any, tool: Any, row: MutationRow) -> Any:
+        return original(live, tool, replace(row, args=row.args_proposed or row.args))
+
+    return recorded_call
+
+
 # What a person decides is decided here: name, sentence, module, attribute, change.
 PEOPLE: Final = (
     ("an-approved-call-is-sent-twice", "Whoever approves gets the change twice.",
@@ -148,6 +176,12 @@ PEOPLE: Final = (
      "duly.engine.envelope", "count_today", _answer_later(0)),
     ("nobody-is-asked", "The approval policy is forgotten.",
      "duly.rules.permission", "is_approval_needed", lambda _: lambda *args, **counted: False),
+    ("an-allowance-counts-twice", "Every call under an allowance counts as two.",
+     "duly.rules.allowance", "find_end", _used(lambda used: 2 * used)),
+    ("an-allowance-covers-one-more", "An allowance covers a call more than was said.",
+     "duly.rules.allowance", "find_end", _used(lambda used: max(0, used - 1))),
+    ("an-amendment-is-not-sent", "A call a person has amended is sent as the script asked.",
+     "duly.engine.entry", "recorded_call", _send_the_scripts_own),
     ("everybody-is-asked", "A change of medium risk is taken for one of high risk.",
      "duly.rules.permission", "ASKED_AT",
      lambda original: {**original, Approval.ABOVE_MEDIUM: frozenset(Risk)}),

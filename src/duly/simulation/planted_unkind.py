@@ -60,7 +60,7 @@ def _odd_is_refused(original: Any) -> Any:
     return made
 
 
-def _statement(name: str, was: str, becomes: str) -> Any:
+def statement(name: str, was: str, becomes: str) -> Any:
     """Make a schema in which one statement says something else."""
 
     def make(original: Any) -> Any:
@@ -130,15 +130,15 @@ UNKIND: Final = (
     ("a-skip-does-not-wait", "A skip is acknowledged before it is on the disk.",
      "duly.store", "Store.skip_event", lambda original: rider(original.body)),
     ("heirs-have-another-clock", "A run that follows another sees another time in its steps.",
-     "duly.simulation.life", "schema", _statement("insert_heir", "r.clock_at", "r.clock_at + 1")),
+     "duly.simulation.life", "schema", statement("insert_heir", "r.clock_at", "r.clock_at + 1")),
     ("heirs-forget-to-wake", "A run that follows another forgets when to be woken.",
      "duly.simulation.life", "schema",
-     _statement("insert_heir", "r.wake_at_asked", "null")),
+     statement("insert_heir", "r.wake_at_asked", "null")),
     ("wakes-are-forgotten", "No consumer is woken at the time it asked for.",
      "duly.rules.schedule", "clamp_wake_at", _never_wake),
     ("newer-content-is-dropped", "A released event has the content it had before.",
      "duly.simulation.life", "schema",
-     _statement("release_events", "coalesce(content_beside, content)", "content")),
+     statement("release_events", "coalesce(content_beside, content)", "content")),
     ("the-order-makes-the-key", "The order of the reservations changes the key.",
      "duly.rules.ledger", "inputs_digest", _in_any_order),
     ("questions-are-not-counted", "The outside is asked for ever.",

@@ -23,7 +23,7 @@ from duly.errors import DulyError, StoreLost, StoreUnavailable
 from duly.host import CLOSE_S
 from duly.host import Host as ShippedHost
 from duly.sandbox.scripted import ScriptedSandbox
-from duly.simulation.allowance import Allowance
+from duly.simulation.consent import Consent
 from duly.simulation.life import (
     CALM_ROUNDS,
     CALM_S,
@@ -81,9 +81,9 @@ class _Play(Lives):
             loop.sleep,
             self._see_leave,
         )
-        allowance = Allowance(story.tool.value, story.is_asked)
+        consent = Consent(story.tool.value, story.is_asked)
         self._oracle = Oracle(
-            self._outside.effects, allowance, problems=problems, unsure=self._outside.unsure
+            self._outside.effects, consent, problems=problems, unsure=self._outside.unsure
         )
         self._acts = [act for act in story.acts if not act.at]
         self._doors = [act for act in story.acts if act.at]
@@ -211,7 +211,7 @@ class _Play(Lives):
 
     def _moment(self, disk: PointedDisk) -> Moment:
         """Name what the next host would find if this one died now: disk, outside and time."""
-        outside, allowance = self._outside, self._oracle.allowance
+        outside, consent = self._outside, self._oracle.consent
         rest = (
             self._loop.elapsed_ms,
             sorted(outside.rows),
@@ -221,7 +221,7 @@ class _Play(Lives):
             (tuple(outside.landing), len(outside.outcomes), len(outside.sayings)),
             (len(self._acts), len(self._doors), len(self._faults), self._person.published),
             sorted(self._oracle.acknowledged),
-            (sorted(allowance.approved), sorted(allowance.rejected), allowance.is_taken_back),
+            (sorted(consent.approved), sorted(consent.rejected), consent.is_taken_back),
         )
         return moment(disk, rest, outside.calls)
 

@@ -49,6 +49,19 @@ class MutationSeen(NamedTuple):
     refused: int
     hash: str
     sent_at: int | None
+    allowance_id: str | None = None
+    args_proposed: str | None = None
+
+
+class AllowanceSeen(NamedTuple):
+    """An allowance."""
+
+    id: str
+    mutation_id: str
+    version: str
+    calls: int
+    until: int
+    is_revoked: int
 
 
 class EventSeen(NamedTuple):
@@ -83,6 +96,7 @@ class Seen:
     # The newest: topic and payload, by number.
     announced: Mapping[int, tuple[str, str]] = field(default_factory=dict)
     actions: Mapping[str, int] = field(default_factory=dict)  # by verb: how often
+    allowances: Mapping[str, AllowanceSeen] = field(default_factory=dict)
 
     @property
     def open_run(self) -> RunSeen | None:
@@ -117,4 +131,5 @@ def see(tx: Transaction) -> Seen:
         {name: wake_at for name, _, wake_at, *_ in handlers},
         {number: (topic, payload) for number, topic, payload in tx.all("oracle_announcements")},
         dict(tx.all("oracle_actions")),
+        {row[0]: AllowanceSeen(*row) for row in tx.all("oracle_allowances")},
     )

@@ -84,6 +84,10 @@ class Wish(StrEnum):
     ROLL_BACK = "roll back"
     REMOVE = "remove"
     SET_CLOCK = "set the clock"
+    ALLOW = "allow the next calls"
+    AMEND = "amend"
+    APPROVE_ALL = "approve all at once"
+    REVOKE_ALLOWANCE = "revoke an allowance"
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +147,9 @@ class Story:
         return self.approval in (Approval.ALWAYS, Approval.ABOVE_LOW)
 
 
-RARE: Final = (Wish.SET_CLOCK,)  # only in stories of an unkind world
+# What a person says about a call that waits, besides a plain yes or no (A3).
+GENEROUS: Final = (Wish.ALLOW, Wish.AMEND, Wish.APPROVE_ALL, Wish.REVOKE_ALLOWANCE)
+RARE: Final = (Wish.SET_CLOCK, *GENEROUS)  # only in stories of an unkind world
 ANSWERS: Final = (  # what a person says who is asked to agree
     Wish.APPROVE,
     Wish.APPROVE_TWICE,

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
+from duly.rules.permission import Approval
 from duly.simulation.dice import Dice
 from duly.simulation.disk import Kind, Operation
 from duly.simulation.outside import OUTLASTING, STRANGE, STRANGE_SAYINGS, Outcome, Saying
@@ -19,6 +20,7 @@ from duly.simulation.story import Act, Crash, Death, DiskFault, Story, Wish, in_
 
 SALT: Final = 0x5EED
 SHIFT: Final = 40
+GENEROUS_PLACE: Final = 13  # its own series: the seeds that are kept as stories stay what they were
 EACH: Final = 0.3  # so many of them are unkind in each way
 DOWN_S: Final = (0.0, 5.0, 45.0, 600.0, 43_200.0, 100_000.0)
 # Around every write of a run somebody sets the clock; a verb of a person's act comes as well.
@@ -62,6 +64,15 @@ CLOSED_AT: Final = (
     "after start_run",
     "after prepare_run",
 )
+GENEROUS_SORE: Final = (
+    "before send_allowed",
+    "between the statements of send_allowed",
+    "after send_allowed",
+    "after an answer to allow the next calls",
+    "after an answer to amend",
+    "between the statements of approve_all",
+    "after approve_all",
+)
 # A call whose end is unknown again and again, until its key is old.
 LOST: Final = (
     Outcome.TIMEOUT_AFTER,
@@ -87,7 +98,8 @@ def roughen(seed: int, story: Story) -> Story:
         dice = Dice(seed ^ SALT ^ (place << SHIFT))
         if dice.happens(EACH):
             story = add(dice, story)
-    return story
+    dice = Dice(seed ^ SALT ^ (GENEROUS_PLACE << SHIFT))
+    return _be_generous(dice, story) if dice.happens(EACH) else story
 
 
 def _outlast(dice: Dice, story: Story) -> Story:
@@ -184,6 +196,32 @@ def _be_strange(dice: Dice, story: Story) -> Story:
         _changing(story),
         outcomes=(*outcomes, lost, *story.outcomes),
         sayings=(*sayings, *story.sayings),
+    )
+
+
+def _be_generous(dice: Dice, story: Story) -> Story:
+    """Let a person allow the next calls, amend one, agree to all at once, and take it back (A3)."""
+    acts = [Act(0, Wish.ALLOW, dice.choose((0, 1, 1, 2)), "after propose")]
+    if dice.happens(0.5):
+        door = dice.choose(("after propose", "after propose", "before approve", "after approve"))
+        acts.append(Act(0, Wish.AMEND, dice.randrange(9), door, 1 + dice.randrange(2)))
+        acts.append(Act(0, Wish.APPROVE, at="after amend"))
+    if dice.happens(0.4):
+        acts.append(Act(0, Wish.APPROVE_ALL, at="after propose", times=1 + dice.randrange(3)))
+    if dice.happens(0.6):
+        wish = dice.choose((Wish.REVOKE_ALLOWANCE, Wish.DEPLOY, Wish.DEPLOY))
+        door = dice.choose(("after commit_run", "after commit_run", "after start_run"))
+        acts.append(Act(0, wish, dice.randrange(2), door, 1 + dice.randrange(2)))
+    crashes = story.crashes
+    if dice.happens(0.4):
+        door = dice.choose(GENEROUS_SORE)
+        crashes = (Crash(1, dice.choose((Death.KILL, Death.POWER)), door), *crashes)
+    return replace(
+        _changing(story),
+        mails=max(5, story.mails),
+        approval=Approval.ALWAYS,
+        acts=in_order([*story.acts, *acts]),
+        crashes=crashes,
     )
 
 

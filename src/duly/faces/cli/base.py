@@ -154,6 +154,7 @@ def _tell_stopped(verb: str) -> None:
 SETTING_IN_MOTION: Final = frozenset(
     {"deploy", "rollback", "publish", "run_now", "resume", "skip", "retry", "abandon", "settle"}
     | {"grant", "reconnect", "set_secret", "approve", "reject", "bus.emit", "bus.schedule_at"}
+    | {"approve_all", "allow"}
     | {"bus.retry", "bus.resume"}
 )
 

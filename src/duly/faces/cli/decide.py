@@ -58,16 +58,18 @@ def approve(face: Face, mutation: str, seen: str | None, yes: bool) -> None:
 
 @click.command(epilog=example("reject"))
 @click.argument("mutation")
+@click.option("--reason", help="Why; it is kept with the call.")
 @yes_option
 @by_option
 @json_option
 @pass_face
-def reject(face: Face, mutation: str, yes: bool) -> None:
+def reject(face: Face, mutation: str, reason: str | None, yes: bool) -> None:
     """Decline a proposed call: nothing is sent, and its events end skipped."""
     row = _show(face, mutation)
     if row["status"] == MutationStatus.PROPOSED:
         _ask(face, "Decline it, and skip what it was for?", is_yes=yes)
-    _act(face, "reject", mutation=mutation)
+    given: dict[str, Json] = {} if reason is None else {"reason": reason}
+    _act(face, "reject", mutation=mutation, **given)
 
 
 @click.command(epilog=example("settle"))

@@ -28,6 +28,14 @@ def _name(args: Args, key: str = "workflow") -> str:
 SAID: Final[Mapping[str, Callable[[Answer, Args], str]]] = {
     "abandon": lambda _, args: f"The run {args['run']} is given up.",
     "approve": lambda _, args: f"Approved: {args['mutation']} is sent once, exactly as shown.",
+    "allow": lambda _, args: (
+        f"Approved: {args['mutation']}, and the next {args['calls']} like it. `duly allowances` "
+        "lists what is allowed."
+    ),
+    "amend": lambda seen, args: (
+        f"Amended. `duly approve {args['mutation']} --hash {seen}` lets it be sent so."
+    ),
+    "revoke_allowance": lambda _, args: f"{args['allowance']} covers nothing any more.",
     "reject": lambda _, args: f"Rejected: {args['mutation']} is not sent.",
     "settle": lambda _, args: f"Settled: {args['mutation']} as {args['answer']}.",
     "backup": lambda made, _: (
@@ -89,6 +97,7 @@ EMPTY: Final[Mapping[str, str]] = {
     "runs": "There are no such runs.",
     "mutations": "There are no such mutations.",
     "approvals": "No call waits for you.",
+    "allowances": "Nothing is allowed beyond a single yes.",
     "logs": "The script said nothing.",
     "events": "There are no such events.",
     "versions": "There are no such versions.",

@@ -246,8 +246,19 @@ def whole_mutation(each: Answer) -> None:
     side_by_side(each["title"], each)
     rest = ("workflow", "run", "held_by", "attempt", "sent_at", "key", "hash", "result")
     fields({name: at(each[name]) if name == "sent_at" else each[name] for name in rest})
-    if each["late"]:
-        fields({"late": each["late"]})
+    further = ("late", "approved_by", "allowance", "amended_by", "proposed")
+    more = {name: each[name] for name in further if each[name]}
+    if each["known"]:
+        more["known"] = known(each["known"])
+    if more:
+        fields(more)
+
+
+def known(each: Answer) -> str:
+    """Write how an outcome became known, when, and by whom (L12)."""
+    by = f" by {each['by']}" if each["by"] else ""
+    said = f": {each['said']}" if each["said"] else ""
+    return f"{each['how'].replace('_', ' ')}{by}, {at(each['at'])}{said}"
 
 
 def approval(each: Answer) -> None:
@@ -256,6 +267,8 @@ def approval(each: Answer) -> None:
     side_by_side(each["claimed"], each["observed"])
     for title in each["inputs"]:
         say(f"for: {title}", indent=2)
+    for name, text in each["form"]:
+        say(f"{name}: {text}", indent=2)
     if each["waits"] == "approval":
         say(f"risk {each['risk']}, since {at(each['created_at'])}", indent=2)
         offers((_offer(verb, each["mutation"]) for verb in ("approve", "reject")), indent=4)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from duly.faces.demo.scene import Row
 from duly.rules.value import Json
-from duly.rules.word import MutationStatus
+from duly.rules.word import Known, MutationStatus
 
 FINAL = frozenset({MutationStatus.APPLIED, MutationStatus.FAILED})
 
@@ -27,6 +27,7 @@ class Entry:
     status: MutationStatus
     attempt: int
     row: int | None
+    known: Known | None = None
 
 
 def read_ledger(answer: Json) -> list[Entry]:
@@ -43,6 +44,7 @@ def read_entry(answer: Json) -> Entry:
     row = args["row"]
     assert isinstance(row, dict)
     number = result.get("row") if isinstance(result, dict) else None
+    known = answer.get("known")
     return Entry(
         id=str(answer["id"]),
         mail=str(row["mail"]),
@@ -50,6 +52,7 @@ def read_entry(answer: Json) -> Entry:
         status=MutationStatus(str(answer["status"])),
         attempt=int(str(answer["attempt"])),
         row=number if isinstance(number, int) else None,
+        known=Known(str(known["how"])) if isinstance(known, dict) else None,
     )
 
 

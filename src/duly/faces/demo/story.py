@@ -27,11 +27,18 @@ from duly.faces.demo.process import Process
 from duly.faces.demo.scene import FLOWS, JAVASCRIPT, PYTHON, Flow, Row, Scene
 from duly.faces.demo.table import Held, Hold
 from duly.faces.session import Session, connect
-from duly.rules.announcement import Topic
 from duly.rules.standing import InputStatus
-from duly.rules.word import MutationStatus
+from duly.rules.word import Known, MutationStatus
 
 BY: Final = "demo"
+# How the outcome of a call became known, as its row says (L12).
+HOW: Final = {
+    Known.ANSWERED: "its own answer came",
+    Known.ASKED: "the table was asked, nothing was sent again",
+    Known.SENT_AGAIN: "it was sent again",
+    Known.SETTLED: "a person said so",
+    Known.UNSENT: "nothing was ever sent",
+}
 LATE_MAX: Final = 2  # mails that arrive while there is no host
 LOOK_S: Final = 0.05
 STUCK_S: Final = 60  # how long nothing may move
@@ -144,16 +151,7 @@ class Story:
     async def _settled(self, session: Session, entry: Entry) -> Entry:
         """Say what became of the call, and how that was found out."""
         now = read_entry(await session.call("mutation", id=entry.id))
-        actions: Any = await session.call("actions", limit=PAGE)
-        journal: Any = await session.call("bus.journal", topic=Topic.SETTLED.value, limit=PAGE)
-        if any(each["target"] == entry.id for each in actions):
-            how = "a person said so"
-        elif now.attempt > entry.attempt:
-            how = "it was sent again"
-        elif any(each["payload"]["mutation"] == entry.id for each in journal):
-            how = "the table was asked, nothing was sent again"
-        else:
-            how = "nobody says so"
+        how = "nobody says so" if now.known is None else HOW[now.known]
         self.page.line(f"The ledger has settled the call as {now.status}, attempt {now.attempt}:")
         self.page.line(now.id)
         self.page.line(f"How: {how}.")

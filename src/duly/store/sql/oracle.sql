@@ -8,7 +8,11 @@ from run order by rowid
 
 -- oracle_mutations
 -- Every row of the ledger, in the order of creation.
-select id, run_id, held_by, status, key, args, attempt, inputs, refused, hash, sent_at from mutation order by rowid
+select id, run_id, held_by, status, key, args, attempt, inputs, refused, hash, sent_at, allowance_id, args_proposed from mutation order by rowid
+
+-- oracle_allowances
+-- What was allowed with a yes, and whether somebody took it back.
+select id, mutation_id, version, calls, until, revoked_at is not null from allowance order by id
 
 -- oracle_events
 -- Every event with who holds it and who ended it, and the content it has now.

@@ -4,6 +4,8 @@ Law 1  A person's yes counts from the moment it is said until it is refused: a h
        between may have heard it.
 Law 2  A call leaves only as it is written down, and each attempt once (L2). Where a person is to
        be asked, it leaves only after a yes to exactly this row and this call (A3, A4).
+       A call under an allowance was approved with an earlier one: as often as the person said,
+       in the version they saw, while it held. While one holds, no call that it covers asks (A3).
 Law 3  A host looks at the grant between its last write before the send and the first byte; of a
        call that is sent again, after the write of the send. What was allowed all that time is what
        counts (A1): a grant taken back later than that may come too late, one taken back earlier
@@ -12,7 +14,7 @@ Law 3  A host looks at the grant between its last write before the send and the 
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -34,7 +36,7 @@ class Mark(NamedTuple):
 
 
 @dataclass(slots=True)
-class Allowance:
+class Consent:
     """What was allowed so far, over all lives of the host."""
 
     capability: str
@@ -43,6 +45,9 @@ class Allowance:
     agreed: set[str] = field(default_factory=set)  # the yes was taken, and somebody told so
     rejected: set[str] = field(default_factory=set)  # so was the no
     is_taken_back: bool = False  # somebody was told that the capability is revoked
+    allowed: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))  # calls said
+    amending: int = 0  # amendments that are being carried out
+    is_clock_set: bool = False  # then nobody can say whether an allowance has ended
     withdrawing: int = 0  # acts that may take a proposal away and are being carried out
     _is_unheard: bool = False  # the host died on such an act, which may have been done
     _sent: set[tuple[str, int]] = field(default_factory=set)  # every attempt that left
@@ -61,6 +66,25 @@ class Allowance:
     def refuse(self, shown: MutationSeen) -> None:
         """Take back a yes that was refused; another one to the same call stays."""
         self.approved[shown.id].remove(shown)
+
+    @contextmanager
+    def amendment(self) -> Iterator[None]:
+        """Let a proposed call be changed meanwhile."""
+        self.amending += 1
+        try:
+            yield
+        except BaseException as error:
+            self._is_unheard |= isinstance(error, StoreLost) or not isinstance(error, Exception)
+            raise
+        finally:
+            self.amending -= 1
+
+    def is_amended(self, before: MutationSeen, now: MutationSeen) -> bool:
+        """Tell whether a person may have changed a call so: it waited, and what was is kept."""
+        is_waiting = {before.status, now.status} == {MutationStatus.PROPOSED}
+        first = before.args_proposed or before.args
+        is_kept = now.args_proposed == first and now.key == before.key
+        return is_waiting and is_kept and (self.amending > 0 or self._is_unheard)
 
     @contextmanager
     def withdrawal(self) -> Iterator[None]:
@@ -93,6 +117,8 @@ class Allowance:
         if run is not None and run.waits == Waits.APPROVAL and not self.is_asked:
             yield f"run {run.id} waits for an approval nobody wants"
         yield from self._look_at_answers(was, now)
+        if was is not None:
+            yield from self._look_at_allowances(was, now)
         self._is_unheard = False
 
     def _look_at_answers(self, was: Seen | None, now: Seen) -> Iterator[str]:
@@ -109,6 +135,26 @@ class Allowance:
             if is_taken and row.status == MutationStatus.FAILED and not is_wanted:
                 yield f"mutation {row.id} was withdrawn, and no person wanted that"
 
+    def _look_at_allowances(self, was: Seen, now: Seen) -> Iterator[str]:
+        """See that a row is sent under an allowance only while it holds, and asks only if none."""
+        used = Counter(row.allowance_id for row in now.mutations.values())
+        for row in now.mutations.values():
+            if row.id in was.mutations:
+                continue
+            run = now.runs[row.held_by]
+            allowance = now.allowances.get(row.allowance_id or "")
+            is_asking = row.status == MutationStatus.PROPOSED and run.waits == Waits.APPROVAL
+            if is_asking and not self.is_clock_set and _find_live(was, run):
+                yield f"mutation {row.id} asks, and an allowance covers it"
+            if allowance is None:
+                continue
+            if allowance.is_revoked:
+                yield f"mutation {row.id} was sent under an allowance that was revoked"
+            if run.version != allowance.version:
+                yield f"mutation {row.id} was sent under an allowance of another version"
+            if used[allowance.id] > max(self.allowed[allowance.mutation_id], default=0):
+                yield f"{used[allowance.id]} calls were sent under {allowance.id}"
+
     def see_leave(self, call: Call, now: Seen | None) -> Iterator[str]:
         """Look at a call whose first byte is about to leave."""
         row = _row_of(call, now)
@@ -120,7 +166,8 @@ class Allowance:
         if row.id in self.rejected:
             yield f"mutation {row.id} was rejected and left"
         said = [(yes.hash, yes.args) for yes in self.approved[row.id]]
-        if self.is_asked and (row.hash, row.args) not in said:
+        is_allowed = now is not None and row.allowance_id in now.allowances
+        if self.is_asked and (row.hash, row.args) not in said and not is_allowed:
             yield f"mutation {row.id} left, and nobody had approved it"
         mark = self._marks[row.held_by]
         looked = mark.before if call.attempt == 1 else mark.last
@@ -134,6 +181,15 @@ class Allowance:
     def _count_today(self, besides: str, now: int) -> int:
         today = now - now % DAY_MS
         return sum(at >= today for row_id, at in self._sent_at.items() if row_id != besides)
+
+
+def _find_live(was: Seen, run: RunSeen) -> bool:
+    """Tell whether an allowance covers the calls of a run's version: it is for any events."""
+    used = Counter(row.allowance_id for row in was.mutations.values())
+    return any(
+        each.version == run.version and not each.is_revoked and used[each.id] < each.calls
+        for each in was.allowances.values()
+    )
 
 
 def _part_of(seen: Seen, run_id: str) -> tuple[RunSeen | None, MutationSeen | None]:
