@@ -10,6 +10,7 @@ from duly.engine.live import Reads
 from duly.rules.access import Step
 from duly.rules.permission import Grant, proposal_hash
 from duly.rules.prepared import Judgement
+from duly.rules.seal import name_key
 from duly.store import recording
 from duly.store.base import barrier
 from duly.store.record import Action
@@ -17,6 +18,8 @@ from tests.breaks import Break
 from tests.breaks_store import _approve_anything
 
 GRANT = ("tests/desk/test_grant.py",)
+ALLOWANCES = ("tests/desk/test_allowance.py",)
+SEALS = ("tests/engine/test_ledger_seal.py",)
 APPROVAL = ("tests/desk/test_approval.py",)
 SECRET = ("tests/desk/test_secret.py",)
 VERSION = ("tests/desk/test_version.py",)
@@ -58,6 +61,10 @@ async def _let_go(worker: Any, run_id: str) -> AsyncIterator[None]:
     except BaseException:
         worker.in_hand.discard(run_id)
         raise
+
+
+async def _find_no_change(self: Any, live: Any, row: Any) -> bool:
+    return False
 
 
 def _hash_of_the_call_alone(tool: str, args: Any, inputs: object) -> str:
@@ -239,6 +246,78 @@ BREAKS = (
         _hash_of_the_call_alone,
         APPROVAL,
         "an approval is for any input",
+    ),
+    Break(
+        "L11",
+        "duly.engine.ledger",
+        "Ledger.refuse_changed",
+        _find_no_change,
+        SEALS,
+        "a changed row is sent and asked about",
+    ),
+    Break(
+        "L11",
+        "duly.rules.seal",
+        "make_seal",
+        lambda key, facts: f"{name_key(key)}:sealed",
+        SEALS,
+        "a seal covers nothing",
+    ),
+    Break(
+        "L11",
+        "duly.engine.approval",
+        "_check_whole",
+        _do_nothing,
+        SEALS,
+        "a yes seals what another program wrote",
+    ),
+    Break(
+        "L12",
+        "duly.store.record",
+        "MutationRow.known",
+        property(lambda self: None),
+        ("tests/engine/test_ledger_known.py",),
+        "how an outcome became known is not kept",
+    ),
+    Break(
+        "A3",
+        "duly.rules.allowance",
+        "find_end",
+        lambda allowance, version, now: None,
+        ALLOWANCES,
+        "an allowance never ends",
+    ),
+    Break(
+        "A3",
+        "duly.rules.allowance",
+        "_rest",
+        lambda args, allowance: b"",
+        ALLOWANCES,
+        "what an allowance does not name may be anything",
+    ),
+    Break(
+        "A3",
+        "duly.engine.approval",
+        "is_risk_allowed",
+        lambda tool, most: True,
+        ALLOWANCES,
+        "any risk may be allowed",
+    ),
+    Break(
+        "A3",
+        "duly.rules.permission",
+        "first_calls",
+        lambda tool, *policies: 0,
+        ALLOWANCES,
+        "the first calls do not ask",
+    ),
+    Break(
+        "A3",
+        "duly.engine.approval",
+        "amend_args",
+        lambda tool, old, args: {**old, **args},
+        ALLOWANCES,
+        "a person may amend anything",
     ),
     Break("R9", "duly.engine.approval", "reject", _do_nothing, STATES, "a rejection does nothing"),
     Break(

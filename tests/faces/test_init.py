@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -34,8 +35,13 @@ def test_a_new_project_passes_its_test_and_does_its_work(tmp_path: Path) -> None
     assert call(folder, "check", str(folder / "workflows" / "welcome.py")).exit_code == 0
     assert call(folder, "deploy", "--grant").exit_code == 0
     drained = call(folder, "drain")
+    assert "waits for you" in drained.stdout  # A3: it asks above low risk
+    assert not (folder / "outbox" / "ada.txt").exists()
+    (waiting,) = json.loads(call(folder, "approvals", "--json").stdout)
+    assert waiting["form"] == [["File", "ada.txt"], ["Text", "Welcome, Ada!\n"]]
+    assert call(folder, "approve", waiting["mutation"], "--yes").exit_code == 0
+    drained = call(folder, "drain")
     assert drained.exit_code == 0, drained.output
-    assert drained.stdout.startswith("3 runs were committed, 1 with a change outside; nothing ")
     assert call(folder, "drain").stdout.startswith("No runs were committed; nothing waits for you.")
     assert (folder / "outbox" / "ada.txt").read_text() == "Welcome, Ada!\n"
     assert len((folder / "README.md").read_text().splitlines()) == 5

@@ -43,6 +43,7 @@ def init(folder: str) -> None:
     if home.absolute() != Path.cwd():
         click.echo(f"  cd {quote(folder)}")
     click.echo("  duly dev          run it; put a note into inbox/, find a letter in outbox/")
+    click.echo("  duly approvals    see the letter that waits for your yes, in another terminal")
     click.echo("  duly status       see how it stands, in another terminal")
 
 
