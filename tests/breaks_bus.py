@@ -7,10 +7,13 @@ from dataclasses import replace
 from typing import Any
 
 from duly.bus import cause
+from duly.bus.attempt import Failure
 from duly.bus.bus import Bus
 from duly.bus.dispatcher import Dispatcher
 from duly.bus.ingress import enter
 from duly.config import Limits
+from duly.env import Boot
+from duly.rules import delivery
 from duly.rules.delivery import Event, encode_payload
 from duly.store.delivery import Ingress
 from duly.store.ingress import Way
@@ -29,6 +32,12 @@ TROUBLE = ("tests/bus/test_trouble.py",)
 BATCH = ("tests/bus/test_batch.py",)
 QUESTION = ("tests/bus/test_question.py",)
 WHY = ("tests/bus/test_why.py",)
+NEIGHBOUR = ("tests/bus/test_neighbour.py",)
+CLOCK = ("tests/bus/test_clock.py",)
+SEED = ("tests/bus/extension/test_seed.py",)
+ENDING = ("tests/bus/test_ending.py",)
+
+_recover_delivery = delivery.recover_delivery
 
 _action = Bus._action
 _cause = cause.cause
@@ -61,6 +70,17 @@ async def _forget(self: Dispatcher, ended: Any) -> None:
     await self._finish(ended)
 
 
+async def _register_loudly(self: Dispatcher) -> None:
+    while self._unregistered:
+        name, subscriber = self._unregistered.popitem()
+        await self.write_down(subscriber)
+        self._connected[name] = subscriber
+
+
+async def _give_nothing_back(self: Dispatcher) -> None:
+    self._must_give_back = False
+
+
 async def _poll(self: Dispatcher) -> None:
     await self._env.sleep(self._settings.poll_interval_s)
     self._must_look = True
@@ -86,7 +106,8 @@ def _uncaused(*said: Any) -> Any:
 
 async def _recover_a_batch(self: Dispatcher) -> None:
     if self._must_recover and not self._in_hand:
-        await self._store.recover_bus(now=self._env.now_ms(), limit=self._settings.batch)
+        batch, now = self._settings.batch, self._env.now_ms()
+        await self._store.recover_bus(now=now, limit=batch, boot=self.boot)
         self._must_recover = False
 
 
@@ -150,6 +171,74 @@ BREAKS = (
         RETRY,
         "nobody knows who retried",
     ),
+    Break(
+        "B5",
+        "duly.rules.delivery",
+        "recover_delivery",
+        lambda lost, retry, now, *, is_alone: _recover_delivery(lost, retry, now),
+        NEIGHBOUR,
+        "a death counts against all who were being told",
+    ),
+    Break(
+        "B5",
+        "duly.rules.delivery",
+        "_isolate",
+        lambda chosen, running: tuple(chosen),
+        NEIGHBOUR,
+        "what ran when a host died runs side by side again",
+    ),
+    Break(
+        "B5",
+        "duly.bus.attempt",
+        "Failure",
+        lambda said, is_final=False: Failure(said),
+        NEIGHBOUR,
+        "never again is tried again",
+    ),
+    _in_dispatcher("B5", "_give_back", _give_nothing_back, NEIGHBOUR, "a stop is a death"),
+    _in_dispatcher(
+        "B2",
+        "boot",
+        property(lambda self: Boot(self._own_boot, self._env.now_ms())),
+        CLOCK,
+        "a deferred event fires when the wall clock says so",
+    ),
+    Break(
+        "B2",
+        "duly.rules.deferral",
+        "remaining_ms",
+        lambda created_at, fire_at, now: fire_at - now,
+        CLOCK,
+        "another boot waits for a time that a wrong clock wrote",
+    ),
+    _in_dispatcher(
+        "B13", "register", _register_loudly, SUBSCRIPTION, "one subscription refuses all emits"
+    ),
+    Break(
+        "B1",
+        "duly.rules.delivery",
+        "looks_like_own",
+        lambda source: source == "duly",
+        SEED,
+        "DULY speaks as the host",
+    ),
+    Break("B10", "duly.bus.line", "ANNOUNCED", frozenset(), SEED, "anybody announces a failed run"),
+    Break(
+        "B13",
+        "duly.rules.delivery",
+        "is_unasked",
+        lambda found: False,
+        SUBSCRIPTION,
+        "who left before it was called has failed",
+    ),
+    Break(
+        "H1",
+        "duly.store.disk",
+        "make_folder",
+        lambda folder: None,
+        ENDING,
+        "the folder of a database must be there",
+    ),
     _in_dispatcher("B6", "_end", _end_in_silence, DISPATCH, "the next event of a lane sleeps"),
     Break(
         "B12",
@@ -198,7 +287,7 @@ BREAKS = (
     ),
     Break(
         "T10",
-        "duly.store.ingress",
+        "duly.store.subscription",
         "subscribe",
         lambda tx, subscriber_id, topic, retry, *, now: 0,
         INGRESS,

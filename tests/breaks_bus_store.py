@@ -124,7 +124,7 @@ BREAKS = (
     _broken(
         "B7",
         "recover_delivery",
-        lambda lost, retry, now: lost,
+        lambda lost, retry, now, *, is_alone: lost,
         "what a dead host was at runs for ever",
     ),
     _broken("B7", "_read", _read_anything, "an event that cannot be read is delivered"),

@@ -12,8 +12,9 @@ from zoneinfo import ZoneInfo
 
 from cronsim import CronSim
 
-from duly.rules import delivery, schedule
-from duly.rules.delivery import Deferred, Delivery, Event, JournalStatus
+from duly.rules import deferral, delivery, schedule
+from duly.rules.deferral import Deferred
+from duly.rules.delivery import Delivery, Event, JournalStatus
 from duly.rules.schedule import Candidate, Consumer, Schedule, Wake, Why
 from duly.rules.value import encode
 from tests.breaks import Break
@@ -23,6 +24,7 @@ CRON = "tests/rules/test_schedule_cron.py"
 WALK = "tests/rules/test_schedule_due.py"
 TURN = "tests/rules/test_turn.py"
 BUS = "tests/rules/test_delivery.py"
+DEFERRAL = "tests/rules/test_deferral.py"
 
 _why_due = schedule.why_due
 _parse_delay_ms = delivery.parse_delay_ms
@@ -33,6 +35,10 @@ def schedule_break(
     rule: str, attribute: str, replacement: object, says: str, test: str = DUE
 ) -> Break:
     return Break(rule, "duly.rules.schedule", attribute, replacement, (test,), says)
+
+
+def deferral_break(attribute: str, replacement: object, says: str) -> Break:
+    return Break("B2", "duly.rules.deferral", attribute, replacement, (DEFERRAL,), says)
 
 
 def bus_break(rule: str, attribute: str, replacement: object, says: str) -> Break:
@@ -92,7 +98,7 @@ def read_any_delay(delay: object) -> int:
 
 
 def fire_as_found(deferred: Iterable[Deferred], now_ms: int) -> tuple[Deferred, ...]:
-    return tuple(each for each in deferred if each.fire_at_ms <= now_ms)
+    return tuple(each for each in deferred if each.due_ms <= now_ms)
 
 
 def start_whatever_is_due(
@@ -183,16 +189,15 @@ BREAKS = (
         "any JSON is a payload",
     ),
     bus_break("B2", "parse_delay_ms", read_any_delay, "NaN is at once"),
-    bus_break("B2", "promotable", fire_as_found, "deferred events fire again and out of order"),
-    bus_break(
-        "B2",
+    deferral_break("promotable", fire_as_found, "deferred events fire again and out of order"),
+    deferral_break(
         "DEFERRED",
         {
-            **delivery.DEFERRED,
+            **deferral.DEFERRED,
             (
-                delivery.DeferredStatus.FIRED,
-                delivery.DeferredMove.CANCEL,
-            ): delivery.DeferredStatus.CANCELLED,
+                deferral.DeferredStatus.FIRED,
+                deferral.DeferredMove.CANCEL,
+            ): deferral.DeferredStatus.CANCELLED,
         },
         "what has fired can be cancelled",
     ),

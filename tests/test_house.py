@@ -38,7 +38,7 @@ WORDS = {
     "mutation.status": "duly.rules.word.MutationStatus",
     "journal.status": "duly.rules.delivery.JournalStatus",
     "delivery.status": "duly.rules.delivery.DeliveryStatus",
-    "deferred.status": "duly.rules.delivery.DeferredStatus",
+    "deferred.status": "duly.rules.deferral.DeferredStatus",
 }
 # Names of things, not states of them: nothing is decided by these, so they have no enum.
 NAMES = {

@@ -49,6 +49,7 @@ from duly.errors import ConfigError
 KIB = 1024
 MIB = 1024 * KIB
 BATCH_MAX = 1000  # what one look at the store may bring
+DEFERRED_MAX = 10_000  # events of one source that wait for their time
 PREFIX = "DULY_"
 APPROVALS = ("never", "always", "above:low", "above:medium")
 FIRST = re.compile(r"first:[1-9][0-9]{0,3}")
@@ -196,6 +197,7 @@ class BusSettings:
 
     poll_interval_s: float = 5
     batch: int = 100
+    deferred_max: int = DEFERRED_MAX
 
     def __post_init__(self) -> None:
         _check_numbers(self)

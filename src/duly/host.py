@@ -164,6 +164,7 @@ class Host(Commands, Views, Trials):
                 settings=self._bus_settings,
                 entered=engine.wake,
             )
+            await dispatcher.open()
             engine.worked = dispatcher.wake
             stack.push_async_callback(_quietly, "the bus", dispatcher.close)
             bus = Bus(env, store, dispatcher, self._policy.limits)

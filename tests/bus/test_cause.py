@@ -14,7 +14,7 @@ from duly.rules.delivery import DEPTH_MAX, Event
 from duly.rules.source import Language, Source
 from duly.sandbox.play import Call, Return, Throw
 from duly.testing import Stage
-from tests.bus.stand import listen, say
+from tests.bus.stand import announce, listen, say
 from tests.bus.test_ingress import hearing
 from tests.engine.stand import IN, NAME, OUT, consumer, flow, opened
 
@@ -126,7 +126,7 @@ async def test_a_workflow_that_hears_of_its_own_commits_comes_to_an_end(
     silent = consumer(prepare=(Call("peek", (IN,)), Return({"reservations": []})), mutate=None)
     more: dict[str, Any] = {} if takes else {"consumers": {"file": silent}}
     await play.deploy(hearing((IN, "run.committed"), **more))
-    await say(play.host, "run.committed")
+    await announce(play.host, "run.committed", "test")
     commit, commits = play.store.commit_run, 0
 
     async def counted(*args: Any, **kwargs: Any) -> None:

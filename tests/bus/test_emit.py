@@ -307,31 +307,3 @@ async def test_cancel_and_promotion_side_by_side_agree_in_either_order(duly_worl
         is_cancelled, promoted = (first, second) if is_cancel_first else (second, first)
         assert is_cancelled is is_cancel_first
         assert bool(promoted) is not is_cancel_first
-
-
-async def test_a_clock_set_back_delays_an_event_and_loses_none(duly_world: Stage) -> None:
-    """B2, S9: it fires not before its time by the wall clock, once, without a busy loop."""
-    host = await duly_world.host()
-    ear = listen(host)
-    async with host.running():
-        fires_at = duly_world.env.now_ms() + 600_000
-        await host.bus.schedule_at(600, "mail", {}, source="test")
-        await duly_world.advance(300)
-        duly_world.env.jump(-120_000)
-        wakes = duly_world.env.wakes
-        await duly_world.advance(1800)
-        assert duly_world.env.wakes - wakes < 100
-    assert len(ear.times) == 1
-    assert ear.times[0] >= fires_at
-
-
-async def test_a_clock_set_forward_is_noticed_within_a_minute(duly_world: Stage) -> None:
-    """B2: a sleep trusts the wall clock no longer than that."""
-    host = await duly_world.host()
-    ear = listen(host)
-    async with host.running():
-        await host.bus.schedule_at(3600, "mail", {}, source="test")
-        await duly_world.advance(1)
-        duly_world.env.jump(3_600_000)
-        await duly_world.advance(60)
-        assert len(ear.events) == 1

@@ -15,10 +15,8 @@ from hypothesis import strategies as st
 from duly.config import Limits
 from duly.errors import IllegalTransition, Invalid
 from duly.rules import delivery as bus
+from duly.rules.deferral import DeferredStatus
 from duly.rules.delivery import (
-    Deferred,
-    DeferredMove,
-    DeferredStatus,
     Delivery,
     DeliveryMove,
     DeliveryStatus,
@@ -45,7 +43,7 @@ def test_the_words_are_those_of_the_journal_and_the_deferred_events() -> None:
 
 
 def test_a_delivery_moves_only_along_its_table() -> None:
-    """B4, B5: of forty moves eight exist; a success is final, and so is a discarded failure."""
+    """B4, B5: of forty-five moves nine exist; a success is final, and so is a discarded failure."""
     allowed = set()
     for status, move in product(DeliveryStatus, DeliveryMove):
         with suppress(IllegalTransition):
@@ -57,20 +55,10 @@ def test_a_delivery_moves_only_along_its_table() -> None:
         (RUNNING, DeliveryMove.FAIL, WAITING),
         (RUNNING, DeliveryMove.GIVE_UP, DEAD),
         (RUNNING, DeliveryMove.LOSE_HOST, WAITING),
+        (RUNNING, DeliveryMove.GIVE_BACK, WAITING),
         (DEAD, DeliveryMove.RETRY, WAITING),
         (DEAD, DeliveryMove.DISCARD, DISCARDED),
     }
-
-
-def test_a_deferred_event_fires_once_or_is_cancelled_once() -> None:
-    """B2: after either, neither happens again."""
-    for move, end in zip(
-        DeferredMove, (DeferredStatus.FIRED, DeferredStatus.CANCELLED), strict=True
-    ):
-        assert bus.move_deferred(DeferredStatus.SCHEDULED, move) is end
-        for second in DeferredMove:
-            with pytest.raises(IllegalTransition):
-                bus.move_deferred(end, second)
 
 
 # -- What is put on the bus -----------------------------------------------------------------
@@ -252,11 +240,22 @@ def test_only_a_dead_delivery_is_reopened_or_discarded() -> None:
 
 
 def test_a_delivery_that_lost_its_subscriber_says_so() -> None:
-    """B13: unsubscribing ends the wait, and what was not delivered is not called done."""
-    closed = bus.close(FIRST)
+    """B13: unsubscribing ends the wait; what was called before and did not succeed has failed."""
+    closed = bus.close(replace(FIRST, attempts=1))
     assert closed.status is DISCARDED
     assert bus.judge([closed]) is JournalStatus.FAILED
     assert bus.describe_failures([closed]) == "a:t:f: unsubscribed before delivery"
+
+
+def test_a_subscriber_that_was_never_called_fails_no_event() -> None:
+    """B13, B4: nothing went wrong, so the event ends by what became of the others."""
+    closed = bus.close(FIRST)
+    assert (closed.status, closed.error) == (DISCARDED, "unsubscribed before delivery")
+    assert bus.judge([closed, replace(FIRST, status=DONE)]) is JournalStatus.DONE
+    assert bus.judge([closed, replace(FIRST, status=DEAD)]) is JournalStatus.FAILED
+    assert bus.describe_failures([closed]) is None
+    failed = bus.close(replace(FIRST, attempts=1, error="no"))
+    assert bus.judge([failed]) is JournalStatus.FAILED
 
 
 # -- The event --------------------------------------------------------------------------------
@@ -482,16 +481,3 @@ def test_something_begins_whenever_something_is_due_and_nothing_runs(all_: list[
     due = [replace(each, due_at_ms=NOW) for each in still]
     waiting = any(each.status is WAITING for each in due)
     assert bool(bus.startable(due, EVERYONE, NOW)) == waiting
-
-
-def test_deferred_events_fire_in_the_order_of_their_time() -> None:
-    """B2: overdue ones too; none before its time, none twice."""
-    deferred = [
-        Deferred(1, NOW),
-        Deferred(2, NOW - 5),
-        Deferred(3, NOW + 1),
-        Deferred(4, NOW - 9, DeferredStatus.FIRED),
-        Deferred(5, NOW - 9, DeferredStatus.CANCELLED),
-        Deferred(6, NOW - 5),
-    ]
-    assert [each.id for each in bus.promotable(reversed(deferred), NOW)] == [2, 6, 1]

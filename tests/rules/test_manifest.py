@@ -148,7 +148,7 @@ WRONG: list[tuple[object, str]] = [
     (subscribing("reminder.due"), "manifest.events.subscribes[0]"),
     (subscribing({"handler": "custom"}), "manifest.events.subscribes[0].topic"),
     (subscribing({"topic": "a b", "handler": "custom"}), "manifest.events.subscribes[0].topic"),
-    (subscribing({"topic": "a"}), "manifest.events.subscribes[0].handler"),
+    (subscribing({"topic": "a", "handler": None}), "manifest.events.subscribes[0].handler"),
     (subscribing({"topic": "a", "handler": []}), "manifest.events.subscribes[0].handler"),
     (subscribing(*[{"topic": "a", "handler": "custom"}] * 2), "manifest.events.subscribes[1]"),
     (tree(config=[]), "manifest.config"),

@@ -406,7 +406,9 @@ INDEXES = {
     "open_deliveries": "delivery_open",
     "running_deliveries": "delivery_running",
     "list_unfinished_deliveries": "delivery_unfinished",
-    "overdue_deferred_events": "deferred_by_status",
+    "overdue_deferred_events": "deferred_due",
+    "count_deferred_of": "deferred_by_source",
+    "next_leaving": "subscription_leaving",
     "list_deferred": "deferred_by_status",
     "topic_subscriptions": "subscription_by_topic",
 }

@@ -57,6 +57,36 @@ RECOVER = Case(
 )
 
 
+async def _it_is_given_back_uncounted(world: World, answer: Any) -> None:
+    assert answer == 1
+    assert await delivered(world) == [(1, FIRST, "waiting", 0), (1, SECOND, "waiting", 0)]
+
+
+GIVE_BACK = Case(
+    verb="give_back_running",
+    arrange=begun,
+    call=lambda world: world.store.give_back_running(frozenset({2}), now=NOW),
+    effect=_it_is_given_back_uncounted,
+    never_refuses="a stop ends whatever it finds",
+    again=Again.NOTHING,
+)
+
+
+async def _what_has_ended_is_kept(world: World, answer: Any) -> None:
+    assert answer == 0
+    assert await delivered(world) == [(1, FIRST, "running", 1), (1, SECOND, "waiting", 0)]
+
+
+GIVE_BACK_NONE = Case(
+    verb="give_back_running",
+    says="of an event whose handler has ended",
+    arrange=begun,
+    call=lambda world: world.store.give_back_running(frozenset({1}), now=NOW),
+    effect=_what_has_ended_is_kept,
+    again=Again.SAME,
+)
+
+
 def begin(event_id: int, connected: frozenset[str] = BOTH) -> Call:
     """Call the verb for an event."""
     return lambda world: world.store.begin_delivery(event_id, connected, now=NOW)
@@ -346,7 +376,7 @@ async def test_recovery_passes_its_exam(trial: Trial, tmp_path: Path) -> None:
     await trial.sit(tmp_path)
 
 
-@pytest.mark.parametrize("trial", exam(BEGIN, FINISH, FAIL, OPEN))
+@pytest.mark.parametrize("trial", exam(BEGIN, FINISH, FAIL, GIVE_BACK, GIVE_BACK_NONE, OPEN))
 async def test_deliveries_pass_their_exam(trial: Trial, tmp_path: Path) -> None:
     """B4, B5, B6: an attempt counts before it runs, in order, and is recorded once."""
     await trial.sit(tmp_path)

@@ -119,3 +119,21 @@ def test_no_check_builds_a_table_at_every_write() -> None:
     assert [name for (name,) in tables if builds_a_table(memory, name)] == []
     memory.connection.execute("create table lamp (colour text check (colour in ('a', 'b', 'c')))")
     assert builds_a_table(memory, "lamp")
+
+
+VIEWED = {
+    "select id from event_journal where topic = :topic": "journal_by_topic",
+    "select id from event_journal where status = :status": "journal_by_status",
+    "select id from event_journal where correlation_id = :id": "journal_by_correlation",
+    "select id from deferred_events where fire_at <= :second": "deferred_by_second",
+    "select id from deferred_events where fire_at between :second and :later": "deferred_by_second",
+    "select id from deferred_events where status = :status": "deferred_",
+}
+
+
+@pytest.mark.parametrize("text", VIEWED)
+def test_the_views_of_the_bus_are_read_along_an_index(full: Memory, text: str) -> None:
+    """B14: by topic, status, correlation id and time, as those who look ask."""
+    (step,) = plan(full, text)
+    assert step.startswith("SEARCH"), step
+    assert VIEWED[text] in step, step

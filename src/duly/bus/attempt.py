@@ -4,7 +4,10 @@ Law 1  Whatever a handler does, the answer is a sentence or success, and the dis
 Law 2  A handler has a time limit. Past it it is cancelled; one that does not end even then is left
        behind and reported: it is *deaf*. Nobody waits for it but its own subscriber, which is not
        called again in this process until it has ended: one subscriber, one call at a time.
-Law 3  A handler that returned has succeeded, whoever cancelled what around it.
+Law 3  A handler that returned has succeeded, whatever was cancelled around it. One that a stop of
+       the host cut short has neither succeeded nor failed.
+Law 4  What a handler raised is cleaned before it is kept or logged: an extension's words are not
+       ours, and a log is read in a terminal.
 """
 
 from __future__ import annotations
@@ -18,15 +21,29 @@ from typing import Any, Final
 
 from duly.bus.cause import handle
 from duly.env import Env
+from duly.errors import Refused
 from duly.rules.delivery import HANDLER_TIMEOUT_S, Event, copy_event
+from duly.rules.event import is_plain
 from duly.store import Store
 
 GRACE_S: Final = 5.0  # how long a handler that was cancelled may take to end
-LATE: Final = f"it took longer than {HANDLER_TIMEOUT_S} s"
+SAID_CHARS: Final = 1_000  # of what a handler raised
 
 Handler = Callable[[Event], Awaitable[Any]]
 
 log = logging.getLogger("duly.bus")
+
+
+class HandlerError(Exception):
+    """What a handler raised, cleaned, for the log."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """What a handler failed with; *final* if it said that another attempt is of no use (B5)."""
+
+    said: str
+    is_final: bool = False
 
 
 @dataclass(slots=True)
@@ -53,12 +70,17 @@ class Caller:
         return frozenset(self._deaf.values())
 
     async def call(
-        self, handler: Handler, event: Event, depth: int, subscriber_id: str
-    ) -> str | None:
-        """Call a handler; answer what it failed with, or nothing.
+        self,
+        handler: Handler,
+        event: Event,
+        depth: int,
+        subscriber_id: str,
+        timeout_s: float = HANDLER_TIMEOUT_S,
+    ) -> Failure | None:
+        """Call a handler; return what it failed with, or nothing.
 
-        Whoever cancels this call cancels the handler, and learns nothing about it; one that ended
-        at that moment has ended.
+        Cancelling this call cancels the handler. If it returns all the same it has succeeded;
+        otherwise the cancellation goes on, and nothing is known of the attempt (law 3).
         """
         outcome = _Outcome()
         name = f"event {event.id} for {subscriber_id}"
@@ -68,54 +90,51 @@ class Caller:
         self._calls[task] = subscriber_id
         task.add_done_callback(self._end)
         try:
-            if not await _ends_within(task, HANDLER_TIMEOUT_S):
-                return await self._give_up(task, name)
+            if not await _ends_within(task, timeout_s):
+                return await self._give_up(task, f"it took longer than {timeout_s:g} s")
         except asyncio.CancelledError:
             # Not if it ended at that very moment: what it did is done, and to be recorded (law 3).
             if not task.done():
-                task.cancel()
-                raise
+                await self._cancel(task)
+                if not outcome.is_over or outcome.error is not None:
+                    raise
         if outcome.is_over and outcome.error is None:
             return None
         error = outcome.error or asyncio.CancelledError("cancelled before it began")
-        said = describe(error)
-        log.error(
-            "subscriber %s failed on event %s: %s",
-            subscriber_id,
-            event.id,
-            said,
-            exc_info=error,
-            extra={"subscriber_id": subscriber_id, "event_id": event.id},
-        )
-        return said
+        return _report(error, subscriber_id, event.id)
 
     async def end(self) -> None:
-        """Cancel every handler that still runs, wait a little, and say which did not end."""
-        for task in self._calls:
+        """Cancel every handler that still runs, wait a little, and log which did not end."""
+        calls = set(self._calls) - set(self._deaf)
+        for task in calls:
             task.cancel()
-        await self.outlast()
-
-    async def outlast(self) -> None:
-        """Wait a little for those who were cancelled, and say which did not end."""
         if self._calls:
-            _, deaf = await asyncio.wait(set(self._calls), timeout=GRACE_S)
-            for task in deaf:
-                self._deaf[task] = self._calls[task]
-                log.error("%s does not end and is left behind", task.get_name())
+            _, left = await asyncio.wait(set(self._calls), timeout=GRACE_S)
+            for task in left:
+                self._leave(task)
 
     def _end(self, task: asyncio.Task[None]) -> None:
         del self._calls[task]
         if self._deaf.pop(task, None) is not None:
             self._freed()
 
-    async def _give_up(self, task: asyncio.Task[None], name: str) -> str:
+    async def _give_up(self, task: asyncio.Task[None], why: str) -> Failure:
+        if await self._cancel(task):
+            log.error("%s was cancelled: %s", task.get_name(), why)
+            return Failure(why)
+        return Failure(f"{why} and did not end when it was cancelled")
+
+    async def _cancel(self, task: asyncio.Task[None]) -> bool:
+        """Cancel a handler once, and return whether it ended within its grace."""
         task.cancel()
         if await _ends_within(task, GRACE_S):
-            log.error("%s was cancelled: %s", name, LATE)
-            return LATE
+            return True
+        self._leave(task)
+        return False
+
+    def _leave(self, task: asyncio.Task[None]) -> None:
         self._deaf[task] = self._calls[task]
-        log.error("%s does not end and is left behind: %s", name, LATE)
-        return f"{LATE} and did not end when it was cancelled"
+        log.error("%s does not end and is left behind", task.get_name())
 
 
 async def _ends_within(task: asyncio.Task[None], seconds: float) -> bool:
@@ -136,11 +155,30 @@ async def _run(
     outcome.is_over = True
 
 
+def _report(error: BaseException, subscriber_id: str, event_id: int) -> Failure:
+    """Log what a handler raised, with the lines that led to it (B7), and make a failure of it."""
+    said = describe(error)
+    shown = HandlerError(said).with_traceback(error.__traceback__)
+    log.error(
+        "subscriber %s failed on event %s: %s",
+        subscriber_id,
+        event_id,
+        said,
+        exc_info=shown,
+        extra={"subscriber_id": subscriber_id, "event_id": event_id},
+    )
+    return Failure(said, is_final=isinstance(error, Refused))
+
+
 def describe(error: BaseException) -> str:
-    """Say what was raised, in words every store can keep."""
+    """Say what was raised, in one line that every store can keep and every terminal can show."""
     try:
         said = str(error)
     except BaseException:
         said = "it cannot say why"
     words = f"{type(error).__name__}: {said}" if said else type(error).__name__
-    return words.encode("utf-8", "replace").decode().replace("\0", "?")
+    return "".join(each if is_plain(each) else _spelled(each) for each in words[:SAID_CHARS])
+
+
+def _spelled(character: str) -> str:
+    return character.encode("unicode_escape", "surrogatepass").decode("ascii")

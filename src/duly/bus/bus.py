@@ -30,15 +30,15 @@ from duly.bus.record import (
     show_event,
 )
 from duly.errors import Invalid, RequestRefused
+from duly.rules.deferral import DeferredStatus
 from duly.rules.delivery import (
-    OWN_SOURCE,
-    DeferredStatus,
     DeliveryStatus,
     JournalStatus,
     Retry,
     check_source,
     check_subscriber_id,
     explain_wait,
+    looks_like_own,
 )
 from duly.store.bus import LAST_ID
 from duly.store.record import Action
@@ -49,13 +49,14 @@ USER: Final = "user"  # who acts, where nobody says
 class Bus(Line):
     """Events between the parts of a program, kept until everybody who subscribed was told."""
 
-    _taken: frozenset[str] = frozenset({OWN_SOURCE})
+    _taken: frozenset[str] = frozenset()  # in small letters
 
     def reserve(self, source: str) -> Line:
-        """Keep a name for an extension; answer the line on which it speaks under that name."""
-        if check_source(source, self._limits) in self._taken:
+        """Keep a name for an extension; return the line on which it speaks under that name."""
+        check_source(source, self._limits)
+        if self._is_taken(source):
             raise RequestRefused(f"The name {source} is taken on the bus; choose another.")
-        self._taken |= {source}
+        self._taken |= {source.casefold()}
         return Line(self._env, self._store, self._dispatcher, self._limits)
 
     async def emit(
@@ -96,7 +97,9 @@ class Bus(Line):
         self._check_own(subscriber_id)
         super().subscribe(topic, handler, subscriber_id=subscriber_id, retry=retry)
 
-    async def cancel(self, deferred_id: int, *, by: str | None = None) -> bool:
+    async def cancel(  # type: ignore[override]  # the program may cancel everybody's, and says who
+        self, deferred_id: int, *, by: str | None = None
+    ) -> bool:
         """Stop a deferred event; true once, false if it has fired or was cancelled before (B2).
 
         An id that never was is refused. Whoever gives `by` is written down.
@@ -209,14 +212,18 @@ class Bus(Line):
         return tuple(map(show_deferred, rows))
 
     def _check_free(self, source: object) -> None:
-        if isinstance(source, str) and source in self._taken:
+        if isinstance(source, str) and self._is_taken(source):
             raise RequestRefused(
                 f"Only {source} itself can emit as {source}; give a source of your own."
             )
 
+    def _is_taken(self, name: str) -> bool:
+        """Tell whether a name is the host's or an extension's, or would be read as that (B1)."""
+        return looks_like_own(name) or name.casefold() in self._taken
+
     def _check_own(self, subscriber_id: object) -> None:
         owner, colon, _ = str(subscriber_id).partition(":")
-        if colon and owner in self._taken:
+        if colon and self._is_taken(owner):
             raise RequestRefused(f"The subscriber {subscriber_id} belongs to {owner}.")
 
     def _action(self, by: object, verb: str) -> Action:

@@ -18,17 +18,18 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from duly.bus.attempt import Caller, Handler
+from duly.bus.attempt import Caller, Failure, Handler
 from duly.bus.ingress import enter
 from duly.config import BusSettings, Limits
-from duly.env import Env, sleep_until
+from duly.env import Boot, Env, sleep_until
 from duly.errors import Invalid, NotFound, RequestRefused, Stale, StoreLost
-from duly.rules.delivery import Presence, Retry
+from duly.rules.delivery import HANDLER_TIMEOUT_S, Presence, Retry, listens_elsewhere
 from duly.rules.schedule import earliest
 from duly.store import Store
 from duly.store.delivery import Begun, Finished, Ingress, OpenDelivery
 from duly.store.ingress import Way
 from duly.store.record import Action
+from duly.store.subscription import Left
 
 STOP_S: Final = 10.0  # how long an orderly stop waits for handlers (B7)
 TROUBLE_MS: Final = 10_000  # how long the bus rests after a fault nobody foresaw
@@ -48,6 +49,9 @@ class Subscriber:
     topic: str
     handler: Handler
     retry: Retry
+    timeout_s: float = HANDLER_TIMEOUT_S
+    is_wired: bool = False  # asked for by a manifest or the host, not by code (B9)
+    channel: str | None = None  # the channel it sends to; empty: all that have none of their own
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +61,7 @@ class Ended:
     event_id: int
     subscriber_id: str
     attempt: int
-    error: str | None = None
+    failure: Failure | None = None
     ingress: Ingress | None = None
 
 
@@ -91,7 +95,11 @@ class Dispatcher:
         self._must_look = True
         self._is_full = False
         self._must_recover = True
+        self._must_give_back = False  # a record may say that something runs, and nothing does
         self._recovered = 0
+        self._topics: dict[str, str] = {}  # of the durable subscriptions: what each listens to
+        self._leaving: set[str] = set()  # whose end a caller of `disconnect` sees to
+        self._own_boot = env.boot().id or env.new_id("boot")
         self._look_at: int | None = None
         self._failure: Exception | None = None
         self._is_busy = False
@@ -100,6 +108,21 @@ class Dispatcher:
         self._stopped.set()
 
     # -- What others may ask for ----------------------------------------------------------------
+
+    async def open(self) -> None:
+        """Learn who subscribes, so that a wrong subscription is refused to its maker (B13)."""
+        found = await self._store.list_subscriptions()
+        self._topics |= {each.subscriber_id: each.topic for each in found}
+
+    @property
+    def boot(self) -> Boot:
+        """The clock that cannot be set; where the machine names no boot, this host is one (B2)."""
+        return Boot(self._own_boot, self._env.boot().ms)
+
+    @property
+    def deferred_max(self) -> int:
+        """How many events of one source may wait for their time."""
+        return self._settings.deferred_max
 
     @property
     def is_rung(self) -> bool:
@@ -145,11 +168,13 @@ class Dispatcher:
 
     def connect(self, subscriber: Subscriber) -> None:
         """Take a handler; its durable record is written before anything else is done (B13)."""
-        name = subscriber.subscriber_id
+        name, topic = subscriber.subscriber_id, subscriber.topic
         if name in self._connected or name in self._unregistered:
             raise RequestRefused(
                 f"Subscriber {name} is connected already; give this one another subscriber_id."
             )
+        if (known := self._topics.get(name, topic)) != topic:
+            raise RequestRefused(listens_elsewhere(name, known, topic))
         if len(self._connected) + len(self._unregistered) >= SUBSCRIBERS_MAX:
             raise RequestRefused(
                 f"{SUBSCRIBERS_MAX} subscribers are connected; unsubscribe one before {name}."
@@ -158,36 +183,68 @@ class Dispatcher:
         self.wake()
 
     async def register(self) -> None:
-        """Write the records of all who have connected since the last time, in their order (B13)."""
+        """Write the records of all who have connected since the last time, in their order (B13).
+
+        A subscription that the store refuses is logged and left out: the caller may have nothing to
+        do with it.
+        """
+        if not self._unregistered:
+            return
         async with self._registering:
             while self._unregistered:
                 name, subscriber = next(iter(self._unregistered.items()))
                 try:
-                    await self._store.subscribe(
-                        name, subscriber.topic, subscriber.retry, now=self._env.now_ms()
-                    )
-                except (Invalid, RequestRefused):
-                    # Told once; whoever calls next has nothing to do with it.
+                    await self.write_down(subscriber)
+                except (Invalid, RequestRefused) as refusal:
                     self._unregistered.pop(name, None)
-                    raise
+                    log.error("a subscription was refused: %s", refusal)
                 if self._unregistered.pop(name, None) is not None:
                     self._connected[name] = subscriber
                     self.wake()
 
+    async def write_down(self, subscriber: Subscriber) -> None:
+        """Make a subscription durable; from here on no event of its topic is missed (B13)."""
+        name, topic = subscriber.subscriber_id, subscriber.topic
+        await self._store.subscribe(
+            name,
+            topic,
+            subscriber.retry,
+            is_wired=subscriber.is_wired,
+            channel=subscriber.channel,
+            now=self._env.now_ms(),
+        )
+        self._topics[name] = topic
+
     async def disconnect(self, subscriber_id: str, action: Action | None = None) -> int:
-        """End a subscription for good; answer how many deliveries were closed for it (B13)."""
-        async with self._registering:
-            is_new = self._unregistered.pop(subscriber_id, None) is not None
-            try:
-                closed = await self._store.unsubscribe(
-                    subscriber_id, now=self._env.now_ms(), action=action
+        """End a subscription for good; return how many deliveries were closed for it (B13).
+
+        They are closed in turns, and between two turns every other caller has its own.
+        """
+        batch = self._settings.batch
+        self._leaving.add(subscriber_id)
+        try:
+            async with self._registering:
+                is_new = self._unregistered.pop(subscriber_id, None) is not None
+                try:
+                    left = await self._store.unsubscribe(
+                        subscriber_id, now=self._env.now_ms(), limit=batch, action=action
+                    )
+                except NotFound:
+                    if not is_new:
+                        raise
+                    left = Left(0, is_over=True)
+                self._connected.pop(subscriber_id, None)
+                self._topics.pop(subscriber_id, None)
+            self.wake()
+            closed = left.closed
+            while not left.is_over:
+                left = await self._store.close_left(
+                    subscriber_id, now=self._env.now_ms(), limit=batch
                 )
-            except NotFound:
-                if not is_new:
-                    raise
-                closed = 0
-            self._connected.pop(subscriber_id, None)
-        self.wake()
+                closed += left.closed
+        finally:
+            self._leaving.discard(subscriber_id)
+            self.wake()
         return closed
 
     async def drain(self) -> None:
@@ -242,14 +299,20 @@ class Dispatcher:
         try:
             await self._record_rest()
             await self._recover()
-            await self._register_all(is_draining)
-            found = await self._store.bus_outlook(self._able, now=now, limit=self._settings.batch)
+            if self._must_give_back and not self._in_hand:
+                await self._give_back()
+            await self.register()
+            batch, boot = self._settings.batch, self.boot
+            found = await self._store.bus_outlook(self._able, now=now, limit=batch, boot=boot)
             self._look_at = found.next_at
             if any(each.event_id > self._durable_id for each in found.deliveries):
                 await self._store.sync()
                 self.note_durable(found.newest_id)
             if found.is_overdue:
-                await self._store.promote_due(now=now, limit=self._settings.batch)
+                await self._store.promote_due(now=now, limit=batch, boot=boot)
+                self.wake()
+            if found.leaving is not None and found.leaving not in self._leaving:
+                await self._store.close_left(found.leaving, now=now, limit=batch)
                 self.wake()
         except Exception as error:  # the loop outlives whatever the store says
             self._rest(error)
@@ -265,34 +328,27 @@ class Dispatcher:
         """Who can be called now: the connected, without those whose last call does not end."""
         return self._connected.keys() - self._caller.deaf
 
-    async def _register_all(self, is_draining: bool) -> None:
-        """Write down who has connected; whoever drains is told of a name that is refused (B13)."""
-        while self._unregistered:
-            try:
-                await self.register()
-            except (Invalid, RequestRefused) as refusal:
-                log.error("a subscription was refused: %s", refusal)
-                if is_draining:
-                    raise
-
     async def _recover(self) -> None:
-        """Give back what a host that died, or was stopped, was at (B7).
-
-        Never beside a handler that runs: it would be called a second time.
-        """
-        if not self._must_recover or self._in_hand:
+        """Give back what a host that died was at, once, before anything is dispatched (B7)."""
+        if not self._must_recover:
             return
+        assert not self._in_hand, self._in_hand
         now, batch = self._env.now_ms(), self._settings.batch
         is_complete = False
         while not is_complete:
-            recovered = await self._store.recover_bus(now=now, limit=batch)
+            recovered = await self._store.recover_bus(now=now, limit=batch, boot=self.boot)
             # Kept where the next try finds it: the store may say no between two batches (H3).
             self._recovered += recovered.events + recovered.promoted
-            is_complete = recovered.promoted < batch
+            is_complete = recovered.is_complete
         self._must_recover = False
         if self._recovered:
             log.info("EventBus: recovered %s events", self._recovered)
         self._recovered = 0
+
+    async def _give_back(self) -> None:
+        """Give back, uncounted, what is recorded as running and is not; no host has died (B5)."""
+        await self._store.give_back_running(frozenset(self._unrecorded), now=self._env.now_ms())
+        self._must_give_back = False
 
     async def _wait(self) -> None:
         """Sleep until the bell rings or the next planned time comes (S9)."""
@@ -328,9 +384,11 @@ class Dispatcher:
 
     def _end(self, event_id: int, task: asyncio.Task[None]) -> None:
         del self._in_hand[event_id]
+        is_over = event_id in self._unrecorded
         if task.cancelled():
-            self._must_recover = True  # its record still says that it runs
+            self._must_give_back |= not is_over  # its record still says that it runs
         elif isinstance(error := task.exception(), Exception):
+            self._must_give_back |= not is_over  # and here it may
             self._rest(error)
             self._bell.set()
             return
@@ -364,15 +422,16 @@ class Dispatcher:
         name = delivery.subscriber_id
         ended = partial(Ended, delivery.event_id, name, delivery.attempts)
         if event is None:
-            return ended(UNREADABLE)
+            return ended(Failure(UNREADABLE))
         if way := self._ways.get(name):
             try:
                 return ended(None, enter(way, event, self._limits))
             except Invalid as refusal:
-                return ended(str(refusal))
-        if subscriber := self._connected.get(name):
-            return ended(await self._caller.call(subscriber.handler, event, begun.depth, name))
-        return ended(GONE)
+                return ended(Failure(str(refusal)))
+        if found := self._connected.get(name):
+            call = self._caller.call(found.handler, event, begun.depth, name, found.timeout_s)
+            return ended(await call)
+        return ended(Failure(GONE))
 
     async def _record(self, ended: Ended) -> None:
         """Record what an attempt came to; it is kept here until the store has it (H3)."""
@@ -386,8 +445,11 @@ class Dispatcher:
         finish = partial(
             self._store.finish_delivery, ended.event_id, ended.subscriber_id, ended.attempt
         )
+        if ended.failure is not None:
+            said, is_final = ended.failure.said, ended.failure.is_final
+            return await finish(error=said, is_final=is_final, now=self._env.now_ms())
         if ended.ingress is None:
-            return await finish(error=ended.error, now=self._env.now_ms())
+            return await finish(now=self._env.now_ms())
         try:
             finished = await finish(ingress=ended.ingress, now=self._env.now_ms())
         except (Invalid, NotFound) as refusal:
@@ -405,7 +467,7 @@ class Dispatcher:
     # -- Stopping -------------------------------------------------------------------------------
 
     async def _stop(self) -> None:
-        """Begin nothing new, let handlers end, leave the rest to be recovered (B7)."""
+        """Begin nothing new, let handlers end, give the rest back (B5, B7)."""
         self._is_stopping = True
         tasks = set(self._in_hand.values())
         if tasks:
@@ -414,5 +476,8 @@ class Dispatcher:
                 task.cancel()
             if late:
                 await asyncio.wait(late)
-                # Told once: a second time would cut short whatever a handler does to end well.
-                await self._caller.outlast()
+        if self._must_give_back:
+            try:
+                await self._give_back()
+            except Exception as error:  # the next look tries again; the next host sees a death
+                log.error("the bus could not give back what a stop cut short: %s", error)

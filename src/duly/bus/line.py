@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import inspect
 from datetime import timedelta
-from typing import Any
+from functools import partial
+from typing import Any, Final
 
 from duly.bus.attempt import Handler
 from duly.bus.cause import cause
@@ -20,7 +21,8 @@ from duly.bus.dispatcher import Dispatcher, Subscriber
 from duly.bus.question import read_id
 from duly.config import Limits
 from duly.env import Env
-from duly.errors import Invalid
+from duly.errors import Invalid, RequestRefused
+from duly.rules.announcement import Topic
 from duly.rules.delivery import (
     Retry,
     check_source,
@@ -34,6 +36,34 @@ from duly.store import Store
 from duly.store.record import JournalEvent
 
 DEFAULT_RETRY = Retry()
+# What only the engine says, in the transaction of the change it announces (B10).
+ANNOUNCED: Final = frozenset(str(each) for each in Topic)
+
+
+class Subscriptions:
+    """Takes handlers, each judged before anything is done with it."""
+
+    def __init__(self, dispatcher: Dispatcher, limits: Limits) -> None:
+        self._dispatcher = dispatcher
+        self._limits = limits
+
+    def connect(self, asked: Subscriber) -> None:
+        """Connect a handler, or refuse it to its maker (B3, B13)."""
+        self._dispatcher.check_loop()
+        self._check(asked)
+        self._dispatcher.connect(asked)
+
+    async def keep(self, asked: Subscriber) -> None:
+        """Make a subscription durable before its handler is connected (B13)."""
+        self._check(asked)
+        await self._dispatcher.write_down(asked)
+
+    def _check(self, asked: Subscriber) -> None:
+        check_topic(asked.topic, self._limits)
+        check_subscriber_id(asked.subscriber_id)
+        check_handler(asked.handler, f"The handler of {asked.subscriber_id}")
+        if not isinstance(asked.retry, Retry):
+            raise Invalid(f"The retry of {asked.subscriber_id} is not a Retry.", path="retry")
 
 
 class Line:
@@ -44,6 +74,7 @@ class Line:
         self._store = store
         self._dispatcher = dispatcher
         self._limits = limits
+        self._subscriptions = Subscriptions(dispatcher, limits)
 
     async def emit(
         self,
@@ -80,41 +111,48 @@ class Line:
         event = self._event(topic, payload, source, correlation_id)
         await self._dispatcher.register()
         try:
-            return await self._store.defer(event, delay_ms=delay_ms, now=self._env.now_ms())
+            return await self._store.defer(
+                event,
+                delay_ms=delay_ms,
+                now=self._env.now_ms(),
+                boot=self._dispatcher.boot,
+                scheduled_max=self._dispatcher.deferred_max,
+            )
         finally:
             self._dispatcher.wake()
 
     def subscribe(
-        self, topic: str, handler: Handler, *, subscriber_id: str, retry: Retry = DEFAULT_RETRY
+        self,
+        topic: str,
+        handler: Handler,
+        *,
+        subscriber_id: str,
+        retry: Retry = DEFAULT_RETRY,
     ) -> None:
         """Let a coroutine function be called with every event of a topic (B3).
 
         The durable record is written by the next emit, schedule_at, drain or serve, before that
         call's own work; from then on no event of the topic is missed (B13).
         """
-        self._dispatcher.check_loop()
-        check_topic(topic, self._limits)
-        check_subscriber_id(subscriber_id)
-        if not is_async(handler):
-            raise Invalid(
-                f"The handler of {subscriber_id} is not an async function. Write `async def`.",
-                path="handler",
-            )
-        if not isinstance(retry, Retry):
-            raise Invalid(f"The retry of {subscriber_id} is not a Retry.", path="retry")
-        self._dispatcher.connect(Subscriber(subscriber_id, topic, handler, retry))
+        self._subscriptions.connect(Subscriber(subscriber_id, topic, handler, retry))
 
-    async def cancel(self, deferred_id: int) -> bool:
+    async def cancel(self, deferred_id: int, *, source: str | None = None) -> bool:
         """Stop a deferred event; true once, false if it has fired or was cancelled before (B2).
 
-        Also of one that retention has removed since; an id that was never given is not found.
+        Also of one that retention has removed since; an id that was never given is not found, and
+        one that another `source` scheduled is refused.
         """
         number = read_id(deferred_id, "deferred_id")
-        return await self._store.cancel(number, now=self._env.now_ms())
+        return await self._store.cancel(number, now=self._env.now_ms(), source=source)
 
     def _event(
         self, topic: object, payload: object, source: object, correlation_id: object
     ) -> JournalEvent:
+        if str(topic).casefold() in ANNOUNCED:
+            raise RequestRefused(
+                f"Only the host itself emits on {topic}, by which it announces what happened."
+                " Choose a topic of your own."
+            )
         if correlation_id is not None:
             correlation_id = parse_message_id(correlation_id, "correlation_id", self._limits)
         return cause(
@@ -126,9 +164,31 @@ class Line:
         )
 
 
+def subscriptions_of(line: Line) -> Subscriptions:
+    """Return what takes the handlers of a line; for the host and what loads extensions alone."""
+    return line._subscriptions
+
+
+def check_handler(handler: object, what: str) -> None:
+    """Refuse what cannot be called with an event and waited for (B3)."""
+    if not is_async(handler):
+        raise Invalid(
+            f"{what} is not an async function. Write `async def` with the event as its argument.",
+            path="handler",
+        )
+    try:
+        inspect.signature(handler).bind(object())  # type: ignore[arg-type]  # it is callable
+    except TypeError:
+        raise Invalid(f"{what} must take one argument, the event.", path="handler") from None
+    except ValueError:
+        return  # it does not say what it takes
+
+
 def is_async(handler: object) -> bool:
-    """Tell whether calling something gives what can be waited for."""
-    if inspect.iscoroutinefunction(handler):
-        return True
+    """Tell whether calling something gives what can be waited for; calling a class does not."""
+    while isinstance(handler, partial):
+        handler = handler.func
+    if isinstance(handler, type):
+        return False
     called = getattr(handler, "__call__", None)  # noqa: B004  # its kind is asked, not whether
-    return inspect.iscoroutinefunction(called)
+    return inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(called)

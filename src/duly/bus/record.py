@@ -11,12 +11,12 @@ from datetime import UTC, datetime
 from typing import Any
 
 from duly.errors import Invalid
+from duly.rules.deferral import DeferredStatus
+from duly.rules.delivery import Delivery as DeliveryRow
 from duly.rules.delivery import (
-    DeferredStatus,
     DeliveryStatus,
     JournalStatus,
 )
-from duly.rules.delivery import Delivery as DeliveryRow
 from duly.rules.value import decode
 from duly.store.bus import DeferredRow, JournalRow
 

@@ -28,7 +28,8 @@ from duly.bus.bus import Bus
 from duly.bus.record import Deferred
 from duly.errors import Invalid, NotFound
 from duly.host import Host
-from duly.rules.delivery import DeferredStatus, DeliveryStatus, JournalStatus
+from duly.rules.deferral import DeferredStatus
+from duly.rules.delivery import DeliveryStatus, JournalStatus
 from duly.rules.event import EventStatus
 from duly.rules.source import Language, Source
 from duly.rules.standing import InputStatus

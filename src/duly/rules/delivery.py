@@ -17,7 +17,7 @@ from copy import deepcopy
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from enum import StrEnum
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 from duly.config import Limits
 from duly.errors import IllegalTransition, Invalid
@@ -25,16 +25,19 @@ from duly.rules.declaration import NAME
 from duly.rules.value import DEFAULT_LIMITS, encode
 
 OWN_SOURCE: Final = "duly"  # what the host itself says; nobody else may say so (B1, B10)
+LOOKALIKES: Final = str.maketrans("1I", "ll")  # of the letters a name may have (N)
 HANDLER_TIMEOUT_S: Final = 300  # B3: a handler that takes longer has failed
 DEPTH_MAX: Final = 100  # B12
 RESETTING_DELAY_MS: Final = 1_000  # B12: a loop that waits is a habit, not a loop
 HOST_DEATHS_MAX: Final = 3  # B5: fewer deaths than these do not park what a crash cut short
 HOST_DIED: Final = "the host died while this subscriber was called"
+UNSUBSCRIBED: Final = "unsubscribed before delivery"
 HELD: Final = "Waits until somebody resumes the bus, which was restored from a backup."
 ATTEMPTS_MAX: Final = 100
 DELAY_MAX_MS: Final = 36_525 * 24 * 60 * 60 * 1_000  # a century
 SUBSCRIBER_ID_CHARS: Final = 320  # three names of 100 characters and an ordinal
 ERROR_CHARS: Final = 500
+WIRED_BEFORE: Final = 2**40  # more registrations than there will ever be
 
 
 # -- The words and their moves ------------------------------------------------------------------
@@ -59,14 +62,6 @@ class DeliveryStatus(StrEnum):
     DISCARDED = "discarded"
 
 
-class DeferredStatus(StrEnum):
-    """Where a deferred event stands (B2)."""
-
-    SCHEDULED = "scheduled"
-    FIRED = "fired"
-    CANCELLED = "cancelled"
-
-
 class Presence(StrEnum):
     """How a subscriber can be reached in this process."""
 
@@ -83,16 +78,10 @@ class DeliveryMove(StrEnum):
     FAIL = "fail"
     GIVE_UP = "give up"
     LOSE_HOST = "lose its host"
+    GIVE_BACK = "be given back"
     RETRY = "be retried"
     DISCARD = "be discarded"
     LOSE_SUBSCRIBER = "lose its subscriber"
-
-
-class DeferredMove(StrEnum):
-    """What can happen to a deferred event."""
-
-    FIRE = "fire"
-    CANCEL = "be cancelled"
 
 
 # An event fails without a call when it stands too deep (B12) or cannot be read (B7); it is done
@@ -115,36 +104,20 @@ DELIVERIES: Final[Mapping[tuple[DeliveryStatus, DeliveryMove], DeliveryStatus]] 
     (DeliveryStatus.RUNNING, DeliveryMove.FAIL): DeliveryStatus.WAITING,
     (DeliveryStatus.RUNNING, DeliveryMove.GIVE_UP): DeliveryStatus.DEAD,
     (DeliveryStatus.RUNNING, DeliveryMove.LOSE_HOST): DeliveryStatus.WAITING,
+    (DeliveryStatus.RUNNING, DeliveryMove.GIVE_BACK): DeliveryStatus.WAITING,
     (DeliveryStatus.DEAD, DeliveryMove.RETRY): DeliveryStatus.WAITING,
     (DeliveryStatus.DEAD, DeliveryMove.DISCARD): DeliveryStatus.DISCARDED,
 }
 
-DEFERRED: Final[Mapping[tuple[DeferredStatus, DeferredMove], DeferredStatus]] = {
-    (DeferredStatus.SCHEDULED, DeferredMove.FIRE): DeferredStatus.FIRED,
-    (DeferredStatus.SCHEDULED, DeferredMove.CANCEL): DeferredStatus.CANCELLED,
-}
-
 OPEN: Final = frozenset({DeliveryStatus.WAITING, DeliveryStatus.RUNNING})
-
-S = TypeVar("S", DeliveryStatus, DeferredStatus)
-M = TypeVar("M", DeliveryMove, DeferredMove)
 
 
 def move_delivery(status: DeliveryStatus, move: DeliveryMove) -> DeliveryStatus:
-    """Answer a delivery's status after a move (B4, B5)."""
-    return _move(DELIVERIES, status, move, "A delivery")
-
-
-def move_deferred(status: DeferredStatus, move: DeferredMove) -> DeferredStatus:
-    """Answer a deferred event's status after a move (B2)."""
-    return _move(DEFERRED, status, move, "A deferred event")
-
-
-def _move(table: Mapping[tuple[S, M], S], status: S, move: M, what: str) -> S:
+    """Return a delivery's status after a move (B4, B5)."""
     try:
-        return table[status, move]
+        return DELIVERIES[status, move]
     except KeyError:
-        raise IllegalTransition(f"{what} that is {status} cannot {move}.") from None
+        raise IllegalTransition(f"A delivery that is {status} cannot {move}.") from None
 
 
 # -- What is put on the bus (B1, B2, B8, B12, B13) ----------------------------------------------
@@ -190,6 +163,11 @@ def check_source(source: object, limits: Limits = DEFAULT_LIMITS) -> str:
             path="source",
         )
     return source
+
+
+def looks_like_own(source: str) -> bool:
+    """Tell whether a person would read a name as the host's own: DULY, du1y, duIy (B1)."""
+    return source.translate(LOOKALIKES).casefold() == OWN_SOURCE
 
 
 def encode_payload(payload: object, limits: Limits = DEFAULT_LIMITS) -> str:
@@ -248,6 +226,38 @@ def subscriber_id(extension: str, topic: str, handler: str, taken: Container[str
     return found
 
 
+def listens_elsewhere(subscriber_id: str, known: str, topic: str) -> str:
+    """Say why a subscriber cannot subscribe to a topic: it listens to another one (B13)."""
+    return (
+        f"Subscriber {subscriber_id} has subscribed to {known}; "
+        f"unsubscribe it before it subscribes to {topic}."
+    )
+
+
+def is_addressed(
+    subscriber_id: str, channel: str | None, channel_id: object, present: Container[str]
+) -> bool:
+    """Tell whether an event is for a subscriber of its topic (B9, B13).
+
+    Of a channel's own subscriber only what names the channel is; of the one for all channels only
+    what names none that has its own; of every other subscriber each event.
+    """
+    if channel is None:
+        return True
+    if channel:
+        return channel == channel_id
+    return f"{subscriber_id}.{channel_id}" not in present
+
+
+def place_of(number: int, *, is_wired: bool) -> int:
+    """Return the place of a registration: what a manifest asks for comes before all code (B3, B9).
+
+    The number may be a place already, of the other kind as well.
+    """
+    number += WIRED_BEFORE if number < 0 else 0
+    return number - WIRED_BEFORE if is_wired else number
+
+
 def check_subscriber_id(name: object) -> str:
     """Refuse a name that could not be read in a list (B13)."""
     if not isinstance(name, str) or not 1 <= len(name) <= SUBSCRIBER_ID_CHARS:
@@ -278,6 +288,8 @@ class Retry:
         object.__setattr__(self, "delays_s", tuple(self.delays_s))
         if self.attempts > 1 and not self.delays_s:
             raise Invalid("A retry needs at least one delay.", path="retry.delays_s")
+        if len(self.delays_s) > ATTEMPTS_MAX:
+            raise Invalid(f"A retry has at most {ATTEMPTS_MAX} delays.", path="retry.delays_s")
         for delay_s in self.delays_s:
             parse_delay_ms(delay_s)
 
@@ -288,7 +300,10 @@ class Retry:
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """One event for one subscriber; `position` is the subscriber's place in registration order."""
+    """One event for one subscriber; `position` is the subscriber's place in registration order.
+
+    A *suspect* was being delivered when a host died; it runs alone until an attempt has ended (B5).
+    """
 
     event_id: int
     topic: str
@@ -298,6 +313,7 @@ class Delivery:
     attempts: int = 0
     due_at_ms: int = 0
     error: str | None = None
+    is_suspect: bool = False
 
 
 def begin(delivery: Delivery) -> Delivery:
@@ -306,13 +322,19 @@ def begin(delivery: Delivery) -> Delivery:
     return replace(delivery, status=status, attempts=delivery.attempts + 1)
 
 
-def end(delivery: Delivery, error: str | None, retry: Retry, now_ms: int) -> Delivery:
-    """Decide what an ended attempt makes of a delivery (B3, B5)."""
+def end(
+    delivery: Delivery, error: str | None, retry: Retry, now_ms: int, *, is_final: bool = False
+) -> Delivery:
+    """Decide what an ended attempt makes of a delivery (B3, B5).
+
+    A failure is final when the handler said so, or when its attempts are used up.
+    """
+    delivery = replace(delivery, is_suspect=False)
     if error is None:
         status = move_delivery(delivery.status, DeliveryMove.SUCCEED)
         return replace(delivery, status=status, error=None)
     error = error[:ERROR_CHARS] or "no message"
-    if delivery.attempts >= retry.attempts:
+    if is_final or delivery.attempts >= retry.attempts:
         status = move_delivery(delivery.status, DeliveryMove.GIVE_UP)
         return replace(delivery, status=status, error=error)
     status = move_delivery(delivery.status, DeliveryMove.FAIL)
@@ -346,18 +368,25 @@ def discard(delivery: Delivery) -> Delivery:
 def close(delivery: Delivery) -> Delivery:
     """Close a waiting delivery whose subscription ended; it was not delivered and says so (B13)."""
     status = move_delivery(delivery.status, DeliveryMove.LOSE_SUBSCRIBER)
-    return replace(delivery, status=status, error=delivery.error or "unsubscribed before delivery")
+    return replace(delivery, status=status, error=delivery.error or UNSUBSCRIBED)
+
+
+def is_unasked(delivery: Delivery) -> bool:
+    """Tell whether a subscription ended before its handler was called: nothing went wrong."""
+    is_untouched = delivery.attempts == 0 and delivery.error == UNSUBSCRIBED
+    return is_untouched and delivery.status is DeliveryStatus.DISCARDED
 
 
 # -- What the deliveries make of their event (B4, B7, B11) --------------------------------------
 
 
 def judge(deliveries: Iterable[Delivery]) -> JournalStatus:
-    """Answer an event's status once its first call was made, or nobody was there to call (B4).
+    """Return an event's status once its first call was made, or there was no handler to call (B4).
 
-    Discarding does not make a failed event done: done means that everyone succeeded.
+    Discarding does not make a failed event done: done means that everyone succeeded. A subscriber
+    that unsubscribed before it was called is no failure (B13).
     """
-    statuses = {delivery.status for delivery in deliveries}
+    statuses = {delivery.status for delivery in deliveries if not is_unasked(delivery)}
     if statuses & OPEN:
         return JournalStatus.PROCESSING
     return JournalStatus.DONE if statuses <= {DeliveryStatus.DONE} else JournalStatus.FAILED
@@ -368,7 +397,9 @@ def describe_failures(deliveries: Iterable[Delivery]) -> str | None:
     failures = [
         f"{delivery.subscriber_id}: {delivery.error}"
         for delivery in sorted(deliveries, key=lambda each: each.position)
-        if delivery.error is not None and delivery.status is not DeliveryStatus.DONE
+        if delivery.error is not None
+        and delivery.status is not DeliveryStatus.DONE
+        and not is_unasked(delivery)
     ]
     return "; ".join(failures) or None
 
@@ -396,23 +427,34 @@ def recover_event(status: JournalStatus) -> JournalStatus:
     return JournalStatus.PENDING if status is JournalStatus.PROCESSING else status
 
 
-def recover_delivery(delivery: Delivery, retry: Retry, now_ms: int) -> Delivery:
-    """Give a delivery whose host died back at once; the attempt stays counted (B5, B7).
+def recover_delivery(
+    delivery: Delivery, retry: Retry, now_ms: int, *, is_alone: bool = True
+) -> Delivery:
+    """Give a delivery whose host died back at once, to be tried alone (B5, B7).
 
+    The death counts only if nothing else was being delivered: otherwise the attempt is given back.
     A handler that takes its host with it every time is not called for ever: when its attempts are
     used up, and a host has died often enough for it not to be chance, the delivery is dead. All its
     attempts but one may have failed by themselves; whatever is beyond them are deaths.
     """
     if delivery.status is not DeliveryStatus.RUNNING:
         return delivery
+    if not is_alone:
+        return replace(give_back(delivery, now_ms), is_suspect=True)
     if delivery.attempts >= retry.attempts - 1 + HOST_DEATHS_MAX:
         status = move_delivery(delivery.status, DeliveryMove.GIVE_UP)
-        return replace(delivery, status=status, error=HOST_DIED)
+        return replace(delivery, status=status, error=HOST_DIED, is_suspect=False)
     status = move_delivery(delivery.status, DeliveryMove.LOSE_HOST)
-    return replace(delivery, status=status, due_at_ms=now_ms)
+    return replace(delivery, status=status, due_at_ms=now_ms, is_suspect=True)
 
 
-# -- What may begin (B2, B3, B6, B13) -----------------------------------------------------------
+def give_back(delivery: Delivery, now_ms: int) -> Delivery:
+    """Give an attempt back that its handler could not finish; it does not count (B5)."""
+    status = move_delivery(delivery.status, DeliveryMove.GIVE_BACK)
+    return replace(delivery, status=status, attempts=delivery.attempts - 1, due_at_ms=now_ms)
+
+
+# -- What may begin (B3, B5, B6, B13) -----------------------------------------------------------
 
 
 def startable(
@@ -438,23 +480,17 @@ def startable(
         if is_ready and delivery.event_id not in busy_events:
             busy_events.add(delivery.event_id)
             chosen.append(delivery)
-    return tuple(chosen)
+    return _isolate(chosen, running)
 
 
-@dataclass(frozen=True, slots=True)
-class Deferred:
-    """An event that is to be put on the bus later."""
+def _isolate(chosen: list[Delivery], running: list[Delivery]) -> tuple[Delivery, ...]:
+    """Let a suspect run alone: begin it when nothing runs, and nothing beside it (B5).
 
-    id: int
-    fire_at_ms: int
-    status: DeferredStatus = DeferredStatus.SCHEDULED
-
-
-def promotable(deferred: Iterable[Deferred], now_ms: int) -> tuple[Deferred, ...]:
-    """Choose what fires now, in the order of its time; of the same time, of its making (B2)."""
-    due = [
-        each
-        for each in deferred
-        if each.status is DeferredStatus.SCHEDULED and each.fire_at_ms <= now_ms
-    ]
-    return tuple(sorted(due, key=lambda each: (each.fire_at_ms, each.id)))
+    A suspect that cannot begin, because its subscriber is not here, holds up no other delivery.
+    """
+    suspects = tuple(each for each in chosen if each.is_suspect)
+    if any(each.is_suspect for each in running):
+        return ()
+    if not suspects:
+        return tuple(chosen)
+    return () if running else suspects[:1]

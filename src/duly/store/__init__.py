@@ -17,6 +17,7 @@ from duly.store import (
     recording,
     repair,
     run,
+    subscription,
     workflow,
 )
 from duly.store import due as due_now
@@ -103,11 +104,13 @@ class Store:
     defer = barrier(bus.defer)
     cancel = barrier(bus.cancel)
     promote_due = rider(bus.promote_due)
-    subscribe = barrier(bus.subscribe)
+    subscribe = barrier(subscription.subscribe)
     unsubscribe = barrier(ingress.unsubscribe)
+    close_left = rider(subscription.close_left)
     recover_bus = rider(delivery.recover_bus)
     begin_delivery = rider(delivery.begin_delivery)
     finish_delivery = rider(delivery.finish_delivery)
+    give_back_running = rider(delivery.give_back_running)
     discard = barrier(delivery.discard)
     retry_delivery = barrier(delivery.retry_delivery)
     resume_bus = barrier(bus.resume_bus)

@@ -2,7 +2,8 @@
 
 Law: an event is on the bus when the transaction that gave cause to it is committed (B1, B10); a
 deferred event fires once or is cancelled once, never both (B2); a subscription lasts from its first
-registration until it is ended (B13). Who is told of an event is the matter of `delivery`.
+registration until it is ended (B13), which is the matter of `subscription`. Who is told of an event
+is that of `delivery`.
 """
 
 from __future__ import annotations
@@ -10,22 +11,25 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, cast
 
-from duly.config import Limits
+from duly.config import DEFERRED_MAX, Limits
+from duly.env import Boot
 from duly.errors import Invalid, NotFound, RequestRefused
-from duly.rules.delivery import (
+from duly.rules.deferral import (
     Deferred,
     DeferredMove,
     DeferredStatus,
+    move_deferred,
+    promotable,
+    remaining_ms,
+)
+from duly.rules.delivery import (
     Delivery,
     DeliveryStatus,
     Retry,
-    check_subscriber_id,
     check_topic,
     depth_after,
-    move_deferred,
-    promotable,
 )
-from duly.rules.value import DEFAULT_LIMITS, decode, encode
+from duly.rules.value import DEFAULT_LIMITS, decode
 from duly.store import part
 from duly.store.base import Row, Transaction
 from duly.store.people import page
@@ -67,6 +71,8 @@ class SubscriptionRow:
     attempts_max: int
     delays_s: str
     created_at: int
+    leaving: int = 0
+    channel: str | None = None
 
     @property
     def retry(self) -> Retry:
@@ -90,6 +96,7 @@ class DeferredRow:
     created_at: int
     fired_at: int | None
     event_id: int | None
+    due_ms: int = 0
 
 
 # -- Events now and later (B1, B2) --------------------------------------------------------------
@@ -101,9 +108,27 @@ def emit(tx: Transaction, event: JournalEvent, *, now: int) -> int:
     return part.emit(tx, event, now)
 
 
-def defer(tx: Transaction, event: JournalEvent, *, delay_ms: int, now: int) -> int:
-    """Keep an event until its time; answer the id it can be cancelled by (B2)."""
+def defer(
+    tx: Transaction,
+    event: JournalEvent,
+    *,
+    delay_ms: int,
+    now: int,
+    boot: Boot | None = None,
+    scheduled_max: int = DEFERRED_MAX,
+) -> int:
+    """Keep an event until its time; return the id it can be cancelled by (B2).
+
+    Without a boot clock the wall clock is the one that counts.
+    """
     check_topic(event.topic)
+    (scheduled,) = tx.all("count_deferred_of", source=event.source, limit=scheduled_max)[0]
+    if scheduled >= scheduled_max:
+        raise RequestRefused(
+            f"{event.source} has {scheduled_max} events scheduled, which is the limit"
+            " (bus.deferred_max). Cancel some, or wait until they have fired."
+        )
+    boot = boot or Boot("", now)
     (number,) = part.must(tx.one("take_bus_number", name="deferred"), "The bus's counter")
     tx.run(
         "insert_deferred_event",
@@ -117,21 +142,34 @@ def defer(tx: Transaction, event: JournalEvent, *, delay_ms: int, now: int) -> i
         depth=depth_after(event.depth - 1, delay_ms),
         fire_at=now + max(0, delay_ms),
         now=now,
+        boot=boot.id,
+        due_ms=boot.ms + max(0, delay_ms),
     )
     return int(number)
 
 
-def cancel(tx: Transaction, deferred_id: int, *, now: int, action: Action | None = None) -> bool:
+def cancel(
+    tx: Transaction,
+    deferred_id: int,
+    *,
+    now: int,
+    action: Action | None = None,
+    source: str | None = None,
+) -> bool:
     """Stop a deferred event; false if it has fired or was cancelled before (B2).
 
     A person's act is written down; a program cancels what it likes, and that is its own affair.
+    An extension, which gives its `source`, cancels only what it scheduled itself (B9).
     """
     found = tx.one("get_deferred_event", id=deferred_id)
     if found is None:
         if not 1 <= deferred_id <= last_number(tx, "deferred"):
             raise NotFound(f"There is no deferred event {deferred_id}, and there never was.")
         return False  # retention removes only what has fired or was cancelled (H5)
-    if DeferredRow(*found).status != DeferredStatus.SCHEDULED:
+    deferred = DeferredRow(*found)
+    if source is not None and deferred.source != source:
+        raise RequestRefused(f"Deferred event {deferred_id} was not scheduled by {source}.")
+    if deferred.status != DeferredStatus.SCHEDULED:
         return False
     _move_deferred(tx, deferred_id, DeferredMove.CANCEL, fired_at=None, event_id=None)
     if action is not None:
@@ -139,18 +177,33 @@ def cancel(tx: Transaction, deferred_id: int, *, now: int, action: Action | None
     return True
 
 
-def promote_due(tx: Transaction, *, now: int, limit: int) -> tuple[int, ...]:
-    """Put what is overdue on the bus, in order of its time; answer the events' ids (B2)."""
+def promote_due(
+    tx: Transaction, *, now: int, limit: int, boot: Boot | None = None
+) -> tuple[int, ...]:
+    """Put what is overdue on the bus, in order of its time; return the events' ids (B2)."""
     page(limit)
     if held_since(tx) is not None:
         return ()
-    rows = tx.all("overdue_deferred_events", now=now, limit=limit)
+    boot_ms = now if boot is None else boot.ms
+    rows = tx.all("overdue_deferred_events", boot_ms=boot_ms, limit=limit)
     overdue = {row[0]: DeferredRow(*row) for row in rows}
     chosen = promotable(
-        (Deferred(each.id, each.fire_at, DeferredStatus(each.status)) for each in overdue.values()),
-        now,
+        (Deferred(each.id, each.due_ms, DeferredStatus(each.status)) for each in overdue.values()),
+        boot_ms,
     )
     return tuple(_promote(tx, overdue[each.id], now) for each in chosen)
+
+
+def adopt_deferred(tx: Transaction, boot: Boot, *, now: int, limit: int) -> int:
+    """Measure what another boot deferred by the clock of this one; return how many these were (B2).
+
+    The wall clock says once how long each has still to wait; after that it is not asked again.
+    """
+    rows = tx.all("deferred_of_another_boot", boot=boot.id, limit=limit)
+    for deferred_id, fire_at, created_at in rows:
+        due_ms = boot.ms + remaining_ms(created_at, fire_at, now)
+        tx.run("adopt_deferred_event", id=deferred_id, boot=boot.id, due_ms=due_ms)
+    return len(rows)
 
 
 # -- After a restore (H5) -----------------------------------------------------------------------
@@ -182,30 +235,6 @@ def resume_bus(tx: Transaction, *, action: Action, now: int) -> bool:
         return False
     part.note(tx, action, now, workflow_id=None, target="bus")
     return True
-
-
-# -- Who subscribes (B13) -----------------------------------------------------------------------
-
-
-def subscribe(tx: Transaction, subscriber_id: str, topic: str, retry: Retry, *, now: int) -> int:
-    """Register a subscriber, for good; one that comes again keeps its place, which is answered."""
-    kept = {
-        "subscriber_id": check_subscriber_id(subscriber_id),
-        "attempts_max": retry.attempts,
-        "delays_s": encode(list(retry.delays_s), "retry", limit_bytes=DEFAULT_LIMITS.state_bytes),
-    }
-    known = find_subscription(tx, subscriber_id)
-    if known is None:
-        (position,) = part.must(tx.one("take_bus_number", name="subscription"), "The bus's counter")
-        tx.run("insert_subscription", topic=check_topic(topic), position=position, now=now, **kept)
-        return int(position)
-    if known.topic != topic:
-        raise RequestRefused(
-            f"Subscriber {subscriber_id} has subscribed to {known.topic}; "
-            f"unsubscribe it before it subscribes to {topic}."
-        )
-    tx.run("change_subscription", **kept)
-    return known.position
 
 
 # -- What extensions keep -----------------------------------------------------------------------
@@ -321,14 +350,21 @@ def last_number(tx: Transaction, name: str) -> int:
 
 def find_subscription(tx: Transaction, subscriber_id: str) -> SubscriptionRow | None:
     """Read a subscription, if it has not ended."""
+    found = read_subscription(tx, subscriber_id)
+    return None if found is None or found.leaving else found
+
+
+def read_subscription(tx: Transaction, subscriber_id: str) -> SubscriptionRow | None:
+    """Read a subscription, also one that was ended while something still waits to be closed."""
     found = tx.one("get_subscription", subscriber_id=subscriber_id)
     return None if found is None else SubscriptionRow(*found)
 
 
 def delivery_of(row: Row) -> Delivery:
     """Read a delivery as the rules see it."""
-    event_id, topic, subscriber_id, position, status, *rest = row
-    return Delivery(event_id, topic, subscriber_id, position, DeliveryStatus(status), *rest)
+    event_id, topic, name, position, status, attempts, due_at, error, suspect = row
+    word = DeliveryStatus(status)
+    return Delivery(event_id, topic, name, position, word, attempts, due_at, error, bool(suspect))
 
 
 def deliveries_of(tx: Transaction, event_id: int) -> tuple[Delivery, ...]:

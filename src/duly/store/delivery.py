@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 
+from duly.env import Boot
 from duly.errors import Invalid, NotFound, RequestRefused, Stale
 from duly.rules.delivery import (
     DELIVERIES,
@@ -30,6 +31,9 @@ from duly.rules.delivery import (
     close,
     describe_failures,
     end,
+    give_back,
+    is_addressed,
+    is_unasked,
     judge,
     loop_error,
     recover_delivery,
@@ -46,6 +50,7 @@ from duly.store.base import Transaction
 from duly.store.bus import (
     JournalRow,
     SubscriptionRow,
+    adopt_deferred,
     deliveries_of,
     delivery_of,
     find_subscription,
@@ -95,6 +100,7 @@ class Recovered:
 
     events: int
     promoted: int
+    is_complete: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,46 +111,57 @@ class Ingress:
     publication: Publication
 
 
-def unsubscribe(
-    tx: Transaction, subscriber_id: str, *, now: int, action: Action | None = None
-) -> int:
-    """End a subscription; what waited for it is closed and says so, what runs may end (B13)."""
-    subscription = find_subscription(tx, subscriber_id)
-    if subscription is None:
-        raise NotFound(f"There is no subscriber {subscriber_id}.")
-    tx.run("drop_subscription", subscriber_id=subscriber_id)
-    rows = tx.all("open_deliveries", subscriber_id=subscriber_id, topic=subscription.topic)
-    waiting = [each for each in map(delivery_of, rows) if each.status is DeliveryStatus.WAITING]
-    for delivery in waiting:
-        _move(tx, delivery, close(delivery), now)
-        _settle(tx, delivery.event_id, now)
-    if action is not None:
-        part.note(tx, action, now, workflow_id=None, target=subscriber_id)
-    return len(waiting)
+def recover_bus(
+    tx: Transaction,
+    *,
+    now: int,
+    limit: int = PAGE_ROWS_MAX,
+    boot: Boot | None = None,
+) -> Recovered:
+    """Give back what a host was at that died, before anything is dispatched (B7).
 
-
-def recover_bus(tx: Transaction, *, now: int, limit: int = PAGE_ROWS_MAX) -> Recovered:
-    """Give back what the last host was at, before anything is dispatched (B7).
-
-    Of the deferred events that are overdue at most `limit` are promoted, so that nobody waits long
-    for one transaction: as many as that means that there may be more, and it is called again.
+    Its death counts only against a delivery that ran alone (B5). Of the deferred events at most
+    `limit` are looked at, so that no other caller waits long for one transaction: it is called
+    again until it is complete.
     """
     left = []
-    for lost in map(delivery_of, tx.all("running_deliveries")):
+    running = [delivery_of(row) for row in tx.all("running_deliveries")]
+    for lost in running:
         subscription = _subscription(tx, lost)
-        back = recover_delivery(lost, subscription.retry if subscription else Retry(), now)
+        retry = subscription.retry if subscription else Retry()
+        back = recover_delivery(lost, retry, now, is_alone=len(running) == 1)
         if subscription is None and back.status is DeliveryStatus.WAITING:
             back = close(back)
         if back.status is not DeliveryStatus.WAITING:
             left.append(lost.event_id)
-        _move(tx, lost, back, now)
+        move_row(tx, lost, back, now)
     processing = JournalStatus.PROCESSING
     events = tx.run(
         "recover_journal_events", old_status=processing, status=recover_event(processing)
     )
     for event_id in left:
-        _settle(tx, event_id, now)
-    return Recovered(events, len(promote_due(tx, now=now, limit=limit)))
+        settle_event(tx, event_id, now)
+    if boot is not None and adopt_deferred(tx, boot, now=now, limit=limit) >= limit:
+        return Recovered(events, 0, is_complete=False)  # in order: first each gets its time
+    promoted = len(promote_due(tx, now=now, limit=limit, boot=boot))
+    return Recovered(events, promoted, is_complete=promoted < limit)
+
+
+def give_back_running(tx: Transaction, kept: Collection[int], *, now: int) -> int:
+    """Give back, uncounted, what an orderly stop cut short; return how many these were (B5).
+
+    Of the events in `kept` a handler has ended, and only the record of that is missing.
+    """
+    lost = [
+        each for each in map(delivery_of, tx.all("running_deliveries")) if each.event_id not in kept
+    ]
+    for each in lost:
+        back = give_back(each, now)
+        is_gone = _subscription(tx, each) is None
+        move_row(tx, each, close(back) if is_gone else back, now)
+        if is_gone:
+            settle_event(tx, each.event_id, now)
+    return len(lost)
 
 
 def begin_delivery(
@@ -162,7 +179,7 @@ def begin_delivery(
     """
     row = read_event(tx, event_id)
     event, error = _read(row)
-    subscriptions = [] if row.opened else _subscriptions(tx, row.topic)
+    subscriptions = [] if row.opened else _addressees(tx, row.topic, event)
     if not row.opened and error is not None:
         return _close(tx, row, JournalStatus.FAILED, now, error=error)
     if not row.opened and not subscriptions:
@@ -181,7 +198,7 @@ def begin_delivery(
     for subscription in subscriptions:
         _open(tx, row, subscription, now)
     begun = begin(chosen)
-    _move(tx, chosen, begun, now)
+    move_row(tx, chosen, begun, now)
     _move_event(tx, row, JournalStatus.PROCESSING, now, error=row.error)
     return Begun(JournalStatus.PROCESSING, event, begun, row.depth)
 
@@ -193,19 +210,22 @@ def finish_delivery(
     attempt: int,
     *,
     error: str | None = None,
+    is_final: bool = False,
     ingress: Ingress | None = None,
     now: int,
 ) -> Finished:
     """Record how an attempt ended: done, waiting for the next, or dead (B4, B5).
 
-    A success may bring the event into a workflow's topic, in the same transaction (T10).
+    A final failure is not tried again. A success may bring the event into a workflow's topic, in
+    the same transaction (T10).
     """
     found = _known_delivery(tx, event_id, subscriber_id)
     if found.attempts != attempt:
         raise Stale(f"{_name(found)} is at its attempt {found.attempts}, not {attempt}.")
     running = replace(found, status=DeliveryStatus.RUNNING)
     subscription = _subscription(tx, found)
-    ended = end(running, error, subscription.retry if subscription else Retry(), now)
+    retry = subscription.retry if subscription else Retry()
+    ended = end(running, error, retry, now, is_final=is_final)
     if subscription is None and ended.status is DeliveryStatus.WAITING:
         ended = close(ended)
     if found.status is not DeliveryStatus.RUNNING:
@@ -214,8 +234,8 @@ def finish_delivery(
         return Finished(found, JournalStatus(read_event(tx, event_id).status))
     if error is None and ingress is not None:
         _enter(tx, found, ingress, now)
-    _move(tx, found, ended, now)
-    return Finished(ended, _settle(tx, event_id, now))
+    move_row(tx, found, ended, now)
+    return Finished(ended, settle_event(tx, event_id, now))
 
 
 def discard(
@@ -295,6 +315,16 @@ def _subscription(tx: Transaction, delivery: Delivery) -> SubscriptionRow | None
     return None if found is None or found.topic != delivery.topic else found
 
 
+def _addressees(tx: Transaction, topic: str, event: Event | None) -> list[SubscriptionRow]:
+    """Read whom an event is opened for: all who subscribe, of channels the one it names (B13)."""
+    found = _subscriptions(tx, topic)
+    channel_id = None if event is None else event.payload.get("channel_id")
+    names = {each.subscriber_id for each in found}
+    return [
+        each for each in found if is_addressed(each.subscriber_id, each.channel, channel_id, names)
+    ]
+
+
 def _subscriptions(tx: Transaction, topic: str) -> list[SubscriptionRow]:
     return [SubscriptionRow(*row) for row in tx.all("topic_subscriptions", topic=topic)]
 
@@ -340,15 +370,18 @@ def _close(
     return Begun(status)
 
 
-def _settle(tx: Transaction, event_id: int, now: int) -> JournalStatus:
+def settle_event(tx: Transaction, event_id: int, now: int) -> JournalStatus:
     """Write what its deliveries make of an event (B4)."""
     event = read_event(tx, event_id)
     deliveries = deliveries_of(tx, event_id)
     status = judge(deliveries)
+    # Every subscriber left before it was called: nobody was told (B11).
+    undelivered = int(all(map(is_unasked, deliveries)))
     if status is JournalStatus.PROCESSING and event.status == JournalStatus.PENDING:
         # It was given back at a start, and nobody has been called since (B7).
         status = JournalStatus.PENDING
-    _move_event(tx, event, status, now, error=describe_failures(deliveries))
+    error = describe_failures(deliveries)
+    _move_event(tx, event, status, now, error=error, undelivered=undelivered)
     return status
 
 
@@ -400,9 +433,9 @@ def _decide(
     tx: Transaction, old: Delivery, new: Delivery, action: Action, now: int
 ) -> JournalStatus:
     """Write what a person decided, and who it was (A6)."""
-    _move(tx, old, new, now)
+    move_row(tx, old, new, now)
     part.note(tx, action, now, workflow_id=None, target=f"{old.event_id}/{old.subscriber_id}")
-    return _settle(tx, old.event_id, now)
+    return settle_event(tx, old.event_id, now)
 
 
 def _enter(tx: Transaction, delivery: Delivery, ingress: Ingress, now: int) -> None:
@@ -436,7 +469,8 @@ def _source_of_cause(tx: Transaction, event: JournalRow) -> str | None:
         return None
 
 
-def _move(tx: Transaction, old: Delivery, new: Delivery, now: int) -> None:
+def move_row(tx: Transaction, old: Delivery, new: Delivery, now: int) -> None:
+    """Write what became of a delivery, if it is still what was decided on (B4)."""
     moved = tx.one(
         "move_delivery",
         event_id=old.event_id,
@@ -447,6 +481,7 @@ def _move(tx: Transaction, old: Delivery, new: Delivery, now: int) -> None:
         attempts=new.attempts,
         due_at=new.due_at_ms,
         error=new.error,
+        suspect=int(new.is_suspect),
         now=now,
     )
     part.must(moved, _name(old))

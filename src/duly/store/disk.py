@@ -101,6 +101,7 @@ class FileDisk:
                 f"{self._path}: this process was forked from one that had the store open; open it "
                 "in a process that was not"
             )
+        make_folder(self._path.parent)
         try:
             with fork.HELD:
                 fork.own(self)
@@ -253,6 +254,18 @@ def _header(path: Path) -> bytes:
 def _identity(path: Path) -> tuple[int, int]:
     status = path.stat()
     return status.st_dev, status.st_ino
+
+
+def make_folder(folder: Path) -> None:
+    """Make the folder of a database, and those above it, where they are missing (H1)."""
+    missing = []
+    while not folder.exists():
+        missing.append(folder)
+        folder = folder.parent
+    for each in reversed(missing):
+        with contextlib.suppress(FileExistsError):
+            each.mkdir(0o700)
+        sync_path(each.parent)
 
 
 def sync_path(path: Path) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
+from duly.env import Boot
 from duly.rules.schedule import (
     DAY_MS,
     EMPTY_PUBLISH_PAUSE_MS,
@@ -24,6 +25,7 @@ from duly.store.base import Fence, Transaction
 from duly.store.bus import held_since
 from duly.store.delivery import OpenDelivery, open_deliveries
 from duly.store.ingress import Way, list_ways
+from duly.store.subscription import next_leaving
 
 DUE_LIMIT_MAX = 1000
 
@@ -124,19 +126,30 @@ class BusOutlook:
     newest_id: int
     is_overdue: bool
     next_at: int | None
+    leaving: str | None = None  # a subscription whose end is not over (B13)
 
 
-def bus_outlook(tx: Transaction, connected: Collection[str], *, now: int, limit: int) -> BusOutlook:
+def bus_outlook(
+    tx: Transaction,
+    connected: Collection[str],
+    *,
+    now: int,
+    limit: int,
+    boot: Boot | None = None,
+) -> BusOutlook:
     """Read what can be delivered to the connected and into workflows (B2, B6, T10).
 
     On a bus that was restored and not resumed, nothing can (H5).
     """
     ways = list_ways(tx)
     newest_id = tx.all("newest_event")[0][0] or 0
+    leaving = next_leaving(tx)
     if held_since(tx) is not None:
-        return BusOutlook((), ways, newest_id, is_overdue=False, next_at=None)
+        return BusOutlook((), ways, newest_id, is_overdue=False, next_at=None, leaving=leaving)
     here = {*connected, *(way.subscriber_id for way in ways)}
-    ((fire_at, retry_at),) = tx.all("next_bus_times", now=now)
+    ((due_ms, retry_at),) = tx.all("next_bus_times", now=now)
+    # A time of the boot's clock, as the wall clock shows it now (B2).
+    fire_at = None if due_ms is None else due_ms - (now if boot is None else boot.ms) + now
     is_overdue = fire_at is not None and fire_at <= now
     return BusOutlook(
         deliveries=open_deliveries(tx, here, now=now, limit=limit),
@@ -144,6 +157,7 @@ def bus_outlook(tx: Transaction, connected: Collection[str], *, now: int, limit:
         newest_id=newest_id,
         is_overdue=is_overdue,
         next_at=earliest((None if is_overdue else fire_at, retry_at)),
+        leaving=leaving,
     )
 
 

@@ -15,9 +15,9 @@ from typing import Final
 
 from duly.errors import RequestRefused
 from duly.rules.delivery import OWN_SOURCE, Retry
-from duly.store import delivery
+from duly.store import subscription
 from duly.store.base import Transaction
-from duly.store.bus import subscribe
+from duly.store.people import PAGE_ROWS_MAX
 from duly.store.record import Action
 
 # What cannot be published once cannot be published the next time either.
@@ -51,25 +51,31 @@ def ways_of(tx: Transaction, workflow_id: str) -> tuple[Way, ...]:
 def change_ways(tx: Transaction, workflow_id: str, before: tuple[Way, ...], *, now: int) -> None:
     """Open the ways that are new since `before` and close those that are gone (W9, W10).
 
-    What waited for a way that is gone is closed and says so; a way that stays keeps its place.
+    What waited for a way that is gone is closed, the first turn of it here, and says so; a way that
+    stays keeps its place.
     """
     after = ways_of(tx, workflow_id)
     for way in before:
         if way not in after:
-            delivery.unsubscribe(tx, way.subscriber_id, now=now)
+            subscription.unsubscribe(tx, way.subscriber_id, now=now)
     for way in after:
         if way not in before:
-            subscribe(tx, way.subscriber_id, way.bus_topic, ONCE, now=now)
+            subscription.subscribe(tx, way.subscriber_id, way.bus_topic, ONCE, now=now)
 
 
 def unsubscribe(
-    tx: Transaction, subscriber_id: str, *, now: int, action: Action | None = None
-) -> int:
-    """End a subscription that is no way into a workflow; answer what was closed for it (B13)."""
+    tx: Transaction,
+    subscriber_id: str,
+    *,
+    now: int,
+    limit: int = PAGE_ROWS_MAX,
+    action: Action | None = None,
+) -> subscription.Left:
+    """End a subscription that is no way into a workflow; return what was closed for it (B13)."""
     for way in list_ways(tx):
         if way.subscriber_id == subscriber_id:
             raise RequestRefused(
                 f"The subscriber {subscriber_id} belongs to a workflow, whose topic {way.topic}"
                 f" listens to {way.bus_topic}. Deploy it without that, or remove it."
             )
-    return delivery.unsubscribe(tx, subscriber_id, now=now, action=action)
+    return subscription.unsubscribe(tx, subscriber_id, now=now, limit=limit, action=action)

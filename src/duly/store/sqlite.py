@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -29,6 +30,8 @@ from duly.store.migrate import MIGRATIONS, SCHEMA_VERSION, bring_up, check_versi
 from duly.store.writer import CHECKPOINT_PAGES, Writer
 
 R = TypeVar("R")
+
+log = logging.getLogger("duly.store")
 
 URL_PREFIX = "sqlite:///"
 CACHE_KIB = 64 * 1024
@@ -64,8 +67,15 @@ class SqliteBackend:
             return await self._writer.transact(body, durability)
         finally:
             if self.watchers and durability is not Durability.READ:
-                for told in tuple(self.watchers):
-                    told()
+                self._tell_watchers()
+
+    def _tell_watchers(self) -> None:
+        """Call whoever watches; what one raises is its own matter, for the write is done."""
+        for told in tuple(self.watchers):
+            try:
+                told()
+            except Exception as error:
+                log.error("a watcher of the store raised: %r", error, exc_info=error)
 
     async def sync(self) -> None:
         """Return when everything committed so far is power-loss durable."""

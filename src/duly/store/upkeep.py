@@ -20,7 +20,7 @@ from typing import Final
 
 from duly.errors import NotFound
 from duly.rules import retention
-from duly.rules.delivery import DeferredStatus
+from duly.rules.deferral import DeferredStatus
 from duly.rules.retention import ChainRun, Tidied
 from duly.rules.word import MutationStatus
 from duly.store import bus, part

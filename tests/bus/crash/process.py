@@ -6,6 +6,7 @@ the process. Lives are forked from a process that has imported everything and op
 
     {"folder": "…", "verb": "finish_delivery", "moment": "after", "count": 2}
     {"folder": "…", "handler": "first", "event": 2, "moment": "after"}
+    {"folder": "…", "neighbours": 20, "together": true}
 """
 
 from __future__ import annotations
@@ -88,12 +89,46 @@ async def live(orders: dict[str, Any]) -> None:
         await host.drain()
 
 
+async def live_together(orders: dict[str, Any]) -> None:
+    """Deliver one event to each of many topics; the handler of the last one kills the process.
+
+    *Together* it does so when all of them run, and none of them ends before.
+    """
+    count, folder = orders["neighbours"], Path(orders["folder"])
+    running: set[str] = set()
+    everybody = asyncio.Event()
+
+    async def hear(event: Event) -> None:
+        running.add(event.topic)
+        if len(running) > count:
+            everybody.set()
+        if orders["together"]:
+            await everybody.wait()
+        if event.topic == f"t{count}":
+            die()
+        if orders["together"]:
+            await asyncio.Event().wait()
+        with (folder / event.topic).open("a") as file:
+            file.write(f"{event.id}\n")
+
+    async with Host(f"sqlite:///{folder}/duly.db") as host:
+        topics = [f"t{number}" for number in range(count + 1)]
+        once = Retry(1, ())
+        for topic in topics:
+            host.bus.subscribe(topic, hear, subscriber_id=topic, retry=once)
+        if not await host.bus.journal():
+            for topic in topics:
+                await host.bus.emit(topic, {}, source="test")
+        await host.drain()
+
+
 def main() -> None:
     """Fork a life for every line of orders, and answer how it ended."""
     for line in sys.stdin:
         life = os.fork()
         if not life:
-            asyncio.run(live(json.loads(line)))
+            orders = json.loads(line)
+            asyncio.run(live_together(orders) if "neighbours" in orders else live(orders))
             os._exit(0)
         _, status = os.waitpid(life, 0)
         print(os.waitstatus_to_exitcode(status), flush=True)

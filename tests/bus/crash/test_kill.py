@@ -143,3 +143,20 @@ def test_an_event_that_kills_every_process_is_parked(tmp_path: Path, run: Run) -
     assert {status for status, _ in found.values()} == {"done"}
     assert set(successes(tmp_path, "first")) == {2, 3, 4}
     assert set(successes(tmp_path, "second")) == set(range(1, EVENTS + 1))
+
+
+def test_one_event_that_kills_every_process_makes_no_dead_letter_of_its_neighbours(
+    tmp_path: Path, run: Run
+) -> None:
+    """B5: of 21 that ran together one is dead at the end; the others were called once each."""
+    assert run(neighbours=20, together=True) == -signal.SIGKILL
+    assert len(in_hand(tmp_path)) == 21
+    deaths = 0
+    while run(neighbours=20, together=False) != 0:
+        deaths += 1
+        assert deaths < LIVES_MAX
+    assert deaths == HOST_DEATHS_MAX
+    found = deliveries(tmp_path)
+    assert found.pop((21, "t20")) == ("dead", deaths)
+    assert set(found.values()) == {("done", 1)}
+    assert [successes(tmp_path, f"t{number}").total() for number in range(20)] == [1] * 20

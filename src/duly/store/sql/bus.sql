@@ -18,7 +18,7 @@ update counter set value = case when value < :least then :least else value + :st
 select 1 where exists (select 1 from deferred where status = 'scheduled')
   or exists (select 1 from delivery where status = 'waiting')
   or exists (select 1 from delivery where status = 'running')
-  or exists (select 1 from journal j cross join subscription s where j.opened = 0 and s.topic = j.topic)
+  or exists (select 1 from journal j cross join subscription s where j.opened = 0 and s.topic = j.topic and s.leaving = 0)
 
 -- insert_journal_event
 -- Written in the transaction of whatever gave cause to it (B10).
@@ -56,8 +56,8 @@ select id from journal where topic = :topic and opened = 0 order by id limit :li
 select max(id) from journal
 
 -- next_bus_times
--- When to look again: the next deferred event, overdue or not, and the next retry that is still to come (S9).
-select (select fire_at from deferred where status = 'scheduled' order by fire_at, id limit 1),
+-- When to look again: the next deferred event, overdue or not, by the clock of the boot, and the next retry that is still to come (S9).
+select (select due_ms from deferred where status = 'scheduled' order by due_ms, id limit 1),
   (select min(due_at) from delivery where status = 'waiting' and due_at > :now)
 
 -- list_ingress_topics
@@ -70,26 +70,35 @@ select workflow_id, name, bus_topic from topic where workflow_id = :workflow_id 
 
 -- insert_subscription
 -- From here on every event that is opened in its topic is opened for it too (B13).
-insert into subscription (subscriber_id, topic, position, attempts_max, delays_s, created_at)
-values (:subscriber_id, :topic, :position, :attempts_max, :delays_s, :now)
+insert into subscription (subscriber_id, topic, position, attempts_max, delays_s, channel, created_at)
+values (:subscriber_id, :topic, :position, :attempts_max, :delays_s, :channel, :now)
 
 -- change_subscription
--- The same subscriber registers at every start and may bring another retry; its place stays (B3, B13).
-update subscription set attempts_max = :attempts_max, delays_s = :delays_s where subscriber_id = :subscriber_id
+-- The same subscriber registers at every start and may bring another retry; its place among its like stays (B3, B13).
+update subscription set attempts_max = :attempts_max, delays_s = :delays_s, position = :position, channel = :channel
+where subscriber_id = :subscriber_id
+
+-- leave_subscription
+-- From here on no event is opened for it and no delivery to it begins; what waits is closed in turns (B13).
+update subscription set leaving = 1 where subscriber_id = :subscriber_id and leaving = 0
+
+-- next_leaving
+-- A subscription that was ended and of which something may still wait to be closed; few are at a time (scan of subscription_leaving).
+select subscriber_id from subscription where leaving = 1 order by position limit 1
 
 -- drop_subscription
--- From here on no event is opened for it.
+-- Everything that waited for it is closed.
 delete from subscription where subscriber_id = :subscriber_id
 
 -- get_subscription
--- With its place and its retry.
-select subscriber_id, topic, position, attempts_max, delays_s, created_at
+-- With its place and its retry; one that is leaving as well.
+select subscriber_id, topic, position, attempts_max, delays_s, created_at, leaving, channel
 from subscription where subscriber_id = :subscriber_id
 
 -- topic_subscriptions
 -- Everybody an event is opened for, in registration order (B3, B13).
-select subscriber_id, topic, position, attempts_max, delays_s, created_at
-from subscription where topic = :topic order by position
+select subscriber_id, topic, position, attempts_max, delays_s, created_at, leaving, channel
+from subscription where topic = :topic and leaving = 0 order by position
 
 -- insert_delivery
 -- One record per event and subscriber (B4).
@@ -98,51 +107,63 @@ values (:event_id, :subscriber_id, :topic, :position, :now, :now)
 
 -- get_delivery
 -- As it is now.
-select event_id, topic, subscriber_id, position, status, attempts, due_at, error
+select event_id, topic, subscriber_id, position, status, attempts, due_at, error, suspect
 from delivery where event_id = :event_id and subscriber_id = :subscriber_id
 
 -- first_open_delivery
 -- The oldest event a subscriber has not finished; it holds back the later ones (B6).
-select event_id, topic, subscriber_id, position, status, attempts, due_at, error
+select event_id, topic, subscriber_id, position, status, attempts, due_at, error, suspect
 from delivery where subscriber_id = :subscriber_id and topic = :topic and status in ('waiting', 'running')
 order by event_id limit 1
 
 -- open_deliveries
--- What a subscriber leaves behind when it goes (B13).
-select event_id, topic, subscriber_id, position, status, attempts, due_at, error
+-- What a subscriber leaves behind when it goes, a turn at a time (B13).
+select event_id, topic, subscriber_id, position, status, attempts, due_at, error, suspect
 from delivery where subscriber_id = :subscriber_id and topic = :topic and status in ('waiting', 'running')
-order by event_id
+order by event_id limit :limit
 
 -- running_deliveries
 -- As many as handlers run now: few, so their index is walked (scan of delivery_running).
-select event_id, topic, subscriber_id, position, status, attempts, due_at, error
+select event_id, topic, subscriber_id, position, status, attempts, due_at, error, suspect
 from delivery where status = 'running' order by event_id, subscriber_id
 
 -- event_deliveries
 -- All of one event, in registration order; as few as subscribe (sort of what it finds).
-select event_id, topic, subscriber_id, position, status, attempts, due_at, error
+select event_id, topic, subscriber_id, position, status, attempts, due_at, error, suspect
 from delivery where event_id = :event_id order by position, subscriber_id
 
 -- move_delivery
 -- Guarded by the attempt and the status the decision was made on (B4).
-update delivery set status = :status, attempts = :attempts, due_at = :due_at, error = :error, updated_at = :now
+update delivery set status = :status, attempts = :attempts, due_at = :due_at, error = :error, suspect = :suspect, updated_at = :now
 where event_id = :event_id and subscriber_id = :subscriber_id and status = :old_status and attempts = :old_attempts
 returning event_id
 
 -- insert_deferred_event
 -- Kept with everything it will have when it fires (B2).
-insert into deferred (id, topic, source, payload, correlation_id, causation_id, depth, fire_at, created_at)
-values (:id, :topic, :source, :payload, :correlation_id, :causation_id, :depth, :fire_at, :now)
+insert into deferred (id, topic, source, payload, correlation_id, causation_id, depth, fire_at, created_at, boot, due_ms)
+values (:id, :topic, :source, :payload, :correlation_id, :causation_id, :depth, :fire_at, :now, :boot, :due_ms)
 
 -- get_deferred_event
 -- Its status is what cancelling is decided on.
-select id, topic, source, payload, correlation_id, causation_id, depth, status, fire_at, created_at, fired_at, event_id
+select id, topic, source, payload, correlation_id, causation_id, depth, status, fire_at, created_at, fired_at, event_id, due_ms
 from deferred where id = :id
 
 -- overdue_deferred_events
 -- In order of their time; of the same time, of their making (B2).
-select id, topic, source, payload, correlation_id, causation_id, depth, status, fire_at, created_at, fired_at, event_id
-from deferred where status = 'scheduled' and fire_at <= :now order by fire_at, id limit :limit
+select id, topic, source, payload, correlation_id, causation_id, depth, status, fire_at, created_at, fired_at, event_id, due_ms
+from deferred where status = 'scheduled' and due_ms <= :boot_ms order by due_ms, id limit :limit
+
+-- count_deferred_of
+-- How many events of one source wait for their time, counted up to one past what it may have.
+select count(*) from (select 1 from deferred where source = :source and status = 'scheduled' limit :limit) d
+
+-- deferred_of_another_boot
+-- What was measured by a clock that is gone; at a start alone, when all that is scheduled is looked at.
+select id, fire_at, created_at from deferred where status = 'scheduled' and (boot is null or boot <> :boot) order by due_ms, id limit :limit
+
+-- adopt_deferred_event
+-- From here on its time is one of this boot's clock (B2).
+update deferred set boot = :boot, due_ms = :due_ms where id = :id
 
 -- move_deferred_event
 -- Fires or is cancelled, never both: guarded by the status (B2).
@@ -182,25 +203,25 @@ order by id desc limit :limit
 
 -- list_deliveries
 -- Oldest first; what is not done is what people look for, so a status other than done has the next statement.
-select event_id, topic, subscriber_id, position, status, attempts, due_at, error
+select event_id, topic, subscriber_id, position, status, attempts, due_at, error, suspect
 from delivery where (event_id, subscriber_id) > (:event_id, :subscriber_id) and (:status is null or status = :status)
 order by event_id, subscriber_id limit :limit
 
 -- list_unfinished_deliveries
 -- Dead letters, and what waits, runs or was discarded (B5).
-select event_id, topic, subscriber_id, position, status, attempts, due_at, error
+select event_id, topic, subscriber_id, position, status, attempts, due_at, error, suspect
 from delivery where status <> 'done' and status = :status and (event_id, subscriber_id) > (:event_id, :subscriber_id)
 order by event_id, subscriber_id limit :limit
 
 -- list_deferred
 -- In the order in which they fire, of one status (B14).
-select id, topic, source, payload, correlation_id, causation_id, depth, status, fire_at, created_at, fired_at, event_id
+select id, topic, source, payload, correlation_id, causation_id, depth, status, fire_at, created_at, fired_at, event_id, due_ms
 from deferred where status = :status and (fire_at, id) > (:fire_at, :id) order by fire_at, id limit :limit
 
 -- list_subscriptions
 -- In registration order; they are as few as handlers, so the table is walked (scan of subscription, and a sort).
-select subscriber_id, topic, position, attempts_max, delays_s, created_at
-from subscription order by position
+select subscriber_id, topic, position, attempts_max, delays_s, created_at, leaving, channel
+from subscription where leaving = 0 order by position
 
 -- bus_cause
 -- The deepest bus event that what a run reserved goes back to (B12): workflows do not end a chain (and a sort).

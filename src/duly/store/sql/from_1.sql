@@ -61,3 +61,15 @@ alter table version add column path text;
 alter table handler add column planned_at bigint not null default 0;
 update handler set planned_at = next_run_at where next_run_at is not null;
 create index handler_planned on handler (planned_at) where kind = 'producer' and orphaned = 0 and next_run_at is not null;
+
+-- B5: what ran when a host died runs alone. B13: a subscription is ended in turns.
+alter table delivery add column suspect integer not null default 0 check (suspect in (0, 1));
+alter table subscription add column leaving integer not null default 0 check (leaving in (0, 1));
+alter table subscription add column channel text;
+create index subscription_leaving on subscription (position) where leaving = 1;
+-- B2: a delay is measured by the clock of the boot; what was deferred before belongs to no boot that is known.
+alter table deferred add column boot text;
+alter table deferred add column due_ms bigint not null default 0;
+create index deferred_due on deferred (status, due_ms, id);
+create index deferred_by_source on deferred (source) where status = 'scheduled';
+create index deferred_by_second on deferred (fire_at / 1000.0);

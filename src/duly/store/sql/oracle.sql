@@ -63,12 +63,12 @@ from journal where source <> 'duly' order by id
 
 -- oracle_deliveries
 -- Every delivery, with the place of its subscriber.
-select event_id, subscriber_id, topic, position, status, attempts, error from delivery order by event_id, position
+select event_id, subscriber_id, topic, position, status, attempts, error, suspect from delivery order by event_id, position
 
 -- oracle_deferred
 -- Every event that is to fire later, or did.
-select id, topic, payload, status, fire_at, event_id from deferred order by id
+select id, topic, payload, status, due_ms, event_id from deferred order by id
 
 -- oracle_subscriptions
--- Who subscribes to what, in the order of registration.
-select subscriber_id, topic, position from subscription order by position
+-- Who subscribes to what, in the order of registration; one that is leaving does no longer.
+select subscriber_id, topic, position from subscription where leaving = 0 order by position

@@ -338,9 +338,12 @@ create table subscription (
   position        bigint not null,                                       -- registration order (B3)
   attempts_max    integer not null check (attempts_max >= 1),
   delays_s        text not null,                                         -- a JSON list (B5)
-  created_at      bigint not null
+  created_at      bigint not null,
+  leaving         integer not null default 0 check (leaving in (0, 1)),  -- B13: ended; what waited for it is being closed
+  channel         text                                                   -- B9: the channel it sends to; '' for all that have none of their own
 );
 create index subscription_by_topic on subscription (topic, position);
+create index subscription_leaving on subscription (position) where leaving = 1;
 
 create table delivery (
   event_id        bigint not null references journal (id),
@@ -352,6 +355,7 @@ create table delivery (
   due_at          bigint not null,
   error           text,
   updated_at      bigint not null,
+  suspect         integer not null default 0 check (suspect in (0, 1)),  -- B5: it ran when a host died, and runs alone until an attempt has ended
   primary key (event_id, subscriber_id)
 );
 create index delivery_due on delivery (due_at, event_id) where status = 'waiting';
@@ -372,9 +376,14 @@ create table deferred (
   created_at      bigint not null,
   fired_at        bigint,
   event_id        bigint,
+  boot            text,                                                  -- B2: the boot of the machine whose clock due_ms is a time of
+  due_ms          bigint not null default 0,
   check ((status = 'fired') = (fired_at is not null))
 );
 create index deferred_by_status on deferred (status, fire_at, id);
+create index deferred_due on deferred (status, due_ms, id);
+create index deferred_by_source on deferred (source) where status = 'scheduled';
+create index deferred_by_second on deferred (fire_at / 1000.0);          -- B14: as the view shows it
 
 create table extension_state (
   extension       text not null,

@@ -1,0 +1,116 @@
+"""Who subscribes: from the first registration to the end of what waited (B13).
+
+Law 1  A subscription keeps its place. Those that a manifest asked for come before those that code
+       asked for, also in a store in which the code had registered first (B3, B9).
+Law 2  A subscription that is ended gets no event and no call any more. What waited for it is closed
+       in turns, so that no other write waits long; until that is over its row says *leaving*, and
+       the next host goes on where this one stopped.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from duly.errors import NotFound, RequestRefused
+from duly.rules.delivery import (
+    ATTEMPTS_MAX,
+    DeliveryStatus,
+    Retry,
+    check_subscriber_id,
+    check_topic,
+    close,
+    listens_elsewhere,
+    place_of,
+)
+from duly.rules.value import DEFAULT_LIMITS, encode
+from duly.store import part
+from duly.store.base import Transaction
+from duly.store.bus import delivery_of, read_subscription
+from duly.store.delivery import move_row, settle_event
+from duly.store.people import PAGE_ROWS_MAX, page
+from duly.store.record import Action
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """How many deliveries one turn closed, and whether that was the last turn."""
+
+    closed: int
+    is_over: bool
+
+
+def subscribe(
+    tx: Transaction,
+    subscriber_id: str,
+    topic: str,
+    retry: Retry,
+    *,
+    is_wired: bool = False,
+    channel: str | None = None,
+    now: int,
+) -> int:
+    """Register a subscriber, for good; one that comes again keeps its place, which is returned."""
+    assert len(retry.delays_s) <= ATTEMPTS_MAX, retry
+    kept = {
+        "subscriber_id": check_subscriber_id(subscriber_id),
+        "channel": channel,
+        "attempts_max": retry.attempts,
+        "delays_s": encode(list(retry.delays_s), "retry", limit_bytes=DEFAULT_LIMITS.state_bytes),
+    }
+    known = read_subscription(tx, subscriber_id)
+    while known is not None and known.leaving:
+        # It comes back before its turns were over: what is left of before is not for it.
+        if close_left(tx, subscriber_id, now=now).is_over:
+            known = None
+    if known is None:
+        (number,) = part.must(tx.one("take_bus_number", name="subscription"), "The bus's counter")
+        position = place_of(int(number), is_wired=is_wired)
+        tx.run("insert_subscription", topic=check_topic(topic), position=position, now=now, **kept)
+        return position
+    if known.topic != topic:
+        raise RequestRefused(listens_elsewhere(subscriber_id, known.topic, topic))
+    position = place_of(known.position, is_wired=is_wired)
+    tx.run("change_subscription", position=position, **kept)
+    return position
+
+
+def unsubscribe(
+    tx: Transaction,
+    subscriber_id: str,
+    *,
+    now: int,
+    limit: int = PAGE_ROWS_MAX,
+    action: Action | None = None,
+) -> Left:
+    """End a subscription and close the first of what waited for it; what runs may end (B13)."""
+    if read_subscription(tx, subscriber_id) is None:
+        raise NotFound(f"There is no subscriber {subscriber_id}.")
+    if tx.run("leave_subscription", subscriber_id=subscriber_id) and action is not None:
+        part.note(tx, action, now, workflow_id=None, target=subscriber_id)
+    return close_left(tx, subscriber_id, now=now, limit=limit)
+
+
+def close_left(
+    tx: Transaction, subscriber_id: str, *, now: int, limit: int = PAGE_ROWS_MAX
+) -> Left:
+    """Close some of what waited for a subscription that was ended; each says so (B13)."""
+    subscription = read_subscription(tx, subscriber_id)
+    if subscription is None or not subscription.leaving:
+        return Left(0, is_over=True)
+    here = {"subscriber_id": subscriber_id, "topic": subscription.topic}
+    # One more than a turn has: at most one of them runs, so every turn closes something.
+    found = [delivery_of(row) for row in tx.all("open_deliveries", limit=page(limit) + 1, **here)]
+    waiting = [each for each in found if each.status is DeliveryStatus.WAITING]
+    for delivery in waiting[:limit]:
+        move_row(tx, delivery, close(delivery), now)
+        settle_event(tx, delivery.event_id, now)
+    is_over = len(found) <= limit
+    if is_over:
+        tx.run("drop_subscription", subscriber_id=subscriber_id)
+    return Left(len(waiting[:limit]), is_over)
+
+
+def next_leaving(tx: Transaction) -> str | None:
+    """Read which subscription was ended and has still something to be closed, if any."""
+    found = tx.one("next_leaving")
+    return None if found is None else str(found[0])
