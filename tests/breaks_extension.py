@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from importlib.machinery import SourceFileLoader
 from typing import Any
 
 from duly.store.record import JournalEvent
 from tests.breaks import Break
 
+SEED = "tests/bus/extension/test_seed.py"
+LANES = "tests/bus/extension/test_lanes.py"
 LOADER = "tests/bus/extension/test_loader.py"
 CONTEXT = "tests/bus/extension/test_context.py"
 CHANNEL = "tests/bus/extension/test_channel.py"
@@ -52,7 +55,9 @@ def _whole(url: str) -> str:
     return url
 
 
-def _connected_at_once(self: Any, topic: str, handler: Any, name: str, *_: object) -> None:
+def _connected_at_once(
+    self: Any, topic: str, handler: Any, name: str, *_: object, **__: object
+) -> None:
     self.line.subscribe(topic, handler, subscriber_id=f"{self.extension_id}:{topic}:{name}")
 
 
@@ -69,7 +74,10 @@ BREAKS = (
     _one("bus.manifest:DEPTH_MAX", 10**6, "a manifest of any depth is read", YAML),
     _one("bus.loader:INITIALIZE_S", 10**9, "initialize may take for ever", LOADER),
     _one("bus.loader:CLOSE_S", 10**9, "close may take for ever", LOADER),
-    _one("bus.loader:_lies_in", _always, "code from anywhere is an extension", LOADER),
+    _one("bus.code:lies_in", _always, "code from anywhere is an extension", LOADER),
+    _one("bus.code:_Source", SourceFileLoader, "a compiled file is run instead", SEED),
+    _one("bus.loader:SEND_S", 300.0, "one send has all the time of a handler", LANES),
+    _one("rules.delivery:is_addressed", _always, "every channel waits for every other", LANES),
     _one(
         "bus.loader:Loader._may_go_on",
         _unless_broken_itself,

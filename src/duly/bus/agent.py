@@ -67,6 +67,12 @@ def choose_provider(manifest: Manifest, extensions: Mapping[str, object]) -> Age
         if able:
             found: Any = extensions[able[0]]
             return found  # type: ignore[no-any-return]  # it has the method, by law 1
+    if manifest.module is None:
+        raise Invalid(
+            "It is an agent without code, to be answered by a model, and no model is configured."
+            " Until one is, add an extension that answers to depends_on.",
+            path="agent",
+        )
     raise Invalid(
         "It says invoke_agent, and nobody is there to answer: neither it nor what it depends on has"
         " an `async def answer(self, event, instructions, model)`. Add one to depends_on.",

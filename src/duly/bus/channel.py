@@ -7,6 +7,8 @@ Law 2: a text that could not be sent is never dropped: no text, no such channel 
        all fail the delivery with their sentence.
 Law 3: no error, and no line of a log, holds a token or the address a text was posted to (A5).
 Law 4: a text comes from wherever it comes; a channel shows it and obeys nothing in it.
+Law 5: channels do not wait for each other, and one send has 30 s. So every channel but the first
+       has a subscriber of its own, which gets what names it; the first one's gets all the rest.
 
 A delivery that failed is tried again, so a text can arrive twice: when the other side took it and
 its answer was lost.
@@ -15,9 +17,14 @@ its answer was lost.
 from __future__ import annotations
 
 import asyncio
+import os
+import select
+import stat
 import sys
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from inspect import iscoroutinefunction
+from threading import Thread
 from typing import Final, Protocol, TextIO, runtime_checkable
 from urllib.parse import urlsplit
 
@@ -27,8 +34,9 @@ from duly.rules.delivery import Event
 from duly.rules.value import DEFAULT_LIMITS, suggest
 
 NOTIFY_TOPIC: Final = "user.notify"  # what `ExtensionContext.notify_user` emits
+SEND_S: Final = 30.0  # what one send may take, whatever the channel (B9)
 WEBHOOK_TIMEOUT_S: Final = 10.0
-WEBHOOK_TIMEOUT_MAX_S: Final = 120.0  # well inside the time limit of a handler (B3)
+TERMINAL_BYTES: Final = 256  # what a terminal that can be written to takes without waiting
 SUCCESS: Final = range(200, 300)
 REDIRECT: Final = range(300, 400)
 REFUSAL: Final = range(400, 500)
@@ -120,14 +128,66 @@ class TerminalChannel:
     def __init__(self, stream: TextIO | None = None, *, name: str = "terminal") -> None:
         self.name = name
         self._stream = stream
+        self._writing: asyncio.Future[None] | None = None
 
     async def send(self, text: str, *, to: str | None = None) -> None:
         """Write the text; what would steer a terminal is shown instead of sent to it."""
         # Found anew each time: whoever captures the output has put another stream there.
         stream = self._stream or sys.stdout
         whole = f"{to}: {text}" if to else text
-        stream.write(_harmless(whole, stream.encoding or "utf-8") + "\n")
-        stream.flush()
+        line = _harmless(whole, stream.encoding or "utf-8") + "\n"
+
+        def write() -> None:
+            stream.write(line)
+            stream.flush()
+
+        while self._writing is not None and not self._writing.done():
+            await asyncio.wait((self._writing,))
+        if _may_block(stream, len(line.encode(stream.encoding or "utf-8"))):
+            self._writing = _in_thread(write)
+            await asyncio.shield(self._writing)
+        else:
+            write()
+
+
+def _may_block(stream: TextIO, count: int) -> bool:
+    """Tell whether writing so many bytes may wait for a reader: a pipe, or a stopped terminal."""
+    try:
+        number = stream.fileno()
+        mode = os.fstat(number).st_mode
+    except (OSError, ValueError, AttributeError):
+        return False  # it is in memory
+    if stat.S_ISREG(mode):
+        return False
+    room = TERMINAL_BYTES if stat.S_ISCHR(mode) else select.PIPE_BUF
+    poll = select.poll()
+    poll.register(number, select.POLLOUT)
+    return count > room or not poll.poll(0)
+
+
+def _in_thread(work: Callable[[], None]) -> asyncio.Future[None]:
+    """Do something in a thread that keeps no program from ending, however long it waits."""
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[None] = loop.create_future()
+
+    def end(error: Exception | None) -> None:
+        if error is None:
+            done.set_result(None)
+        else:
+            done.set_exception(error)
+            done.exception()  # its sender may have given up since
+
+    def run() -> None:
+        raised = None
+        try:
+            work()
+        except Exception as error:
+            raised = error
+        with suppress(RuntimeError):  # the loop is closed, and nothing waits any more
+            loop.call_soon_threadsafe(end, raised)
+
+    Thread(target=run, name="duly-terminal", daemon=True).start()
+    return done
 
 
 def _harmless(text: str, encoding: str) -> str:
@@ -161,8 +221,8 @@ class WebhookChannel:
         self._shown = _shown(url)
         self._token = token
         self._header = header
-        if not 0 < timeout_s <= WEBHOOK_TIMEOUT_MAX_S:
-            most = f"{WEBHOOK_TIMEOUT_MAX_S:g}"
+        if not 0 < timeout_s <= SEND_S:
+            most = f"{SEND_S:g}"
             raise Invalid(f"timeout_s is more than 0 and at most {most}.", path="timeout_s")
         self._timeout_s = timeout_s
 

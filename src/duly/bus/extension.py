@@ -22,11 +22,17 @@ from typing import Any, Final, Never
 from duly.bus.attempt import Handler
 from duly.bus.channel import NOTIFY_TOPIC
 from duly.bus.dispatcher import Subscriber
-from duly.bus.line import DEFAULT_RETRY, Line, is_async
+from duly.bus.line import DEFAULT_RETRY, Line, check_handler, subscriptions_of
 from duly.config import Limits
 from duly.env import Env
 from duly.errors import Invalid
-from duly.rules.delivery import Retry, check_subscriber_id, check_topic, subscriber_id
+from duly.rules.delivery import (
+    HANDLER_TIMEOUT_S,
+    Retry,
+    check_subscriber_id,
+    check_topic,
+    subscriber_id,
+)
 from duly.rules.value import DEFAULT_LIMITS, Json, decode, encode
 from duly.store import Store
 
@@ -41,6 +47,7 @@ class Seat:
     ) -> None:
         self.extension_id = extension_id
         self.line = line
+        self._subscriptions = subscriptions_of(line)
         self._store = store
         self._env = env
         self._limits = limits
@@ -50,35 +57,36 @@ class Seat:
         self._is_connected = False
 
     def subscribe(
-        self, topic: str, handler: Handler, name: str, retry: Retry = DEFAULT_RETRY
+        self,
+        topic: str,
+        handler: Handler,
+        name: str,
+        retry: Retry = DEFAULT_RETRY,
+        *,
+        timeout_s: float = HANDLER_TIMEOUT_S,
+        is_wired: bool = False,
+        channel: str | None = None,
     ) -> None:
         """Take a subscription; before the extension is initialised it is only noted (law 2)."""
         found = check_subscriber_id(subscriber_id(self.extension_id, topic, name, self._taken))
         self._taken.add(found)
-        asked = Subscriber(found, topic, handler, retry)
+        asked = Subscriber(found, topic, handler, retry, timeout_s, is_wired, channel)
         if self._is_connected:
-            self._connect(asked)
+            self._subscriptions.connect(asked)
         else:
             self._asked.append(asked)
 
     async def keep(self) -> None:
         """Write down what was asked for, so that its events wait, whatever comes (B13)."""
         while self._kept < len(self._asked):
-            each = self._asked[self._kept]
-            now = self._env.now_ms()
-            await self._store.subscribe(each.subscriber_id, each.topic, each.retry, now=now)
+            await self._subscriptions.keep(self._asked[self._kept])
             self._kept += 1
 
     def connect(self) -> None:
         """Let the handlers be called from now on."""
         self._is_connected = True
         for each in self._asked:
-            self._connect(each)
-
-    def _connect(self, asked: Subscriber) -> None:
-        self.line.subscribe(
-            asked.topic, asked.handler, subscriber_id=asked.subscriber_id, retry=asked.retry
-        )
+            self._subscriptions.connect(each)
 
     async def get_state(self, key: str) -> Json:
         """Read what this extension kept."""
@@ -152,17 +160,22 @@ class ExtensionContext:
         )
 
     async def cancel(self, deferred_id: int) -> bool:
-        """Stop a scheduled event; false if it has fired or was cancelled before."""
-        return False if self._seat is None else await self._seat.line.cancel(deferred_id)
+        """Stop an event of one's own; false if it has fired or was cancelled before."""
+        if (seat := self._seat) is None:
+            return False
+        return await seat.line.cancel(deferred_id, source=seat.extension_id)
 
-    def subscribe_event(self, topic: str, handler: Handler) -> None:
+    def subscribe_event(
+        self, topic: str, handler: Handler, *, retry: Retry = DEFAULT_RETRY
+    ) -> None:
         """Let an async handler be called with every event of a topic.
 
         The subscription is known by the handler's name and is kept until it is ended by
         `host.bus.unsubscribe`, also while the extension is not there (B13).
         """
-        if self._seat is not None:
-            self._seat.subscribe(check_topic(topic), handler, _check_handler(topic, handler))
+        if (seat := self._seat) is not None:
+            name = _check_handler(topic, handler)
+            seat.subscribe(check_topic(topic), handler, name, _check_retry(retry))
 
     async def notify_user(self, text: str, channel_id: str | None = None) -> int | None:
         """Tell the user; return when that is on the disk, not when it was sent."""
@@ -205,12 +218,16 @@ class Extension:
 
 
 def _check_handler(topic: str, handler: object) -> str:
-    """Answer the name of an async handler; refuse any other (B3)."""
-    inner = handler.func if isinstance(handler, partial) else handler
+    """Return the name of an async handler; refuse any other (B3)."""
+    inner = handler
+    while isinstance(inner, partial):
+        inner = inner.func
     name = str(getattr(inner, "__name__", type(inner).__name__))
-    if not is_async(handler):
-        raise Invalid(
-            f"The handler {name} for {topic} is not async. Write `async def {name}(self, event)`.",
-            path="handler",
-        )
+    check_handler(handler, f"The handler {name} for {topic}")
     return name
+
+
+def _check_retry(retry: object) -> Retry:
+    if not isinstance(retry, Retry):
+        raise Invalid("The retry of a subscription is a duly.Retry.", path="retry")
+    return retry

@@ -7,6 +7,9 @@ Law 2: every subscription of every manifest is written down before any extension
 Law 3: an extension's modules are its own. Two may both have a `main.py`, and a second host in the
        same process gets modules of its own.
 
+Law 4: an extension is any class with `async def initialize(self, context)`. An agent may be a
+       manifest alone, if something else answers for it.
+
 Stages: manifest → dependencies → import → create → agent → initialize → ready.
 """
 
@@ -15,36 +18,31 @@ from __future__ import annotations
 import asyncio
 import importlib
 import logging
-import sys
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
-from importlib.machinery import ModuleSpec
-from inspect import iscoroutinefunction
-from itertools import count
+from inspect import iscoroutinefunction, signature
 from pathlib import Path
-from traceback import extract_tb
 from types import ModuleType
 from typing import Any, Final
 
 from duly.bus.agent import Workshop, ask_agent, choose_provider
-from duly.bus.attempt import Handler, describe
-from duly.bus.channel import NOTIFY_TOPIC, Channels
-from duly.bus.extension import Extension, ExtensionContext, Seat
-from duly.bus.line import Line
-from duly.bus.manifest import MANIFEST_BYTES, read_manifest
+from duly.bus.attempt import Handler
+from duly.bus.channel import NOTIFY_TOPIC, SEND_S, Channels
+from duly.bus.code import FILE, blame, forget, import_from, scan
+from duly.bus.extension import ExtensionContext, Seat
+from duly.bus.line import DEFAULT_RETRY, Line
+from duly.bus.manifest import read_manifest
 from duly.config import Limits
 from duly.env import Env
-from duly.errors import ConfigError, DulyError, Invalid, RequestRefused
+from duly.errors import DulyError, Invalid, RequestRefused
 from duly.rules.announcement import Topic
 from duly.rules.delivery import OWN_SOURCE, Event, Retry
 from duly.rules.manifest import BuiltIn, Manifest, needs_broken, order
 from duly.store import Store
 
-FILE: Final = "manifest.yaml"
-FOLDERS_MAX: Final = 200
 INITIALIZE_S: Final = 30.0
 CLOSE_S: Final = 10.0
 GRACE_S: Final = 1.0  # how long what was cancelled may take to end
@@ -52,8 +50,6 @@ GRACE_S: Final = 1.0  # how long what was cancelled may take to end
 ESCALATION_RETRY: Final = Retry(12, (1, 5, 30, 120, 600, 1800))
 
 log = logging.getLogger("duly.extension")
-
-_numbers = count(1)  # a package's name is never used again in this process
 
 
 class Stage(StrEnum):
@@ -89,7 +85,8 @@ class _Candidate:
     stage: Stage = Stage.MANIFEST
     error: str | None = None
     package: str = ""
-    instance: Extension | None = None
+    code: ModuleType | None = None
+    instance: Any = None  # of any class that has an `initialize`
 
     @property
     def report(self) -> ExtensionReport:
@@ -123,6 +120,7 @@ class Loader:
         self._limits = limits
         self._unread: list[ExtensionReport] = []
         self._candidates: dict[str, _Candidate] = {}
+        self._known: set[str] = set()  # who subscribed before this host opened
 
     @property
     def reports(self) -> tuple[ExtensionReport, ...]:
@@ -136,12 +134,13 @@ class Loader:
         if self._folder is None:
             return
         folder = self._folder
-        manifests = self._read(await self._env.call_blocking(lambda: _scan(folder)))
+        manifests = self._read(await self._env.call_blocking(lambda: scan(folder)))
         await self._wire(manifests)
         importlib.invalidate_caches()
         for each in self._candidates.values():
-            self._step(each, Stage.IMPORT, partial(_import, each))
-            self._step(each, Stage.CREATE, partial(_create, each))
+            if each.manifest.module is not None:
+                self._step(each, Stage.IMPORT, partial(_import, each))
+                self._step(each, Stage.CREATE, partial(_create, each))
             self._step(each, Stage.AGENT, partial(self._check_agent, each))
         for each in self._candidates.values():
             await self._initialize(each)
@@ -152,25 +151,44 @@ class Loader:
     async def close(self) -> None:
         """Close what is ready, the last one first, and let go of the code."""
         for each in reversed(self._candidates.values()):
-            if each.stage is Stage.READY and each.instance is not None:
-                error = await self._limited(each.instance.close, CLOSE_S, each)
+            close = getattr(each.instance, "close", None)
+            if each.stage is Stage.READY and close is not None:
+                error = await self._limited(close, CLOSE_S, each)
                 if error is not None:
                     log.error("extension %s broke when it was closed: %s", each.report.id, error)
-            _forget(each.package)
+            forget(each.package)
 
     # -- Manifests and what they subscribe to -----------------------------------------------------
 
     async def _listen_for_the_user(self) -> None:
         """Bring to the channels what extensions say, what needs a person, and notices (B10, F8)."""
+        self._known = {each.subscriber_id for each in await self._store.list_subscriptions()}
         seat = Seat(OWN_SOURCE, self._line, self._store, self._env, self._limits)
         if self._folder is not None or self._channels.names:
-            seat.subscribe(NOTIFY_TOPIC, self._channels.notify_user, BuiltIn.NOTIFY_USER)
+            self._notify(seat, NOTIFY_TOPIC, DEFAULT_RETRY)
         if self._channels.names:
-            tell = self._channels.notify_user
             for topic in (Topic.NEEDS_ATTENTION, Topic.NOTICE):
-                seat.subscribe(topic, tell, BuiltIn.NOTIFY_USER, ESCALATION_RETRY)
+                self._notify(seat, topic, ESCALATION_RETRY)
         await seat.keep()
         seat.connect()
+
+    def _notify(self, seat: Seat, topic: str, retry: Retry) -> None:
+        """Subscribe the channels: the first one for all, and every other one for its own (B9).
+
+        One that had its own subscriber before keeps it, also if it is the first or gone by now:
+        what waits for it must be sent, or fail in sight.
+        """
+        base = f"{seat.extension_id}:{topic}:{BuiltIn.NOTIFY_USER}."
+        left = {name.removeprefix(base) for name in self._known if name.startswith(base)}
+        own = sorted(left.union(self._channels.names[1:]))
+
+        kept: dict[str, Any] = {"timeout_s": SEND_S, "is_wired": True}
+        send = self._channels.notify_user
+        seat.subscribe(topic, send, BuiltIn.NOTIFY_USER, retry, channel="", **kept)
+        for each in own:
+            seat.subscribe(
+                topic, send, f"{BuiltIn.NOTIFY_USER}.{each}", retry, channel=each, **kept
+            )
 
     def _read(self, found: dict[Path, bytes | str]) -> dict[Path, Manifest]:
         manifests: dict[Path, Manifest] = {}
@@ -184,16 +202,16 @@ class Loader:
         return self._refuse_twins(manifests)
 
     def _refuse_twins(self, manifests: dict[Path, Manifest]) -> dict[Path, Manifest]:
-        """Leave out all who share an id: state and source belong to it, and nobody knows whose."""
+        """Leave out all who share an id, in large or small letters: it says whose state it is."""
         holders: dict[str, list[Path]] = {}
         for folder, manifest in manifests.items():
-            holders.setdefault(manifest.id, []).append(folder)
-        for extension_id, folders in holders.items():
+            holders.setdefault(manifest.id.casefold(), []).append(folder)
+        for folders in holders.values():
             if len(folders) == 1:
                 continue
             names = " and ".join(each.name for each in folders)
             for folder in folders:
-                del manifests[folder]
+                extension_id = manifests.pop(folder).id
                 error = f'manifest.id is "{extension_id}" in {names}. Rename all but one.'
                 self._leave_out(folder, extension_id, f"{folder.name}/{FILE}: {error}")
         return manifests
@@ -211,9 +229,11 @@ class Loader:
             line = self._reserve(extension_id)
             seat = Seat(extension_id, line, self._store, self._env, self._limits)
             for each in manifest.subscribes:
-                if each.handler is not BuiltIn.CUSTOM:
-                    handler = self._handler(manifest, each.handler, line)
-                    seat.subscribe(each.topic, handler, each.handler)
+                if each.handler is BuiltIn.NOTIFY_USER:
+                    self._notify(seat, each.topic, DEFAULT_RETRY)
+                elif each.handler is BuiltIn.INVOKE_AGENT:
+                    handler = self._asker(manifest, line)
+                    seat.subscribe(each.topic, handler, each.handler, is_wired=True)
             candidate = _Candidate(manifest, folders[extension_id], seat, Stage.DEPENDENCIES)
             candidate.error = planned.left_out.get(extension_id)
             await self._keep(candidate, Stage.MANIFEST)
@@ -227,10 +247,7 @@ class Loader:
             if each.error is None:
                 each.stage, each.error = stage, str(refusal)
 
-    def _handler(self, manifest: Manifest, handler: BuiltIn, line: Line) -> Handler:
-        if handler is BuiltIn.NOTIFY_USER:
-            return self._channels.notify_user
-
+    def _asker(self, manifest: Manifest, line: Line) -> Handler:
         async def invoke_agent(event: Event) -> None:
             say = partial(line.emit, NOTIFY_TOPIC, source=manifest.id)
             await ask_agent(manifest, event, self._instances(), say, self._workshop)
@@ -272,20 +289,21 @@ class Loader:
         except KeyboardInterrupt:
             raise
         except BaseException as error:
-            each.error = _blame(error, each.folder)
+            each.error = blame(error, each.folder)
 
     def _check_agent(self, each: _Candidate) -> None:
-        if any(one.handler is BuiltIn.INVOKE_AGENT for one in each.manifest.subscribes):
+        is_asked = any(one.handler is BuiltIn.INVOKE_AGENT for one in each.manifest.subscribes)
+        if is_asked or each.manifest.module is None:
             choose_provider(each.manifest, self._instances())
 
     async def _initialize(self, each: _Candidate) -> None:
         if not self._may_go_on(each):
             return
-        assert each.instance is not None, each
         each.stage = Stage.INITIALIZE
-        context = ExtensionContext(each.manifest.id, each.manifest.config, each.seat)
-        work = partial(each.instance.initialize, context)
-        each.error = await self._limited(work, INITIALIZE_S, each)
+        if each.instance is not None:  # an agent may be a manifest alone
+            context = ExtensionContext(each.manifest.id, each.manifest.config, each.seat)
+            work = partial(each.instance.initialize, context)
+            each.error = await self._limited(work, INITIALIZE_S, each)
         await self._keep(each, Stage.INITIALIZE)
         self._step(each, Stage.INITIALIZE, each.seat.connect)
         if each.error is None:
@@ -311,7 +329,7 @@ class Loader:
             is_late = not task.done()
             task.cancel()
         if not is_late:
-            return _blame(raised[0], each.folder) if raised else None
+            return blame(raised[0], each.folder) if raised else None
         await asyncio.wait((task,), timeout=GRACE_S)
         left = "" if task.done() else " and does not end when it is cancelled"
         return f"It took longer than {limit_s:g} s{left}. Start what takes long in a task."
@@ -320,92 +338,42 @@ class Loader:
 # -- Files and modules ----------------------------------------------------------------------------
 
 
+def _import(each: _Candidate) -> None:
+    each.package, each.code = import_from(each.folder, each.manifest.module or "")
+
+
 def list_ids(folder: Path, limits: Limits) -> tuple[str, ...]:
     """List the ids of a folder's extensions off their manifests; none of their code is run."""
     ids = []
-    for data in _scan(folder).values():
+    for data in scan(folder).values():
         with suppress(Invalid):  # What nobody can read is nobody's name.
             if isinstance(data, bytes):
                 ids.append(read_manifest(data, limits).id)
     return tuple(ids)
 
 
-def _scan(folder: Path) -> dict[Path, bytes | str]:
-    """Read the manifest of every folder in a folder; where that fails, say why."""
-    if not folder.is_dir():
-        raise ConfigError(f"extensions: {folder} is no folder. Give the folder they stand in.")
-    found = sorted(
-        each for each in folder.iterdir() if each.is_dir() and not each.name.startswith((".", "_"))
-    )
-    if len(found) > FOLDERS_MAX:
-        raise ConfigError(f"extensions: {folder} holds more than {FOLDERS_MAX} folders.")
-    return {each: _read_file(each / FILE) for each in found}
-
-
-def _read_file(path: Path) -> bytes | str:
-    if not path.is_file():
-        return "There is no such file. Write one, or move the folder elsewhere."
-    try:
-        with path.open("rb") as file:
-            return file.read(MANIFEST_BYTES + 1)
-    except OSError as error:
-        return f"It cannot be read: {error.strerror}."
-
-
-def _import(each: _Candidate) -> None:
-    """Import the entrypoint's module as part of a package that is the extension's folder."""
-    each.package = f"duly_extension_{next(_numbers)}"
-    package = ModuleType(each.package)
-    package.__path__ = [str(each.folder)]
-    package.__spec__ = ModuleSpec(each.package, None, is_package=True)
-    sys.modules[each.package] = package
-    name = f"{each.package}.{each.manifest.module}"
-    try:
-        module = importlib.import_module(name)
-    except ModuleNotFoundError as error:
-        if not _is_in(name, error.name or ""):
-            raise  # its module is there; what that one imports is not
-        raise Invalid(
-            f"There is no module {each.manifest.module} in {each.folder.name}. See its entrypoint."
-        ) from None
-    if not _lies_in(module.__file__ or "", each.folder.resolve()):
-        raise Invalid(f"The module {each.manifest.module} lies outside of {each.folder.name}.")
-
-
 def _create(each: _Candidate) -> None:
-    module = sys.modules[f"{each.package}.{each.manifest.module}"]
-    kind = getattr(module, each.manifest.class_name, None)
-    name = each.manifest.class_name
+    """Make the extension: any class with `async def initialize(self, context)` is one (B9)."""
+    assert each.code is not None, each
+    name = each.manifest.class_name or ""
+    kind = getattr(each.code, name, None)
     if kind is None:
         raise Invalid(f"The module {each.manifest.module} has no class {name}. See its entrypoint.")
-    if not isinstance(kind, type) or not issubclass(kind, Extension):
-        raise Invalid(f"{name} is no extension. Derive it from duly.Extension.")
-    for method in ("initialize", "close"):
-        if not iscoroutinefunction(getattr(kind, method)):
+    if not isinstance(kind, type) or not callable(getattr(kind, "initialize", None)):
+        raise Invalid(
+            f"{name} is no extension. Give its class an `async def initialize(self, context)`."
+        )
+    for method, given in (("initialize", ("self", "context")), ("close", ("self",))):
+        found = getattr(kind, method, None)
+        if found is None:
+            continue
+        if not iscoroutinefunction(found):
             raise Invalid(f"{name}.{method} is not async. Write `async def {method}`.")
+        try:
+            signature(found).bind(*given)
+        except TypeError:
+            raise Invalid(
+                f"{name}.{method} takes other arguments than it is given. Write"
+                f" `async def {method}({', '.join(given)})`."
+            ) from None
     each.instance = kind()
-
-
-def _forget(package: str) -> None:
-    """Let go of an extension's modules; its name is never used again."""
-    for name in [each for each in sys.modules if package and _is_in(each, package)]:
-        del sys.modules[name]
-
-
-def _is_in(module: str, package: str) -> bool:
-    return module == package or module.startswith(f"{package}.")
-
-
-def _blame(error: BaseException, folder: Path) -> str:
-    """Say what was raised, and the last line of the extension's own that led to it."""
-    frames = [
-        frame
-        for frame in extract_tb(error.__traceback__)
-        if _lies_in(frame.filename, folder.resolve())
-    ]
-    where = f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno})" if frames else ""
-    return f"{describe(error)}{where}"
-
-
-def _lies_in(file: str, folder: Path) -> bool:
-    return Path(file).resolve().is_relative_to(folder)

@@ -33,7 +33,7 @@ from typing import Final, Never
 from duly.config import KIB, Limits
 from duly.errors import Invalid
 from duly.rules.declaration import NAME
-from duly.rules.delivery import OWN_SOURCE, check_topic
+from duly.rules.delivery import check_topic, looks_like_own
 from duly.rules.value import DEFAULT_LIMITS, Json, decode, encode, is_text, refuse_unknown, suggest
 
 ROOT: Final = "manifest"
@@ -45,6 +45,7 @@ ENTRYPOINT_CHARS: Final = 200
 INSTRUCTIONS_BYTES: Final = 32 * KIB
 DEPENDENCIES_MAX: Final = 50
 SUBSCRIPTIONS_MAX: Final = 100
+USER_TOPIC: Final = "user.message"  # what a user says to an agent (B10)
 
 
 class BuiltIn(StrEnum):
@@ -74,13 +75,16 @@ class AgentSettings:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """An extension as it describes itself; `config` is its own and is handed to it unread."""
+    """An extension as it describes itself; `config` is its own and is handed to it unread.
+
+    An agent may be a manifest alone: then it has no entrypoint.
+    """
 
     id: str
     name: str
     version: str
-    module: str
-    class_name: str
+    module: str | None  # none: it is an agent without code
+    class_name: str | None
     depends_on: tuple[str, ...] = ()
     agent: AgentSettings | None = None
     subscribes: tuple[Subscribes, ...] = ()
@@ -94,20 +98,15 @@ def check(tree: object, limits: Limits = DEFAULT_LIMITS) -> Manifest:
     """Make a manifest of what its file holds, or say which key is wrong and what to write."""
     given = _mapping(tree, ROOT, "Write keys and values, beginning with `id: my-extension`.")
     refuse_unknown(given, KEYS, ROOT)
-    entrypoint = ENTRYPOINT.fullmatch(_text(given, "entrypoint", ROOT, most=ENTRYPOINT_CHARS))
-    if entrypoint is None:
-        _refuse(
-            f"{ROOT}.entrypoint",
-            f"is {str(given['entrypoint'])!a}",
-            "Name a module of this folder and its class, like `main:Reminders`.",
-        )
     agent = _agent(given["agent"]) if "agent" in given else None
+    is_code = agent is None or "entrypoint" in given
+    module, class_name = _entrypoint(given) if is_code else (None, None)
     manifest = Manifest(
         id=_id(given.get("id", ""), f"{ROOT}.id", limits),
         name=_text(given, "name", ROOT),
         version=_text(given, "version", ROOT),
-        module=entrypoint[1],
-        class_name=entrypoint[2],
+        module=module,
+        class_name=class_name,
         depends_on=_depends_on(given.get("depends_on", []), limits),
         agent=agent,
         subscribes=_events(given.get("events", {}), agent, limits),
@@ -118,6 +117,17 @@ def check(tree: object, limits: Limits = DEFAULT_LIMITS) -> Manifest:
     return manifest
 
 
+def _entrypoint(given: Mapping[str, object]) -> tuple[str, str]:
+    found = ENTRYPOINT.fullmatch(_text(given, "entrypoint", ROOT, most=ENTRYPOINT_CHARS))
+    if found is None:
+        _refuse(
+            f"{ROOT}.entrypoint",
+            f"is {str(given['entrypoint'])!a}",
+            "Name a module of this folder and its class, like `main:Reminders`.",
+        )
+    return found[1], found[2]
+
+
 def _id(raw: object, path: str, limits: Limits) -> str:
     if not isinstance(raw, str) or NAME.fullmatch(raw) is None or len(raw) > limits.name_chars:
         _refuse(
@@ -125,7 +135,7 @@ def _id(raw: object, path: str, limits: Limits) -> str:
             "is no name" if raw else "is missing",
             f"Write 1 to {limits.name_chars} letters, digits, dots, underscores or hyphens.",
         )
-    if raw.casefold() == OWN_SOURCE:
+    if looks_like_own(raw):
         _refuse(path, f'is "{raw}", by which the host itself speaks', "Choose another one.")
     return raw
 
@@ -163,7 +173,7 @@ def _events(raw: object, agent: AgentSettings | None, limits: Limits) -> tuple[S
     found: list[Subscribes] = []
     for index, each in enumerate(wanted):
         place = f"{path}[{index}]"
-        one = _subscribes(each, place, limits)
+        one = _subscribes(each, place, agent, limits)
         if one in found:
             _refuse(place, f"subscribes to {one.topic} by {one.handler} again", "Take it out.")
         if one.handler is BuiltIn.INVOKE_AGENT and agent is None:
@@ -172,16 +182,22 @@ def _events(raw: object, agent: AgentSettings | None, limits: Limits) -> tuple[S
     return tuple(found)
 
 
-def _subscribes(raw: object, path: str, limits: Limits) -> Subscribes:
-    given = _mapping(raw, path, "Write a topic and a handler.")
+def _subscribes(raw: object, path: str, agent: AgentSettings | None, limits: Limits) -> Subscribes:
+    """Read one subscription; without a handler it is the code's own (B9).
+
+    Only what the user says to an agent is for the agent itself.
+    """
+    given = _mapping(raw, path, "Write a topic, and a handler if it is not the code's own.")
     refuse_unknown(given, ("topic", "handler"), path)
     try:
         topic = check_topic(given.get("topic"), limits)
     except Invalid as error:
         raise Invalid(f"{path}.topic: {error}", path=f"{path}.topic") from None
-    handler = given.get("handler")
+    is_said_to_agent = agent is not None and topic == USER_TOPIC
+    default = BuiltIn.INVOKE_AGENT if is_said_to_agent else BuiltIn.CUSTOM
+    handler = given.get("handler", default)
     if not isinstance(handler, str) or handler not in list(BuiltIn):
-        what = f"is {handler[:LABEL_CHARS]!a}" if isinstance(handler, str) else "is missing"
+        what = f"is {handler[:LABEL_CHARS]!a}" if isinstance(handler, str) else "is no text"
         _refuse(f"{path}.handler", what, suggest(str(handler), list(BuiltIn)))
     return Subscribes(topic, BuiltIn(handler))
 

@@ -13,6 +13,7 @@ from duly.rules.manifest import Manifest
 from duly.testing import Stage as World
 from tests.bus.extension import stand
 from tests.bus.extension.stand import AGENT, ECHO, NOTHING, Shelf, User, deliveries, errors, stages
+from tests.bus.stand import announce
 
 INVOKE = [("reminder.due", "invoke_agent")]
 
@@ -135,8 +136,7 @@ async def test_what_a_person_must_know_is_told_to_the_user(duly_world: World, to
     """B10: escalations and notices use notify_user, also on a host without extensions."""
     user = User()
     host = await duly_world.host(channels=[user])
-    payload = {"text": "Invoices: two rows may have been added."}
-    await host.bus.emit(topic, payload, source="test")
+    await announce(host, topic, text="Invoices: two rows may have been added.")
     await host.drain()
     assert user.texts == ["Invoices: two rows may have been added."]
 
@@ -147,7 +147,7 @@ async def test_what_needs_a_person_outlasts_a_channel_that_is_away_for_hours(
     """B5, B10: nobody but a person moves such a workflow on, so it is tried for longer."""
     user = User(failures=11)
     host = await duly_world.host(channels=[user])
-    await host.bus.emit("workflow.needs_attention", {"text": "Invoices"}, source="test")
+    await announce(host, "workflow.needs_attention", text="Invoices")
     async with host.running():
         await duly_world.advance("2h")
         assert user.texts == []

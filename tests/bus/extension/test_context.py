@@ -54,7 +54,7 @@ def test_the_context_has_exactly_the_promised_words() -> None:
     assert words == {
         "emit": "topic payload correlation_id",
         "schedule_at": "delay topic payload correlation_id",
-        "subscribe_event": "topic handler",
+        "subscribe_event": "topic handler retry",
         "notify_user": "text channel_id",
     }
 
@@ -177,7 +177,7 @@ async def named(event: Event, more: int = 0) -> None:
 class Deaf:
     """A seat that takes whatever passed the door."""
 
-    def subscribe(self, topic: str, handler: object, name: str) -> None:
+    def subscribe(self, topic: str, handler: object, name: str, retry: object) -> None:
         """Do nothing."""
 
 
@@ -188,7 +188,7 @@ def test_a_handler_that_is_not_async_is_refused_by_its_name() -> None:
     def on_mail(event: Event) -> None: ...
 
     for handler, name in ((on_mail, "on_mail"), (lambda _: None, "<lambda>"), (7, "int")):
-        with pytest.raises(Invalid, match=f"The handler {name} for mail is not async"):
+        with pytest.raises(Invalid, match=f"The handler {name} for mail is not an async"):
             seated.subscribe_event("mail", cast(Any, handler))
     seated.subscribe_event("mail", named)
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from duly.bus import code as code_module
 from duly.bus import loader
 from duly.bus.loader import ExtensionReport, Stage
 from duly.errors import ConfigError, RequestRefused
@@ -102,7 +103,7 @@ BROKEN: list[tuple[str, str, str]] = [
     ("import d", "import", "No module named 'd' (main.py, line 2)"),
     ("from .nothing import here", "import", "nothing"),
     ("class Other(duly.Extension): pass", "create", "The module main has no class Main"),
-    ("Main = 7", "create", "Main is no extension. Derive it from duly.Extension"),
+    ("Main = 7", "create", "Main is no extension. Give its class an `async def initialize"),
     ("class Main: pass", "create", "Main is no extension"),
     (
         "class Main(duly.Extension):\n    def initialize(self, context): pass",
@@ -129,18 +130,18 @@ BROKEN: list[tuple[str, str, str]] = [
     (
         raising("initialize", "_[0].subscribe_event('mail', len)"),
         "initialize",
-        "The handler len for mail is not async",
+        "The handler len for mail is not an async",
     ),
     (
         raising(
             "initialize",
-            "_[0].subscribe_event('mail', type('L' * 400, (), {'__call__': Main.close})())",
+            "_[0].subscribe_event('mail', type('L' * 400, (), {'__call__': Main.initialize})())",
         ),
         "initialize",
         "A subscriber id has 1 to 320 characters.",
     ),
     (
-        raising("initialize", "_[0].subscribe_event('two words', self.close)"),
+        raising("initialize", "_[0].subscribe_event('two words', self.initialize)"),
         "initialize",
         "may contain only letters",
     ),
@@ -232,7 +233,7 @@ async def test_an_entrypoint_that_leads_out_of_the_folder_is_refused(
     shelf.put("library", entrypoint="json:JSONDecoder")
     host = await duly_world.host(extensions=shelf.folder)
     found = await errors(host)
-    assert found["link"] == "The module main lies outside of link."
+    assert found["link"] == "The module main lies outside of link; it was not run."
     assert found["library"] == "There is no module json in library. See its entrypoint."
 
 
@@ -313,7 +314,7 @@ async def test_a_folder_holds_so_many_extensions_and_not_one_more(
     duly_world: World, shelf: Shelf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """B9: a limit, and one past it."""
-    monkeypatch.setattr(loader, "FOLDERS_MAX", 2)
+    monkeypatch.setattr(code_module, "FOLDERS_MAX", 2)
     shelf.put("a")
     shelf.put("b")
     host = await duly_world.host(extensions=shelf.folder)

@@ -12,6 +12,7 @@ from duly.rules.repair import find_script
 from duly.testing import Stage as World
 from tests.bus.extension import stand
 from tests.bus.extension.stand import AGENT, Shelf, User, deliveries
+from tests.bus.stand import announce
 
 FLOW = """\
 from duly import workflow
@@ -161,8 +162,7 @@ async def test_only_the_host_s_own_word_opens_a_case(duly_world: World, shelf: S
     """B1, B10: an event somebody else emits as run.failed is answered like any other."""
     host, user = await failing(duly_world, shelf, "", BETTER)
     (run,) = [each for each in await host.runs("guests") if each.status == "failed:logic"]
-    payload = {"run": run.id, "status": "failed:logic"}
-    await host.bus.emit("run.failed", payload, source="somebody")
+    await announce(host, "run.failed", "somebody", run=run.id, status="failed:logic")
     await host.drain()
     assert "case" not in asked[1].payload
     assert user.texts[-1] == BETTER
