@@ -40,7 +40,7 @@ def test_every_crash_point_of_the_bus_is_reached() -> None:
 RARE = {
     "overdue in order": (
         Place(
-            "duly.rules.delivery",
+            "duly.rules.deferral",
             "promotable",
             lambda original: lambda *given: tuple(sorted(original(*given), key=lambda one: one.id)),
         ),

@@ -23,9 +23,11 @@ BUS_VERBS: Final = (
     "promote_due",
     "subscribe",
     "unsubscribe",
+    "close_left",
     "recover_bus",
     "begin_delivery",
     "finish_delivery",
+    "give_back_running",
     "discard",
     "retry_delivery",
 )
@@ -42,6 +44,7 @@ MUST_BE_REACHED: Final = frozenset(
 # What handlers do that differs by what the next host finds; all else is left to chance.
 HABITS: Final = (
     Habit.RAISE,
+    Habit.REFUSE,
     Habit.HANG,
     Habit.IGNORE,
     Habit.EMIT_AND_RAISE,
@@ -81,10 +84,10 @@ def _deferred() -> Iterator[Case[BusStory]]:
     yield case("cancelled too late", soon, Deed(2_000, Wish.CANCEL))
     yield case("cancelled meanwhile", soon, Deed(0, Wish.CANCEL, at=f"{BEFORE} promote_due"))
     yield case("clock forward", Deed(0, Wish.DEFER, 0, 60_000), Deed(500, Wish.CLOCK_FORWARD))
-    late = Deed(0, Wish.DEFER, 0, 90_000)
-    yield case(
-        "overdue in order", late, Deed(0, Wish.DEFER, 0, 60_000), Deed(500, Wish.CLOCK_FORWARD)
-    )
+    # The machine is off until both are overdue.
+    both = (Deed(0, Wish.DEFER, 0, 90_000), Deed(0, Wish.DEFER, 0, 60_000))
+    off = Crash(2, at=f"{AFTER} {ANSWER} {Wish.DEFER}", down_s=200.0)
+    yield Case("overdue in order", BusStory(events=0, deeds=both, crashes=(off,)))
     yield case("clock back", soon, Deed(500, Wish.CLOCK_BACK))
 
 
@@ -96,6 +99,13 @@ def _people() -> Iterator[Case[BusStory]]:
         yield Case("unsubscribe", BusStory(events=2, deeds=(Deed(0, Wish.UNSUBSCRIBE, at=door),)))
     stopped = BusStory(events=2, deeds=(Deed(0, Wish.STOP, at=f"{BEFORE} {HANDLER}"),))
     yield Case("stop", stopped)
+    hanging = Listener(habits=(Habit.HANG,))
+    both = BusStory(topics=2, events=2, listeners=(hanging, replace(hanging, topic=1)))
+    yield Case("stop cut short", replace(both, deeds=(Deed(1_000, Wish.STOP),)))
+    emits = tuple(Deed(2_000, Wish.EMIT) for _ in range(4))
+    away = BusStory(events=0, listeners=(Listener(away=(1,)), Listener()), batch=1)
+    deeds = (Deed(1_000, Wish.STOP), *emits, Deed(3_000, Wish.UNSUBSCRIBE))
+    yield Case("unsubscribe in turns", replace(away, deeds=deeds))
 
 
 def _crashed() -> Iterator[Case[BusStory]]:
@@ -105,6 +115,11 @@ def _crashed() -> Iterator[Case[BusStory]]:
     yield Case("crashed", replace(heard, crashes=(killing,)))
     yield Case("crashed twice", replace(heard, crashes=(killing, killing)))
     yield Case("crashed three times", replace(heard, crashes=(killing, killing, killing)))
+    lingering = Listener(habits=(Habit.LINGER,))
+    both = BusStory(topics=2, events=2, listeners=(lingering, replace(lingering, topic=1)))
+    beside = Crash(2, at=f"{BEFORE} {HANDLER}")
+    yield Case("crashed beside another", replace(both, crashes=(beside,)))
+    yield Case("crashed alone after that", replace(both, crashes=(beside, killing)))
     overdue = BusStory(events=0, deeds=(Deed(0, Wish.DEFER),))
     yield Case("overdue", replace(overdue, crashes=(Crash(1, at=f"{BEFORE} promote_due"),)))
 

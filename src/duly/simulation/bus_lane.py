@@ -3,7 +3,9 @@
 Law 1  A subscriber's lane is the events of its topic in the order of their ids; what is first in
        it comes first (B6). Of one event the subscribers come in the order of registration, one
        at a time (B3).
-Law 2  What is first in its lane, was never tried, and whose event nobody is at, is *free*. Whoever
+Law 2  Whoever was being told when a host died is told alone, until that has ended once; nobody is
+       free meanwhile (B5).
+Law 3  What is first in its lane, was never tried, and whose event nobody is at, is *free*. Whoever
        was free every time the bus looked had the first turn; whoever is free begins soon.
 """
 
@@ -32,13 +34,13 @@ class Lanes:
 
     def look(self, now: BusSeen, present: frozenset[str], elapsed_ms: int) -> list[Pair]:
         """Answer who has been free for too long."""
-        free = find_free(now, present) - self.reopened
+        free = set() if is_isolated(now, present) else find_free(now, present) - self.reopened
         self._since = {pair: self._since.get(pair, elapsed_ms) for pair in free}
         return [pair for pair, since in self._since.items() if elapsed_ms - since > SOON_MS]
 
     def glance(self, now: BusSeen, present: frozenset[str]) -> None:
         """Note who was free when the bus looked for work."""
-        free = find_free(now, present) - self.reopened
+        free = set() if is_isolated(now, present) else find_free(now, present) - self.reopened
         busy = {each.event_id for each in now.deliveries.values() if each.status == "running"}
         for event_id in now.events.keys() - busy:
             here = {name for number, name in free if number == event_id}
@@ -76,6 +78,15 @@ class Lanes:
             if other.status == "running":
                 found.append(f"{what} began beside {other.subscriber_id}")
         return found
+
+
+def is_isolated(now: BusSeen, present: frozenset[str]) -> bool:
+    """Tell whether somebody is told alone, or is to be."""
+    return any(
+        each.suspect and (each.status == "running" or each.subscriber_id in present)
+        for each in now.deliveries.values()
+        if each.is_open
+    )
 
 
 def find_free(now: BusSeen, present: frozenset[str]) -> set[Pair]:

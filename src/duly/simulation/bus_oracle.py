@@ -14,7 +14,7 @@ from typing import Final
 from duly.rules.delivery import Event
 from duly.simulation.bus_lane import Lanes
 from duly.simulation.bus_promise import Promise
-from duly.simulation.bus_record import Call, Emission, Record
+from duly.simulation.bus_record import Call, Emission, End, Record
 from duly.simulation.bus_seen import DEPTH_MAX, WAY, BusSeen, DeliverySeen, EventSeen, Pair
 from duly.simulation.bus_story import BusStory, Listener, Wish
 
@@ -28,19 +28,23 @@ class BusOracle:
 
     story: BusStory
     record: Record
-    wall_ms: Callable[[], int]
     elapsed_ms: Callable[[], int]
+    boot: Callable[[], str | None]
     newest_durable: Callable[[], int]  # the newest event that is on the disk
     problems: list[str]
     before: BusSeen | None = None
     life: int = 0
     jumps: int = 0
-    set_back_ms: int = 0
     connected: frozenset[str] = frozenset()  # since the beginning of this life
     died: set[int] = field(default_factory=set)  # the lives that did not end in order
     is_cut: bool = False  # the power failed, and nobody has looked since
+    is_stopping: bool = False  # this life is being ended in order
     _durable_id: int = 0
     _lost: set[Pair] = field(default_factory=set)  # running when this life began
+    _is_alone: bool = False  # only one was
+    _suspects: set[Pair] = field(
+        default_factory=set
+    )  # running when a host died, and not ended since
     _begun: set[int] = field(default_factory=set)  # events of which a call began in this life
     _deaths: dict[Pair, int] = field(default_factory=dict)
     _failed: dict[Pair, tuple[int, int, int]] = field(default_factory=dict)
@@ -51,7 +55,7 @@ class BusOracle:
 
     def __post_init__(self) -> None:
         """Take on what was promised."""
-        self._promise = Promise(self.story, self.record, self.wall_ms, self.elapsed_ms, self.say)
+        self._promise = Promise(self.story, self.record, self.elapsed_ms, self.boot, self.say)
 
     def say(self, problem: str) -> None:
         """Say what is wrong, once."""
@@ -62,8 +66,8 @@ class BusOracle:
 
     def begin_life(self, now: BusSeen, life: int) -> None:
         """Look at what the last host left."""
-        if self.is_cut:
-            self.is_cut = False
+        was_cut, self.is_cut = self.is_cut, False
+        if was_cut:
             # What was counted and recorded may be gone with the power; the calls were made.
             for pair, calls in self.record.calls.items():
                 delivery = now.deliveries.get(pair)
@@ -80,9 +84,18 @@ class BusOracle:
         self._lanes.rest()
         self._promise.begin_life()
         self._lost = {pair for pair, each in now.deliveries.items() if each.status == "running"}
+        self._is_alone = len(self._lost) == 1
+        if self._lost and life > 0 and life - 1 not in self.died:
+            self.say(f"an orderly stop left {sorted(self._lost)} running")
+        if was_cut:
+            # The marks may be gone with what they were about.
+            self._suspects = {pair for pair, each in now.deliveries.items() if each.suspect}
+        self._suspects |= self._lost
+        self.is_stopping = False
 
     def end_life(self) -> None:
         """Expect nothing to begin any more: the host is being stopped."""
+        self.is_stopping = True
         self._lanes.rest()
         self.connected = frozenset()
 
@@ -109,11 +122,10 @@ class BusOracle:
         """Note what was to be seen when the bus looked for work."""
         self._lanes.glance(now, self._present(now))
 
-    def see_jump(self, milliseconds: int) -> None:
+    def see_jump(self) -> None:
         """Somebody sets the clock."""
         self.jumps += 1
-        self.set_back_ms += max(0, -milliseconds)
-        self._promise.see_jump(self.set_back_ms)
+        self._promise.see_jump()
 
     def see_cancel(self, emission: Emission, *, is_done: bool, is_first: bool) -> None:
         """Somebody was told what became of a cancel."""
@@ -215,17 +227,21 @@ class BusOracle:
         if not deliveries:
             self._check_untold(event)
             return
-        statuses = {each.status for each in deliveries}
+        # Who left before it was called is no failure; if all did, nobody was told (B11, B13).
+        asked = [each for each in deliveries if not each.is_unasked]
+        statuses = {each.status for each in asked}
+        if event.undelivered != int(not asked):
+            self.say(f"event {event.id} says that it was {event.undelivered} undelivered")
         if statuses & {"waiting", "running"}:
             may_be = {"processing"}
             if "running" not in statuses and event.id not in self._begun:
                 may_be.add("pending")  # given back at a start, or nobody was there to be called
         else:
-            may_be = {"done"} if statuses == {"done"} else {"failed"}
+            may_be = {"done"} if statuses <= {"done"} else {"failed"}
         if event.status not in may_be:
             words = ", ".join(sorted(statuses))
             self.say(f"event {event.id} is {event.status}, its deliveries are {words}")
-        for each in deliveries:
+        for each in asked:
             is_named = each.subscriber_id in (event.error or "")
             if each.status in ("dead", "discarded") and event.status == "failed" and not is_named:
                 self.say(f"event {event.id} does not say that {each.subscriber_id} failed")
@@ -265,18 +281,47 @@ class BusOracle:
             before = was.deliveries.get(pair)
             if before == delivery:
                 continue
-            if (
+            is_given_back = before is not None and self._is_given_back(before, delivery)
+            if is_given_back:
+                self._uncount(pair, delivery)
+            elif (
                 before is None
                 or before.attempts != delivery.attempts
                 or (before.status == "waiting" and delivery.status == "running")
             ):
                 self._see_count(was, now, pair, before)
-            if before is not None and before.status != delivery.status:
+            if before is not None and before.status != delivery.status and not is_given_back:
                 self._see_move(now, pair, before, delivery)
             self._lanes.see_change(pair[0])
         for name in was.subscriptions.keys() - now.subscriptions.keys():
             if name not in self.record.leaving:
                 self.say(f"{name} no longer subscribes, and nobody unsubscribed it")
+
+    def _is_given_back(self, before: DeliverySeen, delivery: DeliverySeen) -> bool:
+        """Tell whether an attempt was taken back, and see that it may be (B5).
+
+        Either the host is being stopped, or it died and there were others beside it.
+        """
+        is_back = before.status == "running" and delivery.status in ("waiting", "discarded")
+        if not is_back or delivery.attempts != before.attempts - 1:
+            return False
+        pair = delivery.event_id, delivery.subscriber_id
+        if pair in self._lost:
+            self._lost.discard(pair)
+            if self._is_alone:
+                self.say(f"the death of {_name(delivery)}, which ran alone, does not count")
+            if delivery.status == "waiting" and not delivery.suspect:
+                self.say(f"the delivery of {_name(delivery)} is not to be tried alone")
+        else:
+            calls = [call for call in self.record.calls[pair] if call.life == self.life]
+            if not self.is_stopping or (calls and calls[-1].has_succeeded):
+                self.say(f"the delivery of {_name(delivery)} was given back")
+        return True
+
+    def _uncount(self, pair: Pair, delivery: DeliverySeen) -> None:
+        """Expect a call more than there are attempts."""
+        over = len(self.record.calls[pair]) - delivery.attempts
+        self._uncounted[pair] = max(self._uncounted.get(pair, 0), over)
 
     def _compare_opened(self, was: BusSeen, now: BusSeen, event: EventSeen) -> None:
         """See that everybody who subscribes is told (B13), and that only then nobody is (B11)."""
@@ -301,6 +346,10 @@ class BusOracle:
             self.say(f"the delivery of {_name(delivery)} has {delivery.attempts} attempts")
             return
         self._begun.add(pair[0])
+        others = {other for other, each in now.deliveries.items() if each.status == "running"}
+        others.discard(pair)
+        if others and (pair in self._suspects or others & self._suspects):
+            self.say(f"the delivery of {_name(delivery)} began beside {sorted(others)}")
         for problem in self._lanes.find_wrong_turn(was, delivery, self._present(was)):
             self.say(problem)
         listener = self._listener(pair[1])
@@ -341,13 +390,15 @@ class BusOracle:
             self._lost.discard(pair)
             self._see_given_back(pair, delivery, listener, is_gone=is_gone)
             return
+        self._suspects.discard(pair)
         calls = [call for call in self.record.calls[pair] if call.life == self.life]
         has_succeeded = bool(calls) and calls[-1].has_succeeded
         if listener is not None and has_succeeded != (delivery.status == "done"):
             ended = calls[-1].end or "does not return" if calls else "was not called"
             self.say(f"the delivery of {_name(delivery)} is {delivery.status}: it {ended}")
         attempts_max = 1 if listener is None else listener.attempts
-        is_over = delivery.attempts >= attempts_max
+        is_refused = bool(calls) and calls[-1].end is End.REFUSED
+        is_over = is_refused or delivery.attempts >= attempts_max
         if not is_gone and (delivery.status, is_over) in (("waiting", True), ("dead", False)):
             self.say(
                 f"the delivery of {_name(delivery)} is {delivery.status}"
@@ -361,7 +412,13 @@ class BusOracle:
     def _see_given_back(
         self, pair: Pair, delivery: DeliverySeen, listener: Listener | None, *, is_gone: bool
     ) -> None:
-        """See what becomes of a delivery whose host died (B5)."""
+        """See what becomes of a delivery whose host died while nothing ran beside it (B5)."""
+        if not self._is_alone:
+            self.say(f"a death with neighbours counts against the delivery of {_name(delivery)}")
+        if delivery.status == "waiting" and not delivery.suspect:
+            self.say(f"the delivery of {_name(delivery)} is not to be tried alone")
+        if delivery.status != "waiting":
+            self._suspects.discard(pair)
         deaths = self._deaths[pair] = self._deaths.get(pair, 0) + 1
         attempts_max = 1 if listener is None else listener.attempts
         if delivery.status == "dead" and (deaths < HOST_DEATHS or delivery.attempts < attempts_max):

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any, Final
 
+from duly.env import Boot
 from duly.rules.delivery import Delivery, DeliveryStatus, JournalStatus
 from duly.simulation.bus_play import play, template
 from duly.simulation.bus_story import from_seed
@@ -100,7 +101,10 @@ def _promote_twice(original: Any) -> Any:
 
 
 def _early(original: Any) -> Any:
-    return lambda tx, *, now, limit: original(tx, now=now + 30_000, limit=limit)
+    def promote(tx: Any, *, now: int, limit: int, boot: Boot) -> Any:
+        return original(tx, now=now, limit=limit, boot=Boot(boot.id, boot.ms + 30_000))
+
+    return promote
 
 
 def _head_by_due_time(original: Any) -> Any:
@@ -109,7 +113,7 @@ def _head_by_due_time(original: Any) -> Any:
         if subscription is None:
             return None
         here = {"subscriber_id": subscriber_id, "topic": subscription.topic}
-        opened = [delivery_of(row) for row in tx.all("open_deliveries", **here)]
+        opened = [delivery_of(row) for row in tx.all("open_deliveries", limit=1_000, **here)]
         first = min(opened, key=lambda each: (each.due_at_ms, each.event_id), default=None)
         unopened = tx.one("first_unopened_event", topic=subscription.topic)
         if unopened is not None and (first is None or first.due_at_ms > now):
@@ -183,6 +187,29 @@ def _wait_for_ever(original: Any) -> Any:
     return ends_within
 
 
+def _wait_for_half_a_minute(original: Any) -> Any:
+    async def call(self: Any, *args: Any) -> Any:
+        return await original(self, *args[:4], 30)
+
+    return call
+
+
+def _always_alone(original: Any) -> Any:
+    return lambda delivery, retry, now_ms, is_alone: original(delivery, retry, now_ms)
+
+
+def _all_together(_: Any) -> Any:
+    return lambda chosen, running: tuple(chosen)
+
+
+def _never_final(original: Any) -> Any:
+    return lambda *given, is_final: original(*given)
+
+
+def _wall_clock(_: Any) -> Any:
+    return property(lambda self: Boot(self._own_boot, self._env.now_ms()))
+
+
 def _keep_attempts(original: Any) -> Any:
     return lambda delivery, now: replace(original(delivery, now), attempts=delivery.attempts)
 
@@ -198,6 +225,12 @@ _RULES: Final[Lines] = (
      "duly.rules.delivery", "judge", _dead_is_open),
     ("one-death-is-enough", "What a single crash cut short at its last attempt is given up.",
      "duly.rules.delivery", "HOST_DEATHS_MAX", lambda _: 1),
+    ("neighbours-are-guilty", "A death counts against everybody who was being told.",
+     "duly.rules.delivery", "recover_delivery", _always_alone),
+    ("suspects-run-together", "What ran when a host died runs side by side again.",
+     "duly.rules.delivery", "_isolate", _all_together),
+    ("never-again-is-tried-again", "A handler that refuses for good is called again.",
+     "duly.rules.delivery", "end", _never_final),
     ("retries-come-at-once", "Nobody waits before the next attempt.",
      "duly.rules.delivery", "Retry.delay_ms", lambda _: lambda self, attempts: 0),
     ("every-deferral-begins-anew", "A loop that waits a tenth of a second has no depth.",
@@ -241,6 +274,10 @@ _BUS: Final[Lines] = (
      "duly.bus.dispatcher", "Dispatcher._tell", _record_first),
     ("nothing-is-given-back", "A start forgets what the last host was at.",
      "duly.bus.dispatcher", "Dispatcher._recover", _never_recover),
+    ("a-stop-is-a-death", "What a stop cuts short is left running.",
+     "duly.bus.dispatcher", "Dispatcher._give_back", _answer(None)),
+    ("the-wall-clock-is-believed", "A deferred event fires when the wall clock says so.",
+     "duly.bus.dispatcher", "Dispatcher.boot", _wall_clock),
     ("called-before-the-sync", "A handler is called for what is not on the disk.",
      "duly.bus.dispatcher", "Dispatcher.note_durable", _believe_in_the_disk),
     ("unsubscribed-and-called", "Who has left is still called.",
@@ -252,7 +289,7 @@ _BUS: Final[Lines] = (
     ("handlers-have-all-day", "A handler that hangs is waited for.",
      "duly.bus.attempt", "_ends_within", _wait_for_ever),
     ("handlers-are-cut-short", "A handler has half a minute.",
-     "duly.bus.attempt", "HANDLER_TIMEOUT_S", lambda _: 30),
+     "duly.bus.attempt", "Caller.call", _wait_for_half_a_minute),
     ("the-deaf-are-called-again", "A handler that does not end is called beside itself.",
      "duly.bus.attempt", "Caller.deaf", lambda _: property(lambda self: frozenset())),
     ("nobody-caused-it", "What a handler emits does not say what caused it.",

@@ -89,8 +89,8 @@ class _BusPlay(Lives):
         self._oracle = BusOracle(
             story,
             self._record,
-            self._env.now_ms,
             self._env.monotonic_ms,
+            lambda: self._env.boot().id,
             self._newest_durable,
             problems,
         )

@@ -14,7 +14,7 @@ from typing import Final
 
 from duly.bus.bus import Bus
 from duly.bus.dispatcher import Dispatcher
-from duly.errors import DulyError, NotFound
+from duly.errors import DulyError, NotFound, Refused
 from duly.rules.delivery import DeliveryStatus, Event
 from duly.rules.schedule import DAY_MS
 from duly.simulation.bus_oracle import BusOracle
@@ -31,6 +31,7 @@ NEAR_MS: Final = 500
 FAR_MS: Final = 2_000
 RAISED: Final[Mapping[Habit, type[BaseException]]] = {
     Habit.RAISE: RuntimeError,
+    Habit.REFUSE: Refused,
     Habit.CANCEL_ITSELF: asyncio.CancelledError,
     Habit.EXIT: SystemExit,
     Habit.INTERRUPT: KeyboardInterrupt,
@@ -139,16 +140,14 @@ class Program:
 
     async def _schedule(self, host: BusHost, emission: Emission) -> None:
         assert emission.delay_ms is not None
-        emission.fires_from = self.env.now_ms() + emission.delay_ms
-        emission.set_back_ms = self.oracle.set_back_ms
+        emission.due_ms = self.env.monotonic_ms() + emission.delay_ms
+        emission.boot = self.env.boot().id
         answer = await host.bus.schedule_at(
             emission.delay_ms / 1_000,
             emission.topic,
             {"mark": emission.mark},
             source=emission.source,
         )
-        emission.fires_from -= self.oracle.set_back_ms - emission.set_back_ms
-        emission.set_back_ms = None
         emission.answer = answer
         self.tell(f"deferred {answer} fires on {emission.topic} after {emission.delay_ms} ms")
 
@@ -190,7 +189,7 @@ class Program:
         self.oracle.see_leave(name)
 
     def _jump(self, milliseconds: int) -> None:
-        self.oracle.see_jump(milliseconds)
+        self.oracle.see_jump()
         self.env.jump(milliseconds)
 
     # -- What handlers do -----------------------------------------------------------------------
@@ -211,7 +210,7 @@ class Program:
             raise  # how it would have ended nobody knows
         except BaseException as error:
             host.points.reach(AFTER, HANDLER)
-            self._end(call, End.RAISED)
+            self._end(call, End.REFUSED if isinstance(error, Refused) else End.RAISED)
             if isinstance(error, asyncio.CancelledError) and habit is not Habit.CANCEL_ITSELF:
                 self.oracle.see_cut(name, event, call)
             raise

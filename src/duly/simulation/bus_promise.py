@@ -23,27 +23,22 @@ class Promise:
 
     story: BusStory
     record: Record
-    wall_ms: Callable[[], int]
     elapsed_ms: Callable[[], int]
+    boot: Callable[[], str | None]
     say: Callable[[str], None]
     is_clock_set: bool = False
-    latest_ms: int = 0  # the latest the wall clock ever said
-    set_back_ms: int = 0
     began_ms: int = 0  # when this host began
 
     def begin_life(self) -> None:
         """Another host begins."""
         self.began_ms = self.elapsed_ms()
 
-    def see_jump(self, set_back_ms: int) -> None:
-        """Somebody sets the clock; what it said until now counts."""
-        self.latest_ms = max(self.latest_ms, self.wall_ms())
+    def see_jump(self) -> None:
+        """Somebody sets the clock: from now on another boot may be wrong about a time."""
         self.is_clock_set = True
-        self.set_back_ms = set_back_ms
 
     def look(self, was: BusSeen | None, now: BusSeen) -> None:
         """Check everything that must hold at every moment."""
-        self.latest_ms = max(self.latest_ms, self.wall_ms())
         marks = {event.id: mark_of(event.payload) for event in now.events.values()}
         for mark, count in Counter(marks.values()).items():
             if count > 1:
@@ -124,36 +119,32 @@ class Promise:
                 self.say(f"deferred {row.id} was {before.status} and is {row.status}")
             if before is not None and before.status == "scheduled" and row.status == "fired":
                 fired.append(row)
-                self._check_time(row.id, row.fire_at, self._emission(row.payload))
+                self._check_time(row.id, self._emission(row.payload))
         if was is None or not fired:
             return
-        in_order = sorted(fired, key=lambda row: (row.fire_at, row.id))
+        in_order = sorted(fired, key=lambda row: (row.due_ms, row.id))
         if [row.event_id for row in in_order] != sorted(row.event_id or 0 for row in fired):
             self.say(f"deferred {[row.id for row in in_order]} did not fire in that order")
-        last = max((row.fire_at, row.id) for row in fired)
+        last = max((row.due_ms, row.id) for row in fired)
         for row in now.deferred.values():
-            if (
-                row.status == "scheduled"
-                and row.id in was.deferred
-                and (row.fire_at, row.id) < last
-            ):
+            if row.status == "scheduled" and row.id in was.deferred and (row.due_ms, row.id) < last:
                 self.say(f"deferred {last[1]} fired before deferred {row.id}")
 
     def _emission(self, payload: str) -> Emission | None:
         return self.record.emissions.get(mark_of(payload) or 0)
 
-    def _check_time(self, number: int, fire_at: int, emission: Emission | None) -> None:
-        """See that it fires not before its time, nor long after it."""
-        if emission is None:
+    def _check_time(self, number: int, emission: Emission | None) -> None:
+        """See that it fires when its delay is over, whatever was done to the clock (B2).
+
+        Only another boot of the machine has nothing but the wall clock to go by.
+        """
+        if emission is None or (self.is_clock_set and emission.boot != self.boot()):
             return
-        doubt_ms = 0
-        if emission.set_back_ms is not None:
-            doubt_ms = self.set_back_ms - emission.set_back_ms
-        early_ms = max(emission.fires_from - doubt_ms, fire_at) - self.latest_ms
+        early_ms = emission.due_ms - self.elapsed_ms()
         if early_ms > 0:
             self.say(f"deferred {number} fired {early_ms} ms before its time")
-        late_ms = min(self.wall_ms() - fire_at, self.elapsed_ms() - self.began_ms)
-        if late_ms > LATE_MS and not self.is_clock_set:
+        late_ms = min(-early_ms, self.elapsed_ms() - self.began_ms)
+        if late_ms > LATE_MS:
             self.say(f"deferred {number} fired {late_ms} ms after its time")
 
     # -- Into a workflow (T10) ------------------------------------------------------------------

@@ -29,10 +29,10 @@ class Emission:
     causation_id: str | None
     depth: int
     delay_ms: int | None = None  # none: it was emitted at once
-    # By the wall clock, the earliest time at which it may fire, had nobody set the clock back
-    # meanwhile, and how far it had been set back by then; when it was answered, all is known.
-    fires_from: int = 0
-    set_back_ms: int | None = None
+    # When its delay is over at the earliest, by a clock that cannot be set, and in which boot of
+    # the machine it was said: another boot knows only the wall clock.
+    due_ms: int = 0
+    boot: str | None = None
     answer: int | None = None  # the id its caller was told, when it was durable
     is_cancelled: bool = False  # somebody was told so
     cancels: int = 0  # how often somebody began to
@@ -43,6 +43,7 @@ class End(StrEnum):
 
     RETURNED = "returned"
     RAISED = "raised"
+    REFUSED = "refused"  # it said: never again
 
 
 @dataclass(slots=True)

@@ -17,6 +17,7 @@ OPEN: Final = frozenset({"waiting", "running"})
 WAY: Final = "duly:"  # how the name of a subscriber begins that is a workflow's topic
 DEPTH_MAX: Final = 100  # an event that stands deeper ends a loop
 MARKS_KEPT: Final = 10_000
+UNASKED: Final = "unsubscribed before delivery"
 
 Pair = tuple[int, str]  # an event and a subscriber
 
@@ -52,6 +53,12 @@ class DeliverySeen(NamedTuple):
     status: str
     attempts: int
     error: str | None
+    suspect: int
+
+    @property
+    def is_unasked(self) -> bool:
+        """Tell whether its subscriber left before it was ever called: no failure (B13)."""
+        return (self.status, self.attempts, self.error) == ("discarded", 0, UNASKED)
 
     @property
     def is_open(self) -> bool:
@@ -66,7 +73,7 @@ class DeferredSeen(NamedTuple):
     topic: str
     payload: str
     status: str
-    fire_at: int
+    due_ms: int  # by the clock of the boot
     event_id: int | None
 
 

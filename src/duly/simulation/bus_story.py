@@ -32,6 +32,7 @@ class Habit(StrEnum):
     RETURN = "returns"
     LINGER = "returns after three seconds"
     RAISE = "raises"
+    REFUSE = "refuses for good"
     CANCEL_ITSELF = "raises CancelledError"
     EXIT = "raises SystemExit"
     INTERRUPT = "raises KeyboardInterrupt"
@@ -116,7 +117,7 @@ class BusStory:
 HABITS: Final = (
     *(Habit.RETURN,) * 4,
     *(Habit.RAISE,) * 4,
-    *(Habit.EMIT, Habit.EMIT_HERE, Habit.DEFER) * 2,
+    *(Habit.EMIT, Habit.EMIT_HERE, Habit.DEFER, Habit.LINGER) * 2,
     *Habit,
 )
 RESTS: Final = (*(Habit.RETURN,) * 9, Habit.RAISE, Habit.RAISE, Habit.LINGER)
@@ -158,6 +159,9 @@ SORE: Final = (
     "after cancel",
     "after subscribe",
     "after unsubscribe",
+    "after close_left",
+    "before give_back_running",
+    "after give_back_running",
     "before a sync of the log",
 )
 SORE_TIMES: Final = 4
