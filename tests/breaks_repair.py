@@ -29,7 +29,7 @@ async def keep_nothing(self: Repairs, live: Any, row: Any, declined: Declined) -
     await _decline(self, live, row, Declined(declined.reason))
 
 
-def as_it_is(value: Any, secrets: Any) -> Any:
+def as_it_is(value: Any, secrets: Any, **_: Any) -> Any:
     return value
 
 

@@ -9,6 +9,7 @@ from duly.rules import access, catalog, event, permission, prepared
 from duly.rules.access import Operation, Step
 from duly.rules.event import EventMove, EventStatus, Republish
 from duly.rules.prepared import Judgement, Offered
+from duly.rules.redaction import REDACTED, Redactor
 from duly.rules.value import digest
 from duly.rules.word import Outcome
 from tests.breaks import Break
@@ -41,8 +42,8 @@ def _loosest(tool: catalog.Tool, *policies: Mapping[str, str]) -> permission.App
     return min(words, key=list(permission.Approval).index, default=permission.Approval.NEVER)
 
 
-def _redact_whole_strings_only(text: str, secrets: Iterable[str]) -> str:
-    return permission.REDACTED if text in list(secrets) else text
+def _redact_whole_strings_only(text: str, secrets: Redactor, *, is_cut: bool = False) -> str:
+    return REDACTED if text in secrets.secrets else text
 
 
 ACCESS = ("tests/rules/test_access.py",)
@@ -50,6 +51,7 @@ CATALOG = ("tests/rules/test_catalog.py",)
 DECLARATION = ("tests/rules/test_declaration.py",)
 EVENT = ("tests/rules/test_event.py",)
 PERMISSION = ("tests/rules/test_permission.py",)
+REDACTION = ("tests/rules/test_redaction.py",)
 PREPARED = ("tests/rules/test_prepared.py",)
 VALUE = ("tests/rules/test_value.py",)
 
@@ -227,10 +229,10 @@ BREAKS = (
     ),
     Break(
         "A5",
-        "duly.rules.permission",
+        "duly.rules.redaction",
         "redact_text",
         _redact_whole_strings_only,
-        PERMISSION,
+        REDACTION,
         "a secret inside a longer string is shown",
     ),
     Break(

@@ -163,6 +163,7 @@ class Host(Commands, Views, Trials):
                 limits=self._policy.limits,
                 settings=self._bus_settings,
                 entered=engine.wake,
+                secrets=self._outside.secrets(),
             )
             await dispatcher.open()
             engine.worked = dispatcher.wake
@@ -177,6 +178,7 @@ class Host(Commands, Views, Trials):
                 channels=self._channels,
                 workshop=Proposals(parts, partial(follow, store)),
                 limits=self._policy.limits,
+                secrets=self._outside.secrets(),
             )
             stack.push_async_callback(_quietly, "the extensions", self._loader.close)
             await self._loader.open()

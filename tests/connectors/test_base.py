@@ -113,9 +113,9 @@ def test_a_secret_comes_from_the_vault_and_is_remembered() -> None:
     sheets = Sheets()
     registry = Registry([sheets])
     registry.bind(lambda connector, name: f"{connector}-{name}-1")
-    assert registry.secrets() == frozenset()
+    assert registry.secrets().secrets == frozenset()
     assert sheets.secret("token") == "sheets-token-1"
-    assert registry.secrets() == {"sheets-token-1"}
+    assert registry.secrets().secrets == {"sheets-token-1"}
 
 
 def no_key(connector: str, name: str) -> str:
@@ -137,7 +137,7 @@ def test_without_a_secret_a_person_is_asked_to_connect(vault: Any) -> None:
         sheets.secret("token")
     assert e.value.connect == "sheets"
     assert (e.value.__cause__, e.value.__context__) == (None, None)
-    assert registry.secrets() == frozenset()
+    assert registry.secrets().secrets == frozenset()
 
 
 def test_two_connectors_of_a_class_have_secrets_of_their_own() -> None:

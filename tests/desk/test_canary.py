@@ -10,6 +10,7 @@ import base64
 import json
 import logging
 from collections.abc import Iterable
+from html import escape
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, quote_plus
@@ -18,7 +19,6 @@ import pytest
 
 import duly
 from duly.config import Policy
-from duly.desk.secret import spellings
 from duly.rules.repair import RepairCase
 from duly.sandbox.play import Call, Return, Say, When, ref
 from duly.testing import Stage
@@ -65,6 +65,12 @@ def told(secret: str) -> str:
             raw.hex().upper(),
             json.dumps({"token": secret}),
             json.dumps({"token": secret}, ensure_ascii=False),
+            f"Basic {base64.b64encode(b'ab:' + raw).decode()}",
+            f"Basic {base64.b64encode(b'user:' + raw + b'!').decode()}",
+            base64.b32encode(b"key" + raw).decode(),
+            secret[::-1],
+            f"/next?to={quote(quote(secret, safe=''), safe='')}",
+            f"<b>{escape(secret)}</b>",
         ]
     )
 
@@ -85,6 +91,12 @@ def needles(secret: str) -> dict[str, bytes]:
         "JSON in JSON": json.dumps(json.dumps(secret))[3:-3].encode(),
         "escaped": secret.encode("unicode_escape"),
         "UTF-16": secret.encode("utf-16-le"),
+        "base64 behind one byte": base64.b64encode(b"-" + raw)[2:-4],
+        "base64 behind two bytes": base64.b64encode(b"--" + raw)[3:-4],
+        "base32 behind three bytes": base64.b32encode(b"---" + raw)[5:-8],
+        "reversed": secret[::-1].encode(),
+        "URL twice": quote(quote(secret, safe=""), safe="").encode(),
+        "HTML": escape(secret).encode(),
         "its first word": b"tsivtsiv",
     }
 
@@ -338,13 +350,3 @@ async def test_a_trial_shows_no_secret(duly_world: Stage) -> None:
     await host.drain()
     replay = await host.what_if("tried", SCRIPT)
     assert leftovers(repr(replay)) == [[]]
-
-
-@pytest.mark.parametrize("secret", ["plain", "with space", "ä", CANARY, "x" * 50, '""""'])
-def test_every_spelling_is_known(secret: str) -> None:
-    """A5: what this file looks for is what the product takes out, and the secret itself."""
-    known = spellings(secret)
-    assert secret in known
-    wanted = {name: each for name, each in needles(secret).items() if name[0] not in "eUi"}
-    wanted.pop("JSON in JSON")
-    assert {each.decode() for each in wanted.values()} <= known

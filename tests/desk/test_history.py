@@ -161,9 +161,9 @@ async def test_what_a_script_threw_is_quoted_on_one_plain_line(duly_world: Stage
     await play.publish("a")
     await play.drain()
     shown = await play.host.workflow(NAME)
-    assert shown.reason == "The script failed and waits for a correction: “a [2J b”"
+    assert shown.reason == "The script failed and waits for a correction: “a\\x1b[2J\\u202eb”"
     assert (await play.host.why(NAME)).sentence.startswith(
-        "The script failed while working on “Event”: “a [2J b”. "
+        "The script failed while working on “Event”: “a\\x1b[2J\\u202eb”. "
     )
 
 

@@ -349,7 +349,7 @@ async def test_a_dropped_secret_is_gone_and_still_taken_out_of_what_is_shown(
         await play.host.drop_secret("leaky", "tokn")
     await play.host.drop_secret("leaky", "token", by="anna")
     assert await play.host.secrets() == ()
-    assert CANARY in play.desk.parts.outside.secrets()
+    assert CANARY in play.desk.parts.outside.secrets().secrets
     with pytest.raises(duly.AuthNeeded, match="Connect leaky"):
         leaky.secret("token")
     done = (await play.host.actions(limit=1))[0]

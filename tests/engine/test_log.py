@@ -49,9 +49,9 @@ async def test_lines_are_kept_with_their_step_and_time_and_the_rest_is_counted(
     await play.drain()
     lines = await play.host.logs((await play.run()).id)
     assert [(line.source, line.text) for line in lines] == [
-        ("prepare", "line "),
-        ("prepare", "line "),
-        ("prepare", "line "),
+        ("prepare", "line…"),
+        ("prepare", "line…"),
+        ("prepare", "line…"),
         ("duly", "2 more lines were left out."),
     ]
     assert all(line.at == duly_world.env.now() for line in lines)

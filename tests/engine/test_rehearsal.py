@@ -17,6 +17,7 @@ from duly.engine.rehearsal import Attempt, Bench, Glass, Rehearsal
 from duly.errors import Invalid, NotFound
 from duly.rules.event import EventStatus, Publication, parse_publication
 from duly.rules.prepared import Prepared, Reservation
+from duly.rules.redaction import Redactor
 from duly.rules.value import decode
 from duly.rules.word import Failure, Kind
 from duly.sandbox.play import Call, Return, Throw, When
@@ -189,7 +190,7 @@ def test_what_a_step_read_is_kept_up_to_a_limit(over: int, kept: int, dropped: i
     reads = Reads(limit_bytes=size_bytes - over)
     for _ in range(2):
         reads.keep(1, "a.b", {"a": 1}, answer)
-    text = reads.text(())
+    text = reads.text(Redactor())
     assert text is not None
     found: Any = decode(text)
     assert (len(found["reads"]), found["dropped"]) == (kept, dropped)
@@ -197,7 +198,7 @@ def test_what_a_step_read_is_kept_up_to_a_limit(over: int, kept: int, dropped: i
 
 def test_nothing_read_is_nothing_written() -> None:
     """F3: no row, no byte."""
-    assert Reads().text(()) is None
+    assert Reads().text(Redactor()) is None
 
 
 # -- Rehearsing ---------------------------------------------------------------------------------

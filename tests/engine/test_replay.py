@@ -12,6 +12,7 @@ from duly.config import Policy, WorkflowPolicy
 from duly.engine import live as lives
 from duly.engine.replay import Recorded, _obstacle, replay
 from duly.errors import Invalid
+from duly.rules.redaction import Redactor
 from duly.rules.replay import Change, Difference, Replay
 from duly.rules.value import Json
 from duly.sandbox.play import NOW, RANDOM, Call, Lose, Move, Return, Say, Throw, When, ref
@@ -328,7 +329,7 @@ async def test_a_run_whose_inputs_were_removed_is_not_repeated(duly_world: Stage
     (kept,) = await play.store.list_past(await play.workflow_id())
     parts = play.desk.parts
     loaded = await parts.sandbox.load(one().source(), parts.outside.catalog)
-    outside = Recorded(parts.outside.catalog, (), frozenset())
+    outside = Recorded(parts.outside.catalog, (), Redactor())
     assert _obstacle(loaded, kept, outside) is None
     assert _obstacle(loaded, replace(kept, inputs=()), outside) is not None
 

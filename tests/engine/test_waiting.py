@@ -12,6 +12,7 @@ from duly.config import Limits, Policy
 from duly.connectors.base import Connector, read
 from duly.engine import live
 from duly.engine.together import Together
+from duly.rules.redaction import Redactor
 from duly.rules.value import LIGHT_VALUES, is_light
 from duly.rules.value import encode as value_text
 from duly.rules.word import Status
@@ -235,7 +236,7 @@ def test_arguments_of_many_values_are_not_looked_through_for_a_person(
         return value_text(value, *args, **options)
 
     monkeypatch.setattr(live, "encode", encode)
-    notes = live.Notes(Limits(), tuple)
+    notes = live.Notes(Limits(), Redactor)
     notes.call("tape.play", {"chars": MANY}, "ok", 1)
     reads = live.Reads()
     reads.keep(1, "tape.play", {"chars": MANY}, "1")

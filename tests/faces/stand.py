@@ -14,6 +14,7 @@ from typing import Any
 from duly.config import Config
 from duly.faces.control import Control
 from duly.faces.project import Project
+from duly.faces.room import Room
 from duly.faces.wire import ANSWER_BYTES_MAX, reach, read_line, write_line
 from duly.host import Host
 from duly.rules.value import Json
@@ -73,10 +74,10 @@ def project(folder: Path, config: Config | None = None) -> Project:
 
 
 @asynccontextmanager
-async def listening(folder: Path) -> AsyncIterator[tuple[Host, Path]]:
+async def listening(folder: Path, room: Room | None = None) -> AsyncIterator[tuple[Host, Path]]:
     """Open a host that can be spoken to; nobody serves it."""
     place = project(folder)
-    async with Host(place.url) as host, Control(host, place.socket):
+    async with Host(place.url) as host, Control(host, place.socket, room=room):
         yield host, place.socket
 
 

@@ -14,8 +14,12 @@ import pytest
 
 from duly.errors import RequestRefused
 from duly.faces.cli import base, decide, deploy, secret, verb
+from duly.faces.wire import name_user
 from tests.faces import cli_stand
 from tests.faces.cli_stand import Facts, answer, call, copy, running
+
+ME = name_user(os.geteuid())
+
 
 STILL = f"{base.STILL}\n"
 
@@ -107,14 +111,15 @@ def test_the_hash_that_was_shown_is_the_hash_that_is_sent(past: tuple[Path, Fact
     assert right.exit_code == 0
 
 
-def test_who_acts_is_the_login_name_or_whoever_is_named(past: tuple[Path, Facts]) -> None:
-    """A6: every act has a name."""
+def test_who_acts_is_the_user_and_nobody_else_can_be_named(past: tuple[Path, Facts]) -> None:
+    """A6: every act has a name, which no option and no variable changes."""
     folder, _ = past
-    call(folder, "pause", "checks", "--by", "grace", LOGNAME="ada")
-    call(folder, "resume", "checks", LOGNAME="ada")
+    assert call(folder, "pause", "checks", "--by", "grace").exit_code == 2
+    call(folder, "pause", "checks", LOGNAME="grace", USER="grace")
+    call(folder, "resume", "checks")
     resumed, paused, *_ = answer(folder, "actions", "checks")
-    assert (resumed["verb"], resumed["by"]) == ("resume", "ada")
-    assert (paused["verb"], paused["by"]) == ("pause", "grace")
+    assert (resumed["verb"], resumed["by"]) == ("resume", ME)
+    assert (paused["verb"], paused["by"]) == ("pause", ME)
 
 
 def test_with_a_running_host_nobody_is_told_to_start_one(past: tuple[Path, Facts]) -> None:
@@ -261,11 +266,11 @@ def test_everything_that_is_paused_goes_on_with_one_command(
 
     with monkeypatch.context() as patched:
         patched.setattr(base.Face, "call", refuse)
-        some = call(folder, "resume", "--all", "--by", "eve")
+        some = call(folder, "resume", "--all")
     assert (some.exit_code, some.stdout) == (1, "“asks” goes on.\n“rests” goes on.\n")
     assert "“checks” was removed meanwhile." in some.stderr
     newest, *_ = answer(folder, "actions", "rests")
-    assert (newest["verb"], newest["by"]) == ("resume", "eve")
+    assert (newest["verb"], newest["by"]) == ("resume", ME)
     rest = call(folder, "resume", "--all", "--json")
     assert (rest.exit_code, json.loads(rest.stdout)) == (0, ["checks"])
     assert call(folder, "resume", "--all").stdout == "No workflow is paused.\n"

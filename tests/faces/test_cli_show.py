@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -14,11 +15,15 @@ from duly.faces.cli import base, duly
 from duly.faces.cli.said import EMPTY, SAID
 from duly.faces.cli.show import ANSWERS, ENTRIES, SHAPES, TABLES, at, offers, shown
 from duly.faces.verb import VERBS
+from duly.faces.wire import name_user
 from tests.faces import cli_stand
 from tests.faces.cli_stand import Facts, answer, call
 
 # What a title, an id or an answer of somebody else's may hold: colours, a line turned around, wide
 # characters, and words too long for a line.
+ME = name_user(os.geteuid())
+
+
 HOSTILE = "\x1b[31m\x9b2J\u202e日本語のとても長い題名 " + "x" * 100 + "\r\n\x07 "
 ASKED = {
     "workflows": (),
@@ -184,11 +189,11 @@ def test_a_mutation_says_how_it_ended_and_who_said_so(
     folder = cli_stand.copy(past[0], tmp_path / "project")
     unknown = past[1].unknown
     assert "Nobody can tell whether" in call(folder, "mutation", unknown).stdout
-    done = call(folder, "settle", unknown, "happened", "--by", "anna", "--yes")
+    done = call(folder, "settle", unknown, "happened", "--yes")
     assert done.exit_code == 0, done.output
     assert "why" not in answer(folder, "mutation", unknown)
     assert call(folder, "drain").exit_code == 0
-    assert ", as anna said: " in call(folder, "mutation", unknown).stdout.replace("\n", " ")
+    assert f", as {ME} said: " in call(folder, "mutation", unknown).stdout.replace("\n", " ")
 
 
 def test_what_needs_a_person_is_not_said_to_be_nothing(

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from duly.faces import control
+from duly.faces.room import Room
 from duly.faces.verb import perform
 from duly.faces.wire import REQUEST_BYTES_MAX, reach, write_line
 from duly.host import Host
@@ -52,11 +53,8 @@ async def test_a_line_at_the_limit_is_read_and_one_past_it_ends_the_talk(tmp_pat
         await assert_alive(path)
 
 
-async def test_half_a_line_that_is_never_finished_ends_the_talk(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(control, "REQUEST_S_MAX", 0.01)
-    async with listening(tmp_path) as (_, path), client(path) as each:
+async def test_half_a_line_that_is_never_finished_ends_the_talk(tmp_path: Path) -> None:
+    async with listening(tmp_path, Room(request_s=0.01)) as (_, path), client(path) as each:
         await each.say(b'{"id": 1, "verb"')
         assert "was not finished" in (await each.hear())["error"]["message"]
         assert await each.is_hung_up()
@@ -111,10 +109,10 @@ async def test_whoever_follows_takes_turns_and_no_act_waits_behind_them(
     """U6: a thousand followed questions held up every act for half a minute."""
     go, looking, most = asyncio.Event(), 0, 0
 
-    async def slowly(host: Host, name: str, args: Any) -> Any:
+    async def slowly(host: Host, name: str, args: Any, *, by: str) -> Any:
         nonlocal looking, most
         if name != "workflows":
-            return await perform(host, name, args)
+            return await perform(host, name, args, by=by)
         looking += 1
         most = max(most, looking)
         await go.wait()

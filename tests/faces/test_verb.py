@@ -296,35 +296,35 @@ def test_every_answer_is_of_kinds_that_can_be_written() -> None:
 
 async def test_a_verb_is_carried_out_and_answers_json(tmp_path: Path) -> None:
     async with Host(f"sqlite:///{tmp_path / 'duly.db'}") as host:
-        assert await perform(host, "bus.emit", EVENT) == 1
-        answer = await perform(host, "bus.journal", {})
+        assert await perform(host, "bus.emit", EVENT, by="anna") == 1
+        answer = await perform(host, "bus.journal", {}, by="anna")
         assert isinstance(answer, list)
         (event,) = answer
         assert isinstance(event, dict)
         assert (event["topic"], event["payload"]) == ("tea.ready", {"cups": 2})
         assert event["status"] == "pending"
-        assert await perform(host, "extensions", {}) == []
+        assert await perform(host, "extensions", {}, by="anna") == []
 
 
 async def test_a_page_goes_on_from_an_entry_as_it_was_answered(tmp_path: Path) -> None:
     """B14: the key of the page before is given back as it came."""
     async with Host(f"sqlite:///{tmp_path / 'duly.db'}") as host:
         for seconds in (60, 120.5, 180):
-            await perform(host, "bus.schedule_at", {**EVENT, "delay": seconds})
-        first = await perform(host, "bus.deferred", {"limit": 2})
+            await perform(host, "bus.schedule_at", {**EVENT, "delay": seconds}, by="anna")
+        first = await perform(host, "bus.deferred", {"limit": 2}, by="anna")
         assert isinstance(first, list)
-        rest = await perform(host, "bus.deferred", {"after": first[-1]})
+        rest = await perform(host, "bus.deferred", {"after": first[-1]}, by="anna")
         assert isinstance(rest, list)
         assert [each["id"] for each in (*first, *rest) if isinstance(each, dict)] == [1, 2, 3]
-        assert await perform(host, "bus.deliveries", {"after": [0, ""]}) == []
+        assert await perform(host, "bus.deliveries", {"after": [0, ""]}, by="anna") == []
         with pytest.raises(Invalid, match="scheduled"):
-            await perform(host, "bus.deferred", {"status": "gone"})
+            await perform(host, "bus.deferred", {"status": "gone"}, by="anna")
 
 
 async def test_a_number_json_does_not_know_is_refused_by_the_host(tmp_path: Path) -> None:
     """T8: what is handed over unread is checked where it is used."""
     async with Host(f"sqlite:///{tmp_path / 'duly.db'}") as host:
         with pytest.raises(Invalid, match="nan"):
-            await perform(host, "bus.emit", {**EVENT, "payload": {"x": math.nan}})
+            await perform(host, "bus.emit", {**EVENT, "payload": {"x": math.nan}}, by="anna")
         with pytest.raises(Invalid):
-            await perform(host, "bus.schedule_at", {**EVENT, "delay": math.nan})
+            await perform(host, "bus.schedule_at", {**EVENT, "delay": math.nan}, by="anna")

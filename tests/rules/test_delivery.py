@@ -319,7 +319,8 @@ def test_the_error_of_an_event_names_every_failure() -> None:
 def test_an_error_message_is_cut_and_never_empty() -> None:
     """B4: a failure has words, and no more than can be shown."""
     assert attempt(FIRST, "").error == "no message"
-    assert attempt(FIRST, "x" * 501).error == "x" * 500
+    assert attempt(FIRST, "x" * 500).error == "x" * 500
+    assert attempt(FIRST, "x" * 501).error == "x" * 482 + "… (501 characters)"
 
 
 # -- Recovery -------------------------------------------------------------------------------

@@ -330,7 +330,7 @@ def test_a_quote_is_the_first_sentence_and_not_longer_than_its_limit() -> None:
     assert quote("No room. Try later.\nTraceback") == "“No room”"
     assert quote("  ") == ""
     assert quote("x" * QUOTE_CHARS_MAX) == in_quotes("x" * QUOTE_CHARS_MAX)
-    assert quote("x" * (QUOTE_CHARS_MAX + 1)) == in_quotes("x" * QUOTE_CHARS_MAX + "…")
+    assert quote("x" * (QUOTE_CHARS_MAX + 1)) == in_quotes("x" * 182 + "… (201 characters)")
 
 
 def test_of_many_titles_one_is_named() -> None:

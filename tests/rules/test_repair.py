@@ -165,4 +165,5 @@ def test_a_person_is_told_what_failed_and_why_it_was_not_repaired() -> None:
 def test_words_are_cut_one_past_the_limit() -> None:
     """F8: a person reads a sentence, not a page."""
     assert cut("x" * REASON_CHARS) == "x" * REASON_CHARS
-    assert (len(cut("x" * (REASON_CHARS + 1))), cut("x" * 9999)[-1]) == (REASON_CHARS, "…")
+    assert len(cut("x" * (REASON_CHARS + 1))) == REASON_CHARS
+    assert cut("x" * 9999).endswith("x… (9999 characters)")

@@ -23,19 +23,16 @@ from duly.bus.cause import handle
 from duly.env import Env
 from duly.errors import Refused
 from duly.rules.delivery import HANDLER_TIMEOUT_S, Event, copy_event
-from duly.rules.event import is_plain
+from duly.rules.fault import describe, trace
+from duly.rules.redaction import Redactor
+from duly.rules.shown import visible
 from duly.store import Store
 
 GRACE_S: Final = 5.0  # how long a handler that was cancelled may take to end
-SAID_CHARS: Final = 1_000  # of what a handler raised
 
 Handler = Callable[[Event], Awaitable[Any]]
 
 log = logging.getLogger("duly.bus")
-
-
-class HandlerError(Exception):
-    """What a handler raised, cleaned, for the log."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +54,12 @@ class _Outcome:
 class Caller:
     """Calls handlers, and knows those that did not end when they were told to."""
 
-    def __init__(self, env: Env, store: Store, freed: Callable[[], None]) -> None:
+    def __init__(
+        self, env: Env, store: Store, freed: Callable[[], None], secrets: Redactor
+    ) -> None:
         self._env = env
         self._store = store
+        self._secrets = secrets
         self._freed = freed
         self._calls: dict[asyncio.Task[None], str] = {}  # and whose handler it is
         self._deaf: dict[asyncio.Task[None], str] = {}
@@ -101,7 +101,16 @@ class Caller:
         if outcome.is_over and outcome.error is None:
             return None
         error = outcome.error or asyncio.CancelledError("cancelled before it began")
-        return _report(error, subscriber_id, event.id)
+        said = describe(error, self._secrets)
+        log.error(
+            "subscriber %s failed on event %s: %s\n%s",
+            subscriber_id,
+            event.id,
+            visible(said),
+            trace(error, self._secrets),
+            extra={"subscriber_id": subscriber_id, "event_id": event.id},
+        )
+        return Failure(said, is_final=isinstance(error, Refused))
 
     async def end(self) -> None:
         """Cancel every handler that still runs, wait a little, and log which did not end."""
@@ -153,32 +162,3 @@ async def _run(
         # Also SystemExit and KeyboardInterrupt: asyncio would let either of them end its loop.
         outcome.error = error
     outcome.is_over = True
-
-
-def _report(error: BaseException, subscriber_id: str, event_id: int) -> Failure:
-    """Log what a handler raised, with the lines that led to it (B7), and make a failure of it."""
-    said = describe(error)
-    shown = HandlerError(said).with_traceback(error.__traceback__)
-    log.error(
-        "subscriber %s failed on event %s: %s",
-        subscriber_id,
-        event_id,
-        said,
-        exc_info=shown,
-        extra={"subscriber_id": subscriber_id, "event_id": event_id},
-    )
-    return Failure(said, is_final=isinstance(error, Refused))
-
-
-def describe(error: BaseException) -> str:
-    """Say what was raised, in one line that every store can keep and every terminal can show."""
-    try:
-        said = str(error)
-    except BaseException:
-        said = "it cannot say why"
-    words = f"{type(error).__name__}: {said}" if said else type(error).__name__
-    return "".join(each if is_plain(each) else _spelled(each) for each in words[:SAID_CHARS])
-
-
-def _spelled(character: str) -> str:
-    return character.encode("unicode_escape", "surrogatepass").decode("ascii")

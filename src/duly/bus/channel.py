@@ -6,7 +6,8 @@ Law 1: what is told to a person was an event on the bus before. The event is wha
 Law 2: a text that could not be sent is never dropped: no text, no such channel and no channel at
        all fail the delivery with their sentence.
 Law 3: no error, and no line of a log, holds a token or the address a text was posted to (A5).
-Law 4: a text comes from wherever it comes; a channel shows it and obeys nothing in it.
+Law 4: a text comes from wherever it comes: it is made visible before a channel gets it, and a
+       channel obeys nothing in it (G9).
 Law 5: channels do not wait for each other, and one send has 30 s. So every channel but the first
        has a subscriber of its own, which gets what names it; the first one's gets all the rest.
 
@@ -31,6 +32,7 @@ from urllib.parse import urlsplit
 from duly.errors import Invalid, NotSent, Refused, Transient, UnknownOutcome
 from duly.rules.declaration import NAME
 from duly.rules.delivery import Event
+from duly.rules.shown import visible
 from duly.rules.value import DEFAULT_LIMITS, suggest
 
 NOTIFY_TOPIC: Final = "user.notify"  # what `ExtensionContext.notify_user` emits
@@ -41,7 +43,6 @@ SUCCESS: Final = range(200, 300)
 REDIRECT: Final = range(300, 400)
 REFUSAL: Final = range(400, 500)
 COME_BACK: Final = frozenset({408, 425, 429})
-SHOWN: Final = frozenset("\n\t")
 
 
 @runtime_checkable
@@ -97,7 +98,8 @@ class Channels:
             )
         user_id = event.payload.get("user_id")
         channel = self.find(event.payload.get("channel_id"))
-        await channel.send(text, to=user_id if isinstance(user_id, str) else None)
+        to = user_id if isinstance(user_id, str) else None
+        await channel.send(visible(text, is_block=True), to=to)
 
 
 def _name_of(channel: object) -> str:
@@ -135,7 +137,7 @@ class TerminalChannel:
         # Found anew each time: whoever captures the output has put another stream there.
         stream = self._stream or sys.stdout
         whole = f"{to}: {text}" if to else text
-        line = _harmless(whole, stream.encoding or "utf-8") + "\n"
+        line = _lines(whole, stream.encoding or "utf-8") + "\n"
 
         def write() -> None:
             stream.write(line)
@@ -190,12 +192,10 @@ def _in_thread(work: Callable[[], None]) -> asyncio.Future[None]:
     return done
 
 
-def _harmless(text: str, encoding: str) -> str:
-    """Show what would steer a terminal; indent further lines, so that none looks like another's."""
-    shown = "".join(
-        each if each.isprintable() or each in SHOWN else f"\\x{ord(each):02x}" for each in text
-    )
-    return shown.replace("\n", "\n  ").encode(encoding, "backslashreplace").decode(encoding)
+def _lines(text: str, encoding: str) -> str:
+    """Indent further lines, so that none looks like another's; say nothing the stream cannot."""
+    whole = visible(text, is_block=True).replace("\n", "\n  ")
+    return whole.encode(encoding, "backslashreplace").decode(encoding)
 
 
 class WebhookChannel:

@@ -21,9 +21,12 @@ from traceback import extract_tb
 from types import CodeType, ModuleType
 from typing import Final
 
-from duly.bus.attempt import describe
 from duly.bus.manifest import MANIFEST_BYTES
 from duly.errors import ConfigError, Invalid
+from duly.rules.delivery import ERROR_CHARS
+from duly.rules.fault import describe
+from duly.rules.redaction import Redactor
+from duly.rules.shown import cut
 
 FILE: Final = "manifest.yaml"
 FOLDERS_MAX: Final = 200
@@ -144,11 +147,11 @@ def forget(package: str) -> None:
     _finder.folders.pop(package, None)
 
 
-def blame(error: BaseException, folder: Path) -> str:
+def blame(error: BaseException, folder: Path, secrets: Redactor) -> str:
     """Say what was raised, and the last line of the extension's own that led to it."""
     frames = [frame for frame in extract_tb(error.__traceback__) if lies_in(frame.filename, folder)]
     where = f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno})" if frames else ""
-    return f"{describe(error)}{where}"
+    return f"{cut(describe(error, secrets), ERROR_CHARS)}{where}"
 
 
 def lies_in(file: str, folder: Path) -> bool:

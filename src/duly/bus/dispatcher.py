@@ -24,6 +24,7 @@ from duly.config import BusSettings, Limits
 from duly.env import Boot, Env, sleep_until
 from duly.errors import Invalid, NotFound, RequestRefused, Stale, StoreLost
 from duly.rules.delivery import HANDLER_TIMEOUT_S, Presence, Retry, listens_elsewhere
+from duly.rules.redaction import Redactor
 from duly.rules.schedule import earliest
 from duly.store import Store
 from duly.store.delivery import Begun, Finished, Ingress, OpenDelivery
@@ -76,13 +77,14 @@ class Dispatcher:
         limits: Limits,
         settings: BusSettings = DEFAULT_SETTINGS,
         entered: Callable[[str], None],
+        secrets: Redactor | None = None,
     ) -> None:
         self._env = env
         self._store = store
         self._limits = limits
         self._settings = settings
         self._entered = entered
-        self._caller = Caller(env, store, freed=self.wake)
+        self._caller = Caller(env, store, self.wake, secrets or Redactor())
         self._unregistered: dict[str, Subscriber] = {}
         self._connected: dict[str, Subscriber] = {}
         self._ways: dict[str, Way] = {}

@@ -39,8 +39,10 @@ from duly.config import Limits
 from duly.env import Env
 from duly.errors import DulyError, Invalid, RequestRefused
 from duly.rules.announcement import Topic
-from duly.rules.delivery import OWN_SOURCE, Event, Retry
+from duly.rules.delivery import ERROR_CHARS, OWN_SOURCE, Event, Retry
 from duly.rules.manifest import BuiltIn, Manifest, needs_broken, order
+from duly.rules.redaction import Redactor, redact_text
+from duly.rules.shown import cut, visible
 from duly.store import Store
 
 INITIALIZE_S: Final = 30.0
@@ -109,8 +111,10 @@ class Loader:
         channels: Channels,
         workshop: Workshop,
         limits: Limits,
+        secrets: Redactor,
     ) -> None:
         self._folder = folder
+        self._secrets = secrets
         self._env = env
         self._store = store
         self._line = line
@@ -146,7 +150,8 @@ class Loader:
             await self._initialize(each)
         for report in self.reports:
             if report.error is not None:
-                log.error("extension %s broke at %s: %s", report.id, report.stage, report.error)
+                told = visible(report.error)
+                log.error("extension %s broke at %s: %s", report.id, report.stage, told)
 
     async def close(self) -> None:
         """Close what is ready, the last one first, and let go of the code."""
@@ -155,7 +160,8 @@ class Loader:
             if each.stage is Stage.READY and close is not None:
                 error = await self._limited(close, CLOSE_S, each)
                 if error is not None:
-                    log.error("extension %s broke when it was closed: %s", each.report.id, error)
+                    told = visible(error)
+                    log.error("extension %s broke when it was closed: %s", each.report.id, told)
             forget(each.package)
 
     # -- Manifests and what they subscribe to -----------------------------------------------------
@@ -285,11 +291,11 @@ class Loader:
         try:
             work()
         except DulyError as error:
-            each.error = str(error)
+            each.error = cut(redact_text(str(error), self._secrets), ERROR_CHARS)
         except KeyboardInterrupt:
             raise
         except BaseException as error:
-            each.error = blame(error, each.folder)
+            each.error = blame(error, each.folder, self._secrets)
 
     def _check_agent(self, each: _Candidate) -> None:
         is_asked = any(one.handler is BuiltIn.INVOKE_AGENT for one in each.manifest.subscribes)
@@ -329,7 +335,7 @@ class Loader:
             is_late = not task.done()
             task.cancel()
         if not is_late:
-            return blame(raised[0], each.folder) if raised else None
+            return blame(raised[0], each.folder, self._secrets) if raised else None
         await asyncio.wait((task,), timeout=GRACE_S)
         left = "" if task.done() else " and does not end when it is cancelled"
         return f"It took longer than {limit_s:g} s{left}. Start what takes long in a task."

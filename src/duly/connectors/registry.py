@@ -40,7 +40,7 @@ from duly.connectors.watch import Pace, Watch
 from duly.env import machine_ms
 from duly.errors import IllegalTransition, Invalid
 from duly.rules.catalog import SNAKE, TAKEN, Catalog, Parameter, Risk, Tool, ToolKind
-from duly.rules.permission import redact
+from duly.rules.redaction import Redactor, redact
 from duly.rules.value import Json, decode, encode, is_light, suggest
 
 # What a connector is born with cannot be the name of a tool.
@@ -69,7 +69,7 @@ class Registry:
     def __init__(self, connectors: Iterable[Connector] = ()) -> None:
         self._connectors: dict[str, Connector] = {}
         self._places: dict[str, Place] = {}
-        self._secrets: set[str] = set()
+        self._redactor = Redactor()
         # A call of which anything is at work is held by that; what is gone has ended.
         self._sends: WeakSet[Watch] = WeakSet()
         self._questions: WeakSet[Watch] = WeakSet()
@@ -186,13 +186,13 @@ class Registry:
         """Tell whether anything of any call is still at work, questions too."""
         return any(each.is_out for each in (*self._sends, *self._questions))
 
-    def secrets(self) -> frozenset[str]:
-        """List every secret known so far, for whoever redacts (A5)."""
-        return frozenset(self._secrets)
+    def secrets(self) -> Redactor:
+        """Answer what knows every secret, to take them out of whatever is kept or shown (A5)."""
+        return self._redactor
 
     def remember(self, secret: str) -> None:
         """Take a secret out of whatever is kept or shown from now on, handed out or not (A5)."""
-        self._secrets.add(secret)
+        self._redactor.remember(secret)
 
     @property
     def connectors(self) -> tuple[str, ...]:
@@ -208,7 +208,7 @@ class Registry:
         def hand_out(connector: str, name: str) -> str:
             value = vault(connector, name)
             if value:  # A vault that has none may say so with nothing, too.
-                self._secrets.add(value)
+                self._redactor.remember(value)
             return value
 
         for connector in self._connectors.values():
@@ -226,7 +226,7 @@ class Registry:
     def _clean(self, tool: Tool, answer: object) -> Json:
         """Copy an answer as plain JSON with no secret in it (A5)."""
         plain = _plain(tool, answer)
-        return redact(plain, self._secrets) if self._secrets else plain
+        return redact(plain, self._redactor)
 
     def _place(self, tool: Tool, *, is_mutation: bool) -> Place:
         own = self.catalog.find(tool.name)

@@ -18,7 +18,7 @@ from duly.engine.base import Parts
 from duly.errors import Invalid, NotDeployed
 from duly.rules.catalog import Tool, make_form
 from duly.rules.declaration import Problem
-from duly.rules.permission import redact, redact_text
+from duly.rules.redaction import redact, redact_text
 from duly.rules.schedule import moment
 from duly.rules.source import Language, Source
 from duly.rules.value import Json, decode

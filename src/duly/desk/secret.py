@@ -5,8 +5,8 @@ Law 1: what goes into the store is sealed by AES-GCM under a key that is never t
 Law 2: a seal is for one connector and one name; moved to another place it does not open.
 Law 3: a secret that does not open is named when the host opens, and never guessed. Whoever needs
        it is told to set it again; everything else goes on.
-Law 4: every secret is taken out of whatever is kept or shown, from the moment it is known, also as
-       base64, in hexadecimal, in a URL and in JSON.
+Law 4: every secret is taken out of whatever is kept or shown, from the moment it is known, in every
+       form in which others write it down (`rules/redaction.py`).
 
 A seal names its key by a short hash of it, so that another key and a damaged value can be told
 apart; the hash says nothing about the key.
@@ -17,14 +17,12 @@ from __future__ import annotations
 import asyncio
 import base64
 import binascii
-import json
 import logging
 import os
 import stat
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
-from urllib.parse import quote, quote_plus
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
@@ -82,7 +80,7 @@ class Vault:
 
     async def seal(self, connector: str, name: str, value: str) -> str:
         """Seal a secret for the store; the key is made if there is none yet."""
-        self._remember(value)
+        self._outside.remember(value)
         return self._seal(await self.find_key(), connector, name, value)
 
     def seal_again(self, row: SecretRow) -> str | None:
@@ -109,7 +107,7 @@ class Vault:
 
     def keep(self, connector: str, name: str, value: str) -> None:
         """Hand a secret out from now on; the store has it."""
-        self._remember(value)
+        self._outside.remember(value)
         self._open[connector, name] = value
         self._closed.pop((connector, name), None)
 
@@ -127,10 +125,6 @@ class Vault:
         if problem is not None:
             raise AuthNeeded(problem, connect=connector)
         return self._open[connector, name]
-
-    def _remember(self, value: str) -> None:
-        for spelling in spellings(value):
-            self._outside.remember(spelling)
 
     def _unseal(self, row: SecretRow, key: bytes | None) -> str | None:
         """Open one secret, or answer why it stays closed and what to do."""
@@ -203,24 +197,6 @@ def check_secret(connector: object, name: object, value: object, known: tuple[st
         )
     if len(value.encode()) > SECRET_BYTES_MAX:
         raise Invalid(f'The secret "{name}" is longer than {SECRET_BYTES_MAX} bytes.', path="value")
-
-
-def spellings(value: str) -> frozenset[str]:
-    """Answer a secret as it is, and as it looks where others have written it down."""
-    raw = value.encode()
-    encoded = (base64.b64encode(raw), base64.urlsafe_b64encode(raw))
-    return frozenset(
-        {
-            value,
-            *(each.decode().rstrip("=") for each in encoded),
-            raw.hex(),
-            raw.hex().upper(),
-            quote(value, safe=""),
-            quote_plus(value),
-            json.dumps(value)[1:-1],
-            json.dumps(value, ensure_ascii=False)[1:-1],
-        }
-    )
 
 
 def _key_name(row: SecretRow) -> str:

@@ -16,7 +16,7 @@ from duly.desk.record import Preview, RunError
 from duly.engine.base import Parts
 from duly.errors import Invalid
 from duly.rules.catalog import Tool
-from duly.rules.permission import redact, redact_text
+from duly.rules.redaction import Redactor, redact, redact_text
 from duly.rules.standing import Facts
 from duly.rules.value import Json, decode
 from duly.rules.word import Status, Way
@@ -32,12 +32,12 @@ class Sight:
 
     parts: Parts
     now_ms: int
-    secrets: tuple[str, ...]
+    secrets: Redactor
 
     @classmethod
     def of(cls, parts: Parts) -> Self:
         """Look from where a host stands now."""
-        return cls(parts, parts.env.now_ms(), tuple(parts.outside.secrets()))
+        return cls(parts, parts.env.now_ms(), parts.outside.secrets())
 
     @property
     def policy(self) -> Policy:

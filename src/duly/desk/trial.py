@@ -29,7 +29,8 @@ from duly.rules.access import check_publishes
 from duly.rules.catalog import Catalog, Tool, ToolKind
 from duly.rules.declaration import ConsumerDeclaration
 from duly.rules.event import Publication, PublishBudget, parse_publication
-from duly.rules.permission import missing_capabilities, redact, redact_text
+from duly.rules.permission import missing_capabilities
+from duly.rules.redaction import Redactor, redact, redact_text
 from duly.rules.replay import Replay
 from duly.rules.schedule import pause_after_commit
 from duly.rules.source import Source
@@ -328,7 +329,7 @@ class _Play:
         )
 
     @property
-    def _secrets(self) -> frozenset[str]:
+    def _secrets(self) -> Redactor:
         return self.desk.parts.outside.secrets()
 
     def _show(self, text: str) -> str:

@@ -12,7 +12,7 @@ from typing import Any, Final, cast
 from duly.engine.base import Parts
 from duly.engine.draft import read_findings
 from duly.rules.declaration import parse
-from duly.rules.permission import redact, redact_text
+from duly.rules.redaction import Redactor, redact, redact_text
 from duly.rules.repair import STEP_AT, RepairCase, RepairError, RepairInput
 from duly.rules.source import Language, Source
 from duly.rules.value import Json, decode
@@ -95,7 +95,7 @@ def _bounded(events: Iterable[EventRow]) -> Iterable[EventRow]:
         yield event
 
 
-def _input(event: EventRow, secrets: Iterable[str]) -> RepairInput:
+def _input(event: EventRow, secrets: Redactor) -> RepairInput:
     return RepairInput(
         event.topic,
         redact_text(event.message_id, secrets),

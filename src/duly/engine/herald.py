@@ -7,7 +7,7 @@ Law 2  No secret leaves with an announcement (A5).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
@@ -25,7 +25,8 @@ from duly.rules.announcement import (
 )
 from duly.rules.delivery import OWN_SOURCE, encode_payload
 from duly.rules.lifecycle import Run
-from duly.rules.permission import redact, redact_text
+from duly.rules.redaction import Redactor, redact, redact_text
+from duly.rules.shown import cut
 from duly.rules.standing import Facts, read
 from duly.rules.value import Json, decode
 from duly.store.record import Call, JournalEvent
@@ -114,7 +115,7 @@ class Herald:
         )
 
 
-def _preview(text: str, secrets: Iterable[str]) -> Json:
+def _preview(text: str, secrets: Redactor) -> Json:
     """Show a call's arguments without secrets; of long ones only the beginning is looked at.
 
     Whoever walks through a million values stops everybody else for as long (X2). More is looked at
@@ -125,7 +126,7 @@ def _preview(text: str, secrets: Iterable[str]) -> Json:
             return redact(decode(text), secrets)
         except Invalid:  # another program wrote it, and a person must hear of that (L11)
             return redact_text(text, secrets)
-    return f"{redact_text(text[:PREVIEW_BYTES], secrets)[:PREVIEW_CHARS]}…"
+    return cut(redact_text(text[:PREVIEW_BYTES], secrets, is_cut=True), PREVIEW_CHARS, len(text))
 
 
 def _message(error: str | None) -> str:

@@ -15,7 +15,8 @@ from duly.config import Limits
 from duly.rules.access import Step
 from duly.rules.declaration import ConsumerDeclaration, ProducerDeclaration
 from duly.rules.lifecycle import START, Counts, Run
-from duly.rules.permission import redact, redact_text
+from duly.rules.redaction import Redactor, redact, redact_text
+from duly.rules.shown import cut
 from duly.rules.turn import HandlerOutlook
 from duly.rules.value import Json, decode, encode, is_light
 from duly.rules.word import Kind, Status
@@ -37,7 +38,7 @@ class Notes:
     """What a run logged and called, kept for a person: capped, and the rest is counted (X4, R1)."""
 
     limits: Limits
-    secrets: Callable[[], Iterable[str]]  # asked every time: a connector may have taken more (A5)
+    secrets: Callable[[], Redactor]  # asked every time: a connector may have taken more (A5)
     lines: list[Json] = field(default_factory=list)
     dropped: int = 0
     calls: list[Json] = field(default_factory=list)
@@ -62,7 +63,7 @@ class Notes:
         self.calls.append(
             {
                 "tool": tool,
-                "args": shown[:CALL_ARGS_CHARS],
+                "args": cut(shown, CALL_ARGS_CHARS),
                 "outcome": outcome,
                 "duration_ms": duration_ms,
             }
@@ -72,8 +73,10 @@ class Notes:
         if len(self.lines) >= self.limits.log_lines:
             self.dropped += 1
             return
-        cut = redact_text(text, self.secrets())[: self.limits.log_line_chars]
-        self.lines.append({"at": at_ms, "from": source, "text": cut})
+        # The sandbox has cut it where the line is too long.
+        said = redact_text(text, self.secrets(), is_cut=True)
+        kept = cut(said, self.limits.log_line_chars)
+        self.lines.append({"at": at_ms, "from": source, "text": kept})
 
     @property
     def logs_text(self) -> str | None:
@@ -114,7 +117,7 @@ class Reads:
             self.dropped += len(self.kept)
             self.kept.clear()
 
-    def text(self, secrets: Iterable[str]) -> str | None:
+    def text(self, secrets: Redactor) -> str | None:
         """Write them down without secrets (A5); nothing, if nothing was asked."""
         if not self.kept and not self.dropped:
             return None

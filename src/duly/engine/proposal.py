@@ -21,7 +21,7 @@ from duly.errors import NotDeployed, NotFound
 from duly.rules import repair as rules
 from duly.rules.announcement import Change, Subject, Topic, describe
 from duly.rules.delivery import OWN_SOURCE, encode_payload
-from duly.rules.permission import redact_text
+from duly.rules.redaction import redact_text
 from duly.rules.source import Language, Source
 from duly.rules.standing import Facts, escalate
 from duly.rules.value import Json, encode

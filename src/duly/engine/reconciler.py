@@ -25,6 +25,7 @@ from duly.errors import Invalid, StoreError
 from duly.rules import ledger as rules
 from duly.rules import lifecycle, outage
 from duly.rules.catalog import Tool
+from duly.rules.fault import trace
 from duly.rules.ledger import Recourse, Stamp, Terms, is_last_ask, recourse
 from duly.rules.outage import Outage
 from duly.rules.schedule import reconcile_delay_ms
@@ -52,7 +53,8 @@ class Reconciler:
             raise
         except Exception as error:
             # A fault of ours or of a connector: it is asked again at L5's times, not at once.
-            log.exception("asking what became of %s met a fault", row.tool)
+            where = trace(error, self._parts.outside.secrets())
+            log.error("asking what became of %s met a fault\n%s", row.tool, where)
             await self._miss(live, row, f"asking failed: {type(error).__name__}")
 
     async def _attempt(self, live: Live, row: MutationRow, *, is_paused: bool) -> None:

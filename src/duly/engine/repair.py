@@ -30,6 +30,7 @@ from duly.errors import DulyError, Fenced, NotDeployed, NotFound, Stale, StoreEr
 from duly.rules import repair as rules
 from duly.rules.announcement import Topic
 from duly.rules.declaration import parse
+from duly.rules.fault import trace
 from duly.rules.repair import RepairCase, Repairer
 from duly.rules.source import Source
 from duly.rules.standing import Facts, escalate
@@ -101,7 +102,8 @@ class Repairs:
         if isinstance(failure, NotFound):
             log.info("run %s cannot be repaired: %s", run_id, failure)
         elif failure is not None:
-            log.error("run %s could not be repaired yet: %s", run_id, failure, exc_info=failure)
+            where = trace(failure, self._parts.outside.secrets())
+            log.error("run %s could not be repaired yet\n%s", run_id, where)
         self._on_end(workflow_id, task.cancelled() or failure is not None)
 
     async def _work(self, live: Live, row: RunRow) -> None:
@@ -134,7 +136,8 @@ class Repairs:
         except StoreError:
             raise
         except Exception as error:
-            log.exception("run %s could not be repaired by a fault of ours", row.id)
+            where = trace(error, parts.outside.secrets())
+            log.error("run %s could not be repaired by a fault of ours\n%s", row.id, where)
             return Declined(f"a fault inside Duly, {self._successor.clean(repr(error))}.")
 
     async def _refusal(self, row: RunRow) -> str | None:

@@ -24,8 +24,8 @@ from duly.errors import NotFound
 from duly.rules.access import Step
 from duly.rules.catalog import Catalog, Tool
 from duly.rules.event import EventStatus
-from duly.rules.permission import redact, redact_text
 from duly.rules.prepared import SEED_BYTES, seed
+from duly.rules.redaction import Redactor, redact, redact_text
 from duly.rules.replay import Change, Difference, Replay, compare
 from duly.rules.value import Json, decode, digest
 from duly.rules.word import Kind, Outcome
@@ -199,7 +199,7 @@ class Still:
 class Recorded:
     """The outside as a run saw it: the same question gets the same answers, in their order."""
 
-    def __init__(self, catalog: Catalog, texts: Iterable[str], secrets: frozenset[str]) -> None:
+    def __init__(self, catalog: Catalog, texts: Iterable[str], secrets: Redactor) -> None:
         self.catalog = catalog
         self.problem: str | None = None  # what it was asked and does not know
         self.dropped = 0  # answers that were too large to be kept

@@ -21,8 +21,9 @@ from duly.rules import chain, lifecycle
 from duly.rules import outage as outages
 from duly.rules.lifecycle import Change, Counts, Run
 from duly.rules.outage import Outage
-from duly.rules.permission import redact, redact_text
+from duly.rules.redaction import redact, redact_text
 from duly.rules.schedule import backoff_ms, describe_wait
+from duly.rules.shown import cut
 from duly.rules.standing import Facts, escalate
 from duly.rules.value import Json, encode
 from duly.rules.word import Failure, MutationStatus, Phase, Progress, Status, Way
@@ -264,14 +265,15 @@ class Successor:
             "message": self.clean(str(failed)),
             "line": details.line,
             "tool": details.tool,
-            "args": shown[:ARGS_CHARS],
+            "args": cut(shown, ARGS_CHARS),
         }
         return encode(record, "error", limit_bytes=ERROR_BYTES_MAX)
 
     def clean(self, text: str) -> str:
         """Take secrets out of an error's words, and keep a readable part of them (A5)."""
-        cut = redact_text(text, self._parts.outside.secrets())[:ERROR_CHARS]
-        return cut.encode("utf-8", "replace").decode()
+        # Sandbox and connector have cut it where it is too long.
+        said = redact_text(text, self._parts.outside.secrets(), is_cut=True)
+        return cut(said, ERROR_CHARS).encode("utf-8", "replace").decode()
 
 
 def say_recovered(change: Change) -> str:

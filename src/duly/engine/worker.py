@@ -27,6 +27,7 @@ from duly.engine.successor import Successor
 from duly.errors import Fenced, Invalid, RequestRefused, Stale, StoreError, StoreUnavailable
 from duly.rules import lifecycle
 from duly.rules.catalog import Tool
+from duly.rules.fault import trace
 from duly.rules.schedule import parse
 from duly.rules.turn import Choice, HandlerOutlook, Work, replanned
 from duly.rules.value import decode
@@ -249,7 +250,8 @@ class Worker:
         except StoreError:
             raise
         except Exception as error:
-            log.exception("run %s of workflow %s met a fault of ours", live.id, live.workflow)
+            where = trace(error, self._parts.outside.secrets())
+            log.error("run %s of %s met a fault of ours\n%s", live.id, live.workflow, where)
             if live.stored.status is not Status.ACTIVE or live.is_out:
                 raise
             fault = f"{type(error).__name__}: {error}"

@@ -1,9 +1,10 @@
 """The control socket of a running host: every verb, over newline-delimited JSON (docs/control.md).
 
 Law 1: whoever may open the file may command the host, and nobody else: the mode is the token, and
-       the kernel is asked who is there.
+       the kernel is asked who is there. Acts are written down under the name it gives, and no
+       request can give another (G5).
 Law 2: no client hurts the host or another client, whatever it sends, does not send or does not
-       read: every size, number and wait has a limit.
+       read: every size, number and wait has a limit (`faces/room.py`).
 Law 3: an act that was begun is finished, whether its client stays or not; closing waits for it.
 Law 4: where nobody follows, nobody looks: an idle host does no work for its socket (S9).
 
@@ -21,6 +22,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
+from itertools import count
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self, TypeAlias
@@ -28,29 +30,33 @@ from typing import Final, Self, TypeAlias
 from duly import __version__, fork
 from duly.env import Env, Loop
 from duly.errors import DulyError, Invalid, RequestRefused
+from duly.faces.room import Room, Shelf, make_place
 from duly.faces.verb import VERBS, find_verb, perform, to_json
 from duly.faces.wire import (
     ANSWER_BYTES_MAX,
+    DEPTH_AROUND,
     REQUEST_BYTES_MAX,
     ROOT,
     ask_peer,
     listen,
-    read_line,
+    name_user,
+    read_strictly,
     write_error,
     write_line,
 )
 from duly.host import Host
+from duly.rules.fault import trace
 from duly.rules.value import INTEGER_MAX, Json, refuse_unknown
 
-CONNECTIONS_MAX: Final = 64
 REQUESTS_AT_ONCE_MAX: Final = 16  # of one connection, those it follows among them
-REQUEST_S_MAX: Final = 30.0  # from the first byte of a line to its last
+CHUNK_BYTES: Final = 64 * 1024  # read at once
 ANSWER_S_MAX: Final = 30.0  # how long an answer may lie there until its client takes it
 HANGUP_S_MAX: Final = 5.0  # how long the last answers may lie there
 LOOKS_AT_ONCE_MAX: Final = 2  # of all who follow: no act must wait behind a thousand of them
 FOLLOW_PAUSE_S: Final = 0.2  # at most five answers a second
 FOLLOW_LOOK_S: Final = 1.0  # some answers change with the time: "Next check in 3 min"
 ID_CHARS_MAX: Final = 100
+FIELDS: Final = ("id", "verb", "args", "follow", "stop")
 
 RequestId: TypeAlias = "int | str"
 
@@ -75,7 +81,7 @@ class Request:
 
 def read_request(message: Mapping[str, Json]) -> Request:
     """Read a request, or say which field of it is wrong."""
-    refuse_unknown(message, ("id", "verb", "args", "follow", "stop"), "request")
+    refuse_unknown(message, FIELDS, "request")
     request_id = _read_id(message.get("id"))
     if "stop" in message:
         if message["stop"] is not True or len(message) > 2:
@@ -111,10 +117,19 @@ class Control:
     """
 
     def __init__(
-        self, host: Host, path: Path, *, env: Env | None = None, settings: str | None = None
+        self,
+        host: Host,
+        path: Path,
+        *,
+        env: Env | None = None,
+        settings: str | None = None,
+        room: Room | None = None,
     ) -> None:
         self.host = host
         self.env = env or Loop()
+        self.room = room or Room()
+        self.shelf = Shelf(self.room)
+        self.turns = count()
         self.looking = asyncio.Semaphore(LOOKS_AT_ONCE_MAX)
         self._path = path
         self._settings = settings
@@ -137,9 +152,7 @@ class Control:
         made = listen(self._path)
         self._identity = _identity(self._path)
         self._listener = made
-        # One byte of a line is read before the rest, and its newline is counted too.
-        limit = REQUEST_BYTES_MAX - 2
-        self._server = await asyncio.start_unix_server(self._welcome, sock=made, limit=limit)
+        self._server = await asyncio.start_unix_server(self._welcome, sock=made, limit=CHUNK_BYTES)
         return self
 
     async def __aexit__(
@@ -167,10 +180,14 @@ class Control:
         if self._is_closing:
             writer.close()
             return
-        talk = Talk(self, reader, writer)
+        # Where the kernel cannot be asked, the mode of the file has let in its own user alone.
+        peer = ask_peer(writer.get_extra_info("socket"))
+        user = os.geteuid() if peer is None else peer.user
+        refusal = self._refuse(user)
+        talk = Talk(self, reader, writer, user)
+        talk.is_leaving = refusal is not None
         task = asyncio.current_task()
         assert task is not None
-        refusal = self._refuse(writer)
         self._talks[task] = talk
         try:
             if refusal is not None:
@@ -182,15 +199,15 @@ class Control:
         finally:
             await talk.close()
             del self._talks[task]
+            self.shelf.clear(talk)
 
-    def _refuse(self, writer: asyncio.StreamWriter) -> str | None:
-        peer = ask_peer(writer.get_extra_info("socket"))
-        if peer is not None and peer.user not in (ROOT, os.geteuid()):
-            log.warning("User %d was refused at the control socket", peer.user)
+    def _refuse(self, user: int) -> str | None:
+        if user not in (ROOT, os.geteuid()):
+            log.warning("User %d was refused at the control socket", user)
             return "This host belongs to another user. Be that user, or ask them."
-        if len(self._talks) >= CONNECTIONS_MAX:
-            return f"{CONNECTIONS_MAX} clients speak to this host already. Close one of them."
-        return None
+        if len(self._talks) >= 2 * self.room.connections:
+            return "Too many clients are being hung up on. Try again."
+        return make_place(self._talks.values(), user, self.room)
 
     def _greeting(self) -> dict[str, Json]:
         settings = {} if self._settings is None else {"settings": self._settings}
@@ -208,11 +225,25 @@ class Talk:
     """One connection: what its client asked for and has not been answered yet."""
 
     def __init__(
-        self, control: Control, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+        self,
+        control: Control,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        user: int,
     ) -> None:
+        self.user = user
+        self.is_leaving = False
+        self.has_spoken = False
+        self.quiet_since = next(control.turns)
         self._host = control.host
+        self._parts = control.host._desk().parts
         self._env = control.env
+        self._room = control.room
+        self._shelf = control.shelf
+        self._turns = control.turns
         self._looking = control.looking
+        self._buffer = bytearray()
+        self._held_bytes = 0  # of the requests under way
         self._reader = reader
         self._writer = writer
         self._sending = asyncio.Lock()
@@ -235,27 +266,55 @@ class Talk:
                 await self._take(line)
         except ConnectionError:
             pass
-        except asyncio.LimitOverrunError:
-            await self._complain(f"A line is longer than {REQUEST_BYTES_MAX} bytes. Send less.")
+        except (Invalid, RequestRefused) as refusal:
+            await self.send({"id": None, "error": write_error(refusal)})
         except TimeoutError:
-            await self._complain(f"A line was not finished in {REQUEST_S_MAX:g} s. Send it whole.")
+            waited_s = self._room.request_s if self._buffer else self._room.first_line_s
+            await self._complain(f"A line was not finished in {waited_s:g} s. Send it whole.")
 
     async def _read_line(self) -> bytes:
         """Read one line; nothing once the client has hung up, be it in the middle of one."""
-        first = await self._reader.read(1)
-        if first in (b"", b"\n"):
-            return first
-        async with asyncio.timeout(REQUEST_S_MAX):
-            try:
-                return first + await self._reader.readuntil(b"\n")
-            except asyncio.IncompleteReadError:
-                return b""
+        clock = asyncio.get_running_loop()
+        looked = 0
+        async with asyncio.timeout(None if self.has_spoken else self._room.first_line_s) as limit:
+            while (end := self._buffer.find(b"\n", looked)) < 0:
+                looked = len(self._buffer)
+                if looked:
+                    by = clock.time() + self._room.request_s
+                    limit.reschedule(min(by, limit.when() or by))
+                chunk = await self._reader.read(CHUNK_BYTES)
+                if not chunk:
+                    return b""
+                self._buffer += chunk
+                if b"\n" not in chunk and len(self._buffer) >= REQUEST_BYTES_MAX:
+                    raise _too_long()
+                self._count()
+        line = bytes(self._buffer[: end + 1])
+        del self._buffer[: end + 1]
+        if len(line) > REQUEST_BYTES_MAX:
+            raise _too_long()
+        self.has_spoken = True
+        return line
+
+    def _count(self) -> None:
+        """Note how many bytes of this client the host holds, or refuse them."""
+        self._shelf.put(self, len(self._buffer) + self._held_bytes)
+
+    @property
+    def is_quiet(self) -> bool:
+        """Tell whether nothing is under way."""
+        return not self._requests
+
+    def give_way(self) -> None:
+        """Leave the place to another client; nothing is under way."""
+        self.end()
 
     async def _take(self, line: bytes) -> None:
         """Begin what a line asks for, or say what is wrong with it."""
+        self.quiet_since = next(self._turns)
         answered_id: RequestId | None = None
         try:
-            message = read_line(line)
+            message = read_strictly(line, self._parts.policy.limits.json_depth + DEPTH_AROUND)
             with suppress(Invalid):
                 answered_id = _read_id(message.get("id"))
             if answered_id in self._requests:
@@ -270,7 +329,15 @@ class Talk:
             return
         task = asyncio.ensure_future(self._answer(request))
         self._requests[request.id] = (request, task)
-        task.add_done_callback(lambda _: self._requests.pop(request.id))
+        self._held_bytes += len(line)
+        task.add_done_callback(lambda _: self._done(request.id, len(line)))
+
+    def _done(self, request_id: RequestId, size: int) -> None:
+        del self._requests[request_id]
+        self.quiet_since = next(self._turns)
+        self._held_bytes -= size
+        if not self.is_leaving:
+            self._count()
 
     def _check_room(self, request: Request) -> None:
         if request.id in self._requests:
@@ -285,13 +352,14 @@ class Talk:
             if request.is_follow:
                 await self._follow(request)
             else:
-                answer = await perform(self._host, request.verb, request.args)
+                answer = await perform(self._host, request.verb, request.args, by=self._by)
                 await self.send({"id": request.id, "answer": answer})
         except DulyError as error:
             await self.send({"id": request.id, "error": write_error(error)})
         except Exception as error:
             # What it says may be what must not be seen; where it happened is in the log.
-            log.exception("%s failed inside the host", request.verb)
+            where = trace(error, self._parts.outside.secrets())
+            log.error("%s failed inside the host\n%s", request.verb, where)
             told = f"{request.verb} failed inside the host ({type(error).__name__}), which is a bug"
             trouble = DulyError(f"{told} in Duly. The host's log says where.")
             await self.send({"id": request.id, "error": write_error(trouble)})
@@ -309,7 +377,7 @@ class Talk:
             while True:
                 changed.clear()
                 async with self._looking:
-                    answer = await perform(self._host, verb.name, request.args)
+                    answer = await perform(self._host, verb.name, request.args, by=self._by)
                 line = write_line({"id": request.id, "answer": answer})
                 if (digest := sha256(line).digest()) != last:
                     last = digest
@@ -327,6 +395,11 @@ class Talk:
                 raise Invalid(f"id {request.id!r} is not followed; it is answered once.", path="id")
             task.cancel()
         await self.send({"id": request.id, "stop": True})
+
+    @property
+    def _by(self) -> str:
+        """Who acts, as the kernel says."""
+        return name_user(self.user)
 
     async def _complain(self, sentence: str) -> None:
         await self.send({"id": None, "error": write_error(Invalid(sentence))})
@@ -353,7 +426,7 @@ class Talk:
 
     def end(self) -> None:
         """Take no more requests, and give up what only asks; acts go on."""
-        self._is_ended = True
+        self._is_ended = self.is_leaving = True
         if self._listening is not None:
             self._listening.cancel()
         for request, task in self._requests.values():
@@ -373,6 +446,10 @@ class Talk:
                 async with asyncio.timeout(HANGUP_S_MAX):
                     await self._writer.wait_closed()
             self._writer.transport.abort()  # of what nobody took
+
+
+def _too_long() -> Invalid:
+    return Invalid(f"A line is longer than {REQUEST_BYTES_MAX} bytes. Send less.")
 
 
 async def outlast(*tasks: asyncio.Task[None]) -> None:

@@ -32,9 +32,11 @@ from duly.faces.project import Project, build_host
 from duly.faces.verb import BUS, find_verb, perform, read_arguments
 from duly.faces.wire import (
     ANSWER_BYTES_MAX,
+    DEPTH_AROUND,
     REQUEST_BYTES_MAX,
     Peer,
     ask_peer,
+    name_user,
     reach,
     read_error,
     read_line,
@@ -48,8 +50,6 @@ GREETING_S: Final = 10.0
 # Somebody else may have the store for the moment of one verb, or be a host that is about to listen.
 TRIES_MAX: Final = 10
 PAUSE_S: Final = 0.1
-# Arguments hold values that have a depth of their own, which the host counts.
-DEPTH_AROUND: Final = 8
 # Where to look whether an act was done of which nobody's name is kept; of all others it is.
 LOOK: Final[Mapping[str, str]] = {
     "bus.emit": "`duly bus journal`",
@@ -122,6 +122,10 @@ class Through:
 
     async def look(self) -> None:
         """Look whether a host answers; from then on it is spoken to."""
+        if self._remote is not None and self._remote.is_gone:
+            # It has hung up on a session that was quiet for long; whoever answers now is asked.
+            await self._remote.close()
+            self._remote = None
         if self._remote is None:
             self._remote = await Remote.reach(self._project.socket)
 
@@ -145,7 +149,7 @@ class Through:
             try:
                 if verb.startswith(BUS):
                     self._reserve(host, verb, args)
-                return await perform(host, verb, args)
+                return await perform(host, verb, args, by=name_user(os.geteuid()))
             finally:
                 await host.close()
         raise StoreInUse(
@@ -165,7 +169,7 @@ class Through:
             config = replace(self._project.config, url=f"{URL_PREFIX}{folder}/nothing.db")
             aside = replace(self._project, config=config)
             async with build_host(aside, with_extensions=verb == "extensions") as host:
-                return await perform(host, verb, args)
+                return await perform(host, verb, args, by=name_user(os.geteuid()))
 
     def _reserve(self, host: Host, verb: str, args: Mapping[str, Json]) -> None:
         """Keep for the extensions what is theirs, though none of them is awake (B1, B13)."""
@@ -253,6 +257,11 @@ class Remote:
             finally:
                 if self._gone is None:
                     await self._send({"id": request_id, "stop": True})
+
+    @property
+    def is_gone(self) -> bool:
+        """Tell whether the host has hung up."""
+        return self._gone is not None
 
     async def close(self) -> None:
         """Hang up."""

@@ -39,6 +39,7 @@ from duly.rules.word import MutationStatus, Status
 T = TypeVar("T")
 
 BUS: Final = "bus."
+BY: Final = "by"  # who acts: an embedding program says so, a request cannot (G5)
 
 # A host's own life: whoever started it ends it, and nobody else.
 LIFE: Final = frozenset({"open", "close", "drain", "serve"})
@@ -100,6 +101,11 @@ class Verb:
     def is_followable(self) -> bool:
         """Tell whether its answer can be had again each time it changes."""
         return self.is_question and self.name not in LABOURS
+
+    @property
+    def has_actor(self) -> bool:
+        """Tell whether it is written down who did it (A6)."""
+        return any(each.name == BY for each in self.parameters)
 
 
 # -- Reading arguments --------------------------------------------------------------------------
@@ -328,8 +334,12 @@ def find_verb(name: str) -> Verb:
 
 
 def read_arguments(verb: Verb, args: Mapping[str, Json]) -> dict[str, Any]:
-    """Check arguments that came as JSON and make them what the verb takes."""
-    refuse_unknown(args, (each.name for each in verb.parameters), verb.name)
+    """Check arguments that came as JSON and make them what the verb takes; who acts is none."""
+    if BY in args:
+        raise Invalid(
+            "by is not given: who acts is the user whose process asks, as the kernel says.", path=BY
+        )
+    refuse_unknown(args, (each.name for each in verb.parameters if each.name != BY), verb.name)
     return {
         each.name: _read_argument(each, args[each.name])
         for each in verb.parameters
@@ -337,10 +347,12 @@ def read_arguments(verb: Verb, args: Mapping[str, Json]) -> dict[str, Any]:
     }
 
 
-async def perform(host: Host, name: str, args: Mapping[str, Json]) -> Json:
-    """Carry out a verb with arguments that came as JSON, and answer JSON."""
+async def perform(host: Host, name: str, args: Mapping[str, Json], *, by: str) -> Json:
+    """Carry out a verb with JSON as arguments, in the name of a user, and answer JSON (G5)."""
     verb = find_verb(name)
     given = read_arguments(verb, args)
+    if verb.has_actor:
+        given[BY] = by
     owner = host.bus if name.startswith(BUS) else host
     return to_json(await getattr(owner, name.removeprefix(BUS))(**given))
 

@@ -11,11 +11,15 @@ Law 3: the socket is its user's alone from the moment it exists, whatever the um
 from __future__ import annotations
 
 import inspect
+import json
 import os
+import pwd
+import re
 import socket
 import stat
 import struct
 import sys
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -28,7 +32,8 @@ from duly import errors
 from duly.errors import ConfigError, DulyError, Invalid, StoreUnavailable
 from duly.faces.verb import to_json
 from duly.rules.declaration import Problem
-from duly.rules.value import Json, decode
+from duly.rules.shown import cut, visible
+from duly.rules.value import PATH_KEY_CHARS, Json, decode
 from duly.script.finding import Finding
 
 MIB: Final = 1024 * 1024
@@ -39,6 +44,10 @@ BACKLOG: Final = 64
 MODE: Final = 0o600
 PEER: Final = struct.Struct("3i")  # process, user, group: what the kernel says of a peer
 ROOT: Final = 0
+# Arguments hold values that have a depth of their own, which the host counts.
+DEPTH_AROUND: Final = 8
+STRINGS: Final = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
+NOT_BRACKETS: Final = bytes(each for each in range(256) if each not in b"[]{}")
 
 
 # -- Lines --------------------------------------------------------------------------------------
@@ -60,13 +69,47 @@ def read_line(line: bytes) -> dict[str, Json]:
     return message
 
 
+def read_strictly(line: bytes, depth: int) -> dict[str, Json]:
+    """Read a message of a stranger: no key twice, and nothing nested too deep (G10)."""
+    try:
+        json.loads(line, object_pairs_hook=_refuse_twins)
+    except RecursionError:
+        raise _too_deep(depth) from None
+    except ValueError:
+        pass  # what else is wrong with it is told by whoever reads it
+    message = read_line(line)
+    # Strings out, then the innermost brackets, again and again: in a text that is JSON as many
+    # times as it is deep.
+    left = STRINGS.sub(b"", line).translate(None, delete=NOT_BRACKETS)
+    for _ in range(depth):
+        left = left.replace(b"[]", b"").replace(b"{}", b"")
+        if not left:
+            return message
+    raise _too_deep(depth)
+
+
+def _refuse_twins(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        name = next(key for key, count in Counter(key for key, _ in pairs).items() if count > 1)
+        shown = visible(cut(name, PATH_KEY_CHARS))
+        raise Invalid(f'"{shown}" stands twice in an object. Say which one you mean.', path=shown)
+    return made
+
+
+def _too_deep(depth: int) -> Invalid:
+    return Invalid(f"The line is nested deeper than {depth}. Make it flatter.")
+
+
 # -- Errors -------------------------------------------------------------------------------------
 
 
 def write_error(error: DulyError) -> dict[str, Json]:
     """Write an error as JSON: its kind, its sentence, and what else it says."""
     fields = {name: to_json(each) for name, each in vars(error).items() if name[0] != "_"}
-    return {**fields, "kind": type(error).__name__, "message": str(error)}
+    # Of a client that shows it as it is nothing is hidden by it (G9).
+    message = visible(error, is_block=True)
+    return {**fields, "kind": type(error).__name__, "message": message}
 
 
 def read_error(raw: Json) -> DulyError:
@@ -188,6 +231,14 @@ def ask_peer(made: socket.socket) -> Peer | None:
     raw = made.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, PEER.size)
     process, user, _ = PEER.unpack(raw)
     return Peer(process, user)
+
+
+def name_user(user: int) -> str:
+    """Name a user of this machine, by whom an act is written down (A6, G5)."""
+    try:
+        return pwd.getpwuid(user).pw_name
+    except KeyError:
+        return f"uid {user}"
 
 
 @contextmanager

@@ -18,6 +18,7 @@ from typing import Final
 
 from duly.errors import Invalid
 from duly.rules.lifecycle import Run
+from duly.rules.shown import cut
 from duly.rules.standing import offered
 from duly.rules.value import DEPTH_MAX, Json, encode
 from duly.rules.word import MutationStatus, Status, Waits
@@ -150,5 +151,5 @@ def preview(args: Json) -> Json:
     try:
         encode(args, "args", limit_bytes=PREVIEW_BYTES, depth=DEPTH_MAX - WRAPPED_DEPTH)
     except Invalid:
-        return f"{text[:PREVIEW_CHARS]}…"
+        return cut(text, PREVIEW_CHARS)
     return args

@@ -22,6 +22,7 @@ from typing import Any, Final
 from duly.config import Limits
 from duly.errors import IllegalTransition, Invalid
 from duly.rules.declaration import NAME
+from duly.rules.shown import cut
 from duly.rules.value import DEFAULT_LIMITS, encode
 
 OWN_SOURCE: Final = "duly"  # what the host itself says; nobody else may say so (B1, B10)
@@ -333,7 +334,7 @@ def end(
     if error is None:
         status = move_delivery(delivery.status, DeliveryMove.SUCCEED)
         return replace(delivery, status=status, error=None)
-    error = error[:ERROR_CHARS] or "no message"
+    error = cut(error, ERROR_CHARS) or "no message"
     if is_final or delivery.attempts >= retry.attempts:
         status = move_delivery(delivery.status, DeliveryMove.GIVE_UP)
         return replace(delivery, status=status, error=error)

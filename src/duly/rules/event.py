@@ -24,6 +24,7 @@ import msgspec
 from duly.config import Limits
 from duly.errors import IllegalTransition, Invalid
 from duly.rules.declaration import Topic
+from duly.rules.shown import is_seen
 from duly.rules.value import (
     DEFAULT_LIMITS,
     INTEGER_MAX,
@@ -388,7 +389,7 @@ def _one_line(raw: object, most_chars: int) -> str:
     if not isinstance(raw, str):
         return ""
     # Control characters and line ends become spaces; joiners inside an emoji may stay.
-    plain = "".join(each if is_plain(each) else " " for each in raw[: 4 * most_chars])
+    plain = "".join(" " if _is_control(each) else each for each in raw[: 4 * most_chars])
     line = " ".join(plain.split())
     if _is_blank(line):
         return ""
@@ -403,12 +404,5 @@ def _is_control(character: str) -> bool:
     return category(character) in ("Cc", "Cs", "Zl", "Zp") or character in TURNS
 
 
-def is_plain(character: str) -> bool:
-    """Tell whether a character may stand in a line for people: it is read, or joins what is."""
-    if _is_control(character):
-        return False
-    return character.isprintable() or category(character) == "Cf"
-
-
 def _is_blank(text: str) -> bool:
-    return not any(character.isprintable() and not character.isspace() for character in text)
+    return not any(is_seen(character) and not character.isspace() for character in text)

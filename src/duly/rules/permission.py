@@ -1,11 +1,10 @@
-"""What a workflow may touch, who must agree first, and what nobody may see (A1–A5).
+"""What a workflow may touch, and who must agree first (A1–A4).
 
 Law 1  The checks run in one order, and the first that stops a call decides: nothing was sent and
        there is no ledger row (A1).
 Law 2  What is not granted is missing; a repair never grants itself anything (A2).
 Law 3  Of all approval policies that fit a tool the strictest holds (A3), and an approval is for
        exactly the call and the inputs whose hash was shown (A4).
-Law 4  A secret is taken out wherever it stands, also inside a longer string and in a key (A5).
 """
 
 from __future__ import annotations
@@ -23,7 +22,6 @@ from duly.rules.access import OPERATION_OF, MutateReads, Step, check_access
 from duly.rules.catalog import Risk, Tool, ToolKind, bind
 from duly.rules.value import Json, digest, suggest
 
-REDACTED: Final = "[redacted]"
 FIRST: Final = re.compile(r"first:([1-9][0-9]{0,3})")
 SEVERAL: Final = frozenset(",; \t\r\n<>")  # what can stand between two addresses
 
@@ -283,55 +281,3 @@ def permit(request: Request) -> Permission:
     if is_approval_needed(tool, *request.approvals, calls_before=request.calls_before):
         return NeedsApproval(args)
     return Allowed(args)
-
-
-# -- Secrets (A5) -------------------------------------------------------------------------------
-
-
-def redact(value: Json, secrets: Iterable[str]) -> Json:
-    """Take every secret out of a value, so that it can be kept and shown."""
-    return _redact(value, sorted(set(secrets)))
-
-
-def redact_text(text: str, secrets: Iterable[str]) -> str:
-    """Take every secret out of a string; where two overlap, both go whole."""
-    spans = sorted(span for secret in secrets if secret for span in _spans(text, secret))
-    pieces: list[str] = []
-    end = 0
-    for start, stop in spans:
-        if start >= end:
-            pieces += [text[end:start], REDACTED]
-        end = max(end, stop)
-    return "".join([*pieces, text[end:]])
-
-
-def _spans(text: str, secret: str) -> Iterable[tuple[int, int]]:
-    start = text.find(secret)
-    while start >= 0:
-        yield start, start + len(secret)
-        start = text.find(secret, start + 1)
-
-
-def _redact(value: Json, secrets: list[str]) -> Json:
-    if isinstance(value, list):
-        return [_redact(each, secrets) for each in value]
-    if isinstance(value, dict):
-        shown: dict[str, Json] = {}
-        for key, each in value.items():
-            shown[_free_key(redact_text(key, secrets), shown)] = _redact(each, secrets)
-        return shown
-    if value is None or isinstance(value, bool):
-        return value
-    # A secret may be all digits, and then it may come as a number.
-    text = str(value)
-    plain = redact_text(text, secrets)
-    return value if plain == text else plain
-
-
-def _free_key(key: str, taken: Collection[str]) -> str:
-    """Keep apart two keys that look the same now: a preview must not lose an argument."""
-    free, count = key, 1
-    while free in taken:
-        count += 1
-        free = f"{key} ({count})"
-    return free

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, Protocol
 
+from duly.rules import shown
 from duly.rules.access import Step
 from duly.rules.declaration import Declaration
 from duly.rules.lifecycle import Counts
@@ -229,7 +230,7 @@ def explain(failure: str, reason: str, proposed: str | None) -> str:
 
 def cut(text: str) -> str:
     """Keep a readable part of words that may be long."""
-    return text if len(text) <= REASON_CHARS else f"{text[: REASON_CHARS - 1]}…"
+    return shown.cut(text, REASON_CHARS)
 
 
 def _list(names: tuple[str, ...]) -> str:

@@ -10,8 +10,8 @@ from datetime import datetime
 from typing import Final
 from zoneinfo import ZoneInfo
 
-from duly.rules.event import is_plain
 from duly.rules.schedule import moment
+from duly.rules.shown import cut, visible
 
 QUOTE_CHARS_MAX: Final = 200
 PLAIN_QUOTES: Final = str.maketrans("“”", '""')
@@ -20,10 +20,9 @@ PLAIN_QUOTES: Final = str.maketrans("“”", '""')
 def in_quotes(text: str) -> str:
     """Mark a text as somebody else's words; quotation marks of its own become plain ones.
 
-    What is no character to read, or turns the line around, becomes a space.
+    What cannot be seen is spelled out (G9).
     """
-    plain = "".join(c if is_plain(c) else " " for c in text.translate(PLAIN_QUOTES))
-    return f"“{plain}”"
+    return f"“{visible(text.translate(PLAIN_QUOTES))}”"
 
 
 def name_all(titles: tuple[str, ...]) -> str:
@@ -38,8 +37,7 @@ def quote(message: str) -> str:
     """Quote the first sentence of a message, cut to a readable length."""
     lines = message.strip().splitlines() or [""]
     first = lines[0].partition(". ")[0].rstrip(". ")
-    cut = first if len(first) <= QUOTE_CHARS_MAX else f"{first[:QUOTE_CHARS_MAX]}…"
-    return in_quotes(cut) if cut else ""
+    return in_quotes(cut(first, QUOTE_CHARS_MAX)) if first else ""
 
 
 def describe_moment(at_ms: int, now_ms: int, zone: str = "UTC") -> str:

@@ -122,7 +122,7 @@ async def test_a_text_cannot_steer_the_terminal() -> None:
     """B9: what an agent or a mail wrote is shown, not obeyed."""
     stream = io.StringIO()
     await TerminalChannel(stream).send("a\x1b[2Jb\rc\x07\x9bd\u202ee\nf\tg")
-    assert stream.getvalue() == "a\\x1b[2Jb\\x0dc\\x07\\x9bd\\x202ee\n  f\tg\n"
+    assert stream.getvalue() == "a\\x1b[2Jb\\rc\\x07\\x9bd\\u202ee\n  f   g\n"
 
 
 async def test_a_text_the_terminal_has_no_letters_for_is_written_all_the_same() -> None:

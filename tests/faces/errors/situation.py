@@ -237,7 +237,6 @@ SITUATIONS: Final[dict[str, Situation]] = {
     "a page of nothing": typing("runs --limit 0"),
     "a page too long": typing("runs --limit 1001"),
     "an unknown version": typing("diff rests 1.0 7.0"),
-    "a name of nobody": typing("pause checks --by ~"),
     # Settings
     "settings that are no TOML": with_config("url = sqlite\n"),
     "an unknown setting": with_config(f'{URL}\nworkflow = "flows"\n'),

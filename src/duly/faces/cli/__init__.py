@@ -19,7 +19,8 @@ from typing import Any, Final
 import click
 
 from duly import __version__
-from duly.faces.cli.base import EXIT_STOPPED, Face, clean
+from duly.faces.cli.base import EXIT_STOPPED, Face
+from duly.rules.shown import visible
 from duly.rules.value import suggest
 
 HERE: Final = "duly.faces.cli"
@@ -137,7 +138,7 @@ class Lazy(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Find a command, or say which one was probably meant."""
         if args and args[0] not in COMMANDS and not args[0].startswith("-"):
-            name = clean(args[0])
+            name = visible(args[0])
             raise click.UsageError(f'There is no command "{name}". {suggest(name, COMMANDS)}', ctx)
         return super().resolve_command(ctx, args)
 
@@ -188,7 +189,7 @@ class Lazy(click.Group):
 
 def _words(error: click.UsageError) -> str:
     """Write how a command was used wrongly; what click says of no parameter it says in vain."""
-    text = clean(error.format_message()).removeprefix("Invalid value: ")
+    text = visible(error.format_message()).removeprefix("Invalid value: ")
     return text if text.endswith((".", "?")) else f"{text}."
 
 

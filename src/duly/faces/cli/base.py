@@ -1,7 +1,7 @@
 """What every command stands on: the project, the way to a host, paper to write on, and errors.
 
-Law 1  Whatever somebody else said is cleaned before it reaches a terminal: a title, a log line or
-       an argument can write no escape codes (L11).
+Law 1  Text from outside is made visible before it reaches a terminal: a title, a log line or an
+       argument can write no escape codes and hide no character (L11, G9).
 Law 2  Answers go to stdout; hints and errors go to stderr, each as one sentence with what to do.
 Law 3  Nothing heavy is imported before a command needs it.
 
@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import click
 
 from duly.errors import DulyError, RequestRefused
+from duly.rules.shown import visible, visible_json
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -57,7 +58,6 @@ class Face:
     given: str | None = None
     is_debug: bool = False
     is_json: bool = False
-    by: str = ""
     is_quiet: bool = False
     asked: dict[str, Any] = field(default_factory=dict)
     _project: list[Project] = field(default_factory=list)
@@ -81,18 +81,6 @@ class Face:
                 ) from None
             self._project.append(find_project(self.given, os.environ, here))
         return self._project[0]
-
-    @property
-    def who(self) -> str:
-        """Who acts: `--by`, else the login name (A6)."""
-        if self.by:
-            return self.by
-        import getpass
-
-        try:
-            return getpass.getuser()
-        except (KeyError, OSError):
-            return "user"
 
     @asynccontextmanager
     async def session(self) -> AsyncIterator[Session]:
@@ -174,11 +162,6 @@ def json_option(command: F) -> F:
     return _told("--json", "is_json", is_flag=True, help="Answer as JSON.")(command)
 
 
-def by_option(command: F) -> F:
-    """Give a command `--by`."""
-    return _told("--by", "by", metavar="NAME", help="Who acts; otherwise the login name.")(command)
-
-
 def yes_option(command: F) -> F:
     """Give a command `--yes`."""
     return click.option("--yes", "-y", is_flag=True, help="Do not ask whether you are sure.")(
@@ -201,19 +184,6 @@ def _told(option: str, name: str, **settings: Any) -> Callable[[F], F]:
 
 
 # -- Paper --------------------------------------------------------------------------------------
-
-
-def clean(text: object, *, is_block: bool = False) -> str:
-    """Spell out what a terminal would obey instead of showing; a block keeps its lines."""
-    from duly.rules.event import is_plain
-
-    if is_block:
-        return "\n".join(clean(each.expandtabs(4)) for each in str(text).split("\n"))
-    return "".join(c if is_plain(c) else _spelled(c) for c in str(text))
-
-
-def _spelled(character: str) -> str:
-    return character.encode("unicode_escape", "surrogatepass").decode("ascii")
 
 
 def is_terminal() -> bool:
@@ -246,16 +216,16 @@ def show(what: RenderableType) -> None:
 
 
 def say(text: str, *, indent: int = 0, style: str = "") -> None:
-    """Write a sentence, cleaned, and broken where the line ends."""
+    """Write a sentence, made visible, and broken where the line ends."""
     from rich.padding import Padding
     from rich.text import Text
 
-    show(Padding(Text(clean(text), style=style), (0, 0, 0, indent)))
+    show(Padding(Text(visible(text), style=style), (0, 0, 0, indent)))
 
 
 def hint(text: str) -> None:
     """Write a sentence for the person, beside the answer."""
-    click.echo(clean(text), err=True)
+    click.echo(visible(text), err=True)
 
 
 def echo_json(value: Json) -> None:
@@ -269,17 +239,13 @@ def echo_json_line(value: Json) -> None:
 
 
 def _json(value: Json, *, indent: int | None) -> str:
-    from duly.rules.event import is_plain
-
     text = json.dumps(value, ensure_ascii=False, indent=indent)
     try:
         text.encode(sys.stdout.encoding or "utf-8")
     except UnicodeEncodeError:
         # A program that reads this must not get a question mark for what was there.
         return json.dumps(value, indent=indent)
-    return "".join(
-        c if c == "\n" or is_plain(c) else json.dumps(c, ensure_ascii=True)[1:-1] for c in text
-    )
+    return visible_json(text)
 
 
 def table(rows: Iterable[Sequence[object]], columns: Sequence[str]) -> None:
@@ -297,7 +263,7 @@ def table(rows: Iterable[Sequence[object]], columns: Sequence[str]) -> None:
     for name in columns:
         made.add_column(name, overflow="fold")
     for row in rows:
-        made.add_row(*(Text(clean("" if each is None else each)) for each in row))
+        made.add_row(*(Text(visible("" if each is None else each)) for each in row))
     show(made)
 
 
@@ -309,7 +275,7 @@ def confirm(question: str, *, is_yes: bool) -> None:
         raise click.UsageError(
             "This asks for your yes, and there is no terminal to give it at. Add --yes."
         )
-    if not click.confirm(clean(question), default=False, err=True):
+    if not click.confirm(visible(question), default=False, err=True):
         raise Declined
 
 

@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from duly.faces.cli.base import EXIT_FAILED, Face, clean, echo_json, json_option, pass_face, run
+from duly.faces.cli.base import EXIT_FAILED, Face, echo_json, json_option, pass_face, run
+from duly.rules.shown import visible
 
 if TYPE_CHECKING:
     from duly.host import Host
@@ -123,7 +124,7 @@ def show(remarks: Iterable[Remark], texts: dict[str, str]) -> None:
     """Write every remark; on a terminal with the line it is about, and where in it."""
     is_shown = sys.stdout.isatty()
     for each in remarks:
-        said = clean(each)
+        said = visible(each)
         if not is_shown:
             click.echo(said)
             continue
@@ -132,7 +133,7 @@ def show(remarks: Iterable[Remark], texts: dict[str, str]) -> None:
         click.echo(f"{paint(place, bold=True)}{paint(rule, fg=colour)}{words}")
         lines = texts.get(each.file, "").splitlines()
         if 0 < each.line <= len(lines):
-            line = clean(lines[each.line - 1].expandtabs(1))[:SOURCE_COLUMNS_MAX]
+            line = visible(lines[each.line - 1].expandtabs(1))[:SOURCE_COLUMNS_MAX]
             caret = " " * (each.column - 1) + "^" if each.column <= len(line) + 1 else ""
             click.echo(f"    {line}\n    {paint(caret, fg=colour)}")
 

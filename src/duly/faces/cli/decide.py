@@ -19,7 +19,6 @@ from duly.faces.cli import show
 from duly.faces.cli.base import (
     EXIT_FAILED,
     Face,
-    by_option,
     confirm,
     echo_json,
     hint,
@@ -44,7 +43,6 @@ PAGES_MAX = 100  # nobody has a hundred thousand workflows
     "--hash", "seen", metavar="HASH", help="The hash you were shown; otherwise the one shown now."
 )
 @yes_option
-@by_option
 @json_option
 @pass_face
 def approve(face: Face, mutation: str, seen: str | None, yes: bool) -> None:
@@ -60,7 +58,6 @@ def approve(face: Face, mutation: str, seen: str | None, yes: bool) -> None:
 @click.argument("mutation")
 @click.option("--reason", help="Why; it is kept with the call.")
 @yes_option
-@by_option
 @json_option
 @pass_face
 def reject(face: Face, mutation: str, reason: str | None, yes: bool) -> None:
@@ -77,7 +74,6 @@ def reject(face: Face, mutation: str, reason: str | None, yes: bool) -> None:
 @click.argument("answer", metavar="ANSWER", type=click.Choice([str(each) for each in ANSWERS]))
 @click.option("--result", type=JSON, help="What the change answered, if it happened.")
 @yes_option
-@by_option
 @json_option
 @pass_face
 def settle(face: Face, mutation: str, answer: str, result: Json, yes: bool) -> None:
@@ -104,7 +100,6 @@ def settle(face: Face, mutation: str, answer: str, result: Json, yes: bool) -> N
 @click.command(epilog=example("resume"))
 @click.argument("workflow", required=False, shell_complete=complete_workflow)
 @click.option("--all", "is_all", is_flag=True, help="Every workflow that is paused.")
-@by_option
 @json_option
 @pass_face
 def resume(face: Face, workflow: str | None, is_all: bool) -> None:
@@ -123,7 +118,7 @@ def resume(face: Face, workflow: str | None, is_all: bool) -> None:
     names = _paused(face)
     for name in names:
         try:
-            face.call("resume", workflow=name, by=face.who)
+            face.call("resume", workflow=name)
         except DulyError as error:
             refused.append(error)
             hint(str(error))
@@ -174,7 +169,7 @@ def _ask(face: Face, question: str, *, is_yes: bool) -> None:
 
 
 def _act(face: Face, verb: str, **args: Json) -> None:
-    told = face.call(verb, **args, by=face.who)
+    told = face.call(verb, **args)
     if face.is_json:
         echo_json(told)
     else:

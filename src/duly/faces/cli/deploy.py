@@ -20,8 +20,6 @@ from duly.errors import NotDeployed, RequestRefused
 from duly.faces.cli.base import (
     STILL,
     Face,
-    by_option,
-    clean,
     echo_json,
     hint,
     json_option,
@@ -38,6 +36,7 @@ from duly.faces.verb import to_json
 from duly.host import Host
 from duly.rules.announcement import Topic
 from duly.rules.rename import REPLAYS
+from duly.rules.shown import visible
 from duly.rules.source import SUFFIXES
 from duly.rules.value import Json
 from duly.rules.word import Outcome
@@ -56,7 +55,6 @@ WARNS: Final = str(Severity.WARNS)
 @click.option("--lenient", is_flag=True, help="Let warnings pass; only errors refuse a source.")
 @click.option("--replay", is_flag=True, help="Let it do things again under another name.")
 @click.option("--strict", is_flag=True, hidden=True)  # what it is anyway
-@by_option
 @json_option
 @pass_face
 def deploy(
@@ -118,7 +116,7 @@ async def _deploy_all(
 ) -> tuple[list[Any], bool]:
     async with face.session() as session:
         made = [
-            await _deploy(session, path, source=source, by=face.who, again=False, **how)
+            await _deploy(session, path, source=source, again=False, **how)
             for path, source in sources
         ]
         return made, session.host is not None
@@ -145,9 +143,9 @@ def _with_path(made: dict[str, Any]) -> dict[str, Any]:
 
 def _tell(made: dict[str, Any]) -> None:
     for each in made["findings"]:
-        click.echo(clean(finding(each)), err=bool(made["error"]))
+        click.echo(visible(finding(each)), err=bool(made["error"]))
     if made["error"]:
-        said = clean(made["error"]) if not made["findings"] else "It was refused"
+        said = visible(made["error"]) if not made["findings"] else "It was refused"
         look = f"see `duly check {quote(made['file'])}`"
         if made["findings"] and all(each.get("severity") == WARNS for each in made["findings"]):
             look = "`--lenient` lets warnings pass"

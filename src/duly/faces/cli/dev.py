@@ -23,10 +23,11 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from duly.errors import DulyError, NotDeployed
-from duly.faces.cli.base import Face, by_option, clean, pass_face
+from duly.faces.cli.base import Face, pass_face
 from duly.faces.cli.offer import quote
 from duly.faces.cli.serve import serve_project
 from duly.rules.rename import REPLAYS
+from duly.rules.shown import visible
 
 if TYPE_CHECKING:
     from duly.faces.project import Project
@@ -44,7 +45,6 @@ Seal = tuple[int, int]  # when a file was changed, in nanoseconds, and its size 
 @click.option("--no-grant", is_flag=True, help="Do not allow what a file uses; grant it yourself.")
 @click.option("--lenient", is_flag=True, help="Let warnings pass; only errors refuse a file.")
 @click.option("--verbose", "-v", is_flag=True, help="Log everything, also what changed nothing.")
-@by_option
 @pass_face
 def dev(face: Face, no_grant: bool, lenient: bool, verbose: bool) -> None:
     """Run the host and deploy each workflow file when it is saved.
@@ -56,7 +56,10 @@ def dev(face: Face, no_grant: bool, lenient: bool, verbose: bool) -> None:
     \b
     Example: duly dev
     """
-    watch = Watch(face.project, face.who, is_granted=not no_grant, is_strict=not lenient)
+    from duly.faces.wire import name_user
+
+    by = name_user(os.geteuid())
+    watch = Watch(face.project, by, is_granted=not no_grant, is_strict=not lenient)
     serve_project(face, verbose=verbose, quiet=False, beside=watch.run)
 
 
@@ -86,7 +89,8 @@ class Watch:
             try:
                 await self.look(host, now)
             except DulyError as error:
-                log.warning("%s", clean(error))  # the store is in trouble; the engine goes on (H3)
+                # The store is in trouble; the engine goes on (H3).
+                log.warning("%s", visible(error))
             self._tell_code(await env.call_blocking(self._look_at_code))
             await env.sleep(LOOK_S)
 
@@ -103,7 +107,7 @@ class Watch:
                 log.warning(
                     "%s is gone; %s goes on as it was. `duly remove` takes it out of service.",
                     path.name,
-                    clean(name),
+                    visible(name),
                 )
         self._seen = now
 
@@ -115,7 +119,7 @@ class Watch:
         try:
             read = read_source(str(path), language=None, most_bytes=limits.source_bytes)
         except DulyError as error:
-            log.warning("%s", clean(error))
+            log.warning("%s", visible(error))
             return
         source = Source(read.language, read.text, self._call(path), _whole(path))
         how = {"grant": self.is_granted, "strict": self.is_strict}
@@ -124,19 +128,19 @@ class Watch:
         except NotDeployed as error:
             self._tell_refused(path, error)
         except DulyError as error:
-            log.warning("%s was not deployed: %s", path.name, clean(error))
+            log.warning("%s was not deployed: %s", path.name, visible(error))
         else:
             self._note(path, deployed.workflow)
             if not deployed.new:
-                log.info("%s: %s is active already", path.name, clean(deployed.workflow))
+                log.info("%s: %s is active already", path.name, visible(deployed.workflow))
             for finding in deployed.findings:
-                log.warning("%s", clean(finding))
+                log.warning("%s", visible(finding))
 
     def _note(self, path: Path, name: str) -> None:
         """Remember whose file this is; two files of one workflow take turns, which nobody wants."""
         for other, taken in self._names.items():
             if taken == name and other != path:
-                log.warning("%s and %s both declare %s", other.name, path.name, clean(name))
+                log.warning("%s and %s both declare %s", other.name, path.name, visible(name))
         self._names[path] = name
 
     def _call(self, path: Path) -> str:
@@ -145,9 +149,9 @@ class Watch:
 
     def _tell_refused(self, path: Path, error: NotDeployed) -> None:
         for finding in error.findings:
-            log.warning("%s", clean(finding))
+            log.warning("%s", visible(finding))
         if not error.findings:
-            log.warning("%s", clean(error))
+            log.warning("%s", visible(error))
         name = self._names.get(path)
         if any(getattr(each, "rule", None) in REPLAYS for each in error.findings):
             log.warning(
@@ -157,7 +161,9 @@ class Watch:
                 quote(self._call(path)),
             )
             return
-        goes_on = f"{clean(name)} goes on as it was" if name else "nothing of what it says now runs"
+        goes_on = (
+            f"{visible(name)} goes on as it was" if name else "nothing of what it says now runs"
+        )
         log.warning("%s was refused; %s. Correct it and save it again.", path.name, goes_on)
 
     # -- What needs a restart ---------------------------------------------------------------------

@@ -25,7 +25,6 @@ from duly.faces.cli.base import (
     EXIT_FAILED,
     OTHER_SETTINGS,
     Face,
-    clean,
     echo_json,
     json_option,
     pass_face,
@@ -34,6 +33,7 @@ from duly.faces.cli.base import (
 from duly.faces.cli.check import paint
 from duly.faces.cli.offer import quote
 from duly.faces.cli.progress import working
+from duly.rules.shown import visible
 
 if TYPE_CHECKING:
     from duly.faces.project import Project
@@ -94,9 +94,9 @@ def doctor(face: Face) -> None:
     else:
         for each in findings:
             mark = paint(f"{each.state:<5}", fg=COLOURS[each.state])
-            click.echo(f"{mark} {each.what:<14} {clean(each.sentence)}")
+            click.echo(f"{mark} {each.what:<14} {visible(each.sentence)}")
             if each.advice:
-                click.echo(f"{'':20} {clean(each.advice)}")
+                click.echo(f"{'':20} {visible(each.advice)}")
         click.echo(_sum_up(findings))
     if any(each.state is State.BAD for each in findings):
         raise click.exceptions.Exit(EXIT_FAILED)

@@ -39,7 +39,7 @@ EXAMPLES: Final[Mapping[str, str]] = {
     "skip": "duly skip invoices mail.received 42",
     "retry": f"duly retry {RUN}",
     "abandon": f"duly abandon {RUN}",
-    "pause": "duly pause invoices --by anna",
+    "pause": "duly pause invoices",
     "resume": "duly resume invoices",
     "run-now": "duly run-now invoices",
     "publish": 'duly publish invoices mail.received --title "Mail 42" --payload \'{"id": 42}\'',

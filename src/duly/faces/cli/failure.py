@@ -16,8 +16,9 @@ from typing import Any, Final
 import click
 
 from duly.errors import DulyError, NotDeployed, StoreDamaged, StoreNewer, StoreUnavailable
-from duly.faces.cli.base import EXIT_FAILED, Face, clean
+from duly.faces.cli.base import EXIT_FAILED, Face
 from duly.faces.cli.offer import in_commands, quote
+from duly.rules.shown import visible
 
 # What a sentence begins with or contains → what helps. A word in braces is what the verb was given
 # under that name, or a part of the sentence; what was not given is left open, in capitals.
@@ -48,7 +49,6 @@ ADVICE: Final[tuple[tuple[str, str], ...]] = (
     (r"settle it first", "`duly attention` shows how."),
     (r"takes nothing from outside", "Then `duly deploy FILE`."),
     (r'^The source declares "(?P<other>[^"]*)"', "`duly what-if {other} FILE` is about that one."),
-    (r"^by must say", "Say it with --by."),
     (r"^limit is", "Say it with --limit."),
     (
         r"^publish\.(?P<field>title|payload|message_id) is (blank|longer than \d+ char)",
@@ -87,7 +87,7 @@ def tell(error: Exception, face: Face) -> Failure:
     """Say an error to the person who typed the command."""
     lines = list(_lines(error, face.asked))
     if face.is_debug:
-        lines = [clean("".join(traceback.format_exception(error)), is_block=True), *lines]
+        lines = [visible("".join(traceback.format_exception(error)), is_block=True), *lines]
     elif not isinstance(error, DulyError):
         lines.append(_keep(error))
         lines = [" ".join(lines)]
@@ -96,7 +96,7 @@ def tell(error: Exception, face: Face) -> Failure:
 
 def sentence(error: DulyError, asked: Mapping[str, Any]) -> str:
     """Write the sentence of an error with something to act on."""
-    text = end(RULE_IDS.sub("", in_commands(clean(error)).strip()))
+    text = end(RULE_IDS.sub("", in_commands(visible(error)).strip()))
     for name, option in OPTIONS.items():
         text = text.replace(name, option)
     if "`duly " in text or "duly.toml" in text:
@@ -128,10 +128,10 @@ class _Given(dict[str, Any]):
 def _lines(error: Exception, asked: Mapping[str, Any]) -> Iterator[str]:
     if not isinstance(error, DulyError):
         kind = type(error).__name__
-        yield end(clean(f"This is a fault of Duly or of a connector: {kind}: {error}"))
+        yield end(visible(f"This is a fault of Duly or of a connector: {kind}: {error}"))
         return
     if isinstance(error, NotDeployed):
-        yield from (clean(each) for each in error.findings)
+        yield from (visible(each) for each in error.findings)
     yield sentence(error, asked)
 
 

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from duly.faces.cli.base import Face, clean, pass_face
+from duly.faces.cli.base import Face, pass_face
+from duly.rules.shown import visible
 
 if TYPE_CHECKING:
     from duly.connectors.registry import Registry
@@ -102,7 +103,7 @@ def _tools(registry: Registry, languages: tuple[str, ...]) -> Iterator[str]:
     for tool in sorted(registry.catalog.tools, key=lambda each: each.name):
         spelled = " or ".join(f"`{_SPELL[each](tool)}`" for each in languages)
         told = " ".join(tell_tool(registry, tool.name).split())
-        yield f"- {_KINDS[tool.kind]} {spelled} ({tool.capability}): {clean(told)}".rstrip(": ")
+        yield f"- {_KINDS[tool.kind]} {spelled} ({tool.capability}): {visible(told)}".rstrip(": ")
 
 
 def _in_python(tool: Tool) -> str:

@@ -13,8 +13,8 @@ from typing import Final
 import click
 
 from duly.errors import RequestRefused
-from duly.faces.cli.base import clean
 from duly.faces.cli.offer import quote
+from duly.rules.shown import visible
 
 # Where a file goes, and the text it begins with.
 FILES: Final = {
@@ -39,7 +39,7 @@ def init(folder: str) -> None:
     """
     home = Path(folder)
     create(home)
-    click.echo(clean(f"There is a project in {home.absolute()} now. Go on with:"))
+    click.echo(visible(f"There is a project in {home.absolute()} now. Go on with:"))
     if home.absolute() != Path.cwd():
         click.echo(f"  cd {quote(folder)}")
     click.echo("  duly dev          run it; put a note into inbox/, find a letter in outbox/")

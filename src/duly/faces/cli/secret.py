@@ -14,8 +14,6 @@ import click
 
 from duly.faces.cli.base import (
     Face,
-    by_option,
-    clean,
     echo_json,
     is_typed,
     json_option,
@@ -24,6 +22,7 @@ from duly.faces.cli.base import (
 from duly.faces.cli.show import shown
 from duly.faces.cli.verb import example, make, read_text
 from duly.faces.verb import VERBS
+from duly.rules.shown import visible
 
 
 @click.group()
@@ -35,7 +34,6 @@ def secret() -> None:
 @click.argument("connector")
 @click.argument("name")
 @click.argument("more", nargs=-1, metavar="")
-@by_option
 @json_option
 @pass_face
 def set_secret(face: Face, connector: str, name: str, more: Sequence[str]) -> None:
@@ -50,7 +48,7 @@ def set_secret(face: Face, connector: str, name: str, more: Sequence[str]) -> No
         )
     value = _read(connector, name)
     args = {"connector": connector, "name": name}
-    told = face.call("set_secret", **args, value=value, by=face.who)
+    told = face.call("set_secret", **args, value=value)
     if face.is_json:
         echo_json(told)
     else:
@@ -60,7 +58,7 @@ def set_secret(face: Face, connector: str, name: str, more: Sequence[str]) -> No
 def _read(connector: str, name: str) -> str:
     # Whoever types it is asked unseen, also where the answer goes into a file or a pipe.
     if is_typed():
-        question = clean(f"The secret {name} of {connector}")
+        question = visible(f"The secret {name} of {connector}")
         typed: str = click.prompt(question, hide_input=True, confirmation_prompt=True, err=True)
         return typed
     return read_text(sys.stdin.buffer, "stdin").rstrip("\r\n")

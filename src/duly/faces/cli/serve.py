@@ -24,7 +24,8 @@ from typing import TYPE_CHECKING, Final, NoReturn
 import click
 
 from duly.errors import DulyError, StillSending
-from duly.faces.cli.base import EXIT_FAILED, Face, clean, pass_face, run
+from duly.faces.cli.base import EXIT_FAILED, Face, pass_face, run
+from duly.rules.shown import visible
 
 if TYPE_CHECKING:
     from duly.bus.record import Journaled
@@ -100,12 +101,12 @@ async def _serve(
             await _serve_host(host, project, stop, show_status, beside)
         except StillSending as error:
             # The end of the process ends the send, and frees the lock; not before (L6).
-            names = ", ".join(map(clean, error.out))
+            names = ", ".join(map(visible, error.out))
             log.warning("Stopped while sending %s; the next host asks what became of it.", names)
             leave(0 if stop.asked.done() else EXIT_FAILED)
         except Exception as error:
             if host.is_haunted:
-                log.error("%s", clean(error))
+                log.error("%s", visible(error))
                 leave(EXIT_FAILED)
             raise
         log.info("Stopped.")
@@ -199,13 +200,13 @@ async def _waited_for(host: Host) -> list[str]:
     try:
         sent = await host.mutations(status=MutationStatus.IN_FLIGHT)
         if sent:
-            return [f"the answer to {each.tool} ({clean(each.workflow)})" for each in sent]
+            return [f"the answer to {each.tool} ({visible(each.workflow)})" for each in sent]
         runs = await host.runs(status=Status.ACTIVE)
     except DulyError as error:
         if host.sending:
             return [f"the answer to {tool}" for tool in host.sending]
-        return [f"what the store does not tell ({clean(error)})"]
-    return [f"{clean(each.workflow)}.{each.handler}" for each in runs]
+        return [f"what the store does not tell ({visible(error)})"]
+    return [f"{visible(each.workflow)}.{each.handler}" for each in runs]
 
 
 # -- Signals --------------------------------------------------------------------------------------
@@ -254,7 +255,7 @@ async def _tell_start(host: Host, project: Project) -> None:
     log.info("Store %s", project.database)
     log.info("Socket %s", project.socket)
     workflows = await host.workflows(limit=1000)
-    names = ", ".join(clean(each.name) for each in workflows)
+    names = ", ".join(visible(each.name) for each in workflows)
     log.info("Workflows: %s", names or "none yet; `duly deploy` brings some")
     if project.config.sandbox.unlocked == "i-accept":
         log.warning("Scripts run WITHOUT a lock, as duly.toml accepts ([sandbox] unlocked)")
@@ -266,7 +267,7 @@ async def _tell_start(host: Host, project: Project) -> None:
             log.info("Sandbox: scripts are locked in before they run")
     for each in await host.extensions():
         if each.error is not None:
-            log.warning("Extension %s failed at %s: %s", each.id, each.stage, clean(each.error))
+            log.warning("Extension %s failed at %s: %s", each.id, each.stage, visible(each.error))
         else:
             log.info("Extension %s %s", each.id, each.version)
 
@@ -275,7 +276,7 @@ async def _tell_left(host: Host) -> None:
     try:
         lines = await _left(host)
     except DulyError as error:
-        lines = [f"What is left cannot be read: {clean(error)}"]
+        lines = [f"What is left cannot be read: {visible(error)}"]
     for line in lines:
         log.info("%s", line)
 
@@ -285,7 +286,7 @@ async def _left(host: Host) -> list[str]:
     from duly.rules.standing import Standing
 
     lines = [
-        f"Left: {clean(each.name)} {each.standing}: {clean(each.reason)}"
+        f"Left: {visible(each.name)} {each.standing}: {visible(each.reason)}"
         for each in await host.workflows(limit=1000)
         if each.standing is not Standing.IDLE
     ]
@@ -328,7 +329,7 @@ async def _tell_events(
                 show_status(await _status(host))
         except DulyError as error:
             # A store that cannot be read now says so to the engine as well, which goes on (H3).
-            log.warning("How everything stands cannot be read: %s", clean(error))
+            log.warning("How everything stands cannot be read: %s", visible(error))
         except Exception:
             # Who only tells must not stop who works.
             log.exception("How everything stands cannot be told")
@@ -372,9 +373,9 @@ def _tell(event: Journaled) -> None:
     from duly.rules.delivery import OWN_SOURCE
 
     if event.source != OWN_SOURCE or event.payload is None:
-        log.debug("Event %d %s of %s", event.id, clean(event.topic), clean(event.source))
+        log.debug("Event %d %s of %s", event.id, visible(event.topic), visible(event.source))
         return
-    told = {key: clean(value) for key, value in event.payload.items() if isinstance(value, str)}
+    told = {key: visible(value) for key, value in event.payload.items() if isinstance(value, str)}
     workflow = told.get("workflow", "?")
     level, text = logging.INFO, ""
     if event.topic == Topic.DEPLOYED:
@@ -382,7 +383,7 @@ def _tell(event: Journaled) -> None:
         text = f"{workflow} {told.get('version')} deployed by {told.get('by', 'duly')}"
         if missing:
             level = logging.WARNING
-            text += f"; nobody granted {clean(', '.join(map(str, missing)))}"
+            text += f"; nobody granted {visible(', '.join(map(str, missing)))}"
     elif event.topic == Topic.RUN_COMMITTED:
         level = logging.INFO if told.get("outcome") in TOLD_OUTCOMES else logging.DEBUG
         text = f"{workflow}.{told.get('handler')} committed ({told.get('outcome', 'none')})"
@@ -395,7 +396,7 @@ def _tell(event: Journaled) -> None:
         text = f"{workflow}.{told.get('handler')} failed: {told.get('message', '')}"
     elif event.topic == Topic.SETTLED:
         observed = event.payload.get("observed")
-        tool = clean(observed["tool"]) if isinstance(observed, dict) else "a change"
+        tool = visible(observed["tool"]) if isinstance(observed, dict) else "a change"
         text = f"{workflow}: {tool} {SETTLED.get(told.get('mutation_status', ''), 'is settled')}"
     else:
         text = f"{workflow}: {event.topic}"
@@ -429,6 +430,14 @@ async def _status(host: Host) -> str:
 # -- Where it is told -----------------------------------------------------------------------------
 
 
+class Visibly(logging.Formatter):
+    """Writes records so that nothing in them is unseen, and no line looks like another record's."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Write a record; its further lines are indented."""
+        return visible(super().format(record), is_block=True).replace("\n", "\n  ")
+
+
 @contextmanager
 def _logging(*, verbose: bool, quiet: bool) -> Iterator[Callable[[str], None] | None]:
     """Write the log to stderr; on a terminal answer what shows a status below it."""
@@ -436,7 +445,7 @@ def _logging(*, verbose: bool, quiet: bool) -> Iterator[Callable[[str], None] | 
     root = logging.getLogger("duly")
     with _handler() as (handler, show_status):
         handler.setFormatter(
-            logging.Formatter("%(asctime)s %(levelname)-7s %(message)s", "%Y-%m-%d %H:%M:%S%z")
+            Visibly("%(asctime)s %(levelname)-7s %(message)s", "%Y-%m-%d %H:%M:%S%z")
         )
         before = (root.level, root.propagate)
         root.setLevel(level)
@@ -473,7 +482,7 @@ def _handler() -> Iterator[tuple[logging.Handler, Callable[[str], None] | None]]
             """Writes above the status."""
 
             def emit(self, record: logging.LogRecord) -> None:
-                console.print(Text(clean(self.format(record), is_block=True)))
+                console.print(Text(self.format(record)))
 
         def show_status(text: str) -> None:
             live.update(Text(text, style="dim", overflow="ellipsis", no_wrap=True), refresh=True)

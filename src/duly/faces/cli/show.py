@@ -15,9 +15,10 @@ from typing import Any, Final, TypeAlias
 
 import click
 
-from duly.faces.cli.base import clean, paper, say, show, table
+from duly.faces.cli.base import paper, say, show, table
 from duly.faces.cli.offer import command, in_commands
 from duly.faces.cli.said import EMPTY, SAID
+from duly.rules.shown import cut, visible, visible_json
 from duly.rules.standing import Standing, describe_pending
 from duly.rules.value import Json
 from duly.rules.wording import in_quotes
@@ -88,11 +89,7 @@ def call(observed: Mapping[str, Any]) -> str:
         if isinstance(args, dict)
         else _value(args)
     )
-    return _cut(f"{observed['tool']}({told})")
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= CALL_CHARS_MAX else f"{text[:CALL_CHARS_MAX]}…"
+    return cut(f"{observed['tool']}({told})", CALL_CHARS_MAX)
 
 
 def claim(claimed: str | None) -> str:
@@ -110,7 +107,7 @@ def offers(offered: Iterable[Mapping[str, str]], *, indent: int) -> None:
 
     width = paper().width
     for each in offered:
-        line, does = " " * indent + command(each["say"]), f"# {clean(each['does'])}"
+        line, does = " " * indent + command(each["say"]), f"# {visible(each['does'])}"
         fits = cell_len(f"{line}  {does}") <= width
         click.echo(f"{line}  {does}" if fits else line)
         if not fits:
@@ -124,21 +121,22 @@ def side_by_side(claimed: str | None, observed: Mapping[str, Any]) -> None:
     from rich.text import Text
 
     args = observed["args"]
-    parts = [f"{observed['tool']}"]
+    parts = [visible(observed["tool"])]
     if isinstance(args, dict):
-        parts += [f"{name} = {_pretty(each)}" for name, each in args.items()]
+        # As JSON, so that what is spelled out cannot be taken for what was written so.
+        parts += [f"{visible(name)} = {_pretty(each)}" for name, each in args.items()]
     else:
         parts.append(_pretty(args))
     made = Table(box=box.ROUNDED, expand=True)
     made.add_column("claimed by the script", ratio=1, overflow="fold")
     made.add_column("observed by the host", ratio=1, overflow="fold")
     told = NO_TITLE if claimed is None else in_quotes(claimed)
-    made.add_row(Text(clean(told)), Text("\n".join(clean(each, is_block=True) for each in parts)))
+    made.add_row(Text(visible(told)), Text("\n".join(parts)))
     show(made)
 
 
 def _pretty(value: Json) -> str:
-    return json.dumps(value, ensure_ascii=False, indent=2)
+    return visible_json(json.dumps(value, ensure_ascii=False, indent=2))
 
 
 # -- Entries ------------------------------------------------------------------------------------
@@ -292,7 +290,7 @@ def journaled(each: Answer) -> None:
     became = "undelivered" if each["undelivered"] else each["status"]
     say(f"{each['id']}  {each['topic']}  {became}", style="bold")
     say(f"{at(each['created_at'])}  from {each['source']}", indent=2)
-    say(_cut(_value(each["payload"])), indent=2)
+    say(cut(_value(each["payload"]), CALL_CHARS_MAX), indent=2)
     if each["error"]:
         say(each["error"], indent=2)
 
@@ -301,7 +299,7 @@ def deferred(each: Answer) -> None:
     """Show an event that is put on the bus later, or was."""
     say(f"{each['id']}  {each['topic']}  {each['status']}", style="bold")
     say(f"fires at {at(each['fire_at'])}, from {each['source']}", indent=2)
-    say(_cut(_value(each["payload"])), indent=2)
+    say(cut(_value(each["payload"]), CALL_CHARS_MAX), indent=2)
 
 
 def finding(each: Answer) -> str:
@@ -318,7 +316,7 @@ def finding(each: Answer) -> str:
 
 def diff(answer: Answer) -> None:
     """Show a unified diff as it is; its lines are not broken."""
-    click.echo(clean(answer, is_block=True) if answer else "The two versions are the same.")
+    click.echo(visible(answer, is_block=True) if answer else "The two versions are the same.")
 
 
 def verified(answer: Answer) -> None:

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from duly.faces.cli.base import Face, clean, echo_json, json_option, pass_face, run, say, table
+from duly.faces.cli.base import Face, echo_json, json_option, pass_face, run, say, table
 from duly.faces.cli.check import paint
+from duly.rules.shown import visible
 
 if TYPE_CHECKING:
     from duly.connectors.registry import Registry
@@ -93,9 +94,9 @@ def _explain(registry: Registry, tool: Tool) -> None:
         f"{camel(each.name)}{'' if each.required else '?'}" for each in tool.parameters
     )
     given = f"{{ {names} }}" if names else ""
-    click.echo(paint(clean(tool.name), bold=True))
+    click.echo(paint(visible(tool.name), bold=True))
     if told := tell_tool(registry, tool.name):
-        click.echo(clean(told, is_block=True))
+        click.echo(visible(told, is_block=True))
     rows = [
         ("Python", f"await ctx.{tool.name}({takes})"),
         ("JavaScript", f"await ctx.{camel(tool.name)}({given})"),

@@ -13,13 +13,13 @@ import click
 from duly.faces.cli.base import (
     EXIT_FAILED,
     Face,
-    clean,
     echo_json,
     hint,
     json_option,
     pass_face,
     say,
 )
+from duly.rules.shown import visible
 
 Record = dict[str, Any]
 
@@ -148,7 +148,7 @@ def _show_change(change: Record) -> None:
     say(f"claimed:   {words}", indent=2)
     say(f"observed:  {observed['tool']} {args}", indent=2)
     if change["inputs"]:
-        say(f"because of {', '.join(clean(each) for each in change['inputs'])}", indent=2)
+        say(f"because of {', '.join(visible(each) for each in change['inputs'])}", indent=2)
     if change["needs_approval"]:
         say("A person would be asked first.", indent=2)
     if not change["is_followed"]:

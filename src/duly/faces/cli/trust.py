@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from duly.errors import RequestRefused
-from duly.faces.cli.base import clean
+from duly.rules.shown import visible
 
 
 @click.command()
@@ -27,11 +27,11 @@ def trust(folder: str | None, is_list: bool, is_forgotten: bool) -> None:
 
     if is_list:
         for each in sorted(trusting.trusted(os.environ)):
-            click.echo(clean(str(each)))
+            click.echo(visible(str(each)))
         return
     if folder is None:
         raise RequestRefused("Name the folder of the project to trust: `duly trust FOLDER`.")
     if is_forgotten:
-        click.echo(clean(f"{trusting.forget(Path(folder), os.environ)} is trusted no longer."))
+        click.echo(visible(f"{trusting.forget(Path(folder), os.environ)} is trusted no longer."))
     else:
-        click.echo(clean(f"{trusting.trust(Path(folder), os.environ)} is trusted from now on."))
+        click.echo(visible(f"{trusting.trust(Path(folder), os.environ)} is trusted from now on."))

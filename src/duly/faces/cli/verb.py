@@ -1,7 +1,7 @@
 """One command for every verb, made from the table of verbs (U6).
 
 Law 1  What a verb needs is an argument, what it may be given is an option; a workflow it may be
-       given is an argument too, for it comes first to everybody's mind. `by` is `--by`.
+       given is an argument too, for it comes first to everybody's mind. Who acts is the user.
 Law 2  A file is read here, by whoever named it, and never by the host.
 Law 3  Followed lists print only what is new or changed.
 """
@@ -24,7 +24,7 @@ from duly.faces.cli.example import EXAMPLES
 from duly.faces.cli.offer import command_of, in_commands
 from duly.faces.cli.progress import working
 from duly.faces.cli.show import shown
-from duly.faces.verb import BUS, Kind, Parameter, Verb
+from duly.faces.verb import BUS, BY, Kind, Parameter, Verb
 from duly.rules.source import SUFFIXES
 from duly.rules.value import Json
 
@@ -177,8 +177,6 @@ def make(verb: Verb) -> click.Command:
         face = click.get_current_context().ensure_object(Face)
         is_followed = given.pop("follow", False)
         args = {name: each for name, each in given.items() if each is not None}
-        if any(each.name == "by" for each in verb.parameters):
-            args["by"] = face.who
         if is_followed:
             follow(face, verb, args)
         else:
@@ -195,7 +193,7 @@ def make(verb: Verb) -> click.Command:
 
 def parameters(verb: Verb) -> list[click.Parameter]:
     """Make the arguments and options of a verb."""
-    return [_parameter(verb, each) for each in verb.parameters if each.name != "by"]
+    return [_parameter(verb, each) for each in verb.parameters if each.name != BY]
 
 
 def _parameter(verb: Verb, parameter: Parameter) -> click.Parameter:
@@ -232,8 +230,6 @@ def common(verb: Verb) -> list[click.Parameter]:
     if verb.is_followable:
         told = "Go on, and print whatever is new or changed; needs a running host."
         found.append(click.Option(["--follow", "-f"], is_flag=True, help=told))
-    if any(each.name == "by" for each in verb.parameters):
-        found.append(_kept("--by", "by", metavar="NAME", help="Who acts; else the login name."))
     found.append(_kept("--json", "is_json", is_flag=True, help="Answer as JSON."))
     return found
 

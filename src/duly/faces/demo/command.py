@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from duly.errors import RequestRefused
-from duly.faces.cli.base import clean, run
+from duly.faces.cli.base import run
+from duly.rules.shown import visible
 
 if TYPE_CHECKING:
     from duly.faces.demo.account import Entry
@@ -61,7 +62,7 @@ def demo(folder: Path, mails: int, seed: int, table: str) -> None:
     scene = Scene(folder.absolute())
     run(_refuse_while_served(scene))
     scene.build(table or TABLE)
-    click.echo(f"A demo of Duly with {mails} mails. All of it is in {clean(folder)}.")
+    click.echo(f"A demo of Duly with {mails} mails. All of it is in {visible(folder)}.")
     settled = run(_tell(scene, write_letters(mails, seed)))
     _say_what_next(folder, settled)
 
@@ -108,7 +109,7 @@ def _page() -> Page:
         click.echo()
         click.echo(click.style(text, bold=True) if is_coloured else text)
 
-    return Page(heading, lambda text: click.echo(INDENT + clean(text)))
+    return Page(heading, lambda text: click.echo(INDENT + visible(text)))
 
 
 def _say_what_next(folder: Path, settled: Entry) -> None:
@@ -124,4 +125,4 @@ def _say_what_next(folder: Path, settled: Entry) -> None:
     if shutil.which("duly") is None and (bin_folder / "duly").is_file():
         lines.insert(0, f'export PATH={shlex.quote(str(bin_folder))}:"$PATH"')
     for each in lines:
-        click.echo(INDENT + clean(each))
+        click.echo(INDENT + visible(each))

@@ -30,7 +30,6 @@ from duly.faces.session import Session, connect
 from duly.rules.standing import InputStatus
 from duly.rules.word import Known, MutationStatus
 
-BY: Final = "demo"
 # How the outcome of a call became known, as its row says (L12).
 HOW: Final = {
     Known.ANSWERED: "its own answer came",
@@ -108,7 +107,7 @@ class Story:
         async with self._session(process, "Mails become rows") as session:
             for flow in FLOWS:
                 source: Any = self.scene.source(flow)
-                await session.call("deploy", source=source, by=BY, grant=True, strict=True)
+                await session.call("deploy", source=source, grant=True, strict=True)
                 self.page.line(f"{flow.name} ({flow.language}) is deployed; it fills {flow.table}.")
 
             async def is_held() -> bool:

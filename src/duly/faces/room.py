@@ -1,0 +1,100 @@
+"""How much room the clients of a control socket get: places, and bytes of what they send (G10, H3).
+
+Law 1: a client that says nothing takes a place from nobody: where places are short, the one that
+       has been quiet longest gives way, those that never said a word first.
+Law 2: no user takes every place: root and the host's own user do not lock each other out.
+Law 3: what clients have sent and is not answered yet is counted, for each and in all. A small
+       request always has room; large ones share what there is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from duly.errors import RequestRefused
+
+KIB: Final = 1024
+MIB: Final = 1024 * KIB
+CONNECTIONS_MAX: Final = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """The limits of one socket; tests give smaller ones."""
+
+    connections: int = CONNECTIONS_MAX
+    user_connections: int = 48
+    first_line_s: float = 30.0  # until the first whole line of a client
+    request_s: float = 30.0  # from the first byte of a line to its last
+    client_bytes: int = 16 * MIB
+    total_bytes: int = 64 * MIB
+    free_bytes: int = 16 * KIB  # of each client, besides the total
+
+
+class Guest(Protocol):
+    """What is to be known of a client in order to find it a place."""
+
+    user: int
+    is_leaving: bool
+    has_spoken: bool
+    quiet_since: int  # a number that grows
+
+    @property
+    def is_quiet(self) -> bool:
+        """Tell whether nothing of it is under way."""
+
+    def give_way(self) -> None:
+        """Hang up."""
+
+
+def make_place(guests: Iterable[Guest], user: int, room: Room) -> str | None:
+    """See that there is a place for one more client of a user; answer why there is none."""
+    present = [each for each in guests if not each.is_leaving]
+    own = [each for each in present if each.user == user]
+    for taken, most, whose in (
+        (own, room.user_connections, " of this user"),
+        (present, room.connections, ""),
+    ):
+        if len(taken) < most:
+            continue
+        quiet = [each for each in taken if each.is_quiet]
+        if not quiet:
+            return f"{most} clients{whose} speak to this host already. Close one of them."
+        min(quiet, key=lambda each: (each.has_spoken, each.quiet_since)).give_way()
+        present = [each for each in present if not each.is_leaving]
+    return None
+
+
+class Shelf:
+    """The bytes that clients have sent and that are not answered yet."""
+
+    def __init__(self, room: Room) -> None:
+        self._room = room
+        self._held: dict[object, int] = {}
+        self.total_bytes = 0  # beyond what is free for each
+
+    def put(self, client: object, size: int) -> None:
+        """Note how many bytes a client holds by now, or refuse them."""
+        room = self._room
+        if size > room.client_bytes:
+            raise RequestRefused(
+                f"This connection has sent more than {room.client_bytes} bytes that are not "
+                "answered yet. Send less, or wait for answers."
+            )
+        more = self._counted(size) - self._counted(self._held.get(client, 0))
+        if more > 0 and self.total_bytes + more > room.total_bytes:
+            raise RequestRefused(
+                f"Clients have sent more than {room.total_bytes} bytes that are not answered yet. "
+                "Try again later."
+            )
+        self.total_bytes += more
+        self._held[client] = size
+
+    def clear(self, client: object) -> None:
+        """Forget a client that has gone."""
+        self.total_bytes -= self._counted(self._held.pop(client, 0))
+
+    def _counted(self, size: int) -> int:
+        return max(0, size - self._room.free_bytes)
