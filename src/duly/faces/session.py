@@ -122,8 +122,8 @@ class Through:
 
     async def look(self) -> None:
         """Look whether a host answers; from then on it is spoken to."""
-        if self._remote is not None and self._remote.is_gone:
-            # It has hung up on a session that was quiet for long; whoever answers now is asked.
+        if self._remote is not None and self._remote.is_gone and not self._remote.was_asked:
+            # The host hung up on a session that had said nothing; nothing can be lost by that.
             await self._remote.close()
             self._remote = None
         if self._remote is None:
@@ -224,6 +224,7 @@ class Remote:
         self._ids = count(1)
         self._waiting: dict[int, tuple[str, Answers]] = {}
         self._gone: str | None = None
+        self.was_asked = False
         self._listening = asyncio.ensure_future(self._listen())
 
     @classmethod
@@ -275,6 +276,7 @@ class Remote:
     def _expecting(self, verb: str) -> Iterator[tuple[int, Answers]]:
         """Keep a place for the answers to one request."""
         request_id = next(self._ids)
+        self.was_asked = True
         answers: Answers = asyncio.Queue()
         self._waiting[request_id] = (verb, answers)
         try:
