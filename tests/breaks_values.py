@@ -230,6 +230,14 @@ BREAKS = (
     Break(
         "A5",
         "duly.rules.redaction",
+        "_find_beginnings",
+        lambda raw, needles: (),
+        REDACTION,
+        "a cut text ends with the beginning of a secret",
+    ),
+    Break(
+        "A5",
+        "duly.rules.redaction",
         "redact_text",
         _redact_whole_strings_only,
         REDACTION,

@@ -30,14 +30,14 @@ COUNTS = {"W": 10, "T": 10, "P": 4, "C": 13, "L": 12, "R": 9, "F": 8, "S": 9} | 
 )
 
 # Of these letters only some rules are built yet.
-FURTHER = {"L": ("L13",), "K": ("K11", "K14")}
+FURTHER = {"L": ("L13",), "G": ("G5", "G9"), "K": ("K4", "K11", "K14")}
 
 SMALL_PAGE = "# Page\n- C1 One.\n- C2 Two,\n  | and a table |\n\n## L. Ledger\n- L1 Three.\n"
 
 
 def test_the_page_has_every_rule() -> None:
     expected: list[str] = []
-    for letter, count in {**COUNTS, "K": 0}.items():
+    for letter, count in {**COUNTS, "G": 0, "K": 0}.items():
         expected += [f"{letter}{n}" for n in range(1, count + 1)]
         expected += FURTHER.get(letter, ())
     assert list(PAGE) == [*expected, "N"]

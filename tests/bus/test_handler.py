@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from base64 import b64encode
 from collections.abc import Awaitable, Callable
 
 import pytest
@@ -63,6 +64,33 @@ async def test_whatever_a_handler_raises_the_dispatcher_lives_and_the_record_is_
     assert await statuses(host) == {1: "failed", 2: "done"}
     (dead,) = await host.bus.deliveries(status="dead")
     assert dead.error == cut(describe(error, Redactor()), ERROR_CHARS)
+
+
+async def test_what_a_handler_raised_is_kept_and_logged_without_secrets(
+    duly_world: Stage, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A5, G9: redacted before it is cut, and nothing in the log is unseen."""
+    host = await duly_world.host()
+    secret = "canary-4711-canary"
+    host._desk().parts.outside.remember(secret)
+    basic = b64encode(f"me:{secret}".encode()).decode()
+
+    async def fail(event: Event) -> None:
+        said = f"\x1b[2J\u202e Basic {basic} " + "x" * (ERROR_CHARS - 60) + secret
+        raise ValueError(said) from RuntimeError(secret)
+
+    listen(host, subscriber_id="first", then=fail)
+    await say(host)
+    with caplog.at_level(logging.ERROR, "duly.bus"):
+        await host.drain()
+    ((delivery,), (event,)) = await host.bus.deliveries(), await host.bus.journal()
+    kept = f"{delivery.error}{event.error}"
+    logged = caplog.text + repr([vars(each) for each in caplog.records])
+    assert "[redacted]" in kept
+    assert basic[8:20] not in kept + logged
+    assert "canary" not in kept + logged
+    assert "\x1b" not in caplog.text
+    assert "\u202e" not in caplog.text
 
 
 async def test_a_failure_is_logged_with_subscriber_and_event(

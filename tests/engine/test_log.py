@@ -9,8 +9,12 @@ import pytest
 from duly import Source
 from duly.config import Limits, Policy
 from duly.connectors.base import Connector, read
+from duly.engine.live import Notes
+from duly.rules.access import Step
+from duly.rules.redaction import Redactor
 from duly.rules.source import Language
 from duly.rules.word import Status
+from duly.sandbox.base import Log
 from duly.sandbox.play import Call, Say
 from duly.testing import Fault, Stage
 from tests.engine.stand import (
@@ -186,3 +190,17 @@ async def test_the_number_of_lines_left_out_is_exact(duly_world: Stage, language
     (run,) = await host.runs("flow")
     lines = await host.logs(run.id)
     assert (len(lines), lines[-1].text) == (257, "344 more lines were left out.")
+
+
+@pytest.mark.parametrize("cut_chars", range(2, 30, 3))
+async def test_a_line_that_was_cut_within_a_secret_shows_no_part_of_it(
+    duly_world: Stage, cut_chars: int
+) -> None:
+    """A5, X4: the sandbox cuts a line before the host sees it."""
+    secret = "canary-4711-canary-4711"
+    limits = Limits(log_line_chars=60)
+    notes = Notes(limits, lambda: Redactor([secret]))
+    whole = "x" * (60 - cut_chars) + secret
+    notes.log(0, Step.PREPARE, [Log(0, whole[:60])])
+    notes.call("a.b", {"text": "y" * 470 + secret}, "ok", 1)
+    assert "canary-4" not in f"{notes.logs_text}{notes.calls_text}"

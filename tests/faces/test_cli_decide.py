@@ -112,7 +112,7 @@ def test_the_hash_that_was_shown_is_the_hash_that_is_sent(past: tuple[Path, Fact
 
 
 def test_who_acts_is_the_user_and_nobody_else_can_be_named(past: tuple[Path, Facts]) -> None:
-    """A6: every act has a name, which no option and no variable changes."""
+    """G5, A6: every act has a name, which no option and no variable changes."""
     folder, _ = past
     assert call(folder, "pause", "checks", "--by", "grace").exit_code == 2
     call(folder, "pause", "checks", LOGNAME="grace", USER="grace")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from datetime import datetime
 from pathlib import Path
@@ -13,11 +14,21 @@ from rich.cells import cell_len
 
 from duly.faces.cli import base, duly
 from duly.faces.cli.said import EMPTY, SAID
-from duly.faces.cli.show import ANSWERS, ENTRIES, SHAPES, TABLES, at, offers, shown
+from duly.faces.cli.show import (
+    ANSWERS,
+    ENTRIES,
+    SHAPES,
+    TABLES,
+    at,
+    offers,
+    shown,
+    side_by_side,
+)
 from duly.faces.verb import VERBS
 from duly.faces.wire import name_user
 from tests.faces import cli_stand
 from tests.faces.cli_stand import Facts, answer, call
+from tests.rules.test_shown import HIDDEN
 
 # What a title, an id or an answer of somebody else's may hold: colours, a line turned around, wide
 # characters, and words too long for a line.
@@ -278,3 +289,18 @@ def test_times_are_shown_by_the_clock_on_the_wall(monkeypatch: pytest.MonkeyPatc
         monkeypatch.undo()
         time.tzset()
     assert at(None) == ""
+
+
+def test_an_approval_shows_every_character_of_the_call(capsys: pytest.CaptureFixture[str]) -> None:
+    """G9, L11: none is hidden, none is cut, and what is spelled out is no text that was there."""
+    hidden = "".join(HIDDEN)
+    args = {"to\u200b": hidden, "text": "line\n" + "x" * 5000 + "end", "plain": "\\u200b"}
+    side_by_side("Pay\u202e", {"tool": "bank.pay", "args": args})
+    out = capsys.readouterr().out
+    assert not any(each in out for each in (*HIDDEN, "\u202e"))
+    right = "".join(line.split("│")[2].strip() for line in out.splitlines() if line[:1] == "│")
+    spelled = json.dumps(hidden).replace(" ", "")
+    assert f"to\\u200b={spelled}" in right.replace(" ", "")
+    assert right.count("x") >= 5000
+    assert "end" in right
+    assert "\\\\u200b" in right

@@ -242,7 +242,7 @@ async def test_a_request_with_a_key_twice_changes_nothing(tmp_path: Path) -> Non
 async def test_who_acts_is_who_the_kernel_names(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A6, A5: no request can act in another name."""
+    """G5, A6: no request can act in another name."""
     other = next(each for each in pwd.getpwall() if each.pw_uid not in (0, os.geteuid()))
     async with listening(tmp_path) as (host, path), client(path) as each:
         copy = {"path": str(tmp_path / "copy.db")}
@@ -262,7 +262,7 @@ async def test_who_acts_is_who_the_kernel_names(
 async def test_without_a_host_who_acts_is_who_runs_the_command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A6: neither the variables of a shell nor an argument say who it is."""
+    """G5, A6: neither the variables of a shell nor an argument say who it is."""
     monkeypatch.setenv("LOGNAME", "anna")
     monkeypatch.setenv("USER", "anna")
     async with connect(project(tmp_path)) as session:

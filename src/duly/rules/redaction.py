@@ -13,7 +13,6 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
-from threading import Lock
 from typing import Final
 
 from duly.rules.decoding import Decoder, View
@@ -59,20 +58,19 @@ class _Known:
 
 
 class Redactor:
-    """The secrets of a host, and what was sent because of them; safe to use from any thread."""
+    """The secrets of a host, and what was sent because of them; any thread may add to them."""
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
-        self._lock = Lock()
         self._secrets: dict[str, None] = dict.fromkeys(secrets)
         self._learned: dict[str, None] = {}
-        self._known: _Known | None = None
+        self._turn = object()  # another one after every change
+        self._ready: tuple[object, _Known] | None = None
 
     def remember(self, secret: str) -> None:
         """Take a secret out of whatever is kept or shown from now on, for good."""
         if secret not in self._secrets:
-            with self._lock:
-                self._secrets[secret] = None
-                self._known = None
+            self._secrets[secret] = None
+            self._turn = object()
 
     def learn(self, sent: str) -> None:
         """Take out a value that was made from a secret and sent: a header, a field of a body (K4).
@@ -83,14 +81,13 @@ class Redactor:
         header = HEADER.fullmatch(sent)
         alone = [] if header is None else [header[1]]
         pieces = [sent[at : at + PIECE_CHARS] for at in range(0, len(sent), PIECE_CHARS)]
-        with self._lock:
-            for each in (*pieces, *alone):
-                if len(each) >= CODED_BYTES_MIN:
-                    self._learned.pop(each, None)
-                    self._learned[each] = None
-            for each in list(self._learned)[: max(0, len(self._learned) - LEARNED_MAX)]:
-                del self._learned[each]
-            self._known = None
+        for each in (*pieces, *alone):
+            if len(each) >= CODED_BYTES_MIN:
+                self._learned.pop(each, None)
+                self._learned[each] = None
+        for each in tuple(self._learned)[: max(0, len(self._learned) - LEARNED_MAX)]:
+            self._learned.pop(each, None)
+        self._turn = object()
 
     @property
     def secrets(self) -> frozenset[str]:
@@ -98,12 +95,12 @@ class Redactor:
         return frozenset(self._secrets)
 
     def known(self) -> _Known:
-        """Answer what is sought, made ready."""
-        known = self._known
-        if known is None:
-            with self._lock:
-                known = self._known = _compile((*self._secrets, *self._learned))
-        return known
+        """Answer what is sought, made ready once for each set of secrets."""
+        # The turn is read first: what is added while this is made ready makes it stale.
+        turn, ready = self._turn, self._ready
+        if ready is None or ready[0] is not turn:
+            ready = self._ready = turn, _compile((*tuple(self._secrets), *tuple(self._learned)))
+        return ready[1]
 
 
 def _compile(secrets: Iterable[str]) -> _Known:
