@@ -40,6 +40,7 @@ from duly.config import BusSettings, Policy, SandboxSettings
 from duly.connectors.attach import attach, detach
 from duly.connectors.base import Connector
 from duly.connectors.clock import Timed, with_clock
+from duly.connectors.reader import Reads
 from duly.connectors.registry import Registry
 from duly.connectors.watch import END_S
 from duly.connectors.watchdog import Watchdog
@@ -101,6 +102,7 @@ class Host(Commands, Views, Trials):
         given = with_clock(connectors)
         self._outside = Registry(given)
         self._timed = tuple(each for each in given if isinstance(each, Timed))
+        self._reading = tuple(each for each in given if isinstance(each, Reads))
         self._policy = policy
         self._repairer = _check_repairer(repairer)
         self._folder = None if extensions is None else Path(extensions)
@@ -141,6 +143,9 @@ class Host(Commands, Views, Trials):
             self._outside.compute_with(env.compute)
             for each in self._timed:
                 each.keep_time(env)
+            for reading in self._reading:
+                reading.readers.is_unlocked = self._sandbox.unlocked == "i-accept"
+                stack.callback(reading.readers.close)
             backend = await open_sqlite(self._path, env)
             self._watchers = backend.watchers
             store = Store(backend)

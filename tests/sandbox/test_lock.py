@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from duly.sandbox import lock, syscall
-from duly.sandbox.lock import ALLOW, KILL, REFUSE, UNKNOWN, Instruction
+from duly.cell import lock, syscall
+from duly.cell.lock import ALLOW, KILL, REFUSE, UNKNOWN, Instruction
 
 MIB = 1024 * 1024
 SOURCE = str(Path(lock.__file__).parents[2])
@@ -23,7 +23,7 @@ CAT = str(Path("/bin/cat").resolve())
 # Opens a descriptor it should not keep, breaks what it is told to, locks, and reports.
 PROGRAM = """
 import json, os, socket, sys
-from duly.sandbox import lock
+from duly.cell import lock
 os.open("/", os.O_RDONLY)
 channel = int(sys.argv[1])
 {broken}
@@ -111,7 +111,7 @@ def test_a_layer_that_fails_is_named_and_does_not_stop_the_others() -> None:
 def test_a_locked_process_has_no_capabilities_and_is_not_traceable() -> None:
     """X1: not even a root's worker keeps a privilege."""
     script = (
-        "import os, sys\nfrom duly.sandbox import lock\nlock._give_up_privileges()\n"
+        "import os, sys\nfrom duly.cell import lock\nlock._give_up_privileges()\n"
         "sys.stdout.write(open('/proc/self/status').read())"
     )
     done = subprocess.run(
@@ -132,7 +132,7 @@ def become_cat(
     loader = tuple(path for path in LOADERS if Path(path).exists())
     reads = tuple(path for path in LIBRARIES if Path(path).exists())
     script = (
-        "import os, sys\nfrom duly.sandbox.lock import Profile, lock\n"
+        "import os, sys\nfrom duly.cell.lock import Profile, lock\n"
         f"profile = Profile(memory_bytes={1024 * MIB}, executes={(CAT, *loader)}, reads={reads})\n"
         "report = lock((0, 1, 2), profile)\n"
         "assert report.is_complete, report\n"

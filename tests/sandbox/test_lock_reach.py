@@ -7,14 +7,14 @@ import subprocess
 import sys
 from pathlib import Path
 
-from duly.sandbox import lock
+from duly.cell import lock
 
 SOURCE = str(Path(lock.__file__).parents[2])
 # Locks itself as the launcher does, then does what native code inside it could do. On a kernel
 # whose Landlock knows no scopes (before 6.12) nothing else stands in the way of the signal.
 PAYLOAD = """
 import ctypes, fcntl, json, os, resource, signal, sys
-from duly.sandbox import lock
+from duly.cell import lock
 lock.LANDLOCK_SCOPES_FROM = 10 ** 6
 {broken}
 profile = lock.Profile(1 << 30, executes=("/bin/cat",), reads=("/usr/lib",))

@@ -353,7 +353,7 @@ async def test_a_value_that_is_no_strict_json_is_not_believed(
 
 UNLOCKED = pool_module.PROGRAM.replace(
     "; serve(",
-    "; from duly.sandbox import lock; lock._filter_system_calls = lambda profile: None; serve(",
+    "; from duly.cell import lock; lock._filter_system_calls = lambda profile: None; serve(",
 )
 
 

@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from duly.cell.process import Stat
 from duly.rules.access import Step
 from duly.sandbox.base import Broke, Loaded, Returned, Turn
 from duly.sandbox.javascript import JavaScriptSandbox
 from duly.sandbox.pool import Pool
-from duly.sandbox.process import Stat
 from duly.sandbox.watch import GRACE_S, STOOD_STILL_S, Limit, Watch
 from duly.testing.env import VirtualEnv
 from duly.testing.loop import VirtualLoop

@@ -1,11 +1,14 @@
 """What a mail says: its headers as plain text, its words, the names of what is attached.
 
-Law: a mail is written by strangers, so reading one never fails and never takes for ever. What
-cannot be read is left out, what is too long is cut, and `problem` says so.
+Law: a mail is written by strangers. What cannot be read is left out, what is too long is cut, and
+`problem` says so. What takes too long is ended from outside: a host runs this in a locked process
+(`reader.py`, K7), never in its own.
 """
 
 from __future__ import annotations
 
+import codecs
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC
 from email.header import decode_header
@@ -13,6 +16,7 @@ from email.message import Message
 from email.parser import BytesParser
 from email.policy import Compat32
 from email.utils import parsedate_to_datetime
+from encodings import aliases
 from html.parser import HTMLParser
 from itertools import islice
 from typing import Final
@@ -25,6 +29,28 @@ TEXT_CHARS_MAX: Final = 100_000
 ATTACHMENTS_MAX: Final = 100
 RAW_HEADER_CHARS_MAX: Final = 4000  # before it is decoded, which shortens it
 PARTS_MAX: Final = 500
+# What Python knows besides charsets. No mail is written in them, and to read punycode takes the
+# square of its length.
+NO_CHARSETS: Final = frozenset({"punycode", "idna", "unicode-escape", "raw-unicode-escape"})
+# Charsets that no other name leads to.
+FURTHER_CHARSETS: Final = ("koi8_u", "cp720", "cp737", "cp874", "mac_romanian", "utf_8_sig")
+WARM: Final = b"""\
+Message-ID: <1@example.com>
+From: =?utf-8?q?Ada?= <ada@example.com>
+Date: Mon, 5 Jan 2026 10:00:00 +0100
+Content-Type: multipart/mixed; boundary=b
+
+--b
+Content-Type: %b; charset=iso-8859-1
+Content-Transfer-Encoding: %b
+
+x
+--b
+Content-Disposition: attachment; filename*0*=utf-8''a%%20b; filename*1=.txt
+
+x
+--b--
+"""
 UNSPOKEN: Final = frozenset({"script", "style", "head", "title"})
 
 
@@ -55,13 +81,19 @@ class Mail:
     problem: str | None = None
 
     @property
+    def is_readable(self) -> bool:
+        """Whether anything could be read; what could not may be anything."""
+        return self.problem is None or bool(self.sender or self.subject or self.text)
+
+    @property
     def snippet(self) -> str:
         """The first words of the text, on one line."""
         return plain(self.text, SNIPPET_CHARS_MAX)
 
 
-def read_mail(data: bytes, problem: str | None = None) -> Mail:
+def read_mail(data: bytes) -> Mail:
     """Read a mail; what is broken in it is missing from the answer, and named."""
+    problem: str | None = None
     try:
         message = BytesParser(policy=Cut()).parsebytes(data)
         text, attachments = _contents(message)
@@ -70,7 +102,7 @@ def read_mail(data: bytes, problem: str | None = None) -> Mail:
         return Mail(problem=f"It cannot be read as a mail: {type(error).__name__}.")
     message_id = _header(message, "message-id", MESSAGE_ID_CHARS_MAX)
     if len(text) > TEXT_CHARS_MAX:
-        problem = problem or f"Only the first {TEXT_CHARS_MAX} characters of its text are here."
+        problem = f"Only the first {TEXT_CHARS_MAX} characters of its text are here."
     if not message_id and not message.get("from") and problem is None:
         problem = "It has neither a sender nor an id; it may be no mail at all."
     return Mail(
@@ -83,6 +115,22 @@ def read_mail(data: bytes, problem: str | None = None) -> Mail:
         attachments=attachments,
         problem=problem,
     )
+
+
+def read_id(data: bytes) -> str:
+    """Read the Message-ID of a mail out of its headers alone; none is empty."""
+    headers = BytesParser(policy=Cut()).parsebytes(data, headersonly=True)
+    return _header(headers, "message-id", MESSAGE_ID_CHARS_MAX)
+
+
+def warm_up() -> None:
+    """Load what the readers load late: a locked process loads nothing any more."""
+    for name in {*aliases.aliases.values(), *FURTHER_CHARSETS}:
+        with suppress(LookupError):  # Some are of other systems.
+            codecs.lookup(name)
+    for body in (b"text/plain", b"text/html"):
+        for coding in (b"base64", b"quoted-printable", b"x-uuencode", b"7bit"):
+            read_mail(WARM % (body, coding))
 
 
 def plain(text: str, chars_max: int) -> str:
@@ -119,7 +167,8 @@ def _whole(text: str) -> str:
 def _text_of(data: bytes, charset: str | None) -> str:
     for name in (charset or "utf-8", "utf-8"):
         try:
-            return data.decode(name)
+            if codecs.lookup(name).name not in NO_CHARSETS:
+                return data.decode(name)
         except (LookupError, ValueError):  # A charset that is none, or not this one.
             continue
     return data.decode("latin-1")

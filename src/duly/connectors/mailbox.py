@@ -6,8 +6,9 @@ Law 2: a mail keeps its id, and another mail has another one, also under a file 
        before (K11). The id is the file's name, `#`, and a digest of the Message-ID or, where there
        is none, of the content. In a Maildir the name stands without its flags, which change when
        a person reads the mail.
-Law 3: no mail is so broken or so large that it stops the others, and no search lasts until its
-       time is up: it goes on from there the next time.
+Law 3: no mail is so broken or so large that it stops the others: each is read in a process that is
+       killed when it takes too long (K7), and then given with a `problem`. No search lasts until
+       its time is up: it goes on from there the next time.
 Law 4: a mail is passed over only if it was read, or can never be. If the machine is at fault, the
        search fails and is made again.
 
@@ -26,7 +27,7 @@ import errno
 import os
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Final
@@ -35,7 +36,8 @@ from duly.connectors.arrival import PAGE_MAX, Arrival, Cursor
 from duly.connectors.base import Page, read
 from duly.connectors.clock import Timed
 from duly.connectors.folder import Folder, classify, definite, list_files, pass_tick, read_file
-from duly.connectors.mail import Mail, read_mail
+from duly.connectors.mail import Mail
+from duly.connectors.reader import Reads, Unreadable
 from duly.errors import NotSent, Refused
 from duly.rules.schedule import UNIT_MS
 from duly.rules.value import Json
@@ -123,8 +125,7 @@ class Query:
 
     def fits(self, mail: Mail) -> bool:
         """Say whether a mail meets every term about its words; one that nobody can read may."""
-        is_unread = mail.problem is not None and not (mail.sender or mail.subject or mail.text)
-        return is_unread or all(
+        return not mail.is_readable or all(
             words in FIELDS[kind](mail).casefold() for kind, words in self.terms
         )
 
@@ -136,7 +137,7 @@ FIELDS: Final[Mapping[str, Callable[[Mail], str]]] = {
 }
 
 
-class Mailbox(Timed):
+class Mailbox(Timed, Reads):
     """The mails of one folder."""
 
     name = "mailbox"
@@ -250,15 +251,29 @@ class Mailbox(Timed):
         if found is None:
             return None
         data, status = found
-        problem = None
-        if status.st_size > MAIL_BYTES_MAX:
+        mail = self._parse(data[:limit_bytes])
+        if status.st_size > MAIL_BYTES_MAX and mail.is_readable:
             problem = f"It has {status.st_size} bytes; only the first {limit_bytes} were read."
-        mail = read_mail(data[:limit_bytes], problem)
-        # By as much of it as a search sees, so that both find the same id.
+            mail = replace(mail, problem=problem)
+        # By the headers that a search sees, so that both find the same id.
         head = data[:HEAD_BYTES_MAX]
-        message_id = mail.message_id if len(data) == len(head) else read_mail(head).message_id
+        is_known = mail.is_readable and len(data) == len(head)
+        message_id = mail.message_id if is_known else self._parse_id(head)
         content = f"content:{status.st_size}:{sha256(head).hexdigest()}"
         return Opened(id_of(place.base, f"id:{message_id}" if message_id else content), mail)
+
+    def _parse(self, data: bytes) -> Mail:
+        """Read a mail where it can do no harm; one that cannot be read is given and says so."""
+        try:
+            return self.readers.read("mail", data, Mail)
+        except Unreadable as error:
+            return Mail(problem=f"It cannot be read as a mail: {error}.")
+
+    def _parse_id(self, head: bytes) -> str:
+        try:
+            return self.readers.read("mail.id", head, str)
+        except Unreadable:
+            return ""
 
 
 def id_of(base: str, said: str) -> str:

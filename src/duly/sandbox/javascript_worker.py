@@ -25,7 +25,8 @@ from typing import Final, NamedTuple
 import _quickjs  # type: ignore[import-not-found]  # its package would start a thread
 import msgspec
 
-from duly.sandbox import lock, wire
+from duly.cell import lock
+from duly.sandbox import wire
 
 STACK_BYTES: Final = 1024 * 1024  # enough to write a value a hundred levels deep (T8)
 # Room for the interpreter, its text and the copies that are sent; a script has its own limit.

@@ -31,10 +31,10 @@ from pathlib import Path
 from typing import Final, Literal, TypeVar
 
 from duly import fork
+from duly.cell.process import Stat
 from duly.env import Env
 from duly.errors import ConfigError, DulyError
 from duly.sandbox import wire
-from duly.sandbox.process import Stat
 from duly.sandbox.reaper import IDLE_S, Reaper
 from duly.sandbox.slot import RUNNING_MAX, Slots
 from duly.sandbox.watch import GRACE_S, Limit, Watch

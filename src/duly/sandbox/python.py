@@ -28,6 +28,7 @@ from typing import Any, Final, Self
 import msgspec
 from pydantic_monty import MontyCrashedError, MontyError, ResourceLimits
 
+from duly.cell.process import Stat
 from duly.config import Limits
 from duly.env import Env
 from duly.errors import DulyError, IllegalTransition, Invalid, NotDeployed, ScriptError
@@ -49,7 +50,6 @@ from duly.sandbox.base import (
     World,
 )
 from duly.sandbox.border import WRAPPING_DEPTH
-from duly.sandbox.process import Stat
 from duly.sandbox.python_pool import Processes
 from duly.sandbox.python_seat import Seat
 from duly.sandbox.python_text import PRELUDE, Reading, context_text, read

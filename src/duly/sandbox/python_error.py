@@ -10,9 +10,9 @@ from typing import Final
 
 from pydantic_monty import Frame, MontyCrashedError, MontyError, MontyRuntimeError, MontySyntaxError
 
+from duly.cell.lock import Layer, unknown_machine
 from duly.config import MIB, Limits
 from duly.errors import ConfigError, ScriptError
-from duly.sandbox.lock import Layer, unknown_machine
 from duly.sandbox.python_launcher import UNLOCKED
 from duly.sandbox.watch import Limit, Watch
 

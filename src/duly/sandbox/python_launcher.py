@@ -66,7 +66,7 @@ def write_launcher(folder: Path, *, is_unlocked: bool = False) -> Path:
 def main(root: str, accepted: str, binary: str, *words: str) -> None:
     """Lock this process and become the interpreter."""
     sys.path.insert(0, root)
-    from duly.sandbox.lock import Layer, Profile, lock  # found only now, by the path that was given
+    from duly.cell.lock import Layer, Profile, lock  # found only now, by the path that was given
 
     # What a worker says on its way down is for nobody: it could carry a script's words (A5).
     silence = os.open(os.devnull, os.O_WRONLY)

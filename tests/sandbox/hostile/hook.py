@@ -15,7 +15,8 @@ import re
 from pathlib import Path
 from typing import Any, Final
 
-from duly.sandbox import javascript_worker, lock, python_launcher, wire
+from duly.cell import lock
+from duly.sandbox import javascript_worker, python_launcher, wire
 from tests.sandbox.hostile import payload
 
 MARK: Final = re.compile(r"native: (\w+)")

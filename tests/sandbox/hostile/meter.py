@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from duly.cell.process import Stat
 from duly.sandbox.pool import Pool, Worker
-from duly.sandbox.process import Stat
 from duly.sandbox.python import PythonScript
 
 BEAT_S = 0.005

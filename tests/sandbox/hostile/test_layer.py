@@ -15,12 +15,13 @@ from pathlib import Path
 
 import pytest
 
+from duly.cell import lock, syscall
+from duly.cell.lock import Layer
 from duly.env import Loop
 from duly.errors import ConfigError
 from duly.rules.catalog import Catalog
-from duly.sandbox import lock, python_launcher, python_pool, syscall
 from duly.sandbox import pool as pool_module
-from duly.sandbox.lock import Layer
+from duly.sandbox import python_launcher, python_pool
 from duly.sandbox.pool import Pool
 from duly.sandbox.python import PythonSandbox
 from duly.script import NAMES
@@ -45,7 +46,7 @@ PYTHON = next(filter(os.path.exists, ("/usr/bin/python3", sys.executable)))
 
 def unavailable(layer: Layer) -> str:
     """Write the line that takes a layer away."""
-    return f"from duly.sandbox import lock; lock.{LAYERS[layer][0]} = lambda *_: None"
+    return f"from duly.cell import lock; lock.{LAYERS[layer][0]} = lambda *_: None"
 
 
 async def refusal_of_javascript(broken: str, monkeypatch: pytest.MonkeyPatch) -> str:
@@ -125,7 +126,7 @@ def test_a_descriptor_far_up_is_noticed() -> None:
 # Locks itself with either profile and tells what is missing.
 PROGRAM = """
 import json, os, sys
-from duly.sandbox import lock
+from duly.cell import lock
 user = os.getuid()
 executes = (sys.argv[1],) if len(sys.argv) > 1 else ()
 report = lock.lock((0, 1, 2), lock.Profile(1 << 30, executes=executes, reads=("/usr/lib",)))

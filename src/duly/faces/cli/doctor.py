@@ -210,7 +210,7 @@ def _beside(project: Project) -> Finding:
 
 
 def _sandbox(language: str, problems: tuple[object, ...], *, is_locked: bool) -> Finding:
-    from duly.sandbox.lock import is_lockable
+    from duly.cell.lock import is_lockable
 
     if problems:
         missing = ", ".join(is_lockable().missing)

@@ -248,7 +248,7 @@ def _signals() -> Iterator[Stop]:
 
 async def _tell_start(host: Host, project: Project) -> None:
     from duly import __version__
-    from duly.sandbox.lock import is_lockable
+    from duly.cell.lock import is_lockable
     from duly.store.migrate import SCHEMA_VERSION
 
     log.info("Duly %s, store version %d", __version__, SCHEMA_VERSION)

@@ -35,7 +35,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from duly.sandbox.syscall import (
+from duly.cell.syscall import (
     AUDIT_ARCH,
     BASE,
     CLONE,

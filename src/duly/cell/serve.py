@@ -1,0 +1,89 @@
+"""The inside of a cell: named readers of strangers' bytes, and nothing else (K7).
+
+Law 1: the process is locked before it reads its first byte, and everything it needs is loaded
+       before that.
+Law 2: it runs the readers it was started with, by name, one at a time; a reader is a function of
+       bytes, and its value leaves as JSON.
+Law 3: what a reader raises is an answer: the name of the error, and the process goes on. A process
+       that has lasted `ASKED_MAX` questions, or was not asked for a minute, ends by itself.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import select
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from duly.cell import lock
+from duly.cell.cell import LENGTH, Ready
+
+IDLE_MS: Final = 60_000
+ASKED_MAX: Final = 10_000  # what a reader leaks is given back then
+NAME_END: Final = b"\0"
+
+Reader = Callable[[bytes], Any]
+
+
+class Answer(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """What came of a question: a value, or the name of the error."""
+
+    value: msgspec.Raw = msgspec.Raw(b"null")
+    error: str | None = None
+
+
+def serve(channel: int, readers: Mapping[str, Reader], *, memory_bytes: int) -> None:
+    """Answer until the channel ends; what the readers load late must be loaded before."""
+    msgspec.json.encode(Answer())
+    report = lock.lock((channel,), lock.Profile(memory_bytes=memory_bytes))
+    _write(channel, msgspec.json.encode(Ready(report.held, report.missing)))
+    gc.freeze()
+    requests = select.poll()
+    requests.register(channel, select.POLLIN)
+    for _ in range(ASKED_MAX):
+        if not requests.poll(IDLE_MS):
+            return
+        body = _read(channel)
+        if body is None:
+            return
+        _write(channel, _answer(readers, body))
+        del body
+
+
+def question(name: str, data: bytes) -> bytes:
+    """Write a question: the name of a reader, and what it is to read."""
+    return name.encode() + NAME_END + data
+
+
+def _answer(readers: Mapping[str, Reader], body: bytes) -> bytes:
+    name, _, data = body.partition(NAME_END)
+    try:
+        value = readers[name.decode()](data)
+        return msgspec.json.encode(Answer(msgspec.Raw(msgspec.json.encode(value))))
+    except Exception as error:
+        # A stranger chose these bytes, so any error may come of them; MemoryError is one too.
+        return msgspec.json.encode(Answer(error=type(error).__name__))
+
+
+def _read(channel: int) -> bytes | None:
+    head = _read_exactly(channel, LENGTH.size)
+    return None if head is None else _read_exactly(channel, LENGTH.unpack(head)[0])
+
+
+def _read_exactly(channel: int, size: int) -> bytes | None:
+    body = bytearray()
+    while len(body) < size:
+        piece = os.read(channel, size - len(body))
+        if not piece:
+            return None
+        body += piece
+    return bytes(body)
+
+
+def _write(channel: int, body: bytes) -> None:
+    left = memoryview(LENGTH.pack(len(body)) + body)
+    while left:
+        left = left[os.write(channel, left) :]

@@ -1,0 +1,166 @@
+"""Reads what strangers wrote (MIME today), in a locked process that can be killed (K7).
+
+Law 1: a connector names a reader of `READERS` and gives it bytes; no other code runs in there.
+Law 2: bytes that cost too much, break the reader or kill its process are one item that could not
+       be read: the caller gets `Unreadable`, which says why, and the next bytes are read as ever.
+Law 3: a process is used again and again; the first one starts with the first bytes, one that is
+       idle for a minute ends by itself, and `close` leaves none behind.
+
+Further readers (HTML, XML, ZIP, ICS, PDF) are further rows of `READERS`.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from typing import Final, TypeVar
+
+import msgspec
+
+from duly import fork
+from duly.cell.cell import Bounds, Cell, Closed, Overrun
+from duly.cell.serve import Answer, Reader, question, serve
+from duly.connectors import mail
+from duly.connectors.base import Connector
+from duly.errors import DulyError, NotSent
+
+T = TypeVar("T")
+
+PROGRAM: Final = "duly.connectors.reader:main"
+NEEDED: Final = ("duly", "msgspec")
+CELLS_MAX: Final = 2  # processes of one connector that read at the same time
+MEMORY_BYTES: Final = 512 * 1024 * 1024
+BOUNDS: Final = Bounds(cpu_s=2.0, wall_s=10.0, answer_bytes=2 * 1024 * 1024)
+TRIES_MAX: Final = 2  # a process may have ended by itself while it was idle
+
+READERS: Final[Mapping[str, Reader]] = {"mail": mail.read_mail, "mail.id": mail.read_id}
+
+
+class Unreadable(DulyError):
+    """It cannot be read."""
+
+
+class Readers:
+    """The processes of one connector; used from any of its threads."""
+
+    def __init__(self) -> None:
+        self.is_unlocked = False  # whether less than a complete lock was accepted (X1)
+        self.bounds = BOUNDS
+        self._begin()
+
+    def _begin(self) -> None:
+        self._door = threading.Lock()
+        self._slots = threading.BoundedSemaphore(CELLS_MAX)
+        self._idle: list[Cell] = []
+        self._busy: set[Cell] = set()
+        self._closed = 0  # how often it was closed
+        fork.own(self)
+
+    def read(self, name: str, data: bytes, kind: type[T]) -> T:
+        """Let a reader read bytes, or raise Unreadable."""
+        with self._slots:
+            closed = self._closed
+            for _ in range(TRIES_MAX):
+                cell = self._take()
+                try:
+                    return _value(cell.ask(question(name, data), self.bounds), kind)
+                except Overrun as error:
+                    raise Unreadable(str(error)) from None
+                except Closed:
+                    if closed != self._closed:
+                        raise NotSent("The host was closed while it read.") from None
+                finally:
+                    self._give_back(cell)
+        raise Unreadable("reading it ended the process that reads")
+
+    def close(self) -> None:
+        """End every process; the next bytes start another."""
+        with self._door:
+            self._closed += 1
+            idle, self._idle = self._idle, []
+            for cell in self._busy:
+                cell.kill()
+        for cell in idle:
+            cell.close()
+
+    def abandon(self) -> None:
+        """Leave the processes to the parent, in a forked child (H1)."""
+        for cell in (*self._idle, *self._busy):
+            cell.abandon()
+            fork.leak(cell)
+        self._begin()
+
+    @property
+    def pids(self) -> tuple[int, ...]:
+        """The processes there are."""
+        with self._door:
+            return tuple(cell.pid for cell in (*self._idle, *self._busy))
+
+    def _take(self) -> Cell:
+        while True:
+            with self._door:
+                cell = self._idle.pop() if self._idle else None
+                if cell is not None:
+                    self._busy.add(cell)
+            if cell is None:
+                return self._start()
+            if cell.is_alive:
+                return cell
+            self._give_back(cell)
+
+    def _start(self) -> Cell:
+        try:
+            with fork.HELD:
+                cell = Cell(PROGRAM, NEEDED)
+                self._busy.add(cell)
+        except OSError as error:
+            raise NotSent(f"The process that reads could not be started: {error}") from error
+        try:
+            cell.ready(is_unlocked=self.is_unlocked)
+        except BaseException as error:
+            cell.close()
+            self._busy.discard(cell)
+            if isinstance(error, Closed):
+                raise NotSent(f"The process that reads could not be started: {error}") from error
+            raise
+        return cell
+
+    def _give_back(self, cell: Cell) -> None:
+        with self._door:
+            self._busy.discard(cell)
+            is_kept = cell.is_alive
+            if is_kept:
+                self._idle.append(cell)
+        if not is_kept:
+            cell.close()
+
+
+class Reads(Connector):
+    """A connector that reads what strangers wrote."""
+
+    _readers: Readers | None = None
+
+    @property
+    def readers(self) -> Readers:
+        """The processes it reads in; none is started before the first bytes."""
+        if self._readers is None:
+            object.__setattr__(self, "_readers", Readers())  # a connector may be frozen
+        assert self._readers is not None
+        return self._readers
+
+
+def _value(body: bytes, kind: type[T]) -> T:
+    """Read an answer; it is as hostile as the bytes it came of."""
+    try:
+        answer = msgspec.json.decode(body, type=Answer)
+        if answer.error is None:
+            return msgspec.json.decode(answer.value, type=kind)
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        raise Unreadable("the process that reads made no sense of it") from None
+    raise Unreadable(f"it breaks the reader ({answer.error[:100]})")
+
+
+def main(channel: int) -> None:
+    """Be the process that reads."""
+    mail.warm_up()
+    serve(channel, READERS, memory_bytes=MEMORY_BYTES)
