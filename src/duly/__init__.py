@@ -21,6 +21,7 @@ from duly.connectors.base import (
     mutation,
     read,
 )
+from duly.connectors.signature import Address
 from duly.errors import (
     AuthNeeded,
     DulyError,
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0.dev0"
 
 __all__ = [
+    "Address",
     "AgentProvider",
     "Applied",
     "AuthNeeded",

@@ -40,6 +40,8 @@ from duly.config import BusSettings, Policy, SandboxSettings
 from duly.connectors.attach import attach, detach
 from duly.connectors.base import Connector
 from duly.connectors.clock import Timed, with_clock
+from duly.connectors.folder import keep_private
+from duly.connectors.private import Private
 from duly.connectors.reader import Reads
 from duly.connectors.registry import Registry
 from duly.connectors.watch import END_S
@@ -69,11 +71,13 @@ from duly.sandbox.slot import RUNNING_MAX, Slots
 from duly.script import NAMES
 from duly.script.lacking import refuse_lacking
 from duly.store import Store
+from duly.store.migrate import APPLICATION_ID
 from duly.store.sqlite import open_sqlite, path_from_url
 
 DEFAULT_POLICY: Final = Policy()
 DEFAULT_SANDBOX: Final = SandboxSettings()
 DEFAULT_BUS: Final = BusSettings()
+NOTHING_PRIVATE: Final = Private()
 CLOSE_S: Final = 30.0  # how long closing waits for sends that are out, before it says so
 
 # Hosts that keep a store because a send is out: their lock must not be collected as garbage.
@@ -97,9 +101,13 @@ class Host(Commands, Views, Trials):
         env: Env | None = None,
         sandbox: SandboxSettings = DEFAULT_SANDBOX,
         bus: BusSettings = DEFAULT_BUS,
+        private: Private = NOTHING_PRIVATE,
     ) -> None:
         self._path = _path(url)
         given = with_clock(connectors)
+        folders = () if extensions is None else (Path(extensions).absolute(),)
+        own = Private(stores=(self._path.absolute(),), folders=folders, mark=APPLICATION_ID)
+        keep_private(given, own.add(private))
         self._outside = Registry(given)
         self._timed = tuple(each for each in given if isinstance(each, Timed))
         self._reading = tuple(each for each in given if isinstance(each, Reads))

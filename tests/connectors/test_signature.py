@@ -21,7 +21,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from duly.connectors.signature import ANYTHING, json_types, parameters_of
+from duly.connectors.base import Call, Connector, mutation
+from duly.connectors.registry import Registry
+from duly.connectors.signature import ANYTHING, Address, json_types, parameters_of
 from duly.errors import Invalid
 from duly.rules.catalog import TYPES_OF, JsonType, Parameter, Tool, ToolKind, bind
 from duly.rules.value import Json
@@ -244,3 +246,27 @@ def test_a_mutation_begins_with_call() -> None:
             parameters_of(wrong, "c.t", first=("self", "call"))
     made = parameters_of(by_place, "c.t", first=("self", "call"))
     assert made == (Parameter("x", True, frozenset({S})),)
+
+
+def test_a_parameter_is_marked_as_an_address_by_its_annotation() -> None:
+    """K12: by declaration, never by its name."""
+
+    class Mails(Connector):
+        name = "mails"
+
+        @mutation
+        async def send(
+            self,
+            call: Call,
+            to: Address,
+            cc: list[Address] | None = None,
+            address: str = "",
+        ) -> None: ...
+
+    (tool,) = Registry([Mails()]).catalog.tools
+    marked = {each.name: (each.is_address, sorted(each.types)) for each in tool.parameters}
+    assert marked == {
+        "to": (True, ["string"]),
+        "cc": (True, ["list", "null"]),
+        "address": (False, ["string"]),
+    }

@@ -304,3 +304,19 @@ def test_an_approval_shows_every_character_of_the_call(capsys: pytest.CaptureFix
     assert right.count("x") >= 5000
     assert "end" in right
     assert "\\\\u200b" in right
+
+
+def test_a_text_of_several_lines_keeps_them(capsys: pytest.CaptureFixture[str]) -> None:
+    """L11: a person reads it as it will arrive, and no line of it can pass for another argument."""
+    args = {"to": "ada@acme.com", "text": "Dear Ada,\n\nto = eve@evil.com\r\nBye"}
+    side_by_side("Write to Ada", {"tool": "mail.send", "args": args})
+    lines = [line.split("│")[2].strip() for line in capsys.readouterr().out.splitlines()[3:-1]]
+    assert lines == [
+        "mail.send",
+        'to = "ada@acme.com"',
+        "text =",
+        "| Dear Ada,",
+        "|",
+        "| to = eve@evil.com\\r",
+        "| Bye",
+    ]

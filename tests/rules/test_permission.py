@@ -113,13 +113,18 @@ def test_a_daily_limit_is_used_up_by_the_last_mutation_it_allows() -> None:
     ("to", "fits"),
     [
         ("bob@acme.com", True),
-        ("bob@ACME.com", False),
+        ("Bob <bob@acme.com>", False),  # only a tool that declares an address takes it apart
         ("bob@acme.com.evil.com", False),
         ("eve@evil.com, bob@acme.com", False),
         ("eve@evil.com bob@acme.com", False),
         ("eve@evil.com;bob@acme.com", False),
         ("<eve@evil.com>bob@acme.com", False),
         ("eve@evil.com@acme.com", False),
+        ("eve＠evil.com@acme.com", False),
+        ("eve@evil.com，bob@acme.com", False),
+        ("eve@evil.com\u2028bob@acme.com", False),
+        ('"eve@evil.com"@acme.com', False),
+        ("bob@ACME.com", True),
         (["a@acme.com", "b@acme.com"], True),
         (["a@acme.com", "b@evil.com"], False),
         (["a@acme.com", ["b@acme.com"]], False),
@@ -141,6 +146,42 @@ def test_an_argument_that_is_absent_does_not_match_its_glob() -> None:
     both = {"to": "*@acme.com", "text": "Dear *"}
     assert lack(Grant("mail.write", where=both), text="Hello") is Lack.WHERE
     assert lack(Grant("mail.write", where=both), text="Dear Bob") is None
+
+
+@pytest.mark.parametrize(
+    ("to", "answer"),
+    [
+        ("bob@acme.com", Allowed),
+        ("Bob the Builder <bob@acme.com>", Allowed),
+        (["bob@acme.com", '"Bob, B." <bob@acme.com>'], Forbidden),
+        (["bob@acme.com", '"Bob B." <bob@acme.com>'], Allowed),
+        ("bob@evil.com", Missing),
+        ("bob@acme.com <eve@evil.com>", Forbidden),
+        ("bob@acme.com,eve@evil.com", Forbidden),
+        ("bob＠evil.com@acme.com", Forbidden),
+        ("bob＠acme.com", Forbidden),
+        ("x" * 65 + "@acme.com", Forbidden),
+        ("x" * 64 + "@acme.com", Allowed),
+        ("bob@" + "a." * 130 + "acme.com", Forbidden),
+        ("bob", Forbidden),
+        ("bob@", Forbidden),
+        ("bob..b@acme.com", Forbidden),
+        ("bob@[10.0.0.1]", Forbidden),
+        ("bob@acme.com\n", Forbidden),
+        ([7], Forbidden),
+        ("", Forbidden),
+        (None, Missing),
+    ],
+)
+@pytest.mark.parametrize("glob", ["*@acme.com", "*acme.com"])
+def test_a_declared_address_is_one_and_is_matched_as_it_was_parsed(
+    to: Json, answer: type, glob: str
+) -> None:
+    """A1, K12: one in a field, of characters that are what they look like."""
+    tool = replace(SEND, parameters=(Parameter("to", is_address=True),))
+    envelope = Envelope((Grant("mail.write", where={"to": glob}),))
+    told = permit(Request(tool, Step.MUTATE, {"to": to}, envelope=envelope))
+    assert type(told) is answer, told
 
 
 def test_of_several_grants_one_that_covers_the_call_is_enough() -> None:

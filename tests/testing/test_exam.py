@@ -271,3 +271,26 @@ def test_without_a_look_every_line_is_a_point_to_die_at(tmp_path: Path) -> None:
         folder=tmp_path / "b",
     )
     assert report.points > with_look.points
+
+
+class Planted:
+    """Runs in the process that reads it with pickle."""
+
+    def __init__(self, mark: Path) -> None:
+        self.mark = mark
+
+    def __reduce__(self) -> Any:
+        return Path.touch, (self.mark,)
+
+
+class Smuggler(Diary):
+    async def write_happened(self, call: duly.Call) -> Any:
+        found = await super().write_happened(call)
+        mark = self.file.parents[1] / "mark"
+        return duly.Applied(Planted(mark)) if isinstance(found, duly.Applied) else found
+
+
+def test_nothing_of_the_connector_runs_in_the_process_that_examines(tmp_path: Path) -> None:
+    """L13: what it says comes as JSON of a known shape."""
+    try_it(Smuggler, tmp_path)
+    assert not (tmp_path / "mark").exists()

@@ -11,7 +11,10 @@ import pytest
 from tests import house
 
 PAGE = house.ROOT / "docs" / "testing.md"
-CONFTEST = "from duly.testing.plugin import duly_world, pytest_pycollect_makeitem\n"
+CONFTEST = """
+from duly.testing.plugin import duly_world, pytest_fixture_setup
+from duly.testing.plugin import pytest_pycollect_makeitem
+"""
 BESIDE = """
 import asyncio, pytest
 
@@ -39,6 +42,74 @@ def anyio_backend():
 """
 
 
+OVER = """
+import asyncio, pytest
+
+@pytest.fixture
+def furnished(duly_world):
+    return duly_world
+
+@pytest.fixture
+async def host(duly_world):
+    await asyncio.sleep(3600)
+    return await duly_world.host()
+
+@pytest.fixture
+async def later(furnished):
+    await asyncio.sleep(60)
+    yield furnished.loop.time()
+    await asyncio.sleep(60)
+    (furnished.loop.folder / "down").write_text(str(furnished.loop.time()))
+
+async def test_over_a_fixture_without_await(furnished):
+    await asyncio.sleep(7200)
+    assert furnished.loop.time() == 7200
+
+async def test_over_one_with_await(host):
+    await host.drain()
+
+async def test_over_both_and_the_world(host, duly_world, furnished):
+    assert duly_world is furnished and duly_world.loop.time() == 3600
+    await host.drain()
+
+def test_without_a_coroutine(host):
+    assert host.path.exists()
+
+class TestMethods:
+    @pytest.fixture
+    async def own(self, duly_world):
+        return await duly_world.host()
+
+    async def test_over_a_method(self, own):
+        await own.drain()
+
+@pytest.fixture
+def furnished_here(furnished, tmp_path):
+    furnished.loop.folder = tmp_path
+    return furnished
+
+async def test_set_up(furnished_here, later):
+    assert later == 60
+    test_set_up.folder = furnished_here.loop.folder
+
+def test_taken_down():
+    assert (test_set_up.folder / "down").read_text() == "120.0"
+
+@pytest.fixture
+async def theirs():
+    return type(asyncio.get_running_loop()).__name__
+"""
+THEIRS = """
+@pytest.fixture
+def anyio_backend():
+    return "asyncio"
+
+@pytest.mark.anyio
+async def test_theirs(theirs):
+    assert theirs != "VirtualLoop"
+"""
+
+
 def run_pytest(folder: Path, text: str, *options: str) -> tuple[int, str]:
     (folder / "conftest.py").write_text(CONFTEST, encoding="utf-8")
     (folder / "test_it.py").write_text(text, encoding="utf-8")
@@ -51,6 +122,23 @@ def run_pytest(folder: Path, text: str, *options: str) -> tuple[int, str]:
 def test_tests_of_anyio_run_beside_ours(tmp_path: Path, mode: str) -> None:
     status, words = run_pytest(tmp_path, BESIDE, f"--anyio-mode={mode}")
     assert (status, "5 passed" in words) == (0, True), words
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "count"),
+    [
+        (OVER + THEIRS, ("--anyio-mode=auto",), 8),
+        (OVER + THEIRS, ("--anyio-mode=strict",), 8),
+        (OVER, ("-p", "no:anyio"), 7),
+    ],
+    ids=["auto", "strict", "without"],
+)
+def test_a_fixture_of_the_user_s_own_may_stand_on_the_world(
+    tmp_path: Path, text: str, options: tuple[str, ...], count: int
+) -> None:
+    """Asynchronous or not, with the plugin of anyio or without; theirs stay theirs."""
+    status, words = run_pytest(tmp_path, text, *options)
+    assert (status, f"{count} passed" in words) == (0, True), words
 
 
 def test_a_failure_of_ours_is_a_failure(tmp_path: Path) -> None:

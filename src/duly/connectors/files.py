@@ -29,7 +29,6 @@ from duly.connectors.arrival import PAGE_MAX, Arrival, Cursor
 from duly.connectors.base import (
     Applied,
     Call,
-    Connector,
     NotApplied,
     Page,
     Unsure,
@@ -41,6 +40,7 @@ from duly.connectors.clock import iso
 from duly.connectors.folder import (
     OWN,
     Folder,
+    Foldered,
     definite,
     list_files,
     move_file,
@@ -51,11 +51,14 @@ from duly.connectors.folder import (
     status_of,
     write_file,
 )
+from duly.connectors.private import is_store, refusal
 from duly.errors import Refused, UnknownOutcome
 from duly.rules.value import Json
 
 TEXT_BYTES_MAX: Final = 1024 * 1024
 MARK_BYTES_MAX: Final = 1024
+HEAD_BYTES: Final = 100  # as much of a database as says whose it is
+PAGE_BYTES: Final = 512  # the smallest page of a database
 RECEIPT_DAYS: Final = 400
 CLEAN_EVERY: Final = 1000  # how many writes of a connector lie between two looks for old receipts
 CLEANED: Final = "cleaned"  # remembers the time of the newest receipt that was cleaned away
@@ -64,7 +67,7 @@ DAY_NS: Final = 86_400 * 1_000_000_000
 KEY: Final = re.compile(r"[A-Za-z0-9_-]{1,100}", re.ASCII)
 
 
-class Files(Connector):
+class Files(Foldered):
     """The files below one folder."""
 
     name = "files"
@@ -125,11 +128,13 @@ class Files(Connector):
         *folders, wanted = split_path(pattern)
         where = "/".join(folders)
         with definite(where or self.name), self._folder.open(folders) as here:
+            is_private = self._folder.hides(here)
             found = {
                 Arrival(status.st_ctime_ns, name, status.st_ino): status
                 for name, status in list_files(here, where or self.name)
                 # What begins with a dot is hidden, and half of it is an editor's.
                 if fnmatchcase(name, wanted) and name.startswith(".") <= wanted.startswith(".")
+                if not is_private(name, status)
             }
         sight = cursor.compare(found)
         unseen = sight.unseen
@@ -152,6 +157,7 @@ class Files(Connector):
         with definite(path):
             try:
                 with self._folder.open(folders) as here:
+                    self._folder.check(here, name, path)
                     found = read_file(here, name, TEXT_BYTES_MAX)
             except FileNotFoundError:
                 found = None
@@ -179,7 +185,9 @@ class Files(Connector):
             with definite(path):
                 own = stack.enter_context(self._folder.open([OWN], create=True))
                 target = stack.enter_context(self._folder.open(folders, create=True))
+                self._folder.check(target, name, path)
                 old = status_of(target, name)
+                self._check_copy(target, name, path, old)
                 mark = _placed(own, slip)
                 if mark is None:
                     _lay_out(own, slip, data, _mark(path, data), old)
@@ -192,6 +200,14 @@ class Files(Connector):
                 os.fsync(own)
             self._clean_now_and_then(own)
         return result
+
+    def _check_copy(self, here: int, name: str, path: str, old: os.stat_result | None) -> None:
+        """Refuse to write over a copy of a store, wherever it lies (K13)."""
+        # Only a whole number of pages is looked into.
+        if old is not None and old.st_size and old.st_size % PAGE_BYTES == 0:
+            found = read_file(here, name, HEAD_BYTES)
+            if found is not None and is_store(found[0], self._folder.private.mark):
+                raise refusal(path)
 
     def _write_happened(self, call: Call) -> Verdict:
         path, data = str(call.args["path"]), str(call.args["text"]).encode()
@@ -277,7 +293,8 @@ def _cleaned_ns(own: int) -> int:
 
 def _clean(own: int) -> None:
     """Take away receipts much older than the newest, having noted first that they may be gone."""
-    found = {name: os.stat(name, dir_fd=own).st_mtime_ns for name in os.listdir(own)}
+    with os.scandir(own) as entries:
+        found = {each.name: each.stat().st_mtime_ns for each in entries if each.is_file()}
     newest_ns = max(found.values(), default=0)
     old = {name for name, at_ns in found.items() if newest_ns - at_ns > RECEIPT_DAYS * DAY_NS}
     old.discard(CLEANED)

@@ -6,6 +6,7 @@ Law 2: an error of the disk is classified here, once. `definite` stands around w
        that anybody could see, `open_ended` around everything after that: what fails there may
        have happened, and is asked about (L4).
 Law 3: what was written is on the disk before its name is (L2).
+Law 4: what belongs to the project itself is not there for any connector (K13, `private.py`).
 """
 
 from __future__ import annotations
@@ -15,12 +16,14 @@ import os
 import stat
 import threading
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from duly.connectors.base import Connector
+from duly.connectors.private import Private
 from duly.errors import (
     ConfigError,
     ConnectorError,
@@ -110,11 +113,12 @@ def split_path(path: str) -> tuple[str, ...]:
     return parts
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Folder:
-    """A folder that exists, by its real path."""
+    """A folder that exists, by its real path; the host says what in it is private."""
 
     path: Path
+    private: Private = field(default_factory=Private)
 
     @classmethod
     def at(cls, path: str | Path, owner: str) -> Folder:
@@ -124,12 +128,30 @@ class Folder:
             raise ConfigError(f"{owner}: there is no folder {found}. Make it, or correct `path`.")
         return cls(found.resolve())
 
+    def keep_private(self, private: Private, owner: str) -> None:
+        """Serve nothing of this any more, and refuse to be a folder that is private itself."""
+        if private.is_within(self.path):
+            raise ConfigError(
+                f"{owner}: {self.path} holds what belongs to this project: its sources. Give it"
+                " another folder."
+            )
+        self.private = private
+
+    def hides(self, here: int) -> Callable[[str, os.stat_result], bool]:
+        """Return what tells whether a file of an open folder is private."""
+        return self.private.look(here).hides
+
+    def check(self, here: int, name: str, what: str) -> None:
+        """Refuse a name of an open folder that is private (K13)."""
+        self.private.look(here).check(here, name, what)
+
     @contextmanager
     def open(self, parts: Sequence[str] = (), *, create: bool = False) -> Iterator[int]:
         """Open a folder below this one, or this one; `create` makes what is missing."""
         here = os.open(self.path, FOLDER)
         try:
             for part in parts:
+                self.check(here, part, "/".join(parts))
                 if create:
                     _make(here, part)
                 below = os.open(part, FOLDER | os.O_NOFOLLOW, dir_fd=here)
@@ -250,3 +272,20 @@ def move_file(name: str, source: int, new_name: str, target: int, what: str) -> 
         if error.errno in REFUSES_A_MOVE:
             raise classify(error, what) from error
         raise UnknownOutcome(f"{what}: {error.strerror or error}; it may be written.") from error
+
+
+class Foldered(Connector):
+    """A connector with a folder, in which it serves nothing of the project's own (K13)."""
+
+    _folder: Folder
+
+    def keep_private(self, private: Private) -> None:
+        """Learn from the host what is private."""
+        self._folder.keep_private(private, self.name)
+
+
+def keep_private(connectors: Iterable[Connector], private: Private) -> None:
+    """Tell every connector with a folder what it never serves (K13)."""
+    for each in connectors:
+        if isinstance(each, Foldered):
+            each.keep_private(private)

@@ -35,7 +35,15 @@ from typing import Final
 from duly.connectors.arrival import PAGE_MAX, Arrival, Cursor
 from duly.connectors.base import Page, read
 from duly.connectors.clock import Timed
-from duly.connectors.folder import Folder, classify, definite, list_files, pass_tick, read_file
+from duly.connectors.folder import (
+    Folder,
+    Foldered,
+    classify,
+    definite,
+    list_files,
+    pass_tick,
+    read_file,
+)
 from duly.connectors.mail import Mail
 from duly.connectors.reader import Reads, Unreadable
 from duly.errors import NotSent, Refused
@@ -137,7 +145,7 @@ FIELDS: Final[Mapping[str, Callable[[Mail], str]]] = {
 }
 
 
-class Mailbox(Timed, Reads):
+class Mailbox(Timed, Reads, Foldered):
     """The mails of one folder."""
 
     name = "mailbox"
@@ -228,8 +236,9 @@ class Mailbox(Timed, Reads):
         for folder in MAILDIR if self._is_maildir else (None,):
             what = folder or self.name
             with definite(what), self._folder.open([folder] if folder else []) as here:
+                is_private = self._folder.hides(here)
                 for name, status in list_files(here, what):
-                    if self._is_mail(name):
+                    if self._is_mail(name) and not is_private(name, status):
                         base = FLAGS.split(name)[0] if self._is_maildir else name
                         found[base, status.st_ino] = Place(folder, name, base, status)
         return list(found.values())

@@ -11,6 +11,7 @@ Law 2: only the annotations of the parameters are looked at. What a method answe
     list[X], Sequence[X]             a list      (what it holds is not checked)
     dict[str, X], Mapping, TypedDict an object   (nor here)
     X | Y, Optional, Literal         what any of them may be
+    Address, list[Address]           one address of a mail, or several, one in each text (K12)
 """
 
 from __future__ import annotations
@@ -19,10 +20,12 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType, NoneType, SimpleNamespace, UnionType
 from typing import (
+    Annotated,
     Any,
     Final,
     ForwardRef,
     Literal,
+    TypeAlias,
     Union,
     get_args,
     get_origin,
@@ -34,6 +37,9 @@ from duly.errors import Invalid
 from duly.rules.catalog import JsonType, Parameter
 
 ANYTHING: Final[frozenset[JsonType]] = frozenset()
+ADDRESS: Final = "duly.address"
+
+Address: TypeAlias = Annotated[str, ADDRESS]
 
 TYPES: Final[Mapping[object, JsonType]] = MappingProxyType(
     {
@@ -79,7 +85,7 @@ def parameters_of(
                 path=f"{what}.{each.name}",
             )
     return tuple(
-        Parameter(each.name, each.default is each.empty, _types_of(function, each, what))
+        Parameter(each.name, each.default is each.empty, *_types_of(function, each, what))
         for each in rest
     )
 
@@ -90,6 +96,8 @@ def json_types(annotation: object) -> frozenset[JsonType]:
     if annotation in (Any, object) or isinstance(annotation, ForwardRef):
         return ANYTHING
     origin, inside = get_origin(annotation) or annotation, get_args(annotation)
+    if origin is Annotated:
+        return json_types(inside[0])
     if origin in (Union, UnionType):
         parts = [json_types(each) for each in inside]
         return frozenset().union(*parts) if all(parts) else ANYTHING
@@ -112,16 +120,25 @@ def _look_up(kind: object) -> JsonType:
     return found
 
 
+def is_address(annotation: object) -> bool:
+    """Tell whether an annotation is an address, or holds one."""
+    if get_origin(annotation) is Annotated:
+        return ADDRESS in get_args(annotation)[1:]
+    return any(map(is_address, get_args(annotation)))
+
+
 def _types_of(
     function: Callable[..., object], parameter: inspect.Parameter, what: str
-) -> frozenset[JsonType]:
+) -> tuple[frozenset[JsonType], bool]:
+    """Answer what an argument may be, and whether it is an address."""
     if parameter.annotation is parameter.empty:
-        return ANYTHING
+        return ANYTHING, False
     # One at a time: an annotation nobody can read elsewhere does not stand in the way of this one.
     alone = SimpleNamespace(__annotations__={parameter.name: parameter.annotation})
     names = getattr(inspect.unwrap(function), "__globals__", {})
     try:
-        return json_types(get_type_hints(alone, names)[parameter.name])
+        found = get_type_hints(alone, names, include_extras=True)[parameter.name]
+        return json_types(found), is_address(found)
     except Exception as error:
         # Annotations are code of the author, so reading them may raise anything at all.
         raise Invalid(

@@ -23,7 +23,6 @@ from typing import Final
 from duly.connectors.base import (
     Applied,
     Call,
-    Connector,
     NotApplied,
     Page,
     Unsure,
@@ -31,7 +30,7 @@ from duly.connectors.base import (
     mutation,
     read,
 )
-from duly.connectors.folder import Folder, definite
+from duly.connectors.folder import Folder, Foldered, definite
 from duly.connectors.row import PAGE_MAX, Row, Rows, Value
 from duly.errors import ConfigError, NotSent, Refused
 from duly.rules.value import Json
@@ -48,7 +47,7 @@ TABLE_NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,99}", re.ASCII)
 OWN_COLUMNS: Final = frozenset({"duly_key", "duly_row", "rowid", "oid", "_rowid_"})
 
 
-class Table(Connector):
+class Table(Foldered):
     """Tables of rows: `Table("tables")` is a folder, `Table(url="sqlite:///rows.db")` a database.
 
     `key` names a column whose values are unique: of every table, or by table.

@@ -169,6 +169,7 @@ class CsvRows:
         with ExitStack() as stack:
             with definite(what):
                 here = stack.enter_context(self._folder.open())
+                self._folder.check(here, what, what)
                 stack.enter_context(_locked(here, what))
                 number, draft = _draft(here, table, row, key, unique)
             if draft is not None:
@@ -188,6 +189,7 @@ class CsvRows:
     def _load(self, table: str) -> Sheet:
         what = f"{table}.csv"
         with definite(what), self._folder.open() as here:
+            self._folder.check(here, what, what)
             return _read(here, what, what)
 
 

@@ -21,6 +21,7 @@ from typing import Final
 import apsw
 
 from duly.connectors.folder import Folder
+from duly.connectors.private import refusal
 from duly.connectors.row import PAGE_MAX, Row, Value, already_there, refuse_unknown_columns
 from duly.errors import ConnectorError, NotSent, PermissionDenied, Refused, UnknownOutcome
 from duly.rules.value import Json
@@ -150,7 +151,12 @@ class SqlRows:
         # Also a reader may write: a journal that a killed process left is rolled back by whoever
         # comes next.
         path = str(self._folder.path / self._file)
+        with self._folder.open() as here:
+            self._folder.check(here, self._file, self._file)
         database = apsw.Connection(path, flags=apsw.SQLITE_OPEN_READWRITE | create)
+        if database.pragma("application_id") == (self._folder.private.mark or -1):
+            database.close()
+            raise refusal(self._file)  # a copy of a store (K13)
         database.set_busy_timeout(BUSY_MS)
         database.execute("pragma synchronous = extra")
         return database

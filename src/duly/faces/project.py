@@ -26,6 +26,7 @@ from typing import Any, Final
 from duly.bus.channel import Channel
 from duly.config import Config, load
 from duly.connectors.base import Connector
+from duly.connectors.private import Private
 from duly.connectors.registry import Registry
 from duly.errors import ConfigError, DulyError
 from duly.faces.trust import check_file, judge_imports
@@ -142,9 +143,31 @@ def build_host(project: Project, *, with_extensions: bool = True) -> Host:
             extensions=None if extensions is None else project.folder / extensions,
             channels=channels,
             sandbox=config.sandbox,
+            private=private_of(project),
         )
     except DulyError as error:
         raise ConfigError(f"{_where(project)}: {error}") from error
+
+
+def private_of(project: Project) -> Private:
+    """Say what of a project no connector serves: its settings and its sources (K13)."""
+    config, folder = project.config, project.folder.absolute()
+    named = [
+        *(table.get("use") for table in (*config.connectors.values(), *config.channels.values())),
+        config.repairer,
+    ]
+    packages = {each.partition(":")[0].partition(".")[0] for each in named if isinstance(each, str)}
+    folders = [folder / each for each in packages if (folder / each).is_dir()]
+    # A project that keeps its workflows beside all the rest has its code alone for itself.
+    sources = [project.workflows.absolute()]
+    if config.extensions is not None:
+        sources.append((folder / config.extensions).absolute())
+    wide = [each for each in sources if folder.is_relative_to(each)]
+    return Private(
+        files=(project.file.absolute(),) if project.file is not None else (folder / FILE,),
+        folders=(*(each for each in sources if each not in wide), *folders),
+        code=(folder, *wide),
+    )
 
 
 def _connectors(project: Project) -> Iterator[Connector]:

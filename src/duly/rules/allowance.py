@@ -17,7 +17,7 @@ from typing import Final
 
 from duly.errors import Invalid
 from duly.rules.catalog import Risk, Tool
-from duly.rules.permission import matches
+from duly.rules.permission import fits
 from duly.rules.schedule import DAY_MS
 from duly.rules.value import Json, canonical
 
@@ -88,8 +88,7 @@ def is_covered(
         return False
     if find_end(allowance, version, now) is not None:
         return False
-    named = allowance.where.items()
-    if not all(matches(args.get(name), glob) for name, glob in named):
+    if not fits(allowance.where, tool, args):
         return False
     return _rest(args, allowance) == _rest(allowance.args, allowance)
 

@@ -75,13 +75,17 @@ TAKEN: Final = frozenset({"publish", "peek", "get_by_ids", "then"})
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """One argument a tool takes; no types means any."""
+    """One argument a tool takes; no types means any.
+
+    An address names one receiver of a mail, and is parsed before a grant is compared (K12).
+    """
 
     name: str
     required: bool = True
     types: frozenset[JsonType] = frozenset()
     label: str | None = None  # under which name a person sees it (A3)
     editable: bool = False  # a person may change it before they agree
+    is_address: bool = False
 
     def __post_init__(self) -> None:
         _check_snake(self.name, "The parameter name")

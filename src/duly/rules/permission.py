@@ -19,11 +19,11 @@ from typing import Final
 
 from duly.errors import Invalid
 from duly.rules.access import OPERATION_OF, MutateReads, Step, check_access
+from duly.rules.address import parse_address
 from duly.rules.catalog import Risk, Tool, ToolKind, bind
 from duly.rules.value import Json, digest, suggest
 
 FIRST: Final = re.compile(r"first:([1-9][0-9]{0,3})")
-SEVERAL: Final = frozenset(",; \t\r\n<>")  # what can stand between two addresses
 
 
 # -- Grants (A1, A2) ----------------------------------------------------------------------------
@@ -112,7 +112,7 @@ def check_grant(
             capability,
             f"{tool.name} needs {capability}, which is not granted. Grant it to go on.",
         )
-    fitting = [grant for grant in held if _fits(grant, args)]
+    fitting = [grant for grant in held if fits(grant.where, tool, args)]
     if not fitting:
         limits = "; ".join(f"{name}={glob}" for name, glob in held[0].where.items())
         return Missing(
@@ -133,24 +133,47 @@ def check_grant(
     return Allowed(args)
 
 
-def _fits(grant: Grant, args: Mapping[str, Json]) -> bool:
-    return all(_matches(args.get(name), glob) for name, glob in grant.where.items())
+def check_addresses(tool: Tool, args: Mapping[str, Json]) -> None:
+    """Refuse an argument that is declared as an address and is not exactly one (K12)."""
+    for parameter in tool.parameters:
+        value = args.get(parameter.name)
+        if parameter.is_address and value is not None:
+            path = f"{tool.name}.{parameter.name}"
+            for each in value if isinstance(value, list) else (value,):
+                if not isinstance(each, str):
+                    raise Invalid(f"{path} is no address. Give one, or a list of them.", path=path)
+                parse_address(each, path)
 
 
-def matches(value: Json, glob: str) -> bool:
-    """Tell whether an argument is within a glob: a string, or every string of a list (A1)."""
-    return _matches(value, glob)
+def fits(where: Mapping[str, str], tool: Tool, args: Mapping[str, Json]) -> bool:
+    """Tell whether every argument that a glob is given for is within it (A1)."""
+    addresses = {each.name for each in tool.parameters if each.is_address}
+    return all(
+        _matches(args.get(name), glob, is_address=name in addresses) for name, glob in where.items()
+    )
 
 
-def _matches(value: Json, glob: str) -> bool:
-    """Match a string, or every string of a list; what cannot be matched is outside (A1)."""
+def _matches(value: Json, glob: str, *, is_address: bool) -> bool:
+    """Match a string, or every string of a list; what cannot be matched is outside (A1).
+
+    An address is matched as it was parsed. A glob with an @ speaks of one address, whatever the
+    tool declares: "*@acme.com" must let no second one through, and nothing that only looks like
+    one (K12).
+    """
     if isinstance(value, list):
-        return bool(value) and all(isinstance(each, str) and _matches(each, glob) for each in value)
+        return bool(value) and all(
+            isinstance(each, str) and _matches(each, glob, is_address=is_address) for each in value
+        )
     if not isinstance(value, str):
         return False
-    # A glob of an address speaks of one address: "*@acme.com" must not let a second one through.
-    is_single = "@" not in glob or (value.count("@") == 1 and not SEVERAL.intersection(value))
-    return is_single and fnmatchcase(value, glob)
+    if not is_address and "@" not in glob:
+        return fnmatchcase(value, glob)
+    try:
+        parsed = parse_address(value, "where", is_named_fine=is_address)
+    except Invalid:
+        return False
+    local, at, domain = glob.rpartition("@")
+    return fnmatchcase(parsed, f"{local}{at}{domain.lower()}")
 
 
 def _times(count: int) -> str:
@@ -273,6 +296,7 @@ def permit(request: Request) -> Permission:
     try:
         check_access(OPERATION_OF[tool.kind], request.step, tool.name, request.mutate_reads)
         args = bind(tool, request.named, request.positional)
+        check_addresses(tool, args)
     except Invalid as error:
         return Forbidden(str(error), error.path)
     granted = check_grant(tool, args, request.envelope, request.mutations_today)

@@ -22,22 +22,24 @@ import errno
 import gc
 import inspect
 import os
-import pickle
 import signal
 import sys
 import threading
 import warnings
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from enum import StrEnum
 from functools import partial
 from importlib import import_module
 from pathlib import Path
 from types import FrameType
 from typing import Any, Final, TypeVar, cast
 
+import msgspec
+
 from duly.connectors.base import Applied, Call, Connector, Mutation, NotApplied, Unsure, Verdict
-from duly.connectors.raised import kind_of, tame
+from duly.connectors.raised import kind_of, tame, words_of
 from duly.errors import ConfigError
 from duly.rules.failure import ANSWERED, answer_of
 from duly.rules.value import Json
@@ -50,6 +52,7 @@ POINTS_MAX: Final = 400  # of a connector with more lines on its way, so many ar
 SENT_AT: Final = datetime(2026, 1, 1, tzinfo=UTC)
 WORKFLOW: Final = "exam"
 STOP: Final = "stop"
+WELL, ILL = b"+", b"-"  # the first byte of what a child says
 FIRST: Final = "exam-key-1"
 OTHER: Final = "exam-key-2"
 TWIN: Final = "exam-key-3"  # another wish for the very same thing
@@ -109,17 +112,26 @@ class Sent:
     strange: str | None = None  # what was wrong with the error it raised
 
 
+class Told(StrEnum):
+    """What a verdict said; what is none of the three is no answer."""
+
+    APPLIED = "Applied"
+    NOT_APPLIED = "NotApplied"
+    UNSURE = "Unsure"
+    NOTHING = "no verdict"
+
+
 @dataclass
 class Aftermath:
     """What was true and what was said after a point, in the order of asking."""
 
     truth: int
-    verdict: Verdict
+    verdict: Told
     again: Sent | None = None
     truth_again: int = 0
-    verdict_again: Verdict = field(default_factory=Unsure)
+    verdict_again: Told = Told.UNSURE
     truth_other: int = 0
-    verdict_other: Verdict = field(default_factory=Unsure)
+    verdict_other: Told = Told.UNSURE
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,20 +177,20 @@ def examine(
             f"{tool}: effects(folder) counts {before} before anything was sent; {OWN_OUTSIDE}"
         )
     clean = _fresh(folder, "clean")
-    sent = _in_child(lambda: _send(subject, clean, Steps(subject)))
+    sent = _in_child(lambda: _send(subject, clean, Steps(subject)), Sent)
     if sent is None or sent.answer is not Answer.APPLIED or effects(clean) != 1:
         raise ExamFailed(f"{tool} does not work when nothing goes wrong: {sent}.")
     if effects(_fresh(folder, "after")) != 0:
         raise ExamFailed(f"{tool}: one point sees what another did; {OWN_OUTSIDE}")
     for key in (OTHER, TWIN):
         here = _fresh(folder, f"beside-{key}")
-        if isinstance(_in_child(partial(_beside, subject, here, key)), Applied):
+        if _in_child(partial(_beside, subject, here, key), Told) is Told.APPLIED:
             raise ExamFailed(f"{tool}: reconcile took the change of another key for its own.")
     kills, faults = _kills(sent), _faults(sent)
     tried = [_kill(subject, folder, at) for at in kills]
     # Who was killed cannot be asked anything more; who failed goes on, so one process is enough.
-    failed = _in_child(lambda: _fail(subject, folder, faults))
-    stopped = _in_child(lambda: _stop(subject, folder))
+    failed = _in_child(lambda: _fail(subject, folder, faults), list[Tried])
+    stopped = _in_child(lambda: _stop(subject, folder), list[Tried])
     if failed is None or stopped is None:
         raise ExamFailed("The exam itself was killed.")
     tried += [*failed, *stopped]
@@ -190,8 +202,8 @@ def examine(
     if problems:
         shown = "\n".join(problems[:20])
         raise ExamFailed(f"{tool}: {len(problems)} wrong in {len(tried)} points.\n{shown}")
-    count = [type(each.after.verdict) for each in tried].count
-    return Report(len(tried), count(Applied), count(NotApplied), count(Unsure))
+    count = [each.after.verdict for each in tried].count
+    return Report(len(tried), *map(count, (Told.APPLIED, Told.NOT_APPLIED, Told.UNSURE)))
 
 
 def look_at_disk(folder: Path) -> object:
@@ -225,12 +237,12 @@ def _spread(points: list[int]) -> list[int]:
 def _kill(subject: Subject, folder: Path, at: int) -> Tried:
     """Let a process die at one point, and let another look after what it left."""
     here = _fresh(folder, f"kill-{at}")
-    sent = _in_child(lambda: _send(subject, here, Steps(subject, at, is_kill=True)))
+    sent = _in_child(lambda: _send(subject, here, Steps(subject, at, is_kill=True)), Sent)
     if sent is not None:
         raise ExamFailed(
             f"Point {at} was not reached again. Is something random in {subject.tool}?"
         )
-    after = _in_child(lambda: asyncio.run(_look_after(subject, here)))
+    after = _in_child(lambda: asyncio.run(_look_after(subject, here)), Aftermath)
     assert after is not None, here
     return Tried("kill", at, after)
 
@@ -246,9 +258,9 @@ def _judge(tried: Tried) -> list[str]:
         problems.append(f"it said {sent.answer} ({sent.said}), and it was done")
     if after.truth not in (0, 1):
         problems.append(f"there were {after.truth} changes")
-    if isinstance(after.verdict, Applied) and after.truth == 0:
+    if after.verdict is Told.APPLIED and after.truth == 0:
         problems.append("reconcile said Applied, and nothing was done")
-    if isinstance(after.verdict, NotApplied) and after.truth == 1:
+    if after.verdict is Told.NOT_APPLIED and after.truth == 1:
         problems.append("reconcile said NotApplied, and it was done")
     if after.again is None:
         return problems
@@ -258,7 +270,7 @@ def _judge(tried: Tried) -> list[str]:
     if after.truth_other != 2:
         problems.append(f"with another key sent there were {after.truth_other} changes, not 2")
     for whose, verdict in (("its", after.verdict_again), ("the other", after.verdict_other)):
-        if not isinstance(verdict, Applied):
+        if verdict is not Told.APPLIED:
             problems.append(f"after that, reconcile of {whose} key said {verdict}")
     return problems
 
@@ -335,7 +347,7 @@ def _stop(subject: Subject, folder: Path) -> list[Tried]:
             if manners:
                 # Nothing is asked of who is still at work: what it does later would be counted.
                 words = tuple(f"{what}: {each}" for each in manners)
-                return [*tried, Tried(STOP, at, Aftermath(0, Unsure()), manners=words)]
+                return [*tried, Tried(STOP, at, Aftermath(0, Told.UNSURE), manners=words)]
             if not is_reached:
                 break
             after = loop.run_until_complete(_look_after(subject, here))
@@ -364,23 +376,30 @@ async def _look_after(subject: Subject, folder: Path) -> Aftermath:
     mutation = _mutation(connector, tool)
     ask = _asker(connector, tool)
     first, other = subject.call(connector, FIRST, attempt=2), subject.call(connector, OTHER)
-    after = Aftermath(subject.effects(folder), await ask(first))
-    if isinstance(after.verdict, NotApplied) or mutation.terms.idempotent:
+    after = Aftermath(subject.effects(folder), _told(await ask(first)))
+    if after.verdict is Told.NOT_APPLIED or mutation.terms.idempotent:
         after.again = await _try(connector, tool, first)
         after.truth_again = subject.effects(folder)
         await _try(connector, tool, other)
         after.truth_other = subject.effects(folder)
-        after.verdict_again, after.verdict_other = await ask(first), await ask(other)
+        after.verdict_again = _told(await ask(first))
+        after.verdict_other = _told(await ask(other))
     return after
 
 
-def _beside(subject: Subject, folder: Path, key: str) -> Verdict:
+def _told(verdict: object) -> Told:
+    known = {Applied: Told.APPLIED, NotApplied: Told.NOT_APPLIED, Unsure: Told.UNSURE}
+    found = (told for kind, told in known.items() if isinstance(verdict, kind))
+    return next(found, Told.NOTHING)
+
+
+def _beside(subject: Subject, folder: Path, key: str) -> Told:
     """Ask about a call that was never sent, where another key has made its change."""
 
-    async def ask() -> Verdict:
+    async def ask() -> Told:
         connector = subject.make(folder)
         await _try(connector, subject.tool, subject.call(connector, key))
-        return await _asker(connector, subject.tool)(subject.call(connector))
+        return _told(await _asker(connector, subject.tool)(subject.call(connector)))
 
     return asyncio.run(ask())
 
@@ -390,7 +409,8 @@ async def _try(connector: Connector, tool: str, call: Call) -> Sent:
         return Sent(Answer.APPLIED, repr(await getattr(connector, tool)(call, **call.args)))
     except BaseException as error:
         plain = tame(error)
-        return Sent(answer_of(plain), f"{kind_of(error)}: {plain}", strange=strange(error))
+        said = f"{kind_of(error)}: {plain}".encode(errors="replace").decode()
+        return Sent(answer_of(plain), said, strange=strange(error))
 
 
 def _mutation(connector: Connector, tool: str) -> Mutation[Any, ..., Any]:
@@ -437,8 +457,11 @@ def _fresh(folder: Path, name: str) -> Path:
     return here
 
 
-def _in_child(work: Callable[[], R]) -> R | None:
-    """Do something in a process of its own and answer its result; None if it was killed."""
+def _in_child(work: Callable[[], R], kind: type[R]) -> R | None:
+    """Do something in a process of its own and answer its result; None if it was killed.
+
+    It comes as JSON and is read as `kind` alone: in there runs the connector that is examined.
+    """
     reading, writing = os.pipe()
     with warnings.catch_warnings():
         # A child that only ever runs its own loop has no use for the threads of its parent.
@@ -452,19 +475,22 @@ def _in_child(work: Callable[[], R]) -> R | None:
     _, status = os.waitpid(child, 0)
     if os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL:
         return None
-    is_well, value = pickle.loads(said)
-    if not is_well:
-        raise ExamFailed(f"The exam itself failed: {value}")
-    result: R = value
-    return result
+    mark, body = said[:1], said[1:]
+    if mark != WELL:
+        told = body.decode(errors="replace") or "its process ended without a word"
+        raise ExamFailed(f"The exam itself failed: {told}")
+    try:
+        return msgspec.json.decode(body, type=kind)
+    except msgspec.MsgspecError as error:
+        raise ExamFailed(f"The exam itself failed: its process said {error}") from None
 
 
 def _work_and_leave(work: Callable[[], object], writing: int) -> None:
     gc.disable()  # It would walk, and so copy, all that the child shares with its parent.
     try:
-        said = pickle.dumps((True, work()))
+        said = WELL + msgspec.json.encode(work())
     except BaseException as error:
-        said = pickle.dumps((False, f"{type(error).__name__}: {error}"))
+        said = ILL + f"{kind_of(error)}: {words_of(error)}".encode(errors="replace")
     with os.fdopen(writing, "wb") as pipe:
         pipe.write(said)
     os._exit(0)

@@ -123,8 +123,7 @@ def side_by_side(claimed: str | None, observed: Mapping[str, Any]) -> None:
     args = observed["args"]
     parts = [visible(observed["tool"])]
     if isinstance(args, dict):
-        # As JSON, so that what is spelled out cannot be taken for what was written so.
-        parts += [f"{visible(name)} = {_pretty(each)}" for name, each in args.items()]
+        parts += [_argument(name, each) for name, each in args.items()]
     else:
         parts.append(_pretty(args))
     made = Table(box=box.ROUNDED, expand=True)
@@ -133,6 +132,18 @@ def side_by_side(claimed: str | None, observed: Mapping[str, Any]) -> None:
     told = NO_TITLE if claimed is None else in_quotes(claimed)
     made.add_row(Text(visible(told)), Text("\n".join(parts)))
     show(made)
+
+
+def _argument(name: str, value: Json) -> str:
+    """Write one argument as JSON, so that what is spelled out cannot pass for what was written.
+
+    A text of several lines keeps them, each marked as a line of it.
+    """
+    shown = visible(name)
+    if not isinstance(value, str) or "\n" not in value:
+        return f"{shown} = {_pretty(value)}"
+    lines = (f"  | {_pretty(line)[1:-1]}" for line in value.split("\n"))
+    return "\n".join([f"{shown} =", *lines])
 
 
 def _pretty(value: Json) -> str:

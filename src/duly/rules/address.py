@@ -1,0 +1,54 @@
+"""One address of a mail, read the way that leaves no doubt who gets it (K12).
+
+Law 1: a field holds one address, `ada@acme.com` or `Ada <ada@acme.com>`; a second one is refused,
+       whatever stands between the two.
+Law 2: a text that Unicode would write in another way (NFKC) is refused: what looks like `@` or like
+       a dot to a mail server must be one here as well.
+Law 3: what has several readings (quoted local parts, comments, routes, groups) is refused rather
+       than understood.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from typing import Final
+
+from duly.errors import Invalid
+
+ADDRESS_CHARS_MAX: Final = 254
+LOCAL_CHARS_MAX: Final = 64
+NAME_CHARS_MAX: Final = 200
+
+NAMED: Final = re.compile(r'(?P<name>"[^"\\]*"|[^"]*?)\s*<(?P<address>[^<>]*)>')
+LOCAL: Final = re.compile(r"[\w!#$%&'*+/=?^`{|}~-]+(\.[\w!#$%&'*+/=?^`{|}~-]+)*")
+LABEL: Final = re.compile(r"[^\W_]([\w-]*[^\W_])?")
+SEPARATORS: Final = frozenset("@,;:<>()[]\\")  # what a display name must not have in it
+
+
+def parse_address(text: str, path: str, *, is_named_fine: bool = True) -> str:
+    """Return the one address in a field, its domain in lower case, or raise Invalid."""
+    shown = repr(text[:ADDRESS_CHARS_MAX])
+    if unicodedata.normalize("NFKC", text) != text:
+        raise Invalid(
+            f"{path}: {shown} has characters that only look like others. Type it anew.", path=path
+        )
+    found = NAMED.fullmatch(text) if is_named_fine else None
+    address = text if found is None else found["address"]
+    name = "" if found is None else found["name"].strip('"')
+    local, _, domain = address.partition("@")
+    is_one = (
+        len(address) <= ADDRESS_CHARS_MAX
+        and 0 < len(local) <= LOCAL_CHARS_MAX
+        and LOCAL.fullmatch(local) is not None
+        and all(LABEL.fullmatch(label) for label in domain.split("."))
+        and len(name) <= NAME_CHARS_MAX
+        and name.isprintable()
+        and not SEPARATORS.intersection(name)
+    )
+    if not is_one:
+        raise Invalid(
+            f"{path}: {shown} is not one address. Give one in each field, as in ada@acme.com.",
+            path=path,
+        )
+    return f"{local}@{domain.lower()}"
