@@ -5,6 +5,8 @@ from __future__ import annotations
 import csv
 import fcntl
 import os
+import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +14,11 @@ import pytest
 
 import duly
 from duly.connectors import table_csv as csv_module
-from duly.connectors.folder import write_file
+from duly.connectors.folder import Folder, write_file
+from duly.connectors.table_csv import CsvRows
 from duly.rules.value import Json
 from duly.testing import examine, look_at_disk
+from tests.connectors.notes import names_in
 from tests.connectors.rows import call, csv_table, insert, mounted, values
 
 pytestmark = pytest.mark.anyio
@@ -23,26 +27,26 @@ pytestmark = pytest.mark.anyio
 @pytest.mark.parametrize(
     ("before", "after"),
     [
-        # No key column: the header gets it, the rows stay as they are.
-        (b"name,age\nBob,7\n", b"name,age,duly_key\nBob,7\nAda,36,k1\n"),
+        (b"name,age\nBob,7\n", b"name,age\nBob,7\nAda,36\n"),
         # No newline at the end, Windows' line ends, a mark before the text.
         (
             b"\xef\xbb\xbfname;age\r\nBob;7",
-            b"\xef\xbb\xbfname;age;duly_key\r\nBob;7\r\nAda;36;k1\r\n",
+            b"\xef\xbb\xbfname;age\r\nBob;7\r\nAda;36\r\n",
         ),
         # Quotes that nobody needed, short and long rows, empty lines, tabs.
         (
             b'"name"\tage\n"Bob"\n\n"C"\t1\t2\t3\n',
-            b'"name"\tage\tduly_key\n"Bob"\n\n"C"\t1\t2\t3\nAda\t36\tk1\n',
+            b'"name"\tage\n"Bob"\n\n"C"\t1\t2\t3\nAda\t36\n',
         ),
-        # The columns in another order, one of them a person's own, a newline in a cell.
+        # The columns in another order, one of them a person's own, a newline in a cell; and a file
+        # of an earlier version, which goes on with its column of keys.
         (
             b'age,mine,duly_key,name\n7,"x\ny",,Bob\n',
             b'age,mine,duly_key,name\n7,"x\ny",,Bob\n36,,k1,Ada\n',
         ),
-        (b"", b"name,age,duly_key\nAda,36,k1\n"),
-        (b"name,age", b"name,age,duly_key\nAda,36,k1\n"),
-        (b'"na\nme",name,age\n', b'"na\nme",name,age,duly_key\n,Ada,36,k1\n'),
+        (b"", b"name,age\nAda,36\n"),
+        (b"name,age", b"name,age\nAda,36\n"),
+        (b'"na\nme",name,age\n', b'"na\nme",name,age\n,Ada,36\n'),
     ],
 )
 async def test_a_person_s_file_stays_as_it_is_and_gets_one_row(
@@ -118,7 +122,7 @@ async def test_what_a_person_saves_in_the_middle_of_a_call_is_not_lost(
 
     monkeypatch.setattr(csv_module, "write_file", write_while_somebody_saves)
     assert await insert(csv_table(tmp_path)) == {"row": 2, "table": "people"}
-    assert file.read_text() == "name,age,duly_key\nBob,7\nAda,36,k1\n"
+    assert file.read_text() == "name,age\nBob,7\nAda,36\n"
 
 
 async def test_a_file_that_is_saved_all_the_time_is_tried_later(
@@ -138,7 +142,7 @@ async def test_a_file_is_on_the_disk_before_it_takes_its_place(
     """L3: a power cut leaves the old file or the new one."""
     rows = csv_table(tmp_path)
     steps: list[str] = []
-    sync, replace = os.fsync, os.replace
+    sync, move = os.fsync, os.replace
 
     def watch_sync(file: int) -> None:
         steps.append("sync")
@@ -146,15 +150,18 @@ async def test_a_file_is_on_the_disk_before_it_takes_its_place(
 
     def watch_replace(*args: Any, **words: Any) -> None:
         steps.append("move")
-        replace(*args, **words)
+        move(*args, **words)
 
     monkeypatch.setattr(os, "fsync", watch_sync)
     monkeypatch.setattr(os, "replace", watch_replace)
     await insert(rows)
-    assert steps == ["sync", "move", "sync"]
+    moved = steps.index("move")
+    assert (steps[:moved].count("sync"), steps[moved:]) == (6, ["move", "sync", "sync"])
+    del steps[:]
     await insert(rows)
     await rows.insert_happened(call())
-    assert steps[3:] == ["sync", "sync"]  # whoever says that it happened makes it last
+    assert "move" not in steps
+    assert len(steps) >= 4  # whoever says that it happened makes it last
 
 
 async def test_a_file_keeps_its_permissions_and_a_link_is_not_followed(tmp_path: Path) -> None:
@@ -181,6 +188,84 @@ async def test_a_lock_that_another_program_holds_is_waited_for_and_then_named(
     assert await insert(csv_table(tmp_path)) == {"row": 1, "table": "people"}
 
 
+# -- Which call made which row ---------------------------------------------------------------------
+
+
+async def test_a_key_is_found_whatever_a_person_did_to_the_file(tmp_path: Path) -> None:
+    """L5, L7: a row that was taken away, moved or made twice by hand was still made once."""
+    file = tmp_path / "people.csv"
+    file.write_text("name,age\n")
+    assert await insert(csv_table(tmp_path)) == {"row": 1, "table": "people"}
+    for text in ("name,age\n", "name,age\nBob,7\nAda,36\nAda,36\n"):
+        file.write_text(text)
+        applied = await csv_table(tmp_path).insert_happened(call())
+        assert applied == duly.Applied({"row": 1, "table": "people"})
+        assert await insert(csv_table(tmp_path)) == {"row": 1, "table": "people"}
+        assert file.read_text() == text
+    # An equal row of another call is another row.
+    assert isinstance(await csv_table(tmp_path).insert_happened(call("k2")), duly.NotApplied)
+
+
+async def test_a_draft_that_was_never_moved_did_not_happen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """L5: its line is taken back before the next one, and stays taken back."""
+    file = tmp_path / "people.csv"
+    file.write_text("name,age\n")
+
+    def die(*_: Any) -> None:
+        raise SystemExit
+
+    with monkeypatch.context() as patch:
+        patch.setattr(csv_module, "move_file", die)
+        with pytest.raises(SystemExit):
+            CsvRows(Folder(tmp_path)).insert("people", {"name": "Ada"}, "k1", None)
+    rows = CsvRows(Folder(tmp_path))
+    assert rows.number_of("people", "k1") is None
+    assert rows.insert("people", {"name": "Bob"}, "k2", None) == 1
+    assert (rows.number_of("people", "k1"), rows.number_of("people", "k2")) == (None, 1)
+    assert rows.insert("people", {"name": "Ada"}, "k1", None) == 2
+    assert file.read_text() == "name,age\nBob,\nAda,\n"
+    assert names_in(tmp_path / ".duly" / "tables") == ["people.keys"]
+
+
+async def test_a_line_that_a_crash_cut_counts_as_none(tmp_path: Path) -> None:
+    """L5: it is overwritten by the next one."""
+    (tmp_path / "people.csv").write_text("name,age\n")
+    await insert(csv_table(tmp_path))
+    keys = tmp_path / ".duly" / "tables" / "people.keys"
+    whole = keys.read_bytes()
+    for torn in (b'["k2"', b'["k2", 2]', b"\0\0\0"):
+        keys.write_bytes(whole + torn)
+        assert isinstance(await csv_table(tmp_path).insert_happened(call("k2")), duly.NotApplied)
+    await insert(csv_table(tmp_path), "k2")
+    assert keys.read_bytes() == whole + b'["k2", 2]\n'
+
+
+async def test_without_what_was_kept_beside_the_file_nobody_can_tell(tmp_path: Path) -> None:
+    """L5: it is neither sent again nor said not to have happened."""
+    (tmp_path / "people.csv").write_text("name,age\n")
+    rows = csv_table(tmp_path)
+    await insert(rows)
+    shutil.rmtree(tmp_path / ".duly")
+    verdict = await rows.insert_happened(call())
+    assert isinstance(verdict, duly.Unsure)
+    assert "which call made which row" in verdict.reason
+    again = replace(call(), attempt=2)
+    with pytest.raises(duly.NotSent, match="which call made which row"):
+        await rows.insert(again, **again.args)  # type: ignore[arg-type]
+
+
+async def test_a_column_of_keys_is_there_for_who_wants_one(tmp_path: Path) -> None:
+    """L5: then a file that is moved about carries all that is needed."""
+    file = tmp_path / "people.csv"
+    file.write_text("name,age\nBob,7\n")
+    await insert(csv_table(tmp_path, key_column=True))
+    assert file.read_text() == "name,age,duly_key\nBob,7\nAda,36,k1\n"
+    shutil.rmtree(tmp_path / ".duly")
+    assert isinstance(await csv_table(tmp_path).insert_happened(call()), duly.Applied)
+
+
 # -- The exam --------------------------------------------------------------------------------------
 
 
@@ -203,7 +288,7 @@ def test_an_insert_into_a_file_killed_at_any_moment_makes_one_row(tmp_path: Path
         ARGS,
         effects=rows_in_file,
         folder=tmp_path,
-        modules=["duly.connectors.folder", "duly.connectors.table_csv"],
+        modules=[f"duly.connectors.{each}" for each in ("folder", "table_csv", "table_keys")],
         look=look_at_disk,
     )
     assert (report.unsure, report.applied > 2, report.not_applied > 20) == (0, True, True)

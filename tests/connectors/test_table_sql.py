@@ -18,7 +18,8 @@ from tests.connectors.rows import call, database, insert, mounted, sql_table, va
 pytestmark = pytest.mark.anyio
 
 
-async def test_a_table_somebody_else_made_gets_our_column_and_keeps_its_own(tmp_path: Path) -> None:
+async def test_a_table_somebody_else_made_keeps_its_own_columns(tmp_path: Path) -> None:
+    """L7: which call made which row stands in a table of its own, written in one transaction."""
     database(
         tmp_path,
         "create table people (id integer primary key, name text not null, age)",
@@ -27,10 +28,8 @@ async def test_a_table_somebody_else_made_gets_our_column_and_keeps_its_own(tmp_
     rows = sql_table(tmp_path)
     assert await insert(rows) == {"row": 42, "table": "people"}
     assert await insert(rows) == {"row": 42, "table": "people"}
-    assert database(tmp_path, "select id, name, age, duly_key from people") == [
-        (41, "Bob", None, None),
-        (42, "Ada", 36, "k1"),
-    ]
+    assert database(tmp_path, "select * from people") == [(41, "Bob", None), (42, "Ada", 36)]
+    assert database(tmp_path, "select * from duly_keys") == [("people", "k1", 42)]
     with pytest.raises(duly.Refused, match=r"rows\.db, table people: .*NOT NULL"):
         await insert(rows, "k2", age=1)
     assert await rows.insert_happened(call("k2")) == duly.NotApplied()
@@ -40,7 +39,31 @@ async def test_a_key_is_unique_in_the_database_itself(tmp_path: Path) -> None:
     """L7: whoever writes there, no key has two rows."""
     await insert(sql_table(tmp_path))
     with pytest.raises(apsw.ConstraintError):
-        database(tmp_path, "insert into people (name, duly_key) values ('x', 'k1')")
+        database(tmp_path, "insert into duly_keys values ('people', 'k1', 7)")
+
+
+async def test_a_row_that_was_taken_away_was_still_made_once(tmp_path: Path) -> None:
+    """L5, L7: its key is found, and it is not made again."""
+    rows = sql_table(tmp_path)
+    await insert(rows)
+    database(tmp_path, "delete from people")
+    assert await insert(rows) == {"row": 1, "table": "people"}
+    assert await rows.insert_happened(call()) == duly.Applied({"row": 1, "table": "people"})
+    assert await values(rows) == []
+
+
+async def test_a_table_that_has_a_column_of_keys_goes_on_with_it(tmp_path: Path) -> None:
+    """L7: as a table of an earlier version has, or one whose settings ask for it."""
+    database(tmp_path, "create table people (name text, age, duly_key text unique)")
+    database(tmp_path, "insert into people values ('Bob', 7, 'k1')")
+    assert await insert(sql_table(tmp_path)) == {"row": 1, "table": "people"}
+    assert await insert(sql_table(tmp_path), "k2") == {"row": 2, "table": "people"}
+    assert database(tmp_path, "select * from people") == [("Bob", 7, "k1"), ("Ada", 36, "k2")]
+    database(tmp_path, "create table other (name text)")
+    asked = call("k3", table="other", name="x")
+    await sql_table(tmp_path, key_column=True).insert(asked, **asked.args)  # type: ignore[arg-type]
+    assert database(tmp_path, "select * from other") == [("x", "k3")]
+    assert database(tmp_path, "select name from sqlite_schema where name = 'duly_keys'") == []
 
 
 async def test_a_number_is_never_given_twice(tmp_path: Path) -> None:

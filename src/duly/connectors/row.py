@@ -36,6 +36,9 @@ class Rows(Protocol):
     def number_of(self, table: str, key: str) -> int | None:
         """Find the row that this key made, safe from a power cut, and answer its number."""
 
+    def is_lost(self, table: str) -> bool:
+        """Say whether what was kept of earlier calls is gone, so that nobody can tell (L5)."""
+
 
 def refuse_unknown_columns(table: str, given: Mapping[str, Value], known: list[str]) -> None:
     """Refuse a column the table does not have."""

@@ -1,8 +1,9 @@
 """Rows in tables: CSV files of a folder, or a SQLite database.
 
-Law 1: every row carries the key of the call that made it in a column of its own, `duly_key`. A key
-       makes one row, however often it is sent, and is found again for as long as the row is there
-       (L5, L7). Scripts never see that column (R1).
+Law 1: a key makes one row, however often it is sent (L5, L7). Which key made which row is kept
+       beside the rows, so that people's columns stay theirs: with a CSV file in `.duly/tables`, in
+       a database in the table `duly_keys`. A table that has the column `duly_key` goes on with it;
+       scripts never see it (R1).
 Law 2: where a table has a column that must be unique, a second row with its value is refused and
        the first one named.
 Law 3: what a person wrote into a table stays as it is, byte for byte, or the call is refused.
@@ -30,7 +31,7 @@ from duly.connectors.base import (
     mutation,
     read,
 )
-from duly.connectors.folder import Folder, Foldered, definite
+from duly.connectors.folder import OWN, Folder, Foldered, definite
 from duly.connectors.row import PAGE_MAX, Row, Rows, Value
 from duly.errors import ConfigError, NotSent, Refused
 from duly.rules.value import Json
@@ -40,8 +41,10 @@ COLUMN_CHARS_MAX: Final = 100
 VALUE_CHARS_MAX: Final = 100_000
 PAGE_BYTES_MAX: Final = 2 * 1024 * 1024  # an answer has room for twice as much (N)
 BARE: Final = "its folder is empty. Is its disk mounted?"
+LOST: Final = f"{OWN} is gone from its folder, and with it which call made which row."
 SQLITE: Final = "sqlite:///"
 
+TABLES_TAKEN: Final = ("sqlite_", "duly_")
 TABLE_NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,99}", re.ASCII)
 # What belongs to the host, and what SQLite calls a row's number by.
 OWN_COLUMNS: Final = frozenset({"duly_key", "duly_row", "rowid", "oid", "_rowid_"})
@@ -50,7 +53,9 @@ OWN_COLUMNS: Final = frozenset({"duly_key", "duly_row", "rowid", "oid", "_rowid_
 class Table(Foldered):
     """Tables of rows: `Table("tables")` is a folder, `Table(url="sqlite:///rows.db")` a database.
 
-    `key` names a column whose values are unique: of every table, or by table.
+    `key` names a column whose values are unique: of every table, or by table. With `key_column`
+    every row carries the key of its call in a column `duly_key`: for files that are moved about
+    without what lies beside them.
     """
 
     name = "table"
@@ -61,6 +66,7 @@ class Table(Foldered):
         *,
         url: str | None = None,
         key: str | Mapping[str, str] | None = None,
+        key_column: bool = False,
         name: str = "table",
     ) -> None:
         self.name = name
@@ -69,7 +75,7 @@ class Table(Foldered):
             raise ConfigError(f"{name}: give either a folder (path) or a database (url).")
         file = None if url is None else _file_of(url, name)
         self._folder = Folder.at(str(path) if file is None else file.parent, name)
-        self._rows = _open_rows(self._folder, file)
+        self._rows = _open_rows(self._folder, file, has_key_column=key_column)
 
     @read
     async def rows(
@@ -119,8 +125,8 @@ class Table(Foldered):
             raise Refused(f"{table}: the row is empty. Give it at least one column.")
         if unique is not None and values.get(unique) in (None, ""):
             raise Refused(f"{table}: the row has no {unique}, which every row of it must have.")
-        if call.attempt > 1 and await self.in_thread(self._is_bare):
-            raise NotSent(f"{self.name}: {BARE}")
+        if call.attempt > 1 and (lost := await self.in_thread(self._what_is_lost, table)):
+            raise NotSent(f"{self.name}: {lost}")
         number = await self.in_thread(self._rows.insert, table, values, call.key, unique)
         return {"row": number, "table": table}
 
@@ -128,29 +134,31 @@ class Table(Foldered):
     async def insert_happened(self, call: Call) -> Verdict:
         """Look for the row that carries the key of this call."""
         table = str(call.args["table"])
-        if await self.in_thread(self._is_bare):
-            return Unsure(BARE)
+        if lost := await self.in_thread(self._what_is_lost, table):
+            return Unsure(lost)
         number = await self.in_thread(self._rows.number_of, table, call.key)
         return NotApplied() if number is None else Applied({"row": number, "table": table})
 
-    def _is_bare(self) -> bool:
-        """Say whether nothing is left where a call was sent to: then nobody can tell (L5)."""
+    def _what_is_lost(self, table: str) -> str:
+        """Say what is gone of where a call was sent to: then nobody can tell (L5)."""
         with definite(self.name):
-            return self._folder.is_bare()
+            if self._folder.is_bare():
+                return BARE
+        return LOST if self._rows.is_lost(table) else ""
 
     def _unique(self, table: str) -> str | None:
         return self._key.get(table) if isinstance(self._key, Mapping) else self._key
 
 
-def _open_rows(folder: Folder, file: Path | None) -> Rows:
+def _open_rows(folder: Folder, file: Path | None, *, has_key_column: bool) -> Rows:
     # Only who keeps rows in a database needs one.
     if file is not None:
         from duly.connectors.table_sql import SqlRows
 
-        return SqlRows(folder, file.name)
+        return SqlRows(folder, file.name, has_key_column=has_key_column)
     from duly.connectors.table_csv import CsvRows
 
-    return CsvRows(folder)
+    return CsvRows(folder, has_key_column=has_key_column)
 
 
 def _file_of(url: str, name: str) -> Path:
@@ -176,10 +184,10 @@ def _shown(row: Row) -> dict[str, Json]:
 
 
 def _check_table(table: str) -> None:
-    if not TABLE_NAME.fullmatch(table) or table.lower().startswith("sqlite_"):
+    if not TABLE_NAME.fullmatch(table) or table.lower().startswith(TABLES_TAKEN):
         raise Refused(
             f"{table[:100]!r} is no name for a table. Begin with a letter and use letters, digits,"
-            " _ and -, at most 100."
+            " _ and -, at most 100; sqlite_ and duly_ are taken."
         )
 
 

@@ -7,14 +7,24 @@ select name from pragma_table_info(?)
 
 -- create_table
 -- A number is never given twice, so a reader who stands behind the last row misses no later one.
-create table {table} (duly_row integer primary key autoincrement, {columns}, duly_key text unique)
+create table {table} (duly_row integer primary key autoincrement, {columns}{keyed})
+
+-- create_keys
+-- Which call made which row, beside the tables: their columns are people's own.
+create table if not exists duly_keys (table_name text, key text, row integer not null, primary key (table_name, key)) without rowid
+
+-- find_key
+select row from duly_keys where table_name = ? and key = ?
+
+-- insert_key
+insert into duly_keys (table_name, key, row) values (?, ?, ?)
 
 -- create_index
 -- For a unique column of the user's: it is looked up before every insert.
 create index if not exists {index} on {table} ({column})
 
 -- add_key_column
--- A table somebody else made gets our column, and nothing else is changed.
+-- Only where the settings ask for it (key_column).
 alter table {table} add column duly_key text
 
 -- create_key_index

@@ -1,7 +1,8 @@
 """Rows in CSV files, one file per table, which people may open and edit too.
 
-Law 1: what stands in a file stays in it byte for byte. A new row is set behind it, the header may
-       get `duly_key` at its end, and nothing else is touched: not the quoting, not the line ends.
+Law 1: what stands in a file stays in it byte for byte. A new row is set behind it, and nothing else
+       is touched: not the quoting, not the line ends. Which call made it is kept beside the file
+       (`table_keys.py`), unless the file has a column `duly_key` or is to get one (`key_column`).
 Law 2: the new text is read again before it takes the place of the old one. If it does not say what
        the old one said plus this row, the file is refused and left alone.
 Law 3: a file is replaced whole, under a lock that every writer of ours takes; a person takes none,
@@ -17,11 +18,12 @@ import io
 import os
 import re
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from threading import Event
 from typing import Final
 
+from duly.connectors import table_keys
 from duly.connectors.folder import (
     Folder,
     definite,
@@ -32,6 +34,7 @@ from duly.connectors.folder import (
     write_file,
 )
 from duly.connectors.row import PAGE_MAX, Row, Value, already_there, refuse_unknown_columns
+from duly.connectors.table_keys import Keys
 from duly.errors import NotSent, Refused
 from duly.rules.value import Json
 
@@ -103,16 +106,22 @@ class Sheet:
         found = (number for number, values in self.rows() if values.get(column) == value)
         return next(found, None)
 
-    def add(self, row: Mapping[str, Value], key: str, what: str) -> str:
-        """Answer the whole text with one row more, or refuse where that cannot be done safely."""
+    def add(self, row: Mapping[str, Value], key: str | None, what: str) -> str:
+        """Answer the whole text with one row more, or refuse where that cannot be done safely.
+
+        With a key the row carries it in a column of its own.
+        """
         header = self.header or list(row)
         text = self.text
-        if KEY_COLUMN not in header:
+        if key is not None and KEY_COLUMN not in header:
             header = [*header, KEY_COLUMN]
+        if header != self.header:
             text = self._with_header(header)
         if not text.endswith(("\n", "\r")):
             text += self.line_end
-        cells = {**{name: write_value(each) for name, each in row.items()}, KEY_COLUMN: key}
+        cells = {name: write_value(each) for name, each in row.items()}
+        if key is not None:
+            cells[KEY_COLUMN] = key
         record = [cells.get(column, "") for column in header]
         text += _line(record, self.delimiter) + self.line_end
         new = Sheet.parse(text, what)
@@ -134,8 +143,15 @@ class Sheet:
 class CsvRows:
     """The tables of one folder."""
 
-    def __init__(self, folder: Folder) -> None:
+    def __init__(self, folder: Folder, *, has_key_column: bool = False) -> None:
         self._folder = folder
+        self._has_key_column = has_key_column
+        # Made now, so that its absence later means a disk that is not mounted; but not where
+        # nothing is at all, since that may be the place of such a disk (L5).
+        with suppress(OSError):
+            if not folder.is_bare():
+                with folder.open(table_keys.FOLDER, create=True):
+                    pass
 
     def page(self, table: str, after: int, where: Mapping[str, Value]) -> list[Row]:
         """List the rows after a number, at most one more than a page."""
@@ -171,20 +187,40 @@ class CsvRows:
                 here = stack.enter_context(self._folder.open())
                 self._folder.check(here, what, what)
                 stack.enter_context(_locked(here, what))
-                number, draft = _draft(here, table, row, key, unique)
+                own = stack.enter_context(self._folder.open(table_keys.FOLDER, create=True))
+                wish = Wish(table, row, key, unique, self._has_key_column)
+                number, draft = _draft(here, own, wish)
             if draft is not None:
-                move_file(draft, here, what, here, what)
+                move_file(draft, own, what, here, what)
             with open_ended(what):
                 os.fsync(here)
+                os.fsync(own)
         return number
 
     def number_of(self, table: str, key: str) -> int | None:
         """Find the row that this key made, safe from a power cut, and answer its number."""
         what = f"{table}.csv"
-        with definite(what), self._folder.open() as here:
+        with definite(what), ExitStack() as stack:
+            here = stack.enter_context(self._folder.open())
+            # Whoever holds the lock may be about to move a draft.
+            stack.enter_context(_locked(here, what))
             number = _read(here, what, what).number_of(KEY_COLUMN, key)
+            with suppress(FileNotFoundError), self._folder.open(table_keys.FOLDER) as own:
+                if number is None:
+                    number = Keys.read(own, table).number_of(own, key)
+                os.fsync(own)
             os.fsync(here)
             return number
+
+    def is_lost(self, table: str) -> bool:
+        """Say whether what was kept of earlier calls is gone, so that nobody can tell (L5)."""
+        what = f"{table}.csv"
+        with definite(what), self._folder.open() as here:
+            try:
+                with self._folder.open(table_keys.FOLDER):
+                    return False
+            except FileNotFoundError:
+                return KEY_COLUMN not in _read(here, what, what).header
 
     def _load(self, table: str) -> Sheet:
         what = f"{table}.csv"
@@ -218,21 +254,41 @@ def _cell(text: str, delimiter: str) -> str:
     return '"' + text.replace('"', '""') + '"'
 
 
-def _draft(
-    here: int, table: str, row: Mapping[str, Value], key: str, unique: str | None
-) -> tuple[int, str | None]:
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """One row that is to be in a table, and the key of the call that wants it."""
+
+    table: str
+    row: Mapping[str, Value]
+    key: str
+    unique: str | None
+    has_key_column: bool
+
+
+def _draft(here: int, own: int, wish: Wish) -> tuple[int, str | None]:
     """Write the file as it shall be beside the file as it is; None if this key is in it."""
-    what, draft = f"{table}.csv", f".{table}.csv.new"
+    table, key = wish.table, wish.key
+    what = f"{table}.csv"
+    keys = Keys.read(own, table)
+    keys.settle(own)
     for _ in range(TRIES_MAX):
         before = _stamp(here, what)
         sheet = _read(here, what, what)
-        number = sheet.number_of(KEY_COLUMN, key)
+        found = sheet.number_of(KEY_COLUMN, key)
+        number = keys.rows.get(key) if found is None else found
         if number is not None:
             return number, None
-        _check_row(sheet, table, row, unique)
-        write_file(here, draft, sheet.add(row, key, what).encode(), status_of(here, what))
+        _check_row(sheet, table, wish.row, wish.unique)
+        is_column = wish.has_key_column or KEY_COLUMN in sheet.header
+        text = sheet.add(wish.row, key if is_column else None, what)
+        draft, number = keys.draft, len(sheet.records) + 1
+        write_file(own, draft, text.encode(), status_of(here, what))
+        os.fsync(own)
+        if not is_column:
+            keys.note(own, key, number)
         if _stamp(here, what) == before:
-            return len(sheet.records) + 1, draft
+            return number, draft
+        keys.settle(own)
     raise NotSent(f"{what}: somebody else saves it all the time. Close it there.")
 
 

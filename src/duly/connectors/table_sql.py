@@ -1,7 +1,7 @@
 """Rows in a SQLite database that belongs to the user, not to the host.
 
-Law 1: the key is looked for and the row inserted in one transaction that has the database to
-       itself, so that two who send the same key make one row.
+Law 1: the key is looked for, the row inserted and its key noted in one transaction that has the
+       database to itself, so that two who send the same key make one row.
 Law 2: until the commit nothing has happened, so every error before it is definite. The commit
        itself may have happened, whatever it says, unless it says that it still waits (L4).
 Law 3: "it happened" is said only of what is on the disk: a process that was killed in its commit
@@ -28,6 +28,7 @@ from duly.rules.value import Json
 
 BUSY_MS: Final = 5_000
 KEY_COLUMN: Final = "duly_key"
+KEYS: Final = "duly_keys"
 NUMBER_MAX: Final = 2**53 - 1  # the largest that a script can be told exactly (T8)
 HIDDEN: Final = frozenset({KEY_COLUMN, "duly_row"})
 # A statement is its name, why it is there, and one or more lines up to an empty one.
@@ -75,9 +76,10 @@ def definite(what: str) -> Iterator[None]:
 class SqlRows:
     """The tables of one database."""
 
-    def __init__(self, folder: Folder, file: str) -> None:
+    def __init__(self, folder: Folder, file: str, *, has_key_column: bool = False) -> None:
         self._folder = folder
         self._file = file
+        self._has_key_column = has_key_column
 
     def page(self, table: str, after: int, where: Mapping[str, Value]) -> list[Row]:
         """List the rows after a number, at most one more than a page."""
@@ -120,8 +122,9 @@ class SqlRows:
                 database.execute("begin immediate")
                 number = _find_key(database, table, key)
                 if number is None:
-                    _check_row(database, table, row, unique)
-                    number = _insert(database, table, row, key)
+                    is_column = self._has_key_column or KEY_COLUMN in _all_columns(database, table)
+                    _check_row(database, table, row, unique, has_key_column=is_column)
+                    number = _insert(database, table, row, key, has_key_column=is_column)
             _commit(database, what)
             self._sync(what)
         return number
@@ -133,6 +136,10 @@ class SqlRows:
             number = _find_key(database, table, key)
         self._sync(what)
         return number
+
+    def is_lost(self, table: str) -> bool:
+        """Answer no: what is kept of a call lies in the same database as its row."""
+        return False
 
     def _what(self, table: str) -> str:
         return f"{self._file}, table {table}"
@@ -154,10 +161,10 @@ class SqlRows:
         with self._folder.open() as here:
             self._folder.check(here, self._file, self._file)
         database = apsw.Connection(path, flags=apsw.SQLITE_OPEN_READWRITE | create)
+        database.set_busy_timeout(BUSY_MS)
         if database.pragma("application_id") == (self._folder.private.mark or -1):
             database.close()
             raise refusal(self._file)  # a copy of a store (K13)
-        database.set_busy_timeout(BUSY_MS)
         database.execute("pragma synchronous = extra")
         return database
 
@@ -194,9 +201,13 @@ def _commit(database: apsw.Connection, what: str) -> None:
 
 
 def _find_key(database: apsw.Connection, table: str, key: str) -> int | None:
-    if KEY_COLUMN not in _all_columns(database, table):
-        return None
-    return _number(database, table, KEY_COLUMN, key)
+    number = None
+    if KEY_COLUMN in _all_columns(database, table):
+        number = _number(database, table, KEY_COLUMN, key)
+    if number is None and _all_columns(database, KEYS):
+        found = database.execute(STATEMENTS["find_key"], (table, key)).fetchone()
+        number = None if found is None else int(str(found[0]))
+    return number
 
 
 def _number(database: apsw.Connection, table: str, column: str, value: Value) -> int | None:
@@ -206,18 +217,26 @@ def _number(database: apsw.Connection, table: str, column: str, value: Value) ->
 
 
 def _check_row(
-    database: apsw.Connection, table: str, row: Mapping[str, Value], unique: str | None
+    database: apsw.Connection,
+    table: str,
+    row: Mapping[str, Value],
+    unique: str | None,
+    *,
+    has_key_column: bool,
 ) -> None:
     """Make the table if this is its first row; refuse what does not fit into it."""
     columns = _all_columns(database, table)
+    if not has_key_column:
+        database.execute(STATEMENTS["create_keys"])
     if not columns:
-        database.execute(_spell("create_table", table, columns=list(row)))
+        keyed = ", duly_key text unique" if has_key_column else ""
+        database.execute(_spell("create_table", table, columns=list(row), keyed=keyed))
         if unique is not None:
             index = _quote(f"duly_{table}_{unique}")
             database.execute(_spell("create_index", table, index=index, column=_quote(unique)))
         return
     refuse_unknown_columns(table, row, [each for each in columns if each not in HIDDEN])
-    if KEY_COLUMN not in columns:
+    if has_key_column and KEY_COLUMN not in columns:
         database.execute(_spell("add_key_column", table))
         database.execute(_spell("create_key_index", table, index=_quote(f"duly_key_of_{table}")))
     if unique is not None:
@@ -226,16 +245,26 @@ def _check_row(
             raise already_there(table, unique, row[unique], number)
 
 
-def _insert(database: apsw.Connection, table: str, row: Mapping[str, Value], key: str) -> int:
-    places = ", ".join("?" * (len(row) + 1))
-    statement = _spell("insert_row", table, columns=[*row, KEY_COLUMN], places=places)
-    found = database.execute(statement, (*row.values(), key)).fetchall()
+def _insert(
+    database: apsw.Connection,
+    table: str,
+    row: Mapping[str, Value],
+    key: str,
+    *,
+    has_key_column: bool,
+) -> int:
+    cells = {**row, KEY_COLUMN: key} if has_key_column else dict(row)
+    places = ", ".join("?" * len(cells))
+    statement = _spell("insert_row", table, columns=list(cells), places=places)
+    found = database.execute(statement, tuple(cells.values())).fetchall()
     if not found:  # A trigger or a constraint of the table's own said no, without a word.
         raise Refused(f"{table} does not take this row, and does not say why.")
     ((number,),) = found
     # An answer that cannot be told would leave a row behind of which nobody ever learns (L9).
     if not isinstance(number, int) or not 0 < number <= NUMBER_MAX:
         raise Refused(f"{table} numbers its rows in a way that a script cannot read. Use another.")
+    if not has_key_column:
+        database.execute(STATEMENTS["insert_key"], (table, key, number))
     return number
 
 

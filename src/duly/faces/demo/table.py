@@ -78,7 +78,7 @@ class HeldTable(Table):
     """A folder of CSV files that can be told to fall silent after a row."""
 
     def __init__(self, path: str | Path, *, hold: str | Path, name: str = "table") -> None:
-        super().__init__(path, name=name)
+        super().__init__(path, name=name, key_column=True)
         self.signal = Signal(Path(hold))
 
     @mutation(risk="low", noun="row", lag_s=1, timeout_s=TIMEOUT_S)
