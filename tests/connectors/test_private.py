@@ -93,7 +93,9 @@ async def test_what_is_the_project_s_own_is_not_listed(project: Path) -> None:
             await files.search(pattern)
     with pytest.raises(Refused, match="symbolic link"):
         await files.search("flows-link/*")
-    assert (await files.read("notes.txt") or {})["text"] == "secret"
+    found = await files.read("notes.txt")
+    assert found is not None
+    assert found["text"] == "secret"
     await write(files, path="sub/a.py", text="x")
     assert (project / "sub" / "a.py").read_text() == "x"
 

@@ -83,7 +83,9 @@ async def test_a_search_gives_what_bombs_it(
     assert item["problem"] == "It cannot be read as a mail: it came to more than 400 bytes."
     assert (await box.search("from:nobody", page.names["last_cursor"])).items == []
     readers.bounds = BOUNDS
-    assert (await box.read(item["id"]) or {})["subject"] == "Good"  # the same id all the time
+    whole = await box.read(item["id"])  # the same id all the time
+    assert whole is not None
+    assert whole["subject"] == "Good"
 
 
 def test_one_process_reads_one_mail_after_another(readers: Readers) -> None:

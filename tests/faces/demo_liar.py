@@ -9,8 +9,8 @@ from dataclasses import replace
 
 from duly.connectors.base import Applied, Call, NotApplied, Verdict
 from duly.connectors.row import Value
+from duly.connectors.table import Inserted
 from duly.faces.demo.table import HeldTable
-from duly.rules.value import Json
 
 
 class Denier(HeldTable):
@@ -23,7 +23,7 @@ class Denier(HeldTable):
 class Doubler(Denier):
     """Says that nothing happened, and makes a second row when it is sent again."""
 
-    async def write(self, call: Call, table: str, row: dict[str, Value]) -> dict[str, Json]:
+    async def write(self, call: Call, table: str, row: dict[str, Value]) -> Inserted:
         is_there = isinstance(await HeldTable.insert_happened(self, call), Applied)
         again = replace(call, key=f"{call.key}-again") if is_there else call
         return await super().write(again, table, row)
@@ -32,7 +32,7 @@ class Doubler(Denier):
 class Boaster(HeldTable):
     """Says that the row is there, though it never wrote it."""
 
-    async def write(self, call: Call, table: str, row: dict[str, Value]) -> dict[str, Json]:
+    async def write(self, call: Call, table: str, row: dict[str, Value]) -> Inserted:
         asked = self.signal.asked()
         if asked is None or asked.table != table:
             return await super().write(call, table, row)

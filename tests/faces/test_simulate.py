@@ -6,7 +6,7 @@ import json
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import pytest
 
@@ -69,6 +69,11 @@ class Notes(Connector):
         return Page([{"id": "n1"}, {"id": "n2"}] if after is None else [], last_cursor="n2")
 
 
+class Pinned(TypedDict):
+    row: int
+    text: str
+
+
 class Wall(Connector):
     """A wall on which nothing may really appear."""
 
@@ -84,6 +89,10 @@ class Wall(Connector):
     @post.reconcile
     async def post_happened(self, call: Call) -> Applied | NotApplied:
         raise AssertionError("the real outside was asked")
+
+    @mutation(noun="post", lag_s=5)
+    async def pin(self, call: Call, text: str) -> Pinned:
+        raise AssertionError("the real outside was reached")
 
     @mutation(noun="post", lag_s=5)
     async def shout(self, call: Call, text: str) -> Json:
@@ -119,6 +128,13 @@ def test_every_change_is_made_once_and_the_real_outside_is_asked_once(
     assert (told.troubles, told.stories, told.asked, told.missed) == ((), (), 0, 0)
     assert told.crashes == 8 < told.possible
     assert asked == {"None": 1, "n2": 1}
+
+
+def test_a_stand_in_answers_in_the_shape_of_the_real_tool(connectors: list[Connector]) -> None:
+    """L3: or a workflow that is right would fail here, and only here."""
+    given = source("wall.pin", 'str(result["result"]["row"]) + result["result"]["text"]')
+    told = drilled(connectors, given, most=2)
+    assert (told.troubles, told.stories, told.crashes) == ((), (), 2)
 
 
 def test_a_tool_nobody_can_ask_needs_a_person(connectors: list[Connector]) -> None:
@@ -239,6 +255,17 @@ def test_the_command_says_how_many_were_tried(tmp_path: Path) -> None:
     assert not (folder / "duly.db").exists()
 
 
+def test_where_nothing_is_changed_nothing_is_proven(tmp_path: Path) -> None:
+    """L3: the exit code says so too: a script that only looks at it must not take it for a yes."""
+    folder = make_project(tmp_path / "project")
+    for each in (folder / "inbox").iterdir():
+        each.unlink()
+    path = str(folder / "workflows" / "welcome.py")
+    told = call(folder, "simulate", path, "--crashes", "1", "--for", "1m")
+    assert told.exit_code == 3, told.output
+    assert " ".join(told.stdout.split()).endswith("nothing is proven.")
+
+
 def test_the_command_reads_what_is_given_and_answers_json(tmp_path: Path) -> None:
     """T10: events and answers out of a file; a file that is none is refused."""
     folder = make_project(tmp_path / "project")
@@ -276,13 +303,15 @@ def test_the_command_reads_what_is_given_and_answers_json(tmp_path: Path) -> Non
         ({}, "2 crashes tried of 9 possible; every change was made exactly once."),
         ({"possible": 2, "asked": 1}, " In 1 of them a person had to say what had happened."),
         ({"missed": 1}, "2 crashes tried of 9 possible (1 more were not met on the way); every"),
-        ({"crashes": 0, "possible": 0}, "There was nothing to crash"),
+        ({"crashes": 0, "possible": 0}, "Nothing is proven: there was no change and no write"),
+        ({"changes": ()}, "2 crashes tried of 9 possible, but there was no change to make twice"),
         ({"stories": (Story(7, "x", ("y",)),)}, "2 crashes tried of 9 possible; 1 ended diff"),
     ],
 )
 def test_what_came_of_it_is_one_sentence(told: dict[str, Any], words: str) -> None:
     """L3: what was tried, and never more than that."""
-    plain = Drilled("w", (), (), possible=9, crashes=2, asked=0, missed=0, stories=())
+    made = (Change("wall.post", {}),)
+    plain = Drilled("w", made, (), possible=9, crashes=2, asked=0, missed=0, stories=())
     assert words in command._sum_up(replace(plain, **told))
 
 

@@ -55,9 +55,12 @@ def test_json_has_every_field_and_the_words_of_the_author(project: Path) -> None
 def test_types_for_an_editor_are_printed(project: Path) -> None:
     """A1: Python and JavaScript, in their own spelling."""
     python = call(project, "tools", "--stubs", "python").stdout
-    assert "def write(self, path: str, text: str) -> Awaitable[Any]: ..." in python
+    assert "def write(self, path: str, text: str) -> Awaitable[DulyOutboxWrite]: ..." in python
+    assert "class DulyOutboxWrite(TypedDict):\n    path: str\n    bytes: int\n" in python
     javascript = call(project, "tools", "--stubs", "javascript").stdout
-    assert "write(args: { path: string; text: string }): Promise<any>;" in javascript
+    answer = "Promise<{ path: string; bytes: number }>"
+    assert f"write(args: {{ path: string; text: string }}): {answer};" in javascript
+    assert "answers:     { path: string; bytes: number }" in call(project, "tools", "outbox").stdout
     assert "declare const Keep" in javascript
 
 

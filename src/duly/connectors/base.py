@@ -24,6 +24,7 @@ from functools import partial, update_wrapper
 from keyword import iskeyword
 from types import MappingProxyType, MethodType
 from typing import (
+    TYPE_CHECKING,
     Any,
     Concatenate,
     Final,
@@ -49,6 +50,13 @@ from duly.rules.value import Json
 C = TypeVar("C")
 P = ParamSpec("P")
 R = TypeVar("R")
+if TYPE_CHECKING:
+    # A checker knows that a page of which nothing is said may hold anything; Python 3.13 does.
+    import typing_extensions
+
+    Item = typing_extensions.TypeVar("Item", default=Any)
+else:
+    Item = TypeVar("Item")
 
 Vault: TypeAlias = Callable[[str, str], str]
 
@@ -99,13 +107,16 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True, init=False)
-class Page:
-    """Items, and what to know about them: `Page(mails, last_cursor="17")`."""
+class Page(Generic[Item]):
+    """Items, and what to know about them: `Page(mails, last_cursor="17")`.
 
-    items: list[Any]
+    `Page[Mail]` as the annotation of a read says what the items are.
+    """
+
+    items: list[Item]
     names: dict[str, Any]
 
-    def __init__(self, items: list[Any], **names: Any) -> None:
+    def __init__(self, items: list[Item], **names: Any) -> None:
         for name in names:
             if not SNAKE.fullmatch(name) or iskeyword(name) or name in PAGE_NAMES_TAKEN:
                 raise Invalid(

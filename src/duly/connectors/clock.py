@@ -12,14 +12,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import Final
+from typing import Final, TypedDict
 from zoneinfo import ZoneInfo
 
 from duly.connectors.base import Connector, read
 from duly.env import Env, Loop
 from duly.errors import Invalid, Refused
 from duly.rules import schedule
-from duly.rules.value import Json
 
 WALL_TIME: Final = re.compile(r"([01][0-9]|2[0-3]):([0-5][0-9])", re.ASCII)
 WEEKDAYS: Final = ("sunday", "monday", "tuesday", "wednesday", "thursday", "friday", "saturday")
@@ -49,13 +48,21 @@ class Timed(Connector):
         return self._env.monotonic_ms()
 
 
+class Now(TypedDict):
+    """This moment, in three spellings."""
+
+    iso: str
+    unix_ms: int
+    local: str
+
+
 class Clock(Timed):
     """Tells scripts the time; every host has one, and needs none to be given."""
 
     name = "clock"
 
     @read
-    async def now(self, timezone: str = "UTC") -> dict[str, Json]:
+    async def now(self, timezone: str = "UTC") -> Now:
         """Tell this moment in UTC, and as a wall clock there shows it.
 
         Answers {iso, unix_ms, local}.

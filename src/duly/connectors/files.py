@@ -23,7 +23,7 @@ from contextlib import ExitStack, suppress
 from fnmatch import fnmatchcase
 from hashlib import sha256
 from pathlib import Path
-from typing import Final
+from typing import Final, TypedDict
 
 from duly.connectors.arrival import PAGE_MAX, Arrival, Cursor
 from duly.connectors.base import (
@@ -53,7 +53,6 @@ from duly.connectors.folder import (
 )
 from duly.connectors.private import is_store, refusal
 from duly.errors import Refused, UnknownOutcome
-from duly.rules.value import Json
 
 TEXT_BYTES_MAX: Final = 1024 * 1024
 MARK_BYTES_MAX: Final = 1024
@@ -65,6 +64,28 @@ CLEANED: Final = "cleaned"  # remembers the time of the newest receipt that was 
 DAY_NS: Final = 86_400 * 1_000_000_000
 
 KEY: Final = re.compile(r"[A-Za-z0-9_-]{1,100}", re.ASCII)
+
+
+class FileItem(TypedDict):
+    """A file as a search gives it."""
+
+    path: str
+    size: int
+    modified_at: str
+
+
+class FileText(FileItem):
+    """A file as it is read; of what is no text `problem` says why."""
+
+    text: str | None
+    problem: str | None
+
+
+class Written(TypedDict):
+    """What a write answers."""
+
+    path: str
+    bytes: int
 
 
 class Files(Foldered):
@@ -86,7 +107,7 @@ class Files(Foldered):
                     pass
 
     @read
-    async def search(self, pattern: str = "*", after: str | None = None) -> Page:
+    async def search(self, pattern: str = "*", after: str | None = None) -> Page[FileItem]:
         """List the files of one folder in the order in which they came or last changed.
 
         Answers a page of {path, size, modified_at}.
@@ -94,7 +115,7 @@ class Files(Foldered):
         return await self.in_thread(self._search, pattern, after)
 
     @read(by_id=True)
-    async def read(self, path: str) -> dict[str, Json] | None:
+    async def read(self, path: str) -> FileText | None:
         """Read a file as text.
 
         Answers {path, text, size, modified_at, problem}, or nothing if there is no such file.
@@ -109,7 +130,7 @@ class Files(Foldered):
         labels={"path": "File", "text": "Text"},
         editable=("text",),
     )
-    async def write(self, call: Call, path: str, text: str) -> dict[str, Json]:
+    async def write(self, call: Call, path: str, text: str) -> Written:
         """Write a whole file, in place of what was there.
 
         Answers {path, bytes}.
@@ -123,7 +144,7 @@ class Files(Foldered):
 
     # -- Reading ----------------------------------------------------------------------------------
 
-    def _search(self, pattern: str, after: str | None) -> Page:
+    def _search(self, pattern: str, after: str | None) -> Page[FileItem]:
         cursor = Cursor.read(after)
         *folders, wanted = split_path(pattern)
         where = "/".join(folders)
@@ -141,7 +162,7 @@ class Files(Foldered):
         given = unseen[:PAGE_MAX]
         if given:
             pass_tick()  # or what a script then reads could be replaced and still look the same
-        items = [
+        items: list[FileItem] = [
             {
                 "path": "/".join([*folders, each.name]),
                 "size": found[each].st_size,
@@ -152,7 +173,7 @@ class Files(Foldered):
         last_cursor = sight.move(given).write()
         return Page(items, last_cursor=last_cursor, has_more=len(unseen) > len(given))
 
-    def _read(self, path: str) -> dict[str, Json] | None:
+    def _read(self, path: str) -> FileText | None:
         *folders, name = split_path(path)
         with definite(path):
             try:
@@ -175,12 +196,12 @@ class Files(Foldered):
 
     # -- Writing ----------------------------------------------------------------------------------
 
-    def _write(self, key: str, path: str, text: str) -> dict[str, Json]:
+    def _write(self, key: str, path: str, text: str) -> Written:
         *folders, name = split_path(path)
         data, slip = text.encode(), _slip(key)
         if len(data) > TEXT_BYTES_MAX:
             raise Refused(f"{path}: {len(data)} bytes; at most {TEXT_BYTES_MAX} are written.")
-        result: dict[str, Json] = {"path": path, "bytes": len(data)}
+        result: Written = {"path": path, "bytes": len(data)}
         with ExitStack() as stack:
             with definite(path):
                 own = stack.enter_context(self._folder.open([OWN], create=True))

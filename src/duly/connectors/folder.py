@@ -281,7 +281,9 @@ class Foldered(Connector):
 
     def keep_private(self, private: Private) -> None:
         """Learn from the host what is private."""
-        self._folder.keep_private(private, self.name)
+        # A stand-in in a simulation has the tools of its connector and no folder.
+        if (folder := getattr(self, "_folder", None)) is not None:
+            folder.keep_private(private, self.name)
 
 
 def keep_private(connectors: Iterable[Connector], private: Private) -> None:

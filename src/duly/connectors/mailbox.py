@@ -30,7 +30,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
-from typing import Final
+from typing import Final, TypedDict
 
 from duly.connectors.arrival import PAGE_MAX, Arrival, Cursor
 from duly.connectors.base import Page, read
@@ -48,7 +48,6 @@ from duly.connectors.mail import Mail
 from duly.connectors.reader import Reads, Unreadable
 from duly.errors import NotSent, Refused
 from duly.rules.schedule import UNIT_MS
-from duly.rules.value import Json
 
 MAIL_BYTES_MAX: Final = 10 * 1024 * 1024
 HEAD_BYTES_MAX: Final = 64 * 1024  # as much of a mail as a search looks at
@@ -145,6 +144,30 @@ FIELDS: Final[Mapping[str, Callable[[Mail], str]]] = {
 }
 
 
+# One of its keys is a word of Python's own.
+MailItem = TypedDict(
+    "MailItem",
+    {
+        "id": str,
+        "file": str,
+        "message_id": str | None,
+        "from": str,
+        "subject": str,
+        "date": str | None,
+        "snippet": str,
+        "problem": str | None,
+    },
+)
+
+
+class WholeMail(MailItem):
+    """A mail with its text and the names of what is attached."""
+
+    to: str
+    text: str
+    attachments: list[str]
+
+
 class Mailbox(Timed, Reads, Foldered):
     """The mails of one folder."""
 
@@ -157,7 +180,7 @@ class Mailbox(Timed, Reads, Foldered):
         self._look_for_maildir()
 
     @read
-    async def search(self, query: str = "", after: str | None = None) -> Page:
+    async def search(self, query: str = "", after: str | None = None) -> Page[MailItem]:
         """List the mails that arrived since, in the order of arrival.
 
         Answers a page of {id, file, message_id, from, subject, date, snippet, problem}.
@@ -165,7 +188,7 @@ class Mailbox(Timed, Reads, Foldered):
         return await self.in_thread(self._search, Query.read(query), after, self.now_ms())
 
     @read(by_id=True)
-    async def read(self, id: str) -> dict[str, Json] | None:  # noqa: A002  # the seeds' own word
+    async def read(self, id: str) -> WholeMail | None:  # noqa: A002  # the seeds' own word
         """Read one mail with its text and the names of what is attached.
 
         Answers {id, file, message_id, from, subject, date, snippet, problem, to, text, attachments}
@@ -173,7 +196,7 @@ class Mailbox(Timed, Reads, Foldered):
         """
         return await self.in_thread(self._read, id)
 
-    def _search(self, query: Query, after: str | None, now_ms: int) -> Page:
+    def _search(self, query: Query, after: str | None, now_ms: int) -> Page[MailItem]:
         present = {place.arrival: place for place in self._places()}
         sight = Cursor.read(after).compare(present)
         unseen = sight.unseen
@@ -187,7 +210,7 @@ class Mailbox(Timed, Reads, Foldered):
             if after is None and query.is_too_old(present[each].status, now_ms)
         ]
         old = set(passed)
-        items: list[dict[str, Json]] = []
+        items: list[MailItem] = []
         looked_at, last_ms = 0, self.monotonic_ms() + LOOKED_MS_MAX
         for arrival in unseen:
             if arrival in old:
@@ -206,7 +229,7 @@ class Mailbox(Timed, Reads, Foldered):
         last_cursor = sight.move(passed).write()
         return Page(items, last_cursor=last_cursor, has_more=len(unseen) > len(passed))
 
-    def _read(self, id: str) -> dict[str, Json] | None:  # noqa: A002  # as above
+    def _read(self, id: str) -> WholeMail | None:  # noqa: A002  # as above
         base, is_id, _ = id.rpartition(ID_MARK)
         for _ in range(TRIES_MAX):
             # A name that is used again, in a Maildir also by two mails at once, is compared by
@@ -290,7 +313,7 @@ def id_of(base: str, said: str) -> str:
     return f"{base}{ID_MARK}{sha256(said.encode()).hexdigest()[:ID_CHARS]}"
 
 
-def _item(opened: Opened) -> dict[str, Json]:
+def _item(opened: Opened) -> MailItem:
     mail = opened.mail
     return {
         "id": opened.id,
@@ -304,8 +327,8 @@ def _item(opened: Opened) -> dict[str, Json]:
     }
 
 
-def _whole(opened: Opened) -> dict[str, Json]:
-    mail, attachments = opened.mail, list[Json](opened.mail.attachments)
+def _whole(opened: Opened) -> WholeMail:
+    mail, attachments = opened.mail, list(opened.mail.attachments)
     return {**_item(opened), "to": mail.to, "text": mail.text, "attachments": attachments}
 
 

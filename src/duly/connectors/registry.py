@@ -35,7 +35,7 @@ from duly.connectors.base import (
     Verdict,
 )
 from duly.connectors.raised import kind_of, words_at, words_of
-from duly.connectors.signature import parameters_of
+from duly.connectors.signature import parameters_of, result_of
 from duly.connectors.watch import Pace, Watch
 from duly.env import machine_ms
 from duly.errors import IllegalTransition, Invalid
@@ -309,6 +309,7 @@ def _tools_of(connector_name: str, connector: Connector) -> Iterator[tuple[Tool,
             terms.idempotent,
             terms.key_lifetime_s,
             reconciles=asker is not None,
+            result=result_of(declared.function),
         )
         yield tool, Place(connector, method, asker)
 

@@ -2,8 +2,9 @@
 
 Law 1: arguments are strict JSON and come by name, so a parameter that cannot be named, or whose
        annotation no JSON value fits, is refused before a script could meet it (A1).
-Law 2: only the annotations of the parameters are looked at. What a method answers, and what is
-       imported for a type checker alone to describe it, is the author's own affair.
+Law 2: what a method answers is told as far as its annotation can be read: a TypedDict, a dataclass,
+       a Struct, `Page[Item]`. What cannot be read, as what is imported for a type checker alone,
+       is the author's own affair and refuses nothing.
 
     annotation                       what an argument may be
     none, Any, object                anything
@@ -16,6 +17,7 @@ Law 2: only the annotations of the parameters are looked at. What a method answe
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType, NoneType, SimpleNamespace, UnionType
@@ -33,11 +35,13 @@ from typing import (
     is_typeddict,
 )
 
+from duly.connectors.base import Page
 from duly.errors import Invalid
-from duly.rules.catalog import JsonType, Parameter
+from duly.rules.catalog import JsonType, Parameter, Shape
 
 ANYTHING: Final[frozenset[JsonType]] = frozenset()
 ADDRESS: Final = "duly.address"
+SHAPE_DEPTH_MAX: Final = 8
 
 Address: TypeAlias = Annotated[str, ADDRESS]
 
@@ -146,3 +150,56 @@ def _types_of(
             " float, bool, list, dict, None, a union of them, or Any.",
             path=f"{what}.{parameter.name}",
         ) from error
+
+
+# -- What a tool answers --------------------------------------------------------------------------
+
+
+def result_of(function: Callable[..., object]) -> Shape | None:
+    """Read what a method answers out of its annotation; None where that does not say."""
+    function = inspect.unwrap(function)
+    said = getattr(function, "__annotations__", {}).get("return", Any)
+    alone = SimpleNamespace(__annotations__={"return": said})
+    try:
+        hints = get_type_hints(alone, getattr(function, "__globals__", {}))
+        found = shape_of(hints["return"])
+    except Exception:  # law 2: annotations are code of the author
+        return None
+    return found if found.types else None
+
+
+def shape_of(annotation: object, depth: int = 0) -> Shape:
+    """Read a shape; what is no JSON, or too deep, may be anything."""
+    if depth > SHAPE_DEPTH_MAX:
+        return Shape()
+    origin, inside = get_origin(annotation) or annotation, get_args(annotation)
+    if origin in (Union, UnionType):
+        parts = [shape_of(each, depth) for each in inside]
+        if not all(each.types for each in parts):
+            return Shape()
+        known = frozenset[JsonType]().union(*(each.types for each in parts))
+        fields = next((each.fields for each in parts if each.fields), ())
+        item = next((each.item for each in parts if each.item is not None), None)
+        return Shape(known, fields, item)
+    if origin is Page:
+        item = shape_of(inside[0], depth + 1) if inside else None
+        return Shape(frozenset({JsonType.OBJECT}), item=item, is_page=True)
+    if (inner := _fields_of(origin)) is not None:
+        shapes = ((name, shape_of(each, depth + 1)) for name, each in inner.items())
+        return Shape(frozenset({JsonType.OBJECT}), tuple(shapes))
+    if TYPES.get(origin) is JsonType.LIST:
+        return Shape(
+            frozenset({JsonType.LIST}), item=shape_of(inside[0], depth + 1) if inside else None
+        )
+    try:
+        return Shape(json_types(annotation))
+    except TypeError:
+        return Shape()
+
+
+def _fields_of(kind: object) -> dict[str, Any] | None:
+    """Read the fields of a class that is an object in JSON; None if it is none."""
+    is_object = is_typeddict(kind) or dataclasses.is_dataclass(kind)
+    if not is_object and not hasattr(kind, "__struct_fields__"):
+        return None
+    return get_type_hints(kind)

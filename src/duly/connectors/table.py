@@ -19,7 +19,7 @@ import math
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
+from typing import Final, TypedDict
 
 from duly.connectors.base import (
     Applied,
@@ -48,6 +48,20 @@ TABLES_TAKEN: Final = ("sqlite_", "duly_")
 TABLE_NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,99}", re.ASCII)
 # What belongs to the host, and what SQLite calls a row's number by.
 OWN_COLUMNS: Final = frozenset({"duly_key", "duly_row", "rowid", "oid", "_rowid_"})
+
+
+class TableRow(TypedDict):
+    """A row with its number, which counts from 1."""
+
+    row: int
+    values: dict[str, Json]
+
+
+class Inserted(TypedDict):
+    """What an insert answers."""
+
+    row: int
+    table: str
 
 
 class Table(Foldered):
@@ -83,7 +97,7 @@ class Table(Foldered):
         table: str,
         after: int | None = None,
         where: dict[str, Value] | None = None,
-    ) -> Page:
+    ) -> Page[TableRow]:
         """List rows in their order, of all or of those that have these values.
 
         Answers a page of {row, values}.
@@ -104,7 +118,7 @@ class Table(Foldered):
         return Page(items, last_cursor=last, has_more=len(found) > len(given))
 
     @read(by_id=True)
-    async def find(self, table: str, key: str | int) -> dict[str, Json] | None:
+    async def find(self, table: str, key: str | int) -> TableRow | None:
         """Find the row with this value in the table's unique column, or with this number.
 
         Answers {row, values}, or nothing if there is no such row.
@@ -114,7 +128,7 @@ class Table(Foldered):
         return None if found is None else _shown(found)
 
     @mutation(risk="low", noun="row", lag_s=5, idempotent=True, key_lifetime_s=math.inf)
-    async def insert(self, call: Call, table: str, row: dict[str, Value]) -> dict[str, Json]:
+    async def insert(self, call: Call, table: str, row: dict[str, Value]) -> Inserted:
         """Add one row to a table.
 
         Answers {row, table}.
@@ -178,7 +192,7 @@ def _fitting(rows: list[Row]) -> list[Row]:
     return rows
 
 
-def _shown(row: Row) -> dict[str, Json]:
+def _shown(row: Row) -> TableRow:
     number, values = row
     return {"row": number, "values": values}
 

@@ -97,6 +97,16 @@ class Parameter:
 
 
 @dataclass(frozen=True, slots=True)
+class Shape:
+    """The types a value may have (none means any), its fields if it is an object, its items."""
+
+    types: frozenset[JsonType] = frozenset()
+    fields: tuple[tuple[str, Shape], ...] = ()
+    item: Shape | None = None
+    is_page: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Tool:
     """One operation of a connector."""
 
@@ -111,6 +121,7 @@ class Tool:
     idempotent: bool = False
     key_lifetime_s: float | None = None
     reconciles: bool = False
+    result: Shape | None = None  # what it answers, if its author says
 
     def __post_init__(self) -> None:
         _check_dotted(self.name, "The tool name")

@@ -1,17 +1,19 @@
 """The types of `ctx`, written out of the catalogue, for editors and for the type checker.
 
 Law 1: a stub says what the catalogue says, in each language's own spelling; what the catalogue
-       does not know (what a tool answers) is left open: its keys are the tool's own, spelled the
-       same in both languages.
+       does not know is left open. The keys of an answer are the tool's own, spelled the same in
+       both languages.
 Law 2: a type of ours has a name that no script would choose.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from keyword import iskeyword
 from typing import Final
 
-from duly.rules.catalog import Catalog, JsonType, Parameter, Tool, camel
+from duly.rules.catalog import Catalog, JsonType, Parameter, Shape, Tool, camel
+from duly.rules.shape import in_javascript
 
 # The names a stub gives to types begin so, in order not to meet a name of a script.
 PREFIX: Final = "Duly"
@@ -180,7 +182,9 @@ def python_stubs(catalog: Catalog) -> str:
         lines = [f"class {_class_name(connector)}:"]
         for tool in tools:
             operation = tool.name.partition(".")[2]
-            lines.append(f"    def {operation}({_takes(tool)}) -> Awaitable[Any]: ...")
+            answer, definition = _python_result(tool)
+            parts += [definition] if definition else []
+            lines.append(f"    def {operation}({_takes(tool)}) -> Awaitable[{answer}]: ...")
         parts.append("\n".join(lines) + "\n")
     fields = [f"    {name}: {_class_name(name)}\n" for name, _ in _connectors(catalog)]
     parts.append(f"class {PREFIX}Context:\n{''.join(fields)}{_PYTHON_VERBS}")
@@ -198,7 +202,7 @@ def javascript_types(catalog: Catalog) -> str:
             mark = "" if any(each.required for each in tool.parameters) else "?"
             operation = camel(tool.name.partition(".")[2])
             given = f"args{mark}: {{ {takes} }}" if takes else ""
-            lines.append(f"  {operation}({given}): Promise<any>;")
+            lines.append(f"  {operation}({given}): Promise<{in_javascript(tool.result)}>;")
         parts.append("\n".join([*lines, "}", ""]))
         fields.append(f"  {camel(connector)}: {_class_name(connector)};\n")
     parts.append(f"interface {PREFIX}Context {{\n{''.join(fields)}{_JAVASCRIPT_VERBS}}}\n")
@@ -214,6 +218,32 @@ def _connectors(catalog: Catalog) -> Iterator[tuple[str, list[Tool]]]:
 
 def _class_name(connector: str) -> str:
     return PREFIX + "".join(part.capitalize() for part in connector.split("_"))
+
+
+def _python_result(tool: Tool) -> tuple[str, str]:
+    """Write what a tool answers: its type, and the class that has to be defined for it.
+
+    That there may be nothing is left out: a script that does not ask for it is no finding.
+    """
+    shape = tool.result
+    if shape is None or shape.is_page:
+        return "Any", ""
+    types = shape.types - {JsonType.NULL}
+    if types != {JsonType.OBJECT}:
+        return " | ".join(PYTHON_TYPES[each] for each in JsonType if each in types) or "None", ""
+    if not shape.fields or not all(_is_field(name) for name, _ in shape.fields):
+        return "dict[str, Any]", ""
+    name = _class_name(tool.name.replace(".", "_"))
+    lines = [f"    {key}: {_python_type(each)}\n" for key, each in shape.fields]
+    return name, f"class {name}(TypedDict):\n{''.join(lines)}"
+
+
+def _is_field(name: str) -> bool:
+    return name.isidentifier() and not iskeyword(name)
+
+
+def _python_type(shape: Shape) -> str:
+    return " | ".join(PYTHON_TYPES[each] for each in JsonType if each in shape.types) or "Any"
 
 
 def _takes(tool: Tool) -> str:

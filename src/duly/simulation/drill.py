@@ -31,6 +31,7 @@ from duly.errors import ConfigError, DulyError, Invalid, RequestRefused
 from duly.host import Host
 from duly.rules.catalog import Tool, ToolKind
 from duly.rules.event import Publication, parse_publication
+from duly.rules.shape import sample
 from duly.rules.source import Source
 from duly.rules.value import Json, as_mapping, canonical, suggest
 from duly.rules.word import Act, MutationStatus, Waits
@@ -61,7 +62,8 @@ STRIKES: Final[Mapping[str, Fault]] = {
 class Props:
     """What a play is given: events for its topics, what tools answer, by their names.
 
-    A tool that reads and is not named is really asked; a mutation that is not named answers {}.
+    A tool that reads and is not named is really asked; a mutation that is not named answers a
+    sample of its declared result, or {}.
     """
 
     events: tuple[Mapping[str, Json], ...] = ()
@@ -302,10 +304,14 @@ class Drill:
         return made
 
     def _changer(self, stage: Stage, tool: Tool, place: Place) -> Any:
-        result = self._answers.get(tool.name, {})
+        answers = self._answers
 
         @wraps(_function(place))
         async def change(self: Connector, call: Call, **args: Json) -> Json:
+            # In the shape of the real tool, or a script that is right would fail here.
+            given = tool.name in answers
+            result = answers[tool.name] if given else sample(tool.result, args)
+
             async def act() -> Any:
                 return await stage._change(
                     call, tool.name, lambda **_: result, args, is_idempotent=tool.idempotent

@@ -38,6 +38,7 @@ COLUMNS: Final = 80  # where nobody says how wide the terminal is
 COLUMNS_MAX: Final = 120  # longer lines are hard to read
 LOOK_S_MAX: Final = 0.5  # nobody waits longer for a host that need not be there
 EXIT_FAILED: Final = 1
+EXIT_UNPROVEN: Final = 3  # nothing went wrong, and nothing was shown to be right
 EXIT_STOPPED: Final = 130
 OTHER_SETTINGS: Final = (
     "The running host was started with other settings than duly.toml has now; "

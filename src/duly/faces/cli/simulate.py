@@ -17,6 +17,7 @@ import click
 from duly.errors import Invalid, StoreInUse
 from duly.faces.cli.base import (
     EXIT_FAILED,
+    EXIT_UNPROVEN,
     Face,
     echo_json,
     hint,
@@ -78,7 +79,8 @@ def simulate(
 
     It is played once without a fault; then again for every call that changes something, with a
     crash before it, after it, and with its answer lost, and for every write of the store, with a
-    crash after it. Whatever happens, the changes must be the same, each made once.
+    crash after it. Whatever happens, the changes must be the same, each made once. Exit code 3: it
+    changes nothing outside, so nothing was proven.
 
     \b
     Example: duly simulate workflows/welcome.py --crashes 20
@@ -110,6 +112,8 @@ def simulate(
         _show(told, _again(face, file, events, length, language), props)
     if told.troubles or told.stories:
         raise click.exceptions.Exit(EXIT_FAILED)
+    if not told.changes:
+        raise click.exceptions.Exit(EXIT_UNPROVEN)
 
 
 async def _connectors(face: Face) -> Sequence[Connector]:
@@ -213,11 +217,13 @@ def _sum_up(told: Drilled) -> str:
     if told.possible > told.crashes:
         tried += f" of {told.possible} possible"
     if not told.crashes:
-        return "There was nothing to crash: no change and no write of the store."
+        return "Nothing is proven: there was no change and no write of the store to crash."
     if told.missed:
         tried += f" ({told.missed} more were not met on the way)"
     if told.stories:
         return f"{tried}; {len(told.stories)} ended differently."
+    if not told.changes:
+        return f"{tried}, but there was no change to make twice: nothing is proven."
     asked = ""
     if told.asked:
         asked = f" In {told.asked} of them a person had to say what had happened."

@@ -88,6 +88,7 @@ def _list(registry: Registry, found: list[Tool]) -> None:
 def _explain(registry: Registry, tool: Tool) -> None:
     from duly.faces.cli.aside import tell_tool
     from duly.rules.catalog import camel
+    from duly.rules.shape import in_javascript as in_words
 
     takes = ", ".join(in_python(each) for each in tool.parameters)
     names = ", ".join(
@@ -100,6 +101,7 @@ def _explain(registry: Registry, tool: Tool) -> None:
     rows = [
         ("Python", f"await ctx.{tool.name}({takes})"),
         ("JavaScript", f"await ctx.{camel(tool.name)}({given})"),
+        *([("answers", in_words(tool.result))] if tool.result is not None else []),
         ("kind", tool.kind),
         ("capability", tool.capability),
         ("risk", tool.risk),

@@ -17,7 +17,7 @@ from typing import Any, Final, Self
 
 from duly.connectors.base import Call, Verdict, mutation
 from duly.connectors.row import Value
-from duly.connectors.table import Table
+from duly.connectors.table import Inserted, Table
 from duly.rules.value import Json
 
 HOLD: Final = "hold.json"
@@ -82,7 +82,7 @@ class HeldTable(Table):
         self.signal = Signal(Path(hold))
 
     @mutation(risk="low", noun="row", lag_s=1, timeout_s=TIMEOUT_S)
-    async def insert(self, call: Call, table: str, row: dict[str, Value]) -> dict[str, Json]:
+    async def insert(self, call: Call, table: str, row: dict[str, Value]) -> Inserted:
         """Add one row to a table."""
         answer = await self.write(call, table, row)
         await self.hold(call, answer)
@@ -93,11 +93,11 @@ class HeldTable(Table):
         """Look for the row that carries the key of this call."""
         return await Table.insert_happened(self, call)
 
-    async def write(self, call: Call, table: str, row: dict[str, Value]) -> dict[str, Json]:
+    async def write(self, call: Call, table: str, row: dict[str, Value]) -> Inserted:
         """Write the row to the disk."""
         return await Table.insert.function(self, call, table, row)
 
-    async def hold(self, call: Call, answer: dict[str, Json]) -> None:
+    async def hold(self, call: Call, answer: Inserted) -> None:
         """Wait for ever, if this is the row after which it was asked for."""
         asked = await self.in_thread(self.signal.asked)
         if asked is None or (asked.table, asked.row) != (answer["table"], answer["row"]):
