@@ -48,6 +48,7 @@ are colours only on a terminal, and not under `NO_COLOR`.
 | 0 | done |
 | 1 | failed: refused, not found, a store that cannot be opened, a check that found errors |
 | 2 | wrong use: an unknown option, a value nobody can read, a yes nobody is there to give |
+| 3 | nothing was proven: `duly simulate` of a workflow that changed nothing |
 | 130 | stopped by Ctrl-C |
 
 **For programs.** Every command that answers something has `--json`: exactly what the verb of that
