@@ -100,6 +100,13 @@ async def test_what_is_the_project_s_own_is_not_listed(project: Path) -> None:
     assert (project / "sub" / "a.py").read_text() == "x"
 
 
+def test_a_folder_called_as_a_built_in_connector_is_no_module(project: Path) -> None:
+    """K13: the folder `mailbox` of `use = "mailbox"` holds mails."""
+    (project / "files").mkdir()
+    (project / "duly.toml").write_text(SETTINGS.replace('path = "."', 'path = "files"'))
+    assert files_of(project)._folder.path == (project / "files").resolve()
+
+
 def test_a_folder_that_is_private_as_a_whole_is_no_folder_for_a_connector(project: Path) -> None:
     """K13: neither the sources nor a folder below them, also through a link."""
     for place in ("flows", "flows/deep", "flows-link"):

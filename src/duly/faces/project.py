@@ -156,7 +156,9 @@ def private_of(project: Project) -> Private:
         *(table.get("use") for table in (*config.connectors.values(), *config.channels.values())),
         config.repairer,
     ]
-    packages = {each.partition(":")[0].partition(".")[0] for each in named if isinstance(each, str)}
+    # What is built in ("mailbox") names no module; a folder of that name is data.
+    modules = {each.partition(":")[0] for each in named if isinstance(each, str) and ":" in each}
+    packages = {each.partition(".")[0] for each in modules}
     folders = [folder / each for each in packages if (folder / each).is_dir()]
     # A project that keeps its workflows beside all the rest has its code alone for itself.
     sources = [project.workflows.absolute()]
