@@ -20,6 +20,7 @@ from duly.rules.repair import RepairCase
 from duly.rules.source import Source
 from duly.sandbox.play import Throw
 from duly.sandbox.scripted import Scripted
+from duly.script.analysis import Fingerprint
 from duly.store.people import ActionRow
 from duly.store.record import VersionRow
 from duly.testing import Stage
@@ -67,6 +68,7 @@ async def examine(parts: Parts, source: Source, *, strict: bool) -> Draft:
 def played(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a repair that is data be examined."""
     monkeypatch.setattr(repair, "examine", examine)
+    monkeypatch.setattr(repair, "fingerprint", lambda source, catalog: Fingerprint())
 
 
 async def repairing(stage: Stage, smith: Any, *, policy: Policy | None = None) -> Play:

@@ -29,6 +29,7 @@ from tests.engine.stand import (
     consumer,
     flow,
     opened,
+    publish,
 )
 
 __all__ = ["played"]
@@ -177,3 +178,49 @@ async def test_a_consumer_that_seldom_runs_is_tried_too(duly_world: Stage) -> No
     (difference,) = (await what_if(play, two("another"))).differences
     assert difference.before is not None
     assert difference.before.args == {"text": "x"}
+
+
+# -- What `next` publishes ----------------------------------------------------------------------
+
+
+def telling(*publishes: Call) -> Scripted:
+    """A consumer whose `next` publishes this."""
+    return flow({CONSUMER: consumer(then=publishes)})
+
+
+@pytest.mark.parametrize(
+    ("then", "said"),
+    [
+        ((publish("r", OUT, payload=2),), "it would publish “r” in out with other content."),
+        ((publish("r", OUT, payload=1, title="New"),), "with other content."),
+        (
+            (publish("r", OUT, payload=1), publish("s", OUT)),
+            "it would also publish “s” in out, which was not there.",
+        ),
+        ((), "it would no longer publish “r” in out"),
+    ],
+)
+async def test_a_version_that_publishes_otherwise_is_different(
+    duly_world: Stage, then: tuple[Call, ...], said: str
+) -> None:
+    """F3: what follows from an event is made of its content, and of there being one."""
+    play = await opened(duly_world)
+    before = telling(publish("r", OUT, payload=1))
+    await play.deploy(before)
+    await play.publish("a")
+    await play.drain()
+    assert await what_if(play, before) == Replay(1)
+    (difference,) = (await what_if(play, telling(*then))).differences
+    assert said in (difference.problem or "")
+
+
+async def test_an_event_that_was_there_already_is_no_difference(duly_world: Stage) -> None:
+    """F3, T5: a run is not asked again for what another one put out, or has replaced since."""
+    play = await opened(duly_world)
+    script = telling(publish("r", OUT, payload=ref("prepared.data.text")))
+    await play.deploy(script)
+    await play.publish("a", payload=1)
+    await play.drain()
+    await play.publish("b", payload=2)
+    await play.drain()
+    assert await what_if(play, script) == Replay(2)

@@ -146,6 +146,47 @@ async def test_a_repair_that_may_not_be_adopted_is_proposed_and_explained(
     assert [each.version for each in await host.versions("flow")] == ["1.1", "1.0"]
 
 
+# It does what was done for every mail there was, until a day that is still to come.
+BOMB = {
+    "python": 'if time.time() > 4102444800:\n            who = "mallory"\n        ',
+    "javascript": "if (Date.now() > 4102444800000) return ctx.sheets.appendRow("
+    '{spreadsheetId: "S", values: ["mallory"]});\n        ',
+}
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+async def test_a_repair_that_asks_the_clock_is_only_proposed(
+    duly_world: Stage, language: str
+) -> None:
+    """F3: what it would do another day no past run can show."""
+    sheet = duly_world.sheet()
+    armed = {language: BOMB[language] + APPEND[language]}
+    repair = script(language, CAREFUL, armed)
+    if language == "python":
+        repair = Source("python", f"import time\n{repair.text}")
+    host, _ = await failed(duly_world, language, repair)
+    seen = await host.workflow("flow")
+    assert "not adopted: it asks the clock or the dice" in seen.reason
+    assert (seen.version, sheet.rows) == ("1.0", [["ANN"]])
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+async def test_a_repair_of_a_step_of_high_risk_is_only_proposed(
+    duly_world: Stage, language: str
+) -> None:
+    """F3, A2: a person looks at what sends it."""
+    duly_world.connector("sheets", mutations={"append_row": wiring}, risk="high")
+    host, _ = await failed(duly_world, language, script(language, CAREFUL, APPEND))
+    seen = await host.workflow("flow")
+    assert "not adopted: it changes file.mutate, which calls sheets.append_row" in seen.reason
+    assert seen.version == "1.0"
+
+
+def wiring(spreadsheet_id: str, values: list[Any]) -> dict[str, Any]:
+    """Stand for a tool of high risk."""
+    return {"row": len(values)}
+
+
 @pytest.mark.parametrize("language", LANGUAGES)
 async def test_a_person_can_take_a_proposal(duly_world: Stage, language: str) -> None:
     """F3, R9: by deploying its text, with the grant it needs."""

@@ -32,9 +32,11 @@ from duly.rules.announcement import Topic
 from duly.rules.declaration import parse
 from duly.rules.fault import trace
 from duly.rules.repair import RepairCase, Repairer
-from duly.rules.source import Source
+from duly.rules.source import Language, Source
 from duly.rules.standing import Facts, escalate
 from duly.rules.value import decode, encode
+from duly.script.analysis import Fingerprint, fingerprint
+from duly.script.chance import introduced
 from duly.script.finding import refusing
 from duly.store.base import Fence
 from duly.store.people import PAGE_ROWS_MAX
@@ -214,8 +216,33 @@ class Repairs:
         if reason is None:
             reason = await self._came_before(row, source)
         if reason is None:
+            reason = await self._surprise(Source(Language(failed.language), failed.source), draft)
+        if reason is None:
             reason = await self._redone(row, draft)
         return draft if reason is None else Declined(reason, draft)
+
+    async def _surprise(self, failed: Source, draft: Draft) -> str | None:
+        """Say what in a repair the past cannot show: clock, dice, a step of high risk (F3)."""
+        parts, catalog = self._parts, self._parts.outside.catalog
+
+        def read() -> tuple[Fingerprint | None, Fingerprint | None]:
+            return fingerprint(failed, catalog), fingerprint(draft.source, catalog)
+
+        # In a thread: it computes for a moment, and other workflows must not notice (W6).
+        old, new = await parts.env.call_blocking(read)
+        if new is None:
+            return "it is too tangled to be compared with the version that failed."
+        old = old or Fingerprint()
+        asked = introduced(old.chances, new.chances)
+        steps = {**old.risky, **new.risky}
+        risky = {
+            name: step.tools
+            for name, step in steps.items()
+            if old.risky.get(name) != new.risky.get(name)
+        }
+        return rules.surprise_refusal(
+            tuple(rules.Asked(each.line, each.word) for each in asked), risky
+        )
 
     async def _redone(self, row: RunRow, draft: Draft) -> str | None:
         """Try a repair on the past, within the time its author had to answer (F3)."""

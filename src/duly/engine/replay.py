@@ -164,10 +164,31 @@ async def _play(
         said = f"it would take {len(taken)} of the {len(past.inputs)} events that run took."
         return Difference(run.id, _titles(past), before, problem=said)
     told = await rehearsal.tell(stage, live, Outcome(run.outcome), run.result)
-    if lost := sorted({*past.published} - _names(told)):
+    said_otherwise = await _publishes_otherwise(parts, past, told)
+    if said_otherwise is None:
+        return None
+    return Difference(run.id, _titles(past), before, problem=said_otherwise)
+
+
+async def _publishes_otherwise(parts: Parts, past: Past, told: Told) -> str | None:
+    """Say what `next` would publish otherwise: an event less, more, or of other content (F3)."""
+    now = {(each.topic, each.message_id): each.digest for each in told.publications}
+    was = {(each.topic, each.message_id): each.digest for each in past.published}
+    if lost := sorted(was.keys() - now.keys()):
         topic, message_id = lost[0]
-        said = f"it would no longer publish “{message_id}” in {topic}, and what follows from it."
-        return Difference(run.id, _titles(past), before, problem=said)
+        return f"it would no longer publish “{message_id}” in {topic}, and what follows from it."
+    for (topic, message_id), digest_now in now.items():
+        digest_then = was.get((topic, message_id))
+        if digest_then is not None and digest_then != digest_now:
+            return f"it would publish “{message_id}” in {topic} with other content."
+    limit = parts.policy.limits.peek_bytes
+    for topic, message_id in sorted(now.keys() - was.keys()):
+        # What another run had put out before was published by this one too, or not: T5.
+        known = await parts.store.get_by_ids(
+            past.run.workflow_id, topic, (message_id,), bytes_max=limit
+        )
+        if not known:
+            return f"it would also publish “{message_id}” in {topic}, which was not there."
     return None
 
 

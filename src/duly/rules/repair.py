@@ -25,6 +25,7 @@ from duly.rules.value import Json
 from duly.rules.word import Phase
 
 REASON_CHARS: Final = 1000  # of a reason that somebody else worded
+SAID_CHARS: Final = 80  # of a word out of a script
 # A block of code as language models write one: between two lines of three backticks.
 FENCED: Final = re.compile(r"^```[^`\n]*\n(.*?)^```[ \t\r]*$", re.MULTILINE | re.DOTALL)
 
@@ -140,6 +141,36 @@ def adoption_refusal(
         return f"it adds {_list(more)}, which only a person may."
     if said := " ".join(findings):
         return f"it does not check clean: {cut(said)}"
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A use of clock or dice: the line of the new text, and the word that gives it away."""
+
+    line: int
+    word: str
+
+
+def surprise_refusal(
+    asked: tuple[Asked, ...], risky: Mapping[tuple[str, Step], tuple[str, ...]]
+) -> str | None:
+    """Say what in a repair no past run can show, or None (F3).
+
+    `asked` are the uses of clock and dice that the failed version had not, `risky` the steps it
+    changes that call tools of high risk, with these tools.
+    """
+    if asked:
+        first = asked[0]
+        more = len(asked) - 1
+        rest = f" and in {more} more place{'s' * (more > 1)}" if more else ""
+        return (
+            "it asks the clock or the dice where the failed version did not: "
+            f"“{first.word[:SAID_CHARS]}” on line {first.line}{rest}."
+        )
+    if risky:
+        (handler, step), tools = next(iter(risky.items()))
+        return f"it changes {handler}.{step}, which calls {_list(tools)}, a tool of high risk."
     return None
 
 

@@ -11,9 +11,10 @@ from dataclasses import dataclass, field
 
 from duly.errors import ScriptError
 from duly.rules.access import MutateReads
-from duly.rules.catalog import Catalog
+from duly.rules.catalog import Catalog, Risk
 from duly.rules.source import Language, Source
-from duly.script import javascript, python
+from duly.script import chance_javascript, chance_python, javascript, python
+from duly.script.chance import Chance, Reading, find_chances, texts_of
 from duly.script.finding import Finding, Severity, found
 from duly.script.judgement import StepName, judge
 from duly.script.lacking import parse
@@ -32,6 +33,22 @@ class Analysis:
     topics: tuple[str, ...] | None = None
     tools: Mapping[StepName, tuple[str, ...]] = field(default_factory=dict)
     topics_used: Mapping[StepName, tuple[str, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class RiskyStep:
+    """A step that calls tools of high risk: a digest of all it is made of, and these tools."""
+
+    text: str
+    tools: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Fingerprint:
+    """What a repair is compared by: uses of clock and dice, and the steps of high risk (F3)."""
+
+    chances: tuple[Chance, ...] = ()
+    risky: Mapping[StepName, RiskyStep] = field(default_factory=dict)
 
 
 def analyse(source: Source, catalog: Catalog, mutate_reads: MutateReads = "none") -> Analysis:
@@ -54,6 +71,19 @@ def analyse(source: Source, catalog: Catalog, mutate_reads: MutateReads = "none"
     )
 
 
+def fingerprint(source: Source, catalog: Catalog) -> Fingerprint | None:
+    """Read what a repair is compared by; None where the text cannot be read to its end."""
+    try:
+        if _syntax(source):
+            return None
+        outline = _read(source)
+        reading = _cut(source)
+        tools = judge(outline, catalog).tools
+        return Fingerprint(find_chances(reading), _risky(outline, reading, catalog, tools))
+    except (RecursionError, MemoryError, TooTangled):
+        return None
+
+
 def _syntax(source: Source) -> list[Finding]:
     if source.language is Language.JAVASCRIPT:
         return javascript.syntax(source)
@@ -70,6 +100,33 @@ def _read(source: Source) -> Outline:
     if source.language is Language.JAVASCRIPT:
         return javascript.read(source)
     return python.read(source)
+
+
+def _cut(source: Source) -> Reading:
+    if source.language is Language.JAVASCRIPT:
+        return chance_javascript.read(source)
+    return chance_python.read(source)
+
+
+def _risky(
+    outline: Outline,
+    reading: Reading,
+    catalog: Catalog,
+    tools: Mapping[StepName, tuple[str, ...]],
+) -> dict[StepName, RiskyStep]:
+    """Find the steps that call a tool of high risk, each with all of the module it names."""
+    risky = {
+        name: tuple(each for each in used if catalog.find(each).risk is Risk.HIGH)
+        for name, used in tools.items()
+    }
+    places = {
+        (handler.name, step): outline.functions[key].place
+        for handler in outline.handlers
+        for step, key in handler.steps.items()
+        if risky[handler.name, step]
+    }
+    texts = texts_of(reading, places.values())
+    return {name: RiskyStep(texts[place], risky[name]) for name, place in places.items()}
 
 
 def _no_workflow(source: Source) -> Finding:

@@ -23,6 +23,15 @@ PAST_RUNS_MAX: Final = RECORDINGS_MAX // 2  # so that of all of these every reco
 
 
 @dataclass(frozen=True, slots=True)
+class Published:
+    """An event a run put out; `digest` is of its content, None where that was replaced since."""
+
+    topic: str
+    message_id: str
+    digest: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class Past:
     """A run that ended: its inputs as it was shown them, its mutation, and what its reads gave."""
 
@@ -30,7 +39,7 @@ class Past:
     inputs: tuple[EventRow, ...]
     mutation: MutationRow | None
     reads: tuple[str, ...]
-    published: tuple[tuple[str, str], ...] = ()  # by topic and message id
+    published: tuple[Published, ...] = ()
 
 
 def begin_recording(
@@ -90,5 +99,8 @@ def _past(tx: Transaction, run_id: str) -> Past:
         tuple(EventRow(*row) for row in tx.all("list_inputs", run_id=run_id)),
         None if held is None else MutationRow(*held),
         tuple(reads for (reads,) in kept),
-        tuple(tx.all("list_published", workflow_id=run.workflow_id, run_id=run_id)),
+        tuple(
+            Published(*row)
+            for row in tx.all("list_published", workflow_id=run.workflow_id, run_id=run_id)
+        ),
     )

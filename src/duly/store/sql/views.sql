@@ -72,7 +72,8 @@ select reads from recording where workflow_id = :workflow_id and chain = :chain 
 
 -- list_published
 -- The events a run put out that were not there before: of all it published, each has the roots of what it reserved (T9), so one root finds them.
-select e.topic, e.message_id from
+-- With the digest of what it put there, where nothing replaced it since: the first content has the number of the event.
+select e.topic, e.message_id, case when e.content = e.seq then (select p.digest from payload p where p.workflow_id = e.workflow_id and p.content = e.seq) end from
   (select coalesce(c.root, v.seq) as root from reservation v left join cause c on c.workflow_id = :workflow_id and c.seq = v.seq
    where v.run_id = :run_id limit 1) r
 join cause d on d.workflow_id = :workflow_id and d.root = r.root
