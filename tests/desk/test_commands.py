@@ -74,6 +74,17 @@ async def test_run_now_makes_every_producer_due(tmp_path: Path) -> None:
         assert desk.noted == [(ANNA, "run_now", WORKFLOW, None)]
 
 
+async def test_run_now_may_name_one_producer(tmp_path: Path) -> None:
+    """W2, S7, A6: only that one is due; who, when and which is recorded."""
+    async with reception(tmp_path) as desk:
+        assert await desk.run_now(NAME, "poll", by=ANNA) == 1
+        assert desk.noted == [(ANNA, "run_now", WORKFLOW, "poll")]
+        with pytest.raises(NotFound, match='Did you mean "poll"'):
+            await desk.run_now(NAME, "pol")
+        with pytest.raises(NotFound, match="has no producer"):
+            await desk.run_now(NAME, "file")  # a consumer
+
+
 # -- Publish ------------------------------------------------------------------------------------
 
 

@@ -203,6 +203,56 @@ def test_a_deploy_keeps_an_unchanged_time_and_starts_what_is_new(
     assert schedule.next_run_at_on_deploy(stored, declared, planned_ms, NOW) == expected_ms
 
 
+DAILY = Schedule(cron="0 9 * * *", on_deploy=False)
+
+
+@pytest.mark.parametrize(
+    ("stored", "declared", "planned_ms", "expected_ms"),
+    [
+        (None, DAILY, None, schedule.next_cron_at("0 9 * * *", NOW, "Asia/Tokyo")),
+        (
+            None,
+            Schedule(cron="0 9 * * *", timezone="UTC", on_deploy=False),
+            None,
+            schedule.next_cron_at("0 9 * * *", NOW, "UTC"),
+        ),
+        (None, Schedule(interval_ms=HOUR_MS, on_deploy=False), None, NOW + HOUR_MS),
+        (DAILY, DAILY, NOW + 5, NOW + 5),
+        (
+            Schedule(cron="0 9 * * *"),
+            DAILY,
+            NOW + 5,
+            schedule.next_cron_at("0 9 * * *", NOW, "Asia/Tokyo"),
+        ),
+        (DAILY, Schedule(cron="0 9 * * *"), NOW + 5, NOW),
+    ],
+)
+def test_a_schedule_may_begin_at_its_own_time(
+    stored: Schedule | None, declared: Schedule, planned_ms: int | None, expected_ms: int | None
+) -> None:
+    """W2, W9: never at the deploy, in the zone that holds."""
+    found = schedule.next_run_at_on_deploy(stored, declared, planned_ms, NOW, "Asia/Tokyo")
+    assert found == expected_ms
+
+
+@pytest.mark.parametrize("declared", [DAILY, Schedule(interval_ms=HOUR_MS, on_deploy=False)])
+def test_a_schedule_that_waits_is_stored_so(declared: Schedule) -> None:
+    """W2, W7: and one that does not is stored as before."""
+    told = schedule.declare(declared)
+    assert told is not None
+    assert (told["on_deploy"], schedule.parse(told)) == (False, declared)
+    assert schedule.parse({**told, "on_deploy": True}).on_deploy
+    assert "on_deploy" not in (schedule.declare(Schedule(cron="0 9 * * *")) or {})
+
+
+@pytest.mark.parametrize("wrong", ["no", 0, None, {}])
+def test_on_deploy_is_true_or_false(wrong: object) -> None:
+    """W5: nothing else is taken for either."""
+    with pytest.raises(Invalid) as caught:
+        schedule.parse({"cron": "0 9 * * *", "on_deploy": wrong})
+    assert caught.value.path == "schedule.on_deploy"
+
+
 # -- Consumers ------------------------------------------------------------------------------
 
 RESTING = Consumer(changed=5, seen=5, committed_by_active_version=True)

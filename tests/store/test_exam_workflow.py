@@ -213,8 +213,12 @@ async def _arrange_paused(world: World) -> None:
 RESUME = Case("set_wish", _arrange_paused, _resume, _see_resumed, Again.STALE, says="to go on")
 
 
-async def _run_now(world: World, workflow_id: str = WORKFLOW) -> int:
-    return await world.store.run_now(workflow_id, action=act("run now"), now=NOON + 500)
+async def _run_now(world: World, workflow_id: str = WORKFLOW, producer: str | None = None) -> int:
+    return await world.store.run_now(workflow_id, producer, action=act("run now"), now=NOON + 500)
+
+
+async def _run_stranger_now(world: World) -> int:
+    return await _run_now(world, producer="pol")
 
 
 async def _run_nobody_now(world: World) -> int:
@@ -241,6 +245,7 @@ RUN_NOW = Case(
         Refusal("an open run", RequestRefused, broken=_start, match="busy"),
         Refusal("a paused workflow", RequestRefused, broken=pause, match="paused"),
         Refusal(NO_WORKFLOW, NotFound, call=_run_nobody_now),
+        Refusal("no such producer", NotFound, call=_run_stranger_now, match='Did you mean "poll"?'),
     ),
 )
 

@@ -106,12 +106,12 @@ class Commands(Keeping, Approvals):
         republish, _ = await desk.carry_out(verb, workflow_id)
         return republish
 
-    async def run_now(self, workflow: str, *, by: str = USER) -> int:
-        """Make every producer due now (S7); answer how many there are."""
+    async def run_now(self, workflow: str, producer: str | None = None, *, by: str = USER) -> int:
+        """Make every producer due now, or only the one that is named; answer how many are."""
         desk = self._desk()
         action = desk.action(by, "run_now")
         found = await desk.find(workflow)
-        verb = desk.parts.store.run_now(found.id, action=action, now=desk.now_ms)
+        verb = desk.parts.store.run_now(found.id, producer, action=action, now=desk.now_ms)
         return await desk.carry_out(verb, found.id)
 
     async def pause(self, workflow: str, *, by: str = USER) -> None:

@@ -293,6 +293,7 @@ def _deployment(
         drafts.version_of(draft, next_version(replaces), by=by, origin=origin, parent=parent),
         workflow_id=current.id if current else desk.parts.env.new_id("workflow"),
         replaces=replaces,
+        timezone=desk.parts.policy.timezone,
         grants=grants,
     )
 

@@ -149,6 +149,7 @@ def deployment_of(
     *,
     workflow_id: str,
     replaces: str | None,
+    timezone: str,
     grants: tuple[str, ...] = (),
 ) -> Deployment:
     """Spell the activation of a version: what the scheduler will use, over what it replaces."""
@@ -164,13 +165,14 @@ def deployment_of(
             for each in declaration.topics
         ),
         grants=grants,
+        timezone=timezone,
     )
 
 
 def _handlers(declaration: Declaration) -> Iterable[HandlerSpec]:
     for position, producer in enumerate(declaration.producers):
         told = schedule.declare(producer.schedule)
-        text = None if told is None else encode(told, limit_bytes=EXTRACT_BYTES_MAX)
+        text = None if told is None else encode({**told}, limit_bytes=EXTRACT_BYTES_MAX)
         yield HandlerSpec(producer.name, Kind.PRODUCER, position, text)
     for position, consumer in enumerate(declaration.consumers, len(declaration.producers)):
         yield HandlerSpec(consumer.name, Kind.CONSUMER, position)

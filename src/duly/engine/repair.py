@@ -271,7 +271,11 @@ class Repairs:
         number = await self._next_number(row)
         version = version_of(draft, number, by=self._name, origin=Origin.REPAIR, parent=row.version)
         deployment = deployment_of(
-            draft, version, workflow_id=row.workflow_id, replaces=row.version
+            draft,
+            version,
+            workflow_id=row.workflow_id,
+            replaces=row.version,
+            timezone=parts.policy.timezone,
         )
         told = {"workflow": live.workflow, "version": number, "repairs": row.version}
         successor_id = parts.env.new_id("run")

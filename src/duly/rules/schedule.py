@@ -59,11 +59,15 @@ _MINUTE: Final = timedelta(minutes=1)
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """When a producer runs: at an interval, by a cron pattern, or, with neither, only by hand."""
+    """When a producer runs: at an interval, by a cron pattern, or, with neither, only by hand.
+
+    `on_deploy` says that it is due as soon as it is deployed, and not first at its own time (W2).
+    """
 
     interval_ms: int | None = None
     cron: str | None = None
     timezone: str | None = None
+    on_deploy: bool = True
 
     @property
     def is_manual(self) -> bool:
@@ -80,27 +84,33 @@ def parse(declared: object, *, path: str = "schedule") -> Schedule:
         return MANUAL
     if not isinstance(declared, Mapping):
         raise Invalid('A schedule is {interval: "5m"} or {cron: "0 9 * * *"}.', path=path)
-    refuse_unknown(declared, ("interval", "cron", "timezone"), path)
+    refuse_unknown(declared, ("interval", "cron", "timezone", "on_deploy"), path)
     if ("interval" in declared) == ("cron" in declared):
         raise Invalid("A schedule has exactly one of interval and cron.", path=path)
+    on_deploy = declared.get("on_deploy", True)
+    if not isinstance(on_deploy, bool):
+        raise Invalid("It is true or false.", path=f"{path}.on_deploy")
     if "interval" not in declared:
         timezone = _parse_timezone(declared.get("timezone"), f"{path}.timezone")
-        return Schedule(cron=_parse_cron(declared["cron"], f"{path}.cron"), timezone=timezone)
+        cron = _parse_cron(declared["cron"], f"{path}.cron")
+        return Schedule(cron=cron, timezone=timezone, on_deploy=on_deploy)
     if "timezone" in declared:
         raise Invalid(
             "An interval has no timezone; only a cron pattern has one.", path=f"{path}.timezone"
         )
-    return Schedule(interval_ms=_parse_interval(declared["interval"], f"{path}.interval"))
+    interval_ms = _parse_interval(declared["interval"], f"{path}.interval")
+    return Schedule(interval_ms=interval_ms, on_deploy=on_deploy)
 
 
-def declare(schedule: Schedule) -> dict[str, str] | None:
+def declare(schedule: Schedule) -> dict[str, str | bool] | None:
     """Write a schedule so that `parse` reads the same one again; it is stored like this (W7)."""
+    late: dict[str, str | bool] = {} if schedule.on_deploy else {"on_deploy": False}
     if schedule.interval_ms is not None:
-        return {"interval": f"{schedule.interval_ms // SECOND_MS}s"}
+        return {"interval": f"{schedule.interval_ms // SECOND_MS}s", **late}
     if schedule.cron is None:
         return None
     zone = {} if schedule.timezone is None else {"timezone": schedule.timezone}
-    return {"cron": schedule.cron, **zone}
+    return {"cron": schedule.cron, **zone, **late}
 
 
 def _parse_interval(text: object, path: str) -> int:
@@ -173,10 +183,19 @@ def next_run_at(schedule: Schedule, planned_ms: int, now_ms: int, zone: str = "U
 
 
 def next_run_at_on_deploy(
-    stored: Schedule | None, declared: Schedule, planned_ms: int | None, now_ms: int
+    stored: Schedule | None,
+    declared: Schedule,
+    planned_ms: int | None,
+    now_ms: int,
+    zone: str = "UTC",
 ) -> int | None:
-    """Answer a producer's time after a deploy: unchanged keeps it, the rest is due now (W9)."""
-    return planned_ms if stored == declared else now_ms
+    """Answer a producer's time after a deploy: unchanged keeps it, the rest is due now (W9).
+
+    One that says so is due at its schedule's own first time instead (W2).
+    """
+    if stored == declared:
+        return planned_ms
+    return now_ms if declared.on_deploy else next_run_at(declared, now_ms, now_ms, zone)
 
 
 def next_cron_at(pattern: str, after_ms: int, zone: str) -> int | None:

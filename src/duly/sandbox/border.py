@@ -37,6 +37,7 @@ OWN_CALLS: Final = MappingProxyType(
 OWN_FIELDS: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
     {"publish": {"messageId": "message_id"}, "peek": {}}
 )
+SCHEDULE_FIELDS: Final = MappingProxyType({"onDeploy": "on_deploy"})
 PREPARED_FIELDS: Final = MappingProxyType({"wakeAt": "wake_at"})
 EVENT_CALLS: Final = frozenset({"peek", "get_by_ids"})
 
@@ -71,6 +72,21 @@ def from_javascript_result(step: Step, value: Json) -> Json:
     if step is Step.PREPARE and isinstance(value, dict):
         return _rename(value, PREPARED_FIELDS)
     return value
+
+
+def from_javascript_declaration(declared: Json) -> Json:
+    """Translate what a workflow declares; only a schedule has a name of ours."""
+    producers = declared.get("producers") if isinstance(declared, dict) else None
+    if not isinstance(declared, dict) or not isinstance(producers, dict):
+        return declared
+    return {**declared, "producers": {name: _producer(each) for name, each in producers.items()}}
+
+
+def _producer(declared: Json) -> Json:
+    schedule = declared.get("schedule") if isinstance(declared, dict) else None
+    if not isinstance(declared, dict) or not isinstance(schedule, dict):
+        return declared
+    return {**declared, "schedule": _rename(schedule, SCHEDULE_FIELDS)}
 
 
 def to_javascript(path: str, answer: msgspec.Raw) -> tuple[msgspec.Raw, msgspec.Raw]:

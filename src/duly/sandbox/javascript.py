@@ -92,7 +92,9 @@ class JavaScriptSandbox:
             turn = await run.ask(run.begin(source.text, NO_WORLD, None))
         if isinstance(turn, Broke):
             raise turn.error
-        declared = declaration.parse(_the_workflow(turn), limits)
+        declared = declaration.parse(
+            border.from_javascript_declaration(_the_workflow(turn)), limits
+        )
         return Loaded(source, declared, catalog=catalog)
 
     def open(

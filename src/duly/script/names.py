@@ -60,6 +60,7 @@ class DulyWorkflow:
         every: str | None = None,
         cron: str | None = None,
         timezone: str | None = None,
+        on_deploy: bool | None = None,
         publishes: list[str] | None = None,
     ) -> Callable[[Any], Any]:
         """Declare the function below as a producer; without a schedule it runs by hand (W2)."""
@@ -67,7 +68,7 @@ class DulyWorkflow:
             raise _duly_TypeError("write @flow.producer() with parentheses")
 
         def declare(handler: Any) -> Any:
-            fields = _duly_producer(handler, every, cron, timezone, publishes)
+            fields = _duly_producer(handler, every, cron, timezone, on_deploy, publishes)
             _duly_add(self, "producers", name or _duly_name_of(handler), fields)
             return handler
 
@@ -114,10 +115,11 @@ def producer(
     every: str | None = None,
     cron: str | None = None,
     timezone: str | None = None,
+    on_deploy: bool | None = None,
     publishes: list[str] | None = None,
 ) -> dict[str, Any]:
     """Describe a producer for the object form."""
-    return _duly_producer(handler, every, cron, timezone, publishes)
+    return _duly_producer(handler, every, cron, timezone, on_deploy, publishes)
 
 
 def consumer(
@@ -143,9 +145,11 @@ def _duly_producer(
     every: str | None,
     cron: str | None,
     timezone: str | None,
+    on_deploy: bool | None,
     publishes: list[str] | None,
 ) -> dict[str, Any]:
-    schedule = {"interval": every, "cron": cron, "timezone": timezone}
+    schedule: dict[str, Any] = {"interval": every, "cron": cron, "timezone": timezone}
+    schedule["on_deploy"] = on_deploy
     schedule = {key: value for key, value in schedule.items() if value is not None}
     return {"handler": handler, "schedule": schedule or None, "publishes": publishes}
 

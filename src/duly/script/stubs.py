@@ -83,6 +83,7 @@ class workflow:
         every: str | None = ...,
         cron: str | None = ...,
         timezone: str | None = ...,
+        on_deploy: bool = ...,
         publishes: list[str] | None = ...,
     ) -> Callable[[T], T]: ...
     def consumer(
@@ -95,6 +96,7 @@ def producer(
     every: str | None = ...,
     cron: str | None = ...,
     timezone: str | None = ...,
+    on_deploy: bool = ...,
     publishes: list[str] | None = ...,
 ) -> Any: ...
 def consumer(
@@ -159,7 +161,9 @@ interface DulyWorkflow {
     string,
     | DulyProducer
     | {
-        schedule?: { interval: string } | { cron: string; timezone?: string };
+        schedule?:
+          | { interval: string; onDeploy?: boolean }
+          | { cron: string; timezone?: string; onDeploy?: boolean };
         handler: DulyProducer;
         publishes?: string[];
       }

@@ -9,7 +9,7 @@ from duly.errors import NotFound, RequestRefused, Stale
 from duly.rules.lifecycle import Counts, act, is_dropped_by_pause
 from duly.rules.rename import Kept, Rename, Renamed, find_rename
 from duly.rules.schedule import Schedule, next_run_at_on_deploy, parse, run_now_refusal
-from duly.rules.value import decode
+from duly.rules.value import decode, suggest
 from duly.rules.word import Act, Kind, Status
 from duly.store import part
 from duly.store.base import Fence, Transaction
@@ -39,6 +39,7 @@ class Deployment:
     handlers: tuple[HandlerSpec, ...]
     topics: tuple[TopicSpec, ...]
     grants: tuple[str, ...] = ()
+    timezone: str = "UTC"  # of cron patterns that name none (S2)
 
 
 def deploy(
@@ -144,15 +145,23 @@ def set_wish(
     return run.id
 
 
-def run_now(tx: Transaction, workflow_id: str, *, action: Action, now: int) -> int:
-    """Make every producer due now (S7); answer how many there are."""
+def run_now(
+    tx: Transaction, workflow_id: str, producer: str | None = None, *, action: Action, now: int
+) -> int:
+    """Make every producer due now, or the one that is named (S7, W2); answer how many are."""
     standing = part.look(tx, workflow_id)
+    if producer is not None:
+        names = [name for (name,) in tx.all("list_producers", workflow_id=workflow_id)]
+        if producer not in names:
+            raise NotFound(
+                f'"{standing.name}" has no producer "{producer}". {suggest(producer, names)}'
+            )
     has_open_run = tx.one("open_run", workflow_id=workflow_id) is not None
     refusal = run_now_refusal(has_open_run, standing.paused)
     if refusal is not None:
         raise RequestRefused(refusal)
-    part.note(tx, action, now, workflow_id=workflow_id, target=None)
-    return tx.run("run_now", workflow_id=workflow_id, now=now)
+    part.note(tx, action, now, workflow_id=workflow_id, target=producer)
+    return tx.run("run_now", workflow_id=workflow_id, producer=producer, now=now)
 
 
 def remove(
@@ -309,13 +318,15 @@ def _declare(tx: Transaction, deployment: Deployment, now: int) -> None:
             kind=handler.kind,
             position=handler.position,
             schedule=handler.schedule,
-            next_run_at=_next_run_at(tx, workflow_id, handler, now),
+            next_run_at=_next_run_at(tx, workflow_id, handler, deployment.timezone, now),
             changed=number,
             now=now,
         )
 
 
-def _next_run_at(tx: Transaction, workflow_id: str, handler: HandlerSpec, now: int) -> int | None:
+def _next_run_at(
+    tx: Transaction, workflow_id: str, handler: HandlerSpec, timezone: str, now: int
+) -> int | None:
     """Ask the rules when a producer is due under the new version (W9)."""
     if handler.kind is not Kind.PRODUCER:
         return None
@@ -323,7 +334,7 @@ def _next_run_at(tx: Transaction, workflow_id: str, handler: HandlerSpec, now: i
     stored, planned = None, None
     if found is not None and found[1] == Kind.PRODUCER:
         stored, planned = _schedule(found[4]), found[6]
-    return next_run_at_on_deploy(stored, _schedule(handler.schedule), planned, now)
+    return next_run_at_on_deploy(stored, _schedule(handler.schedule), planned, now, timezone)
 
 
 def _schedule(text: str | None) -> Schedule:

@@ -84,8 +84,13 @@ update workflow set paused_since = case when :paused = 0 then null else coalesce
 where id = :id
 
 -- run_now
--- All producers of the workflow, in one transaction (S7).
+-- All producers of the workflow, or the one that is named (S7, W2), in one transaction.
 update handler set next_run_at = :now, planned_at = :now where workflow_id = :workflow_id and kind = 'producer' and orphaned = 0
+  and (:producer is null or name = :producer)
+
+-- list_producers
+-- The producers a workflow has now, by name.
+select name from handler where workflow_id = :workflow_id and kind = 'producer' and orphaned = 0 order by name
 
 -- replan_producer
 -- A time that a wrong clock wrote, guarded by that time (S2); what was looked at is not looked at again.
