@@ -16,12 +16,17 @@ setup: $(STAMP)
 # is set up for is the one that is used (docs/decisions/006-hatchling-and-uv.md).
 $(STAMP): pyproject.toml uv.lock Makefile
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Duly needs Python 3.11 or newer; say PYTHON=python3.x to make.")'
-	$(PYTHON) -m venv .venv
-	$(BIN)/pip install --quiet --quiet uv==$(UV_VERSION)
-	$(BIN)/uv export --quiet --frozen --no-hashes --no-emit-project --output-file .venv/requirements.txt
-	$(BIN)/pip install --quiet --quiet --requirement .venv/requirements.txt
-	$(BIN)/pip install --quiet --quiet --no-deps --no-build-isolation --editable .
+	@echo "1/4 Making a virtual environment in .venv"
+	@$(PYTHON) -m venv .venv
+	@echo "2/4 Fetching uv $(UV_VERSION), which reads uv.lock"
+	@$(BIN)/pip install --quiet --quiet uv==$(UV_VERSION)
+	@$(BIN)/uv export --quiet --frozen --no-hashes --no-emit-project --output-file .venv/requirements.txt
+	@echo "3/4 Installing what Duly and its tests need (the longest part: about half a minute)"
+	@$(BIN)/pip install --quiet --quiet --requirement .venv/requirements.txt
+	@echo "4/4 Installing Duly itself"
+	@$(BIN)/pip install --quiet --quiet --no-deps --no-build-isolation --editable .
 	@touch $@
+	@echo "Ready: .venv/bin/duly"
 
 # See it survive a crash: a mailbox, two workflows, a table, and a host that is killed on the way.
 demo: setup

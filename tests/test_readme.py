@@ -106,3 +106,19 @@ def test_the_page_s_test_passes_where_duly_and_pytest_are_installed(tmp_path: Pa
     )
     assert done.returncode == 0, done.stdout
     assert "1 passed" in done.stdout
+
+
+def test_setup_says_what_it_is_doing() -> None:
+    """U6: one plain line for each stage, and no command line between them."""
+    dry = subprocess.run(
+        ["make", "--dry-run", "--always-make", "setup"],
+        cwd=house.ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    told = re.findall(r'^echo "(.+)"$', dry.stdout, re.MULTILINE)
+    assert [line[:3] for line in told] == ["1/4", "2/4", "3/4", "4/4", "Rea"]
+    recipe = (house.ROOT / "Makefile").read_text(encoding="utf-8").split("$(STAMP):")[1]
+    commands = [line for line in recipe.split("\n\n")[0].splitlines()[1:] if line.strip()]
+    assert all(line.startswith("\t@") for line in commands)

@@ -122,3 +122,16 @@ def test_people_are_told_where_to_begin() -> None:
     named = set(re.findall(r"duly ([a-z-]+)", told))
     assert {"init", "dev", "status", "check", "try", "simulate"} <= named
     assert named <= {*COMMANDS}
+
+
+def test_the_zone_of_the_project_is_named(tmp_path: Path) -> None:
+    """S2: what a cron pattern means that names none."""
+    folder = make_project(tmp_path / "project")
+    settings = folder / "duly.toml"
+    text, found = re.subn(r'timezone = "[^"]*"', 'timezone = "Asia/Tokyo"', settings.read_text())
+    assert found == 1
+    settings.write_text(text)
+    page = call(folder, "guide", "--for", "llm").stdout
+    assert (
+        "(a cron pattern that names no zone is in `Asia/Tokyo`, the zone of this project)" in page
+    )

@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
+import pytest
 from click.testing import CliRunner
 
 from duly.faces.cli import duly
+from duly.faces.zone import find_zone
 from tests.faces.real import call
 
 
@@ -70,3 +73,36 @@ def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     refused = call(None, "init", str(tmp_path / "file" / "project"))
     assert refused.exit_code == 1
     assert "cannot be written: Not a directory" in refused.output
+
+
+@pytest.mark.parametrize(
+    ("variable", "file", "link", "found"),
+    [
+        ("Asia/Tokyo", "Europe/Berlin", None, "Asia/Tokyo"),
+        (":/usr/share/zoneinfo/Asia/Tokyo", None, None, "Asia/Tokyo"),
+        (None, "Europe/Berlin\n", "/usr/share/zoneinfo/Asia/Tokyo", "Europe/Berlin"),
+        (None, None, "../usr/share/zoneinfo/America/Argentina/Salta", "America/Argentina/Salta"),
+        ("EST5EDT,M3.2.0", "no/such", "/etc/mine", "UTC"),
+        ("../../etc/passwd", None, None, "UTC"),
+        (None, None, None, "UTC"),
+    ],
+)
+def test_the_zone_of_a_project_is_the_machines(
+    tmp_path: Path, variable: str | None, file: str | None, link: str | None, found: str
+) -> None:
+    """S2: by its name, wherever the machine keeps it; else UTC."""
+    (tmp_path / "etc").mkdir()
+    if file is not None:
+        (tmp_path / "etc" / "timezone").write_text(file)
+    if link is not None:
+        (tmp_path / "etc" / "localtime").symlink_to(link)
+    environ = {} if variable is None else {"TZ": variable}
+    assert find_zone(environ, tmp_path) == found
+
+
+def test_init_writes_the_zone_down(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """S2: so that the project means the same on another machine."""
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    assert call(None, "init", str(tmp_path / "new")).exit_code == 0
+    settings = tomllib.loads((tmp_path / "new" / "duly.toml").read_text())
+    assert settings["policy"]["timezone"] == "Asia/Tokyo"

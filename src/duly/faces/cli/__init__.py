@@ -10,6 +10,7 @@ Law 3  An error is one sentence on stderr: what happened, to what, what to do. W
 from __future__ import annotations
 
 import logging
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from importlib import import_module
@@ -168,6 +169,8 @@ class Lazy(click.Group):
         **extra: Any,
     ) -> Any:
         """Call a command and leave with its exit code."""
+        if "_DULY_COMPLETE" in os.environ:
+            import_module(f"{HERE}.completion")  # It tells click how we quote.
         if not standalone_mode:
             return super().main(args, prog_name, standalone_mode=False, **extra)
         try:

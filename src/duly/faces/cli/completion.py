@@ -1,22 +1,110 @@
 """`duly completion`: what a shell needs to complete commands, options and names of workflows.
 
-Law: pressing Tab starts no host, takes no lock and says nothing when something is wrong; names come
-from the running host, or are left to the person.
+Law 1  Pressing Tab starts no host, takes no lock and says nothing when something is wrong; names
+       come from the running host, or are left to the person.
+Law 2  What Tab types is one word for the shell, whatever a workflow is called: nothing in a name is
+       expanded or run. Bash inserts what it is given as it is, so it is given quoted text; zsh and
+       fish quote by themselves.
 """
 
 from __future__ import annotations
 
-from typing import Final
+import os
+import re
+import shlex
+from typing import Any, ClassVar, Final
 
 import click
-from click.shell_completion import BashComplete, CompletionItem, FishComplete, ZshComplete
+from click.shell_completion import (
+    BashComplete,
+    CompletionItem,
+    FishComplete,
+    ZshComplete,
+    add_completion_class,
+)
 
 PROGRAM: Final = "duly"
 VARIABLE: Final = "_DULY_COMPLETE"
 NAMES_MAX: Final = 1000
 PATIENCE_S: Final = 0.5  # nobody waits longer for a name
 
-SHELLS: Final = {"bash": BashComplete, "zsh": ZshComplete, "fish": FishComplete}
+BASH: Final = """\
+%(complete_func)s() {
+    local IFS=$'\\n' response completion type value
+    response=$(env COMP_WORDS="${COMP_WORDS[*]}" COMP_CWORD=$COMP_CWORD \\
+        %(complete_var)s=bash_complete "$1")
+    while IFS= read -r completion; do
+        type=${completion%%%%,*} value=${completion#*,}
+        case $type in
+            dir) COMPREPLY=(); compopt -o dirnames ;;
+            file) COMPREPLY=(); compopt -o default ;;
+            plain) COMPREPLY+=("$value") ;;
+        esac
+    done <<< "$response"
+    return 0
+}
+
+complete -o nosort -F %(complete_func)s %(prog_name)s
+"""
+FISH: Final = """\
+function %(complete_func)s;
+    set -l words (commandline -cp);
+    set -l word (commandline -t);
+    set -l response (env %(complete_var)s=fish_complete COMP_WORDS="$words" COMP_CWORD="$word" \\
+        %(prog_name)s);
+    for completion in $response;
+        set -l part (string split -m 1 "," -- $completion);
+        switch $part[1];
+            case dir; __fish_complete_directories $part[2];
+            case file; __fish_complete_path $part[2];
+            case plain; printf '%%s\\n' $part[2];
+        end;
+    end;
+end;
+
+complete --no-files --command %(prog_name)s --arguments "(%(complete_func)s)";
+"""
+
+
+class Bash(BashComplete):
+    """Completion for bash, which reads what it inserts as if a person had typed it."""
+
+    source_template: ClassVar[str] = BASH
+
+    def format_completion(self, item: CompletionItem[Any]) -> str:
+        """Quote a value for the word it completes, which may have begun with a quote."""
+        words = os.environ.get("COMP_WORDS", "").split("\n")
+        place = int(os.environ.get("COMP_CWORD", "0"))
+        begun = words[place] if place < len(words) else ""
+        value = str(item.value)
+        if item.type == "plain":
+            value = _quote(value, begun[:1])
+        return f"{item.type},{value}"
+
+
+def _quote(value: str, opened: str) -> str:
+    """Write a value as one word of a shell; an open quote is closed by the shell itself."""
+    if opened == "'":
+        return value.replace("'", "'\\''")
+    if opened == '"':
+        return re.sub(r'([\\"$`])', r"\\\1", value)
+    return shlex.quote(value)
+
+
+class Fish(FishComplete):
+    """Completion for fish, with values that may hold a comma."""
+
+    source_template: ClassVar[str] = FISH
+
+
+add_completion_class(Bash)
+add_completion_class(Fish)
+
+SHELLS: Final[dict[str, type[Bash | Fish | ZshComplete]]] = {
+    "bash": Bash,
+    "zsh": ZshComplete,
+    "fish": Fish,
+}
 WHERE: Final = {
     "bash": 'eval "$(duly completion bash)"        # in ~/.bashrc',
     "zsh": 'eval "$(duly completion zsh)"         # in ~/.zshrc, after compinit',

@@ -73,15 +73,17 @@ def guide(face: Face, reader: str, language: str | None) -> None:
         return
     from duly.faces.cli.aside import find_tools
 
-    click.echo(write_guide(find_tools(face.project), language), nl=False)
+    zone = face.project.config.policy.timezone
+    click.echo(write_guide(find_tools(face.project), language, zone=zone), nl=False)
 
 
-def write_guide(registry: Registry, language: str | None = None) -> str:
+def write_guide(registry: Registry, language: str | None = None, *, zone: str = "UTC") -> str:
     """Write the page for a language model: rules, pattern, tools, and what is lacking."""
     languages = LANGUAGES if language is None else (language,)
     text = files("duly.faces.cli").joinpath("text", "guide.md").read_text(encoding="utf-8")
     text = PART.sub(lambda found: found[2] if found[1] in languages else "", text)
     text = SPELLED.sub(lambda found: _spelled(found, languages), text)
+    text = text.replace("<!-- zone -->", f"`{zone}`, the zone of this project")
     text = text.replace("<!-- tools -->", "\n".join(_tools(registry, languages)))
     return text.replace("<!-- lacking -->", "\n\n".join(_LACKS[each]() for each in languages))
 

@@ -6,6 +6,7 @@ Law 2  What is written passes `duly check`, its own test and `duly doctor`.
 
 from __future__ import annotations
 
+import os
 from importlib.resources import files
 from pathlib import Path
 from typing import Final
@@ -14,7 +15,11 @@ import click
 
 from duly.errors import RequestRefused
 from duly.faces.cli.offer import quote
+<<<<<<< HEAD
 from duly.rules.shown import visible
+=======
+from duly.faces.zone import find_zone
+>>>>>>> 6009ae5 (init writes the machine's zone, the guide names it, setup speaks, Tab quotes names)
 
 # Where a file goes, and the text it begins with.
 FILES: Final = {
@@ -26,6 +31,7 @@ FILES: Final = {
     "README.md": "README.md.txt",
     ".gitignore": "gitignore.txt",
 }
+ZONE: Final = "{{zone}}"  # in a text: the zone of this machine (S2)
 FOLDERS: Final = ("workflows", "tests", "inbox", "outbox")
 
 
@@ -50,6 +56,7 @@ def init(folder: str) -> None:
 def create(home: Path) -> None:
     """Write the project's files, or none of them."""
     texts = files("duly.faces.cli").joinpath("text", "project")
+    zone = find_zone(os.environ)
     for name in FILES:
         if (home / name).exists() or (home / name).is_symlink():
             raise RequestRefused(
@@ -61,7 +68,8 @@ def create(home: Path) -> None:
             (home / each).mkdir(parents=True, exist_ok=True)
         for name, text in FILES.items():
             with (home / name).open("x", encoding="utf-8") as file:
-                file.write(texts.joinpath(text).read_text(encoding="utf-8"))
+                written = texts.joinpath(text).read_text(encoding="utf-8")
+                file.write(written.replace(ZONE, zone))
     except OSError as error:
         raise RequestRefused(
             f"{error.filename or home} cannot be written: {error.strerror}. Name another folder."
