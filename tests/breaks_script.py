@@ -13,10 +13,16 @@ from tests.breaks import Break
 DRAFT = "tests/script/test_check.py::test_a_draft_has_exactly_the_findings_its_header_names"
 KNOT = "tests/script/test_javascript.py::test_a_knot_of_functions_is_said_to_be_one"
 JUDGEMENT = "duly.script.judgement"
+HABIT = "duly.script.habit"
 
 
 def _nothing(*_: object, **__: object) -> None:
     """Find nothing."""
+
+
+def _none(*_: object) -> tuple[()]:
+    """Find none."""
+    return ()
 
 
 def _silent(rule: str) -> Callable[..., None]:
@@ -102,6 +108,10 @@ OFF: tuple[tuple[str, str, str, Any, str], ...] = (
         {code: rule for code, rule in type_check.RULES.items() if rule != "unknown-name"},
         "python-function_nobody_wrote",
     ),
+    ("no-state-yet", HABIT, "_state", _none, "python-no_state_in_the_first_run"),
+    ("empty-look", HABIT, "_empty_look", _none, "python-next_after_an_empty_look"),
+    ("wrong-id", HABIT, "judge_ids", _nothing, "python-id_out_of_the_payload"),
+    ("runs-at-deploy", HABIT, "_at_deploy", _none, "python-daily_at_deploy"),
     *(
         (rule, JUDGEMENT, "_Judge.say", _silent(rule), draft)
         for rule, draft in (

@@ -12,7 +12,7 @@ from tests.script.catalogue import CATALOG
 
 HERE = Path(__file__).parent
 DRAFTS = sorted(HERE.glob("task_*"))
-PASSED = 10  # as they were written; a finding that is added later may lower it, in the open
+PASSED = 8  # of ten as they were written; two run at deploy what they name by the day (W2)
 
 
 def test_there_are_five_drafts_in_each_language() -> None:

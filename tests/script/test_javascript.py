@@ -396,7 +396,8 @@ def told(
           if (!e) return {{ reservations: [], data: {{}} }};
           return {{ reservations: [{{ topic: "a", ids: [e.id] }}], data: {data} }};
         }},
-        async next(ctx, prepared) {{
+        async next(ctx, prepared, result) {{
+          if (result.status === "none") return;
           const {{ data }} = prepared;
           await ctx.publish("b", {{ messageId: {message_id}, title: `T ${{prepared.data.id}}` }});
         }} }} }} }});"""
@@ -445,7 +446,7 @@ def test_an_id_of_the_moment_or_of_chance_is_found(made: str, found: bool) -> No
     """T5: the day a thing is for is stable; the moment of running is not."""
     text = f"""const dice = () => Math.random(); const day = (x) => x.toISOString().slice(0, 10);
       export default Keep.workflow({{ name: "x", topics: ["a"], producers: {{
-        p: async (ctx, p) => {{
+        p: async (ctx, p = {{}}) => {{
           const now = new Date();
           const page = await ctx.calendar.listEvents({{ after: now.toISOString() }});
           const recent = page.filter((each) => each.at > Date.now());

@@ -145,6 +145,11 @@ class Tool:
                 path="kind",
             )
 
+    @property
+    def pages(self) -> bool:
+        """Whether it answers a page: items and a cursor."""
+        return self.result is not None and self.result.is_page
+
 
 @dataclass(frozen=True, slots=True)
 class Catalog:

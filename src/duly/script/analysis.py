@@ -13,12 +13,20 @@ from duly.errors import ScriptError
 from duly.rules.access import MutateReads
 from duly.rules.catalog import Catalog, Risk
 from duly.rules.source import Language, Source
-from duly.script import chance_javascript, chance_python, javascript, python
+from duly.script import (
+    chance_javascript,
+    chance_python,
+    habit_javascript,
+    habit_python,
+    javascript,
+    python,
+)
 from duly.script.chance import Chance, Reading, find_chances, texts_of
-from duly.script.finding import Finding, Severity, found
+from duly.script.finding import Finding, Severity, found, tidy
+from duly.script.habit import Facts, judge_habits
 from duly.script.judgement import StepName, judge
 from duly.script.lacking import parse
-from duly.script.outline import Outline, TooTangled
+from duly.script.outline import Outline, Text, TooTangled
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,14 +64,15 @@ def analyse(source: Source, catalog: Catalog, mutate_reads: MutateReads = "none"
     try:
         if findings := _syntax(source):
             return Analysis(tuple(findings))
-        outline = _read(source)
+        outline, facts = _read(source, catalog)
         if not outline.has_workflow:
             return Analysis((*outline.findings, _no_workflow(source)))
         judgement = judge(outline, catalog, mutate_reads)
+        habits = judge_habits(outline, facts, outline.variables)
     except (RecursionError, MemoryError, TooTangled):
         return Analysis((_too_tangled(source),))
     return Analysis(
-        judgement.findings,
+        tidy([*judgement.findings, *habits]),
         tuple(handler.name for handler in outline.handlers),
         outline.topics,
         judgement.tools,
@@ -76,7 +85,7 @@ def fingerprint(source: Source, catalog: Catalog) -> Fingerprint | None:
     try:
         if _syntax(source):
             return None
-        outline = _read(source)
+        outline, _ = _read(source, catalog)
         reading = _cut(source)
         tools = judge(outline, catalog).tools
         return Fingerprint(find_chances(reading), _risky(outline, reading, catalog, tools))
@@ -96,10 +105,14 @@ def _syntax(source: Source) -> list[Finding]:
     return []
 
 
-def _read(source: Source) -> Outline:
+def _read(source: Source, catalog: Catalog) -> tuple[Outline, list[Facts]]:
+    """Read a source once: its outline, and what its steps take for granted."""
+    text = Text(source.text)
     if source.language is Language.JAVASCRIPT:
-        return javascript.read(source)
-    return python.read(source)
+        outline, trees = javascript.read_steps(source)
+        return outline, habit_javascript.read(trees, text, catalog)
+    outline, definitions = python.read_steps(source)
+    return outline, habit_python.read(definitions, text, catalog)
 
 
 def _cut(source: Source) -> Reading:

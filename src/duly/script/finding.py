@@ -146,6 +146,30 @@ _TABLE: Final = (
         "prepare: if (!pending.length) return null",
     ),
     Rule(
+        "no-state-yet",
+        "P2",
+        "A handler has no state in its first run; looking into nothing ends the run.",
+        "after: state.cursor // state?.cursor",
+    ),
+    Rule(
+        "empty-look",
+        "C7",
+        "next also runs when prepare reserved nothing; what data would have held is not there.",
+        "next: `Row for ${prepared.data.mail.from}` // with no word about result.status",
+    ),
+    Rule(
+        "wrong-id",
+        "C5",
+        "Events are reserved by their message id; an id out of the payload is another name.",
+        "ids: [event.payload.id] // event.messageId",
+    ),
+    Rule(
+        "runs-at-deploy",
+        "W2",
+        "A producer is due as soon as it is deployed; what is named by the day is made that day.",
+        'schedule: { cron: "0 9 * * *" } // onDeploy: false waits for nine',
+    ),
+    Rule(
         "dynamic-name",
         "W5",
         "A name that is put together at run time cannot be checked, granted or traced.",

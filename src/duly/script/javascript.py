@@ -95,16 +95,27 @@ def syntax(source: Source) -> list[Finding]:
 
 def read(source: Source) -> Outline:
     """Read a source whose syntax is known to be right."""
+    return _read(source).outline
+
+
+def read_steps(source: Source) -> tuple[Outline, list[tuple[Step, Tree]]]:
+    """Read a source, and list the functions it is entered by, each with its step."""
+    reader = _read(source)
+    return reader.outline, reader.entered
+
+
+def _read(source: Source) -> _Reader:
     outline = Outline(Language.JAVASCRIPT, source.name)
     reader = _Reader(outline, FlowReader(outline, Names(Text(source.text))))
     reader.read(parse(source))
-    return outline
+    return reader
 
 
 @dataclass(slots=True)
 class _Reader:
     outline: Outline
     flows: FlowReader
+    entered: list[tuple[Step, Tree]] = field(default_factory=list)
     module: Scope = field(default_factory=lambda: Scope(Function(Place(1, 1)), ""))
 
     @property
@@ -115,6 +126,7 @@ class _Reader:
         """Learn every name of the module first, then the workflow and its handlers."""
         for node in inside(root):
             self.names.define(node)
+        self.outline.variables = frozenset(self.names.variables)
         for node in everything(root):
             if node.type == "call_expression" and _is_ours(node, "workflow"):
                 self.outline.has_workflow = True
@@ -151,10 +163,17 @@ class _Reader:
             for step, each in steps.items()
             if each is not None and each.type in FUNCTIONS
         }
+        self.entered += [
+            (step, each)
+            for step, each in steps.items()
+            if each is not None and each.type in FUNCTIONS
+        ]
         subscribe = self.names_in(fields["subscribe"]) if "subscribe" in fields else None
         publishes = self.names_in(fields["publishes"]) if "publishes" in fields else None
         place = self.names.place(fields.get("subscribe", node))
-        self.outline.handlers.append(Handler(name, place, keys, subscribe, publishes))
+        schedule = entries(self.resolve(fields.get("schedule")))
+        is_daily = "cron" in schedule and "onDeploy" not in schedule
+        self.outline.handlers.append(Handler(name, place, keys, subscribe, publishes, is_daily))
 
     def given(self, step: Step, node: Tree) -> Mapping[int, Value]:
         """Say what a step is given besides ctx, as far as it is followed."""

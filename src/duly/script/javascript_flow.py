@@ -334,6 +334,8 @@ class FlowReader:
             meaning = self._meaning(value, scope) if is_plain and value is not None else None
             scope.learn(words(target), meaning)
         else:
+            if is_plain and target.type == "identifier":
+                scope.function.rebinds.add(words(target))
             self._write(target, scope)
             effects = self._using(target, effects)
         return effects

@@ -383,11 +383,13 @@ class _Judge:
         """Find names that one step writes and another reads; each begins in a fresh context."""
         reads: dict[str, dict[StepName, Place]] = {}
         writes: dict[str, dict[StepName, Place]] = {}
+        rebound: set[tuple[str, StepName]] = set()
         for handler, step, key in self.steps():
             for each in reach(self.outline.functions, key):
                 function = self.outline.functions[each]
                 for name, place in function.reads.items():
                     reads.setdefault(name, {}).setdefault((handler, step), place)
+                rebound |= {(name, (handler, step)) for name in function.rebinds}
                 for name, place in function.writes.items():
                     writes.setdefault(name, {}).setdefault((handler, step), place)
         for name, writers in writes.items():
@@ -400,6 +402,14 @@ class _Judge:
                         f"{name} is written in {writer[0]}.{writer[1]} and read in"
                         f" {others[0][0]}.{others[0][1]}, which begins without it.",
                         "Return it as state, put it into data, or publish it.",
+                    )
+                elif (name, writer) in rebound and reads.get(name, {}).get(writer, place) < place:
+                    self.say(
+                        "shared-global",
+                        place,
+                        f"{name} is read in {writer[0]}.{writer[1]} before it is written there,"
+                        " and every run begins without what the one before left in it.",
+                        "Return it as state.",
                     )
 
     def steps(self) -> Iterator[tuple[str, Step, str]]:

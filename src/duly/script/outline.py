@@ -209,7 +209,8 @@ Flow: TypeAlias = "tuple[Node, ...]"
 class Function:
     """One function as one way of handing it `ctx` sees it; a reader fills it in.
 
-    `looks` are the parts of events and of `prepared` that it looks at.
+    `looks` are the parts of events and of `prepared` that it looks at, `rebinds` those of the names
+    it writes that get another value, not a change in place.
     """
 
     place: Place
@@ -217,26 +218,33 @@ class Function:
     results: list[Value] = field(default_factory=list)
     reads: dict[str, Place] = field(default_factory=dict)
     writes: dict[str, Place] = field(default_factory=dict)
+    rebinds: set[str] = field(default_factory=set)
     looks: list[Value] = field(default_factory=list)
     is_generator: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Handler:
-    """A producer or a consumer; the steps name functions of the outline."""
+    """A producer or a consumer; the steps name functions of the outline.
+
+    `is_daily_at_deploy` says of a producer that it has a cron pattern and does not say whether it
+    runs at deploy (W2).
+    """
 
     name: str
     place: Place
     steps: Mapping[Step, str]
     subscribe: tuple[str, ...] | None = None
     publishes: tuple[str, ...] | None = None
+    is_daily_at_deploy: bool = False
 
 
 @dataclass(slots=True)
 class Outline:
     """A whole text; `topics` is None where the list is not written out.
 
-    `ingress` are the topics that may be published into from outside.
+    `ingress` are the topics that may be published into from outside, `variables` the names of the
+    module that hold something else than a function.
     """
 
     language: Language
@@ -247,6 +255,7 @@ class Outline:
     handlers: list[Handler] = field(default_factory=list)
     functions: dict[str, Function] = field(default_factory=dict)
     findings: list[Finding] = field(default_factory=list)
+    variables: frozenset[str] = frozenset()
 
     def spell(self, name: str) -> str:
         """Write a name we own the way the author's language does."""

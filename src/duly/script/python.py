@@ -28,6 +28,12 @@ def read(source: Source) -> Outline:
     return _read(source).outline
 
 
+def read_steps(source: Source) -> tuple[Outline, list[tuple[Step, Definition]]]:
+    """Read a source, and list the functions it is entered by, each with its step."""
+    reader = _read(source)
+    return reader.outline, reader.entered
+
+
 def step_functions(source: Source) -> list[tuple[Step, Definition]]:
     """List the functions a workflow is entered by, each with its step."""
     return _read(source).entered
@@ -53,6 +59,7 @@ class _Reader:
         """Learn every name of the module first, then the workflow, then its handlers."""
         for node in tree.body:
             self.flows.names.define(node)
+        self.outline.variables = frozenset(self.flows.names.variables)
         for each in ast.walk(tree):
             if isinstance(each, ast.Call) and _is_ours(each.func, "workflow"):
                 self.outline.has_workflow = True
@@ -69,7 +76,7 @@ class _Reader:
             words = self.words_of(node, "producer")
             handler = node.args[0] if isinstance(node, ast.Call) and node.args else node
             steps = {Step.PRODUCE: words.get("handler", handler)}
-            self.add_handler(name, node, steps, None, words.get("publishes"))
+            self.add_handler(name, node, steps, None, words.get("publishes"), _is_daily(words))
         for name, node in self.entries(given.get("consumers")):
             words = self.words_of(node, "consumer")
             steps = {step: words[step] for step in STEPS if step in words}
@@ -112,13 +119,14 @@ class _Reader:
         steps: Mapping[Step, ast.expr],
         subscribe: tuple[str, ...] | None,
         publishes: ast.expr | None,
+        is_daily: bool = False,
     ) -> None:
         found = {
             step: self.flows.names.definitions[each.id]
             for step, each in steps.items()
             if isinstance(each, ast.Name) and each.id in self.flows.names.definitions
         }
-        self.enter(name, node, found, subscribe, publishes, owner="")
+        self.enter(name, node, found, subscribe, publishes, owner="", is_daily=is_daily)
 
     def enter(
         self,
@@ -128,6 +136,7 @@ class _Reader:
         subscribe: tuple[str, ...] | None,
         publishes: ast.expr | None,
         owner: str,
+        is_daily: bool = False,
     ) -> None:
         keys = {}
         for step, definition in steps.items():
@@ -137,7 +146,7 @@ class _Reader:
             keys[step] = self.flows.function(definition, aliases, owner, self.module)
         allowed = None if publishes is None else self.names_in(publishes)
         self.outline.handlers.append(
-            Handler(name, self.flows.names.place(node), keys, subscribe, allowed)
+            Handler(name, self.flows.names.place(node), keys, subscribe, allowed, is_daily)
         )
 
     def read_decorated(self, node: Definition | ast.ClassDef) -> None:
@@ -161,7 +170,17 @@ class _Reader:
                 subscribe = texts if len(texts) == len(topics) else None
                 self.enter(name, decorator, steps, subscribe, publishes, node.name)
             else:
-                self.enter(name, decorator, {Step.PRODUCE: node}, None, publishes, "")
+                daily = _is_daily(given)
+                self.enter(name, decorator, {Step.PRODUCE: node}, None, publishes, "", daily)
+
+
+def _is_daily(words: Mapping[str, ast.expr]) -> bool:
+    """Tell whether a producer has a cron pattern and does not say if it runs at deploy."""
+    named = set(words)
+    schedule = words.get("schedule")
+    if isinstance(schedule, ast.Dict):
+        named |= {str(key.value) for key in schedule.keys if isinstance(key, ast.Constant)}
+    return "cron" in named and "on_deploy" not in named
 
 
 def _is_ours(node: ast.expr, name: str) -> bool:

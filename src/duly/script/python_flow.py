@@ -186,6 +186,8 @@ class FlowReader:
                 meaning = self._meaning(value, scope) if is_plain and value is not None else None
                 scope.learn(target.id, meaning)
             else:
+                if isinstance(target, ast.Name) and isinstance(node, ast.Assign):
+                    scope.function.rebinds.add(target.id)
                 self._write(target, scope)
                 effects = self._using(target, effects)
         return self._doing(node, effects)

@@ -15,11 +15,8 @@ import click
 
 from duly.errors import RequestRefused
 from duly.faces.cli.offer import quote
-<<<<<<< HEAD
-from duly.rules.shown import visible
-=======
 from duly.faces.zone import find_zone
->>>>>>> 6009ae5 (init writes the machine's zone, the guide names it, setup speaks, Tab quotes names)
+from duly.rules.shown import visible
 
 # Where a file goes, and the text it begins with.
 FILES: Final = {

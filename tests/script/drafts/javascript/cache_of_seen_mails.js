@@ -38,3 +38,4 @@ export default Keep.workflow({
     }),
   },
 });
+// finds empty-look 36

@@ -9,7 +9,7 @@ export default Keep.workflow({
   topics: ["report.due", "report.sent"],
   producers: {
     monday: {
-      schedule: { cron: "0 8 * * 1" },
+      schedule: { cron: "0 8 * * 1", onDeploy: false },
       handler: async (ctx) => {
         const day = dayOf(new Date());
         await ctx.publish("report.due", {

@@ -36,3 +36,4 @@ export default Keep.workflow({
     }),
   },
 });
+// finds empty-look 34

@@ -35,3 +35,4 @@ export default Keep.workflow({
     }),
   },
 });
+// finds runs-at-deploy 11

@@ -24,3 +24,4 @@ export default Keep.workflow({
   topics: ["report.sent", "report.log"],
   consumers: { reportConsumer },
 });
+// finds empty-look 16

@@ -1,0 +1,290 @@
+"""What authors take for granted in a step and what is not so: judged for both languages (W5).
+
+Law 1: a step is read on its own, from what the host hands it: its state, what prepare answered, the
+       outcome, events, pages. Only what the text does with these by name is followed.
+Law 2: whoever asks is believed: where a step tests a thing at all, nothing is said of that thing.
+
+A reader (`habit_python`, `habit_javascript`) writes down what a step looks at; each part of the
+text is read once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Final, TypeAlias
+
+from duly.rules.access import Step
+from duly.rules.source import Language
+from duly.rules.value import DEFAULT_LIMITS
+from duly.script.finding import Finding, found
+from duly.script.outline import Handler, Outline, Place, Value
+
+# The way to something from what the host gave: ("state", "cursor"), ("event", "mail", "payload").
+Way: TypeAlias = "tuple[str, ...]"
+STATE, PREPARED, RESULT, CTX = "state", "prepared", "result", "ctx"
+EVENTS, EVENT, PAGE, LIST = "events", "event", "page", "list"
+
+# What each step is given, after ctx (C4, C8, C10, P2).
+GIVEN: Final = {
+    Step.PRODUCE: (CTX, STATE),
+    Step.PREPARE: (CTX, STATE),
+    Step.MUTATE: (CTX, PREPARED),
+    Step.NEXT: (CTX, PREPARED, RESULT, STATE),
+}
+PEEK_LIMIT_MAX: Final = DEFAULT_LIMITS.peek_events
+OUTCOME: Final = ("status", "result")
+OWN_CALLS: Final = frozenset({"peek", "getByIds", "get_by_ids"})
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """A part that a step takes out of something; `is_safe` where a missing one does no harm."""
+
+    place: Place
+    way: Way
+    is_safe: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """Something of which the reader itself can say that it is wrong, by the rule's name."""
+
+    rule: str
+    place: Place
+    sentence: str
+    suggestion: str
+
+
+@dataclass(slots=True)
+class Facts:
+    """What one step does with what it was given; `asked` are the things it tests."""
+
+    step: Step
+    place: Place
+    looks: list[Look] = field(default_factory=list)
+    asked: set[str] = field(default_factory=set)
+    faults: list[Fault] = field(default_factory=list)
+    members: dict[str, Place] = field(default_factory=dict)  # names that are asked for a member
+    adds: set[str] = field(default_factory=set)  # names that something is added to
+    others: set[str] = field(default_factory=set)  # names that are used in any other way
+    days: list[Place] = field(default_factory=list)  # publishes that are named by the clock
+
+    def look(self, place: Place, way: Way, *, is_safe: bool = False) -> None:
+        """Note a part that is taken."""
+        self.looks.append(Look(place, way, is_safe))
+
+    def fault(self, rule: str, place: Place, sentence: str, suggestion: str) -> None:
+        """Note something that is wrong wherever it stands."""
+        self.faults.append(Fault(rule, place, sentence, suggestion))
+
+
+def part_of(way: Way | None, name: str) -> Way | None:
+    """Answer the way to a named part."""
+    return None if way is None or way[0] in (EVENTS, LIST) else (*way, name)
+
+
+def element_of(way: Way | None) -> Way | None:
+    """Answer the way to an element of a list."""
+    if way is None:
+        return None
+    if way[0] == EVENTS:
+        return (EVENT, *way[1:])
+    return way[1:] if way[0] == LIST else None
+
+
+def judge_habits(
+    outline: Outline, facts: Iterable[Facts], shared: Container[str] = frozenset()
+) -> list[Finding]:
+    """Judge what the steps of an outline take for granted; `shared` are names of the module."""
+    by_place = {each.place: each for each in facts}
+    findings: list[Finding] = []
+    for handler in outline.handlers:
+        for key in handler.steps.values():
+            known = by_place.get(outline.functions[key].place)
+            if known is None:
+                continue
+            for fault in (*_faults(outline, handler, known), *_memory(known, shared)):
+                place = fault.place
+                findings.append(
+                    found(
+                        fault.rule,
+                        place.line,
+                        place.column,
+                        fault.sentence,
+                        fault.suggestion,
+                        file=outline.file,
+                    )
+                )
+    return findings
+
+
+def _faults(outline: Outline, handler: Handler, facts: Facts) -> Iterator[Fault]:
+    yield from facts.faults
+    yield from _state(outline, facts)
+    yield from _outcome(outline, facts)
+    yield from _at_deploy(outline, handler, facts)
+    if facts.step is Step.NEXT:
+        yield from _empty_look(outline, handler, facts)
+
+
+def _memory(facts: Facts, shared: Container[str]) -> Iterator[Fault]:
+    """Find a name of the module that a step remembers by what it has seen (C1).
+
+    A memo gives back what it holds, within the step; what is only asked for members and added to
+    is meant to be there the next time.
+    """
+    for name, place in facts.members.items():
+        if name in facts.adds and name not in facts.others and name in shared:
+            yield Fault(
+                "shared-global",
+                place,
+                f"{name} is empty at the beginning of every run, so nothing was seen before.",
+                "Take it out: a message id that was published is not published again. What must be"
+                " kept is returned as state.",
+            )
+
+
+def _state(outline: Outline, facts: Facts) -> Iterator[Fault]:
+    """Find a state that is looked into although there is none in the first run (P2)."""
+    if STATE in facts.asked:
+        return
+    first = next((e for e in facts.looks if e.way[0] == STATE and not e.is_safe), None)
+    if first is not None:
+        example = (
+            "state?.cursor"
+            if outline.language is Language.JAVASCRIPT
+            else '(state or {}).get("cursor")'
+        )
+        yield Fault(
+            "no-state-yet",
+            first.place,
+            "There is no state in the first run, so this fails then.",
+            f"Write {example}, or test state before.",
+        )
+
+
+def _at_deploy(outline: Outline, handler: Handler, facts: Facts) -> Iterator[Fault]:
+    """Find a daily event that is made as soon as the producer is deployed (W2)."""
+    if not handler.is_daily_at_deploy or not facts.days:
+        return
+    word = "onDeploy: false" if outline.language is Language.JAVASCRIPT else "on_deploy=False"
+    yield Fault(
+        "runs-at-deploy",
+        facts.days[0],
+        f"{handler.name} is due as soon as it is deployed, so the event of that day is made"
+        " then and not at its time.",
+        f"Write {word} beside cron; true says that it is meant.",
+    )
+
+
+def _outcome(outline: Outline, facts: Facts) -> Iterator[Fault]:
+    """Find a part of a mutation's result that is sought beside it (C10)."""
+    is_javascript = outline.language is Language.JAVASCRIPT
+    for look in facts.looks:
+        if look.way[0] == RESULT and look.way[1] not in OUTCOME:
+            name = look.way[1]
+            inside = f"result.result.{name}" if is_javascript else f'result["result"]["{name}"]'
+            yield Fault(
+                "wrong-type",
+                look.place,
+                f"The outcome has status and result; {name} is not there.",
+                f"Write {inside}, once the status is applied.",
+            )
+
+
+def _empty_look(outline: Outline, handler: Handler, facts: Facts) -> Iterator[Fault]:
+    """Find what `next` takes for granted although it also runs after an empty look (C7)."""
+    if facts.asked & {PREPARED, RESULT} or Step.PREPARE not in handler.steps:
+        return
+    answers = outline.functions[handler.steps[Step.PREPARE]].results
+    empty = [names for each in answers if (names := _empty_data(each)) is not None]
+    for look in facts.looks:
+        if look.is_safe or look.way[:2] != (PREPARED, "data") or len(look.way) < 3:
+            continue
+        name = look.way[2]
+        if any(name not in names for names in empty):
+            status = (
+                "result.status" if outline.language is Language.JAVASCRIPT else 'result["status"]'
+            )
+            yield Fault(
+                "empty-look",
+                look.place,
+                f"next also runs when prepare reserved nothing, and then data has no {name}.",
+                f'Ask first: {status} is "none" then.',
+            )
+            return
+
+
+def _empty_data(answer: Value) -> frozenset[str] | None:
+    """Answer the names in the data of an answer that reserves nothing; None of any other."""
+    fields = answer.fields or {}
+    reservations, data = fields.get("reservations"), fields.get("data")
+    if reservations is None or reservations.items != () or reservations.is_open or answer.is_open:
+        return None
+    if data is None:
+        return frozenset()
+    return None if data.fields is None or data.is_open else frozenset(data.fields)
+
+
+# -- What both readers ask --------------------------------------------------------------------
+
+
+def judge_own_call(
+    facts: Facts, place: Place, name: str, *, extra: bool, limit: float | None
+) -> None:
+    """Judge a peek: its limit has a name, and an end (T6)."""
+    if name != "peek":
+        return
+    if extra:
+        facts.fault(
+            "wrong-argument",
+            place,
+            "The limit of ctx.peek is given by its name.",
+            'Write ctx.peek("…", limit=10) in Python, ctx.peek("…", { limit: 10 }) in JavaScript.',
+        )
+    if limit is not None and not 1 <= limit <= PEEK_LIMIT_MAX:
+        facts.fault(
+            "wrong-argument",
+            place,
+            f"A peek takes a limit of 1 to {PEEK_LIMIT_MAX}, not {limit:g}.",
+            "Take fewer; what is left stays pending and is offered again.",
+        )
+
+
+def judge_ids(facts: Facts, place: Place, way: Way | None, *, is_list: bool) -> None:
+    """Judge what stands in the ids of a reservation: message ids of events, in a list (C4)."""
+    inner = element_of(way) if way is not None and way[0] in (LIST, EVENTS) else way
+    is_many = is_list or (way is not None and way[0] in (LIST, EVENTS))
+    if inner is None or inner[0] != EVENT:
+        return
+    if len(inner) == 2:
+        facts.fault(
+            "wrong-result",
+            place,
+            "A reservation names message ids, not events.",
+            "Write the message id of each: event.messageId, event['message_id'].",
+        )
+    elif inner[2] == "payload":
+        facts.fault(
+            "wrong-id",
+            place,
+            "A reservation names message ids, and this is out of the payload.",
+            "Write the message id of the event: event.messageId, event['message_id'].",
+        )
+    elif not is_many:
+        facts.fault(
+            "wrong-result", place, "The ids of a reservation are a list.", "Put it into [ ]."
+        )
+
+
+def judge_reservation_shape(facts: Facts, place: Place, names: frozenset[str] | None) -> None:
+    """Judge one reservation; `names` are its fields, None where it is not an object."""
+    if names is not None and {"topic", "ids"} <= names:
+        return
+    facts.fault(
+        "wrong-result",
+        place,
+        "A reservation is an object with topic and ids.",
+        'Write {"topic": "…", "ids": [event.messageId]} for each topic.',
+    )
