@@ -82,6 +82,53 @@ def test_what_only_loading_proves_is_said_as_well(project: Path) -> None:
     assert "stdin:1:1: refuses: W5: producers.poll.schedule" in checked.stdout
 
 
+SEVERAL = {
+    "several.py": """\
+import requests
+from duly import workflow
+
+flow = workflow("several", topics=["in"])
+
+
+@flow.producer(every="5 minutes")
+async def poll(ctx, state):
+    await ctx.publish("out", message_id="1", title="The same for all", payload=state["x"])
+    print(missing)
+""",
+    "several.js": """\
+import { x } from "./x.js";
+export default Keep.workflow({
+  name: "several",
+  topics: ["in"],
+  producers: { poll: { schedule: { interval: "5 minutes" }, handler: async (ctx, state) => {
+    await ctx.publish("out", { messageId: "1", title: "The same for all", payload: state.x });
+  } } },
+});
+""",
+}
+
+
+@pytest.mark.parametrize("name", SEVERAL)
+def test_what_prevents_loading_does_not_hide_the_rest(project: Path, name: str) -> None:
+    """W5: an author hears everything at once, and not one thing for each attempt."""
+    (project / name).write_text(SEVERAL[name])
+    told = call(project, "check", "--json", str(project / name))
+    assert told.exit_code == 1
+    rules = {each["rule"] for each in json.loads(told.stdout)}
+    wanted = {"lacking", "undeclared-topic", "constant-title", "no-state-yet"}
+    assert wanted | ({"unknown-name"} if name.endswith("py") else set()) <= rules
+
+
+def test_a_wrong_declaration_does_not_hide_the_rest(project: Path) -> None:
+    """W5: what loading proves and what can be read off the text, together and once each."""
+    name = "declared.py"
+    (project / name).write_text(SEVERAL["several.py"].replace("import requests\n", ""))
+    told = json.loads(call(project, "check", "--json", str(project / name)).stdout)
+    assert [each["rule"] for each in told].count("W5") == 1
+    assert any("interval" in each["sentence"] for each in told)
+    assert {"undeclared-topic", "constant-title", "no-state-yet"} <= {e["rule"] for e in told}
+
+
 def test_a_file_that_is_not_there_is_one_sentence(project: Path) -> None:
     """W5: what cannot be read is named, with what to do."""
     checked = call(project, "check", "nowhere.py")

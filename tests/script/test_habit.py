@@ -258,7 +258,8 @@ NEW_JS = 'await ctx.publish("a", { messageId: m.id, title: m.s });'
             "",
             (
                 "const seen = new Set();"
-                f"for (const m of page) {{ if (seen.has(m.id)) continue; seen.add(m.id); {NEW_JS} }}"
+                "for (const m of page) { if (seen.has(m.id)) continue; seen.add(m.id);"
+                f"{NEW_JS} }}"
             ),
             False,
         ),

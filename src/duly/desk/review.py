@@ -23,6 +23,7 @@ from duly.rules.schedule import moment
 from duly.rules.source import Language, Source
 from duly.rules.value import Json, decode
 from duly.rules.word import Waits
+from duly.script.check import check, join
 from duly.script.finding import Finding
 from duly.store import people
 from duly.store.base import Transaction
@@ -68,10 +69,15 @@ class Reviews(HasDesk):
     async def check(self, source: str | Path | Source) -> tuple[Finding | Problem, ...]:
         """Say all that is wrong with a source; nothing is stored (W5)."""
         desk = self._desk()
+        text = await deploy.read_source(desk, source)
         try:
-            draft = await deploy.examine(desk, await deploy.read_source(desk, source), strict=False)
+            draft = await deploy.examine(desk, text, strict=False)
         except NotDeployed as error:
-            return tuple(each for each in error.findings if isinstance(each, Finding | Problem))
+            proved = [each for each in error.findings if isinstance(each, Finding | Problem)]
+            catalog = desk.parts.outside.catalog
+            # What prevents loading does not hide the rest of what the text shows.
+            read = await desk.parts.env.call_blocking(lambda: check(text, catalog))
+            return join(read, proved)
         return draft.findings
 
     async def tools(self) -> tuple[Tool, ...]:

@@ -95,15 +95,7 @@ async def _examine(face: Face, sources: Sequence[Source]) -> list[Remark]:
 
 async def examine(host: Host, source: Source) -> list[Remark]:
     """Load a source with no tools and analyse it; answer everything found, by place."""
-    from duly.script import check as script
-    from duly.script.finding import Finding, refusing
-
-    found: Sequence[Finding | Problem] = await host.check(source)
-    if not all(isinstance(each, Finding) for each in found):
-        # What can be read off the text knows its rule and its column; loading often does not.
-        read = script.check(source, host._outside.catalog)
-        found = refusing(read) or (*read, *found)
-    return [remark_on(each, source.name) for each in found]
+    return [remark_on(each, source.name) for each in await host.check(source)]
 
 
 def remark_on(found: Finding | Problem, file: str) -> Remark:
