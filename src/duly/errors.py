@@ -172,9 +172,12 @@ class Refused(ConnectorError):
 class AuthNeeded(ConnectorError):
     """The outside needs a person to sign in again."""
 
-    def __init__(self, message: str | None = None, *, connect: str | None = None) -> None:
+    def __init__(
+        self, message: str | None = None, *, connect: str | None = None, secret: str | None = None
+    ) -> None:
         super().__init__(message)
         self.connect = connect
+        self.secret = secret  # what is missing, where it is a secret of the connection
 
 
 class PermissionDenied(ConnectorError):

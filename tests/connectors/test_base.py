@@ -133,7 +133,9 @@ def test_without_a_secret_a_person_is_asked_to_connect(vault: Any) -> None:
     registry = Registry([sheets])
     if vault is not None:
         registry.bind(vault)
-    with pytest.raises(AuthNeeded, match=r'^sheets has no secret "token"\. Connect sheets\.$') as e:
+    with pytest.raises(
+        AuthNeeded, match="^sheets has no secret “token”. Set it: duly secret set sheets token$"
+    ) as e:
         sheets.secret("token")
     assert e.value.connect == "sheets"
     assert (e.value.__cause__, e.value.__context__) == (None, None)

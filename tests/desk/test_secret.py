@@ -175,9 +175,28 @@ async def test_a_run_that_lacked_a_secret_goes_on_after_it_was_given(duly_world:
     await play.publish("a")
     await play.drain()
     run = await play.run()
-    assert (run.status, run.waits_on) == (Status.PAUSED_APPROVAL, "leaky")
-    await play.host.set_secret("leaky", "token", CANARY)
+    assert (run.status, run.waits_on) == (Status.PAUSED_APPROVAL, "leaky.token")
     assert await play.host.reconnect("leaky") == 1
+    await play.drain()
+    assert (await play.store.get_run(run.id)).status == Status.PAUSED_APPROVAL
+    await play.host.set_secret("leaky", "token", CANARY)
+    await play.drain()
+    assert (await play.store.get_run(run.id)).status == Status.COMMITTED
+
+
+async def test_a_missing_secret_is_named_and_setting_it_is_enough(duly_world: Stage) -> None:
+    """F4, A5: what is missing, the command that sets it, and the same run goes on by itself."""
+    play, _ = await leaking(duly_world, "")
+    await play.publish("a")
+    await play.drain()
+    run = await play.run()
+    seen = await play.host.workflow(NAME)
+    assert seen.reason == "Waiting for the secret “token” of leaky: duly secret set leaky token"
+    why = await play.host.why(run.id)
+    assert "leaky has no secret “token”" in why.sentence
+    assert "duly secret set leaky token" in why.sentence
+    assert [each.verb for each in why.offers][:2] == ["set_secret", "reconnect"]
+    await play.host.set_secret("leaky", "token", CANARY, by="me")
     await play.drain()
     assert (await play.store.get_run(run.id)).status == Status.COMMITTED
 
@@ -190,7 +209,7 @@ async def test_secrets_outlive_a_restart_and_the_newest_one_holds(duly_world: St
     assert leaky.secret("token") == CANARY
     await play.restart()
     assert leaky.secret("token") == CANARY
-    with pytest.raises(duly.AuthNeeded, match="Connect leaky"):
+    with pytest.raises(duly.AuthNeeded, match="duly secret set leaky"):
         leaky.secret("password")
 
 
@@ -350,7 +369,7 @@ async def test_a_dropped_secret_is_gone_and_still_taken_out_of_what_is_shown(
     await play.host.drop_secret("leaky", "token", by="anna")
     assert await play.host.secrets() == ()
     assert CANARY in play.desk.parts.outside.secrets().secrets
-    with pytest.raises(duly.AuthNeeded, match="Connect leaky"):
+    with pytest.raises(duly.AuthNeeded, match="duly secret set leaky"):
         leaky.secret("token")
     done = (await play.host.actions(limit=1))[0]
     assert (done.by, done.verb, done.target) == ("anna", "drop_secret", "leaky.token")

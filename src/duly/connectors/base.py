@@ -343,7 +343,9 @@ class Connector:
                 value = None
         if not value:
             raise AuthNeeded(
-                f'{self.name} has no secret "{name}". Connect {self.name}.', connect=self.name
+                f"{self.name} has no secret “{name}”. Set it: duly secret set {self.name} {name}",
+                connect=self.name,
+                secret=name,
             )
         return value
 

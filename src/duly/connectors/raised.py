@@ -81,7 +81,9 @@ MADE: Final[Mapping[type[BaseException], Callable[[BaseException], Exception]]] 
         words_of(error), remembered=_mark(error, "remembered", bool) is True
     ),
     errors.AuthNeeded: lambda error: errors.AuthNeeded(
-        words_of(error), connect=_mark(error, "connect", str)
+        words_of(error),
+        connect=_mark(error, "connect", str),
+        secret=_mark(error, "secret", str),
     ),
     errors.PermissionDenied: lambda error: errors.PermissionDenied(words_of(error)),
     errors.Transient: _transient,

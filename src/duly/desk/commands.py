@@ -260,8 +260,8 @@ class Commands(Keeping, Approvals):
         desk = self._desk()
         action = desk.action(by, "reconnect")
         waiting = await desk.parts.store.list_waiting(limit=people.PAGE_ROWS_MAX)
-        named = {each.waits_on for each in waiting if each.waits == Waits.CONNECTION}
-        known = {*desk.parts.outside.connectors, *(each for each in named if each)}
+        named = {each.waits_on or "" for each in waiting if each.waits == Waits.CONNECTION}
+        known = {*desk.parts.outside.connectors, *(each.partition(".")[0] for each in named)} - {""}
         if connector not in known:
             raise NotFound(
                 f'There is no connector "{connector}". {suggest(str(connector), sorted(known))}'
@@ -270,7 +270,10 @@ class Commands(Keeping, Approvals):
         return len(await desk.carry_out(verb, None))
 
     async def set_secret(self, connector: str, name: str, value: str, *, by: str = USER) -> None:
-        """Keep a secret for a connector, sealed; it is used from the next call on (A5)."""
+        """Keep a secret for a connector, sealed; it is used from the next call on (A5).
+
+        Runs that wait for this connection go on by themselves (F4).
+        """
         desk = self._desk()
         action = desk.action(by, "set_secret")
         check_secret(connector, name, value, desk.parts.outside.connectors)
@@ -280,7 +283,7 @@ class Commands(Keeping, Approvals):
         sealed = await vault.seal(connector, name, value)
         verb = desk.parts.store.set_secret(connector, name, sealed, action=action, now=desk.now_ms)
 
-        def keep(_: None) -> After:
+        def keep(_: object) -> After:
             vault.keep(connector, name, value)
             return After()
 

@@ -132,7 +132,9 @@ def _limits(place: Place) -> Iterable[str]:
 
 
 def _reconnect(place: Place) -> Iterable[Offer]:
-    connection = place.run.waits_on or ""
+    connection, _, name = (place.run.waits_on or "").partition(".")
+    if name:
+        yield replace_secret(connection, name)[0]
     yield Offer("reconnect", connection, _say("reconnect", connection), DOES["reconnect"])
 
 

@@ -16,7 +16,7 @@ from typing import Final
 
 from duly.rules.permission import Lack
 from duly.rules.schedule import describe_wait
-from duly.rules.standing import Facts, say_obstacle
+from duly.rules.standing import Facts, missing_secret, say_obstacle, secret_of
 from duly.rules.word import Kind, MutationStatus, Phase, Status, Waits, Way
 from duly.rules.wording import capital, in_quotes, name_all, quote
 
@@ -186,6 +186,10 @@ def _needed(case: Case) -> str:
     return case.facts.waits_for or "what it needs"
 
 
+def _secret(case: Case) -> str | None:
+    return secret_of(case.facts.waits_for)
+
+
 def _goes_on(case: Case, usual: str) -> str:
     """Say what follows when what it needs is there; in a paused workflow nothing does (F7)."""
     return f" and resume the workflow, for {case.paused}" if case.facts.paused else usual
@@ -229,6 +233,14 @@ ASKED: Final[tuple[_Line, ...]] = (
         lambda case: (
             f"{case.call} waits for your yes or no; nothing was sent. "
             f"Approve it to send exactly this call once, or reject it to skip {case.subject}."
+        ),
+    ),
+    _Line(
+        lambda case: _waits(Waits.CONNECTION)(case) and _secret(case) is not None,
+        lambda case: (
+            f"The connector {_needed(case).partition('.')[0]} has no secret “{_secret(case)}”; Duly was"
+            f" {case.doing}. Set it with {missing_secret(case.facts.waits_for).partition(': ')[2]}"
+            f"{_goes_on(case, f', and {case.whole} goes on where it stopped')}."
         ),
     ),
     _Line(

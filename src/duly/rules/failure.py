@@ -68,8 +68,10 @@ def answer_of(error: BaseException) -> Answer:
 
 
 def waits_on(failure: Failure, tool: Tool, error: BaseException) -> str | None:
-    """Name what a person must see to: a connection, or a capability (F4)."""
+    """Name what a person must see to: a connection, one of its secrets, or a capability (F4)."""
     if failure is Failure.AUTH:
         named = error.connect if isinstance(error, errors.AuthNeeded) else None
-        return named or tool.name.partition(".")[0]
+        connection = named or tool.name.partition(".")[0]
+        secret = error.secret if isinstance(error, errors.AuthNeeded) else None
+        return f"{connection}.{secret}" if secret else connection
     return tool.capability if failure is Failure.PERMISSION else None

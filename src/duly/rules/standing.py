@@ -108,6 +108,17 @@ class _Line:
     say: Callable[[Facts, int], str]
 
 
+def secret_of(waits_for: str | None) -> str | None:
+    """Answer the secret a run waits for, where it waits for one of a connection (F4)."""
+    return (waits_for or "").partition(".")[2] or None
+
+
+def missing_secret(waits_for: str | None) -> str:
+    """Name a missing secret, and the command that sets it."""
+    connection, _, name = (waits_for or "").partition(".")
+    return f"the secret “{name}” of {connection}: duly secret set {connection} {name}"
+
+
 def _waits(waits: Waits) -> Callable[[Facts], bool]:
     return lambda facts: (
         facts.run is not None
@@ -185,6 +196,11 @@ LINES: Final[tuple[_Line, ...]] = (
         _ATTENTION,
         _waits(Waits.APPROVAL),
         lambda facts, _: f"Waiting for you to approve {facts.change}",
+    ),
+    _Line(
+        _ATTENTION,
+        lambda facts: _waits(Waits.CONNECTION)(facts) and secret_of(facts.waits_for) is not None,
+        lambda facts, _: f"Waiting for {missing_secret(facts.waits_for)}",
     ),
     _Line(
         _ATTENTION,

@@ -221,10 +221,16 @@ def reconnect(tx: Transaction, connector: str, *, action: Action, now: int) -> t
 
 def set_secret(
     tx: Transaction, connector: str, name: str, sealed: str, *, action: Action, now: int
-) -> None:
-    """Keep a sealed secret (A5); what it says is never written down as an action."""
+) -> tuple[str, ...]:
+    """Keep a sealed secret (A5); what it says is never written down as an action.
+
+    Every open run that waits for this connection is due now (F4); answer their ids.
+    """
     tx.run("put_secret", connector=connector, name=name, sealed=sealed, now=now)
     part.note(tx, action, now, workflow_id=None, target=f"{connector}.{name}")
+    return tuple(
+        run_id for (run_id,) in tx.all("wake_connected_runs", connector=connector, now=now)
+    )
 
 
 def claim(tx: Transaction, workflow_id: str, holder: str, *, lease_until: int, now: int) -> Fence:

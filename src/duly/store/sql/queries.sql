@@ -119,8 +119,9 @@ update run set due_at = :now, updated_at = :now
 where workflow_id = :workflow_id and open = 1 and waits = 'grant' and waits_on = :capability returning id
 
 -- wake_connected_runs
--- Every workflow that waits for this connection; open runs are few, so their index is walked (scan of run_one_open).
-update run set due_at = :now, updated_at = :now where open = 1 and waits = 'connection' and waits_on = :connector returning id
+-- Every workflow that waits for this connection or for a secret of it; open runs are few, so their index is walked (scan of run_one_open).
+update run set due_at = :now, updated_at = :now where open = 1 and waits = 'connection'
+  and (waits_on = :connector or substr(waits_on, 1, length(:connector) + 1) = :connector || '.') returning id
 
 -- put_secret
 -- Sealed before it comes here (A5).
