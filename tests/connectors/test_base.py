@@ -134,7 +134,7 @@ def test_without_a_secret_a_person_is_asked_to_connect(vault: Any) -> None:
     if vault is not None:
         registry.bind(vault)
     with pytest.raises(
-        AuthNeeded, match="^sheets has no secret “token”. Set it: duly secret set sheets token$"
+        AuthNeeded, match=r"^sheets has no secret “token”. Set it: duly secret set sheets token$"
     ) as e:
         sheets.secret("token")
     assert e.value.connect == "sheets"

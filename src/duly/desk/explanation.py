@@ -17,13 +17,14 @@ from duly.desk.base import HasDesk, find
 from duly.desk.grant import find_grant, find_lack
 from duly.desk.journal import NOTHING_MORE
 from duly.desk.offer import Place
-from duly.desk.record import Offer, Preview, Why
-from duly.desk.sight import YOU, Sight, name_person, read_args, read_error
+from duly.desk.record import FailedScript, Offer, Preview, Why
+from duly.desk.sight import YOU, Sight, name_person, read_args, read_error, read_log
 from duly.errors import Invalid, NotFound
 from duly.rules import account, explanation, standing
 from duly.rules.account import Past
 from duly.rules.explanation import Case, Rest
 from duly.rules.permission import Lack
+from duly.rules.repair import STEP_AT
 from duly.rules.schedule import Producer, earliest, is_consumer_due, is_producer_due, moment
 from duly.rules.standing import Facts
 from duly.rules.turn import HandlerOutlook
@@ -35,6 +36,7 @@ from duly.store.record import MutationRow, RunRow, WorkflowRow
 from duly.store.trace import TraceRow
 from duly.store.upkeep import is_log_lost
 
+LOG_LINES_SHOWN: Final = 5  # of a failed script; `logs` has them all
 IS_BUS_EVENT: Final = re.compile(r"bus:[0-9]{1,18}").fullmatch
 
 
@@ -252,7 +254,20 @@ class Told:
             moved_on_by=said.moved_on_by,
             at=None if said.at_ms is None else moment(said.at_ms),
             offers=self.offers(said.offered),
+            script=self.script,
         )
+
+    @property
+    def script(self) -> FailedScript | None:
+        """Where its script failed, and what it printed last."""
+        run = self._run
+        if run.status != Status.FAILED_LOGIC or run.error is None:
+            return None
+        step = STEP_AT.get(Phase(run.phase))
+        lines = () if run.logs is None else read_log(run.logs)[-LOG_LINES_SHOWN:]
+        logs = tuple(self._sight.text(each.text) for each in lines)
+        line = read_error(run.error).line
+        return None if step is None else FailedScript(run.handler, step, line, logs)
 
     # -- It is over -----------------------------------------------------------------------------
 

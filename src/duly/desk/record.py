@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
+from duly.rules.access import Step
 from duly.rules.account import OutputStatus
 from duly.rules.allowance import End
 from duly.rules.catalog import Risk
@@ -324,10 +325,21 @@ class Attention:
 
 
 @dataclass(frozen=True, slots=True)
+class FailedScript:
+    """Where a script failed, and what it printed last (U7)."""
+
+    handler: str
+    step: Step
+    line: int | None
+    logs: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Why:
     """Why something stands as it does: in one or two sentences, and fact by fact (U7).
 
-    `inputs` are the titles of what is worked on; `at` is when it moves on by itself, if it does.
+    `inputs` are the titles of what is worked on; `at` is when it moves on by itself, if it does;
+    `script` is where the script failed, if that is why.
     """
 
     workflow: str
@@ -339,6 +351,7 @@ class Why:
     moved_on_by: str
     at: datetime | None
     offers: tuple[Offer, ...]
+    script: FailedScript | None = None
 
 
 @dataclass(frozen=True, slots=True)

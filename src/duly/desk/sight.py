@@ -12,11 +12,12 @@ from typing import Any, Final, Self, cast
 
 from duly.config import Policy
 from duly.desk.base import USER
-from duly.desk.record import Preview, RunError
+from duly.desk.record import LogLine, Preview, RunError
 from duly.engine.base import Parts
 from duly.errors import Invalid
 from duly.rules.catalog import Tool
 from duly.rules.redaction import Redactor, redact, redact_text
+from duly.rules.schedule import moment
 from duly.rules.standing import Facts
 from duly.rules.value import Json, decode
 from duly.rules.word import Status, Way
@@ -162,3 +163,13 @@ def read_error(text: str) -> RunError:
         tool=told.get("tool"),
         args=told.get("args"),
     )
+
+
+def read_log(text: str) -> tuple[LogLine, ...]:
+    """Read what a run logged; how much was left out is said in a last line (X4)."""
+    kept = cast("dict[str, Any]", decode(text))
+    lines = [LogLine(moment(each["at"]), each["from"], each["text"]) for each in kept["lines"]]
+    if kept["dropped"]:
+        left_out = f"{kept['dropped']} more lines were left out."
+        lines.append(LogLine(lines[-1].at, "duly", left_out))
+    return tuple(lines)

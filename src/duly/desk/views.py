@@ -7,8 +7,6 @@ Law 3: what is shown of a call has no secrets in it (A5, L11).
 
 from __future__ import annotations
 
-from typing import Any, cast
-
 from duly.desk.account import Accounts, Book
 from duly.desk.attention import Attentions
 from duly.desk.base import find, find_history, find_topic
@@ -17,7 +15,7 @@ from duly.desk.explanation import Explanations, read_facts
 from duly.desk.page import PAGE_DEFAULT, check_page, read_names, read_word
 from duly.desk.record import Ending, Event, LogLine, Mutation, Run, Workflow
 from duly.desk.review import Reviews
-from duly.desk.sight import Sight, read_args, read_error
+from duly.desk.sight import Sight, read_args, read_error, read_log
 from duly.errors import NotFound
 from duly.rules import schedule, standing
 from duly.rules.event import EventStatus
@@ -116,7 +114,7 @@ class Views(Reviews, Accounts, Attentions, Explanations):
     async def logs(self, run: str) -> tuple[LogLine, ...]:
         """Answer what a run's script said, and what the host has to say to its author (X4)."""
         row = await self._desk().parts.store.get_run(run)
-        return () if row.logs is None else _logs(row.logs)
+        return () if row.logs is None else read_log(row.logs)
 
     async def mutations(
         self,
@@ -231,16 +229,6 @@ def _run(row: RunRow, workflow: str) -> Run:
         created_at=moment(row.created_at),
         updated_at=moment(row.updated_at),
     )
-
-
-def _logs(text: str) -> tuple[LogLine, ...]:
-    """Read what a run logged; how much was left out is said in a last line (X4)."""
-    kept = cast("dict[str, Any]", decode(text))
-    lines = [LogLine(moment(each["at"]), each["from"], each["text"]) for each in kept["lines"]]
-    if kept["dropped"]:
-        left_out = f"{kept['dropped']} more lines were left out."
-        lines.append(LogLine(lines[-1].at, "duly", left_out))
-    return tuple(lines)
 
 
 def _mutation(row: MutationRow, workflow: str, sight: Sight) -> Mutation:

@@ -238,8 +238,9 @@ ASKED: Final[tuple[_Line, ...]] = (
     _Line(
         lambda case: _waits(Waits.CONNECTION)(case) and _secret(case) is not None,
         lambda case: (
-            f"The connector {_needed(case).partition('.')[0]} has no secret “{_secret(case)}”; Duly was"
-            f" {case.doing}. Set it with {missing_secret(case.facts.waits_for).partition(': ')[2]}"
+            f"The connector {_needed(case).partition('.')[0]} has no secret “{_secret(case)}”;"
+            f" Duly was {case.doing}. Set it with"
+            f" {missing_secret(case.facts.waits_for).partition(': ')[2]}"
             f"{_goes_on(case, f', and {case.whole} goes on where it stopped')}."
         ),
     ),

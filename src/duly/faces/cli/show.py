@@ -192,6 +192,11 @@ def why(each: Answer) -> None:
     if each["observed"] is not None:
         say(f"observed: {call(each['observed'])}", indent=2)
         say(f"claimed:  {claim(each['claimed'])}", indent=2)
+    if (script := each.get("script")) is not None:
+        line = "" if script["line"] is None else f", line {script['line']}"
+        say(f"script:   {script['handler']}.{script['step']}{line}", indent=2)
+        for text in script["logs"]:
+            say(f"log:      {text}", indent=2)
     if each["at"] is not None:
         say(f"moves on at {at(each['at'])}", indent=2)
     if each["offers"]:
