@@ -329,3 +329,29 @@ async def test_no_secret_is_shown_by_a_trial(house: House) -> None:
     assert len(tried.changes) == 2
     assert CANARY not in repr(tried) + repr(failed)
     assert "[redacted]" in failed.problems[0].sentence
+
+
+NEXT = {
+    "python": ('if result["status"] == "applied":', 'if prepared["data"]["id"]:'),
+    "javascript": ('if (result.status === "applied") {', "if (prepared.data.id.length) {"),
+}
+
+
+@pytest.mark.parametrize("language", NEXT)
+async def test_the_empty_look_is_tried_too(house: House, language: str) -> None:
+    """C7, W5: `next` also runs when nothing waits, and what fails then is told."""
+    text = SOURCES[language].text
+    careful, careless = NEXT[language]
+    assert careful in text
+    async with house.host() as host:
+        well = await host.try_(duly.Source(Language(language), text), grant=True)
+        assert well.problems == ()
+        told = await host.try_(
+            duly.Source(Language(language), text.replace(careful, careless)),
+            grant=True,
+            results={"sheets.append_row": {"row": 1}},
+        )
+    assert [(each.handler, each.failure) for each in told.problems] == [("file", Failure.LOGIC)]
+    assert told.problems[0].sentence.startswith("When nothing waits: ")
+    # The changes of what does wait are shown all the same, and nothing of the empty look is.
+    assert (len(told.changes), len(told.runs)) == (len(well.changes), len(well.runs))

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, TypeAlias, cast
 
@@ -187,6 +187,7 @@ class _Play:
     seen: dict[str, int] = field(default_factory=dict)
     not_before: dict[str, int] = field(default_factory=dict)
     broken: set[str] = field(default_factory=set)
+    idle: set[str] = field(default_factory=set)  # consumers that were tried with nothing to take
     is_over: bool = False
     is_cut: bool = False
     runs: list[TriedRun] = field(default_factory=list)
@@ -213,6 +214,24 @@ class _Play:
             attempt = await rehearsal.consume(self.stage, live, self._answer)
             self._take_in(live, attempt)
             self._commit(name, attempt, seen)
+            if not attempt.inputs:
+                self.idle.add(name)
+        await self._look_at_nothing()
+
+    async def _look_at_nothing(self) -> None:
+        """Run each consumer once more with nothing to take: that happens as well (C7)."""
+        bench = Bench(grants=self.stage.store.grants, count=self.stage.store.count)
+        stage = replace(self.stage, store=bench)
+        for each in self.loaded.declaration.consumers:
+            if self.is_over or each.name in self.broken or each.name in self.idle:
+                continue
+            live = self._take_up(each.name, Kind.CONSUMER)
+            attempt = await rehearsal.consume(stage, live, self._answer)
+            failed = attempt.failed
+            if failed is not None and failed.failure is Failure.LOGIC:
+                said = f"When nothing waits: {self._show(str(failed))}"
+                problem = TriedProblem(each.name, failed.failure, said, failed.details.line)
+                self.problems.append(problem)
 
     def _take_up(self, handler: str, kind: Kind) -> Live:
         parts = self.desk.parts
