@@ -18,7 +18,7 @@ HAD = Kept("poll", is_declared=True, has_history=True)
         ([HAD], [], ()),
         ([], ["fetch"], ()),
         ([Kept("poll", is_declared=True, has_history=False)], ["fetch"], ()),
-        ([Kept("poll", is_declared=False, has_history=True)], ["fetch"], ()),
+        ([Kept("poll", is_declared=False, has_history=True)], ["fetch"], ("fetch",)),
         ([Kept("poll", True, True, is_worked=False)], ["fetch"], ()),
         # A name that goes on from its own history, and one that has none and was there before.
         ([HAD, Kept("fetch", is_declared=False, has_history=True)], ["fetch"], ()),

@@ -16,9 +16,9 @@ from typing import Final
 
 from duly.rules.permission import Lack
 from duly.rules.schedule import describe_wait
-from duly.rules.standing import Facts, missing_secret, say_obstacle, secret_of
+from duly.rules.standing import Facts, say_obstacle
 from duly.rules.word import Kind, MutationStatus, Phase, Status, Waits, Way
-from duly.rules.wording import capital, in_quotes, name_all, quote
+from duly.rules.wording import capital, in_quotes, name_all, quote, say_unconnected
 
 NO_HELP: Final = "nothing is needed from you"
 YOU_MAY: Final = "if you know whether it happened, you may say so"
@@ -186,10 +186,6 @@ def _needed(case: Case) -> str:
     return case.facts.waits_for or "what it needs"
 
 
-def _secret(case: Case) -> str | None:
-    return secret_of(case.facts.waits_for)
-
-
 def _goes_on(case: Case, usual: str) -> str:
     """Say what follows when what it needs is there; in a paused workflow nothing does (F7)."""
     return f" and resume the workflow, for {case.paused}" if case.facts.paused else usual
@@ -236,19 +232,9 @@ ASKED: Final[tuple[_Line, ...]] = (
         ),
     ),
     _Line(
-        lambda case: _waits(Waits.CONNECTION)(case) and _secret(case) is not None,
-        lambda case: (
-            f"The connector {_needed(case).partition('.')[0]} has no secret “{_secret(case)}”;"
-            f" Duly was {case.doing}. Set it with"
-            f" {missing_secret(case.facts.waits_for).partition(': ')[2]}"
-            f"{_goes_on(case, f', and {case.whole} goes on where it stopped')}."
-        ),
-    ),
-    _Line(
         _waits(Waits.CONNECTION),
         lambda case: (
-            f"The connection to {_needed(case)} needs you to sign in again; Duly was {case.doing}. "
-            f"Sign in to {_needed(case)}, then reconnect it here"
+            f"{say_unconnected(_needed(case), case.doing)}"
             f"{_goes_on(case, f', and {case.whole} goes on where it stopped')}."
         ),
     ),

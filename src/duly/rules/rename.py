@@ -53,7 +53,11 @@ def find_rename(what: Renamed, kept: Iterable[Kept], declared: Collection[str]) 
     dropped = tuple(
         each.name
         for each in known.values()
-        if each.is_declared and each.has_history and each.is_worked and each.name not in declared
+        if each.has_history
+        and each.is_worked
+        and each.name not in declared
+        # A producer that was dropped before stays known as dropped: its new name may come later.
+        and (each.is_declared or what is Renamed.PRODUCER)
     )
     begins = tuple(
         name

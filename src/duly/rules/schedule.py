@@ -59,15 +59,12 @@ _MINUTE: Final = timedelta(minutes=1)
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """When a producer runs: at an interval, by a cron pattern, or, with neither, only by hand.
-
-    `on_deploy` says that it is due as soon as it is deployed, and not first at its own time (W2).
-    """
+    """When a producer runs: at an interval, by a cron pattern, or, with neither, only by hand."""
 
     interval_ms: int | None = None
     cron: str | None = None
     timezone: str | None = None
-    on_deploy: bool = True
+    on_deploy: bool = True  # due as soon as it is deployed, not first at its own time (W2)
 
     @property
     def is_manual(self) -> bool:
@@ -189,13 +186,9 @@ def next_run_at_on_deploy(
     now_ms: int,
     zone: str = "UTC",
 ) -> int | None:
-    """Answer a producer's time after a deploy: unchanged keeps it, the rest is due now (W9).
-
-    One that says so is due at its schedule's own first time instead (W2).
-    """
-    if stored == declared:
-        return planned_ms
-    return now_ms if declared.on_deploy else next_run_at(declared, now_ms, now_ms, zone)
+    """Answer a producer's time after a deploy: kept if unchanged, else now or its own (W9, W2)."""
+    first_ms = now_ms if declared.on_deploy else next_run_at(declared, now_ms, now_ms, zone)
+    return planned_ms if stored == declared else first_ms
 
 
 def next_cron_at(pattern: str, after_ms: int, zone: str) -> int | None:

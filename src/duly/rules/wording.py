@@ -54,3 +54,12 @@ def _local(at_ms: int, zone: str) -> datetime:
 def capital(text: str) -> str:
     """Let a sentence begin."""
     return text[:1].upper() + text[1:]
+
+
+def say_unconnected(needed: str, doing: str) -> str:
+    """Say what a connection needs: a secret (`mail.password`), or a person who signs in (F4)."""
+    name, _, secret = needed.partition(".")
+    lacks = f"has no secret “{secret}”" if secret else "needs you to sign in again"
+    todo = f"Sign in to {name}, then reconnect it here"
+    todo = f"Set it with duly secret set {name} {secret}" if secret else todo
+    return f"The connection to {name} {lacks}; Duly was {doing}. {todo}"

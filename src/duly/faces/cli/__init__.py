@@ -74,7 +74,7 @@ SECTIONS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
         "abandon": ("verb:abandon", "Give up a run."),
         "pause": ("verb:pause", "Let no run of a workflow start."),
         "resume": (f"{HERE}.decide:resume", "Let runs start again."),
-        "run-now": ("verb:run_now", "Make every check of a workflow due now."),
+        "run-now": ("verb:run_now", "Make every check of a workflow, or one, due now."),
         "publish": ("verb:publish", "Publish an event into a workflow."),
         "grant": ("verb:grant", "Allow a workflow a capability."),
         "revoke": ("verb:revoke", "Take a capability back."),
