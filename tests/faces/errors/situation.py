@@ -249,7 +249,7 @@ SITUATIONS: Final[dict[str, Situation]] = {
     ),
     "a relative url without a scheme": with_config('url = "duly.db"\n'),
     "a postgres url": with_config('url = "postgresql://localhost/duly"\n'),
-    "a store in a folder that is not there": with_config('url = "sqlite:///missing/duly.db"\n'),
+    "a store in a folder that is a file": with_config('url = "sqlite:///duly.toml/duly.db"\n'),
     "a store where nobody may write": with_config(
         'url = "sqlite:////proc/duly.db"\n', "pause checks"
     ),
