@@ -40,7 +40,7 @@ SWAPS: Final[Mapping[type[ast.cmpop], type[ast.cmpop]]] = {
     ast.In: ast.NotIn,
     ast.NotIn: ast.In,
 }
-LAGS: Final = re.compile(r"lag|lifetime|timeout|delay|wait_ms|since_ms|until_ms")
+LAGS: Final = re.compile(r"(?:^|_)lag|lifetime|timeout|delay|wait_ms|since_ms|until_ms")
 QUIET: Final = re.compile(r"log\.|super\(\)|live\.notes\.|notes\.|warnings\.")
 CONJUNCT: Final = re.compile(
     r"\b(?P<word>and|where) (?P<test>[\w.]+ (?:=|<>|<=?|>=?|is not distinct from|is not|is) "
@@ -253,6 +253,27 @@ def functions(tree: ast.Module) -> Iterator[tuple[str, ast.AST]]:
             yield top.name, top
         elif isinstance(top, ast.ClassDef):
             yield from ((f"{top.name}.{e.name}", e) for e in top.body if isinstance(e, kinds))
+
+
+def first_line(function: ast.AST) -> int:
+    """Answer where a function begins; what decorates it belongs to it."""
+    decorators: list[ast.expr] = function.decorator_list  # type: ignore[attr-defined]
+    return min([each.lineno for each in decorators] + [function.lineno])  # type: ignore[attr-defined]
+
+
+def line(mutant: Mutant) -> int:
+    """Answer the line of its function in which the changed statement begins, as one bit, or 0."""
+    node: ast.AST = ast.parse(text_of(modules()[mutant.module])) if mutant.path else ast.Pass()
+    function = statement = None
+    for field, number in mutant.path:
+        node = _step(node, field, number)
+        if function is None and isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            function = node
+        elif isinstance(node, ast.stmt):
+            statement = node
+    if function is None or statement is None:
+        return 0
+    return 1 << (statement.lineno - first_line(function))
 
 
 def assigned(node: ast.AST) -> str | None:

@@ -33,14 +33,14 @@ from typing import IO, Any, Final, NoReturn
 import hypothesis
 import pytest
 
-from tests.breaks import TENTH_VARIABLE, Break, apply
+from tests.breaks import TENTH_VARIABLE, Break, apply, imported
 from tests.mutants import generate
 from tests.mutants.generate import Mutant
 
 PATIENCE_S: Final = 30.0  # a test that takes so long beyond its usual time will never end
 MEMORY_BYTES: Final = 4 << 30
-NOTE: Final = "__mutants_note_entry__"
-ENTERED: Final[set[str]] = set()
+NOTE: Final = "__mutants_note__"
+NOTED: Final[set[int]] = set()
 FOUND, SURVIVED, UNUSABLE = "found", "survived", "unusable"
 # The tests that judge, quickest rooms first; `TRACE` says which of them enters which function.
 JUDGES: Final = (
@@ -133,19 +133,50 @@ def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
             yield from (inner for inner in each.co_consts if isinstance(inner, types.CodeType))
 
 
-def note_entries() -> None:
-    """Let every function of ours say that it was entered."""
-    setattr(builtins, NOTE, ENTERED.add)
+def note_statements() -> list[tuple[str, int]]:
+    """Let each statement of the mutated modules note that it ran; answer where its number is."""
+    setattr(builtins, NOTE, NOTED.add)
+    numbered: list[tuple[str, int]] = []
     codes: list[types.CodeType] = []
-    for path in generate.SOURCE.rglob("*.py"):
-        module = ".".join(path.relative_to(generate.SOURCE).with_suffix("").parts)
+    for module, path in generate.modules().items():
         tree = ast.parse(path.read_text(encoding="utf-8"))
         for place, function in generate.functions(tree):
-            note = ast.parse(f"{NOTE}({f'{module} {place}'!r})").body
-            function.body[:0] = note  # type: ignore[attr-defined]
-            ast.copy_location(note[0], function)
+            first = generate.first_line(function)
+            for block, line in list(_blocks(function)):
+                for index in reversed(range(len(block))):
+                    note = ast.parse(f"{NOTE}({len(numbered)})").body[0]
+                    block.insert(index, ast.copy_location(note, block[index]))
+                    numbered.append((f"{module} {place}", line[index] - first))
         codes += _codes(compile(ast.fix_missing_locations(tree), str(path), "exec"))
     _swap(codes)
+    return numbered
+
+
+def _blocks(function: ast.AST) -> Iterator[tuple[list[ast.stmt], list[int]]]:
+    """Answer the blocks of statements in a function, each with the lines they begin in."""
+    for node in ast.walk(function):
+        for field in ("body", "orelse", "finalbody"):
+            block = getattr(node, field, None)
+            if isinstance(block, list) and not isinstance(node, ast.ClassDef):
+                yield block, [each.lineno for each in block]
+
+
+def noted(numbered: list[tuple[str, int]]) -> dict[str, int]:
+    """Answer the functions that were entered, and which lines of them, one bit each."""
+    found: dict[str, int] = {}
+    for number in NOTED:
+        place, line = numbered[number]
+        found[place] = found.get(place, 0) | 1 << line
+    return dict(sorted(found.items()))
+
+
+def spent_s() -> float:
+    """Answer the CPU time of this process and of its children that have ended.
+
+    Not the time of a clock on the wall: how busy the machine is must not choose the tests.
+    """
+    ended = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return time.process_time() + ended.ru_utime + ended.ru_stime
 
 
 def _put_table(mutant: Mutant, tree: Any) -> None:
@@ -160,7 +191,11 @@ def _put_table(mutant: Mutant, tree: Any) -> None:
         if name == mutant.place or used & changed:
             value = ast.Expression(statement.value)
             new = eval(compile(value, module.__file__ or "", "eval"), vars(module))
+            old = getattr(module, name)
             apply(Break("", module.__name__, name, new, (), ""))
+            for test in imported("tests"):  # collected already, with the name of the old one
+                if vars(test).get(name) is old:
+                    setattr(test, name, new)
             changed.add(name)
     assert changed, mutant
 
@@ -176,6 +211,7 @@ class Judge:
         self._answers = answers
         self._items: dict[str, pytest.Item] = {}
         self._mutants = generate.generate()
+        self._numbered: list[tuple[str, int]] = []
 
     def pytest_sessionstart(self) -> None:
         hypothesis.settings.load_profile("break")  # the first counterexample is enough
@@ -193,8 +229,8 @@ class Judge:
         self._answers.flush()
 
     def _carry_out(self, session: pytest.Session, order: dict[str, Any]) -> dict[str, Any]:
-        if "trace" in order and not hasattr(builtins, NOTE):
-            note_entries()
+        if "trace" in order and not self._numbered:
+            self._numbered = note_statements()
         with tempfile.TemporaryFile("w+") as said:
             child = os.fork()
             if child == 0:
@@ -254,14 +290,16 @@ class Judge:
         return not any(report.failed for report in reports)
 
     def _trace(self, session: pytest.Session, tests: dict[str, float]) -> dict[str, Any]:
-        """Answer for each test how long it takes, and which functions of ours it enters."""
+        """Answer for each test how long it takes, and which statements of ours it runs."""
         found: dict[str, Any] = {}
         for name, after in zip(tests, [*tests, None][1:], strict=True):
-            ENTERED.clear()
-            begun = time.monotonic()
+            NOTED.clear()
+            begun = spent_s()
             if self._passes(session, name, after):
-                took = round(time.monotonic() - begun, 3)
-                found[name] = {"seconds": took, "enters": sorted(ENTERED)}
+                found[name] = {
+                    "seconds": round(spent_s() - begun, 3),
+                    "enters": noted(self._numbered),
+                }
         return found
 
 

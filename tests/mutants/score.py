@@ -30,9 +30,10 @@ FOUND_FILE: Final = HERE / "found.json"
 MAP_FILE: Final = generate.ROOT / ".mutants" / "map.json"
 PAGE: Final = generate.ROOT / "docs" / "mutants.md"
 EXPLAINED: Final = re.compile(r"^- `(?P<key>[^`]+)`", re.MULTILINE)
+BARRIER: Final = "BARRIER"  # tests that say it look at the durability of verbs
 SAMPLE: Final = 12
 TRACE_S: Final = 60.0
-NEVER: Final = {"seconds": 0.0, "enters": []}  # a test that is not green by itself judges nothing
+NEVER: Final = {"seconds": 0.0, "enters": {}}  # a test that is not green by itself judges nothing
 
 Entered = Mapping[str, Mapping[str, Any]]
 
@@ -106,15 +107,19 @@ def judge(
 
 
 def judges(mutant: Mutant, entered: Entered, budget_s: float) -> dict[str, float]:
-    """Answer the tests that enter what is changed, quickest first, as many as the budget allows."""
-    places = reach(mutant)
-    able = [
-        (each["seconds"], test)
-        for test, each in entered.items()
-        if not places.isdisjoint(each["enters"])
-    ]
+    """Answer the tests that run what is changed, as many as the budget allows.
+
+    The quickest first; but of the cases of one test only the quickest before all others, for what
+    one case overlooks the next one mostly overlooks, too.
+    """
     chosen: dict[str, float] = {}
-    for seconds, test in sorted(able):
+    cases: Counter[str] = Counter()
+    ranked, looking = [], _looking(mutant)
+    for seconds, test in sorted(_able(mutant, entered)):
+        name = test.partition("[")[0]
+        ranked.append((cases[name] - (name in looking), seconds, test))
+        cases[name] += 1
+    for _, seconds, test in sorted(ranked):
         budget_s -= seconds
         if budget_s < 0:
             break
@@ -122,18 +127,69 @@ def judges(mutant: Mutant, entered: Entered, budget_s: float) -> dict[str, float
     return chosen
 
 
+def _able(mutant: Mutant, entered: Entered) -> list[tuple[float, str]]:
+    """Answer the tests that can notice a mutant: those that run its statement, if any does.
+
+    A function that was edited since it was traced has its statements elsewhere; then those are
+    asked that enter it.
+    """
+    places, line = reach(mutant), generate.line(mutant)
+    able = {
+        test: [each["enters"][place] for place in places & each["enters"].keys()]
+        for test, each in entered.items()
+    }
+    there = {test: masks for test, masks in able.items() if masks}
+    exact = {test for test, masks in there.items() if any(mask & line for mask in masks)}
+    looking = _looking(mutant)
+    chosen = (exact or set(there)) | {test for test in entered if test.partition("[")[0] in looking}
+    return [(entered[test]["seconds"], test) for test in chosen]
+
+
+def _looking(mutant: Mutant) -> set[str]:
+    """Answer the tests that look at a table itself, without a call that would be traced."""
+    if mutant.kind == generate.barrier.__name__:
+        return _tests_by_word().get(BARRIER, set())
+    if mutant.place.lstrip("_").isupper():
+        return {test for name in tables(mutant) for test in _tests_by_word().get(name, ())}
+    return set()
+
+
+@cache
+def _tests_by_word() -> dict[str, set[str]]:
+    """Answer for every name and attribute which tests mention it, their parameters included."""
+    found: dict[str, set[str]] = {}
+    for path in (generate.ROOT / "tests").rglob("test_*.py"):
+        file = path.relative_to(generate.ROOT).as_posix()
+        for place, function in generate.functions(ast.parse(path.read_text(encoding="utf-8"))):
+            for node in ast.walk(function):
+                word = getattr(node, "id", None) or getattr(node, "attr", None)
+                if isinstance(word, str):
+                    found.setdefault(word, set()).add(f"{file}::{place}")
+    return found
+
+
 def reach(mutant: Mutant) -> frozenset[str]:
     """Answer the functions of which a test must enter one to notice a change."""
-    if mutant.path and not mutant.place.lstrip("_").isupper() and mutant.kind != "barrier":
+    if mutant.kind == generate.barrier.__name__:  # the verb itself, or who calls it
+        verbs = {f"{module} {mutant.place}" for module in generate.modules()}
+        return frozenset(verbs | _mentions().get(mutant.place, set()))
+    if mutant.path and not mutant.place.lstrip("_").isupper():
         return frozenset({f"{mutant.module} {mutant.place}"})
-    names, waiting = set(), [mutant.place]
+    names = tables(mutant)
+    found = frozenset(place for name in names for place in _mentions().get(name, ()))
+    return found or frozenset(_mentions(at_the_top=True).get(mutant.place, ()))
+
+
+def tables(mutant: Mutant) -> set[str]:
+    """Answer the table a mutant changes and those that are made with it."""
+    names: set[str] = set()
+    waiting = [mutant.place]
     while waiting:  # a table is part of others, and they of others
         name = waiting.pop()
         if name not in names:
             names.add(name)
             waiting += _parts_of(mutant.module).get(name, ())
-    found = frozenset(place for name in names for place in _mentions().get(name, ()))
-    return found or frozenset(_mentions(at_the_top=True).get(mutant.place, ()))
+    return names
 
 
 @cache
@@ -187,7 +243,7 @@ def read_map(
                 say(f"{sum(each['seconds'] for each in entered.values()):8.1f} s  {file}")
                 known.update({test: entered.get(test, NEVER) for test in missing})
                 MAP_FILE.parent.mkdir(exist_ok=True)
-                MAP_FILE.write_text(json.dumps(known), encoding="utf-8")
+                MAP_FILE.write_text(json.dumps(known, separators=(",", ":")), encoding="utf-8")
     return {test: known[test] for test in tests if test in known}
 
 
