@@ -29,28 +29,12 @@ from tests.engine.stand import (
 
 __all__ = ["played"]
 
-WRITES = [
-    "start_run",
-    "prepare_run",
-    "move_run",
-    "stop_run",
-    "succeed_run",
-    "commit_producer",
-    "replan",
-    "commit_run",
-    "ask_repair",
-    "decline_repair",
-    "keep_version",
-    "deploy",
-    "propose",
-    "send",
-    "send_again",
-    "send_approved",
-    "record",
-    "record_late",
-    "keep_late_answer",
-    "count_attempt",
-]
+WRITES = (
+    *("start_run", "prepare_run", "move_run", "stop_run", "succeed_run", "commit_producer"),
+    *("replan", "commit_run", "ask_repair", "decline_repair", "keep_version", "deploy"),
+    *("propose", "send", "send_again", "send_approved", "record", "record_late"),
+    *("keep_late_answer", "count_attempt"),
+)
 WRITE_S = 0.05
 
 
@@ -227,6 +211,21 @@ async def repaired(stage: Stage, turns: Turns) -> Play:
     return play
 
 
+async def repaired_too_late(stage: Stage, turns: Turns) -> Play:
+    play = await opened(stage)
+
+    async def late(_: object) -> object:
+        await play.host.pause(NAME)
+        return flow().source()
+
+    play.options["repairer"] = Smith(late)
+    await play.restart()
+    await play.deploy(flow({CONSUMER: consumer(mutate=(Throw("no"),))}))
+    await play.publish("a")
+    turns.watch(play)
+    return play
+
+
 # What each ends with: the status of its newest run, and writes that only it shows.
 SCENES: dict[Scene, tuple[Status, str]] = {
     applied: (Status.COMMITTED, "record"),
@@ -247,6 +246,7 @@ SCENES: dict[Scene, tuple[Status, str]] = {
     crashed_thrice: (Status.CRASHED, "stop_run"),
     planned_anew: (Status.COMMITTED, "replan"),
     repaired: (Status.COMMITTED, "decline_repair"),
+    repaired_too_late: (Status.FAILED_LOGIC, "decline_repair"),
 }
 
 

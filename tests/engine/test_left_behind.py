@@ -173,6 +173,25 @@ async def test_a_late_no_of_a_call_that_was_sent_again_settles_nothing(duly_worl
     assert (await play.payloads())["a"] == {"status": "applied", "result": "done"}
 
 
+async def test_a_late_no_to_the_newest_of_two_sends_settles_nothing(duly_world: Stage) -> None:
+    """L1: the first send is still unknown, and a fresh run would make the change beside it."""
+    slow = Keyed()
+    play = await hanging(duly_world, slow)
+    async with play.host.running():
+        await duly_world.advance(2 * OVERDUE_S)
+        row = await play.row()
+        assert (row.attempt, row.status) == (len(slow.sends), Row.INDETERMINATE)
+        await slow.end(row.attempt, Refused("no"))
+        await duly_world.advance("1h")
+        row = await play.row()
+        assert (row.status, "was refused (no)" in (row.late or "")) == (Row.INDETERMINATE, True)
+        assert len(await play.rows()) == 1
+        for number in range(1, len(slow.sends)):
+            await slow.end(number)
+        await duly_world.advance(1)
+        assert await found(play) == DONE
+
+
 async def test_a_late_end_that_says_nothing_opens_the_way_to_a_persons_no(
     duly_world: Stage,
 ) -> None:

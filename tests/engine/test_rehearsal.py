@@ -387,6 +387,10 @@ async def test_the_bench_peeks_within_both_limits_and_after() -> None:
         bench.publish(event(each), 0)
     assert ids(await bench.peek("w", IN, limit=2, bytes_max=1000)) == ["a", "b"]
     assert ids(await bench.peek("w", IN, limit=9, bytes_max=1)) == ["a"]
+    first = next(iter(bench.events.values()))
+    one_bytes = len(first.body.encode()) + len(first.title.encode())
+    for more, found in ((-1, ["a"]), (0, ["a", "b"])):
+        assert ids(await bench.peek("w", IN, limit=9, bytes_max=2 * one_bytes + more)) == found
     assert ids(await bench.peek("w", IN, limit=9, bytes_max=1000, after="a")) == ["b", "c"]
     with pytest.raises(NotFound, match="no event z"):
         await bench.peek("w", IN, limit=9, bytes_max=1000, after="z")

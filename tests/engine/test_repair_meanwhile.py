@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from duly.config import Limits, Policy
+from duly.errors import StoreUnavailable
 from duly.rules.repair import RepairCase
 from duly.rules.source import Source
 from duly.rules.standing import Standing
@@ -227,6 +228,27 @@ async def test_a_host_that_stops_meanwhile_asks_again_at_its_start(duly_world: S
     await play.drain()
     assert [each.attempt for each in smith.cases] == [1, 2]
     assert await play.statuses() == {"a": "consumed"}
+
+
+async def test_a_repair_that_cannot_be_counted_is_begun_again_later(
+    duly_world: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """F3, H3: a full disk is looked at again after a while, not at once and not never."""
+    play, _ = await thinking(duly_world, GOOD)
+    asked: list[int] = []
+    ask_repair = play.store.ask_repair
+
+    async def full(*args: Any, **kwargs: Any) -> None:
+        asked.append(play.now)
+        if len(asked) < 4:
+            raise StoreUnavailable("database or disk is full")
+        await ask_repair(*args, **kwargs)
+
+    monkeypatch.setattr(play.store, "ask_repair", full)
+    async with play.host.running():
+        await duly_world.advance(60)
+    assert [each - asked[0] for each in asked] == [0, 10_000, 20_000, 30_000]
+    assert (await play.run()).status == Status.COMMITTED
 
 
 async def test_a_host_without_a_repairer_tells_a_person(duly_world: Stage) -> None:

@@ -106,6 +106,17 @@ async def test_leaving_drops_what_was_not_begun() -> None:
     assert asked.begun == [1, 2]
 
 
+async def test_leaving_ends_what_was_begun() -> None:
+    """C3, X2: a read that no script waits for is not left running."""
+    asked = Asked()
+    async with Together(asked.answer, lambda call: 10, 20) as together:
+        together.ask(calls(2))
+        await rest()
+    await rest()
+    assert [each.cancelled() for each in asked.told.values()] == [True, True]
+    assert together.is_empty
+
+
 # -- In a run -------------------------------------------------------------------------------------
 
 

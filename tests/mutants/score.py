@@ -31,6 +31,7 @@ MAP_FILE: Final = generate.ROOT / ".mutants" / "map.json"
 PAGE: Final = generate.ROOT / "docs" / "mutants.md"
 EXPLAINED: Final = re.compile(r"^- `(?P<key>[^`]+)`", re.MULTILINE)
 BARRIER: Final = "BARRIER"  # tests that say it look at the durability of verbs
+ALL_LINES: Final = -1
 SAMPLE: Final = 12
 TRACE_S: Final = 60.0
 NEVER: Final = {"seconds": 0.0, "enters": {}}  # a test that is not green by itself judges nothing
@@ -133,15 +134,14 @@ def _able(mutant: Mutant, entered: Entered) -> list[tuple[float, str]]:
     A function that was edited since it was traced has its statements elsewhere; then those are
     asked that enter it.
     """
-    places, line = reach(mutant), generate.line(mutant)
-    able = {
-        test: [each["enters"][place] for place in places & each["enters"].keys()]
-        for test, each in entered.items()
-    }
-    there = {test: masks for test, masks in able.items() if masks}
-    exact = {test for test, masks in there.items() if any(mask & line for mask in masks)}
-    looking = _looking(mutant)
-    chosen = (exact or set(there)) | {test for test in entered if test.partition("[")[0] in looking}
+    lines, looking = reach(mutant), _looking(mutant)
+    there: set[str] = set()
+    exact: set[str] = set()
+    for test, each in entered.items():
+        enters = each["enters"]
+        for place in lines.keys() & enters.keys():
+            (exact if lines[place] & enters[place] else there).add(test)
+    chosen = (exact or there) | {test for test in entered if test.partition("[")[0] in looking}
     return [(entered[test]["seconds"], test) for test in chosen]
 
 
@@ -168,16 +168,18 @@ def _tests_by_word() -> dict[str, set[str]]:
     return found
 
 
-def reach(mutant: Mutant) -> frozenset[str]:
-    """Answer the functions of which a test must enter one to notice a change."""
+def reach(mutant: Mutant) -> dict[str, int]:
+    """Answer the functions of which a test must enter one to notice a change, and their lines."""
     if mutant.kind == generate.barrier.__name__:  # the verb itself, or who calls it
-        verbs = {f"{module} {mutant.place}" for module in generate.modules()}
-        return frozenset(verbs | _mentions().get(mutant.place, set()))
+        verbs = {f"{module} {mutant.place}": ALL_LINES for module in generate.modules()}
+        return verbs | _mentions().get(mutant.place, {})
     if mutant.path and not mutant.place.lstrip("_").isupper():
-        return frozenset({f"{mutant.module} {mutant.place}"})
-    names = tables(mutant)
-    found = frozenset(place for name in names for place in _mentions().get(name, ()))
-    return found or frozenset(_mentions(at_the_top=True).get(mutant.place, ()))
+        return {f"{mutant.module} {mutant.place}": generate.line(mutant) or ALL_LINES}
+    found: dict[str, int] = {}
+    for name in tables(mutant):
+        for place, lines in _mentions().get(name, {}).items():
+            found[place] = found.get(place, 0) | lines
+    return found or _mentions(at_the_top=True).get(mutant.place, {})
 
 
 def tables(mutant: Mutant) -> set[str]:
@@ -205,22 +207,36 @@ def _parts_of(module: str) -> dict[str, set[str]]:
 
 
 @cache
-def _mentions(*, at_the_top: bool = False) -> dict[str, set[str]]:
-    """Answer for every name, attribute and string which functions of ours mention it.
+def _mentions(*, at_the_top: bool = False) -> dict[str, dict[str, int]]:
+    """Answer for every name, attribute and string which functions of ours mention it, and where.
 
     What is mentioned at the top of a module, outside of any function, may matter to all of them.
     """
-    found: dict[str, set[str]] = {}
+    found: dict[str, dict[str, int]] = {}
     for path in generate.SOURCE.rglob("*.py"):
         module = ".".join(path.relative_to(generate.SOURCE).with_suffix("").parts)
         tree = ast.parse(path.read_text(encoding="utf-8"))
-        every = list(generate.functions(tree))
-        for place, function in every:
-            for node in ast.walk(tree if at_the_top else function):
-                word = getattr(node, "id", None) or getattr(node, "attr", None)
-                word = word or (node.value if isinstance(node, ast.Constant) else None)
-                if isinstance(word, str):
-                    found.setdefault(word, set()).add(f"{module} {place}")
+        at_all = dict.fromkeys(_words(tree, 0), ALL_LINES) if at_the_top else {}
+        for place, function in generate.functions(tree):
+            words = at_all or _words(function, generate.first_line(function))
+            for word, lines in words.items():
+                found.setdefault(word, {})[f"{module} {place}"] = lines
+    return found
+
+
+def _words(inside: ast.AST, first: int) -> dict[str, int]:
+    """Answer the words of a function, each with the statements it occurs in, one bit each."""
+    found: dict[str, int] = {}
+    waiting = [(inside, 0)]
+    while waiting:
+        node, line = waiting.pop()
+        if isinstance(node, ast.stmt):
+            line = node.lineno - first
+        word = getattr(node, "id", None) or getattr(node, "attr", None)
+        word = word or (node.value if isinstance(node, ast.Constant) else None)
+        if isinstance(word, str):
+            found[word] = found.get(word, 0) | 1 << line
+        waiting += [(each, line) for each in ast.iter_child_nodes(node)]
     return found
 
 

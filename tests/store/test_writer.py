@@ -106,6 +106,25 @@ def test_jobs_are_committed_in_the_order_they_came() -> None:
     play(story)
 
 
+def test_who_writes_again_at_once_is_served_by_one_drain() -> None:
+    """L2: a second one beside it would commit out of turn."""
+
+    async def story(stage: Scene) -> None:
+        begun: list[str] = []
+        spawn = stage.env.spawn
+
+        def counted(work: Any, name: str) -> Any:
+            begun.append(name)
+            return spawn(work, name)
+
+        object.__setattr__(stage.env, "spawn", counted)
+        for number in range(5):
+            await stage.backend.transact(write(f"line {number}"), BARRIER)
+        assert begun == ["store writer"] * 5
+
+    play(story)
+
+
 def test_a_job_that_fails_in_a_batch_fails_alone() -> None:
     """H3: the others of its batch are committed, its own writes are gone."""
 
