@@ -80,6 +80,19 @@ async def test_a_peek_out_of_bounds_is_a_logic_failure(
     assert (await play.run()).status == Status.FAILED_LOGIC
 
 
+@pytest.mark.parametrize(
+    "call",
+    [Call("get_by_ids", (IN, ["a"], ["b"])), Call("get_by_ids", (IN, ["a"]), {"ids": ["b"]})],
+    ids=["one more", "said twice"],
+)
+async def test_an_argument_too_many_is_a_logic_failure(duly_world: Stage, call: Call) -> None:
+    """T7: ids that would be overlooked are no shorter answer."""
+    play = await holding(duly_world, "a", "b")
+    await see(play, call)
+    assert (await play.run()).status == Status.FAILED_LOGIC
+    assert "one more argument" in (await play.error())["message"]
+
+
 @pytest.mark.parametrize("call", [Call("peek", (OUT,)), Call("get_by_ids", (OUT, ["a"]))])
 async def test_a_topic_not_subscribed_to_is_not_shown(duly_world: Stage, call: Call) -> None:
     """T7: a logic failure that names the topic."""
