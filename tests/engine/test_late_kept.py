@@ -14,7 +14,7 @@ import pytest
 from duly.connectors.base import Call, Connector, Unsure, mutation
 from duly.connectors.watch import Reply, Watch
 from duly.env import Loop
-from duly.errors import RequestRefused, StoreUnavailable, UnknownOutcome
+from duly.errors import Refused, RequestRefused, StoreUnavailable, UnknownOutcome
 from duly.host import Host
 from duly.rules.word import MutationStatus as Row
 from duly.sandbox import play as moves
@@ -27,6 +27,7 @@ from tests.engine.slow import (
     OPEN,
     OVERDUE_S,
     TIMEOUT_S,
+    UNKNOWN,
     Keyed,
     Mute,
     Slow,
@@ -172,6 +173,33 @@ async def test_a_late_yes_needs_no_end_of_every_part(duly_world: Stage) -> None:
         slow.beside.cancel()
         await duly_world.advance(1)
     assert (await play.row()).late is None
+
+
+async def test_what_a_call_said_is_told_while_a_part_of_it_is_at_work(duly_world: Stage) -> None:
+    """L4, L13: a no is not believed before every part has ended; the person sees both."""
+    slow = Halfway()
+    play = await hanging(duly_world, slow)
+    async with play.host.running():
+        await duly_world.advance(1)
+        await slow.end(1, Refused("no such sheet"))
+        await duly_world.advance(TIMEOUT_S)
+        assert await found(play) == OPEN
+        told = (await play.error())["message"]
+        assert "a part of the call was still at work; it had said: no such sheet" in told
+        slow.beside.cancel()
+
+
+async def test_why_the_outside_is_unsure_is_told(duly_world: Stage) -> None:
+    """L5, U7: besides what the send itself said."""
+    slow = Slow(Unsure("the quota is used up"))
+    play = await hanging(duly_world, slow)
+    async with play.host.running():
+        await duly_world.advance(1)
+        await slow.end(1, UnknownOutcome("connection lost"))
+        await duly_world.advance(1)
+        assert await found(play) == UNKNOWN
+        told = (await play.error())["message"]
+        assert ("connection lost" in told, "the quota is used up" in told) == (True, True)
 
 
 class Threaded(Connector):

@@ -129,6 +129,39 @@ def test_a_producer_is_due_exactly_when_the_rules_say_so(
     assert due(memory.transaction, NOW).producers == expected
 
 
+def test_a_producer_is_never_due_by_what_makes_a_consumer_due() -> None:
+    """S2, S3: nothing but its planned time starts it."""
+    memory = Memory()
+    memory.workflow("workflow")
+    consumers_own = {"changed": SEEN + 1, "seen": SEEN, "untried": 1, "wake_at": PAST}
+    memory.handler("workflow", kind="producer", **consumers_own)
+    memory.event("workflow", SEEN + 1)
+    found = due(memory.transaction, NOW)
+    assert (found.consumers, found.producers) == ((), ())
+
+
+@pytest.mark.parametrize(("next_run_at", "suspects"), [(None, ()), (FUTURE, ("workflow",))])
+def test_a_producer_without_a_next_time_is_not_suspect(
+    next_run_at: int | None, suspects: tuple[str, ...]
+) -> None:
+    """S2: there is nothing a wrong clock could have planned."""
+    memory = Memory()
+    memory.workflow("workflow")
+    memory.handler("workflow", kind="producer", next_run_at=next_run_at, planned_at=LATER)
+    assert due(memory.transaction, NOW).suspects == suspects
+
+
+@pytest.mark.parametrize("status", ["waiting", "running", "done", "dead", "discarded"])
+def test_only_a_delivery_that_waits_is_due(status: str) -> None:
+    """B5, S9: one that ended, or is being made, wakes nobody."""
+    memory = Memory()
+    event = {"topic": "t", "source": "s", "payload": "{}", "opened": 1, "created_at": 0}
+    memory.insert("journal", id=1, **event)
+    delivery = {"subscriber_id": "s", "topic": "t", "position": 0, "due_at": PAST, "updated_at": 0}
+    memory.insert("delivery", event_id=1, status=status, **delivery)
+    assert due(memory.transaction, NOW).deliveries == (status == "waiting")
+
+
 def test_a_paused_workflow_has_nothing_due_but_what_only_asks() -> None:
     """F7, L5: a pause stops runs and backoffs; asking about an unknown call goes on."""
     memory = Memory()
