@@ -112,6 +112,7 @@ async def test_leaving_ends_what_was_begun() -> None:
     async with Together(asked.answer, lambda call: 10, 20) as together:
         together.ask(calls(2))
         await rest()
+        assert not together.is_empty
     await rest()
     assert [each.cancelled() for each in asked.told.values()] == [True, True]
     assert together.is_empty

@@ -191,6 +191,18 @@ async def test_content_from_outside_on_a_derived_event_goes_back_to_itself_too(
     assert causes == (*((each.topic, each.message_id) for each in INPUTS), ("row", "row:1"))
 
 
+async def test_other_content_gives_an_input_no_cause(store: Store) -> None:
+    """T9: it stays its own root, whatever other events of the workflow go back to."""
+    scene = await at(store, EMITTING)
+    await scene.commit(Commit((publication("row", "row:1"),)))
+    for words in ("first", "second"):
+        await scene.start("poll")
+        commit = Commit((publication("row", "row:2", words),), next_run_at=scene.now + 1)
+        await scene.commit(commit)
+    (row,) = await store.get_by_ids(WORKFLOW, "row", ("row:2",))
+    assert await store.list_causes(WORKFLOW, row.seq) == ()
+
+
 async def test_an_heir_of_a_removed_handler_keeps_its_own_version(store: Store) -> None:
     """R5, W9: its `next` must know the results it is given."""
     scene = await at(store, UNTOLD)

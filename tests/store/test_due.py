@@ -129,6 +129,24 @@ def test_a_producer_is_due_exactly_when_the_rules_say_so(
     assert due(memory.transaction, NOW).producers == expected
 
 
+@pytest.mark.parametrize("way", [{"untried": 1}, {"wake_at": PAST}, {"changed": SEEN + 1}])
+def test_events_that_are_not_its_own_give_a_consumer_no_turn(way: dict[str, int]) -> None:
+    """S3, S5, T1: those of another consumer, of a topic that is gone, of another workflow."""
+    memory = Memory()
+    for workflow in ("workflow", "other"):
+        memory.workflow(workflow)
+    memory.topic("workflow", "own", "sort")
+    memory.insert("topic", workflow_id="workflow", name="gone", consumer="sort", orphaned=1)
+    memory.handler("workflow", "sort", seen=SEEN, **{"changed": SEEN, **way})
+    memory.event("workflow", SEEN + 1, "own", status="skipped", finished_at=PAST)
+    memory.event("workflow", SEEN + 2)
+    memory.event("workflow", SEEN + 3, "gone")
+    memory.topic("other", "own", "sort")
+    memory.event("other", SEEN + 4, "own")
+    expected = () if "changed" in way else (DueHandler("workflow", "sort", 0, None),)
+    assert due(memory.transaction, NOW).consumers == expected
+
+
 def test_a_producer_is_never_due_by_what_makes_a_consumer_due() -> None:
     """S2, S3: nothing but its planned time starts it."""
     memory = Memory()
