@@ -8,11 +8,13 @@ from typing import Any
 import pytest
 
 from duly.config import Policy
+from duly.errors import StoreUnavailable
 from duly.rules.word import MutationStatus as Row
 from duly.rules.word import Status
 from duly.sandbox.play import Throw
 from duly.testing import Fault, Stage
 from tests.engine.repairing import Smith, played
+from tests.engine.slow import OVERDUE_S, Keyed, hanging
 from tests.engine.stand import (
     CONSUMER,
     DECLINE,
@@ -54,9 +56,10 @@ class Turns:
         self, verb: str, body: Callable[..., Awaitable[Any]], play: Play
     ) -> Callable[..., Awaitable[Any]]:
         async def call(*args: Any, **kwargs: Any) -> Any:
+            if self.under_way:
+                self.at_once.append((*self.under_way, verb))
+                raise StoreUnavailable("two writes of one run at once")  # the engine rests
             self.under_way.append(verb)
-            if len(self.under_way) > 1:
-                self.at_once.append(tuple(self.under_way))
             try:
                 await play.stage.env.sleep(WRITE_S)
                 return await body(*args, **kwargs)
@@ -226,6 +229,26 @@ async def repaired_too_late(stage: Stage, turns: Turns) -> Play:
     return play
 
 
+async def still_out(stage: Stage, turns: Turns) -> Play:
+    slow = Keyed()
+    play = await hanging(stage, slow)
+    turns.watch(play)
+    async with play.host.running():
+        await stage.advance(2 * OVERDUE_S)
+        assert (await play.row()).status == Row.INDETERMINATE
+        for number in range(1, len(slow.sends) + 1):
+            await slow.end(number)
+            await stage.advance(1)
+    return play
+
+
+async def crashed_and_cannot_be_asked(stage: Stage, turns: Turns) -> Play:
+    play = await begun(stage, turns, reconcile=False)
+    await play.crash_during(record="before")
+    turns.watch(play)
+    return play
+
+
 # What each ends with: the status of its newest run, and writes that only it shows.
 SCENES: dict[Scene, tuple[Status, str]] = {
     applied: (Status.COMMITTED, "record"),
@@ -243,6 +266,8 @@ SCENES: dict[Scene, tuple[Status, str]] = {
     approved: (Status.COMMITTED, "send_approved"),
     signed_in_again: (Status.COMMITTED, "send_again"),
     crashed: (Status.COMMITTED, "succeed_run"),
+    still_out: (Status.COMMITTED, "record_late"),
+    crashed_and_cannot_be_asked: (Status.PAUSED_RECONCILIATION, "record"),
     crashed_thrice: (Status.CRASHED, "stop_run"),
     planned_anew: (Status.COMMITTED, "replan"),
     repaired: (Status.COMMITTED, "decline_repair"),

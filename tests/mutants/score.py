@@ -34,7 +34,7 @@ BARRIER: Final = "BARRIER"  # tests that say it look at the durability of verbs
 ALL_LINES: Final = -1
 SAMPLE: Final = 12
 TRACE_S: Final = 60.0
-START_S: Final = 0.01  # what a test costs besides its own time
+START_S: Final = 0.003  # what a test costs besides its own time
 NEVER: Final = {"seconds": 0.0, "enters": {}}  # a test that is not green by itself judges nothing
 
 Entered = Mapping[str, Mapping[str, Any]]
@@ -112,16 +112,16 @@ def judges(mutant: Mutant, entered: Entered, budget_s: float) -> dict[str, float
     """Answer the tests that run what is changed, as many as the budget allows.
 
     The quickest first, and those that enter few functions before those that enter many: they look
-    closely. Of the cases of one test one comes before all others, for what it overlooks the next
-    case mostly overlooks, too.
+    closely. Each further case of one test counts for more, for what one overlooks the next case
+    mostly overlooks, too.
     """
     chosen: dict[str, float] = {}
     cases: Counter[str] = Counter()
     ranked, looking = [], _looking(mutant)
     for seconds, test in sorted(_able(mutant, entered)):
         name = test.partition("[")[0]
-        weight = (seconds + START_S) * len(entered[test]["enters"])
-        ranked.append((cases[name] - (name in looking), weight, test))
+        weight = (seconds + START_S) * len(entered[test]["enters"]) * (1 + cases[name])
+        ranked.append((name not in looking, weight, test))
         cases[name] += 1
     for _, _, test in sorted(ranked):
         budget_s -= entered[test]["seconds"]
