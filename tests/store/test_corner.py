@@ -10,8 +10,8 @@ from duly.errors import Stale
 from duly.rules import lifecycle
 from duly.rules.lifecycle import Counts, Run
 from duly.rules.word import Act, Answer, Failure, Progress, Verdict, Waits
-from duly.store import Store
-from duly.store.record import Commit, Recorded, Stop
+from duly.store import Store, part, upkeep
+from duly.store.record import Action, Commit, Recorded, Stop
 from tests.store.memory import Memory, MemoryBackend
 from tests.store.scene import (
     CONNECTOR,
@@ -257,3 +257,50 @@ async def test_a_wait_set_by_a_clock_a_year_ahead_is_over(run: Run, store: Store
 
 
 _WAY_TO_LATER = (Progress.PREPARE_DONE, Progress.BEGIN_MUTATE)
+
+
+# -- One of several -------------------------------------------------------------------------------
+
+
+def test_a_publish_touches_the_consumer_of_its_topic_alone(memory: Memory) -> None:
+    """S3: another consumer that was touched instead would leave the event lying."""
+    memory.workflow("workflow")
+    memory.handler("workflow", "file")
+    memory.topic("workflow", "letter", "sort")
+    memory.handler("workflow", "sort", position=1)
+    part.touch(memory.transaction, "workflow", ["letter"], 7)
+    found = memory.connection.execute("select name, changed from handler").fetchall()
+    assert dict(found) == {"file": 0, "sort": 7}
+
+
+def test_after_a_restore_the_approved_call_of_every_workflow_is_in_doubt(memory: Memory) -> None:
+    """H5, A4: each may have been sent since the copy was made."""
+    for workflow in ("one", "two", "three"):
+        memory.workflow(workflow)
+        memory.run(workflow, f"run of {workflow}", phase="mutating")
+        memory.mutation(workflow, f"run of {workflow}", workflow, status="in_flight", attempt=0)
+    memory.transaction.run("put_upkeep", name=upkeep.COPIED, at=5)
+    upkeep.note_restore(memory.transaction, action=Action("a", "me", "restore"), now=9)
+    found = memory.connection.execute("select id, sent_at, attempt from mutation").fetchall()
+    assert sorted(found) == [("one", 5, 1), ("three", 5, 1), ("two", 5, 1)]
+
+
+def test_a_grant_wakes_no_run_that_is_over(memory: Memory) -> None:
+    """F4, R1: a run that was followed keeps what it waited for, and is never written again."""
+    memory.workflow("workflow")
+    waiting = {"status": "paused:approval", "waits": "grant", "waits_on": "sheet.append"}
+    memory.run("workflow", "over", open=0, **waiting)
+    memory.run("workflow", "open", **waiting)
+    named = {"workflow_id": "workflow", "capability": "sheet.append", "now": 9}
+    assert memory.transaction.all("wake_granted_run", **named) == [("open",)]
+
+
+def test_what_a_closed_run_was_shown_may_be_gone(memory: Memory) -> None:
+    """H5: retention removes it; the open run beside it has all it needs."""
+    memory.workflow("workflow")
+    memory.event("workflow", 1)
+    memory.run("workflow", "open")
+    memory.run("workflow", "over", open=0, status="crashed")
+    for run_id, content in (("open", 1), ("over", 99)):
+        memory.insert("reservation", run_id=run_id, seq=1, content=content)
+    assert memory.transaction.all("find_unpinned") == []
