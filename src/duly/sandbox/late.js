@@ -4,31 +4,41 @@
 (held, step, answers, breakWith, elapsedMs) => {
   "use strict";
   const {
-    Date: RealDate, Error: RealError, String: RealString, apply, construct, dates, defineProperty, freeze, getPrototypeOf, indexOf,
-    isArray, isWellFormed, keys, objectPrototype, slice, stringify, toISOString, toWellFormed, dateToString, test,
+    Date: RealDate, Error: RealError, String: RealString, charCodeAt, construct, dates, defineProperty, freeze, getPrototypeOf, indexOf,
+    isArray, isRawJSON, isWellFormed, keys, objectPrototype, slice, stackOf, stringify, toISOString, toWellFormed, dateToString,
   } = held;
   const { limits, world } = step;
   const afterMs = () => {
     const elapsed = elapsedMs();
     return elapsed - (elapsed % 1);
   };
-  const put = (holder, name, value) => defineProperty(holder, name, { value, writable: true, enumerable: false, configurable: true });
+  const put = (holder, name, value) => defineProperty(holder, name, { __proto__: null, value, writable: true, enumerable: false, configurable: true });
 
   // -- What is no JSON, by its path (T8) -------------------------------------------------------
 
   const NOT_JSON = freeze({ __proto__: null });
-  const IDENTIFIER = /^[A-Za-z_$][A-Za-z0-9_$]{0,39}$/;
+  const NAME_CHARS_MAX = 40;
   let askedFrom = ""; // where the script stands whose values are being written
   let room = 0;
 
+  // By hand: a regular expression asks its prototype, which the script can change.
+  const isIdentifier = (name) => {
+    if (name === "" || name.length > NAME_CHARS_MAX) return false;
+    for (let at = 0; at < name.length; at++) {
+      const code = charCodeAt(name, at);
+      const isLetter = (code >= 65 && code <= 90) || (code >= 97 && code <= 122) || code === 95 || code === 36;
+      if (!isLetter && (at === 0 || code < 48 || code > 57)) return false;
+    }
+    return true;
+  };
   const pathOf = (where) => {
     if (where.up === null) return where.key;
     const key = where.key;
-    if (typeof key === "number") return `${pathOf(where.up)}[${key}]`;
-    return apply(test, IDENTIFIER, [key]) ? `${pathOf(where.up)}.${key}` : `${pathOf(where.up)}[${stringify(slice(key, 0, 40))}]`;
+    if (typeof key === "number") return pathOf(where.up) + "[" + key + "]";
+    return isIdentifier(key) ? pathOf(where.up) + "." + key : pathOf(where.up) + "[" + stringify(slice(key, 0, NAME_CHARS_MAX)) + "]";
   };
   const refuse = (where, what) => {
-    breakWith("", `${pathOf(where)} ${what}`, askedFrom);
+    breakWith("", pathOf(where) + " " + what, askedFrom);
     throw NOT_JSON;
   };
   const below = (where, key, holder) => ({ up: where, key, holder, depth: where.depth + 1, hasMarks: where.hasMarks });
@@ -36,7 +46,7 @@
 
   const spend = (text, where) => {
     room -= text.length + 1;
-    if (room < 0) refuse(where, `is too much: a step asks and returns at most ${limits.output_chars} bytes in all.`);
+    if (room < 0) refuse(where, "is too much: a step asks and returns at most " + limits.output_chars + " bytes in all.");
     return text;
   };
   const writeText = (text, where) => {
@@ -50,7 +60,7 @@
         return writeText(where.hasMarks && value === "function" ? '"function"' : value, where);
       case "number": {
         const size = value < 0 ? -value : value;
-        if (!(size < Infinity)) refuse(where, `is ${value}, which JSON does not know. Send null or a string.`);
+        if (!(size < Infinity)) refuse(where, "is " + value + ", which JSON does not know. Send null or a string.");
         // From 1e21 on JavaScript writes an exponent, and then it is no integer to anybody.
         if (size > 9007199254740991 && size < 1e21) refuse(where, "is an integer beyond \u00b1(2^53 - 1). Send it as a string.");
         return spend(stringify(value), where);
@@ -62,14 +72,17 @@
       case "function":
         if (where.hasMarks) return spend('"function"', where);
     }
-    return refuse(where, `is ${typeof value === "undefined" ? "undefined" : `a ${typeof value}`}. Use an object, array, string, number, boolean or null.`);
+    return refuse(where, "is " + (typeof value === "undefined" ? "undefined" : "a " + typeof value) + ". Use an object, array, string, number, boolean or null.");
   };
   const writeHolder = (value, where) => {
     for (let around = where; around !== null; around = around.up) {
       if (around.holder === value) refuse(where, "contains itself. Remove the cycle.");
     }
-    if (where.depth >= limits.depth) refuse(where, `is nested deeper than ${limits.depth}. Make it flatter.`);
+    if (where.depth >= limits.depth) refuse(where, "is nested deeper than " + limits.depth + ". Make it flatter.");
     if (isArray(value)) return writeArray(value, where);
+    if (isRawJSON(value)) {
+      refuse(where, "is JSON.rawJSON(" + stringify(slice(value.rawJSON, 0, NAME_CHARS_MAX)) + "), whose text is not checked. Send the value itself.");
+    }
     const prototype = getPrototypeOf(value);
     if (prototype === dates) return writeDate(value, where);
     if (prototype !== objectPrototype && prototype !== null) {
@@ -91,7 +104,7 @@
     for (let at = 0; at < value.length; at++) {
       text += (at === 0 ? "" : ",") + write(value[at], below(where, at, value));
     }
-    return `[${text}]`;
+    return "[" + text + "]";
   };
   const writeObject = (value, where) => {
     spend("{}", where);
@@ -103,7 +116,16 @@
       const place = below(where, names[at], value);
       text += (text === "" ? "" : ",") + writeText(names[at], place) + ":" + write(inner, place);
     }
-    return `{${text}}`;
+    return "{" + text + "}";
+  };
+
+  // An error that was not thrown by the interpreter, but inherits from one that was, has no stack.
+  const placeOf = (error) => {
+    try {
+      return stackOf(error);
+    } catch {
+      return "";
+    }
   };
 
   // -- The log (X4) ----------------------------------------------------------------------------
@@ -118,7 +140,7 @@
   const show = (value) => {
     try {
       if (typeof value === "string") return value;
-      if (value instanceof RealError) return `${value.name}: ${value.message}`;
+      if (value instanceof RealError) return RealString(value.name) + ": " + RealString(value.message);
       const text = typeof value === "object" ? stringify(value) : undefined;
       return text === undefined ? RealString(value) : text;
     } catch {
@@ -132,7 +154,7 @@
       return;
     }
     const text = stringify(toWellFormed(slice(said, 0, limits.log_chars)));
-    logs[++lastLog] = { after, text: `{"after_ms":${afterMs()},"text":${text}}` };
+    logs[++lastLog] = { after, text: '{"after_ms":' + afterMs() + ',"text":' + text + "}" };
   };
 
   // -- The clock and the dice (law 5 of the contract) ------------------------------------------
@@ -142,7 +164,7 @@
     if (new.target === undefined) return dateToString(new RealDate(nowMs()));
     return construct(RealDate, parts.length === 0 ? [nowMs()] : parts, new.target);
   }
-  defineProperty(WorldDate, "prototype", { value: dates, writable: false, enumerable: false, configurable: false });
+  defineProperty(WorldDate, "prototype", { __proto__: null, value: dates, writable: false, enumerable: false, configurable: false });
   put(WorldDate, "name", "Date");
   put(WorldDate, "length", 7);
   put(WorldDate, "now", () => nowMs());
@@ -191,9 +213,9 @@
         delete leftOut[firstLeft];
       }
       if (count === 0) return text;
-      const said = stringify(`${count} more lines were left out.`);
-      const line = `{"after_ms":${afterMs()},"text":${said},"left_out":${count}}`;
-      return text === "" ? line : `${text},${line}`;
+      const said = stringify(count + " more lines were left out.");
+      const line = '{"after_ms":' + afterMs() + ',"text":' + said + ',"left_out":' + count + "}";
+      return text === "" ? line : text + "," + line;
     },
     write(value, path, stack) {
       askedFrom = stack;
@@ -210,7 +232,7 @@
       room = step.room;
       try {
         const text = step.definitions === 1 ? write(step.definition, root("workflow", true)) : "null";
-        return `{"value":{"count":${step.definitions},"workflow":${text}}}`;
+        return '{"value":{"count":' + step.definitions + ',"workflow":' + text + "}}";
       } catch (error) {
         this.fail(error);
         return null;
@@ -219,8 +241,8 @@
     fail(error) {
       try {
         if (error === NOT_JSON) return;
-        if (error instanceof RealError) return breakWith(`${error.name}`, `${error.message}`, error.stack);
-        breakWith("", `The script threw ${show(error)}.`, "");
+        if (error instanceof RealError) return breakWith(RealString(error.name), RealString(error.message), placeOf(error));
+        breakWith("", "The script threw " + show(error) + ".", "");
       } catch {
         breakWith("", "The script threw something that cannot be shown.", "");
       }

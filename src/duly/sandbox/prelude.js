@@ -3,8 +3,14 @@
 // Law 1  No function of the host is in here. What a script asks is written into an outbox, as JSON
 //        text and at the moment of the call; the worker takes it when the script stands still.
 // Law 2  What the bridge needs is held before the script can change it: nothing here or in late.js
-//        looks a method up on a prototype once the script runs.
+//        looks a method up on a prototype once the script runs, and an object of the bridge that
+//        the interpreter looks something up on (traps, descriptors) has no prototype. Texts are
+//        put together with +: of a template this interpreter makes a call of String's `concat`.
 // Law 3  Once something broke the step, nothing later is seen: no call, no log, no result.
+// Law 4  No way leads from the script to a function or a value of the bridge (X1). What would show
+//        it one is taken away before it loads: `Error.prepareStackTrace` hands out the functions of
+//        a stack. What the interpreter calls on the bridge's behalf gets the script's own values.
+// Law 5  A call is entered in one go: what can throw for want of stack or memory is done before.
 //
 // Every step pays for every line of this file, so what many steps do without stands in late.js:
 // the log, the clock, the dice, the declaration, and the words for what is no JSON. The value of
@@ -19,7 +25,8 @@ void 0, function () {
 
   const evaluate = eval;
   const { parse, stringify } = JSON;
-  const { defineProperty, freeze, getPrototypeOf, hasOwn, keys, prototype: objectPrototype } = Object;
+  const { isRawJSON } = JSON;
+  const { defineProperty, freeze, getOwnPropertyDescriptor, getPrototypeOf, hasOwn, keys, prototype: objectPrototype } = Object;
   const { isArray } = Array;
   const { apply, construct } = Reflect;
   const { prototype: text } = String;
@@ -28,15 +35,17 @@ void 0, function () {
   const slice = hold(text.slice);
   const machineClock = performance.now.bind(performance);
   const RealError = Error;
+  const RealTypeError = TypeError;
   const RealPromise = Promise;
   const RealProxy = Proxy;
   const { toPrimitive } = Symbol;
   const { prototype: dates } = Date;
+  // Where an error came from is asked of the interpreter, not of a property the script can replace.
+  const stackOf = hold(getOwnPropertyDescriptor(Error.prototype, "stack").get);
   const held = {
-    __proto__: null, Date, Error, String, apply, construct, defineProperty, dates, freeze, getPrototypeOf, isArray, isWellFormed,
-    keys, objectPrototype, slice, stringify, indexOf: hold(text.indexOf), toWellFormed: hold(text.toWellFormed),
+    __proto__: null, Date, Error, String, apply, construct, defineProperty, dates, freeze, getPrototypeOf, isArray, isRawJSON,
+    isWellFormed, keys, objectPrototype, slice, stackOf, stringify, charCodeAt: hold(text.charCodeAt), indexOf: hold(text.indexOf), toWellFormed: hold(text.toWellFormed),
     toISOString: hold(dates.toISOString), dateToString: hold(dates.toString), parseDate: Date.parse, utc: Date.UTC,
-    test: RegExp.prototype.test,
   };
 
   // -- What one step is ------------------------------------------------------------------------
@@ -59,7 +68,7 @@ void 0, function () {
   const elapsedMs = () => spentMs + machineClock() - resumedAt;
   const short = (words) => stringify(held.toWellFormed(slice(typeof words === "string" ? words : "", 0, 4000)));
   const breakWith = (name, message, stack) => {
-    step.broken ??= `{"error":{"name":${short(name)},"message":${short(message)},"stack":${short(stack)}}}`;
+    step.broken ??= '{"error":{"name":' + short(name) + ',"message":' + short(message) + ',"stack":' + short(stack) + "}}";
   };
 
   // -- Strict JSON (T8) ------------------------------------------------------------------------
@@ -75,7 +84,7 @@ void 0, function () {
     around[depth] = value;
     if (isArray(value)) return true;
     const prototype = getPrototypeOf(value);
-    return prototype === objectPrototype || prototype === null;
+    return prototype === objectPrototype || (prototype === null && !isRawJSON(value));
   };
   const isNumber = (size) => size <= 9007199254740991 || (size >= 1e21 && size < Infinity);
   const strict = function (key, value) {
@@ -97,7 +106,8 @@ void 0, function () {
     valuesLeft = step.room;
     try {
       const written = stringify(value, strict);
-      if (written !== undefined && written.length < step.room) {
+      // A text in a box that has no prototype passes unseen; half a character is written as \\ud….
+      if (written !== undefined && written.length < step.room && held.indexOf(written, "\\ud") < 0) {
         step.room -= written.length + 1;
         return written;
       }
@@ -117,10 +127,10 @@ void 0, function () {
     return isOwn ? ++ownCalls > step.limits.own_calls : ++toolCalls > step.limits.calls;
   };
   const ask = (path, args) => {
-    const { stack } = new RealError();
+    const stack = stackOf(new RealError());
     if (isOneTooMany(path)) {
       // Whatever it catches, nothing of it is seen any more; but most loops end here.
-      breakWith("", `The step made more than ${step.limits.own_calls} publishes and looks.`, stack);
+      breakWith("", "The step made more than " + step.limits.own_calls + " publishes and looks.", stack);
       throw NOT_JSON;
     }
     let count = args.length;
@@ -129,43 +139,45 @@ void 0, function () {
     try {
       for (let at = 0; at < count && step.broken === null; at++) {
         // A call takes one object; its fields are named after the call.
-        texts += (at === 0 ? "" : ",") + write(args[at], count === 1 ? path : `${path}[${at}]`, stack);
+        texts += (at === 0 ? "" : ",") + write(args[at], count === 1 ? path : path + "[" + at + "]", stack);
       }
     } catch (error) {
       if (error !== NOT_JSON) throw error;
     }
-    if (!isStepping) breakWith("", `${path} is called before a step began. Call tools inside a handler.`, stack);
+    if (!isStepping) breakWith("", path + " is called before a step began. Call tools inside a handler.", stack);
     return new RealPromise((resolve) => {
       if (step.broken !== null) return;
-      const id = ++step.lastCall;
-      waiting++;
-      outbox += `${outbox === "" ? "" : ","}{"id":${id},"path":${short(path)},"args":[${texts}],"stack":${short(stack)}}`;
+      const id = step.lastCall + 1;
+      const asked = outbox + (outbox === "" ? "" : ",") + '{"id":' + id + ',"path":' + short(path) + ',"args":[' + texts + '],"stack":' + short(stack) + "}";
       answers[id] = resolve;
+      step.lastCall = id;
+      waiting++;
+      outbox = asked;
     });
   };
 
-  const fixed = () => { throw new TypeError("ctx cannot be changed"); };
+  const fixed = () => { throw new RealTypeError("ctx cannot be changed"); };
   function toolbox(path) {
     function get(_, name) {
       // Written as text it says what it is, instead of calling tools named toString and valueOf.
-      if (name === toPrimitive) return () => path === "" ? "[ctx]" : `[ctx.${path}]`;
+      if (name === toPrimitive) return () => path === "" ? "[ctx]" : "[ctx." + path + "]";
       // An object with a method `then` would be awaited as if it were a promise.
       if (typeof name === "symbol" || name === "then" || name === "toJSON") return undefined;
-      return toolbox(path === "" ? name : slice(`${path}.${name}`, 0, 200));
+      return toolbox(path === "" ? name : slice(path + "." + name, 0, 200));
     }
     function call(_, self, args) {
-      if (path === "") throw new TypeError("ctx is not a function");
+      if (path === "") throw new RealTypeError("ctx is not a function");
       return ask(path, args);
     }
     return new RealProxy(function () {}, {
-      get, apply: call, construct: fixed, set: fixed, defineProperty: fixed, deleteProperty: fixed, setPrototypeOf: fixed,
+      __proto__: null, get, apply: call, construct: fixed, set: fixed, defineProperty: fixed, deleteProperty: fixed, setPrototypeOf: fixed,
       getPrototypeOf: () => null, ownKeys: () => ["prototype"],
     });
   }
 
   // -- What the script sees --------------------------------------------------------------------
 
-  const put = (holder, name, value) => defineProperty(holder, name, { value, writable: true, enumerable: false, configurable: true });
+  const put = (holder, name, value) => defineProperty(holder, name, { __proto__: null, value, writable: true, enumerable: false, configurable: true });
   const log = (...values) => late().log(values);
   const Keep = freeze({
     workflow(declared) {
@@ -185,10 +197,15 @@ void 0, function () {
   });
   // Other clocks, and what depends on when garbage is collected (law 5 of the contract).
   delete globalThis.performance;
+  delete dates.constructor; // the one that knows the machine's time; late.js puts its own there
   delete globalThis.SharedArrayBuffer;
   delete globalThis.Atomics;
   delete globalThis.WeakRef;
   delete globalThis.FinalizationRegistry;
+  // What hands out the functions of a stack, or asks the script how to write one (law 4).
+  delete Error.prepareStackTrace;
+  delete Error.captureStackTrace;
+  delete Error.stackTraceLimit;
 
   // -- The worker's way in ---------------------------------------------------------------------
 
@@ -196,6 +213,7 @@ void 0, function () {
   const fail = (error) => { if (error !== NOT_JSON) late().fail(error); };
 
   function begin(settings, text) {
+    if (step.world !== null) throw new RealError("a context is begun once");
     const { limits, world } = parse(settings);
     lateText = text;
     step.limits = limits;
@@ -205,6 +223,8 @@ void 0, function () {
   }
   async function watch(loading) {
     try {
+      // Whose promise this is would be asked of a prototype that the script has in its hands.
+      put(loading, "constructor", RealPromise);
       await loading;
       isLoaded = true;
     } catch (error) {
@@ -218,14 +238,14 @@ void 0, function () {
     if (!isLoaded || step.broken !== null) return;
     const { handler, step: name, args } = parse(entry);
     const given = [toolbox("")];
-    for (let at = 0; at < args.length; at++) put(given, at + 1, args[at].value);
+    for (let at = 0; at < args.length; at++) put(given, at + 1, own(args[at], "value"));
     try {
       const owner = own(own(step.definition, name === "produce" ? "producers" : "consumers"), handler);
       const run = typeof owner === "function" ? owner : own(owner, name === "produce" ? "handler" : name);
-      if (typeof run !== "function") return breakWith("", `The handler ${handler} has no step ${name}.`, "");
+      if (typeof run !== "function") return breakWith("", "The handler " + handler + " has no step " + name + ".", "");
       isStepping = true;
       const value = await apply(run, owner, given);
-      if (step.broken === null) ended = value === undefined ? '{"missing":true}' : `{"value":${write(value, "result", "")}}`;
+      if (step.broken === null) ended = value === undefined ? '{"missing":true}' : '{"value":' + write(value, "result", "") + "}";
     } catch (error) {
       fail(error);
     }
@@ -256,7 +276,7 @@ void 0, function () {
       else if (waiting === 0) end = ended ?? '{"stalled":true}';
     }
     const logs = lateParts === null ? "" : lateParts.takeLogs(end !== "null");
-    const taken = `{"calls":[${outbox}],"logs":[${logs}],"end":${end}}`;
+    const taken = '{"calls":[' + outbox + '],"logs":[' + logs + '],"end":' + end + "}";
     outbox = "";
     spentMs += machineClock() - resumedAt;
     return slice(taken, 0); // in one piece: the binding cannot read a string that is still in parts
