@@ -28,7 +28,8 @@ HELD: Final = {
         "then toJSON constructor toString valueOf has get set value writable enumerable "
         "configurable getOwnPropertyDescriptor isExtensible preventExtensions deleteProperty "
         "defineProperty length apply construct ownKeys 0 1 2 handler step args world limits frozen "
-        "now_ms dice stack name message cause Date random log write fail declaration takeLogs after text up key hasMarks"
+        "now_ms dice stack name message cause Date random log write fail declaration takeLogs "
+        "after text up key hasMarks"
     ),
     "Array.prototype": (
         "0 1 2 push pop concat map slice join indexOf toJSON constructor forEach reduce keys "
@@ -59,7 +60,8 @@ HELD: Final = {
     "Math": "random floor imul",
     "globalThis": (
         "Error TypeError RangeError InternalError Promise Proxy eval String Object Array JSON "
-        "Reflect Symbol Function Infinity undefined NaN performance Date console Math RegExp then toJSON"
+        "Reflect Symbol Function Infinity undefined NaN performance Date console Math RegExp then "
+        "toJSON"
     ),
     "Object.getPrototypeOf(async () => {})": "constructor then call apply",
     "Object.getPrototypeOf(function* () {})": "constructor next prototype",
