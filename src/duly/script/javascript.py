@@ -6,6 +6,7 @@ objects or `Keep.consumer({…})`, written in place or kept in constants of the 
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
@@ -18,13 +19,14 @@ from tree_sitter_javascript import language
 from duly.rules.access import Step
 from duly.rules.source import Language, Source
 from duly.script.finding import Finding, Severity, found
-from duly.script.javascript_flow import FlowReader
+from duly.script.javascript_flow import HANDED_ON, FlowReader
 from duly.script.javascript_name import (
     FUNCTIONS,
     Names,
     bare,
     entries,
     everything,
+    everything_inside,
     inside,
     part,
     words,
@@ -76,7 +78,8 @@ def parse(source: Source) -> Tree:
 def syntax(source: Source) -> list[Finding]:
     """Find where a text is not JavaScript; only the first place is worth naming."""
     text = Text(source.text)
-    for node in everything(parse(source)):
+    root = parse(source)
+    for node in everything(root) if root.has_error else ():
         if node.is_error or node.is_missing:
             place = text.place(node.start_point[0], node.start_point[1])
             what = f"{node.type} is missing" if node.is_missing else "this is not JavaScript"
@@ -106,15 +109,51 @@ def read_steps(source: Source) -> tuple[Outline, list[tuple[Step, Tree]]]:
 
 def _read(source: Source) -> _Reader:
     outline = Outline(Language.JAVASCRIPT, source.name)
-    reader = _Reader(outline, FlowReader(outline, Names(Text(source.text))))
-    reader.read(parse(source))
+    root = parse(source)
+    survey = _survey(root)
+    names = Names(Text(source.text), outline.effort)
+    reader = _Reader(outline, FlowReader(outline, names, survey.handed_on), survey)
+    reader.read(root)
     return reader
+
+
+@dataclass(slots=True)
+class _Survey:
+    """What is looked for in the whole text, found in one pass over it."""
+
+    workflows: list[Tree] = field(default_factory=list)
+    imports: list[Tree] = field(default_factory=list)
+    suspects: list[tuple[Tree, str]] = field(default_factory=list)  # names that may be lacking
+    declared: set[str] = field(default_factory=set)
+    handed_on: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
+
+
+def _survey(root: Tree) -> _Survey:
+    survey = _Survey()
+    for node, around in everything_inside(root):
+        kind = node.type
+        if kind == "identifier":
+            name = words(node)
+            if name in LACKING:
+                survey.suspects.append((node, name))
+            if _is_declared(node, around):
+                survey.declared.add(name)
+            if around.type in HANDED_ON:
+                survey.handed_on[name].append(node.start_byte)
+        elif kind == "shorthand_property_identifier":
+            survey.handed_on[words(node)].append(node.start_byte)
+        elif kind == "call_expression" and _is_ours(node, "workflow"):
+            survey.workflows.append(node)
+        elif kind in ("import_statement", "import") and around.type != "import_statement":
+            survey.imports.append(node)
+    return survey
 
 
 @dataclass(slots=True)
 class _Reader:
     outline: Outline
     flows: FlowReader
+    survey: _Survey
     entered: list[tuple[Step, Tree]] = field(default_factory=list)
     module: Scope = field(default_factory=lambda: Scope(Function(Place(1, 1)), ""))
 
@@ -127,11 +166,10 @@ class _Reader:
         for node in inside(root):
             self.names.define(node)
         self.outline.variables = frozenset(self.names.variables)
-        for node in everything(root):
-            if node.type == "call_expression" and _is_ours(node, "workflow"):
-                self.outline.has_workflow = True
-                self.read_workflow(self.first_argument(node))
-        self.find_lacking(root)
+        for node in self.survey.workflows:
+            self.outline.has_workflow = True
+            self.read_workflow(self.first_argument(node))
+        self.find_lacking()
 
     def read_workflow(self, node: Tree | None) -> None:
         given = entries(node)
@@ -200,15 +238,12 @@ class _Reader:
         texts = [each.text for each in value.items or ()] + list(value.fields or ())
         return None if None in texts else tuple(text for text in texts if text is not None)
 
-    def find_lacking(self, root: Tree) -> None:
+    def find_lacking(self) -> None:
         """Find what the interpreter does not have, unless the text declares it itself."""
-        declared = {words(each) for each in everything(root) if _is_declared(each)}
-        for node in everything(root):
-            name = words(node) if node.type == "identifier" else ""
-            is_import = node.type in ("import_statement", "import")
-            if is_import and (node.parent is None or node.parent.type != "import_statement"):
-                self.lack(node, "import", "A workflow is one file; write what you need into it.")
-            elif name in LACKING and name not in declared:
+        for node in self.survey.imports:
+            self.lack(node, "import", "A workflow is one file; write what you need into it.")
+        for node, name in self.survey.suspects:
+            if name not in self.survey.declared:
                 self.lack(node, name, LACKING[name])
 
     def lack(self, node: Tree, name: str, advice: str) -> None:
@@ -233,10 +268,8 @@ def _is_ours(call: Tree, name: str) -> bool:
     return words(callee) in {f"{each}.{name}" for each in OURS}
 
 
-def _is_declared(node: Tree) -> bool:
-    if node.type != "identifier" or node.parent is None:
-        return False
-    if node.parent.type in ("formal_parameters", "rest_pattern", "pair_pattern"):
+def _is_declared(node: Tree, around: Tree) -> bool:
+    if around.type in ("formal_parameters", "rest_pattern", "pair_pattern"):
         return True
-    named = node.parent.child_by_field_name("name") or node.parent.child_by_field_name("parameter")
+    named = around.child_by_field_name("name") or around.child_by_field_name("parameter")
     return named is not None and named.id == node.id

@@ -7,6 +7,7 @@ function that is handed to a call is taken to be called there, any number of tim
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
@@ -19,12 +20,12 @@ from duly.script.javascript_name import (
     FUNCTIONS,
     Names,
     bare,
-    everything,
     inside,
     part,
     words,
 )
 from duly.script.outline import (
+    NAMES_PER_LOOK,
     READINGS_MAX,
     Alias,
     Branch,
@@ -83,7 +84,9 @@ class FlowReader:
 
     outline: Outline
     names: Names
-    handed_on: dict[int, frozenset[str]] = field(default_factory=dict)
+    # By name, the places where it is handed on to something that can still wait for it.
+    handed_on: Mapping[str, list[int]] = field(default_factory=dict)
+    around: Tree | None = None  # the function that is being read
 
     def function(
         self,
@@ -102,11 +105,19 @@ class FlowReader:
             function = self.outline.functions[key] = Function(self.names.place(node))
             function.is_generator = any(each.type == "*" for each in node.children)
             scope = Scope(function, key, dict(outer.names), owner)
+            self.names.effort.spend(len(scope.names) // NAMES_PER_LOOK)
             self.names.bind_parameters(node, {**given, **handed}, scope)
             function.body = self._body(node, scope)
         return key
 
     def _body(self, node: Tree, scope: Scope) -> Flow:
+        before, self.around = self.around, node
+        try:
+            return self._inside(node, scope)
+        finally:
+            self.around = before
+
+    def _inside(self, node: Tree, scope: Scope) -> Flow:
         body = part(node, "body")
         if body is None:
             return ()
@@ -167,7 +178,8 @@ class FlowReader:
             lone = bare(each)
             if lone is None or lone.type == "string":
                 return []
-            is_void = lone.type == "unary_expression" and words(lone).startswith("void")
+            operator = lone.child_by_field_name("operator")
+            is_void = lone.type == "unary_expression" and words(operator) == "void"
             lone = part(lone, "argument") if is_void else lone
             if lone is not None:
                 effects += self._expression(lone, scope, is_awaited=False)
@@ -184,23 +196,18 @@ class FlowReader:
         if value.type in FUNCTIONS:
             scope.names[words(name)] = value
             return []
-        is_awaited = name.type != "identifier" or words(name) in self._names_handed_on(node)
+        is_awaited = name.type != "identifier" or self._is_handed_on(words(name))
         effects = self._expression(value, scope, is_awaited=is_awaited)
         self.names.bind(name, self._meaning(value, scope), scope)
         return self._doing(node, effects)
 
-    def _names_handed_on(self, node: Tree) -> frozenset[str]:
-        """List the names of the function around a node that somebody can still wait for."""
-        around = node
-        while around.parent is not None and around.type not in FUNCTIONS:
-            around = around.parent
-        if around.id not in self.handed_on:
-            self.handed_on[around.id] = frozenset(
-                words(each)
-                for each in everything(around)
-                if each.type == "identifier" and each.parent and each.parent.type in HANDED_ON
-            ) | {words(e) for e in everything(around) if e.type == "shorthand_property_identifier"}
-        return self.handed_on[around.id]
+    def _is_handed_on(self, name: str) -> bool:
+        """Tell whether the function that is being read hands a name on, to be waited for."""
+        if self.around is None:
+            return False
+        places = self.handed_on.get(name, [])
+        first = bisect_left(places, self.around.start_byte)
+        return first < len(places) and places[first] < self.around.end_byte
 
     def _leaving(self, node: Tree, scope: Scope) -> list[Node]:
         value = bare(next(iter(inside(node)), None))
@@ -283,6 +290,7 @@ class FlowReader:
 
     def _expression(self, node: Tree, scope: Scope, *, is_awaited: bool = True) -> list[Node]:
         """List what an expression does, in the order it does it."""
+        self.names.effort.spend()
         match node.type:
             case "call_expression":
                 return self._call(node, scope, is_awaited=is_awaited)
@@ -402,6 +410,7 @@ class FlowReader:
         """Read a function that is handed to a call, in place or by its name."""
         if node.type in FUNCTIONS:
             inner = scope.inline()
+            self.names.effort.spend(len(inner.names) // NAMES_PER_LOOK)
             self.names.bind_parameters(node, {0: element}, inner)
             return self._body(node, inner)
         definition = self.names.definition(node, scope)

@@ -17,6 +17,7 @@ from duly.script.outline import (
     EVENTS,
     SOME_PART,
     Alias,
+    Effort,
     Function,
     Origin,
     Place,
@@ -40,6 +41,7 @@ DAYS: Final = frozenset(
     {"slice", "substring", "substr", "split", "toDateString", "toLocaleDateString"}
     | {"getFullYear", "getUTCFullYear", "getMonth", "getUTCMonth", "getDate", "getUTCDate"}
 )
+NAME_BYTES_MAX: Final = 1000
 PARTS_MAX: Final = 50  # more than any title is put together from
 # Methods of a list that answer one of its elements, or a list of some of them.
 TAKING: Final = frozenset({"at", "find", "findLast", "pop", "shift"})
@@ -53,8 +55,18 @@ TYPES: Final[Mapping[str, JsonType]] = {
 
 
 def words(node: Tree | None) -> str:
-    """Answer the text of a node."""
-    return "" if node is None or node.text is None else node.text.decode(errors="replace")
+    """Answer the text of a node, or nothing if it is longer than any name.
+
+    What nests is asked for its text at every level; the whole of it each time would be quadratic.
+    """
+    if node is None or node.end_byte - node.start_byte > NAME_BYTES_MAX:
+        return ""
+    return "" if node.text is None else node.text.decode(errors="replace")
+
+
+def literal(node: Tree) -> str:
+    """Answer the text of a node that holds no expression, however long it is."""
+    return "" if node.text is None else node.text.decode(errors="replace")
 
 
 def inside(node: Tree | None) -> list[Tree]:
@@ -81,6 +93,18 @@ def everything(node: Tree) -> Iterator[Tree]:
         node = waiting.pop()
         yield node
         waiting += reversed(node.children)
+
+
+def everything_inside(node: Tree) -> Iterator[tuple[Tree, Tree]]:
+    """Give all that a node holds, each with what it stands in.
+
+    The parser finds that again only from the root on, which costs as much as the text is deep.
+    """
+    waiting = [(each, node) for each in reversed(node.children)]
+    while waiting:
+        inner, around = waiting.pop()
+        yield inner, around
+        waiting += [(each, inner) for each in reversed(inner.children)]
 
 
 def entries(node: Tree | None) -> dict[str, Tree]:
@@ -113,9 +137,11 @@ class Names:
     """The functions and variables of a module."""
 
     text: Text
+    effort: Effort = field(default_factory=Effort)
     definitions: dict[str, Tree] = field(default_factory=dict)
     variables: dict[str, Tree | None] = field(default_factory=dict)
     constants: dict[str, Value] = field(default_factory=dict)
+    holders: dict[int, dict[str, Tree]] = field(default_factory=dict)
 
     def place(self, node: Tree) -> Place:
         """Answer where a node stands."""
@@ -156,12 +182,21 @@ class Names:
             return self.definitions.get(name)
         whole = part(node, "object") if node.type == "member_expression" else None
         if whole is not None and self.shared_name(whole, scope) in self.variables:
-            holder = self.variables[words(whole)]
-            return entries(holder).get(words(node.child_by_field_name("property")))
+            return self._held(whole).get(words(node.child_by_field_name("property")))
         return None
+
+    def _held(self, whole: Tree) -> dict[str, Tree]:
+        """Answer the parts of an object of the module, which is read once."""
+        holder = self.variables[words(whole)]
+        if holder is None:
+            return {}
+        if holder.id not in self.holders:
+            self.holders[holder.id] = entries(holder)
+        return self.holders[holder.id]
 
     def alias(self, node: Tree, scope: Scope) -> Alias | None:
         """Answer which part of `ctx` an expression stands for, if any."""
+        self.effort.spend()
         if node.type == "identifier":
             known = scope.names.get(words(node))
             return known if isinstance(known, Alias) else None
@@ -220,13 +255,14 @@ class Names:
 
     def value(self, node: Tree, scope: Scope) -> Value:
         """Say what is known of an expression without running it."""
+        self.effort.spend()
         place = self.place(node)
         match node.type:
             case "parenthesized_expression":
                 inner = bare(node)
                 return Value(place) if inner is None else self.value(inner, scope)
             case "string":
-                return Value(place, JsonType.STRING, words(node)[1:-1])
+                return Value(place, JsonType.STRING, literal(node)[1:-1])
             case "number":
                 is_whole = words(node).replace("_", "").isdigit()
                 return Value(place, JsonType.INTEGER if is_whole else JsonType.NUMBER)
@@ -255,6 +291,7 @@ class Names:
 
     def origin(self, node: Tree, scope: Scope) -> Origin | None:
         """Follow events out of the host's answer, through the lists and names that hold them."""
+        self.effort.spend()
         whole = part(node, "object")
         match node.type:
             case "identifier" | "shorthand_property_identifier":
@@ -298,7 +335,7 @@ class Names:
                 made_of += held
                 texts += [one.text for one in held]
             else:
-                texts.append(words(each))
+                texts.append(literal(each))
         chance, text = self._chance(node, scope), joined(texts)
         return Value(self.place(node), JsonType.STRING, text, chance=chance, made_of=tuple(made_of))
 
@@ -367,6 +404,7 @@ class Names:
         waiting, seen = [(node, False)], set[int]()
         while waiting:
             each, is_day = waiting.pop()
+            self.effort.spend()
             name, callee = "", each.child_by_field_name("function")
             if each.type == "call_expression":
                 name = words(callee)

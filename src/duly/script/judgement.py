@@ -24,6 +24,7 @@ from duly.script.outline import (
     Guard,
     Handler,
     Invoke,
+    Node,
     Outline,
     Place,
     Use,
@@ -39,6 +40,9 @@ SPOKEN: Final[Mapping[str, tuple[Operation, tuple[str, ...]]]] = {
     "peek": (Operation.PEEK, ("limit", "after")),
     "get_by_ids": (Operation.GET_BY_IDS, ("ids",)),
 }
+# Judging a node costs so much more than reading it, and saying something about it more again.
+LOOKS_PER_JUDGEMENT: Final = 4
+LOOKS_PER_FINDING: Final = 50
 RESULT_FIELDS: Final = ("reservations", "data", "ui", "wake_at")
 
 
@@ -70,6 +74,8 @@ class _Judge:
     tools: dict[StepName, tuple[str, ...]] = field(default_factory=dict)
     topics: dict[StepName, tuple[str, ...]] = field(default_factory=dict)
     shapes: Mapping[str, Known] = field(default_factory=dict)
+    nodes: dict[str, tuple[Node, ...]] = field(default_factory=dict)
+    first_uses: dict[str, Use | None] = field(default_factory=dict)
 
     def judge(self) -> None:
         self.shapes = payloads(self.outline)
@@ -81,6 +87,7 @@ class _Judge:
 
     def say(self, rule: str, place: Place, sentence: str, suggestion: str) -> None:
         file = self.outline.file
+        self.outline.effort.spend(LOOKS_PER_FINDING)
         self.findings.append(found(rule, place.line, place.column, sentence, suggestion, file=file))
 
     # -- steps and their calls ------------------------------------------------------------------
@@ -91,7 +98,7 @@ class _Judge:
         topics: dict[str, None] = {}
         for each in reach(functions, key):
             self.judge_looks(functions[each])
-            for node in walk(functions[each].body):
+            for node in self.nodes_of(each):
                 if isinstance(node, Guard):
                     self.judge_guard(node)
                 elif isinstance(node, Use):
@@ -113,6 +120,22 @@ class _Judge:
             self.findings += judge_paths(functions, key, self.is_mutation, self.outline.file)
         if step is Step.PREPARE:
             self.judge_results(handler, functions[key])
+
+    def nodes_of(self, key: str) -> tuple[Node, ...]:
+        """List the nodes of a function, which is walked once; every step that looks pays."""
+        if key not in self.nodes:
+            self.nodes[key] = tuple(walk(self.outline.functions[key].body))
+        self.outline.effort.spend(LOOKS_PER_JUDGEMENT * len(self.nodes[key]))
+        return self.nodes[key]
+
+    def first_use(self, key: str) -> Use | None:
+        """Answer the first call through `ctx` that a function reaches."""
+        if key not in self.first_uses:
+            reached = (
+                node for each in reach(self.outline.functions, key) for node in self.nodes_of(each)
+            )
+            self.first_uses[key] = next((one for one in reached if isinstance(one, Use)), None)
+        return self.first_uses[key]
 
     def spoken_of(self, use: Use) -> str | None:
         """Answer which of ctx's own verbs a use is."""
@@ -168,17 +191,16 @@ class _Judge:
             self.say("forbidden-call", use.place, f"{sentence}.", suggestion)
 
     def judge_guard(self, guard: Guard) -> None:
-        functions = self.outline.functions
-        inside = [node for node in walk(guard.body) if isinstance(node, Use)]
-        for node in walk(guard.body):
-            if isinstance(node, Invoke):
-                for key in reach(functions, node.function):
-                    inside += [one for one in walk(functions[key].body) if isinstance(one, Use)]
-        if inside:
+        nodes = tuple(walk(guard.body))
+        self.outline.effort.spend(len(nodes))
+        own = next((node for node in nodes if isinstance(node, Use)), None)
+        invoked = (self.first_use(node.function) for node in nodes if isinstance(node, Invoke))
+        use = own or next((each for each in invoked if each is not None), None)
+        if use is not None:
             self.say(
                 "catches-tool-errors",
                 guard.place,
-                f"ctx.{inside[0].path or '…'} is called inside a try; when a call fails the run"
+                f"ctx.{use.path or '…'} is called inside a try; when a call fails the run"
                 " ends there, and neither the handler nor the last part runs.",
                 "Take the try away; the host retries and asks for help by itself.",
             )

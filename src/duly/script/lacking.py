@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -126,6 +126,16 @@ INSTEAD_OF_SYNTAX: Final[dict[type[ast.AST], tuple[str, str]]] = {
     ast.Yield: ("a generator (yield)", "Build a list and return it."),
     ast.YieldFrom: ("a generator (yield from)", "Build a list and return it."),
 }
+# Nodes that give a name to something without being a name themselves.
+BINDING: Final[frozenset[type[ast.AST]]] = frozenset(
+    {ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.arg, ast.alias, ast.ExceptHandler}
+    | {ast.MatchAs, ast.MatchStar, ast.MatchMapping, ast.Global, ast.Nonlocal}
+)
+# No other node can be one that the interpreter lacks; Python 3.11 does not know a type alias.
+SUSPECTS: Final[frozenset[type[ast.AST]]] = frozenset(
+    {*INSTEAD_OF_SYNTAX, *BINDING, ast.Import, ast.ImportFrom, ast.comprehension, ast.Name}
+    | {ast.Raise, ast.Attribute, ast.Call, ast.Constant, getattr(ast, "TypeAlias", ast.Raise)}
+)
 STEPS: Final = frozenset({"prepare", "mutate", "next"})
 OURS: Final = "_duly"
 BYTE_ORDER_MARK: Final = "\ufeff"  # what some editors put before a text; it is no part of it
@@ -166,17 +176,19 @@ def parse(text: str) -> ast.Module:
 
 def find_lacking(tree: ast.Module) -> list[Lacking]:
     """Find everything in a text that the interpreter cannot run, in the order of the text."""
-    own = set(_own_names(tree))
-    found = [each for node in ast.walk(tree) for each in _of_node(node, own)]
+    nodes = tuple(ast.walk(tree))
+    own = set(_own_names(nodes))
+    found = [each for node in nodes if type(node) in SUSPECTS for each in _of_node(node, own)]
     return sorted(found, key=lambda each: (each.line, each.column))
 
 
-def _own_names(tree: ast.Module) -> Iterator[str]:
+def _own_names(nodes: Iterable[ast.AST]) -> Iterator[str]:
     """List the names a text gives itself; one of them hides what the interpreter lacks."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
+    for node in nodes:
+        if type(node) in BINDING:
+            yield from _bound_names(node)
+        elif isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
             yield node.id
-        yield from _bound_names(node)
 
 
 def _bound_names(node: ast.AST) -> Iterator[str]:
@@ -197,10 +209,10 @@ def _bound_names(node: ast.AST) -> Iterator[str]:
 
 
 def _of_node(node: ast.AST, own: set[str]) -> Iterator[Lacking]:
-    for kind, (what, instead) in INSTEAD_OF_SYNTAX.items():
-        if isinstance(node, kind):
-            yield _at(node, f"Scripts cannot use {what}", instead)
-    for name in _bound_names(node):
+    if type(node) in INSTEAD_OF_SYNTAX:
+        what, instead = INSTEAD_OF_SYNTAX[type(node)]
+        yield _at(node, f"Scripts cannot use {what}", instead)
+    for name in _bound_names(node) if type(node) in BINDING else ():
         yield from _of_our_name(node, name)
     if isinstance(node, ast.ClassDef):
         yield from _of_class(node)

@@ -13,6 +13,7 @@ reaches it.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -31,6 +32,26 @@ class TooTangled(Exception):
     """The text is knotted beyond what anybody writes; it is not read to its end."""
 
 
+EFFORT_MAX: Final = 1_000_000
+NAMES_PER_LOOK: Final = 32  # copying so many names costs as much
+
+
+@dataclass(slots=True)
+class Effort:
+    """What reading and judging a text may cost in all, in looks at a node of it.
+
+    Both are linear in the length of nearly every text; what is not, ends here (X2).
+    """
+
+    left: int = EFFORT_MAX
+
+    def spend(self, looks: int = 1) -> None:
+        """Take so many looks off what is left."""
+        self.left -= looks
+        if self.left < 0:
+            raise TooTangled
+
+
 @dataclass(frozen=True, slots=True, order=True)
 class Place:
     """Where something stands; line and column begin at 1."""
@@ -45,15 +66,21 @@ class Text:
     def __init__(self, text: str) -> None:
         # Split where both parsers do; str.splitlines knows more ends than they.
         lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
-        # In a line of plain letters the two counts are the same; most lines are.
-        self.lines = [None if line.isascii() else line.encode() for line in lines]
+        # In a line of plain letters the two counts are the same; most lines are. Of any other the
+        # bytes are kept that begin no character: a line may be the whole text.
+        self.lines = [None if line.isascii() else _bytes_inside(line) for line in lines]
 
     def place(self, row: int, column_bytes: int) -> Place:
         """Answer the place of what a parser found, its row beginning at 0."""
-        line = self.lines[row] if row < len(self.lines) else None
-        if line is None:
+        inside = self.lines[row] if row < len(self.lines) else None
+        if inside is None:
             return Place(row + 1, column_bytes + 1)
-        return Place(row + 1, len(line[:column_bytes].decode(errors="replace")) + 1)
+        return Place(row + 1, column_bytes - bisect_left(inside, column_bytes) + 1)
+
+
+def _bytes_inside(line: str) -> list[int]:
+    """List the places of the bytes that go on with a character."""
+    return [at for at, byte in enumerate(line.encode()) if byte & 0xC0 == 0x80]
 
 
 Origin: TypeAlias = "tuple[str, ...]"
@@ -256,6 +283,7 @@ class Outline:
     functions: dict[str, Function] = field(default_factory=dict)
     findings: list[Finding] = field(default_factory=list)
     variables: frozenset[str] = frozenset()
+    effort: Effort = field(default_factory=Effort)
 
     def spell(self, name: str) -> str:
         """Write a name we own the way the author's language does."""
@@ -287,12 +315,14 @@ def walk(flow: Flow) -> Iterator[Node]:
 
 def reach(functions: Mapping[str, Function], key: str) -> list[str]:
     """List a function and all it invokes, each once."""
-    seen = [key]
-    for each in seen:
+    seen = {key: None}
+    waiting = [key]
+    for each in waiting:
         for node in walk(functions[each].body):
             if isinstance(node, Invoke) and node.function not in seen:
-                seen.append(node.function)
-    return seen
+                seen[node.function] = None
+                waiting.append(node.function)
+    return waiting
 
 
 # -- What a reader keeps while it reads ----------------------------------------------------------

@@ -40,7 +40,8 @@ def step_functions(source: Source) -> list[tuple[Step, Definition]]:
 
 
 def _read(source: Source) -> _Reader:
-    reader = _Reader(FlowReader(Outline(Language.PYTHON, source.name), Names(Text(source.text))))
+    outline = Outline(Language.PYTHON, source.name)
+    reader = _Reader(FlowReader(outline, Names(Text(source.text), outline.effort)))
     reader.read(parse(source.text))
     return reader
 

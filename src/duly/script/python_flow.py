@@ -13,6 +13,7 @@ from typing import Final
 
 from duly.rules.catalog import JsonType
 from duly.script.outline import (
+    NAMES_PER_LOOK,
     READINGS_MAX,
     Alias,
     Branch,
@@ -75,6 +76,7 @@ class FlowReader:
             names: dict[str, object] = dict(outer.names)
             names |= {name: aliases.get(name) for name in parameters_of(node, is_method=False)}
             scope = Scope(function, key, names, owner)
+            self.names.effort.spend(len(names) // NAMES_PER_LOOK)
             function.body = self._block(node.body, scope)
         return key
 
@@ -222,6 +224,7 @@ class FlowReader:
 
     def _expression(self, node: ast.expr, scope: Scope, *, is_awaited: bool = True) -> list[Node]:
         """List what an expression does, in the order it does it."""
+        self.names.effort.spend()
         match node:
             case ast.Await(value=value):
                 return self._expression(value, scope)
@@ -262,6 +265,7 @@ class FlowReader:
         self, node: ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp, scope: Scope
     ) -> list[Node]:
         inner = scope.inline()
+        self.names.effort.spend(len(inner.names) // NAMES_PER_LOOK)
         effects = self._expression(node.generators[0].iter, scope)
         body: list[Node] = []
         for index, each in enumerate(node.generators):
@@ -317,6 +321,7 @@ class FlowReader:
         for each in (*node.args, *(word.value for word in node.keywords)):
             if isinstance(each, ast.Lambda):
                 inner = scope.inline()
+                self.names.effort.spend(len(inner.names) // NAMES_PER_LOOK)
                 inner.names |= {name.arg: None for name in each.args.args}
                 if body := self._flow(each.body, inner):
                     flows.append(Loop((Inline(body),)))

@@ -12,7 +12,17 @@ from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias
 
 from duly.rules.catalog import JsonType
-from duly.script.outline import SOME_PART, Alias, Function, Place, Scope, Text, Value, joined
+from duly.script.outline import (
+    SOME_PART,
+    Alias,
+    Effort,
+    Function,
+    Place,
+    Scope,
+    Text,
+    Value,
+    joined,
+)
 
 Definition: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -52,10 +62,12 @@ class Names:
     """The functions, classes and variables of a module."""
 
     text: Text
+    effort: Effort = field(default_factory=Effort)
     definitions: dict[str, Definition] = field(default_factory=dict)
     classes: dict[str, ast.ClassDef] = field(default_factory=dict)
     variables: dict[str, ast.expr | None] = field(default_factory=dict)
     constants: dict[str, Value] = field(default_factory=dict)
+    methods: dict[str, dict[str, Definition]] = field(default_factory=dict)
 
     def place(self, node: ast.AST) -> Place:
         """Answer where a node stands."""
@@ -87,8 +99,12 @@ class Names:
 
     def method(self, owner: str, name: str) -> Definition | None:
         """Answer the method of a class."""
-        inside = self.classes[owner].body
-        return next((o for o in inside if isinstance(o, Definition) and o.name == name), None)
+        if owner not in self.methods:
+            inside = self.classes[owner].body
+            # Of two of one name the first is taken.
+            found = {each.name: each for each in reversed(inside) if isinstance(each, Definition)}
+            self.methods[owner] = found
+        return self.methods[owner].get(name)
 
     def definition(self, node: ast.expr, scope: Scope) -> tuple[Definition | None, str]:
         """Answer the function of this text that an expression names, and the class it is in."""
@@ -104,6 +120,7 @@ class Names:
 
     def alias(self, node: ast.expr, scope: Scope) -> Alias | None:
         """Answer which part of `ctx` an expression stands for, if any."""
+        self.effort.spend()
         match node:
             case ast.Name(id=name):
                 known = scope.names.get(name)
@@ -121,6 +138,7 @@ class Names:
 
     def value(self, node: ast.expr, scope: Scope) -> Value:
         """Say what is known of an expression without running it."""
+        self.effort.spend()
         place = self.place(node)
         match node:
             case ast.Constant(value=constant):
@@ -180,6 +198,7 @@ class Names:
         seen: set[str] = set()
         while waiting:
             each, is_day = waiting.pop()
+            self.effort.spend()
             name = dotted(each.func) if isinstance(each, ast.Call) else ""
             if name in self.definitions and name not in seen:
                 seen.add(name)
