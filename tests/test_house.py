@@ -36,6 +36,7 @@ WORDS = {
     "run.outcome": "duly.rules.word.Outcome",
     "run.waits": "duly.rules.word.Waits",
     "mutation.status": "duly.rules.word.MutationStatus",
+    "mutation.known_how": "duly.rules.word.Known",
     "journal.status": "duly.rules.delivery.JournalStatus",
     "delivery.status": "duly.rules.delivery.DeliveryStatus",
     "deferred.status": "duly.rules.deferral.DeferredStatus",

@@ -17,7 +17,9 @@ RATIO_MAX = 9
 # What is too short to measure is not slow.
 SHORTEST_S = 0.02
 
-JS_HEAD = 'export default Keep.workflow({name: "w", topics: ["t"], producers: {p: async (ctx) => {\n'
+JS_HEAD = (
+    'export default Keep.workflow({name: "w", topics: ["t"], producers: {p: async (ctx) => {\n'
+)
 JS_TAIL = "}}});\n"
 PY_HEAD = """from duly import workflow
 flow = workflow("w", topics=["t"])

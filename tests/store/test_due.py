@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -151,7 +152,12 @@ def test_a_producer_is_never_due_by_what_makes_a_consumer_due() -> None:
     """S2, S3: nothing but its planned time starts it."""
     memory = Memory()
     memory.workflow("workflow")
-    consumers_own = {"changed": SEEN + 1, "seen": SEEN, "untried": 1, "wake_at": PAST}
+    consumers_own: dict[str, Any] = {
+        "changed": SEEN + 1,
+        "seen": SEEN,
+        "untried": 1,
+        "wake_at": PAST,
+    }
     memory.handler("workflow", kind="producer", **consumers_own)
     memory.event("workflow", SEEN + 1)
     found = due(memory.transaction, NOW)

@@ -88,10 +88,15 @@ def parameters_of(
                 " /, *args and **kwargs.",
                 path=f"{what}.{each.name}",
             )
-    return tuple(
-        Parameter(each.name, each.default is each.empty, *_types_of(function, each, what))
-        for each in rest
-    )
+    return tuple(_parameter_of(function, each, what) for each in rest)
+
+
+def _parameter_of(
+    function: Callable[..., object], parameter: inspect.Parameter, what: str
+) -> Parameter:
+    types, holds_address = _types_of(function, parameter, what)
+    is_required = parameter.default is parameter.empty
+    return Parameter(parameter.name, is_required, types, is_address=holds_address)
 
 
 def json_types(annotation: object) -> frozenset[JsonType]:
