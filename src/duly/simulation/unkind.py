@@ -7,7 +7,7 @@ Law 2  What is added to a story is drawn from a series of its own for each way: 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Final
 
@@ -16,11 +16,20 @@ from duly.simulation.dice import Dice
 from duly.simulation.disk import Kind, Operation
 from duly.simulation.outside import OUTLASTING, STRANGE, STRANGE_SAYINGS, Outcome, Saying
 from duly.simulation.shape import CHANGING, Shape, Tool
-from duly.simulation.story import Act, Crash, Death, DiskFault, Story, Wish, in_order, invent
+from duly.simulation.story import (
+    LENGTH_MS,
+    Act,
+    Crash,
+    Death,
+    DiskFault,
+    Story,
+    Wish,
+    in_order,
+    invent,
+)
 
 SALT: Final = 0x5EED
 SHIFT: Final = 40
-GENEROUS_PLACE: Final = 13  # its own series: the seeds that are kept as stories stay what they were
 EACH: Final = 0.3  # so many of them are unkind in each way
 DOWN_S: Final = (0.0, 5.0, 45.0, 600.0, 43_200.0, 100_000.0)
 # Around every write of a run somebody sets the clock; a verb of a person's act comes as well.
@@ -98,8 +107,11 @@ def roughen(seed: int, story: Story) -> Story:
         dice = Dice(seed ^ SALT ^ (place << SHIFT))
         if dice.happens(EACH):
             story = add(dice, story)
-    dice = Dice(seed ^ SALT ^ (GENEROUS_PLACE << SHIFT))
-    return _be_generous(dice, story) if dice.happens(EACH) else story
+    for place, add in LATER_WAYS.items():
+        dice = Dice(seed ^ SALT ^ (place << SHIFT))
+        if dice.happens(EACH):
+            story = add(dice, story)
+    return story
 
 
 def _outlast(dice: Dice, story: Story) -> Story:
@@ -225,6 +237,21 @@ def _be_generous(dice: Dice, story: Story) -> Story:
     )
 
 
+def _pause_in_doubt(dice: Dice, story: Story) -> Story:
+    """Pause while nothing is known of a call that can only be sent again (F7, L7)."""
+    lost = (Outcome.TIMEOUT_AFTER, Outcome.TIMEOUT_BEFORE, Outcome.LATE)
+    outcomes = [dice.choose(lost) for _ in range(1 + dice.randrange(3))]
+    acts = [Act(0, Wish.PAUSE, at="after record", times=1 + dice.randrange(2))]
+    if dice.happens(0.5):
+        acts.append(Act(dice.randrange(LENGTH_MS), Wish.RESUME))
+    return replace(
+        _changing(story),
+        tool=dice.choose((Tool.ONCE, Tool.BRIEF)),
+        outcomes=(*outcomes, *story.outcomes),
+        acts=in_order([*story.acts, *acts]),
+    )
+
+
 def _changing(story: Story) -> Story:
     return story if story.shape in CHANGING else replace(story, shape=Shape.FIFO)
 
@@ -240,3 +267,8 @@ WAYS: Final[tuple[Callable[[Dice, Story], Story], ...]] = (
     _cut_after_act,
     _be_strange,
 )
+# Each has a series of its own, so that older ways play as they did.
+LATER_WAYS: Final[Mapping[int, Callable[[Dice, Story], Story]]] = {
+    13: _be_generous,
+    14: _pause_in_doubt,
+}
