@@ -235,3 +235,15 @@ async def test_what_is_sent_at_once_is_sealed_as_well(duly_world: Stage) -> None
     assert (row.status, row.asked, row.approved_by) == (Row.APPLIED, 0, None)
     assert row.seal is not None
     assert duly_world.calls == [TOOL]
+
+
+async def test_rows_of_an_older_schema_are_sealed_by_the_host_that_brings_them_up(
+    duly_world: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """L11, H4: by that process alone; at any other time a row without a seal is not sent."""
+    play = await approved(duly_world)
+    play.tamper("update mutation set seal = null")
+    monkeypatch.setattr("duly.store.sqlite.bring_up", lambda *_, **__: True)
+    await play.restart()
+    await play.drain()
+    assert (duly_world.count(), await play.is_clean()) == (1, True)

@@ -121,6 +121,7 @@ class Facts:
     failed_run: str
     dead_event: str
     deferred: str
+    hash: str
 
     @property
     def words(self) -> dict[str, str]:
@@ -166,7 +167,8 @@ async def _live(made: Project) -> Facts:
         (proposed,) = await host.mutations("asks")
         (unknown,) = await host.mutations("lost")
         (failed,) = await host.runs("fails")
-        return Facts(proposed.id, proposed.held_by, unknown.id, failed.id, str(dead), str(deferred))
+        ids = (proposed.id, proposed.held_by, unknown.id, failed.id, str(dead), str(deferred))
+        return Facts(*ids, proposed.hash)
 
 
 def copy(source: Path, target: Path) -> Path:

@@ -6,6 +6,7 @@ import json
 import re
 import shlex
 from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final
 
@@ -43,6 +44,11 @@ GIVEN: Final[Mapping[str, str]] = {
     "publish": "rests in --title Note-2 --message-id 2 --payload [1,{{}}]",
     "reconnect": "sheet",
     "reject": "{proposed} --yes",
+    "approve_all": '{{"{proposed}":"{hash}"}}',
+    "allow": f"{{proposed}} {{hash}} 2 {datetime.now(UTC) + timedelta(days=9):%Y-%m-%dT%H:%MZ}",
+    "allowances": "asks",
+    "amend": '{proposed} {hash} {{"text":"other"}}',
+    "revoke_allowance": "allowance_9",
     "remove": "checks",
     "resume": "checks",
     "retry": "{failed_run}",
@@ -75,8 +81,9 @@ GIVEN: Final[Mapping[str, str]] = {
     "bus.schedule_at": '60 task {{"text":"x"}} --source me',
     "bus.unsubscribe": "test:task",
 }
-# Refused on this store, the same way by either: everything is kept here, nothing was restored.
-REFUSED: Final = frozenset({"tidy"})
+# Refused on this store, the same way by either: everything is kept here, no tool has anything to
+# amend, and nothing was allowed.
+REFUSED: Final = frozenset({"tidy", "amend", "revoke_allowance"})
 # The modules whose commands stand in the table of examples; the others bring their own.
 OWN: Final = frozenset({"verb", "look", "decide", "deploy", "bus", "secret"})
 # Another name of the same command, whose help shows the example of the first.

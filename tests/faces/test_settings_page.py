@@ -147,7 +147,7 @@ def test_every_variable_of_the_page_is_read() -> None:
     assert config.url == "sqlite:////var/lib/duly/duly.db"
     assert (config.policy.runs_max, config.policy.limits.step_cpu_s) == (20, 2.5)
     assert config.policy.approvals == {"*": "always"}
-    assert set(re.findall(r"`(DULY_[A-Z]+)`", chapter)) == NO_SETTINGS
+    assert set(re.findall(r"`(DULY_[A-Z_]+)`", chapter)) == NO_SETTINGS
 
 
 @pytest.mark.parametrize("page", PAGES)

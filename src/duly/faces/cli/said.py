@@ -97,6 +97,7 @@ EMPTY: Final[Mapping[str, str]] = {
     "runs": "There are no such runs.",
     "mutations": "There are no such mutations.",
     "approvals": "No call waits for you.",
+    "approve_all": "Nothing was approved.",
     "allowances": "Nothing is allowed beyond a single yes.",
     "logs": "The script said nothing.",
     "events": "There are no such events.",

@@ -408,6 +408,17 @@ TABLES: Final[Mapping[str, tuple[tuple[str, ...], Row]]] = {
         ("at", "who", "what", "workflow", "on"),
         lambda each: (at(each["at"]), each["by"], each["verb"], each["workflow"], each["target"]),
     ),
+    "allowances": (
+        ("allowance", "workflow", "tool", "used", "until", "by", "ended"),
+        lambda each: (
+            *(each["id"], each["workflow"], each["tool"], f"{each['used']} of {each['calls']}"),
+            *(at(each["until"]), each["given_by"], each["ended"] or "–"),
+        ),
+    ),
+    "approve_all": (
+        ("mutation", "refused"),
+        lambda each: (each["mutation"], each["refused"] or "–"),
+    ),
     "extensions": (
         ("extension", "version", "stage", "error"),
         lambda each: (each["id"], each["version"], each["stage"], each["error"]),
