@@ -83,9 +83,9 @@ class Parameter:
     name: str
     required: bool = True
     types: frozenset[JsonType] = frozenset()
+    is_address: bool = False
     label: str | None = None  # under which name a person sees it (A3)
     editable: bool = False  # a person may change it before they agree
-    is_address: bool = False
 
     def __post_init__(self) -> None:
         _check_snake(self.name, "The parameter name")
