@@ -57,19 +57,11 @@ from duly.desk.work import Work
 from duly.engine.base import Parts
 from duly.engine.proposal import Proposals
 from duly.engine.scheduler import Engine
+from duly.engine.workshop import build_workshop
 from duly.env import Env, Loop
 from duly.errors import ConfigError, RequestRefused, StillSending, StoreForked
 from duly.rules.repair import Repairer
 from duly.rules.schedule import moment
-from duly.rules.source import Language
-from duly.sandbox.base import Sandbox
-from duly.sandbox.javascript import JavaScriptSandbox
-from duly.sandbox.languages import Languages
-from duly.sandbox.pool import Pool
-from duly.sandbox.python import PythonSandbox
-from duly.sandbox.slot import RUNNING_MAX, Slots
-from duly.script import NAMES
-from duly.script.lacking import refuse_lacking
 from duly.store import Store
 from duly.store.migrate import APPLICATION_ID
 from duly.store.sqlite import open_sqlite, path_from_url
@@ -159,13 +151,21 @@ class Host(Commands, Views, Trials):
             store = Store(backend)
             kept.push_async_callback(_quietly, "the store", store.close)
             await note_restore(store, env)
-            sandbox = _build_sandbox(env, self._policy, self._sandbox)
-            stack.push_async_callback(_quietly, "the sandbox", sandbox.close)
+            outside, policy = self._outside, self._policy
+            workshop = build_workshop(env, policy, self._sandbox)
+            stack.push_async_callback(_quietly, "the sandbox", workshop.close)
             vault = Vault(env, self._outside, self._path)
             await vault.open(store)
             await seal_anew(env, store, vault, has_unsealed=backend.was_brought_up)
             parts = Parts(
-                env, store, sandbox, self._outside, self._policy, self._repairer, vault.find_key
+                env,
+                store,
+                workshop.sandbox,
+                outside,
+                policy,
+                self._repairer,
+                vault.find_key,
+                workshop.apart,
             )
             # Strangers: each rings the other by a callable (design §1).
             engine = Engine(parts)
@@ -388,28 +388,6 @@ class Host(Commands, Views, Trials):
             raise RequestRefused(
                 "The host belongs to the event loop that opened it. Use it there, or open another."
             )
-
-
-def _build_sandbox(env: Env, policy: Policy, settings: SandboxSettings) -> Sandbox:
-    """Build both sandboxes; an `Env` that tests brought may put something around them."""
-    # Whatever they are written in, so many scripts compute at once, and workflows take turns.
-    running = Slots(RUNNING_MAX)
-    pool = Pool(env, running=running, unlocked=settings.unlocked)
-    sandbox: Sandbox = Languages(
-        {
-            Language.JAVASCRIPT: JavaScriptSandbox(pool, policy.limits),
-            Language.PYTHON: PythonSandbox(
-                env,
-                policy.limits,
-                names=NAMES,
-                refuse=refuse_lacking,
-                is_unlocked=settings.unlocked == "i-accept",
-                running=running,
-            ),
-        }
-    )
-    wrap: Callable[[Sandbox], Sandbox] | None = getattr(env, "wrap_sandbox", None)
-    return sandbox if wrap is None else wrap(sandbox)
 
 
 def _own_loop(stack: AsyncExitStack) -> Env:

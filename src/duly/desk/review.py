@@ -14,8 +14,9 @@ from duly.desk.base import HasDesk, find, find_history, find_version
 from duly.desk.page import PAGE_DEFAULT, check_page, read_names
 from duly.desk.record import Action, Approval, Preview, Version
 from duly.desk.sight import read_args
+from duly.engine import study
 from duly.engine.base import Parts
-from duly.errors import Invalid, NotDeployed
+from duly.errors import Invalid, NotDeployed, ScriptError
 from duly.rules.catalog import Tool, make_form
 from duly.rules.declaration import Problem
 from duly.rules.redaction import redact, redact_text
@@ -23,7 +24,7 @@ from duly.rules.schedule import moment
 from duly.rules.source import Language, Source
 from duly.rules.value import Json, decode
 from duly.rules.word import Waits
-from duly.script.check import check, join
+from duly.script.check import join
 from duly.script.finding import Finding
 from duly.store import people
 from duly.store.base import Transaction
@@ -74,9 +75,12 @@ class Reviews(HasDesk):
             draft = await deploy.examine(desk, text, strict=False)
         except NotDeployed as error:
             proved = [each for each in error.findings if isinstance(each, Finding | Problem)]
-            catalog = desk.parts.outside.catalog
+            parts = desk.parts
             # What prevents loading does not hide the rest of what the text shows.
-            read = await desk.parts.env.call_blocking(lambda: check(text, catalog))
+            try:
+                read, _ = await study.examine(parts.env, parts.apart, text, parts.outside.catalog)
+            except ScriptError:
+                read = ()  # past the limit of a study; what was proved is said all the same
             return join(read, proved)
         return draft.findings
 

@@ -12,6 +12,7 @@ from types import MappingProxyType
 
 from duly.config import Policy, WorkflowPolicy
 from duly.connectors.registry import Registry
+from duly.engine.study import Apart
 from duly.env import Env
 from duly.errors import ConfigError, DulyError, NotDeployed, ScriptError
 from duly.rules import chain
@@ -43,6 +44,7 @@ class Parts:
     policy: Policy
     repairer: Repairer | None = None
     seal_key: Callable[[], Awaitable[bytes]] = find_open_key  # a host's own is not in its store
+    apart: Apart | None = None
 
     def way(
         self, run: Run, counts: Counts, *, is_escalated: bool = False, was_empty: bool = False

@@ -15,20 +15,17 @@ from typing import Final
 
 import msgspec
 
+from duly.engine import study
 from duly.engine.base import Parts
 from duly.errors import Invalid, NotDeployed, RequestRefused, ScriptError
 from duly.rules import declaration as declared
 from duly.rules import schedule
-from duly.rules.catalog import Catalog
 from duly.rules.declaration import Declaration, Problem
-from duly.rules.source import Language, Source, check_source
+from duly.rules.source import Source, check_source
 from duly.rules.value import encode
 from duly.rules.word import Kind
 from duly.sandbox.base import Loaded
-from duly.script.analysis import Analysis, analyse
-from duly.script.check import check
 from duly.script.finding import Finding, refusing
-from duly.script.lacking import find_lacking, parse
 from duly.store.record import HandlerSpec, Origin, TopicSpec, VersionSpec
 from duly.store.workflow import Deployment
 
@@ -61,26 +58,21 @@ async def examine(parts: Parts, source: Source, *, strict: bool) -> Draft:
         raise _refused(source, (problem,)) from error
     except ScriptError as error:
         if error.is_lost:
-            raise RequestRefused(
-                f"{source.name}: the process that was to load it died, which is not the source's "
-                "fault. Nothing was stored; deploy it again."
-            ) from error
-        broken = error
-        reasons = await parts.env.call_blocking(lambda: _reasons(source, catalog, broken))
-        raise _refused(source, reasons) from error
+            raise _lost(source) from error
+        raise _refused(source, await _reasons(parts, source, error)) from error
     except NotDeployed as error:
         if error.findings:
             raise
         # A source without a workflow is told how to write one.
-        told = await parts.env.call_blocking(lambda: analyse(source, catalog).findings)
+        told = (await study.study(parts.env, parts.apart, source, catalog)).analysis.findings
         raise NotDeployed(str(error), findings=told) from error
     reads = parts.policy_of(loaded.declaration.name).mutate_reads
-
-    def study() -> tuple[tuple[Finding, ...], Analysis]:
-        return check(source, catalog, reads), analyse(source, catalog, reads)
-
-    # In a thread: it computes for a moment, and other workflows must not notice (W6).
-    findings, analysis = await parts.env.call_blocking(study)
+    try:
+        findings, analysis = await study.examine(parts.env, parts.apart, source, catalog, reads)
+    except ScriptError as error:
+        if error.is_lost:
+            raise _lost(source) from error
+        raise _refused(source, (_problem(source, str(error), None, None),)) from error
     refuse(source, findings, strict=strict)
     tools = {f"{handler}.{step}": used for (handler, step), used in analysis.tools.items()}
     capabilities = frozenset(
@@ -95,13 +87,26 @@ def refuse(source: Source, findings: tuple[Finding, ...], *, strict: bool) -> No
         raise _refused(source, refused)
 
 
-def _reasons(source: Source, catalog: Catalog, error: ScriptError) -> tuple[Finding | Problem, ...]:
+def _lost(source: Source) -> RequestRefused:
+    return RequestRefused(
+        f"{source.name}: the process that was to load it died, which is not the source's "
+        "fault. Nothing was stored; deploy it again."
+    )
+
+
+async def _reasons(
+    parts: Parts, source: Source, error: ScriptError
+) -> tuple[Finding | Problem, ...]:
     """Say why a source does not load: all that can be read off its text, else what loading said."""
-    if findings := refusing(analyse(source, catalog).findings):
+    said = _problem(source, str(error), error.line, error.column)
+    try:
+        read = await study.study(parts.env, parts.apart, source, parts.outside.catalog)
+    except ScriptError:
+        return (said,)  # what loading said is reason enough
+    if findings := refusing(read.analysis.findings):
         return findings
-    if source.language is Language.PYTHON and (lacking := find_lacking(parse(source.text))):
-        return tuple(_problem(source, str(each), each.line, each.column) for each in lacking)
-    return (_problem(source, str(error), error.line, error.column),)
+    lacking = tuple(_problem(source, str(each), each.line, each.column) for each in read.lacking)
+    return lacking or (said,)
 
 
 def _problem(source: Source, said: str, line: int | None, column: int | None) -> Problem:

@@ -37,10 +37,13 @@ from duly.sandbox.base import (
     Turn,
     World,
 )
-from duly.sandbox.javascript_text import check_text
+from duly.sandbox.javascript_text import check_text, is_suspect
 from duly.sandbox.pool import Overrun, Pool, Worker
+from duly.sandbox.study import Studies
+from duly.sandbox.study_problem import decode_problem
 
 DEFAULT_LIMITS: Final = Limits()
+CHECK: Final = "javascript text"  # the function that reads a text apart
 READ_AT_ONCE_BYTES: Final = 64 * 1024
 SCRIPT_LINE: Final = 1_000  # what stands above this line is the prelude, not the script
 LEFT_OUT_CHARS: Final = 60  # "… more lines were left out."
@@ -70,9 +73,12 @@ LIMIT_WORDS: Final[Mapping[tuple[str, str], str]] = MappingProxyType(
 class JavaScriptSandbox:
     """Runs JavaScript in the workers of a pool."""
 
-    def __init__(self, pool: Pool, limits: Limits = DEFAULT_LIMITS) -> None:
+    def __init__(
+        self, pool: Pool, limits: Limits = DEFAULT_LIMITS, studies: Studies | None = None
+    ) -> None:
         self._pool = pool
         self._limits = limits
+        self._studies = studies
 
     async def load(self, source: Source, catalog: Catalog) -> Loaded:
         """Run the source with no tools and read what it declares (W6)."""
@@ -80,11 +86,7 @@ class JavaScriptSandbox:
             check_source(source, self._limits)
         except Invalid as error:
             raise ScriptError(str(error)) from None
-        # Reading a long text takes a while, in which the host goes on (W6).
-        if len(source.text) <= TEXT_AT_ONCE_CHARS:
-            check_text(source.text)
-        else:
-            await self._pool.apart(partial(check_text, source.text))
+        await self._check(source.text)
         limits = self._limits
         cpu_s, wall_s = limits.load_s, limits.load_wall_s
         run = _Run(self._pool, source.text, limits, cpu_s, wall_s, limits.source_bytes)
@@ -96,6 +98,21 @@ class JavaScriptSandbox:
             border.from_javascript_declaration(_the_workflow(turn)), limits
         )
         return Loaded(source, declared, catalog=catalog)
+
+    async def _check(self, text: str) -> None:
+        """Refuse what the interpreter would not say the place of; read apart where there is a way.
+
+        Without one, a long text is read in a thread, in which the host goes on (W6).
+        """
+        if self._studies is not None:
+            if is_suspect(text):
+                wrong = decode_problem(await self._studies.ask(CHECK, text.encode()))
+                if wrong is not None:
+                    raise wrong
+        elif len(text) <= TEXT_AT_ONCE_CHARS:
+            check_text(text)
+        else:
+            await self._pool.apart(partial(check_text, text))
 
     def open(
         self,

@@ -14,14 +14,30 @@ from tree_sitter import Language, Node, Parser
 from tree_sitter_javascript import language
 
 from duly.errors import ScriptError
+from duly.sandbox.study_problem import encode_problem
 
 # Most texts have no such word, and need not be read for it.
 MENTIONED: Final = re.compile(r"\bimport\b|\bfrom\s*[\"']")
 # The parser asks for the text in pieces of this size, and lets others go on in between (X2).
 PIECE_BYTES: Final = 4096
+WARM_UP: Final = b"import x from 'y'"
 NO_MODULES: Final = (
     "cannot be imported. A workflow is one file, and reaches the outside through ctx alone."
 )
+
+
+def check_apart(body: bytes) -> bytes:
+    """Check a text in a worker that reads sources; answer what is wrong with it, if anything."""
+    try:
+        check_text((body or WARM_UP).decode())
+    except ScriptError as error:
+        return encode_problem(error)
+    return encode_problem(None)
+
+
+def is_suspect(text: str) -> bool:
+    """Tell whether a text must be read at all; most need not."""
+    return "\0" in text or MENTIONED.search(text) is not None
 
 
 def check_text(text: str) -> None:
@@ -29,7 +45,7 @@ def check_text(text: str) -> None:
     if "\0" in text:
         line, column = _place(text, text.index("\0"))
         raise ScriptError("The text has a NUL character. Take it out.", line=line, column=column)
-    if MENTIONED.search(text) is None:
+    if not is_suspect(text):
         return
     encoded = text.encode()
     tree = Parser(Language(language())).parse(lambda at, _: encoded[at : at + PIECE_BYTES])

@@ -26,7 +26,7 @@ import _quickjs  # type: ignore[import-not-found]  # its package would start a t
 import msgspec
 
 from duly.cell import lock
-from duly.sandbox import wire
+from duly.sandbox import wire, worker_channel
 
 STACK_BYTES: Final = 1024 * 1024  # enough to write a value a hundred levels deep (T8)
 # Room for the interpreter, its text and the copies that are sent; a script has its own limit.
@@ -206,7 +206,7 @@ def serve(channel: int) -> None:
     wire.pack(wire.Turn())
     kept = (channel,) if memory.descriptor is None else (channel, memory.descriptor)
     report = lock.lock(kept, lock.Profile(memory_bytes=ADDRESS_SPACE_BYTES))
-    _write(channel, wire.pack(wire.Ready(held=report.held, missing=report.missing)))
+    worker_channel.write(channel, wire.pack(wire.Ready(held=report.held, missing=report.missing)))
     gc.freeze()  # what is here now stays, and need not be looked at after every script
     memory.begin()
     requests = select.poll()
@@ -215,36 +215,15 @@ def serve(channel: int) -> None:
     while True:
         while len(fresh) < FRESH_CONTEXTS and not requests.poll(PATIENCE_MS if running else 0):
             fresh.append(Interpreter(text, memory))
-        body = _read(channel)
+        body = worker_channel.read(channel)
         if body is None:
             return
         request = wire.unpack_request(body)
         if isinstance(request, wire.Begin):
             running = fresh.pop() if fresh else Interpreter(text, memory)
-            _write(channel, running.begin(request))
+            worker_channel.write(channel, running.begin(request))
         elif isinstance(request, wire.Answer):
             assert running is not None, "a call is answered before the script was begun"
-            _write(channel, running.answer(request))
+            worker_channel.write(channel, running.answer(request))
         else:
             running = None
-
-
-def _read(channel: int) -> bytes | None:
-    head = _read_exactly(channel, wire.LENGTH.size)
-    return None if head is None else _read_exactly(channel, wire.LENGTH.unpack(head)[0])
-
-
-def _read_exactly(channel: int, size: int) -> bytes | None:
-    body = bytearray()
-    while len(body) < size:
-        piece = os.read(channel, size - len(body))
-        if not piece:
-            return None
-        body += piece
-    return bytes(body)
-
-
-def _write(channel: int, body: bytes) -> None:
-    left = memoryview(wire.frame(body))
-    while left:
-        left = left[os.write(channel, left) :]

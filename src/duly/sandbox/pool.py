@@ -26,6 +26,7 @@ import sys
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Final, Literal, TypeVar
@@ -55,6 +56,8 @@ PROGRAM: Final = (
     " from duly.sandbox.javascript_worker import serve; serve(int(sys.argv[1]))"
 )
 
+WORD: Final = "word:"  # what begins so is no place of a package
+
 BROKEN: Final = {
     Limit.CPU: "The script computed longer than {0.cpu_s:g} s.",
     Limit.WALL: "The script ran longer than {0.wall_s:g} s.",
@@ -66,16 +69,29 @@ log = logging.getLogger("duly.sandbox")
 class Overrun(DulyError):
     """A worker was ended because its script broke a limit."""
 
+    def __init__(self, message: str, limit: Limit) -> None:
+        super().__init__(message)
+        self.limit = limit
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """What a worker runs: a text, the packages it needs, and further words for it."""
+
+    text: str
+    needs: tuple[str, ...]
+    words: tuple[str, ...] = ()
+
 
 class Worker:
     """One process, its channel, and what it has cost so far."""
 
-    def __init__(self, env: Env) -> None:
+    def __init__(self, env: Env, program: Program | None = None) -> None:
         ours, theirs = socket.socketpair()
         try:
             # The worker inherits its end of the channel and nothing else.
             self._process = subprocess.Popen(
-                command(theirs.fileno()),
+                command(theirs.fileno(), program),
                 pass_fds=(theirs.fileno(),),
                 env=ENVIRONMENT,
                 cwd="/",
@@ -114,7 +130,9 @@ class Worker:
         self._cpu_before_s = self._stat.cpu_s() or 0.0
         self._watch = None
 
-    async def ask(self, request: wire.Request, *, cpu_s: float, wall_s: float) -> bytes:
+    async def ask(
+        self, request: wire.Request | wire.Study, *, cpu_s: float, wall_s: float
+    ) -> bytes:
         """Let the script run until it stands still; raise Overrun, Closed or Violation.
 
         The limits are for the whole script; time between two turns does not count (X2). Until
@@ -144,7 +162,7 @@ class Worker:
             if answer is not None:
                 return answer
             if is_awake and (broken := watch.judge(self._computed_s())) is not None:
-                raise Overrun(BROKEN[broken].format(watch))
+                raise Overrun(BROKEN[broken].format(watch), broken)
             asked_ms, wait_s = asked_ms + waited_ms, watch.wait_again()
 
     def _computed_s(self) -> float | None:
@@ -194,11 +212,12 @@ class Worker:
         self._stat.close()
 
 
-def command(channel: int) -> list[str]:
+def command(channel: int, program: Program | None = None) -> list[str]:
     """Write the command of a worker: no site, no user's settings, only the packages it needs."""
-    needed = ("duly", "_quickjs", "msgspec")
-    places = dict.fromkeys(_place(name) for name in needed)
-    return [sys.executable, "-I", "-S", "-c", PROGRAM, str(channel), *places]
+    program = program or Program(PROGRAM, ("duly", "_quickjs", "msgspec"))
+    places = dict.fromkeys(_place(name) for name in program.needs)
+    words = [f"{WORD}{each}" for each in program.words]
+    return [sys.executable, "-I", "-S", "-c", program.text, str(channel), *places, *words]
 
 
 def _place(module: str) -> str:
@@ -225,7 +244,9 @@ class Pool:
         running: Slots | None = None,
         idle_s: float = IDLE_S,
         unlocked: Literal["no", "i-accept"] = "no",
+        program: Program | None = None,
     ) -> None:
+        self._program = program
         self.running = running or Slots(RUNNING_MAX)
         self._env = env
         self._unlocked = unlocked
@@ -329,7 +350,7 @@ class Pool:
             return self._idle_worker() or await self._start()
 
     async def _start(self) -> Worker:
-        worker = Worker(self._env)
+        worker = Worker(self._env, self._program)
         self._all.add(worker)
         try:
             self._check_lock(await worker.ready())

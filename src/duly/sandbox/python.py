@@ -20,13 +20,20 @@ import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from signal import SIGKILL
 from types import TracebackType
 from typing import Any, Final, Self
 
 import msgspec
-from pydantic_monty import MontyCrashedError, MontyError, ResourceLimits
+from pydantic_monty import (
+    ExternalModule,
+    MontyCrashedError,
+    MontyError,
+    MontyTypingError,
+    ResourceLimits,
+)
 
 from duly.cell.process import Stat
 from duly.config import Limits
@@ -52,10 +59,12 @@ from duly.sandbox.base import (
 from duly.sandbox.border import WRAPPING_DEPTH
 from duly.sandbox.python_pool import Processes
 from duly.sandbox.python_seat import Seat
-from duly.sandbox.python_text import PRELUDE, Reading, context_text, read
+from duly.sandbox.python_text import PRELUDE, Reading, context_text, decode_reading, read
 from duly.sandbox.python_world import Clock
 from duly.sandbox.reaper import IDLE_S
 from duly.sandbox.slot import RUNNING_MAX, Slots
+from duly.sandbox.study import STUDY_CPU_S, Studies, too_long
+from duly.sandbox.study_problem import LOST, decode_problem
 from duly.sandbox.watch import Limit, Watch
 
 WORKERS_MAX: Final = 64
@@ -64,6 +73,8 @@ KILL_AGAIN_S: Final = 0.05
 # the images of hundreds of versions.
 IMAGE_BYTES_MAX: Final = 1024 * 1024
 NOT_STARTED: Final = "A worker for scripts could not be started in time; it is tried again."
+REFUSE: Final = "python refuse"  # the functions that read a text apart
+READ: Final = "python text"
 LEFT: Final = "This step was left; it does not go on."
 START: Final = "await _duly_step(_duly_given[0], _duly_given[1], _duly_given[2])"
 
@@ -74,6 +85,18 @@ class Image(msgspec.Struct, frozen=True):
     lines: dict[str, int]
     dump: bytes = b""
     texts: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TypeQuestion:
+    """A text for the type checker, the stubs of what is around it, and of the module `duly`.
+
+    The text begins with a line that the checker refuses, so nothing of it is ever run.
+    """
+
+    text: str
+    stubs: str
+    module: str
 
 
 class PythonSandbox:
@@ -94,7 +117,9 @@ class PythonSandbox:
         workers_max: int = WORKERS_MAX,
         running: Slots | None = None,
         idle_s: float = IDLE_S,
+        studies: Studies | None = None,
     ) -> None:
+        self._studies = studies
         self.env = env
         self.limits = limits
         self._names = names
@@ -121,14 +146,7 @@ class PythonSandbox:
             check_source(source, self.limits)
         except Invalid as error:
             raise ScriptError(str(error)) from None
-        # Reading a long text takes a while, in which the host goes on (W6); one at a time, since
-        # whoever reads lets nobody else think.
-        if len(source.text) <= TEXT_AT_ONCE_CHARS:
-            reading = self._read(source.text)
-        else:
-            async with self._reading:
-                self._check_open()
-                reading = await self.in_thread(lambda: self._read(source.text))
+        reading = await self._read_text(source.text)
         context = context_text(catalog, reading, self.limits.json_depth + WRAPPING_DEPTH)
         texts = (self._names, PRELUDE + context, reading.text)
         world = World(self.env.now_ms(), frozen=False, seed=0)
@@ -195,6 +213,36 @@ class PythonSandbox:
     def _check_open(self) -> None:
         if self._is_closed:
             raise DulyError("The sandbox is closed; scripts no longer run.")
+
+    async def _read_text(self, text: str) -> Reading:
+        """Read a text apart where there is a way.
+
+        Without one, a long text is read in a thread, in which the host goes on (W6); one at a
+        time, since the parser lets no other thread think.
+        """
+        self._check_open()
+        if self._studies is not None:
+            wrong = decode_problem(await self._studies.ask(REFUSE, text.encode()))
+            if wrong is not None:
+                raise wrong
+            return decode_reading(await self._studies.ask(READ, text.encode()))
+        if len(text) <= TEXT_AT_ONCE_CHARS:
+            return self._read(text)
+        async with self._reading:
+            self._check_open()
+            reading: Reading = await self.in_thread(lambda: self._read(text))
+            return reading
+
+    async def type_check(self, question: TypeQuestion) -> str | None:
+        """Ask the interpreter's type checker, in a locked process; answer what it says, as JSON.
+
+        None if it cannot read the text. Raises ScriptError past a limit (X2).
+        """
+        world = World(self.env.now_ms(), frozen=True, seed=0)
+        wall_s = self.limits.load_wall_s
+        script = PythonScript(self, question.text, Image({}), None, world, STUDY_CPU_S, wall_s)
+        async with script:
+            return await script.type_check(question)
 
     def _read(self, text: str) -> Reading:
         self._refuse(text)
@@ -298,6 +346,35 @@ class PythonScript:
             self._sandbox.forget(self)
             self._sandbox.workers.give_back()
 
+    async def type_check(self, question: TypeQuestion) -> str | None:
+        """Let the type checker read a text; nothing of it runs."""
+        said: list[str | None] = []
+        turn = await self._turn(lambda: said.append(self._ask_types(question)))
+        if said:
+            return said[0]
+        assert isinstance(turn, Broke), turn
+        if self._broken is not None:
+            wall_s = self._watch.wall_s
+            raise ScriptError(too_long(self._broken, wall_s, self._watch.cpu_s))
+        raise ScriptError(LOST, is_lost=True) if turn.is_lost else turn.error
+
+    def _ask_types(self, question: TypeQuestion) -> str | None:
+        self._take_worker(
+            type_check=True,
+            type_check_stubs=question.stubs,
+            type_check_format="json",
+            external_modules={"duly": ExternalModule({}, stubs=question.module)},
+        )
+        try:
+            self._session.feed_run(question.text)
+        except MontyTypingError as error:
+            return error.display()
+        except MontyCrashedError:
+            raise
+        except MontyError:
+            return None
+        raise AssertionError("The first line is refused, so the text cannot have run.")
+
     async def read_declaration(self) -> tuple[list[Json], bytes, bool]:
         """Load the texts, and answer what they declare, their dump, and if they saw the clock."""
         turn = await self._turn(self._declare)
@@ -371,7 +448,7 @@ class PythonScript:
         used_s = None if self._stat is None else self._stat.cpu_s()
         return None if used_s is None else used_s - self._cpu_before_s
 
-    def _take_worker(self) -> None:
+    def _take_worker(self, **options: Any) -> None:
         limits: ResourceLimits = {
             # The interpreter counts wall time: on a busy machine a script that computes little
             # lasts long. The host reads how long the process has computed (_look).
@@ -381,7 +458,7 @@ class PythonScript:
             "max_suspensions": python_error.SUSPENSIONS_MAX,
         }
         try:
-            self._session = self._sandbox.processes.take(limits)
+            self._session = self._sandbox.processes.take(limits, **options)
         except MontyCrashedError as error:
             if error.timed_out:  # nothing of the script ran yet, so it broke no limit (F1)
                 raise ScriptError(NOT_STARTED, is_lost=True) from None

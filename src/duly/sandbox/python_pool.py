@@ -78,9 +78,10 @@ class Processes:
         """Count a script out."""
         self._here -= 1
 
-    def take(self, limits: ResourceLimits) -> Any:
+    def take(self, limits: ResourceLimits, **options: Any) -> Any:
         """Take a process out, in a thread: a session in which one script runs."""
-        session: Any = self._current().checkout(limits=limits, os_policy=POLICY).__enter__()
+        checkout = self._current().checkout(limits=limits, os_policy=POLICY, **options)
+        session: Any = checkout.__enter__()
         self.pids.add(session.worker_pid)
         return session
 

@@ -24,10 +24,14 @@ from dataclasses import dataclass
 from keyword import iskeyword
 from typing import Final
 
+import msgspec
+
 from duly.errors import ScriptError
 from duly.rules.catalog import Catalog
+from duly.sandbox.study_problem import LOST, decode_problem, encode_problem
 
 HOST: Final = "_duly_host"
+WARM_UP: Final = "import duly\nä = duly.x()".encode()
 BYTE_ORDER_MARK: Final = "\ufeff"
 NO_TOOLS: Final = ("__", "_duly")  # how no tool that a script means begins
 EXPORTED: Final = ("workflow", "producer", "consumer")
@@ -116,6 +120,29 @@ class Reading:
     attributes: frozenset[str]
     rooms: frozenset[tuple[str, str]]  # attributes of attributes that have attributes themselves
     lines: Mapping[str, int]
+
+
+_READING: Final = msgspec.msgpack.Decoder(tuple[bytes | None, Reading | None])
+
+
+def read_apart(body: bytes) -> bytes:
+    """Read a script in a worker that reads sources; answer what it is, or why it is none."""
+    try:
+        reading = read((body or WARM_UP).decode())
+    except ScriptError as error:
+        return msgspec.msgpack.encode((encode_problem(error), None))
+    return msgspec.msgpack.encode((None, reading))
+
+
+def decode_reading(body: bytes) -> Reading:
+    """Read what a worker made of a script; raise what is wrong with it."""
+    try:
+        problem, reading = _READING.decode(body)
+    except msgspec.MsgspecError:
+        raise ScriptError(LOST, is_lost=True) from None
+    if reading is None:
+        raise decode_problem(problem or b"") or ScriptError(LOST, is_lost=True)
+    return reading
 
 
 def read(text: str) -> Reading:

@@ -111,6 +111,22 @@ class Drop(msgspec.Struct, frozen=True, tag="drop"):
 Request = Begin | Answer | Drop
 
 
+class Study(msgspec.Struct, frozen=True, tag="study"):
+    """Let a worker that only reads sources run one of its functions."""
+
+    what: str
+    body: bytes
+
+
+class Studied(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a function made of it."""
+
+    body: bytes
+
+
+Studying = Study | Drop
+
+
 class Ready(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The worker's first words: what of its lock held, and what is missing."""
 
@@ -209,12 +225,18 @@ def raw(value: Any) -> msgspec.Raw:
     return msgspec.Raw(msgspec.json.encode(value))
 
 
+_STUDYING: Final[msgspec.json.Decoder[Studying]] = msgspec.json.Decoder(Studying)
 _REQUESTS: Final[msgspec.json.Decoder[Request]] = msgspec.json.Decoder(Request)
 
 
 def unpack_request(body: bytes) -> Request:
     """Read what the host asks."""
     return _REQUESTS.decode(body)
+
+
+def unpack_study(body: bytes) -> Studying:
+    """Read what the host asks of a worker that reads sources."""
+    return _STUDYING.decode(body)
 
 
 def frame(body: bytes) -> bytes:

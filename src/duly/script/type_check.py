@@ -2,6 +2,8 @@
 
 Law 1: nothing is run. The text begins with a line the checker always refuses, and what it refuses
        is never executed. (Behind a loop without an end it would not look at that line.)
+       A host asks the checker in a locked process that can be ended (X2), by `question_of` and
+       `findings_of`; `type_check` asks it here and now, for texts somebody trusts.
 Law 2: only diagnostics we can explain become findings; the checker knows more of Python than the
        interpreter needs, and a check that cries wolf is not read.
 
@@ -17,16 +19,9 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeAlias
 
 import msgspec
-from pydantic_monty import (
-    ExternalModule,
-    Monty,
-    MontyCrashedError,
-    MontyError,
-    MontyTypingError,
-)
 
 from duly.rules.access import Step
 from duly.rules.catalog import Catalog
@@ -40,6 +35,7 @@ from duly.script.stubs import PREFIX, PYTHON_MODULE, python_stubs
 
 CHECK_TIMEOUT_S: Final = 5.0
 MEMORY_BYTES: Final = 16 << 20
+DIAGNOSTICS_MAX: Final = 2000  # ten times what is kept
 REFUSED: Final = f"{PREFIX}Refused: int = ''\n"
 
 # What the parameters of a step are, after the name that a method is called on.
@@ -77,6 +73,33 @@ OUR_METHOD: Final = re.compile(rf"`{PREFIX}\w+\.\w+`")
 OUR_OBJECT: Final = re.compile(rf"Object of type `{PREFIX}(?!Event|Prepared|MutationResult)\w*`")
 
 
+Inserted: TypeAlias = "dict[int, list[tuple[int, int]]]"
+
+
+class _Location(msgspec.Struct, frozen=True):
+    row: int
+    column: int
+
+
+class _Said(msgspec.Struct, frozen=True):
+    """One diagnostic in the checker's own words; what else it says is not read."""
+
+    code: str
+    message: str
+    location: _Location
+
+
+_SAID: Final = msgspec.json.Decoder(list[_Said])
+
+
+@dataclass(frozen=True, slots=True)
+class Annotated:
+    """A text as the checker is given it, and where how many characters were put in, by line."""
+
+    text: str
+    inserted: Inserted
+
+
 @dataclass(frozen=True, slots=True)
 class Diagnostic:
     """One thing the checker said, in the author's own coordinates."""
@@ -87,15 +110,18 @@ class Diagnostic:
     message: str
 
 
-def type_check(source: Source, catalog: Catalog) -> tuple[Finding, ...]:
-    """Ask the checker about a source whose syntax is known to be right."""
+def annotate(source: Source) -> Annotated | None:
+    """Give the parameters we know their types; None if the text is too tangled for that."""
     try:
-        diagnostics = _ask(source, python_stubs(catalog))
-    except (MontyCrashedError, RecursionError, TooTangled):
-        sentence = "The type checker did not come to an end with this text."
-        return (found("too-tangled", 1, 1, sentence, "Write it flatter.", file=source.name),)
-    except MontyError:
-        return ()  # The interpreter cannot read it; loading says so, with the place.
+        text, inserted = _annotate(source)
+    except (RecursionError, TooTangled):
+        return None
+    return Annotated(REFUSED + text, inserted)
+
+
+def findings_of(name: str, annotated: Annotated, said: str | None) -> tuple[Finding, ...]:
+    """Make findings of what the checker said; what it could not read, loading says better."""
+    diagnostics = () if said is None else _diagnostics(said, annotated.inserted)
     return tuple(
         found(
             rule,
@@ -103,38 +129,60 @@ def type_check(source: Source, catalog: Catalog) -> tuple[Finding, ...]:
             each.column,
             f"{each.message.replace(PREFIX, '').rstrip('.')}.",
             ADVICE[rule],
-            file=source.name,
+            file=name,
         )
         for each in diagnostics
         if (rule := _rule_of(each)) is not None
     )
 
 
-def _ask(source: Source, stubs: str) -> list[Diagnostic]:
-    text, inserted = _annotate(source)
-    with (
-        Monty(max_processes=1, request_timeout=CHECK_TIMEOUT_S) as pool,
-        pool.checkout(
-            limits={"max_feed_duration_secs": CHECK_TIMEOUT_S, "max_memory": MEMORY_BYTES},
-            type_check=True,
-            type_check_stubs=stubs,
-            type_check_format="json",
-            external_modules={"duly": ExternalModule({}, stubs=PYTHON_MODULE)},
-        ) as session,
-    ):
-        try:
-            session.feed_run(REFUSED + text)
-        except MontyTypingError as error:
-            return list(_diagnostics(error.display(), inserted))
-    raise AssertionError("The first line is refused, so the text cannot have run.")
+def not_ended(name: str) -> Finding:
+    """Say that the checker could not be asked about a text."""
+    sentence = "The type checker did not come to an end with this text."
+    return found("too-tangled", 1, 1, sentence, "Write it flatter.", file=name)
+
+
+def type_check(source: Source, catalog: Catalog) -> tuple[Finding, ...]:
+    """Ask the checker, in a process that is not locked, about a source that somebody trusts."""
+    from pydantic_monty import (  # a worker that reads sources has no use for it
+        ExternalModule,
+        Monty,
+        MontyCrashedError,
+        MontyError,
+        MontyTypingError,
+    )
+
+    annotated = annotate(source)
+    if annotated is None:
+        return (not_ended(source.name),)
+    said: str | None = None
+    try:
+        with (
+            Monty(max_processes=1, request_timeout=CHECK_TIMEOUT_S) as pool,
+            pool.checkout(
+                limits={"max_feed_duration_secs": CHECK_TIMEOUT_S, "max_memory": MEMORY_BYTES},
+                type_check=True,
+                type_check_stubs=python_stubs(catalog),
+                type_check_format="json",
+                external_modules={"duly": ExternalModule({}, stubs=PYTHON_MODULE)},
+            ) as session,
+        ):
+            session.feed_run(annotated.text)
+    except MontyTypingError as error:
+        said = error.display()
+    except MontyCrashedError:
+        return (not_ended(source.name),)
+    except MontyError:
+        pass  # The interpreter cannot read it; loading says so, with the place.
+    return findings_of(source.name, annotated, said)
 
 
 def _diagnostics(shown: str, inserted: Mapping[int, list[tuple[int, int]]]) -> Iterator[Diagnostic]:
-    for each in msgspec.json.decode(shown):
-        line, column = each["location"]["row"] - REFUSED.count("\n"), each["location"]["column"]
+    for each in _SAID.decode(shown)[:DIAGNOSTICS_MAX]:
+        line, column = each.location.row - REFUSED.count("\n"), each.location.column
         added = sum(count for at, count in inserted.get(line, ()) if at < column)
         if line > 0:
-            yield Diagnostic(each["code"], line, max(1, column - added), each["message"])
+            yield Diagnostic(each.code, line, max(1, column - added), each.message)
 
 
 def _annotate(source: Source) -> tuple[str, dict[int, list[tuple[int, int]]]]:

@@ -18,8 +18,8 @@ from typing import Any, TypeVar
 
 from duly.config import Policy, SandboxSettings
 from duly.connectors.base import PAGE_MARK
+from duly.engine.workshop import build_workshop
 from duly.env import Loop
-from duly.host import _build_sandbox
 from duly.rules.catalog import Tool
 from duly.rules.value import Json, canonical
 from duly.sandbox.base import Sandbox
@@ -52,8 +52,8 @@ class Troupe:
     def join(self, loop: VirtualLoop) -> Sandbox:
         """Play on another stage from now on."""
         if self._kept is None:
-            made = _build_sandbox(self._env, self._policy, self._settings)
-            self._kept = _Kept(made, loop)
+            made = build_workshop(self._env, self._policy, self._settings, is_apart=False)
+            self._kept = _Kept(made.sandbox, loop)
         self._kept._loop = loop
         return self._kept
 

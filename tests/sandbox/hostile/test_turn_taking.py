@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from duly.config import Policy, SandboxSettings
+from duly.engine.workshop import build_workshop
 from duly.env import Loop
 from duly.errors import DulyError, IllegalTransition
-from duly.host import _build_sandbox
 from duly.rules.access import Step
 from duly.rules.catalog import Catalog
 from duly.sandbox.base import MISSING, Asked, Loaded, Returned, Sandbox, Script
@@ -194,7 +194,7 @@ async def test_both_languages_share_the_slots_to_run_in() -> None:
 
 async def test_a_host_gives_both_languages_the_same_slots() -> None:
     """X2: so `running_max` is of all scripts."""
-    both: Any = _build_sandbox(Loop(), Policy(), SandboxSettings())
+    both: Any = build_workshop(Loop(), Policy(), SandboxSettings()).sandbox
     javascript, python = both._sandboxes.values()
     assert javascript._pool.running is python.running
     assert python.running.free == RUNNING_MAX
