@@ -19,6 +19,7 @@ from duly.rules.source import Language, Source
 from duly.sandbox import python as python_sandbox
 from duly.sandbox import study as study_module
 from duly.sandbox.process import Stat
+from duly.sandbox.python_text import TypeQuestion
 from duly.sandbox.study import Studies
 from duly.script.check import check
 from tests.script.catalogue import CATALOG
@@ -140,7 +141,7 @@ async def test_typing_that_takes_too_long_is_refused_by_the_limit_s_name(
         assert made.apart is not None
         read = await study.study(Loop(), None, source, CATALOG)
         assert read.annotated is not None
-        question = python_sandbox.TypeQuestion(read.annotated.text * 40, "", "")
+        question = TypeQuestion(read.annotated.text * 40, "", "")
         with pytest.raises(ScriptError, match=r"more than 0\.05 s of CPU time"):
             await made.apart.check_types(question)
     finally:

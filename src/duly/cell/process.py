@@ -20,6 +20,10 @@ class Stat:
 
     def cpu_s(self) -> float | None:
         """Answer how long the process has computed; None where the kernel does not say."""
+        numbers = self._numbers()
+        return None if numbers is None else (int(numbers[11]) + int(numbers[12])) / CLOCK_TICKS
+
+    def _numbers(self) -> list[bytes] | None:
         if self._descriptor is None:
             return None
         try:
@@ -27,8 +31,12 @@ class Stat:
         except OSError:
             return None
         # The name of the program, in brackets, may hold anything; the numbers follow it.
-        numbers = told.rpartition(b")")[2].split()
-        return (int(numbers[11]) + int(numbers[12])) / CLOCK_TICKS
+        return told.rpartition(b")")[2].split() or None
+
+    def threads(self) -> int | None:
+        """Answer how many threads the process has; None where the kernel does not say."""
+        numbers = self._numbers()
+        return None if numbers is None else int(numbers[17])
 
     def close(self) -> None:
         """Give the descriptor back; twice is once."""

@@ -14,7 +14,7 @@ from duly.env import Env
 from duly.rules.access import MutateReads
 from duly.rules.catalog import Catalog
 from duly.rules.source import Source
-from duly.sandbox.python import TypeQuestion
+from duly.sandbox.python_text import TypeQuestion
 from duly.script import study as script
 from duly.script.analysis import Analysis
 from duly.script.check import complete

@@ -241,7 +241,12 @@
     fail(error) {
       try {
         if (error === NOT_JSON) return;
-        if (error instanceof RealError) return breakWith(RealString(error.name), RealString(error.message), placeOf(error));
+        if (error instanceof RealError) {
+          const name = RealString(error.name), message = RealString(error.message);
+          // No script catches the interpreter's own interrupt, so this one is a script's word.
+          if (message === "interrupted") return breakWith("", "The script threw " + name + ": " + message + ".", placeOf(error));
+          return breakWith(name, message, placeOf(error));
+        }
         breakWith("", "The script threw " + show(error) + ".", "");
       } catch {
         breakWith("", "The script threw something that cannot be shown.", "");

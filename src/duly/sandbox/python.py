@@ -20,7 +20,6 @@ import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from signal import SIGKILL
 from types import TracebackType
@@ -57,9 +56,17 @@ from duly.sandbox.base import (
     World,
 )
 from duly.sandbox.border import WRAPPING_DEPTH
+from duly.sandbox.python_launcher import THREADS_MAX
 from duly.sandbox.python_pool import Processes
 from duly.sandbox.python_seat import Seat
-from duly.sandbox.python_text import PRELUDE, Reading, context_text, decode_reading, read
+from duly.sandbox.python_text import (
+    PRELUDE,
+    Reading,
+    TypeQuestion,
+    context_text,
+    decode_reading,
+    read,
+)
 from duly.sandbox.python_world import Clock
 from duly.sandbox.reaper import IDLE_S
 from duly.sandbox.slot import RUNNING_MAX, Slots
@@ -69,6 +76,7 @@ from duly.sandbox.watch import Limit, Watch
 
 WORKERS_MAX: Final = 64
 KILL_AGAIN_S: Final = 0.05
+THREADS_LOOK_S: Final = 0.5
 # A script that makes a larger image while it loads is loaded again for every step: the host keeps
 # the images of hundreds of versions.
 IMAGE_BYTES_MAX: Final = 1024 * 1024
@@ -85,18 +93,6 @@ class Image(msgspec.Struct, frozen=True):
     lines: dict[str, int]
     dump: bytes = b""
     texts: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class TypeQuestion:
-    """A text for the type checker, the stubs of what is around it, and of the module `duly`.
-
-    The text begins with a line that the checker refuses, so nothing of it is ever run.
-    """
-
-    text: str
-    stubs: str
-    module: str
 
 
 class PythonSandbox:
@@ -215,11 +211,7 @@ class PythonSandbox:
             raise DulyError("The sandbox is closed; scripts no longer run.")
 
     async def _read_text(self, text: str) -> Reading:
-        """Read a text apart where there is a way.
-
-        Without one, a long text is read in a thread, in which the host goes on (W6); one at a
-        time, since the parser lets no other thread think.
-        """
+        """Read a text apart where there is a way (W6), else here; a long one in a thread."""
         self._check_open()
         if self._studies is not None:
             wrong = decode_problem(await self._studies.ask(REFUSE, text.encode()))
@@ -234,10 +226,7 @@ class PythonSandbox:
             return reading
 
     async def type_check(self, question: TypeQuestion) -> str | None:
-        """Ask the interpreter's type checker, in a locked process; answer what it says, as JSON.
-
-        None if it cannot read the text. Raises ScriptError past a limit (X2).
-        """
+        """Ask the type checker, in a locked process; None if it cannot read the text (X2)."""
         world = World(self.env.now_ms(), frozen=True, seed=0)
         wall_s = self.limits.load_wall_s
         script = PythonScript(self, question.text, Image({}), None, world, STUDY_CPU_S, wall_s)
@@ -275,6 +264,7 @@ class PythonScript:
         self._cpu_before_s = 0.0
         self._since_ms = 0
         self._looking: asyncio.TimerHandle | None = None
+        self._counting: asyncio.TimerHandle | None = None
         self._broken: Limit | None = None
         self._dump = b""
         self._busy: asyncio.Future[Any] | None = None
@@ -396,7 +386,9 @@ class PythonScript:
                     raise ScriptError(LEFT, is_lost=True)
                 await self._run_watched(function)
         except MontyError as error:
-            broken = python_error.explain(error, self._sandbox.limits, self._watch.wall_s)
+            broken = python_error.explain(
+                error, self._sandbox.limits, self._watch, self._computed_s()
+            )
             self._seat.end = Broke(broken, is_lost=broken.is_lost)
         except ScriptError as error:
             self._seat.end = Broke(error, is_lost=error.is_lost)
@@ -413,6 +405,7 @@ class PythonScript:
         loop = asyncio.get_running_loop()
         self._since_ms = self._sandbox.env.monotonic_ms()
         self._looking = loop.call_later(self._watch.begin_turn(), self._look)
+        self._counting = loop.call_later(THREADS_LOOK_S, self._count_threads)
         try:
             await asyncio.shield(self._run(function))
         except MontyError:
@@ -420,6 +413,7 @@ class PythonScript:
                 raise
         finally:
             self._looking.cancel()
+            self._counting.cancel()
             self._count()
         if self._broken is not None:
             raise ScriptError(python_error.overrun(self._broken, self._watch))
@@ -433,6 +427,15 @@ class PythonScript:
             return
         loop = asyncio.get_running_loop()
         self._looking = loop.call_later(self._watch.wait_again(), self._look)
+
+    def _count_threads(self) -> None:
+        """End a process with more threads than the interpreter has: it runs something else."""
+        if self._stat is not None and (self._stat.threads() or 0) > THREADS_MAX:
+            self._broken = Limit.THREADS
+            self._kill()
+            return
+        loop = asyncio.get_running_loop()
+        self._counting = loop.call_later(THREADS_LOOK_S, self._count_threads)
 
     def _count(self) -> bool:
         """Count what has passed since somebody looked; tell whether the host was awake."""

@@ -13,7 +13,7 @@ from pydantic_monty import Frame, MontyCrashedError, MontyError, MontyRuntimeErr
 from duly.cell.lock import Layer, unknown_machine
 from duly.config import MIB, Limits
 from duly.errors import ConfigError, ScriptError
-from duly.sandbox.python_launcher import UNLOCKED
+from duly.sandbox.python_launcher import THREADS_MAX, UNLOCKED
 from duly.sandbox.watch import Limit, Watch
 
 SOURCE_FEED: Final = "<python-input-2>"  # the names, the prelude, then the script
@@ -24,9 +24,11 @@ LOST: Final = "The worker of this script died; it can run again."
 FROZEN: Final = "FrozenInstanceError: "
 
 
-def explain(error: MontyError, limits: Limits, wall_s: float) -> ScriptError:
+def explain(
+    error: MontyError, limits: Limits, watch: Watch, computed_s: float | None
+) -> ScriptError:
     """Answer a script's error; it is lost if the worker died without a limit (F1)."""
-    limit = _limit(error, limits, wall_s)
+    limit = _limit(error, limits, watch, computed_s)
     if isinstance(error, MontyCrashedError):
         missing = (error.exit_status or 0) - UNLOCKED
         if 0 <= missing < len(Layer):
@@ -60,6 +62,8 @@ def cpu_time(cpu_s: float) -> str:
 
 def overrun(limit: Limit, watch: Watch) -> str:
     """Say what the host's own watch has seen."""
+    if limit is Limit.THREADS:
+        return f"Its process had more than {THREADS_MAX} threads; the interpreter needs two."
     return wall_time(watch.wall_s) if limit is Limit.WALL else cpu_time(watch.cpu_s)
 
 
@@ -69,17 +73,17 @@ def place(frames: Sequence[Frame]) -> tuple[int | None, int | None]:
     return (own[-1].line, own[-1].column) if own else (None, None)
 
 
-def _limit(error: MontyError, limits: Limits, wall_s: float) -> str | None:
-    """Name the limit that was exceeded, if one was."""
+def _limit(error: MontyError, limits: Limits, watch: Watch, computed_s: float | None) -> str | None:
+    """Name the limit that was exceeded, if one was; a script can raise the same by itself."""
     if isinstance(error, MontyCrashedError):
-        return wall_time(wall_s) if error.timed_out else None
+        return overrun(watch.judge(computed_s) or Limit.WALL, watch) if error.timed_out else None
     raised, words = error.exception(), str(error)
-    if isinstance(raised, TimeoutError) and "time limit exceeded" in words:
-        return wall_time(wall_s)
-    if isinstance(raised, MemoryError):
+    if isinstance(raised, TimeoutError) and "time limit exceeded" in words and watch.has_lasted:
+        return wall_time(watch.wall_s)
+    if isinstance(raised, MemoryError) and "memory limit exceeded" in words:
         most = limits.step_memory_bytes / MIB
         return f"It used more than {most:g} MiB of memory. Keep less at once."
-    if isinstance(raised, RecursionError):
+    if isinstance(raised, RecursionError) and "maximum recursion depth exceeded" in words:
         return f"It called itself more than {RECURSION_MAX} times deep (recursion). Use a loop."
     if isinstance(raised, RuntimeError) and "suspension" in words:
         return (

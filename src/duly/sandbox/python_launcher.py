@@ -23,6 +23,8 @@ UNLOCKED: Final = 97
 ACCEPTED: Final = "i-accept"
 # The interpreter counts the memory of a script itself; this holds it when its counting fails.
 ADDRESS_SPACE_BYTES: Final = 1024 * 1024 * 1024
+# The interpreter has two. Where its process is no user of its own the host counts them (watch).
+THREADS_MAX: Final = 16
 # What the kernel runs to start a program that has shared libraries, and where these are.
 LOADERS: Final = (
     "/lib64/ld-linux-x86-64.so.2",
@@ -66,14 +68,22 @@ def write_launcher(folder: Path, *, is_unlocked: bool = False) -> Path:
 def main(root: str, accepted: str, binary: str, *words: str) -> None:
     """Lock this process and become the interpreter."""
     sys.path.insert(0, root)
-    from duly.cell.lock import Layer, Profile, lock  # found only now, by the path that was given
+    # Found only now, by the path that was given.
+    from duly.cell.lock import Layer, Profile, become_own_user, lock
 
     # What a worker says on its way down is for nobody: it could carry a script's words (A5).
     silence = os.open(os.devnull, os.O_WRONLY)
     os.dup2(silence, 2)
     libraries = tuple(str(path) for path in map(Path, LIBRARIES) if path.is_dir())
     loaders = tuple(str(path) for path in map(Path, LOADERS) if path.is_file())
-    profile = Profile(ADDRESS_SPACE_BYTES, executes=(binary, *loaders), reads=libraries)
+    "x".encode("idna")  # the last file of ours that may be out of another user's reach
+    is_own_user = become_own_user((binary, *loaders, *libraries))
+    profile = Profile(
+        ADDRESS_SPACE_BYTES,
+        executes=(binary, *loaders),
+        reads=libraries,
+        threads=THREADS_MAX if is_own_user else None,
+    )
     report = lock((0, 1, 2), profile)
     if not report.is_complete and accepted != ACCEPTED:
         missing = report.missing[0].partition(" (")[0]

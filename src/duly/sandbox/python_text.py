@@ -113,6 +113,18 @@ def _duly_declare():
 
 
 @dataclass(frozen=True, slots=True)
+class TypeQuestion:
+    """A text for the type checker, the stubs of what is around it, and of the module `duly`.
+
+    The text begins with a line that the checker refuses, so nothing of it is ever run.
+    """
+
+    text: str
+    stubs: str
+    module: str
+
+
+@dataclass(frozen=True, slots=True)
 class Reading:
     """A script as it is fed, and what was seen in it on the way."""
 

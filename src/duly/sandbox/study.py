@@ -34,6 +34,8 @@ PROGRAM: Final = (
 
 def too_long(limit: Limit, wall_s: float, cpu_s: float = STUDY_CPU_S) -> str:
     """Say which limit a study went past."""
+    if limit is Limit.THREADS:
+        return "To analyse it took more threads than the type checker has."
     if limit is Limit.CPU:
         return f"To analyse it took more than {cpu_s:g} s of CPU time. Make it shorter or flatter."
     return f"To analyse it took longer than {wall_s:g} s of wall time. Deploy it again later."

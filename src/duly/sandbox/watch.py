@@ -16,6 +16,7 @@ from typing import Final
 
 GRACE_S: Final = 1.0
 STOOD_STILL_S: Final = 1.0
+NEARLY: Final = 0.8  # two clocks that count the same time do not agree to the end
 
 
 class Limit(StrEnum):
@@ -23,6 +24,7 @@ class Limit(StrEnum):
 
     CPU = "cpu time"
     WALL = "wall time"
+    THREADS = "threads"
 
 
 class Watch:
@@ -52,8 +54,17 @@ class Watch:
         return waited_s <= most_s
 
     def judge(self, computed_s: float | None) -> Limit | None:
-        """Name the limit that was broken; who does not know how long it computed says None."""
-        if self._lasted_s > self.wall_s:
-            return Limit.WALL
+        """Name the limit that was broken; who does not know how long it computed says None.
+
+        Of two that are broken when somebody looks, the tighter one was broken first.
+        """
         used_s = self._lasted_s if computed_s is None else computed_s
-        return Limit.CPU if used_s > self.cpu_s else None
+        is_computed, is_lasted = used_s > self.cpu_s, self._lasted_s > self.wall_s
+        if is_computed and (not is_lasted or self.cpu_s <= self.wall_s):
+            return Limit.CPU
+        return Limit.WALL if is_lasted else None
+
+    @property
+    def has_lasted(self) -> bool:
+        """Tell whether the script has lasted for about as long as it may."""
+        return self._lasted_s > self.wall_s * NEARLY
