@@ -131,8 +131,8 @@ async def test_typing_that_takes_too_long_is_refused_by_the_limit_s_name(
 ) -> None:
     """W6, X2: the type checker is ended from outside; the limit that was exceeded is named."""
     monkeypatch.setattr(python_sandbox, "STUDY_CPU_S", 0.05)
-    monkeypatch.setattr(Stat, "cpu_s", lambda _: next(passed))
     passed = iter(range(1000))
+    monkeypatch.setattr(Stat, "cpu_s", lambda _: next(passed))
     source = Source(Language.PYTHON, PYTHON + "    x = 1\n" * 5000)
     policy = replace(Policy(), limits=replace(Limits(), load_wall_s=600))
     made = build_workshop(Loop(), policy, SandboxSettings())

@@ -6,6 +6,7 @@ Law: the reader waits for what the page says that a terminal will say, and for n
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
 import signal
@@ -23,7 +24,7 @@ from tests.readme_page import path_to_duly
 PAGE = Path(__file__).parents[2] / "docs" / "getting-started.md"
 # What some commands must show for the page to be true.
 SHOWN = {
-    "doctor": "All is well.",
+    "doctor": "All is well." if os.geteuid() else "0 bad, 1 to look at",
     "diff": "Hello, ",
     "try": "Would write 1 file.",
     "simulate": "every change was made exactly once",

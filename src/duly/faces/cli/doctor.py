@@ -8,6 +8,7 @@ Law 3  One thing that is bad keeps no other from being looked at.
 
 from __future__ import annotations
 
+import os
 import platform
 import shutil
 import stat
@@ -111,7 +112,7 @@ def _sum_up(findings: list[Finding]) -> str:
 
 
 async def _gather(face: Face) -> list[Finding]:
-    findings = [*_versions(), _clock()]
+    findings = [*_versions(), *_user(), _clock()]
     try:
         project = face.project
     except DulyError as error:
@@ -143,6 +144,16 @@ def _versions() -> Iterator[Finding]:
             yield Finding(package, State.OK, f"{metadata.version(package)}: {what}.")
         except metadata.PackageNotFoundError:
             yield Finding(package, State.BAD, f"{what} is missing.", f"pip install {package}")
+
+
+def _user() -> Iterator[Finding]:
+    if hasattr(os, "geteuid") and os.geteuid() == 0:
+        yield Finding(
+            "user",
+            State.WARN,
+            "This is root; a host needs no privilege, and its JavaScript workers stay root too.",
+            "Run hosts as an ordinary user (docs/sandbox.md, Hosts that run as root).",
+        )
 
 
 def _clock() -> Finding:
