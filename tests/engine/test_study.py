@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from duly.cell.process import Stat
 from duly.config import Limits, Policy, SandboxSettings
 from duly.engine import study
 from duly.engine.workshop import STUDIED, Workshop, build_workshop
@@ -18,7 +19,6 @@ from duly.errors import ScriptError
 from duly.rules.source import Language, Source
 from duly.sandbox import python as python_sandbox
 from duly.sandbox import study as study_module
-from duly.sandbox.process import Stat
 from duly.sandbox.python_text import TypeQuestion
 from duly.sandbox.study import Studies
 from duly.script.check import check

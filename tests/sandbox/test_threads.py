@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from duly.cell import lock
+from duly.cell.process import Stat
 from duly.config import Limits
 from duly.rules.access import Step
 from duly.rules.catalog import Catalog
 from duly.rules.source import Language, Source
-from duly.sandbox import lock
 from duly.sandbox.base import MISSING, Broke
-from duly.sandbox.process import Stat
 from duly.sandbox.python_launcher import THREADS_MAX
 from tests.sandbox.python_stand import WORLD, make
 

@@ -13,7 +13,8 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Final
 
-from duly.sandbox import lock, wire, worker_channel
+from duly.cell import lock
+from duly.sandbox import wire, worker_channel
 
 ADDRESS_SPACE_BYTES: Final = 1024 * 1024 * 1024
 
