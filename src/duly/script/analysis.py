@@ -110,9 +110,12 @@ def _read(source: Source, catalog: Catalog) -> tuple[Outline, list[Facts]]:
     text = Text(source.text)
     if source.language is Language.JAVASCRIPT:
         outline, trees = javascript.read_steps(source)
-        return outline, habit_javascript.read(trees, text, catalog)
+        # A function that is the step of many handlers is read once.
+        steps = {(step, tree.id): (step, tree) for step, tree in trees}
+        return outline, habit_javascript.read(steps.values(), text, catalog)
     outline, definitions = python.read_steps(source)
-    return outline, habit_python.read(definitions, text, catalog)
+    entered = {(step, id(each)): (step, each) for step, each in definitions}
+    return outline, habit_python.read(entered.values(), text, catalog)
 
 
 def _cut(source: Source) -> Reading:

@@ -42,7 +42,7 @@ SPOKEN: Final[Mapping[str, tuple[Operation, tuple[str, ...]]]] = {
 }
 # Judging a node costs so much more than reading it, and saying something about it more again.
 LOOKS_PER_JUDGEMENT: Final = 4
-LOOKS_PER_FINDING: Final = 50
+LOOKS_PER_FINDING: Final = 100
 RESULT_FIELDS: Final = ("reservations", "data", "ui", "wake_at")
 
 
