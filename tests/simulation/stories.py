@@ -80,6 +80,11 @@ REGRESSIONS = {
     "a send that outlives its cancel waited for less than the clock shows, for ever": from_seed(
         655
     ),
+    "a sum of floats let the outside deny a row for a hair too long": Story(
+        outcomes=(Outcome.NOT_SENT, Outcome.LATE),
+        sayings=(Saying.TRUTH, Saying.NOT_YET),
+    ),
+    "the clock was set back, and the oracle counted a send of a later day": from_seed(103_237),
     "a yes was written before the disk failed, and the oracle took it back": from_seed(21_233),
     "the disk was full, and no question could be counted": from_seed(20_209),
 }

@@ -180,7 +180,9 @@ class Consent:
 
     def _count_today(self, besides: str, now: int) -> int:
         today = now - now % DAY_MS
-        return sum(at >= today for row_id, at in self._sent_at.items() if row_id != besides)
+        # What a clock that was wrong dated far ahead is nobody's today.
+        ends = today + 2 * DAY_MS
+        return sum(today <= at < ends for row_id, at in self._sent_at.items() if row_id != besides)
 
 
 def _find_live(was: Seen, run: RunSeen) -> bool:

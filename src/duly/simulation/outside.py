@@ -165,7 +165,9 @@ class Outside:
 
     def is_settled(self, key: str) -> bool:
         """Tell whether nothing that was sent with this key can land any more."""
-        return not self.out[key] and self.now_s() >= self.ended_at.get(key, -LAG_S) + LAG_S
+        # To the microsecond, as the loop counts: a sum of floats may be a hair more than it is.
+        since_s = round(self.now_s() - self.ended_at.get(key, -LAG_S), 6)
+        return not self.out[key] and since_s >= LAG_S
 
     def forget(self, key: str, lifetime_s: float) -> None:
         """Forget a key whose time is over; a refusal may be remembered for longer (law 4)."""
