@@ -419,8 +419,6 @@ _ENGINE: Final[Lines] = (
      "duly.engine.scheduler", "Engine.wake", _nothing),
     ("pinned-unseen", "What was replaced under a running prepare is pinned all the same.",
      "duly.engine.run", "_pin", _pin_unseen),
-    ("sent-again-while-paused", "A paused workflow sends a call again.",
-     "duly.engine.reconciler", "Reconciler.attempt", _resend_while_paused),
     ("nobody-asks", "An unknown mutation is never asked about in the background.",
      "duly.engine.reconciler", "Reconciler._ask", _ask_inline_only),
 )  # fmt: skip
@@ -431,6 +429,16 @@ _PAUSE: Final = Bug(
     (
         Place("duly.rules.lifecycle", "is_dropped_by_pause", _pause_drops_calls),
         Place("duly.rules.lifecycle", "ACTS", _pause_ends_calls),
+    ),
+)
+
+# The store refuses it too, so that either guard alone is enough.
+_PAUSED: Final = Bug(
+    "sent-again-while-paused",
+    "A paused workflow sends a call again.",
+    (
+        Place("duly.engine.reconciler", "Reconciler.attempt", _resend_while_paused),
+        Place("duly.store.ledger", "check_sending", _nothing),
     ),
 )
 
@@ -453,5 +461,6 @@ BUGS: Final = (
         for name, says, module, attribute, make in (*_RULES, *_STORE, *_ENGINE, *PEOPLE, *UNKIND)
     ),
     _PAUSE,
+    _PAUSED,
     _OUTLIVED,
 )
