@@ -263,6 +263,20 @@ def first_line(function: ast.AST) -> int:
 
 def line(mutant: Mutant) -> int:
     """Answer the line of its function in which the changed statement begins, as one bit, or 0."""
+    function, statement = _statement(mutant)
+    return 0 if function is None or statement is None else _bit(function, statement)
+
+
+def branch(mutant: Mutant) -> int:
+    """Answer where the branch begins whose condition is changed, as one bit, or 0."""
+    function, statement = _statement(mutant)
+    if function is None or not isinstance(statement, ast.If):
+        return 0
+    return _bit(function, statement.body[0])
+
+
+def _statement(mutant: Mutant) -> tuple[ast.AST | None, ast.stmt | None]:
+    """Answer the function a mutant changes, and the innermost statement in it."""
     node: ast.AST = ast.parse(text_of(modules()[mutant.module])) if mutant.path else ast.Pass()
     function = statement = None
     for field, number in mutant.path:
@@ -271,8 +285,10 @@ def line(mutant: Mutant) -> int:
             function = node
         elif isinstance(node, ast.stmt):
             statement = node
-    if function is None or statement is None:
-        return 0
+    return function, statement
+
+
+def _bit(function: ast.AST, statement: ast.stmt) -> int:
     return 1 << (statement.lineno - first_line(function))
 
 

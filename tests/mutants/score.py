@@ -31,6 +31,7 @@ MAP_FILE: Final = generate.ROOT / ".mutants" / "map.json"
 PAGE: Final = generate.ROOT / "docs" / "mutants.md"
 EXPLAINED: Final = re.compile(r"^- `(?P<key>[^`]+)`", re.MULTILINE)
 BARRIER: Final = "BARRIER"  # tests that say it look at the durability of verbs
+GUARDED: Final = "GUARDED"  # and of statements that are all guarded alike
 ALL_LINES: Final = -1
 SAMPLE: Final = 12
 TRACE_S: Final = 60.0
@@ -111,19 +112,21 @@ def judge(
 def judges(mutant: Mutant, entered: Entered, budget_s: float) -> dict[str, float]:
     """Answer the tests that run what is changed, as many as the budget allows.
 
-    The quickest first, and those that enter few functions before those that enter many: they look
-    closely. Each further case of one test counts for more, for what one overlooks the next case
-    mostly overlooks, too.
+    First those that take the branch whose condition is changed. Then the quickest, and those that
+    enter few functions before those that enter many: they look closely. Each further case of one
+    test counts for more, for what one overlooks the next case mostly overlooks, too.
     """
     chosen: dict[str, float] = {}
     cases: Counter[str] = Counter()
     ranked, looking = [], _looking(mutant)
+    place, branch = f"{mutant.module} {mutant.place}", generate.branch(mutant)
     for seconds, test in sorted(_able(mutant, entered)):
         name = test.partition("[")[0]
         weight = (seconds + START_S) * len(entered[test]["enters"]) * (1 + cases[name])
-        ranked.append((name not in looking, weight, test))
+        takes_it = entered[test]["enters"].get(place, 0) & branch
+        ranked.append((name not in looking, not takes_it, weight, test))
         cases[name] += 1
-    for _, _, test in sorted(ranked):
+    for *_, test in sorted(ranked):
         budget_s -= entered[test]["seconds"]
         if budget_s < 0:
             break
@@ -152,20 +155,23 @@ def _looking(mutant: Mutant) -> set[str]:
     """Answer the tests that look at a table itself, without a call that would be traced."""
     if mutant.kind == generate.barrier.__name__:
         return _tests_by_word().get(BARRIER, set())
-    if mutant.place.lstrip("_").isupper():
-        return {test for name in tables(mutant) for test in _tests_by_word().get(name, ())}
-    return set()
+    if mutant.kind == generate.SQL_KIND:
+        names = {mutant.place, GUARDED}
+    else:
+        names = tables(mutant) if mutant.place.lstrip("_").isupper() else set()
+    return {test for name in names for test in _tests_by_word().get(name, ())}
 
 
 @cache
 def _tests_by_word() -> dict[str, set[str]]:
-    """Answer for every name and attribute which tests mention it, their parameters included."""
+    """Answer for every name and string which tests mention it, their parameters included."""
     found: dict[str, set[str]] = {}
     for path in (generate.ROOT / "tests").rglob("test_*.py"):
         file = path.relative_to(generate.ROOT).as_posix()
         for place, function in generate.functions(ast.parse(path.read_text(encoding="utf-8"))):
             for node in ast.walk(function):
                 word = getattr(node, "id", None) or getattr(node, "attr", None)
+                word = word or (node.value if isinstance(node, ast.Constant) else None)
                 if isinstance(word, str):
                     found.setdefault(word, set()).add(f"{file}::{place}")
     return found

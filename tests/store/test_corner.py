@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -10,8 +11,9 @@ from duly.errors import Stale
 from duly.rules import lifecycle
 from duly.rules.lifecycle import Counts, Run
 from duly.rules.word import Act, Answer, Failure, Progress, Verdict, Waits
-from duly.store import Store, part, upkeep
+from duly.store import Store, part, queries, upkeep
 from duly.store.record import Action, Commit, Recorded, Stop
+from duly.store.sqlite import default_schema
 from tests.store.memory import Memory, MemoryBackend
 from tests.store.scene import (
     CONNECTOR,
@@ -304,3 +306,40 @@ def test_what_a_closed_run_was_shown_may_be_gone(memory: Memory) -> None:
     for run_id, content in (("open", 1), ("over", 99)):
         memory.insert("reservation", run_id=run_id, seq=1, content=content)
     assert memory.transaction.all("find_unpinned") == []
+
+
+AS_IT_WAS = {"old_phase": "mutating", "old_status": "active", "old_row": "in_flight"}
+AS_IT_IS = {"phase": "mutating", "status": "crashed"}
+DECIDED = {"id": "run", "workflow_id": "workflow", "now": 9, **AS_IT_WAS, **AS_IT_IS}
+OTHERWISE: list[dict[str, str | None]] = [
+    {"id": "other"},
+    {"workflow_id": "other"},
+    {"old_phase": "prepared"},
+    {"old_status": "crashed"},
+    {"old_row": "applied"},
+    {"old_row": None},
+    {"old_waits": "grant"},
+]
+GUARDED = [name for name, text in queries.load("queries").items() if ":old_phase" in text]
+
+
+@pytest.mark.parametrize("statement", GUARDED)
+def test_a_run_is_written_only_as_it_was_decided_on(memory: Memory, statement: str) -> None:
+    """R8: another run, workflow, phase, status, row or wish, or a run that is over: no row."""
+    memory.workflow("workflow")
+    memory.run("workflow", "run", phase="mutating", due_at=5)
+    memory.mutation("workflow", "run", "mutation", status="in_flight")
+
+    def changed(**otherwise: str | None) -> int:
+        text = default_schema().statements[statement]
+        named = dict.fromkeys(re.findall(r":(\w+)", text))
+        counts = {name: 0 for name in named if name.endswith(("_count", "_ms", "_told"))}
+        with memory.undone():
+            memory.connection.execute(text, {**named, **counts, **DECIDED, **otherwise}).fetchall()
+            return memory.connection.changes()
+
+    assert changed() == 1
+    for otherwise in OTHERWISE:
+        assert changed(**otherwise) == 0, otherwise
+    memory.connection.execute("update run set open = 0, status = 'crashed'")
+    assert changed(old_status="crashed") == 0
