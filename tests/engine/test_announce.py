@@ -8,6 +8,7 @@ import pytest
 
 from duly.config import Policy
 from duly.rules.announcement import PREVIEW_BYTES, PREVIEW_CHARS
+from duly.rules.value import decode
 from duly.rules.word import Status
 from duly.sandbox.play import Throw
 from duly.sandbox.scripted import Scripted
@@ -87,7 +88,7 @@ async def test_a_proposal_is_announced_with_claimed_beside_observed(duly_world: 
     assert (asked, attention) == ("approval.requested", "workflow.needs_attention")
     for payload in (requests, asks):
         assert payload["mutation"] == row.id
-        assert payload["observed"]["tool"] == "sheet.append"
+        assert payload["observed"] == {"tool": "sheet.append", "args": decode(row.args)}
         assert payload["claimed"] == row.title
     before = len(await told(play))
     await play.host.approve(row.id, row.hash)

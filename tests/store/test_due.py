@@ -138,7 +138,7 @@ def test_events_that_are_not_its_own_give_a_consumer_no_turn(way: dict[str, int]
         memory.workflow(workflow)
     memory.topic("workflow", "own", "sort")
     memory.insert("topic", workflow_id="workflow", name="gone", consumer="sort", orphaned=1)
-    memory.handler("workflow", "sort", seen=SEEN, **{"changed": SEEN, **way})
+    memory.handler("workflow", "sort", **{"seen": SEEN, "changed": SEEN, **way})
     memory.event("workflow", SEEN + 1, "own", status="skipped", finished_at=PAST)
     memory.event("workflow", SEEN + 2)
     memory.event("workflow", SEEN + 3, "gone")
