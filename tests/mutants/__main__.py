@@ -4,9 +4,9 @@
     python -m tests.mutants --all                every mutant: hours
     python -m tests.mutants engine.ledger sql    those whose name contains one of these words
     python -m tests.mutants --sample             the few that belong to the commit, as CI does
-    python -m tests.mutants --map                first see again which test enters which function
+    python -m tests.mutants --map                first see again which test runs which statement
 
-A mutant is judged by the tests that enter the changed function, the quickest first, until one is
+A mutant is judged by the tests that run the changed statement, the quickest first, until one is
 red or the budget is used up. `--write` keeps which test found what in `tests/mutants/found.json`;
 that test is asked first the next time. Exits with 1 if a mutant survives that `docs/mutants.md`
 does not name.
