@@ -448,20 +448,6 @@ async def test_what_must_hold_and_does_not_is_named(
         assert [each for each in await problems_of(world) if each.startswith(begins)]
 
 
-def test_each_invariant_is_said_in_its_own_words() -> None:
-    """H5: who reads a problem looks for it where it is."""
-    words = {
-        "find_open_runs": "more than one open run",
-        "find_strays": "reserved by no open run",
-        "find_unanswered": "no open run answers for it",
-        "find_causeless": "names an event that is not there",
-        "find_contentless": "has no content",
-        "find_unpinned": "what it was shown is gone",
-    }
-    assert words.keys() == INVARIANTS.keys()
-    assert [each for each, said in words.items() if said not in INVARIANTS[each]] == []
-
-
 async def test_every_invariant_is_looked_at_and_broken(tmp_path: Path) -> None:
     """H5: none of them can be asleep."""
     marks = test_what_must_hold_and_does_not_is_named.pytestmark  # type: ignore[attr-defined]

@@ -12,6 +12,7 @@ from duly.rules import lifecycle
 from duly.rules.lifecycle import Counts, Run
 from duly.rules.word import Act, Answer, Failure, Progress, Verdict, Waits
 from duly.store import Store, part, queries, upkeep
+from duly.store.backup import INVARIANTS
 from duly.store.record import Action, Commit, Recorded, Stop
 from duly.store.sqlite import default_schema
 from tests.store.memory import Memory, MemoryBackend
@@ -343,3 +344,17 @@ def test_a_run_is_written_only_as_it_was_decided_on(memory: Memory, statement: s
         assert changed(**otherwise) == 0, otherwise
     memory.connection.execute("update run set open = 0, status = 'crashed'")
     assert changed(old_status="crashed") == 0
+
+
+def test_each_invariant_is_said_in_its_own_words() -> None:
+    """H5: who reads a problem looks for it where it is."""
+    words = {
+        "find_open_runs": "more than one open run",
+        "find_strays": "reserved by no open run",
+        "find_unanswered": "no open run answers for it",
+        "find_causeless": "names an event that is not there",
+        "find_contentless": "has no content",
+        "find_unpinned": "what it was shown is gone",
+    }
+    assert words.keys() == INVARIANTS.keys()
+    assert [each for each, said in words.items() if said not in INVARIANTS[each]] == []
