@@ -140,12 +140,7 @@ class Host(Commands, Views, Trials):
             raise RequestRefused("A host is opened once; make another one.")
         async with AsyncExitStack() as kept, AsyncExitStack() as stack:
             env = self._env or _own_loop(kept)
-            self._outside.compute_with(env.compute)
-            for each in self._timed:
-                each.keep_time(env)
-            for reading in self._reading:
-                reading.readers.is_unlocked = self._sandbox.unlocked == "i-accept"
-                stack.callback(reading.readers.close)
+            self._prepare_connectors(env, stack)
             backend = await open_sqlite(self._path, env)
             self._watchers = backend.watchers
             store = Store(backend)
@@ -207,6 +202,15 @@ class Host(Commands, Views, Trials):
         self._bus = bus
         self._open_desk = Desk(parts, engine, vault, dispatcher.presence)
         return self
+
+    def _prepare_connectors(self, env: Env, stack: AsyncExitStack) -> None:
+        """Give connectors the host's clock, its threads, and processes that read for them."""
+        self._outside.compute_with(env.compute)
+        for each in self._timed:
+            each.keep_time(env)
+        for reading in self._reading:
+            reading.readers.is_unlocked = self._sandbox.unlocked == "i-accept"
+            stack.callback(reading.readers.close)
 
     async def close(self, *, wait_s: float | None = None) -> None:
         """Let what works come to its end and give everything back; twice is once.

@@ -291,9 +291,10 @@ def test_a_file_that_is_no_database_is_refused(path: Path) -> None:
     assert path.read_bytes() == b"Dear diary, " * 1000
 
 
-@pytest.mark.parametrize("name", ["missing/duly.db", "."])
+@pytest.mark.parametrize("name", ["file/duly.db", "."])
 def test_a_place_that_cannot_hold_a_store_is_refused(tmp_path: Path, name: str) -> None:
-    """H3: a folder that is not there, and a folder where the file should be."""
+    """H3: a file where the folder should be, and a folder where the file should be."""
+    (tmp_path / "file").touch()
 
     async def story(env: Loop) -> None:
         with pytest.raises(StoreUnavailable, match="cannot be opened"):
