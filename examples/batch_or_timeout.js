@@ -1,4 +1,6 @@
 // Batch or timeout: parcels leave ten at a time, or after an hour however few there are.
+//
+// Every file in inbox/ is a parcel, named after it; every van is a row of the table `vans`.
 
 const FULL = 10;
 const PATIENCE_MS = 60 * 60 * 1000;
@@ -7,6 +9,21 @@ export default Keep.workflow({
   name: "batch-or-timeout",
 
   topics: { "parcel.packed": { ingress: true }, "van.sent": {} },
+
+  producers: {
+    look: {
+      schedule: { interval: "1m" },
+      publishes: ["parcel.packed"],
+      handler: async (ctx, state) => {
+        const files = await ctx.inbox.search({ pattern: "*.txt", after: state?.cursor });
+        for (const file of files) {
+          const name = file.path.replace(/\.txt$/, "");
+          await ctx.publish("parcel.packed", { messageId: name, title: `Parcel ${name}` });
+        }
+        return { cursor: files.lastCursor };
+      },
+    },
+  },
 
   consumers: {
     load: Keep.consumer({
@@ -29,7 +46,9 @@ export default Keep.workflow({
       },
 
       async mutate(ctx, prepared) {
-        await ctx.sheets.appendRow({ spreadsheetId: "vans", values: prepared.data.parcels });
+        const { parcels } = prepared.data;
+        const row = { first: parcels[0], parcels: parcels.join(", ") };
+        await ctx.table.insert({ table: "vans", row });
       },
 
       async next(ctx, prepared, mutationResult) {

@@ -1,4 +1,7 @@
-"""Batch or timeout: parcels leave ten at a time, or after an hour however few there are."""
+"""Batch or timeout: parcels leave ten at a time, or after an hour however few there are.
+
+Every file in inbox/ is a parcel, named after it; every van is a row of the table `vans`.
+"""
 
 from datetime import datetime, timedelta, timezone
 
@@ -8,6 +11,15 @@ FULL = 10
 PATIENCE = timedelta(hours=1)
 
 flow = workflow("batch-or-timeout", topics={"parcel.packed": {"ingress": True}, "van.sent": {}})
+
+
+@flow.producer(every="1m", publishes=["parcel.packed"])
+async def look(ctx, state):
+    page = await ctx.inbox.search(pattern="*.txt", after=(state or {}).get("cursor"))
+    for found in page["items"]:
+        name = found["path"].removesuffix(".txt")
+        await ctx.publish("parcel.packed", message_id=name, title=f"Parcel {name}")
+    return {"cursor": page["last_cursor"]}
 
 
 @flow.consumer("parcel.packed", publishes=["van.sent"])
@@ -29,7 +41,8 @@ class load:
 
     async def mutate(self, ctx, prepared):
         parcels = prepared["data"]["parcels"]
-        await ctx.sheets.append_row(spreadsheet_id="vans", values=parcels)
+        row = {"first": parcels[0], "parcels": ", ".join(parcels)}
+        await ctx.table.insert(table="vans", row=row)
 
     async def next(self, ctx, prepared, result, state):
         if result["status"] == "applied":

@@ -1,4 +1,7 @@
 // Correlation: an order is shipped when both it and its payment are there, whichever came first.
+//
+// Every file in orders/ is an order with its item, every file in payments/ names the order it is
+// for; every order that is paid is a letter in outbox/.
 
 const LOOK = { limit: 1000 };
 
@@ -9,6 +12,44 @@ export default Keep.workflow({
     "order.placed": { ingress: true },
     "payment.received": { ingress: true },
     "order.ready": {},
+  },
+
+  producers: {
+    orders: {
+      schedule: { interval: "1m" },
+      publishes: ["order.placed"],
+      handler: async (ctx, state) => {
+        const files = await ctx.orders.search({ pattern: "*.txt", after: state?.cursor });
+        for (const each of files) {
+          const file = await ctx.orders.read({ path: each.path });
+          const name = each.path.replace(/\.txt$/, "");
+          await ctx.publish("order.placed", {
+            messageId: name,
+            title: `Order ${name}`,
+            payload: { item: file?.text?.trim() ?? "" },
+          });
+        }
+        return { cursor: files.lastCursor };
+      },
+    },
+
+    payments: {
+      schedule: { interval: "1m" },
+      publishes: ["payment.received"],
+      handler: async (ctx, state) => {
+        const files = await ctx.payments.search({ pattern: "*.txt", after: state?.cursor });
+        for (const each of files) {
+          const file = await ctx.payments.read({ path: each.path });
+          const name = each.path.replace(/\.txt$/, "");
+          await ctx.publish("payment.received", {
+            messageId: name,
+            title: `Payment ${name}`,
+            payload: { order: file?.text?.trim() ?? "" },
+          });
+        }
+        return { cursor: files.lastCursor };
+      },
+    },
   },
 
   consumers: {
@@ -36,7 +77,7 @@ export default Keep.workflow({
 
       async mutate(ctx, prepared) {
         const { order, item } = prepared.data;
-        await ctx.chat.postMessage({ channel: "shipping", text: `Ship order ${order}: ${item}` });
+        await ctx.outbox.write({ path: `${order}.txt`, text: `Ship order ${order}: ${item}\n` });
       },
 
       async next(ctx, prepared, mutationResult) {

@@ -1,4 +1,8 @@
-"""Correlation: an order is shipped when both it and its payment are there, whichever came first."""
+"""Correlation: an order is shipped when both it and its payment are there, whichever came first.
+
+Every file in orders/ is an order with its item, every file in payments/ names the order it is
+for; every order that is paid is a letter in outbox/.
+"""
 
 from duly import workflow
 
@@ -12,6 +16,32 @@ flow = workflow(
         "order.ready": {},
     },
 )
+
+
+@flow.producer(every="1m", publishes=["order.placed"])
+async def orders(ctx, state):
+    page = await ctx.orders.search(pattern="*.txt", after=(state or {}).get("cursor"))
+    for found in page["items"]:
+        name = found["path"].removesuffix(".txt")
+        file = await ctx.orders.read(path=found["path"])
+        item = file["text"].strip() if file and file["text"] else ""
+        await ctx.publish(
+            "order.placed", message_id=name, title=f"Order {name}", payload={"item": item}
+        )
+    return {"cursor": page["last_cursor"]}
+
+
+@flow.producer(every="1m", publishes=["payment.received"])
+async def payments(ctx, state):
+    page = await ctx.payments.search(pattern="*.txt", after=(state or {}).get("cursor"))
+    for found in page["items"]:
+        name = found["path"].removesuffix(".txt")
+        file = await ctx.payments.read(path=found["path"])
+        order = file["text"].strip() if file and file["text"] else ""
+        await ctx.publish(
+            "payment.received", message_id=name, title=f"Payment {name}", payload={"order": order}
+        )
+    return {"cursor": page["last_cursor"]}
 
 
 @flow.consumer("order.placed", "payment.received", publishes=["order.ready"])
@@ -37,8 +67,8 @@ class match:
 
     async def mutate(self, ctx, prepared):
         order = prepared["data"]
-        text = f"Ship order {order['order']}: {order['item']}"
-        await ctx.chat.post_message(channel="shipping", text=text)
+        text = f"Ship order {order['order']}: {order['item']}\n"
+        await ctx.outbox.write(path=f"{order['order']}.txt", text=text)
 
     async def next(self, ctx, prepared, result, state):
         if result["status"] != "applied":

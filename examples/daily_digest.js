@@ -1,4 +1,6 @@
 // Daily digest: notes are gathered all day and posted together at nine in the morning (UTC).
+//
+// Every file in inbox/ is a note, named after it; every digest is a letter in outbox/.
 
 const HOUR_MS = 60 * 60 * 1000;
 const DIGEST_AT_HOUR = 9;
@@ -16,6 +18,21 @@ export default Keep.workflow({
 
   topics: { "note.written": { ingress: true }, "digest.posted": {} },
 
+  producers: {
+    look: {
+      schedule: { interval: "1m" },
+      publishes: ["note.written"],
+      handler: async (ctx, state) => {
+        const files = await ctx.inbox.search({ pattern: "*.txt", after: state?.cursor });
+        for (const file of files) {
+          const name = file.path.replace(/\.txt$/, "");
+          await ctx.publish("note.written", { messageId: name, title: name });
+        }
+        return { cursor: files.lastCursor };
+      },
+    },
+  },
+
   consumers: {
     digest: Keep.consumer({
       subscribe: ["note.written"],
@@ -28,17 +45,18 @@ export default Keep.workflow({
         const isDue = state !== undefined && state.digestAt < at;
         const notes = isDue ? await ctx.peek("note.written") : [];
         if (notes.length === 0) return { reservations: [], data: { at }, wakeAt };
+        const day = last.toISOString().slice(0, 10);
         return {
           reservations: [{ topic: "note.written", ids: notes.map((note) => note.id) }],
-          data: { at, titles: notes.map((note) => note.title) },
+          data: { at, day, titles: notes.map((note) => note.title) },
           ui: { title: `Post a digest of ${notes.length} notes` },
           wakeAt,
         };
       },
 
       async mutate(ctx, prepared) {
-        const lines = prepared.data.titles.map((title) => `- ${title}`);
-        await ctx.chat.postMessage({ channel: "general", text: lines.join("\n") });
+        const lines = prepared.data.titles.map((title) => `- ${title}\n`);
+        await ctx.outbox.write({ path: `${prepared.data.day}.txt`, text: lines.join("") });
       },
 
       async next(ctx, prepared, mutationResult) {

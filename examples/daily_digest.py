@@ -1,4 +1,7 @@
-"""Daily digest: notes are gathered all day and posted together at nine in the morning (UTC)."""
+"""Daily digest: notes are gathered all day and posted together at nine in the morning (UTC).
+
+Every file in inbox/ is a note, named after it; every digest is a letter in outbox/.
+"""
 
 from datetime import datetime, timedelta, timezone
 
@@ -7,6 +10,15 @@ from duly import workflow
 DIGEST_AT_HOUR = 9
 
 flow = workflow("daily-digest", topics={"note.written": {"ingress": True}, "digest.posted": {}})
+
+
+@flow.producer(every="1m", publishes=["note.written"])
+async def look(ctx, state):
+    page = await ctx.inbox.search(pattern="*.txt", after=(state or {}).get("cursor"))
+    for found in page["items"]:
+        name = found["path"].removesuffix(".txt")
+        await ctx.publish("note.written", message_id=name, title=name)
+    return {"cursor": page["last_cursor"]}
 
 
 def digest_times():
@@ -33,16 +45,18 @@ class digest:
         notes = await ctx.peek("note.written") if is_due else []
         if not notes:
             return {"reservations": [], "data": {"at": at}, "wake_at": wake_at}
+        titles = [note["title"] for note in notes]
         return {
             "reservations": [{"topic": "note.written", "ids": [note["id"] for note in notes]}],
-            "data": {"at": at, "titles": [note["title"] for note in notes]},
+            "data": {"at": at, "day": last.isoformat()[:10], "titles": titles},
             "ui": {"title": f"Post a digest of {len(notes)} notes"},
             "wake_at": wake_at,
         }
 
     async def mutate(self, ctx, prepared):
-        lines = [f"- {title}" for title in prepared["data"]["titles"]]
-        await ctx.chat.post_message(channel="general", text="\n".join(lines))
+        lines = [f"- {title}\n" for title in prepared["data"]["titles"]]
+        path = f"{prepared['data']['day']}.txt"
+        await ctx.outbox.write(path=path, text="".join(lines))
 
     async def next(self, ctx, prepared, result, state):
         if result["status"] == "applied":

@@ -1,8 +1,24 @@
-"""First in, first out: tickets are filed one by one, in the order in which they came."""
+"""First in, first out: tickets are filed one by one, in the order in which they came.
+
+Every file in inbox/ is a ticket; every ticket becomes a row of the table `tickets`.
+"""
 
 from duly import workflow
 
 flow = workflow("fifo", topics={"ticket.opened": {"ingress": True}, "ticket.filed": {}})
+
+
+@flow.producer(every="1m", publishes=["ticket.opened"])
+async def look(ctx, state):
+    page = await ctx.inbox.search(pattern="*.txt", after=(state or {}).get("cursor"))
+    for found in page["items"]:
+        name = found["path"].removesuffix(".txt")
+        ticket = await ctx.inbox.read(path=found["path"])
+        text = ticket["text"].strip() if ticket and ticket["text"] else "no text"
+        await ctx.publish(
+            "ticket.opened", message_id=name, title=f"Ticket {name}", payload={"text": text}
+        )
+    return {"cursor": page["last_cursor"]}
 
 
 @flow.consumer("ticket.opened", publishes=["ticket.filed"])
@@ -20,7 +36,8 @@ class file:
 
     async def mutate(self, ctx, prepared):
         ticket = prepared["data"]
-        await ctx.sheets.append_row(spreadsheet_id="tickets", values=[ticket["id"], ticket["text"]])
+        row = {"ticket": ticket["id"], "text": ticket["text"]}
+        await ctx.table.insert(table="tickets", row=row)
 
     async def next(self, ctx, prepared, result, state):
         if result["status"] != "applied":

@@ -1,4 +1,6 @@
-// Time window: the first alarm opens an hour; at its end all that came in it is one message.
+// Time window: the first alarm opens an hour; at its end all that came in it is one letter.
+//
+// Every file in inbox/ is an alarm, named after it; every window is a letter in outbox/.
 
 const WINDOW_MS = 60 * 60 * 1000;
 
@@ -6,6 +8,21 @@ export default Keep.workflow({
   name: "time-window",
 
   topics: { "alarm.raised": { ingress: true }, "window.closed": {} },
+
+  producers: {
+    look: {
+      schedule: { interval: "1m" },
+      publishes: ["alarm.raised"],
+      handler: async (ctx, state) => {
+        const files = await ctx.inbox.search({ pattern: "*.txt", after: state?.cursor });
+        for (const file of files) {
+          const name = file.path.replace(/\.txt$/, "");
+          await ctx.publish("alarm.raised", { messageId: name, title: name });
+        }
+        return { cursor: files.lastCursor };
+      },
+    },
+  },
 
   consumers: {
     gather: Keep.consumer({
@@ -22,15 +39,20 @@ export default Keep.workflow({
         }
         return {
           reservations: [{ topic: "alarm.raised", ids: alarms.map((alarm) => alarm.messageId) }],
-          data: { closesAt: null, closedAt: closesAt, titles: alarms.map((alarm) => alarm.title) },
+          data: {
+            closesAt: null,
+            closedAt: closesAt,
+            first: alarms[0].messageId,
+            titles: alarms.map((alarm) => alarm.title),
+          },
           ui: { title: `Report ${alarms.length} alarms of the last hour` },
         };
       },
 
       async mutate(ctx, prepared) {
-        const { titles } = prepared.data;
-        const text = `${titles.length} alarms: ${titles.join(", ")}`;
-        await ctx.chat.postMessage({ channel: "alarms", text });
+        const { first, titles } = prepared.data;
+        const text = `${titles.length} alarms: ${titles.join(", ")}\n`;
+        await ctx.outbox.write({ path: `from ${first}.txt`, text });
       },
 
       async next(ctx, prepared, mutationResult) {

@@ -1,4 +1,7 @@
-"""Time window: the first alarm opens an hour; at its end all that came in it is one message."""
+"""Time window: the first alarm opens an hour; at its end all that came in it is one letter.
+
+Every file in inbox/ is an alarm, named after it; every window is a letter in outbox/.
+"""
 
 from datetime import datetime, timedelta, timezone
 
@@ -7,6 +10,15 @@ from duly import workflow
 WINDOW = timedelta(hours=1)
 
 flow = workflow("time-window", topics={"alarm.raised": {"ingress": True}, "window.closed": {}})
+
+
+@flow.producer(every="1m", publishes=["alarm.raised"])
+async def look(ctx, state):
+    page = await ctx.inbox.search(pattern="*.txt", after=(state or {}).get("cursor"))
+    for found in page["items"]:
+        name = found["path"].removesuffix(".txt")
+        await ctx.publish("alarm.raised", message_id=name, title=name)
+    return {"cursor": page["last_cursor"]}
 
 
 @flow.consumer("alarm.raised", publishes=["window.closed"])
@@ -27,6 +39,7 @@ class gather:
             "data": {
                 "closes_at": None,
                 "closed_at": closes_at,
+                "first": alarms[0]["message_id"],
                 "titles": [alarm["title"] for alarm in alarms],
             },
             "ui": {"title": f"Report {len(alarms)} alarms of the last hour"},
@@ -34,8 +47,9 @@ class gather:
 
     async def mutate(self, ctx, prepared):
         titles = prepared["data"]["titles"]
-        text = f"{len(titles)} alarms: {', '.join(titles)}"
-        await ctx.chat.post_message(channel="alarms", text=text)
+        text = f"{len(titles)} alarms: {', '.join(titles)}\n"
+        path = f"from {prepared['data']['first']}.txt"
+        await ctx.outbox.write(path=path, text=text)
 
     async def next(self, ctx, prepared, result, state):
         if result["status"] == "applied":

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from duly.testing import Fault, Stage
-from tests.examples.stand import LANGUAGES, POST, ROW, Played, play
+from tests.examples.stand import INSERT, LANGUAGES, WRITE, Played, play
 from tests.sandbox import seeds
 
 PATTERNS = ["batch_or_timeout", "correlation", "daily_digest", "fifo", "time_window"]
@@ -57,7 +57,7 @@ async def test_fifo_wakes_for_a_ticket_at_once_and_for_a_known_one_never(
         await played.publish("ticket.opened", "t1", {"text": "Hello"})
         await duly_world.advance("1h")
         assert await runs(played) == before
-    assert times(duly_world, ROW) == ["01 01:00"]
+    assert times(duly_world, INSERT) == ["01 01:00"]
 
 
 # Correlation.
@@ -73,14 +73,14 @@ async def test_correlation_waits_for_the_partner_whichever_comes_first(
         await played.publish("order.placed", "o1", {"item": "A lamp"})
         await played.publish("payment.received", "p2", {"order": "o2"})
         await duly_world.advance("1h")
-        assert played.posts == []
+        assert played.letters == []
         await played.publish("payment.received", "p1", {"order": "o1"})
         await duly_world.advance("1m")
-        assert played.posts == ["Ship order o1: A lamp"]
+        assert played.letters == ["Ship order o1: A lamp\n"]
         await played.publish("order.placed", "o2", {"item": "A chair"})
         await played.publish("order.placed", "o3", {"item": "A desk"})
         await duly_world.advance("1m")
-    assert played.posts == ["Ship order o1: A lamp", "Ship order o2: A chair"]
+    assert played.letters == ["Ship order o1: A lamp\n", "Ship order o2: A chair\n"]
     assert await played.events("order.placed") == (
         {"o1": "consumed", "o2": "consumed", "o3": "pending"}
     )
@@ -127,13 +127,13 @@ async def test_a_window_closes_an_hour_after_its_first_alarm(
         await duly_world.advance("50m")
         await played.publish("alarm.raised", "a2")
         await duly_world.advance("9m")
-        assert played.posts == []
+        assert played.letters == []
         await duly_world.advance("2h")
         await played.publish("alarm.raised", "a3")
         # A script's own clock goes on while it computes, so its hour ends a little after ours.
         await duly_world.advance("61m")
-    assert played.posts == ["2 alarms: Event a1, Event a2", "1 alarms: Event a3"]
-    assert times(duly_world, POST) == ["01 01:30", "01 04:29"]
+    assert played.letters == ["2 alarms: Event a1, Event a2\n", "1 alarms: Event a3\n"]
+    assert times(duly_world, WRITE) == ["01 01:30", "01 04:29"]
     assert len(await played.events("window.closed")) == 2
 
 
@@ -150,11 +150,17 @@ async def test_a_window_outlives_a_crash_in_it(duly_world: Stage, suffix: str) -
         await duly_world.advance("20m")
         await played.publish("alarm.raised", "a2")
         await duly_world.advance("1h")
-    assert played.posts == ["2 alarms: Event a1, Event a2"]
-    assert times(duly_world, POST) == ["01 01:00"]
+    assert played.letters == ["2 alarms: Event a1, Event a2\n"]
+    assert times(duly_world, WRITE) == ["01 01:00"]
 
 
 # Batch or timeout.
+
+
+def van(first: int, last: int) -> list[str]:
+    """Write the row of a van with these parcels."""
+    names = [f"p{number:02}" for number in range(first, last + 1)]
+    return [names[0], ", ".join(names)]
 
 
 async def pack(played: Played, numbers: range) -> None:
@@ -174,11 +180,10 @@ async def test_ten_parcels_leave_at_once_and_fewer_after_an_hour(
         assert played.rows == []
         await pack(played, range(10, 24))
         await duly_world.advance("1m")
-        assert [len(each) for each in played.rows if isinstance(each, list)] == [10, 10]
+        assert played.rows == [van(1, 10), van(11, 20)]
         await duly_world.advance("2h")
-    names = [f"p{number:02}" for number in range(1, 24)]
-    assert played.rows == [names[:10], names[10:20], names[20:]]
-    assert times(duly_world, ROW) == ["01 00:10", "01 00:10", "01 01:10"]
+    assert played.rows == [van(1, 10), van(11, 20), van(21, 23)]
+    assert times(duly_world, INSERT) == ["01 00:10", "01 00:10", "01 01:10"]
     assert list(await played.events("van.sent")) == ["van:p01", "van:p11", "van:p21"]
 
 
@@ -194,14 +199,13 @@ async def test_a_batch_whose_answer_is_lost_leaves_once(
     """L3, L5: crash or silence around the call, the van leaves once with the same ten."""
     played = await play(duly_world, "batch_or_timeout", suffix)
     await pack(played, range(1, 13))
-    duly_world.plan(ROW, fault)
+    duly_world.plan(INSERT, fault)
     if fault is not Fault.TIMEOUT_AFTER:
         await duly_world.crash(played.host, played.host.drain())
         await played.restart()
     async with played.host.running():
         await duly_world.advance("3h")
-    names = [f"p{number:02}" for number in range(1, 13)]
-    assert played.rows == [names[:10], names[10:]]
+    assert played.rows == [van(1, 10), van(11, 12)]
 
 
 # Daily digest.
@@ -220,8 +224,8 @@ async def test_the_digest_is_posted_once_a_day_at_nine_and_not_without_notes(
         await duly_world.advance("18h")  # midnight of the second day
         await played.publish("note.written", "n4")
         await duly_world.advance("3d")
-    assert played.posts == ["- Event n1\n- Event n2\n- Event n3", "- Event n4"]
-    assert times(duly_world, POST) == ["01 09:00", "02 09:00"]
+    assert played.letters == ["- Event n1\n- Event n2\n- Event n3\n", "- Event n4\n"]
+    assert times(duly_world, WRITE) == ["01 09:00", "02 09:00"]
 
 
 @both
@@ -238,8 +242,8 @@ async def test_a_digest_whose_hour_passed_while_no_host_ran_is_posted_when_one_d
     await played.restart()
     async with played.host.running():
         await duly_world.advance("1d")
-    assert played.posts == ["- Event n1"]
-    assert times(duly_world, POST) == ["01 11:00"]
+    assert played.letters == ["- Event n1\n"]
+    assert times(duly_world, WRITE) == ["01 11:00"]
 
 
 @both
@@ -248,7 +252,7 @@ async def test_a_crash_after_the_digest_was_posted_posts_no_other(
 ) -> None:
     """L3, R7: the post is found again, its notes are over, tomorrow is another day."""
     played = await play(duly_world, "daily_digest", suffix)
-    duly_world.plan(POST, Fault.CRASH_AFTER)
+    duly_world.plan(WRITE, Fault.CRASH_AFTER)
     await played.publish("note.written", "n1")
 
     async def serve() -> None:
@@ -260,5 +264,5 @@ async def test_a_crash_after_the_digest_was_posted_posts_no_other(
     async with played.host.running():
         await played.publish("note.written", "n2")
         await duly_world.advance("2d")
-    assert played.posts == ["- Event n1", "- Event n2"]
-    assert times(duly_world, POST) == ["01 09:00", "02 09:00"]
+    assert played.letters == ["- Event n1\n", "- Event n2\n"]
+    assert times(duly_world, WRITE) == ["01 09:00", "02 09:00"]

@@ -25,10 +25,10 @@ CATALOG = Catalog(
     (
         *contract.CATALOG.tools,
         Tool(
-            "chat.post_message",
+            "outbox.write",
             ToolKind.MUTATION,
-            "chat.post",
-            parameters=(Parameter("channel"), Parameter("text")),
+            "outbox.write",
+            parameters=(Parameter("path"), Parameter("text")),
         ),
     )
 )

@@ -202,7 +202,10 @@ async def test_an_example_declares_the_same_in_both_languages(
 
 ROWS: Json = {"status": "applied", "result": {"rowId": 7}}
 PREPARED: Json = {"reservations": [], "data": {"id": "m1", "from": "a@b", "subject": "S"}}
-DIGEST: Json = {"reservations": [], "data": {"at": NINE_MS, "titles": ["One", "Two"]}}
+DIGEST: Json = {
+    "reservations": [],
+    "data": {"at": NINE_MS, "day": "2027-01-16", "titles": ["One", "Two"]},
+}
 NOTES: Json = [
     {"topic": "note.written", "message_id": "n1", "title": "One", "payload": None},
     {"topic": "note.written", "message_id": "n2", "title": "Two", "payload": None},
