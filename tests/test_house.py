@@ -381,12 +381,13 @@ def test_every_public_name_exists_and_is_documented(public: str) -> None:
     assert getattr(duly, public).__doc__
 
 
-def test_the_wheel_brings_types_and_sql(tmp_path: Path) -> None:
+def test_the_wheel_brings_types_and_sql_and_texts(tmp_path: Path) -> None:
     status, words = command("hatchling", "build", "-t", "wheel", "-d", str(tmp_path))
     assert status == 0, words
     (wheel,) = tmp_path.glob("*.whl")
     files = set(zipfile.ZipFile(wheel).namelist())
     sources = [*SOURCE.rglob("*.py"), *SOURCE.rglob("*.sql"), SOURCE / "py.typed"]
+    sources += SOURCE.rglob("*.txt")
     assert {name(path).removeprefix("src/") for path in sources} <= files
 
 

@@ -1,0 +1,114 @@
+"""The projects that `duly init --template` makes: examples on ready-made connectors, with samples.
+
+Law: the workflow of a template is one of `examples/`: `python -m tests.faces.example_text --write`
+brings it here, and a test fails while the two differ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+MAIL: Final = """\
+From: {sender}
+To: office@desk.example
+Subject: {subject}
+Date: Mon, 04 Jan 2027 08:0{number}:00 +0000
+Message-ID: <{number}@desk.example>
+
+Please have a look.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """What a template makes beside its workflow: its connectors, by name, and sample files.
+
+    The folder of a connector bears its name. `seen` is where the outcome is found.
+    """
+
+    says: str
+    connectors: Mapping[str, str]
+    samples: Mapping[str, str]
+    seen: str
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """An example in one language; `file` is that of its workflow."""
+
+    language: str
+    file: str
+    example: Example
+
+
+def _mail(number: int, sender: str, subject: str) -> str:
+    return MAIL.format(number=number, sender=sender, subject=subject)
+
+
+INBOX_TO_TABLE: Final = {"inbox": "files", "table": "table"}
+INBOX_TO_OUTBOX: Final = {"inbox": "files", "outbox": "files"}
+
+EXAMPLES: Final[Mapping[str, Example]] = {
+    "mail-to-table": Example(
+        "Every mail in mailbox/ becomes one row of a table, once.",
+        {"mailbox": "mailbox", "table": "table"},
+        {
+            "mailbox/001.eml": _mail(1, "billing@shop.example", "Invoice 4711 is due"),
+            "mailbox/002.eml": _mail(2, "desk@hotel.example", "Your room is ready"),
+            "mailbox/003.eml": _mail(3, "no-reply@tickets.example", "Ticket 12 is closed"),
+        },
+        "table/",
+    ),
+    "fifo": Example(
+        "Every file in inbox/ becomes one row of a table, in the order in which they came.",
+        INBOX_TO_TABLE,
+        {
+            "inbox/t1.txt": "The printer is out of paper\n",
+            "inbox/t2.txt": "The door does not close\n",
+            "inbox/t3.txt": "A lamp is broken\n",
+        },
+        "table/tickets.csv",
+    ),
+    "correlation": Example(
+        "An order is shipped when both it and its payment are there.",
+        {"orders": "files", "payments": "files", "outbox": "files"},
+        {
+            "orders/o1.txt": "A lamp\n",
+            "orders/o2.txt": "A chair\n",
+            "payments/p1.txt": "o2\n",
+        },
+        "outbox/",
+    ),
+    "time-window": Example(
+        "The first alarm opens an hour; what came in it is told in one letter.",
+        INBOX_TO_OUTBOX,
+        {"inbox/Door open.txt": "", "inbox/Oven too hot.txt": ""},
+        "outbox/, after an hour",
+    ),
+    "batch-or-timeout": Example(
+        "Parcels leave ten at a time, or after an hour however few there are.",
+        INBOX_TO_TABLE,
+        {f"inbox/p{number:02}.txt": "" for number in range(1, 13)},
+        "table/vans.csv, the last ones after an hour",
+    ),
+    "daily-digest": Example(
+        "Notes are gathered all day and told in one letter at nine in the morning (UTC).",
+        INBOX_TO_OUTBOX,
+        {"inbox/Order more paper.txt": "", "inbox/Water the plants.txt": ""},
+        "outbox/, at nine",
+    ),
+}
+
+
+# The demo's two workflows can run in one host, so the files of the two have two names.
+STEMS: Final = {"mail-to-table-js": "mail_to_table_js"}
+
+TEMPLATES: Final[Mapping[str, Template]] = {
+    name + ending: Template(
+        language, STEMS.get(name + ending, name.replace("-", "_")) + suffix, example
+    )
+    for name, example in EXAMPLES.items()
+    for language, ending, suffix in (("Python", "", ".py"), ("JavaScript", "-js", ".js"))
+}
