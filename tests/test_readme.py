@@ -48,8 +48,8 @@ def test_every_command_of_the_page_does_what_it_is_there_for(tmp_path: Path) -> 
             check=False,
         )
         assert done.returncode == 0, done.stderr
-        assert "Welcome, Ada!" in done.stdout
-        assert "outbox.write" in done.stdout
+        assert "001.eml,billing@shop.example,Invoice 4711 is due" in done.stdout
+        assert "table.insert" in done.stdout
 
 
 def test_the_page_tells_the_way_to_duly_as_the_demo_does_in_a_fresh_clone() -> None:

@@ -14,6 +14,7 @@ from duly.desk.record import Deployed, Event, Mutation, Run, RunError, Workflow
 from duly.errors import DulyError, Invalid, NotFound
 from duly.rules import lifecycle
 from duly.rules.event import EventStatus
+from duly.rules.redaction import Redactor
 from duly.rules.standing import Standing
 from duly.rules.word import Failure, Kind, MutationStatus, Outcome, Phase, Progress, Status
 from duly.store.record import Commit, Stop
@@ -285,7 +286,7 @@ async def test_a_secret_is_not_shown_in_a_call(
         call = replace(desk.scene.call(), args='{"token":"hunter2"}')
         monkeypatch.setattr(desk.scene, "call", lambda: call)
         await desk.scene.go(Progress.SEND)
-        monkeypatch.setattr(desk.parts.outside, "secrets", lambda: frozenset({"hunter2"}))
+        monkeypatch.setattr(desk.parts.outside, "secrets", lambda: Redactor(("hunter2",)))
         shown = await desk.mutation(desk.scene.mutation_id)
         assert "hunter2" not in str(shown)
         assert "hunter2" not in str(await desk.mutations())

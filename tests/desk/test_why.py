@@ -15,6 +15,7 @@ from duly.config import Policy
 from duly.desk.offer import DOES
 from duly.desk.record import Attention, Offer, Preview, Why
 from duly.errors import Invalid, NotFound
+from duly.rules.redaction import Redactor
 from duly.rules.standing import MOVERS, PAUSED_MOVER
 from duly.rules.word import Way
 from duly.sandbox.play import Call, Return, ref
@@ -434,7 +435,7 @@ async def test_a_secret_is_in_no_sentence(
     """A5: neither as an argument nor as a title."""
     play = await lie(duly_world, ASKED, "Delete with hunter2")
     outside = play.desk.parts.outside
-    monkeypatch.setattr(outside, "secrets", lambda: frozenset({"hunter2", "thesis"}))
+    monkeypatch.setattr(outside, "secrets", lambda: Redactor(("hunter2", "thesis")))
     shown = await views_of(play)
     shown["standing"] = asdict(await play.host.workflow(NAME))
     for name, view in shown.items():

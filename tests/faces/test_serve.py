@@ -43,6 +43,8 @@ def test_a_host_is_deployed_to_over_its_socket_and_stopped_with_nothing_left(
 ) -> None:
     """U6, H1, H4: the commands speak to the process that serves; SIGTERM ends it with status 0."""
     folder = make_project(tmp_path / "project")
+    settings = folder / "duly.toml"
+    settings.write_text(settings.read_text().replace("above:low", "never"))
     monkeypatch.setattr(completion, "PATIENCE_S", PATIENCE_S)
     with running(folder, "serve") as host:
         wait_for((folder / "duly.db.socket").exists, "the socket", host)
@@ -180,8 +182,6 @@ def test_a_callback_that_ends_the_host_is_told(
 def test_what_is_left_is_told_with_its_sentence(tmp_path: Path) -> None:
     """U7: a call that waits for a person is named when the host stops."""
     folder = make_project(tmp_path / "project")
-    with (folder / "duly.toml").open("a") as file:
-        file.write('[policy]\napprovals = { "outbox.*" = "always" }\n')
     assert call(folder, "deploy", "--grant", str(folder / "workflows")).exit_code == 0
     with running(folder, "serve") as host:
         host.until("Needs you: welcome: ")

@@ -1,7 +1,7 @@
 """One command for every verb, made from the table of verbs (U6).
 
 Law 1  What a verb needs is an argument, what it may be given is an option; a workflow it may be
-       given is an argument too, for it comes first to everybody's mind. Who acts is the user.
+       given is an argument too, and so is a producer. Who acts is the user.
 Law 2  A file is read here, by whoever named it, and never by the host.
 Law 3  Followed lists print only what is new or changed.
 """
@@ -221,7 +221,7 @@ def is_argument(parameter: Parameter) -> bool:
     """Tell whether it is an argument; everything else is an option."""
     if parameter.is_keyword:
         return False
-    return parameter.is_required or parameter.name == "workflow"
+    return parameter.is_required or parameter.name in ("workflow", "producer")
 
 
 def common(verb: Verb) -> list[click.Parameter]:

@@ -175,7 +175,7 @@ class Scene:
                 mail=each["mail"],
                 sender=each["from"],
                 subject=each["subject"],
-                key=each["duly_key"],
+                key=each.get("duly_key", ""),
             )
             for number, each in enumerate(records, 1)
         ]
