@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import stat
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -53,7 +54,10 @@ class Disk:
             self.files[name] = SimpleNamespace(
                 st_ctime_ns=self.now_ns,
                 st_mtime_ns=0,
+                st_dev=1,
                 st_ino=self.inode,
+                st_mode=stat.S_IFREG,
+                st_nlink=1,
                 st_size=size,
             )
             if self.dice.random() < 0.2:
