@@ -68,7 +68,11 @@ async def examine(parts: Parts, source: Source, *, strict: bool) -> Draft:
 def played(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a repair that is data be examined."""
     monkeypatch.setattr(repair, "examine", examine)
-    monkeypatch.setattr(repair, "fingerprint", lambda source, catalog: Fingerprint())
+
+    async def read_nothing(*_: object) -> Fingerprint:
+        return Fingerprint()
+
+    monkeypatch.setattr(repair, "fingerprint", read_nothing)
 
 
 async def repairing(stage: Stage, smith: Any, *, policy: Policy | None = None) -> Play:

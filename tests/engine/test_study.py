@@ -21,6 +21,8 @@ from duly.sandbox import python as python_sandbox
 from duly.sandbox import study as study_module
 from duly.sandbox.python_text import TypeQuestion
 from duly.sandbox.study import Studies
+from duly.script import analysis
+from duly.script.analysis import fingerprint
 from duly.script.check import check
 from tests.script.catalogue import CATALOG
 
@@ -36,6 +38,28 @@ JAVASCRIPT = """export default Keep.workflow({name: "w", topics: ["t"], producer
   p: async (ctx, state) => { fetch(1); await ctx.sheets.appendRow({}); }
 }});
 """
+
+
+CHANCY = {
+    Language.PYTHON: PYTHON.replace(
+        "    ctx.sheet", "    import time\n    x = time.time()\n    ctx.sheet"
+    ),
+    Language.JAVASCRIPT: JAVASCRIPT.replace("fetch(1)", "const x = Date.now()"),
+}
+
+
+@pytest.mark.parametrize("language", CHANCY)
+async def test_what_a_repair_is_compared_by_is_read_apart(
+    workshop: Workshop, language: Language, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """F3, X2: the same as here, and the host's own process reads nothing."""
+    source = Source(language, CHANCY[language], "p")
+    here = fingerprint(source, CATALOG)
+    monkeypatch.setattr(analysis, "fingerprint", None)
+    apart = await study.fingerprint(Loop(), workshop.apart, source, CATALOG)
+    assert here is not None
+    assert here.chances
+    assert apart == here
 
 
 @pytest.fixture(scope="module")

@@ -25,6 +25,7 @@ from duly.engine.draft import Draft, deployment_of, examine, version_of
 from duly.engine.herald import Herald
 from duly.engine.live import Live
 from duly.engine.replay import replay
+from duly.engine.study import fingerprint
 from duly.engine.successor import Successor
 from duly.errors import DulyError, Fenced, NotDeployed, NotFound, Stale, StoreError
 from duly.rules import repair as rules
@@ -35,7 +36,7 @@ from duly.rules.repair import RepairCase, Repairer
 from duly.rules.source import Language, Source
 from duly.rules.standing import Facts, escalate
 from duly.rules.value import decode, encode
-from duly.script.analysis import Fingerprint, fingerprint
+from duly.script.analysis import Fingerprint
 from duly.script.chance import introduced
 from duly.script.finding import refusing
 from duly.store.base import Fence
@@ -223,13 +224,10 @@ class Repairs:
 
     async def _surprise(self, failed: Source, draft: Draft) -> str | None:
         """Say what in a repair the past cannot show: clock, dice, a step of high risk (F3)."""
-        parts, catalog = self._parts, self._parts.outside.catalog
-
-        def read() -> tuple[Fingerprint | None, Fingerprint | None]:
-            return fingerprint(failed, catalog), fingerprint(draft.source, catalog)
-
-        # In a thread: it computes for a moment, and other workflows must not notice (W6).
-        old, new = await parts.env.call_blocking(read)
+        parts = self._parts
+        where = (parts.env, parts.apart)
+        old = await fingerprint(*where, failed, parts.outside.catalog)
+        new = await fingerprint(*where, draft.source, parts.outside.catalog)
         if new is None:
             return "it is too tangled to be compared with the version that failed."
         old = old or Fingerprint()

@@ -11,12 +11,14 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from duly.env import Env
+from duly.errors import ScriptError
 from duly.rules.access import MutateReads
 from duly.rules.catalog import Catalog
 from duly.rules.source import Source
 from duly.sandbox.python_text import TypeQuestion
+from duly.script import analysis
 from duly.script import study as script
-from duly.script.analysis import Analysis
+from duly.script.analysis import Analysis, Fingerprint
 from duly.script.check import complete
 from duly.script.finding import Finding
 from duly.script.stubs import PYTHON_MODULE, python_stubs
@@ -24,6 +26,7 @@ from duly.script.study import Study, findings_in
 from duly.script.type_check import findings_of, not_ended
 
 STUDY = "study"  # the function that studies a source apart
+FINGERPRINT = "fingerprint"  # the function that reads what a repair is compared by
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +44,19 @@ async def study(
     if apart is None:
         return await env.call_blocking(lambda: script.study(source, catalog, reads))
     return script.answer(await apart.ask(STUDY, script.ask(source, catalog, reads)))
+
+
+async def fingerprint(
+    env: Env, apart: Apart | None, source: Source, catalog: Catalog
+) -> Fingerprint | None:
+    """Read what a repair is compared by; None where the text cannot be read to its end (F3)."""
+    if apart is None:
+        return await env.call_blocking(lambda: analysis.fingerprint(source, catalog))
+    asked = script.ask(source, catalog, "none")
+    try:
+        return script.answer_fingerprint(await apart.ask(FINGERPRINT, asked))
+    except ScriptError:
+        return None
 
 
 async def examine(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from duly.config import Policy, SandboxSettings
-from duly.engine.study import STUDY, Apart
+from duly.engine.study import FINGERPRINT, STUDY, Apart
 from duly.env import Env
 from duly.rules.source import Language
 from duly.sandbox import javascript as javascript_sandbox
@@ -25,6 +25,7 @@ from duly.script.lacking import refuse_lacking
 # What is read off a source apart from the host, and by which function.
 STUDIED: Final = {
     STUDY: "duly.script.study:study_apart",
+    FINGERPRINT: "duly.script.study:fingerprint_apart",
     python_sandbox.REFUSE: "duly.script.study:refuse_apart",
     python_sandbox.READ: "duly.sandbox.python_text:read_apart",
     javascript_sandbox.CHECK: "duly.sandbox.javascript_text:check_apart",

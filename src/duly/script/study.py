@@ -7,7 +7,7 @@ type on the other side: a worker that a source broke says nothing a host would h
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -15,7 +15,7 @@ from duly.errors import Invalid, ScriptError
 from duly.rules.access import MutateReads
 from duly.rules.catalog import Catalog, Tool
 from duly.rules.source import Language, Source, check_source
-from duly.script.analysis import Analysis, analyse
+from duly.script.analysis import Analysis, Fingerprint, analyse, fingerprint
 from duly.script.finding import Finding, Severity, found, refusing, tidy
 from duly.script.lacking import Lacking, find_lacking, parse, refuse_lacking
 from duly.script.type_check import Annotated, annotate
@@ -108,10 +108,32 @@ def study_apart(body: bytes) -> bytes:
     return msgspec.msgpack.encode(study(source, Catalog(asked.tools), asked.mutate_reads))
 
 
+def fingerprint_apart(body: bytes) -> bytes:
+    """Answer, in a worker, what a repair is compared by; an empty question loads what is late."""
+    if not body:
+        for source in WARM_UP:
+            fingerprint(source, Catalog())
+        return b""
+    asked = msgspec.msgpack.decode(body, type=Question)
+    source = Source(asked.language, asked.text, asked.name)
+    return msgspec.msgpack.encode(fingerprint(source, Catalog(asked.tools)))
+
+
 def answer(body: bytes) -> Study:
-    """Read what a worker answered; raises ScriptError if it is no answer."""
+    """Read what a worker found in a source; raises ScriptError if it is no answer."""
+    read: Study = _decode(body, Study)
+    return read
+
+
+def answer_fingerprint(body: bytes) -> Fingerprint | None:
+    """Read what a worker says a repair is compared by; raises ScriptError if it is no answer."""
+    read: Fingerprint | None = _decode(body, Fingerprint | None)
+    return read
+
+
+def _decode(body: bytes, kind: Any) -> Any:
     try:
-        return msgspec.msgpack.decode(body, type=Study)
+        return msgspec.msgpack.decode(body, type=kind)
     except msgspec.MsgspecError:
         raise ScriptError("The process that read the source broke.", is_lost=True) from None
 
