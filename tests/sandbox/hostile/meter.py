@@ -82,8 +82,8 @@ def _hook_workers(patch: pytest.MonkeyPatch, meter: Meter) -> None:
         meter.end(worker.pid)
         await give_back(pool, worker)
 
-    def worker_taken(script: PythonScript) -> None:
-        take_worker(script)
+    def worker_taken(script: PythonScript, *, type_check: bool = False) -> None:
+        take_worker(script, type_check=type_check)
         meter.begin(script._workflow, script._pid)
 
     async def dropped(script: PythonScript) -> None:

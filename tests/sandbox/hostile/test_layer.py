@@ -33,7 +33,8 @@ from tests.sandbox.hostile.stand import ROOMY
 LAYERS = {
     Layer.DESCRIPTORS: ("_close_all_but", "descriptors"),
     Layer.LIMITS: ("_limit", "limits"),
-    Layer.PRIVILEGES: ("_give_up_privileges", "privileges"),
+    # Who is not root any more can put nothing on its files before that.
+    Layer.PRIVILEGES: ("_give_up_privileges", "privileges|files"),
     Layer.FILES: ("_restrict_files", "files"),
     Layer.SYSTEM_CALLS: ("_filter_system_calls", "a socket|system calls"),
 }
@@ -138,7 +139,7 @@ os.write(1, json.dumps([user, report.missing]).encode())
 def copied() -> Iterator[Path]:
     """Copy what the lock is made of to where everybody may read it."""
     with tempfile.TemporaryDirectory() as folder:
-        room = Path(folder) / "duly" / "sandbox"
+        room = Path(folder) / "duly" / "cell"
         room.mkdir(parents=True)
         for module in (lock, syscall):
             assert module.__file__ is not None
