@@ -13,6 +13,7 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
 
@@ -82,8 +83,8 @@ def _hook_workers(patch: pytest.MonkeyPatch, meter: Meter) -> None:
         meter.end(worker.pid)
         await give_back(pool, worker)
 
-    def worker_taken(script: PythonScript, *, type_check: bool = False) -> None:
-        take_worker(script, type_check=type_check)
+    def worker_taken(script: PythonScript, **options: Any) -> None:
+        take_worker(script, **options)
         meter.begin(script._workflow, script._pid)
 
     async def dropped(script: PythonScript) -> None:
