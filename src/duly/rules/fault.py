@@ -27,9 +27,10 @@ def describe(error: BaseException, secrets: Redactor) -> str:
 
 
 def trace(error: BaseException, secrets: Redactor) -> str:
-    """Write down where something was raised, for a log."""
+    """Write down where something was raised, for a log; indented, so that no line forges one."""
     try:
         lines = "".join(format_exception(error)).rstrip("\n")
     except BaseException:
         lines = f"{type(error).__name__}: {UNSAID}"
-    return cut(visible(redact_text(lines, secrets), is_block=True), TRACE_CHARS)
+    shown = cut(visible(redact_text(lines, secrets), is_block=True), TRACE_CHARS)
+    return "\n".join(f"  {line}" for line in shown.split("\n"))
