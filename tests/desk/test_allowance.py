@@ -275,6 +275,7 @@ async def test_a_wrong_allowance_is_refused_by_name(duly_world: Stage) -> None:
         (1, "2026-01-02T00:00:00", None, "with its zone"),
         (1, soon(duly_world), {"texts": "*"}, 'Did you mean "text"'),
         (1, soon(duly_world), {"text": ""}, "must be a glob"),
+        (1, soon(duly_world), {"text": "b*"}, "where.text: .* does not fit this call"),
     ):
         with pytest.raises(Invalid, match=words):
             await allow(call.mutation, call.hash, calls, until, where=where)

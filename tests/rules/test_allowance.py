@@ -14,6 +14,7 @@ from duly.rules.allowance import (
     End,
     check_terms,
     find_end,
+    find_misfit,
     is_covered,
 )
 from duly.rules.catalog import Risk, Tool, ToolKind
@@ -50,6 +51,31 @@ def test_named_arguments_match_their_globs_and_the_others_are_the_same(
 ) -> None:
     """A3: what an allowance does not name equals the approved call."""
     assert covers(args) is is_fine
+
+
+@pytest.mark.parametrize("row", [{"number": 2}, {}, [{"number": 2}], 2, "two", None])
+def test_a_lone_star_covers_every_value_of_an_argument(row: Json) -> None:
+    """A3: a row is an object, which no other glob sees; one that was left out is not covered."""
+    tool = Tool("table.insert", ToolKind.MUTATION, "table.insert")
+    first: dict[str, Json] = {"table": "invoices", "row": {"number": 1}}
+    allowed = Allowance(tool.name, "1.0", first, {"row": "*"}, calls=2, until=100)
+
+    def covers(args: dict[str, Json]) -> bool:
+        return is_covered(allowed, tool, args, "1.0", 50, risk_max="medium")
+
+    assert covers({**first, "row": row})
+    assert not covers({"table": "orders", "row": row})
+    assert not covers({"table": "invoices"})
+
+
+def test_a_glob_that_does_not_fit_the_call_itself_is_found() -> None:
+    """A3: such an allowance would cover nothing, and nobody would know."""
+    args: dict[str, Json] = {"table": "invoices", "row": {"number": 1}}
+    tool = Tool("table.insert", ToolKind.MUTATION, "table.insert")
+    assert find_misfit({"table": "inv*", "row": "*"}, tool, args) is None
+    assert find_misfit({"table": "inv*", "row": "*1*"}, tool, args) == "row"
+    assert find_misfit({"table": "orders"}, tool, args) == "table"
+    assert find_misfit({"key": "*"}, tool, args) == "key"
 
 
 def test_another_tool_and_a_higher_risk_are_not_covered() -> None:

@@ -19,7 +19,7 @@ from duly.engine.envelope import find_missing
 from duly.engine.worker import Worker
 from duly.errors import Invalid, NotFound, RequestRefused
 from duly.rules import lifecycle
-from duly.rules.allowance import Allow, is_risk_allowed
+from duly.rules.allowance import Allow, find_misfit, is_risk_allowed
 from duly.rules.catalog import Tool, amend_args
 from duly.rules.permission import proposal_hash
 from duly.rules.seal import AllowanceFacts, make_seal
@@ -152,6 +152,13 @@ async def _give(parts: Parts, row: MutationRow, run: RunRow, allow: Allow, actio
         raise RequestRefused(
             f"{tool.name} is of {tool.risk} risk, and the policy takes an allowance up to "
             f"{parts.policy.allowance_risk_max} (allowance_risk_max). Approve this call alone."
+        )
+    misfit = find_misfit(allow.where, tool, cast("dict[str, Json]", decode(row.args)))
+    if misfit is not None:
+        raise Invalid(
+            f"where.{misfit}: {allow.where[misfit]!r} does not fit this call itself. A glob is "
+            'compared with texts and lists of texts; "*" alone covers every value.',
+            path=f"where.{misfit}",
         )
     facts = AllowanceFacts(
         parts.env.new_id("allowance"),

@@ -1,7 +1,8 @@
 """Allowances: an approval that also covers the next calls of its tool that look like it (A3).
 
 Law 1  It covers a call of the same tool in the same version, whose named arguments match their
-       globs and whose other arguments are those of the approved call.
+       globs and whose other arguments are those of the approved call. A lone star matches every
+       value, also an object; any other glob matches texts only.
 Law 2  It ends with its version, at its time, after so many calls, or when a person revokes it;
        whatever comes first. A call counts once, however often it is sent.
 Law 3  A tool of higher risk than the policy allows is never covered, whenever the allowance was
@@ -23,6 +24,7 @@ from duly.rules.value import Json, canonical
 
 CALLS_MAX: Final = 1000
 DAYS_MAX: Final = 366
+ANY: Final = "*"  # every value of an argument, also one that is no text
 RISKS: Final = (Risk.LOW, Risk.MEDIUM, Risk.HIGH)  # from the lowest to the highest
 
 
@@ -88,9 +90,18 @@ def is_covered(
         return False
     if find_end(allowance, version, now) is not None:
         return False
-    if not fits(allowance.where, tool, args):
+    if find_misfit(allowance.where, tool, args) is not None:
         return False
     return _rest(args, allowance) == _rest(allowance.args, allowance)
+
+
+def find_misfit(where: Mapping[str, str], tool: Tool, args: Mapping[str, Json]) -> str | None:
+    """Name the first argument that is not within its glob; None if all of them are."""
+    for name, glob in where.items():
+        is_within = name in args if glob == ANY else fits({name: glob}, tool, args)
+        if not is_within:
+            return name
+    return None
 
 
 def check_terms(calls: object, until: int, now: int) -> int:
