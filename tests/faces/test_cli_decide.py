@@ -6,6 +6,7 @@ import json
 import os
 import pty
 import sys
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +51,8 @@ def status(folder: Path, mutation: str) -> Any:
     ("words", "became"),
     [
         (("approve", "{proposed}"), "in_flight"),
+        (("approve-all", "{proposed}"), "in_flight"),
+        (("allow", "{proposed}", "2", "8h"), "in_flight"),
         (("reject", "{proposed}"), "rejected"),
         (("settle", "{unknown}", "happened"), "applied"),
         (("settle", "{unknown}", "skip"), "skipped"),
@@ -76,6 +79,32 @@ def test_a_person_sees_claim_and_call_and_is_asked_before_anything_is_decided(
     done = call(folder, *typed, given="y\n")
     assert (done.exit_code, done.stderr.endswith(STILL)) == (0, True)
     assert status(folder, typed[1]) == became
+
+
+def test_all_that_wait_are_shown_and_approved_in_one_act(past: tuple[Path, Facts]) -> None:
+    """A3, A4: no name and no hash is to be copied, and a second time there is nothing left."""
+    folder, facts = past
+    done = call(folder, "approve-all", "--yes")
+    assert (done.exit_code, "observed by the host" in done.stdout) == (0, True)
+    assert status(folder, facts.proposed) == "in_flight"
+    assert call(folder, "approve-all", "--yes").stdout == "Nothing waits for a yes.\n"
+    assert answer(folder, "approve-all", "--yes") == []
+
+
+def test_an_allowance_lasts_as_long_as_is_said(past: tuple[Path, Facts]) -> None:
+    """A3: a length of time or a moment; a length that no host takes is refused by the host."""
+    folder, facts = past
+    too_long = call(folder, "allow", facts.proposed, "2", "999999d", "--yes")
+    assert (too_long.exit_code, "until must be" in too_long.stderr) == (1, True)
+    wrong = call(folder, "allow", facts.proposed, "2", "8h", "--hash", "0" * 64, "--yes")
+    assert (wrong.exit_code, status(folder, facts.proposed)) == (1, "proposed")
+    before = datetime.now(UTC)
+    typed = ("allow", facts.proposed, "2", "8h", "--where", '{"text": "*"}', "--yes")
+    assert call(folder, *typed).exit_code == 0
+    (allowance,) = answer(folder, "allowances")
+    lasts = datetime.fromisoformat(allowance["until"]) - before
+    assert timedelta(hours=7, minutes=59) < lasts < timedelta(hours=8, minutes=5)
+    assert (allowance["calls"], allowance["where"]) == (2, {"text": "*"})
 
 
 def test_without_a_terminal_nothing_is_decided_unless_it_is_said(

@@ -6,7 +6,6 @@ import json
 import re
 import shlex
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final
 
@@ -44,8 +43,8 @@ GIVEN: Final[Mapping[str, str]] = {
     "publish": "rests in --title Note-2 --message-id 2 --payload [1,{{}}]",
     "reconnect": "sheet",
     "reject": "{proposed} --yes",
-    "approve_all": '{{"{proposed}":"{hash}"}}',
-    "allow": f"{{proposed}} {{hash}} 2 {datetime.now(UTC) + timedelta(days=9):%Y-%m-%dT%H:%MZ}",
+    "approve_all": "{proposed}={hash} --yes",
+    "allow": "{proposed} 2 9d --hash {hash} --yes",
     "allowances": "asks",
     "amend": '{proposed} {hash} {{"text":"other"}}',
     "revoke_allowance": "allowance_9",

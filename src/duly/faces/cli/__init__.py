@@ -63,8 +63,8 @@ SECTIONS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
     },
     "Decide": {
         "approve": (f"{HERE}.decide:approve", "Let a proposed call be sent, once."),
-        "approve-all": ("verb:approve_all", "Let several calls of one tool be sent."),
-        "allow": ("verb:allow", "Approve a call and the next ones like it."),
+        "approve-all": (f"{HERE}.decide:approve_all", "Let several calls of one tool be sent."),
+        "allow": (f"{HERE}.decide:allow", "Approve a call and the next ones like it."),
         "amend": ("verb:amend", "Change a proposed call before you approve it."),
         "reject": (f"{HERE}.decide:reject", "Decline a proposed call."),
         "revoke-allowance": ("verb:revoke_allowance", "Ask again before calls that were allowed."),

@@ -9,10 +9,14 @@ Law 3  The store is not held while a person thinks.
 
 from __future__ import annotations
 
-from typing import Any, cast
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final, cast
 
 import click
 
+from duly.desk.approval import SEVERAL_MAX
 from duly.desk.commands import ANSWERS
 from duly.errors import DulyError, RequestRefused
 from duly.faces.cli import show
@@ -35,13 +39,19 @@ from duly.rules.word import MutationStatus
 
 PAGE = 1000
 PAGES_MAX = 100  # nobody has a hundred thousand workflows
+LENGTH: Final = re.compile(r"([0-9]{1,6})([smhd])")
+SECONDS: Final[Mapping[str, int]] = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+LENGTH_MAX_S: Final = 3650 * 86400  # ten years: more than any host takes, and still a date
+
+
+hash_option = click.option(
+    "--hash", "seen", metavar="HASH", help="The hash you were shown; otherwise the one shown now."
+)
 
 
 @click.command(epilog=example("approve"))
 @click.argument("mutation")
-@click.option(
-    "--hash", "seen", metavar="HASH", help="The hash you were shown; otherwise the one shown now."
-)
+@hash_option
 @yes_option
 @json_option
 @pass_face
@@ -52,6 +62,59 @@ def approve(face: Face, mutation: str, seen: str | None, yes: bool) -> None:
     if row["status"] == MutationStatus.PROPOSED and (seen is None or seen == row["hash"]):
         _ask(face, "Send exactly this call, once?", is_yes=yes)
     _act(face, "approve", mutation=mutation, seen=seen or row["hash"])
+
+
+@click.command(epilog=example("approve-all"))
+@click.argument("mutations", metavar="[MUTATION[=HASH]]...", nargs=-1)
+@yes_option
+@json_option
+@pass_face
+def approve_all(face: Face, mutations: tuple[str, ...], yes: bool) -> None:
+    """Approve several waiting calls of one tool in one act, of any workflows.
+
+    Without a name it is about all that wait for a yes. Each is shown first, and judged by itself:
+    the answer says which were refused, and why. =HASH names the hash that you were shown.
+    """
+    named = dict(each.partition("=")[::2] for each in mutations) or dict.fromkeys(
+        _waiting(face), ""
+    )
+    if not named:
+        if face.is_json:
+            echo_json([])
+        else:
+            say("Nothing waits for a yes.")
+        return
+    calls: dict[str, Json] = {
+        each: seen or row["hash"] for each, seen in named.items() for row in (_show(face, each),)
+    }
+    _ask(face, f"Send exactly these calls ({len(calls)}), each once?", is_yes=yes)
+    _act(face, "approve_all", calls=calls)
+
+
+@click.command(epilog=example("allow"))
+@click.argument("mutation")
+@click.argument("calls", type=int)
+@click.argument("until")
+@click.option("--where", type=JSON, help='Globs over arguments: {"to": "*@acme.com", "row": "*"}.')
+@hash_option
+@yes_option
+@json_option
+@pass_face
+def allow(
+    face: Face, mutation: str, calls: int, until: str, where: Json, seen: str | None, yes: bool
+) -> None:
+    """Approve a call, and with it the next CALLS of its tool that look like it.
+
+    They need no further yes until UNTIL: a time such as 2026-05-01T18:00:00Z, or how long, such as
+    30m, 8h or 7d. --where maps an argument to a glob, "*" is every value; every argument it does
+    not name must be that of this call. It ends with the version of the workflow.
+    """
+    row = _show(face, mutation)
+    if row["status"] == MutationStatus.PROPOSED and (seen is None or seen == row["hash"]):
+        _ask(face, f"Send this call, and the next {calls} like it unasked?", is_yes=yes)
+    given: dict[str, Json] = {} if where is None else {"where": where}
+    shown = seen or row["hash"]
+    _act(face, "allow", mutation=mutation, seen=shown, calls=calls, until=_end(until), **given)
 
 
 @click.command(epilog=example("reject"))
@@ -132,6 +195,23 @@ def resume(face: Face, workflow: str | None, is_all: bool) -> None:
         say("No workflow is paused.")
     if refused:
         raise click.exceptions.Exit(EXIT_FAILED)
+
+
+def _waiting(face: Face) -> list[str]:
+    """Name the calls that wait for a yes, the oldest first; as many as one act takes."""
+    page: Any = face.call("approvals", limit=PAGE)
+    return [each["mutation"] for each in reversed(page) if each["waits"] == "approval"][
+        :SEVERAL_MAX
+    ]
+
+
+def _end(until: str) -> str:
+    """Turn a length of time into the moment at which it is over; the host reads any other."""
+    found = LENGTH.fullmatch(until)
+    if found is None:
+        return until
+    seconds = min(int(found[1]) * SECONDS[found[2]], LENGTH_MAX_S)
+    return (datetime.now(UTC) + timedelta(seconds=seconds)).isoformat(timespec="seconds")
 
 
 def _paused(face: Face) -> list[str]:
