@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -177,7 +178,8 @@ def test_what_fails_without_a_crash_is_told_before_any_crash(
     """F3: a script that throws needs no crash to go wrong."""
     told = drilled(connectors, source(message_id='result["result"]["nothing"]'))
     assert told.crashes == 0
-    assert told.troubles
+    (trouble,) = told.troubles
+    assert re.match(r"post\.next, line \d+: .*KeyError: nothing", trouble), trouble
     assert told.changes
 
 

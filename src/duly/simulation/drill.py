@@ -26,6 +26,7 @@ from typing import Any, Final
 from duly.config import Policy, SandboxSettings
 from duly.connectors.base import Call, Connector
 from duly.connectors.registry import Place, Registry
+from duly.desk.record import Why
 from duly.env import Loop
 from duly.errors import ConfigError, DulyError, Invalid, RequestRefused
 from duly.host import Host
@@ -436,10 +437,18 @@ async def _run_into(stage: Stage, host: Host, life: Coroutine[Any, Any, None]) -
         raise NotMet(str(error)) from error
 
 
+def _tell(why: Why) -> str:
+    """Say why a run is still open, and where its script failed if that is why (U7)."""
+    if (script := why.script) is None:
+        return why.sentence
+    line = "" if script.line is None else f", line {script.line}"
+    return f"{script.handler}.{script.step}{line}: {why.sentence}"
+
+
 async def _look(stage: Stage, host: Host, workflow: str) -> _Ending:
     events = await host.events(workflow, limit=EVENTS_MAX)
     runs = await host.runs(workflow, limit=EVENTS_MAX)
-    sentences = [(await host.why(run.id)).sentence for run in still_open(runs)]
+    sentences = [_tell(await host.why(run.id)) for run in still_open(runs)]
     return _Ending(
         changes=Counter(
             f"{each.tool} {canonical(dict(each.args)).decode()}" for each in stage.effects

@@ -188,7 +188,10 @@ def _show(told: Drilled, again: str, props: Props) -> None:
     from duly.rules.value import encode
 
     count = len(told.changes)
-    say(f"Without a fault it makes {count} change{'s' * (count != 1)}:" if count else _NOTHING)
+    if count:
+        say(f"Without a fault it makes {count} change{'s' * (count != 1)}:")
+    elif not told.troubles:
+        say(_NOTHING)
     for each in told.changes[:CHANGES_SHOWN_MAX]:
         args = encode(dict(each.args), limit_bytes=GIVEN_BYTES_MAX)
         say(f"{each.tool} {args}", indent=2)
