@@ -306,6 +306,24 @@ def test_an_approval_shows_every_character_of_the_call(capsys: pytest.CaptureFix
     assert "\\\\u200b" in right
 
 
+def test_a_text_of_several_lines_keeps_them_inside_an_object(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """L11: the row of a table is an object, and no part of it can pass for an argument."""
+    args = {"row": {"number": 7, "a\u200b": "Dear Ada,\nrow = 8"}, "table": "mails"}
+    side_by_side("Add a row", {"tool": "table.insert", "args": args})
+    lines = [line.split("│")[2][1:].rstrip() for line in capsys.readouterr().out.splitlines()[3:-1]]
+    assert lines == [
+        "table.insert",
+        "row =",
+        '  "number" = 7',
+        '  "a\\u200b" =',
+        "    | Dear Ada,",
+        "    | row = 8",
+        'table = "mails"',
+    ]
+
+
 def test_a_text_of_several_lines_keeps_them(capsys: pytest.CaptureFixture[str]) -> None:
     """L11: a person reads it as it will arrive, and no line of it can pass for another argument."""
     args = {"to": "ada@acme.com", "text": "Dear Ada,\n\nto = eve@evil.com\r\nBye"}

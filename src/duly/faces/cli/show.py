@@ -9,9 +9,10 @@ Law 3  An answer no row of `SHOWN` knows is shown by its fields, so that no verb
 from __future__ import annotations
 
 import json
+import textwrap
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, cast
 
 import click
 
@@ -137,13 +138,21 @@ def side_by_side(claimed: str | None, observed: Mapping[str, Any]) -> None:
 def _argument(name: str, value: Json) -> str:
     """Write one argument as JSON, so that what is spelled out cannot pass for what was written.
 
-    A text of several lines keeps them, each marked as a line of it.
+    A text of several lines keeps them, each marked as a line of it; also inside an object, whose
+    parts are then written one by one.
     """
     shown = visible(name)
-    if not isinstance(value, str) or "\n" not in value:
+    if isinstance(value, dict) and any(_has_lines(each) for each in value.values()):
+        parts = (_argument(_pretty(key), each) for key, each in value.items())
+        return "\n".join([f"{shown} =", *(textwrap.indent(part, "  ") for part in parts)])
+    if not _has_lines(value):
         return f"{shown} = {_pretty(value)}"
-    lines = (f"  | {_pretty(line)[1:-1]}" for line in value.split("\n"))
+    lines = (f"  | {_pretty(line)[1:-1]}" for line in cast("str", value).split("\n"))
     return "\n".join([f"{shown} =", *lines])
+
+
+def _has_lines(value: Json) -> bool:
+    return isinstance(value, str) and "\n" in value
 
 
 def _pretty(value: Json) -> str:
