@@ -121,6 +121,20 @@ def test_the_checker_says_what_we_can_explain(body: str, found: list[tuple[int, 
     assert asked(body) == found
 
 
+def test_what_can_be_none_is_called_so() -> None:
+    """W5: a file that is no text has none; advice about dicts would lead nowhere."""
+    text = (
+        'from duly import workflow\nflow = workflow("x", topics=["a"])\n'
+        "def find(names: list[str]) -> str | None:\n    return names[0] if names else None\n"
+        "print(find([]).strip())\n"
+    )
+    (finding,) = type_check(python(text), CATALOG)
+    assert (finding.rule, finding.suggestion) == (
+        "wrong-type",
+        "It can be None: ask for that first.",
+    )
+
+
 def test_columns_are_the_authors_own_although_types_were_put_in() -> None:
     """X3: a step on one line is given three types before the place of the mistake."""
     text = (

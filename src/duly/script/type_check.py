@@ -67,6 +67,8 @@ ADVICE: Final[Mapping[str, str]] = {
     "unknown-tool": "Look at the list of tools.",
     "missing-title": "Say what the event is and which one.",
 }
+ON_NONE: Final = "on `None` in union"
+CAN_BE_NONE: Final = "It can be None: ask for that first."
 WAITS: Final = re.compile(r"`(Awaitable|CoroutineType|Coroutine)\[")
 NAMED: Final = re.compile(r"Name `(\w+)`")
 OUR_METHOD: Final = re.compile(rf"`{PREFIX}\w+\.\w+`")
@@ -128,7 +130,7 @@ def findings_of(name: str, annotated: Annotated, said: str | None) -> tuple[Find
             each.line,
             each.column,
             f"{each.message.replace(PREFIX, '').rstrip('.')}.",
-            ADVICE[rule],
+            CAN_BE_NONE if ON_NONE in each.message else ADVICE[rule],
             file=name,
         )
         for each in diagnostics
