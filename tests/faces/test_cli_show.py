@@ -324,6 +324,14 @@ def test_a_text_of_several_lines_keeps_them_inside_an_object(
     ]
 
 
+def test_a_comparison_with_nothing_claims_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    """F3: of no past run nobody can say that each would be the same."""
+    shown("what_if", {"tried": 0, "differences": []}, {})
+    assert capsys.readouterr().out.startswith("There is no past run to compare with")
+    shown("what_if", {"tried": 1, "differences": []}, {})
+    assert "each would have made the same change" in capsys.readouterr().out
+
+
 def test_a_text_of_several_lines_keeps_them(capsys: pytest.CaptureFixture[str]) -> None:
     """L11: a person reads it as it will arrive, and no line of it can pass for another argument."""
     args = {"to": "ada@acme.com", "text": "Dear Ada,\n\nto = eve@evil.com\r\nBye"}

@@ -354,6 +354,9 @@ def verified(answer: Answer) -> None:
 def replay(answer: Answer) -> None:
     """Show where a version would have done otherwise."""
     tried, differences = answer["tried"], answer["differences"]
+    if not tried:
+        say("There is no past run to compare with yet: nothing is proven.")
+        return
     runs = f"{tried} past {'run' if tried == 1 else 'runs'}"
     if not differences:
         say(f"{runs} tried; each would have made the same change.")
