@@ -100,8 +100,9 @@ class Cell:
         """Tell whether the process is still there and has said nothing unasked."""
         if self.is_closed:
             return False
-        is_quiet = not select.select([self._channel], [], [], 0)[0]
-        return is_quiet and self._process.poll() is None
+        said = select.poll()  # not `select`, which knows no descriptor above 1023
+        said.register(self._channel, select.POLLIN)
+        return not said.poll(0) and self._process.poll() is None
 
     def ask(self, question: bytes, bounds: Bounds) -> bytes:
         """Ask, and return the answer; raise Overrun or Closed, and then the process is gone."""
