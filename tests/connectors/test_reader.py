@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 from collections.abc import Iterator
 from dataclasses import replace
@@ -17,12 +18,13 @@ from duly.connectors import Mailbox
 from duly.connectors import reader as module
 from duly.connectors.mail import Mail, read_id, read_mail
 from duly.connectors.reader import BOUNDS, NEEDED, PROGRAM, Readers, Reads, Unreadable
-from duly.errors import ConfigError
+from duly.errors import ConfigError, NotSent
 from duly.testing import Stage
 
 pytestmark = pytest.mark.anyio
 
 GOOD = b"Message-ID: <good@example.com>\nFrom: ada@example.com\nSubject: Good\n\nText.\n"
+FD_SETSIZE = 1024  # of the C library
 SOON = replace(BOUNDS, cpu_s=0.2)
 
 
@@ -171,6 +173,58 @@ def test_a_process_that_nobody_closes_ends_with_its_owner() -> None:
     del cell
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)
+
+
+def test_a_program_with_many_open_files_reads_as_ever(readers: Readers) -> None:
+    """K7: the number of a channel may be larger than `select` can count."""
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if before[1] != resource.RLIM_INFINITY and before[1] < 2 * FD_SETSIZE:
+        pytest.skip("This machine does not let a process open so many files.")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(before[0], 2 * FD_SETSIZE), before[1]))
+    taken = [os.open(os.devnull, os.O_RDONLY) for _ in range(FD_SETSIZE)]
+    try:
+        for _ in range(2):
+            assert readers.read("mail", GOOD, Mail).subject == "Good"
+        assert len(readers.pids) == 1
+    finally:
+        for each in taken:
+            os.close(each)
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
+def test_closing_ends_a_process_that_is_just_being_started(
+    readers: Readers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """K7: nobody who closes sees it yet, and it must not be left behind."""
+    started: list[Cell] = []
+
+    class Slow(Cell):
+        def __init__(self, program: str, needed: tuple[str, ...]) -> None:
+            super().__init__(program, needed)
+            started.append(self)
+            readers.close()  # as another thread does at this moment
+
+    monkeypatch.setattr(module, "Cell", Slow)
+    with pytest.raises(NotSent):
+        readers.read("mail", GOOD, Mail)
+    assert readers.pids == ()
+    assert [each.is_closed for each in started] == [True]
+
+
+def test_closing_ends_a_process_whose_answer_has_just_come(
+    readers: Readers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """K7: it was killed, but may not be dead yet when it is given back."""
+    ask = Cell.ask
+
+    def answer(self: Cell, question: bytes, bounds: Bounds) -> bytes:
+        given = ask(self, question, bounds)
+        readers.close()  # as another thread does at this moment
+        return given
+
+    monkeypatch.setattr(Cell, "ask", answer)
+    assert readers.read("mail", GOOD, Mail).subject == "Good"
+    assert readers.pids == ()
 
 
 async def test_a_host_that_is_closed_leaves_no_process_that_reads(

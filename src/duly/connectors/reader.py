@@ -61,7 +61,7 @@ class Readers:
         with self._slots:
             closed = self._closed
             for _ in range(TRIES_MAX):
-                cell = self._take()
+                cell = self._take(closed)
                 try:
                     return _value(cell.ask(question(name, data), self.bounds), kind)
                 except Overrun as error:
@@ -70,7 +70,7 @@ class Readers:
                     if closed != self._closed:
                         raise NotSent("The host was closed while it read.") from None
                 finally:
-                    self._give_back(cell)
+                    self._give_back(cell, closed)
         raise Unreadable("reading it ended the process that reads")
 
     def close(self) -> None:
@@ -96,39 +96,45 @@ class Readers:
         with self._door:
             return tuple(cell.pid for cell in (*self._idle, *self._busy))
 
-    def _take(self) -> Cell:
+    def _take(self, closed: int) -> Cell:
         while True:
             with self._door:
                 cell = self._idle.pop() if self._idle else None
                 if cell is not None:
                     self._busy.add(cell)
             if cell is None:
-                return self._start()
+                return self._start(closed)
             if cell.is_alive:
                 return cell
-            self._give_back(cell)
+            self._give_back(cell, closed)
 
-    def _start(self) -> Cell:
+    def _start(self, closed: int) -> Cell:
         try:
             with fork.HELD:
                 cell = Cell(PROGRAM, NEEDED)
-                self._busy.add(cell)
+                with self._door:
+                    self._busy.add(cell)
+                    is_late = closed != self._closed
         except OSError as error:
             raise NotSent(f"The process that reads could not be started: {error}") from error
+        if is_late:
+            cell.kill()  # Whoever closed did not see it.
         try:
             cell.ready(is_unlocked=self.is_unlocked)
         except BaseException as error:
+            with self._door:
+                self._busy.discard(cell)
             cell.close()
-            self._busy.discard(cell)
             if isinstance(error, Closed):
                 raise NotSent(f"The process that reads could not be started: {error}") from error
             raise
         return cell
 
-    def _give_back(self, cell: Cell) -> None:
+    def _give_back(self, cell: Cell, closed: int) -> None:
         with self._door:
             self._busy.discard(cell)
-            is_kept = cell.is_alive
+            # One that was killed may seem alive for a moment.
+            is_kept = closed == self._closed and cell.is_alive
             if is_kept:
                 self._idle.append(cell)
         if not is_kept:
