@@ -98,7 +98,9 @@ class Host(Commands, Views, Trials):
         self._path = _path(url)
         given = with_clock(connectors)
         folders = () if extensions is None else (Path(extensions).absolute(),)
-        own = Private(stores=(self._path.absolute(),), folders=folders, mark=APPLICATION_ID)
+        # Where a symbolic link leads to the store, all that belongs to it lies beside its end.
+        stores = (self._path.absolute(), self._path.resolve())
+        own = Private(stores=stores, folders=folders, mark=APPLICATION_ID)
         keep_private(given, own.add(private))
         self._outside = Registry(given)
         self._timed = tuple(each for each in given if isinstance(each, Timed))

@@ -12,6 +12,7 @@ import duly
 from duly.connectors import Files, Mailbox, Table
 from duly.errors import ConfigError, Refused
 from duly.faces.project import build_host, find_project
+from duly.host import Host
 from tests.connectors import rows
 from tests.connectors.notes import write
 
@@ -98,6 +99,31 @@ async def test_what_is_the_project_s_own_is_not_listed(project: Path) -> None:
     assert found["text"] == "secret"
     await write(files, path="sub/a.py", text="x")
     assert (project / "sub" / "a.py").read_text() == "x"
+
+
+async def test_sources_beside_all_the_rest_are_private_in_every_language(project: Path) -> None:
+    """K13: `workflows = "."` makes sources of what could be deployed from there."""
+    (project / "duly.toml").write_text(SETTINGS.replace('"flows"', '"."'))
+    (project / "flow.js").write_text("secret")
+    files = files_of(project)
+    assert "flow.js" not in [each["path"] for each in (await files.search()).items]
+    for path in ("flow.js", "Flow.JS", "new.js", "new.py"):
+        with pytest.raises(Refused, match="belongs to this project"):
+            await files.read(path)
+
+
+async def test_what_lies_beside_a_store_is_private_also_behind_a_link_to_it(tmp_path: Path) -> None:
+    """K13: the key and the log lie where the link ends."""
+    for name in ("real", "linked"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "linked" / "duly.db").symlink_to(tmp_path / "real" / "store.db")
+    for name in ("store.db", "store.db-wal", "store.db.key", "notes.txt"):
+        (tmp_path / "real" / name).write_text("secret")
+    files = Files(tmp_path / "real")
+    Host(f"sqlite:///{tmp_path}/linked/duly.db", connectors=[files])
+    assert [each["path"] for each in (await files.search()).items] == ["notes.txt"]
+    with pytest.raises(Refused, match="belongs to this project"):
+        await files.read("store.db.key")
 
 
 def test_a_folder_called_as_a_built_in_connector_is_no_module(project: Path) -> None:

@@ -18,10 +18,11 @@ from pathlib import Path
 from typing import Final
 
 from duly.errors import Refused
+from duly.rules.source import SUFFIXES
 
 SOURCES_MAX: Final = 10_000  # files of the sources that a hard link is compared with
-# What Python would import from the folder of a project.
-CODE: Final = (".py", ".pyc", ".pyi", ".so", ".pth")
+# What Python would import from the folder of a project, and what is deployed from there.
+CODE: Final = (*SUFFIXES, ".pyc", ".pyi", ".so", ".pth")
 STORE_HEAD: Final = b"SQLite format 3\0"
 STORE_MARK: Final = slice(68, 72)  # where the head of a database says whose file it is
 
