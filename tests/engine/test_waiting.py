@@ -12,12 +12,12 @@ from duly.config import Limits, Policy
 from duly.connectors.base import Connector, read
 from duly.engine import live
 from duly.engine.together import Together
-from duly.rules.redaction import Redactor
+from duly.rules.redaction import AT_ONCE_CHARS, Redactor
 from duly.rules.value import LIGHT_VALUES, is_light
 from duly.rules.value import encode as value_text
 from duly.rules.word import Status
 from duly.sandbox.base import ScriptCall
-from duly.sandbox.play import Call, Return, Wait
+from duly.sandbox.play import Call, Return, Say, Wait
 from duly.sandbox.scripted import ScriptedScript
 from duly.testing import Stage, VirtualEnv
 from tests.engine.stand import PRODUCER, consumer, flow, opened, producer, publish
@@ -175,6 +175,13 @@ def test_a_value_is_light_by_its_parts() -> None:
     assert not any(map(is_light, (MANY, {"a": [MANY]}, [[0]] * LIGHT_VALUES, around)))
 
 
+def test_a_value_is_light_by_the_length_of_its_texts_where_they_are_looked_into() -> None:
+    """X2, A5: a stranger who writes one long text must not stop everybody else."""
+    assert is_light(["x" * 50, {"x" * 40: "x" * 10}], most_chars=100)
+    for each in ("x" * 101, ["x" * 50, "x" * 51], {"x" * 101: None}, {"x" * 50: ["x" * 51]}):
+        assert not is_light(each, most_chars=100)
+
+
 @pytest.fixture
 def computed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """What was thought about beside the event loop."""
@@ -234,7 +241,7 @@ async def test_a_large_answer_is_checked_beside_the_loop(
     await play.deploy(flow({}, {PRODUCER: producer(look, publish("a"))}))
     await play.drain()
     assert (await play.run()).status == Status.COMMITTED
-    assert computed == ["Registry.read", "Calls._read"]
+    assert computed == ["Registry.read", "Calls._read", "_reads_text"]
 
 
 def test_arguments_of_many_values_are_not_looked_through_for_a_person(
@@ -257,3 +264,27 @@ def test_arguments_of_many_values_are_not_looked_through_for_a_person(
     kept: Any = notes.calls
     assert [each["args"] for each in kept] == [live.MANY_VALUES, '{"chars":1}']
     assert (reads.kept, reads.dropped) == ([], 1)
+
+
+async def test_a_long_text_is_searched_for_secrets_beside_the_loop(
+    duly_world: Stage, computed: list[str]
+) -> None:
+    """X2, A5: what a connector answers and what a script says may be a stranger's words."""
+    play = await opened(duly_world, connectors=(Tape(),))
+    read_it = Call("tape.play", (), {"chars": AT_ONCE_CHARS + 1})
+    says = [Say("x" * 1000) for _ in range(AT_ONCE_CHARS // 1000 + 1)]
+    await play.deploy(flow({}, {PRODUCER: producer(read_it, *says, publish("a"))}))
+    await play.drain()
+    assert (await play.run()).status == Status.COMMITTED
+    assert computed == ["Registry.read", "Calls._note", "_reads_text"]
+
+
+def test_of_long_arguments_the_beginning_is_shown_without_a_part_of_a_secret() -> None:
+    """X2, A5: and how long they were."""
+    secret = "sk-live-abcdef0123456789"
+    text = "x" * (AT_ONCE_CHARS - 20) + secret
+    shown = live.show_args({"text": text}, Redactor([secret]), AT_ONCE_CHARS + 100)
+    assert "sk-live" not in shown
+    shown = live.show_args({"text": text}, Redactor(), 100)
+    assert shown.endswith(f"… ({len(text) + 11} characters)")
+    assert live.show_args({"a": secret}, Redactor([secret]), 100) == '{"a":"[redacted]"}'

@@ -40,7 +40,7 @@ from duly.connectors.watch import Pace, Watch
 from duly.env import machine_ms
 from duly.errors import IllegalTransition, Invalid
 from duly.rules.catalog import SNAKE, TAKEN, Catalog, Parameter, Risk, Tool, ToolKind
-from duly.rules.redaction import Redactor, redact
+from duly.rules.redaction import AT_ONCE_CHARS, Redactor, redact
 from duly.rules.value import Json, decode, encode, is_light, suggest
 
 # What a connector is born with cannot be the name of a tool.
@@ -221,7 +221,7 @@ class Registry:
 
     def _is_heavy(self, answer: object) -> bool:
         value = answer.items if type(answer) is Page else answer
-        return self._compute is not None and not is_light(value)
+        return self._compute is not None and not is_light(value, most_chars=AT_ONCE_CHARS)
 
     def _clean(self, tool: Tool, answer: object) -> Json:
         """Copy an answer as plain JSON with no secret in it (A5)."""

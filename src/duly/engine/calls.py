@@ -38,11 +38,13 @@ from duly.rules.event import (
 )
 from duly.rules.failure import failure_of, waits_on
 from duly.rules.permission import Forbidden, NeedsApproval, Request, permit
+from duly.rules.redaction import AT_ONCE_CHARS
 from duly.rules.value import Json, as_mapping, encode, refuse_unknown
 from duly.rules.word import Failure
 from duly.sandbox.base import (
     Asked,
     Broke,
+    Log,
     Missing,
     Result,
     Returned,
@@ -107,6 +109,14 @@ class Calls:
             together = Together(self._answer, self._most_bytes, room_bytes)
             return await self._talk(script, await stack.enter_async_context(together))
 
+    async def _note(self, started_at: int, logs: tuple[Log, ...]) -> None:
+        """Keep what the script said, beside the event loop if that is much (X2)."""
+        notes = self.live.notes
+        if sum(len(each.text) for each in logs) <= AT_ONCE_CHARS:
+            notes.log(started_at, self.step, logs)
+        else:
+            await self.parts.env.compute(lambda: notes.log(started_at, self.step, logs))
+
     async def _talk(
         self, script: Script, together: Together[Result | Wanted]
     ) -> Json | Missing | Wanted:
@@ -114,7 +124,7 @@ class Calls:
         started_at = self.parts.env.now_ms()
         turn: Turn = await script.start()
         while True:
-            self.live.notes.log(started_at, self.step, turn.logs)
+            await self._note(started_at, turn.logs)
             if isinstance(turn, Returned):
                 return turn.value
             if isinstance(turn, Broke):

@@ -15,7 +15,7 @@ from duly.config import Limits
 from duly.rules.access import Step
 from duly.rules.declaration import ConsumerDeclaration, ProducerDeclaration
 from duly.rules.lifecycle import START, Counts, Run
-from duly.rules.redaction import Redactor, redact, redact_text
+from duly.rules.redaction import AT_ONCE_CHARS, Redactor, redact, redact_text
 from duly.rules.shown import cut
 from duly.rules.turn import HandlerOutlook
 from duly.rules.value import Json, decode, encode, is_light
@@ -31,6 +31,18 @@ NOTES_BYTES_MAX = 4 * 1024 * 1024  # the notes of a run are cut long before they
 READS_BYTES_MAX = 1024 * 1024  # what is kept of a step's reads; past it nothing is, only counted
 MANY_VALUES = "(more values than are shown)"
 ANY_DEPTH = 2**31  # of what was checked before: how deep it is was looked at there
+
+
+def show_args(args: Json, secrets: Redactor, most_chars: int) -> str:
+    """Show the arguments of a call without secrets; of long ones the beginning is looked at (X2).
+
+    More is looked at than is shown, so that no part of a secret stands at the end of it.
+    """
+    text = encode(args, "args", limit_bytes=NOTES_BYTES_MAX)
+    if len(text) > AT_ONCE_CHARS:
+        said = redact_text(text[:AT_ONCE_CHARS], secrets, is_cut=True)
+        return cut(said, most_chars, len(text))
+    return cut(encode(redact(args, secrets), "args", limit_bytes=NOTES_BYTES_MAX), most_chars)
 
 
 @dataclass(slots=True)
@@ -59,11 +71,11 @@ class Notes:
         """Keep one call: its arguments without secrets, how it ended, how long it took."""
         shown = MANY_VALUES
         if is_light(args):  # else nobody looks through them for a line of 500 characters (X2)
-            shown = encode(redact(args, self.secrets()), "args", limit_bytes=NOTES_BYTES_MAX)
+            shown = show_args(args, self.secrets(), CALL_ARGS_CHARS)
         self.calls.append(
             {
                 "tool": tool,
-                "args": cut(shown, CALL_ARGS_CHARS),
+                "args": shown,
                 "outcome": outcome,
                 "duration_ms": duration_ms,
             }

@@ -29,6 +29,7 @@ from duly.rules.prepared import (
     script_text,
     step_clock,
 )
+from duly.rules.redaction import AT_ONCE_CHARS
 from duly.rules.schedule import clamp_wake_at, next_run_at
 from duly.rules.value import Json, decode, encode
 from duly.rules.word import Failure, Kind, MutationStatus, Outcome, Phase, Progress
@@ -36,7 +37,9 @@ from duly.sandbox.base import MISSING, Missing, World
 from duly.store.record import Commit, Pinned, Reserve
 
 PRODUCED_BYTES_MAX: Final = 64 * 1024 * 1024  # its parts are limited one by one (N)
-READS_AT_ONCE_BYTES: Final = 64 * 1024  # what a step read; more is written beside the event loop
+READS_AT_ONCE_BYTES: Final = (
+    AT_ONCE_CHARS  # what a step read; more is written beside the event loop
+)
 
 
 async def work(parts: Parts, ledger: Ledger, live: Live) -> None:

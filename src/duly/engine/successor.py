@@ -16,12 +16,12 @@ from typing import Final
 
 from duly.engine.base import Details, Parts, StepFailed
 from duly.engine.herald import Herald
-from duly.engine.live import Live
+from duly.engine.live import Live, show_args
 from duly.rules import chain, lifecycle
 from duly.rules import outage as outages
 from duly.rules.lifecycle import Change, Counts, Run
 from duly.rules.outage import Outage
-from duly.rules.redaction import redact, redact_text
+from duly.rules.redaction import redact_text
 from duly.rules.schedule import backoff_ms, describe_wait
 from duly.rules.shown import cut
 from duly.rules.standing import Facts, escalate
@@ -257,15 +257,14 @@ class Successor:
 
     def _error_text(self, failed: StepFailed, run: Run) -> str:
         details: Details = failed.details
-        secrets = self._parts.outside.secrets()
-        shown = encode(redact(dict(details.args), secrets), "args", limit_bytes=ERROR_BYTES_MAX)
+        shown = show_args(dict(details.args), self._parts.outside.secrets(), ARGS_CHARS)
         record: Json = {
             "class": failed.failure.value,
             "status": run.status.value,
             "message": self.clean(str(failed)),
             "line": details.line,
             "tool": details.tool,
-            "args": cut(shown, ARGS_CHARS),
+            "args": shown,
         }
         return encode(record, "error", limit_bytes=ERROR_BYTES_MAX)
 

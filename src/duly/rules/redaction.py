@@ -27,6 +27,9 @@ REVERSED_BYTES_MIN: Final = 8
 PART_BYTES: Final = 8
 LEARNED_MAX: Final = 1000  # values that were sent, the newest ones
 PIECE_CHARS: Final = 64 * 1024  # what was sent and is longer is known in pieces of this length
+# Whoever writes a text chooses how many ways there are to read it, and each of them takes time: a
+# longer one is looked through beside the event loop (X2).
+AT_ONCE_CHARS: Final = 8 * 1024
 NUMBER: Final = re.compile(r"[-+]?[0-9.]+(?:[eE][-+]?[0-9]+)?")
 HEADER: Final = re.compile(r"[A-Za-z][A-Za-z0-9-]* +(\S+)")  # a scheme, and credentials
 

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from hashlib import sha256
-from math import isfinite
+from math import inf, isfinite
 from typing import Final, Never, TypeAlias
 
 import msgspec
@@ -60,21 +60,27 @@ def decode(text: str, path: str = "value") -> Json:
     return value
 
 
-def is_light(value: object, most: int = LIGHT_VALUES) -> bool:
+def is_light(value: object, most: int = LIGHT_VALUES, *, most_chars: float = inf) -> bool:
     """Tell whether a value has so few parts that checking them all takes a moment.
 
-    Looking stops at the limit, also in a value that holds itself. Texts count as one part.
+    Looking stops at the limit, also in a value that holds itself. Texts count as one part; where
+    they are looked into, `most_chars` is how long all of them are together.
     """
     holders = [value]
     while holders:
         holder = holders.pop()
-        if type(holder) is not dict and type(holder) is not list:
-            continue
-        most -= len(holder)
-        if most < 0:
+        if type(holder) is str:
+            most_chars -= len(holder)
+        elif type(holder) is dict or type(holder) is list:
+            most -= len(holder)
+        if most < 0 or most_chars < 0:
             return False
-        holders.extend(holder.values() if type(holder) is dict else holder)
-    return True
+        if type(holder) is dict:
+            most_chars -= sum(len(each) for each in holder if type(each) is str)
+            holders.extend(holder.values())
+        elif type(holder) is list:
+            holders.extend(holder)
+    return most_chars >= 0
 
 
 def canonical(value: Json) -> bytes:
