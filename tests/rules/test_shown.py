@@ -90,6 +90,18 @@ def test_a_word_of_two_alphabets_is_marked(text: str, seen: str | None) -> None:
     assert (visible_json(whole) == whole) is (seen is None)
 
 
+def test_marks_that_pile_up_on_a_letter_are_spelled_out() -> None:
+    """G9: a thousand of them cover the lines above and below."""
+    piled = visible("a" + "\u0301" * 1000 + "b")
+    assert piled == "a" + "\u0301" * 6 + r"\u0301" * 994 + "b"
+    assert visible(piled) == piled
+    text = json.dumps("x" + "\u0301" * 50, ensure_ascii=False)
+    assert json.loads(visible_json(text)) == json.loads(text)
+    assert visible_json(text).count("\u0301") == 6
+    for word in ("Việt", "הֲלֹ֣א", "བསྒྲུབས", "ที่นี่", "नमस्ते"):
+        assert visible(word) == word
+
+
 def test_a_block_keeps_its_lines_and_a_line_does_not() -> None:
     """G9: a text of several lines is read as such where there is room for it, and nowhere else."""
     text = "one\n\ttwo\x1b[2J\r\nthree\u2028four"

@@ -43,6 +43,10 @@ ALPHABETS: Final = frozenset(
     | {"DESERET", "GOTHIC", "TIFINAGH", "OSAGE", "FULLWIDTH", "MATHEMATICAL"}
 )
 WORD: Final = re.compile(r"\w+")
+MARKS_MAX: Final = (
+    6  # on one letter; more of them cover the lines around it, and no language has them
+)
+MARKED: Final = frozenset({"Mn", "Me"})
 
 
 def visible(text: object, *, is_block: bool = False) -> str:
@@ -53,7 +57,8 @@ def visible(text: object, *, is_block: bool = False) -> str:
         return "\n".join(visible(each.expandtabs(TAB_COLUMNS)) for each in lines)
     if whole.isascii():
         return whole if whole.isprintable() else "".join(map(_spell_unseen, whole))
-    return "".join(map(_spell_unseen, WORD.sub(lambda found: _part_alphabets(found[0]), whole)))
+    apart = WORD.sub(lambda found: _part_alphabets(found[0]), whole)
+    return "".join(map(_spell_unseen, _part_marks(apart)))
 
 
 def visible_json(text: str) -> str:
@@ -61,6 +66,7 @@ def visible_json(text: str) -> str:
     if text.isascii() and text.replace("\n", "").isprintable():
         return text
     apart = WORD.sub(lambda found: _part_alphabets(found[0], _in_json), text)
+    apart = _part_marks(apart, _in_json)
     return "".join(c if c == "\n" or is_seen(c) else _in_json(c) for c in apart)
 
 
@@ -114,6 +120,22 @@ def _part_alphabets(word: str, spelled: Callable[[str], str] = spell) -> str:
     # Of two as frequent ones Latin is the one a reader would take it for.
     own = max(found, key=lambda each: (found[each], each == "LATIN"))
     return "".join(c if _alphabet(c) in (own, "") else spelled(c) for c in word)
+
+
+def _part_marks(text: str, spelled: Callable[[str], str] = spell) -> str:
+    """Spell out the marks that no letter of a language has on it."""
+    parts: list[str] = []
+    count = 0
+    for character in text:
+        count = count + 1 if is_mark(character) else 0
+        parts.append(character if count <= MARKS_MAX else spelled(character))
+    return "".join(parts)
+
+
+@lru_cache(maxsize=4096)
+def is_mark(character: str) -> bool:
+    """Tell whether a character is written onto the one before it."""
+    return category(character) in MARKED
 
 
 @lru_cache(maxsize=4096)
