@@ -57,6 +57,8 @@ def read_yaml(text: str) -> Json:
         node = yaml.compose(text, Loader=yaml.SafeLoader)
     except yaml.YAMLError as error:
         raise Invalid(f"It is not YAML: {_sentence(error)}", path=ROOT) from None
+    except (ValueError, OverflowError):  # "\\U00110000", or a %YAML line of many digits
+        raise Invalid("It is not YAML: it has a number no character has.", path=ROOT) from None
     except RecursionError:
         raise Invalid(f"It is nested deeper than {DEPTH_MAX}. Make it flatter.") from None
     if node is None:
@@ -98,10 +100,11 @@ class _Walk:
         kind = PLAIN[node.tag]
         try:
             value: Json = self._plain.construct_object(node)
+            shown = repr(value)  # within: a number may have more digits than Python writes
         except (ValueError, LookupError, yaml.YAMLError):
             _refuse(path, node, f"is no {kind}", "Put it in quotes.")
         if kind in WRITTEN and WRITTEN[kind].fullmatch(node.value) is None:
-            _refuse(path, node, f"is {value!r} to YAML", "Put it in quotes, or write that.")
+            _refuse(path, node, f"is {shown} to YAML", "Put it in quotes, or write that.")
         return value
 
     def _mapping(self, node: yaml.MappingNode, path: str, depth: int) -> dict[str, Json]:
