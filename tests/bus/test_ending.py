@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from duly.config import BusSettings
-from duly.errors import Invalid, RequestRefused
+from duly.errors import Invalid, NotFound, RequestRefused
 from duly.host import Host
 from duly.rules.delivery import Retry
 from duly.store.subscription import Left
@@ -79,6 +80,27 @@ async def test_a_crash_between_two_turns_leaves_the_rest_to_the_next_host(
     await host.drain()
     assert ear.ids == [9]
     assert set((await statuses(host)).values()) == {"done"}
+
+
+@pytest.mark.parametrize("steps", range(6))
+async def test_an_ending_nobody_waits_for_leaves_the_name_free(
+    duly_world: World, steps: int
+) -> None:
+    """B13: whoever stops waiting may have ended it; asked again, it has ended in any case."""
+    host = await duly_world.host()
+    listen(host)
+    await say(host)
+    ending = asyncio.ensure_future(host.bus.unsubscribe("test:mail"))
+    for _ in range(steps):
+        await asyncio.sleep(0)
+    ending.cancel()
+    await asyncio.gather(ending, return_exceptions=True)
+    with suppress(NotFound):  # it had come to its end before it was cancelled
+        await host.bus.unsubscribe("test:mail")
+    ear = listen(host)
+    event_id = await say(host)
+    await host.drain()
+    assert event_id in ear.ids
 
 
 async def test_the_loop_closes_what_a_deploy_left_open(duly_world: World) -> None:

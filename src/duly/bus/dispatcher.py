@@ -232,7 +232,8 @@ class Dispatcher:
                         subscriber_id, now=self._env.now_ms(), limit=batch, action=action
                     )
                 except NotFound:
-                    if not is_new:
+                    # Also one whose end was written while its caller stopped waiting for it.
+                    if not is_new and subscriber_id not in self._connected:
                         raise
                     left = Left(0, is_over=True)
                 self._connected.pop(subscriber_id, None)
