@@ -82,6 +82,22 @@ async def test_a_crash_between_two_turns_leaves_the_rest_to_the_next_host(
     assert set((await statuses(host)).values()) == {"done"}
 
 
+async def test_whoever_comes_back_during_the_ending_lets_others_have_their_turn(
+    duly_world: World,
+) -> None:
+    """B13: what is left of before is closed in turns also then, not in one long transaction."""
+    host = await with_backlog(duly_world, 20, batch=3)
+    await store_of(host).unsubscribe("test:mail", now=0, limit=3)
+    ear = listen(host)
+    saying = asyncio.ensure_future(say(host))
+    await asyncio.sleep(0)
+    await store_of(host).put_state("other", "key", "1", now=0)
+    assert await host.bus.deliveries("waiting")
+    await host.drain()
+    assert ear.ids == [await saying]
+    assert set((await statuses(host)).values()) == {"done"}
+
+
 @pytest.mark.parametrize("steps", range(6))
 async def test_an_ending_nobody_waits_for_leaves_the_name_free(
     duly_world: World, steps: int

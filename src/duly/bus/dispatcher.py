@@ -205,8 +205,16 @@ class Dispatcher:
                     self.wake()
 
     async def write_down(self, subscriber: Subscriber) -> None:
-        """Make a subscription durable; from here on no event of its topic is missed (B13)."""
+        """Make a subscription durable; from here on no event of its topic is missed (B13).
+
+        One that comes back before its end is over waits for that, in turns: no other write does.
+        """
         name, topic = subscriber.subscriber_id, subscriber.topic
+        left = Left(0, is_over=False)
+        while not left.is_over:
+            left = await self._store.close_left(
+                name, now=self._env.now_ms(), limit=self._settings.batch
+            )
         await self._store.subscribe(
             name,
             topic,
