@@ -184,6 +184,10 @@ class Dispatcher:
         self._unregistered[name] = subscriber
         self.wake()
 
+    def let_go(self, subscriber_id: str) -> None:
+        """Take back a handler that has just been connected; what is durable of it stays (B13)."""
+        self._unregistered.pop(subscriber_id, None)
+
     async def register(self) -> None:
         """Write the records of all who have connected since the last time, in their order (B13).
 

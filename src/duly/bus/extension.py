@@ -83,10 +83,9 @@ class Seat:
             self._kept += 1
 
     def connect(self) -> None:
-        """Let the handlers be called from now on."""
+        """Let the handlers be called from now on, all of them or none (law 2)."""
+        self._subscriptions.connect_all(self._asked)
         self._is_connected = True
-        for each in self._asked:
-            self._subscriptions.connect(each)
 
     async def get_state(self, key: str) -> Json:
         """Read what this extension kept."""

@@ -11,6 +11,7 @@ Law 3  A line believes the source it is told. It is held by the host and by what
 from __future__ import annotations
 
 import inspect
+from collections.abc import Sequence
 from datetime import timedelta
 from functools import partial
 from typing import Any, Final
@@ -52,6 +53,16 @@ class Subscriptions:
         self._dispatcher.check_loop()
         self._check(asked)
         self._dispatcher.connect(asked)
+
+    def connect_all(self, asked: Sequence[Subscriber]) -> None:
+        """Connect several handlers, or none of them (B9)."""
+        for index, each in enumerate(asked):
+            try:
+                self.connect(each)
+            except BaseException:
+                for before in asked[:index]:
+                    self._dispatcher.let_go(before.subscriber_id)
+                raise
 
     async def keep(self, asked: Subscriber) -> None:
         """Make a subscription durable before its handler is connected (B13)."""

@@ -453,3 +453,30 @@ async def test_a_host_without_extensions_has_none(duly_world: World) -> None:
     host: Any = await duly_world.host()
     assert await host.extensions() == ()
     assert await host._desk().parts.store.list_subscriptions() == ()
+
+
+MANY = """
+from tests.bus.extension.stand import heard
+
+class Main(duly.Extension):
+    async def initialize(self, context):
+        for number in range(1001):
+            context.subscribe_event(f"topic.{number}", self.on_event)
+
+    async def on_event(self, event):
+        heard.append(event.id)
+"""
+
+
+async def test_an_extension_with_one_handler_too_many_has_none_connected(
+    duly_world: World, shelf: Shelf
+) -> None:
+    """B9, B13: it is broken, so its events wait, and it takes nobody else's place on the bus."""
+    shelf.put("many", MANY)
+    host = await duly_world.host(extensions=shelf.folder)
+    assert await stages(host) == {"many": "initialize"}
+    await host.bus.emit("topic.0", {}, source="test")
+    await host.drain()
+    (waits,) = await host.bus.deliveries("waiting")
+    assert waits.subscriber_id == "many:topic.0:on_event"
+    assert "not connected" in str(waits.reason)
