@@ -40,9 +40,11 @@ CHANGES = {
     "arguments that are no object": ("update mutation set args = ?", "[]"),
     "the hash": ("update mutation set hash = ?", "0" * 64),
     "the tool": ("update mutation set tool = ?", "sheet.other"),
+    "a tool that cannot be one": ("update mutation set tool = ?", "other"),
     "the key": ("update mutation set key = ?", "0" * 64),
     "who approved": ("update mutation set approved_by = ?", "bob"),
     "the inputs": ("update run set prepared = replace(prepared, '\"a\"', ?)", '"b"'),
+    "inputs that cannot be read": ("update run set prepared = ?", "{"),
     "the seal": ("update mutation set seal = ?", "0" * 16 + ":" + "0" * 64),
     "no seal": ("update mutation set seal = ?", None),
 }

@@ -192,9 +192,9 @@ class Ledger:
 
     async def cannot_send(self, live: Live, row: MutationRow) -> None:
         """Take back a call that was approved and whose connector is not here any more (L4)."""
-        tool = Tool(row.tool, ToolKind.MUTATION, row.tool)
         if await self.refuse_changed(live, row):
             return
+        tool = Tool(row.tool, ToolKind.MUTATION, row.tool)
         heard = Heard(Answer.NOT_SENT, error=NotSent("its connector is not here"))
         call = self.recorded_call(live, tool, row)
         terms = rules.terms_of(row.terms, None)

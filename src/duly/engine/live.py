@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import cast
 
 from duly.config import Limits
+from duly.errors import Invalid
 from duly.rules.access import Step
 from duly.rules.declaration import ConsumerDeclaration, ProducerDeclaration
 from duly.rules.lifecycle import START, Counts, Run
@@ -209,8 +210,11 @@ class Live:
 
     @property
     def title(self) -> str | None:
-        """What the script claims it will do (L11)."""
-        shown = self.prepared.get("ui")
+        """What the script claims it will do (L11); nothing, if another program spoiled the text."""
+        try:
+            shown = self.prepared.get("ui")
+        except Invalid:
+            return None
         title = shown.get("title") if isinstance(shown, dict) else None
         return title if isinstance(title, str) else None
 
