@@ -143,17 +143,20 @@ class Host(Commands, Views, Trials):
         async with AsyncExitStack() as kept, AsyncExitStack() as stack:
             env = self._env or _own_loop(kept)
             self._prepare_connectors(env, stack)
+            vault = Vault(env, self._outside, self._path)
+            # A key that cannot be read is refused before an older store is brought up: only the
+            # process that does that seals its rows (L11).
+            await vault.read_keys()
             backend = await open_sqlite(self._path, env)
             self._watchers = backend.watchers
             store = Store(backend)
             kept.push_async_callback(_quietly, "the store", store.close)
+            await vault.open(store)
+            await seal_anew(env, store, vault, has_unsealed=backend.was_brought_up)
             await note_restore(store, env)
             outside, policy = self._outside, self._policy
             workshop = build_workshop(env, policy, self._sandbox)
             stack.push_async_callback(_quietly, "the sandbox", workshop.close)
-            vault = Vault(env, self._outside, self._path)
-            await vault.open(store)
-            await seal_anew(env, store, vault, has_unsealed=backend.was_brought_up)
             parts = Parts(
                 env,
                 store,

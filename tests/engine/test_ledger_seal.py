@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from duly.config import Policy
-from duly.errors import RequestRefused
+from duly.desk.secret import VARIABLE
+from duly.errors import ConfigError, RequestRefused
 from duly.rules.word import MutationStatus as Row
 from duly.rules.word import Status
 from duly.testing import Fault, Stage
@@ -247,5 +248,22 @@ async def test_rows_of_an_older_schema_are_sealed_by_the_host_that_brings_them_u
     play.tamper("update mutation set seal = null")
     monkeypatch.setattr("duly.store.sqlite.bring_up", lambda *_, **__: True)
     await play.restart()
+    await play.drain()
+    assert (duly_world.count(), await play.is_clean()) == (1, True)
+
+
+async def test_a_wrong_key_is_refused_before_an_older_store_is_brought_up(
+    duly_world: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """L11, H4: or its rows would stay without a seal, for only that process makes them."""
+    play = await approved(duly_world)
+    play.tamper("update mutation set seal = null")
+    older = iter([True])
+    monkeypatch.setattr("duly.store.sqlite.bring_up", lambda *_, **__: next(older, False))
+    monkeypatch.setenv(VARIABLE, "short")
+    with pytest.raises(ConfigError, match="is no key"):
+        await play.restart()
+    monkeypatch.delenv(VARIABLE)
+    play.host = await duly_world.host(**play.options)
     await play.drain()
     assert (duly_world.count(), await play.is_clean()) == (1, True)

@@ -66,13 +66,15 @@ class Vault:
         self._open: dict[tuple[str, str], str] = {}
         self._closed: dict[tuple[str, str], str] = {}
 
+    async def read_keys(self) -> None:
+        """Read the keys that are there; refuse one that cannot be right. None is made yet."""
+        self.old_key = await self._find_old_key()
+        await self._find_key(is_made=False)
+
     async def open(self, store: Store) -> None:
         """Open every secret of the store and give the connectors theirs."""
-        rows = await store.list_secrets()
-        self.old_key = await self._find_old_key()
-        key = await self._find_key(is_made=False) if rows else None
-        for row in rows:
-            problem = self._unseal(row, key)
+        for row in await store.list_secrets():
+            problem = self._unseal(row, self._key)
             if problem is not None:
                 self._closed[row.connector, row.name] = problem
                 log.warning("%s", problem)
@@ -226,7 +228,7 @@ def _key_of(path: Path, fresh: bytes | None) -> bytes | None:
         with path.open("rb") as file:
             mode = os.fstat(file.fileno()).st_mode
             text = file.read(1024).decode("ascii", "replace")
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         if fresh is not None:
             _write_key(path, fresh)
         return fresh
