@@ -15,6 +15,7 @@ from duly.connectors.base import Call as Sent
 from duly.desk.approval import SEVERAL_MAX
 from duly.desk.record import Approval, Approved
 from duly.errors import ConfigError, Invalid, NotFound, RequestRefused
+from duly.rules.allowance import End
 from duly.rules.word import Known
 from duly.rules.word import MutationStatus as Row
 from duly.sandbox.play import Call, ref
@@ -220,6 +221,24 @@ async def test_an_allowance_revoked_while_a_call_is_made_ready_covers_it_not(
     await play.drain()
     assert (play.sends(), (await shown(play)).observed.args) == (1, {"text": "b"})
     assert all(each.crash_count == 0 for each in await play.runs())
+
+
+async def test_an_allowance_ends_with_its_version_for_a_run_that_outlives_it(
+    duly_world: Stage,
+) -> None:
+    """A3: a deploy ends it at once, also for the run that is under way in the old version."""
+    play = await allowed(duly_world, "a", "b", calls=9)
+    send = play.store.send_allowed
+
+    async def deployed_first(*args: Any, **named: Any) -> object:
+        await play.deploy(flow())
+        return await send(*args, **named)
+
+    object.__setattr__(play.store, "send_allowed", deployed_first)
+    await play.drain()
+    assert (play.sends(), (await shown(play)).observed.args) == (1, {"text": "b"})
+    (allowance,) = await play.host.allowances()
+    assert (allowance.ended, allowance.used) == (End.VERSION, 0)
 
 
 async def test_a_changed_allowance_covers_nothing(duly_world: Stage) -> None:

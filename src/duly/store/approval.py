@@ -156,9 +156,12 @@ def send_allowed(
     boot: Boot = ledger.NO_BOOT,
 ) -> int | None:
     """Write a call that is about to be sent under an allowance; nothing, if that has ended."""
-    ledger.check_sending(tx, fence)
+    standing = ledger.check_sending(tx, fence)
     run = part.check_run(tx, fence, run_id, old)
     allowance = read_allowance(tx, call.allowance_id or "")
+    # A run may outlive its version by a deploy; the allowance does not.
+    if run.version != standing.active_version:
+        return None
     if find_end(allowance.value, run.version, now) is not None:
         return None
     return ledger.send(tx, fence, run_id, old, new, call, now=now, boot=boot)

@@ -237,12 +237,14 @@ def read_held(tx: Transaction, mutation_id: str) -> tuple[MutationRow, RunRow]:
     return mutation, run
 
 
-def check_sending(tx: Transaction, fence: Fence) -> None:
+def check_sending(tx: Transaction, fence: Fence) -> part.Standing:
     """Refuse to send in a paused workflow: the pause may have come after the decision (F7)."""
-    if part.check(tx, fence).paused:
+    standing = part.check(tx, fence)
+    if standing.paused:
         raise Stale(
             f"Workflow {fence.workflow_id} is paused; nothing is sent before it is resumed."
         )
+    return standing
 
 
 def open_row(
