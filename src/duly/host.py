@@ -49,7 +49,7 @@ from duly.connectors.watchdog import Watchdog
 from duly.desk.base import Desk
 from duly.desk.commands import Commands
 from duly.desk.seal import seal_anew
-from duly.desk.secret import Vault
+from duly.desk.secret import find_vault
 from duly.desk.trial import Trials
 from duly.desk.upkeep import note_restore
 from duly.desk.views import Views
@@ -143,10 +143,7 @@ class Host(Commands, Views, Trials):
         async with AsyncExitStack() as kept, AsyncExitStack() as stack:
             env = self._env or _own_loop(kept)
             self._prepare_connectors(env, stack)
-            vault = Vault(env, self._outside, self._path)
-            # A key that cannot be read is refused before an older store is brought up: only the
-            # process that does that seals its rows (L11).
-            await vault.read_keys()
+            vault = await find_vault(env, self._outside, self._path)
             backend = await open_sqlite(self._path, env)
             self._watchers = backend.watchers
             store = Store(backend)

@@ -182,6 +182,17 @@ class Vault:
             return self._key
 
 
+async def find_vault(env: Env, outside: Registry, path: Path) -> Vault:
+    """Read the keys beside a store, before it is opened.
+
+    A key that cannot be right is refused before an older store is brought up: only the process
+    that does that seals its rows (L11).
+    """
+    vault = Vault(env, outside, path)
+    await vault.read_keys()
+    return vault
+
+
 def check_secret(connector: object, name: object, value: object, known: tuple[str, ...]) -> None:
     """Refuse what cannot be a secret; what it says is not repeated."""
     if connector not in known:
