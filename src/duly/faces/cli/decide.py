@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
 from typing import Any, Final, cast
 
 import click
 
 from duly.desk.approval import SEVERAL_MAX
 from duly.desk.commands import ANSWERS
+from duly.env import Loop
 from duly.errors import DulyError, RequestRefused
 from duly.faces.cli import show
 from duly.faces.cli.base import (
@@ -34,6 +34,7 @@ from duly.faces.cli.base import (
 from duly.faces.cli.completion import complete_workflow
 from duly.faces.cli.offer import quote
 from duly.faces.cli.verb import JSON, example
+from duly.rules.schedule import moment
 from duly.rules.value import Json
 from duly.rules.word import MutationStatus
 
@@ -211,7 +212,7 @@ def _end(until: str) -> str:
     if found is None:
         return until
     seconds = min(int(found[1]) * SECONDS[found[2]], LENGTH_MAX_S)
-    return (datetime.now(UTC) + timedelta(seconds=seconds)).isoformat(timespec="seconds")
+    return moment(Loop().now_ms() + seconds * 1000).isoformat(timespec="seconds")
 
 
 def _paused(face: Face) -> list[str]:
