@@ -289,7 +289,7 @@ BREAKS = (
         "T10",
         "duly.store.subscription",
         "subscribe",
-        lambda tx, subscriber_id, topic, retry, *, now: 0,
+        lambda tx, subscriber_id, topic, retry, **_: 0,
         INGRESS,
         "a deploy opens no way",
     ),

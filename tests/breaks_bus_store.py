@@ -106,7 +106,9 @@ BREAKS = (
         "a page of the bus has no limit",
     ),
     _broken("B3", "_startable", _startable_beside_others, "the store begins two handlers at once"),
-    _broken("B4", "_settle", lambda tx, event_id, now: JournalStatus.DONE, "no event ever ends"),
+    _broken(
+        "B4", "settle_event", lambda tx, event_id, now: JournalStatus.DONE, "no event ever ends"
+    ),
     _broken("B4", "describe_failures", lambda deliveries: None, "the journal names no failure"),
     _broken(
         "B5",

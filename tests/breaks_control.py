@@ -75,7 +75,7 @@ BREAKS = (
         rule="X3",
         module="duly.faces.wire",
         attribute="_refuse_twins",
-        replacement=dict,
+        replacement=lambda pairs: dict(pairs),
         tests=("tests/faces/test_control_room.py",),
         says="of two equal keys the last one wins",
     ),

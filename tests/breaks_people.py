@@ -24,10 +24,10 @@ BREAKS = (
     ),
     Break(
         rule="L11",
-        module="duly.rules.permission",
+        module="duly.rules.redaction",
         attribute="_free_key",
         replacement=_same_key,
-        tests=("tests/rules/test_permission.py",),
+        tests=("tests/rules/test_redaction.py",),
         says="the preview loses an argument",
     ),
 )

@@ -54,13 +54,13 @@ def _take_any_grant(_: object, capability: str, limit: Any, where: Any) -> Grant
 
 
 @asynccontextmanager
-async def _let_go(worker: Any, run_id: str) -> AsyncIterator[None]:
-    """Let go of the run whenever an answer is refused, whoever holds it."""
-    worker.in_hand.add(run_id)
+async def _let_go(worker: Any, *run_ids: str) -> AsyncIterator[set[str]]:
+    """Let go of the runs whenever an answer is refused, whoever holds them."""
+    worker.in_hand.update(run_ids)
     try:
-        yield
+        yield set(run_ids)
     except BaseException:
-        worker.in_hand.discard(run_id)
+        worker.in_hand.difference_update(run_ids)
         raise
 
 

@@ -185,7 +185,7 @@ SCHEDULE = (
         "S2",
         "a redeploy starts every producer",
         ".workflow:next_run_at_on_deploy",
-        lambda stored, declared, planned_ms, now_ms: now_ms,
+        lambda stored, declared, planned_ms, now_ms, zone="UTC": now_ms,
     ),
     _verb("S3", "nobody tells the consumer", ".part:touch", _nothing),
     _sql("S5", "the youngest event counts", "due_changed", "select min((", "select max(("),

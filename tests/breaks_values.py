@@ -198,8 +198,8 @@ BREAKS = (
     Break(
         "A1",
         "duly.rules.permission",
-        "_fits",
-        lambda grant, args: True,
+        "fits",
+        lambda where, tool, args: True,
         PERMISSION,
         "a grant's globs are not looked at",
     ),

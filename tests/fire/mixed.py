@@ -156,7 +156,7 @@ class Mix:
             for flow in FLOWS:
                 made = asdict(source(flow.language, name=flow.name, tool=flow.tool))
                 made.pop("hash", None)
-                answer = host.ask("deploy", source=made, by="test", grant=True)
+                answer = host.ask("deploy", source=made, grant=True)
                 assert isinstance(answer, dict), answer
             self._outside.behave(seed=self._seed)
             for number in range(1, rounds + 1):
@@ -248,7 +248,7 @@ class Mix:
 
     def _deliver(self, host: Served) -> None:
         for mail, workflow in list(self._waiting.items()):
-            told = {"topic": INBOX, "title": f"Mail {mail}", "message_id": mail, "by": "test"}
+            told = {"topic": INBOX, "title": f"Mail {mail}", "message_id": mail}
             answer = host.ask("publish", workflow=workflow, **told)
             assert ":" not in answer, answer
             del self._waiting[mail]
@@ -271,10 +271,10 @@ class Mix:
             happened: dict[str, Any] = {"answer": "did_not_happen"}
             if line is not None:
                 happened = {"answer": "happened", "result": {"line": line}}
-            host.ask("settle", mutation=each["id"], by="test", **happened)
+            host.ask("settle", mutation=each["id"], **happened)
         for status in ("crashed", "paused:transient"):
             for run in host.ask("runs", status=status):
-                host.ask("retry", run=run["id"], by="test")
+                host.ask("retry", run=run["id"])
 
     def _calm(self, host: Served) -> None:
         """Let the outside behave and the last host live; then nothing may be missing."""

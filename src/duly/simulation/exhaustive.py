@@ -67,6 +67,7 @@ _LEASE: Final = "one host on one file needs no lease"
 _REPAIR: Final = "the stories have no repairer"
 _SECRET: Final = "no call of the sheet needs a secret"
 _RESTORED: Final = "no story opens a store that was restored"
+_RANDOM: Final = "random stories play it; no story with one crash has it"
 UNPLAYED: Final = {
     "keep_version": _REPAIR,
     "ask_repair": _REPAIR,
@@ -78,6 +79,11 @@ UNPLAYED: Final = {
     "resume_bus": "no story opens a store that was restored",
     "tidy": "no story is long enough to have old history",
     "replan": "no story has a schedule; the three weeks have",
+    "amend": _RANDOM,
+    "approve_all": _RANDOM,
+    "send_allowed": _RANDOM,
+    "revoke_allowance": _RANDOM,
+    "reseal": "no story changes the key of the seals",
     "claim": _LEASE,
     "renew": _LEASE,
     "release": _LEASE,
