@@ -170,7 +170,9 @@ def test_every_command_has_an_example_in_its_help() -> None:
     commands = own_commands()
     assert commands.keys() == EXAMPLES.keys()
     for name, command in commands.items():
-        shown = command.get_help(click.Context(command, info_name=name))
+        shown = command.get_help(
+            click.Context(command, info_name=name, help_option_names=["-h", "--help"])
+        )
         assert EXAMPLES[SAME_AS.get(name, name)] in shown
 
 
