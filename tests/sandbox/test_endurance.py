@@ -61,10 +61,10 @@ async def test_killing_workers_at_random_loses_no_step(language: str) -> None:
     """
     dice, others = random.Random(11), children()
     subject = await make_subject(language)
-    begun = killed = lost = 0
+    begun = killed = 0
 
     async def go_on() -> None:
-        nonlocal begun, killed, lost
+        nonlocal begun, killed
         while begun < STEPS:
             begun += 1
             number = begun
@@ -73,12 +73,11 @@ async def test_killing_workers_at_random_loses_no_step(language: str) -> None:
                 with suppress(ProcessLookupError, IndexError):
                     os.kill(dice.choice(ours), signal.SIGKILL)
                     killed += 1
-            lost += await step(subject, number)
+            await step(subject, number)
 
     await asyncio.gather(*(go_on() for _ in range(AT_ONCE)))
     await subject.sandbox.close()
     assert (begun, killed >= KILLS_MIN) == (STEPS, True)
-    assert lost > 0
     assert not {pid for pid in children() - others if not _has_ended(pid)}
 
 

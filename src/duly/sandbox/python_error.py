@@ -22,6 +22,8 @@ SUSPENSIONS_MAX: Final = 100_000
 MESSAGE_CHARS: Final = 2000
 LOST: Final = "The worker of this script died; it can run again."
 FROZEN: Final = "FrozenInstanceError: "
+# What the interpreter says of its limit, and what its pool says where the process itself met it.
+MEMORY_WORDS: Final = ("memory limit exceeded", "exceeded its memory limit")
 
 
 def explain(
@@ -80,7 +82,7 @@ def _limit(error: MontyError, limits: Limits, watch: Watch, computed_s: float | 
     raised, words = error.exception(), str(error)
     if isinstance(raised, TimeoutError) and "time limit exceeded" in words and watch.has_lasted:
         return wall_time(watch.wall_s)
-    if isinstance(raised, MemoryError) and "memory limit exceeded" in words:
+    if isinstance(raised, MemoryError) and any(each in words for each in MEMORY_WORDS):
         most = limits.step_memory_bytes / MIB
         return f"It used more than {most:g} MiB of memory. Keep less at once."
     if isinstance(raised, RecursionError) and "maximum recursion depth exceeded" in words:
