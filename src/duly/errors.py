@@ -1,7 +1,9 @@
 """Every exception Duly raises on purpose.
 
-Law: an error is classified where it is born, says what happened to which thing, and its
-docstring is its default message.
+Law 1  An error is classified where it is born: its class, a `code` (one word), the `subject` it
+       is about, and `next`, an offer of what to do, where there is one thing to do.
+Law 2  Its sentence is made from its code and its facts in `words`. Only a connector, whose words
+       are the outside's, gives a message of its own. The docstring is the last resort.
 
     DulyError
     ├── IllegalTransition       our own code asked for a change the rules do not allow: a bug
@@ -32,40 +34,83 @@ docstring is its default message.
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, Literal
+
+from duly.fact import NO_FACTS, Offer
 
 Outcome = Literal["refused", "not_sent"]
 
 
 class DulyError(Exception):
-    """Something went wrong in Duly."""
+    """Something went wrong in Duly.
 
-    def __init__(self, message: str | None = None) -> None:
-        super().__init__(message or (type(self).__doc__ or "").split("\n")[0])
+    `code` is one word that a program can compare; `subject` names the thing, `facts` hold what the
+    sentence needs, `next` is what to do about it.
+    """
+
+    default_code: ClassVar[str] = "error"
+
+    def __init__(
+        self,
+        message: str | None = None,
+        *,
+        code: str = "",
+        subject: str = "",
+        facts: Mapping[str, Any] = NO_FACTS,
+        next: Offer | None = None,  # noqa: A002  # the word that faces show
+    ) -> None:
+        self.code = code or self.default_code
+        self.subject = subject
+        self.facts = facts
+        self.next = next
+        super().__init__(message or (render(self) if code else _first_line(type(self))))
+
+
+def _first_line(kind: type[DulyError]) -> str:
+    return (kind.__doc__ or "").split("\n")[0]
+
+
+def _render_code(error: DulyError) -> str:
+    return f"{error.code}: {error.subject}" if error.subject else error.code
+
+
+# How a sentence is made from a code; `words` sets it, so that no sentence stands here.
+render: Callable[[DulyError], str] = _render_code
 
 
 class IllegalTransition(DulyError):
     """Duly asked itself for a change its rules do not allow; this is a bug in Duly."""
 
+    default_code = "bug"
+
 
 class Invalid(DulyError):
     """A value breaks a rule."""
 
-    def __init__(self, message: str | None = None, *, path: str = "") -> None:
-        super().__init__(message)
+    default_code = "invalid"
+
+    def __init__(self, message: str | None = None, *, path: str = "", **more: Any) -> None:
         self.path = path
+        super().__init__(message, **{"subject": path, **more})
 
 
 class RequestRefused(DulyError):
     """The request was refused; nothing was changed."""
 
+    default_code = "refused_request"
+
 
 class NotDeployed(DulyError):
     """The source was refused; nothing was stored."""
 
-    def __init__(self, message: str | None = None, *, findings: tuple[object, ...] = ()) -> None:
-        super().__init__(message)
+    default_code = "not_deployed"
+
+    def __init__(
+        self, message: str | None = None, *, findings: tuple[object, ...] = (), **more: Any
+    ) -> None:
         self.findings = findings
+        super().__init__(message, **more)
 
 
 class ScriptError(DulyError):
@@ -74,6 +119,8 @@ class ScriptError(DulyError):
     `is_lost` says that its worker died without a limit: nobody's fault, and transient (F1).
     """
 
+    default_code = "script"
+
     def __init__(
         self,
         message: str | None = None,
@@ -81,15 +128,18 @@ class ScriptError(DulyError):
         line: int | None = None,
         column: int | None = None,
         is_lost: bool = False,
+        **more: Any,
     ) -> None:
-        super().__init__(message)
         self.line = line
         self.column = column
         self.is_lost = is_lost
+        super().__init__(message, **more)
 
 
 class ConfigError(DulyError):
     """A setting is unknown or has a wrong value."""
+
+    default_code = "config"
 
 
 class StillSending(DulyError):
@@ -100,61 +150,91 @@ class StillSending(DulyError):
     never came (L6).
     """
 
-    def __init__(self, message: str | None = None, *, out: tuple[str, ...] = ()) -> None:
-        super().__init__(message)
+    default_code = "still_sending"
+
+    def __init__(
+        self, message: str | None = None, *, out: tuple[str, ...] = (), **more: Any
+    ) -> None:
         self.out = out
+        super().__init__(message, **more)
 
 
 class StoreError(DulyError):
     """The store could not do what it was asked."""
 
+    default_code = "store"
+
 
 class Stale(StoreError):
     """The row is no longer in the state the decision was made on; nothing was changed."""
+
+    default_code = "stale"
 
 
 class Fenced(StoreError):
     """Another host has taken this workflow over; nothing was changed."""
 
+    default_code = "fenced"
+
 
 class NotFound(StoreError):
     """There is no such thing in the store."""
+
+    default_code = "not_found"
 
 
 class StoreUnavailable(StoreError):
     """The store cannot be written or read now; see to its disk and try again."""
 
+    default_code = "store_unavailable"
+
 
 class StoreLost(StoreUnavailable):
     """The store has stopped for good; open it again."""
+
+    default_code = "store_lost"
 
 
 class StoreForked(StoreLost):
     """The store belongs to the process that forked this one; only that one can use it."""
 
+    default_code = "store_forked"
+
 
 class StoreInUse(StoreError):
     """Another host holds this store."""
+
+    default_code = "store_in_use"
 
 
 class StoreNewer(StoreError):
     """The store was written by a newer Duly; upgrade before opening it."""
 
+    default_code = "store_newer"
+
 
 class StoreDamaged(StoreError):
     """The store failed its integrity check; restore a backup."""
+
+    default_code = "store_damaged"
 
 
 class ConnectorError(DulyError):
     """A connector's call failed."""
 
+    default_code = "connector"
+
 
 class NotSent(ConnectorError):
     """Nothing left this machine; the call can be made again."""
 
-    def __init__(self, message: str | None = None, *, retry_after_s: float | None = None) -> None:
-        super().__init__(message)
+    default_code = "not_sent"
+
+    def __init__(
+        self, message: str | None = None, *, retry_after_s: float | None = None, **more: Any
+    ) -> None:
         self.retry_after_s = retry_after_s
+        super().__init__(message, **more)
 
 
 class Refused(ConnectorError):
@@ -164,28 +244,43 @@ class Refused(ConnectorError):
     only then does a refused re-send settle an unknown call (L4).
     """
 
-    def __init__(self, message: str | None = None, *, remembered: bool = False) -> None:
-        super().__init__(message)
+    default_code = "refused"
+
+    def __init__(
+        self, message: str | None = None, *, remembered: bool = False, **more: Any
+    ) -> None:
         self.remembered = remembered
+        super().__init__(message, **more)
 
 
 class AuthNeeded(ConnectorError):
     """The outside needs a person to sign in again."""
 
+    default_code = "auth_needed"
+
     def __init__(
-        self, message: str | None = None, *, connect: str | None = None, secret: str | None = None
+        self,
+        message: str | None = None,
+        *,
+        connect: str | None = None,
+        secret: str | None = None,
+        **more: Any,
     ) -> None:
-        super().__init__(message)
         self.connect = connect
         self.secret = secret  # what is missing, where it is a secret of the connection
+        super().__init__(message, **more)
 
 
 class PermissionDenied(ConnectorError):
     """The outside does not permit this call."""
 
+    default_code = "permission_denied"
+
 
 class Transient(ConnectorError):
     """A passing trouble outside; a mutation it struck is unknown unless `outcome` says."""
+
+    default_code = "transient"
 
     def __init__(
         self,
@@ -193,11 +288,14 @@ class Transient(ConnectorError):
         *,
         retry_after_s: float | None = None,
         outcome: Outcome | None = None,
+        **more: Any,
     ) -> None:
-        super().__init__(message)
         self.retry_after_s = retry_after_s
         self.outcome = outcome
+        super().__init__(message, **more)
 
 
 class UnknownOutcome(ConnectorError):
     """The call may or may not have taken effect."""
+
+    default_code = "unknown_outcome"

@@ -56,10 +56,12 @@ async def test_another_user_is_refused_and_root_is_not(
         greeting = read_line(await reader.readline())
         assert ("duly" in greeting) is is_let_in
         if not is_let_in:
-            assert greeting["error"] == {
-                "kind": "RequestRefused",
-                "message": "This host belongs to another user. Be that user, or ask them.",
-            }
+            error = greeting["error"]
+            assert isinstance(error, dict)
+            assert error["kind"] == "RequestRefused"
+            assert error["message"] == (
+                "This host belongs to another user. Be that user, or ask them."
+            )
             assert await Client(reader, writer).is_hung_up()
         writer.transport.abort()
 
@@ -160,18 +162,19 @@ def test_an_id_is_a_number_or_a_short_text() -> None:
 
 async def test_errors_cross_with_kind_and_message(tmp_path: Path) -> None:
     async with listening(tmp_path) as (_, path), client(path) as each:
-        assert await each.ask(id=1, verb="why", args={"id": "Tea"}) == {
-            "id": 1,
-            "error": {"kind": "NotFound", "message": 'There is no workflow "Tea". There is none.'},
-        }
-        assert await each.ask(id="b", verb="why", args={}) == {
-            "id": "b",
-            "error": {
-                "kind": "Invalid",
-                "message": "why needs id (str), which is missing.",
-                "path": "id",
-            },
-        }
+        answer = await each.ask(id=1, verb="why", args={"id": "Tea"})
+        assert answer["id"] == 1
+        assert {
+            "kind": "NotFound",
+            "message": 'There is no workflow "Tea". There is none.',
+        }.items() <= answer["error"].items()
+        answer = await each.ask(id="b", verb="why", args={})
+        assert answer["id"] == "b"
+        assert {
+            "kind": "Invalid",
+            "message": "why needs id (str), which is missing.",
+            "path": "id",
+        }.items() <= answer["error"].items()
 
 
 async def test_what_nobody_expected_crosses_as_one_sentence(
@@ -187,11 +190,11 @@ async def test_what_nobody_expected_crosses_as_one_sentence(
     async with listening(tmp_path) as (host, path), client(path) as each:
         host._desk().parts.outside.remember(secret)
         answer = await each.ask(id=1, verb="tools")
-        assert answer["error"] == {
+        assert {
             "kind": "DulyError",
             "message": "tools failed inside the host (ValueError), which is a bug in Duly. "
             "The host's log says where.",
-        }
+        }.items() <= answer["error"].items()
         await assert_alive(path)
     (record,) = [each for each in caplog.records if each.name == "duly.control"]
     assert record.levelno == logging.ERROR
@@ -328,10 +331,10 @@ async def test_what_works_or_changes_something_cannot_be_followed(
 ) -> None:
     async with listening(tmp_path) as (_, path), client(path) as each:
         answer = await each.ask(id=1, verb=verb, follow=True)
-        assert answer["error"] == {
+        assert {
             "kind": "RequestRefused",
             "message": f"{verb} cannot be followed. Ask for it once, without follow.",
-        }
+        }.items() <= answer["error"].items()
         assert await each.ask(id=1, stop=True) == {"id": 1, "stop": True}
 
 

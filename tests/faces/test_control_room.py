@@ -140,11 +140,11 @@ async def test_half_lines_of_all_clients_share_what_there_is(tmp_path: Path) -> 
             await until(lambda: listener.shelf.total_bytes == 298_000)
             async with holding(path, 5000) as third:
                 answer = await third.hear()
-                assert answer["error"] == {
+                assert {
                     "kind": "RequestRefused",
                     "message": "Clients have sent more than 300000 bytes that are not answered "
                     "yet. Try again later.",
-                }
+                }.items() <= answer["error"].items()
                 assert await third.is_hung_up()
             await assert_alive(path)
             assert listener.shelf.total_bytes == 298_000

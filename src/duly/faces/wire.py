@@ -31,6 +31,7 @@ import msgspec
 from duly import errors
 from duly.errors import ConfigError, DulyError, Invalid, StoreUnavailable
 from duly.faces.verb import to_json
+from duly.fact import Offer
 from duly.rules.declaration import Problem
 from duly.rules.shown import cut, visible
 from duly.rules.value import PATH_KEY_CHARS, Json, decode
@@ -119,10 +120,10 @@ def read_error(raw: Json) -> DulyError:
     kind = getattr(errors, str(given.get("kind")), None)
     if not (isinstance(kind, type) and issubclass(kind, DulyError)):
         return DulyError(message)
-    takes = inspect.signature(kind).parameters
-    fields: dict[str, Any] = {
-        name: each for name, each in given.items() if name in takes and name != "message"
-    }
+    takes = {*inspect.signature(kind).parameters, "code", "subject", "facts"} - {"message"}
+    fields: dict[str, Any] = {name: each for name, each in given.items() if name in takes}
+    if isinstance(given.get("next"), dict):
+        fields["next"] = msgspec.convert(given["next"], Offer)
     if isinstance(fields.get("findings"), list):
         fields["findings"] = tuple(map(_read_finding, fields["findings"]))
     return kind(message, **fields)

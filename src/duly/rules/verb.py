@@ -1,0 +1,60 @@
+"""How a method becomes a verb: a question or an act, declared where the method is (U6, G4).
+
+Law 1  A declaration decides nothing and changes nothing about the method; `api` collects the
+       declarations, and every face is made from that registry.
+Law 2  A verb without a declaration does not exist for any face.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Final, TypeVar
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+DECLARED: Final = "__duly_verb__"
+
+
+class Scope(StrEnum):
+    """What a caller must be allowed, from the least to the most (G4)."""
+
+    READ = "read"
+    AGENT = "agent"
+    DECIDE = "decide"
+    ADMIN = "admin"
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """What a method says of itself as a verb.
+
+    `is_followed` tells whether its answer can be had again each time it changes. `example` holds
+    arguments that work; each face spells them its own way.
+    """
+
+    is_question: bool
+    scope: Scope
+    is_followed: bool
+    example: Mapping[str, Any]
+
+
+def question(
+    *, scope: Scope = Scope.READ, follow: bool = True, example: Mapping[str, Any]
+) -> Callable[[F], F]:
+    """Declare a method that changes nothing, neither here nor outside."""
+    return _declare(Declared(True, scope, follow, example))
+
+
+def act(*, scope: Scope, example: Mapping[str, Any]) -> Callable[[F], F]:
+    """Declare a method that changes something; who did it is recorded (A6)."""
+    return _declare(Declared(False, scope, False, example))
+
+
+def _declare(declared: Declared) -> Callable[[F], F]:
+    def mark(function: F) -> F:
+        setattr(function, DECLARED, declared)
+        return function
+
+    return mark
