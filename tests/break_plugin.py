@@ -1,8 +1,8 @@
 """The pytest plugin that puts one break in place before anything is collected.
 
 Law: it acts while it is imported, which is before any conftest; `TEST_BREAK` names the break and
-an empty name breaks nothing. Every module of the package is imported first, so that a name which
-was imported from one into another is replaced in both.
+an empty name breaks nothing. Every module of the package and of its verification is imported
+first, so that a name which was imported from one into another is replaced in both.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ def _break(key: str) -> None:
     try:
         if len(found) != 1:
             raise breaks.NoSuchPlace(f"{len(found)} breaks are called {key!r}")
-        import_everything(found[0].module.partition(".")[0])
+        for package in (found[0].module.partition(".")[0], "verification"):
+            import_everything(package)
         breaks.apply(found[0])
     except breaks.NoSuchPlace as error:
         print(error, file=sys.stderr)

@@ -109,7 +109,8 @@ def apply(broken: Break) -> None:
     if holder is not module:
         return
     package = broken.module.partition(".")[0]
-    for other in imported(package):
+    # The scenarios are the package's own: what they imported is broken with it.
+    for other in (*imported(package), *imported("verification")):
         # `from duly.config import KIB` made a second name for the same object.
         if vars(other).get(name) is original:
             setattr(other, name, broken.replacement)

@@ -9,12 +9,12 @@ import msgspec
 
 from duly.errors import ScriptError
 from duly.rules.value import Json
-from duly.sandbox import play
 from duly.sandbox.base import Asked, Broke, Log, Returned, ScriptCall, Turn
-from duly.sandbox.play import Call, Context
-from duly.sandbox.scripted import Scripted, ScriptedSandbox, ScriptedScript
 from duly.sandbox.slot import Slots
 from tests.breaks import Break
+from verification import moves
+from verification.moves import Call, Context
+from verification.scripted import Scripted, ScriptedSandbox, ScriptedScript
 
 
 def _call_with_live_arguments(context: Context, move: Call) -> int:
@@ -64,7 +64,7 @@ _fresh = ScriptedSandbox._fresh
 
 
 def _running_clock(context: Context, value: Json) -> Json:
-    if value == play.NOW:
+    if value == moves.NOW:
         return context.world.now_ms + context.elapsed_ms
     return _evaluate(context, value)
 
@@ -112,7 +112,7 @@ def _dropped(language: str) -> tuple[str, ...]:
 BREAKS = (
     Break(
         "C3",
-        "duly.sandbox.scripted",
+        "verification.scripted",
         "ScriptedScript.__aexit__",
         _stays,
         _test("test_a_script_that_was_left_gives_no_further_turn"),
@@ -120,7 +120,7 @@ BREAKS = (
     ),
     Break(
         "C8",
-        "duly.sandbox.play",
+        "verification.moves",
         "Context.call",
         _call_with_live_arguments,
         _test("test_arguments_are_copied_when_the_call_is_made"),
@@ -128,7 +128,7 @@ BREAKS = (
     ),
     Break(
         "C8",
-        "duly.sandbox.play",
+        "verification.moves",
         "Context.call",
         _call_when_awaited,
         _test("test_a_call_nobody_awaits_is_made_and_answered_before_the_end"),
@@ -136,7 +136,7 @@ BREAKS = (
     ),
     Break(
         "C8",
-        "duly.sandbox.scripted",
+        "verification.scripted",
         "ScriptedScript._turn",
         _end_at_once,
         _test("test_a_call_made_before_a_throw_arrives_before_it"),
@@ -144,7 +144,7 @@ BREAKS = (
     ),
     Break(
         "C8",
-        "duly.sandbox.play",
+        "verification.moves",
         "Context.take",
         _take_all,
         _test("test_what_is_said_after_a_call_is_not_heard_before_its_answer"),
@@ -152,7 +152,7 @@ BREAKS = (
     ),
     Break(
         "C1",
-        "duly.sandbox.scripted",
+        "verification.scripted",
         "ScriptedSandbox._fresh",
         _shared_context,
         _test("test_globals_do_not_survive_a_step", "_world"),
@@ -160,7 +160,7 @@ BREAKS = (
     ),
     Break(
         "C13",
-        "duly.sandbox.play",
+        "verification.moves",
         "Context.evaluate",
         _running_clock,
         _test("test_a_frozen_clock_stands", "_world"),
@@ -168,7 +168,7 @@ BREAKS = (
     ),
     Break(
         "C13",
-        "duly.sandbox.play",
+        "verification.moves",
         "Context.throw_dice",
         _same_dice,
         _test("test_another_seed_throws_other_numbers", "_world"),
@@ -184,7 +184,7 @@ BREAKS = (
     ),
     Break(
         "T8",
-        "duly.sandbox.play",
+        "verification.moves",
         "Context.copy_out",
         lambda context, value, path: msgspec.json.encode(value).decode(),
         _test("test_an_argument_that_is_no_json_breaks_with_its_path", "_border"),
@@ -192,7 +192,7 @@ BREAKS = (
     ),
     Break(
         "W5",
-        "duly.sandbox.play",
+        "verification.moves",
         "Context.call",
         lambda context, move: 0,
         _test("test_a_tool_call_at_module_level_is_refused", "_load"),

@@ -14,6 +14,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "duly"
 TESTS = ROOT / "tests"
+VERIFICATION = ROOT / "verification"
 
 FILE_LINES_MAX = 500
 FUNCTION_LINES_MAX = 70

@@ -15,10 +15,10 @@ import pytest
 import duly
 from duly.env import Loop
 from duly.host import Host
-from duly.sandbox import play as moves
 from duly.sandbox.base import Sandbox
-from duly.sandbox.scripted import Scripted, ScriptedSandbox
 from tests.engine.stand import CONSUMER, Play, consumer, flow, producer
+from verification import moves
+from verification.scripted import Scripted, ScriptedSandbox
 
 pytestmark = pytest.mark.anyio
 

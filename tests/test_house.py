@@ -21,7 +21,7 @@ import pytest
 
 import duly
 from tests import house
-from tests.house import ROOT, SOURCE, TESTS
+from tests.house import ROOT, SOURCE, TESTS, VERIFICATION
 
 Checker = Callable[[str], list[str]]
 
@@ -153,6 +153,8 @@ def small_house(tmp_path: Path) -> Path:
         ("rules/planted.py", "import duly.env", "Rules are pure"),
         ("rules/planted.py", "import apsw", "Only the store"),
         ("desk/planted.py", "import apsw", "Only the store"),
+        ("desk/planted.py", "import verification.disk", "The package stands alone"),
+        ("desk/planted.py", "import tests.house", "The package stands alone"),
         ("rules/planted.py", "import duly.rules.other", "No cycles"),
     ],
 )
@@ -184,8 +186,10 @@ def test_a_planted_import_breaks_its_contract(
         house.undocumented_module,
     ],
 )
-def test_the_package_keeps_the_house_rules(check: Checker) -> None:
+def test_the_package_and_its_verification_keep_the_house_rules(check: Checker) -> None:
     assert offences(check, house.modules()) == []
+    assert house.modules(VERIFICATION) != []
+    assert offences(check, house.modules(VERIFICATION)) == []
 
 
 @pytest.mark.parametrize(
@@ -197,12 +201,13 @@ def test_the_tests_keep_the_house_rules(check: Checker) -> None:
 
 def test_time_and_chance_come_from_env_alone() -> None:
     paths = [path for path in house.modules() if path != SOURCE / "env.py"]
-    assert offences(house.chance, paths) == []
+    assert offences(house.chance, [*paths, *house.modules(VERIFICATION)]) == []
     assert offences(house.chance, [SOURCE / "env.py"]) != []
 
 
 def test_modules_are_named_after_what_they_know() -> None:
-    assert [name(path) for path in house.modules() if house.banned_name(path.stem)] == []
+    paths = [*house.modules(), *house.modules(VERIFICATION)]
+    assert [name(path) for path in paths if house.banned_name(path.stem)] == []
 
 
 def test_the_repository_names_no_machine() -> None:
@@ -381,7 +386,7 @@ def test_every_public_name_exists_and_is_documented(public: str) -> None:
     assert getattr(duly, public).__doc__
 
 
-def test_the_wheel_brings_types_and_sql_and_texts(tmp_path: Path) -> None:
+def test_the_wheel_brings_types_and_sql_and_texts_and_no_verification(tmp_path: Path) -> None:
     status, words = command("hatchling", "build", "-t", "wheel", "-d", str(tmp_path))
     assert status == 0, words
     (wheel,) = tmp_path.glob("*.whl")
@@ -389,6 +394,7 @@ def test_the_wheel_brings_types_and_sql_and_texts(tmp_path: Path) -> None:
     sources = [*SOURCE.rglob("*.py"), *SOURCE.rglob("*.sql"), SOURCE / "py.typed"]
     sources += SOURCE.rglob("*.txt")
     assert {name(path).removeprefix("src/") for path in sources} <= files
+    assert [each for each in files if not re.match(r"duly/|duly-[^/]+\.dist-info/", each)] == []
 
 
 def test_every_python_example_of_the_docs_runs(

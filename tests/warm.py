@@ -117,7 +117,8 @@ if __name__ == "__main__":
         os.environ.pop(name, None)
     from tests import break_plugin, breaks
 
-    break_plugin.import_everything("duly")
+    for package in ("duly", "verification"):
+        break_plugin.import_everything(package)
     breaks.collect()
     for name in PLUGINS:
         importlib.import_module(name)

@@ -12,11 +12,11 @@ from duly.errors import Invalid
 from duly.host import Host
 from duly.rules.delivery import DEPTH_MAX, Event
 from duly.rules.source import Language, Source
-from duly.sandbox.play import Call, Return, Throw
 from duly.testing import Stage
 from tests.bus.stand import announce, listen, say
 from tests.bus.test_ingress import hearing
 from tests.engine.stand import IN, NAME, OUT, consumer, flow, opened
+from verification.moves import Call, Return, Throw
 
 
 async def test_what_a_handler_emits_names_its_cause_and_correlation(duly_world: Stage) -> None:

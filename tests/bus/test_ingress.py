@@ -9,11 +9,11 @@ import pytest
 from duly.config import Limits, Policy
 from duly.errors import RequestRefused
 from duly.rules.delivery import Event
-from duly.sandbox.play import Call, Return
-from duly.sandbox.scripted import Scripted
 from duly.testing import Stage
 from tests.bus.stand import delivered, listen, say, statuses
 from tests.engine.stand import IN, NAME, OUT, consumer, flow, opened
+from verification.moves import Call, Return
+from verification.scripted import Scripted
 
 BUS = "user.message"
 

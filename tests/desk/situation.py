@@ -14,7 +14,6 @@ import duly
 from duly.config import Policy, WorkflowPolicy
 from duly.errors import ConfigError
 from duly.rules.access import Step
-from duly.sandbox.play import Call, Lose, Move, Return, Throw, When
 from duly.testing import Fault, Stage
 from tests.engine.stand import (
     APPEND,
@@ -34,6 +33,7 @@ from tests.engine.stand import (
     producer,
     publish,
 )
+from verification.moves import Call, Lose, Move, Return, Throw, When
 
 Builder = Callable[[Stage], Awaitable[Play]]
 

@@ -22,11 +22,11 @@ from duly.engine.scheduler import Engine
 from duly.rules.lifecycle import Counts, Run
 from duly.rules.value import Json, encode
 from duly.rules.word import Act
-from duly.sandbox.scripted import ScriptedSandbox
 from duly.store.record import Action, Stop
 from tests.store.exam import World
 from tests.store.scene import Scene, at, deployed, opened
 from tests.store.virtual import VirtualEnv
+from verification.scripted import ScriptedSandbox
 
 LATER_MS = 10_000
 

@@ -14,7 +14,6 @@ from duly.errors import Invalid, NotFound
 from duly.rules.account import OUTPUT_OF, OutputStatus
 from duly.rules.standing import InputStatus
 from duly.rules.word import MutationStatus
-from duly.sandbox.play import Call, Return, When, ref
 from duly.testing import Fault, Stage
 from tests.desk.golden import situation as golden
 from tests.desk.situation import ASKED, indeterminate, run
@@ -35,6 +34,7 @@ from tests.engine.stand import (
     publish,
 )
 from tests.store import scene
+from verification.moves import Call, Return, When, ref
 
 MIDDLE = "middle"
 DAY_S = 86_400

@@ -18,9 +18,9 @@ from duly.errors import ConfigError, Invalid, NotFound, RequestRefused
 from duly.rules.allowance import End
 from duly.rules.word import Known
 from duly.rules.word import MutationStatus as Row
-from duly.sandbox.play import Call, ref
 from duly.testing import Fault, Stage
 from tests.engine.stand import CONSUMER, NAME, TOOL, Play, consumer, flow, opened, plan
+from verification.moves import Call, ref
 
 ASKED = Policy(approvals={"*": "always"})
 ANNA = "anna"

@@ -14,9 +14,9 @@ from duly.errors import DulyError, Invalid, NotFound, RequestRefused
 from duly.rules.catalog import Risk
 from duly.rules.word import MutationStatus as Row
 from duly.rules.word import Status, Waits
-from duly.sandbox.play import Call, Throw
 from duly.testing import Fault, Stage
 from tests.engine.stand import CONSUMER, NAME, TOOL, Play, consumer, flow, opened, plan
+from verification.moves import Call, Throw
 
 ASKED = Policy(approvals={"*": "always"})
 ANNA = "anna"

@@ -20,7 +20,6 @@ import pytest
 import duly
 from duly.config import Policy
 from duly.rules.repair import RepairCase
-from duly.sandbox.play import Call, Return, Say, When, ref
 from duly.testing import Stage
 from tests.desk.test_upkeep import folder_of, plain
 from tests.engine.stand import (
@@ -37,6 +36,7 @@ from tests.engine.stand import (
     producer,
     publish,
 )
+from verification.moves import Call, Return, Say, When, ref
 
 CANARY = 'tsivtsiv+Zx81/ä"quoted\\~?end'
 SLIPS = (

@@ -13,7 +13,6 @@ from duly.desk.record import Action
 from duly.errors import DulyError, Invalid, NotFound
 from duly.rules.word import MutationStatus as Row
 from duly.rules.word import Phase, Status
-from duly.sandbox.play import Call, Return, When
 from duly.testing import Fault, Stage
 from tests.engine.stand import (
     APPEND,
@@ -32,6 +31,7 @@ from tests.engine.stand import (
     producer,
     publish,
 )
+from verification.moves import Call, Return, When
 
 
 class Fax(duly.Connector):

@@ -9,7 +9,6 @@ from duly.config import Policy
 from duly.desk.account import INPUT_OUTPUTS_MAX, INPUTS_AT_ONCE
 from duly.errors import NotFound
 from duly.rules.standing import InputStatus
-from duly.sandbox.play import Call, Return, Throw, When
 from duly.testing import Stage
 from tests.desk.situation import ASKED
 from tests.desk.test_account import MIDDLE, relayed, take, tell
@@ -26,6 +25,7 @@ from tests.engine.stand import (
     opened,
     statements,
 )
+from verification.moves import Call, Return, Throw, When
 
 CANARY = "tsivtsiv-secret"
 LEAVE = (Call("peek", (MIDDLE,), {"limit": 1}), Return(NOTHING))

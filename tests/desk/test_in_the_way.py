@@ -9,11 +9,11 @@ import pytest
 import duly
 from duly.desk.offer import DOES
 from duly.rules.standing import InputStatus
-from duly.sandbox.play import Call, Return, Throw, When, ref
 from duly.testing import Stage
 from tests.desk.golden import sheet
 from tests.desk.situation import ASKED, LOSE, THROW, run
 from tests.engine.stand import CONSUMER, IN, NAME, OUT, RESERVE, Play, consumer, flow, opened
+from verification.moves import Call, Return, Throw, When, ref
 
 BEHIND = "; until then nothing else of “flow” begins, and 2 inputs wait behind it."
 MACHINERY = re.compile(r"\b(runs?|topics?|mutations?|events?|ledger|handlers?|None)\b")

@@ -10,7 +10,6 @@ import pytest
 import duly
 from duly.config import Policy
 from duly.rules.standing import PAUSED_MOVER
-from duly.sandbox.play import Call
 from duly.testing import Fault, Stage
 from tests.desk.test_upkeep import folder_of, restored
 from tests.engine.stand import (
@@ -25,6 +24,7 @@ from tests.engine.stand import (
     producer,
     publish,
 )
+from verification.moves import Call
 
 LOOK = Call("camera.look", into="seen")
 

@@ -17,7 +17,6 @@ from duly.config import Policy
 from duly.desk.secret import KEY_BYTES, SECRET_BYTES_MAX, SECRET_CHARS_MIN, VARIABLE
 from duly.errors import ConfigError, Invalid, NotFound, RequestRefused
 from duly.rules.word import Status
-from duly.sandbox.play import Call, Return, When
 from duly.testing import Stage
 from tests.engine.stand import (
     CONSUMER,
@@ -30,6 +29,7 @@ from tests.engine.stand import (
     flow,
     opened,
 )
+from verification.moves import Call, Return, When
 
 CANARY = 'canary-Zx81!-Ä"quoted\\'
 OTHER = "another-secret"

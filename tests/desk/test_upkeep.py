@@ -20,7 +20,6 @@ from duly.rules.retention import REMOVED, Tidied
 from duly.rules.schedule import DAY_MS
 from duly.rules.standing import Facts, Standing, read
 from duly.rules.word import MutationStatus, Status
-from duly.sandbox.play import Call
 from duly.testing import Stage
 from tests.desk.stand import reception
 from tests.engine.stand import (
@@ -34,6 +33,7 @@ from tests.engine.stand import (
     producer,
     statements,
 )
+from verification.moves import Call
 
 KEPT = Policy(retention_days=30)
 DAY_S = DAY_MS / 1000

@@ -18,7 +18,6 @@ from duly.errors import Invalid, NotFound
 from duly.rules.redaction import Redactor
 from duly.rules.standing import MOVERS, PAUSED_MOVER
 from duly.rules.word import Way
-from duly.sandbox.play import Call, Return, ref
 from duly.store.base import Durability
 from duly.testing import Fault, Stage
 from tests.bus.stand import listen, say
@@ -28,6 +27,7 @@ from tests.desk.situation import ASKED, SITUATIONS, ready, run, ungranted
 from tests.desk.stand import reception
 from tests.engine.stand import CONSUMER, IN, NAME, OUT, TOOL, consumer, flow, opened, plan, producer
 from tests.store import scene
+from verification.moves import Call, Return, ref
 
 # What nobody should have to look up (U5).
 MACHINERY = re.compile(

@@ -18,13 +18,13 @@ from duly.engine.draft import Draft
 from duly.errors import NotDeployed, ScriptError
 from duly.rules.repair import RepairCase
 from duly.rules.source import Source
-from duly.sandbox.play import Throw
-from duly.sandbox.scripted import Scripted
 from duly.script.analysis import Fingerprint
 from duly.store.people import ActionRow
 from duly.store.record import VersionRow
 from duly.testing import Stage
 from tests.engine.stand import CONSUMER, Play, consumer, flow, opened
+from verification.moves import Throw
+from verification.scripted import Scripted
 
 Answer = Source | BaseException | None | Callable[[RepairCase], Awaitable[Any]]
 

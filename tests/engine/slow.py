@@ -8,9 +8,9 @@ from typing import Any
 from duly.connectors.base import Applied, Call, Connector, NotApplied, Unsure, mutation
 from duly.rules.word import MutationStatus as Row
 from duly.rules.word import Status
-from duly.sandbox import play as moves
 from duly.testing import Stage
 from tests.engine.stand import CONSUMER, Play, consumer, flow, opened
+from verification import moves
 
 TIMEOUT_S = 30
 LAG_S = 60

@@ -27,11 +27,11 @@ from duly.rules.declaration import FUNCTION
 from duly.rules.permission import missing_capabilities
 from duly.rules.value import Json, decode
 from duly.sandbox.base import Sandbox
-from duly.sandbox.play import Call, Move, Return, When, ref
-from duly.sandbox.scripted import Scripted, ScriptedSandbox
 from duly.store import Store
 from duly.store.record import EventRow, HandlerRow, MutationRow, RunRow
 from duly.testing import Fault, Stage
+from verification.moves import Call, Move, Return, When, ref
+from verification.scripted import Scripted, ScriptedSandbox
 
 NAME = "flow"
 IN = "in"

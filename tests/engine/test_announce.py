@@ -10,10 +10,10 @@ from duly.config import Policy
 from duly.rules.announcement import PREVIEW_BYTES, PREVIEW_CHARS
 from duly.rules.value import decode
 from duly.rules.word import Status
-from duly.sandbox.play import Throw
-from duly.sandbox.scripted import Scripted
 from duly.testing import Fault, Stage
 from tests.engine.stand import CONSUMER, IN, NAME, Play, consumer, flow, opened, plan
+from verification.moves import Throw
+from verification.scripted import Scripted
 
 ASKING = Policy(approvals={"*": "always"})
 

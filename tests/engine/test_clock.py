@@ -6,7 +6,6 @@ import pytest
 
 from duly.config import Policy
 from duly.rules.schedule import DAY_MS, HOUR_MS, MINUTE_MS
-from duly.sandbox.play import Call, Return
 from duly.testing import Fault, Stage
 from tests.engine.stand import (
     CONSUMER,
@@ -23,6 +22,7 @@ from tests.engine.stand import (
     publish,
     statements,
 )
+from verification.moves import Call, Return
 
 FIND = "sheet.find"
 YEARS_MS = 3650 * DAY_MS

@@ -11,19 +11,6 @@ from duly.config import Policy, WorkflowPolicy
 from duly.connectors.base import Connector, read
 from duly.rules.value import Json
 from duly.rules.word import Failure, Phase, Status
-from duly.sandbox.play import (
-    Call,
-    Each,
-    Let,
-    Move,
-    Never,
-    Return,
-    Say,
-    Throw,
-    Wait,
-    When,
-    ref,
-)
 from duly.testing import Fault, Stage
 from tests.engine.stand import (
     APPEND,
@@ -45,6 +32,19 @@ from tests.engine.stand import (
     plan,
     producer,
     publish,
+)
+from verification.moves import (
+    Call,
+    Each,
+    Let,
+    Move,
+    Never,
+    Return,
+    Say,
+    Throw,
+    Wait,
+    When,
+    ref,
 )
 
 FIND = Call("sheet.find")

@@ -10,7 +10,6 @@ import pytest
 from duly.connectors.base import Connector, read
 from duly.rules.standing import Standing
 from duly.rules.word import Failure, Kind, Status
-from duly.sandbox.play import Call, Exceed, Lose, Never, Return, Throw
 from duly.testing import Fault, Stage
 from tests.engine.stand import (
     CONSUMER,
@@ -27,6 +26,7 @@ from tests.engine.stand import (
     producer,
     publish,
 )
+from verification.moves import Call, Exceed, Lose, Never, Return, Throw
 
 FIND = "sheet.find"
 READING = (Call(FIND), *PREPARE)

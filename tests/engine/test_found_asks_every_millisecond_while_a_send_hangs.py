@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 
 from duly.connectors.base import Call, Connector, NotApplied, mutation
-from duly.sandbox import play as moves
 from duly.testing import Stage
 from tests.engine.stand import CONSUMER, consumer, flow, opened
+from verification import moves
 
 
 class Endless(Connector):

@@ -7,9 +7,9 @@ import asyncio
 import pytest
 
 from duly.connectors.base import Applied, Call, Connector, Verdict, mutation, read
-from duly.sandbox import play as moves
 from duly.testing import Stage
 from tests.engine.stand import CONSUMER, PREPARE, consumer, flow, opened
+from verification import moves
 
 
 class Odd(BaseException):

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from duly.connectors.base import Call, Connector, Unsure, mutation
-from duly.sandbox import play as moves
 from duly.testing import Stage
 from tests.engine.stand import CONSUMER, consumer, flow, opened
+from verification import moves
 
 
 class Vague(Connector):

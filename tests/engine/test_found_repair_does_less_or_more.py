@@ -11,7 +11,6 @@ from duly.rules.access import Step
 from duly.rules.declaration import ConsumerDeclaration, Declaration, ProducerDeclaration, Topic
 from duly.rules.repair import added, left_out
 from duly.rules.schedule import parse
-from duly.sandbox.play import Call, Return, Throw, When, ref
 from duly.testing import Stage
 from tests.engine.repairing import Smith, active, broken, failing, played, repairing, versions
 from tests.engine.stand import (
@@ -24,6 +23,7 @@ from tests.engine.stand import (
     producer,
     publish,
 )
+from verification.moves import Call, Return, Throw, When, ref
 
 __all__ = ["played"]
 

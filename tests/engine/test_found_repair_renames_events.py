@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from duly.sandbox.play import Call, Throw, ref
-from duly.sandbox.scripted import Scripted
 from duly.testing import Stage
 from tests.engine.repairing import Smith, active, played, repairing
 from tests.engine.stand import (
@@ -20,6 +18,8 @@ from tests.engine.stand import (
     producer,
     publish,
 )
+from verification.moves import Call, Throw, ref
+from verification.scripted import Scripted
 
 __all__ = ["played"]
 

@@ -12,8 +12,6 @@ from duly.config import Policy, WorkflowPolicy
 from duly.engine.replay import replay
 from duly.rules.replay import Replay
 from duly.rules.value import Json
-from duly.sandbox.play import Call, Return, Wait, When, ref
-from duly.sandbox.scripted import Scripted
 from duly.testing import Stage
 from tests.engine.repairing import Smith, active, broken, played, repairing
 from tests.engine.stand import (
@@ -31,6 +29,8 @@ from tests.engine.stand import (
     opened,
     publish,
 )
+from verification.moves import Call, Return, Wait, When, ref
+from verification.scripted import Scripted
 
 __all__ = ["played"]
 

@@ -6,9 +6,9 @@ import asyncio
 
 from duly.connectors.base import Applied, Call, Connector, NotApplied, mutation
 from duly.errors import UnknownOutcome
-from duly.sandbox import play as moves
 from duly.testing import Stage
 from tests.engine.stand import CONSUMER, consumer, flow, opened
+from verification import moves
 
 
 class Hanging(Connector):

@@ -6,9 +6,9 @@ from typing import Any, cast
 
 from duly.connectors.base import Call, Connector, mutation
 from duly.errors import NotSent
-from duly.sandbox import play as moves
 from duly.testing import Stage
 from tests.engine.stand import CONSUMER, consumer, flow, opened
+from verification import moves
 
 
 class Header(Connector):

@@ -11,7 +11,6 @@ from duly.config import Policy
 from duly.errors import StoreUnavailable
 from duly.rules.word import MutationStatus as Row
 from duly.rules.word import Status
-from duly.sandbox.play import Throw
 from duly.testing import Fault, Stage
 from tests.engine.repairing import Smith, played
 from tests.engine.slow import OVERDUE_S, Keyed, hanging
@@ -28,6 +27,7 @@ from tests.engine.stand import (
     producer,
     publish,
 )
+from verification.moves import Throw
 
 __all__ = ["played"]
 

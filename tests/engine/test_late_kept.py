@@ -17,9 +17,7 @@ from duly.env import Loop
 from duly.errors import Refused, RequestRefused, StoreUnavailable, UnknownOutcome
 from duly.host import Host
 from duly.rules.word import MutationStatus as Row
-from duly.sandbox import play as moves
 from duly.sandbox.base import Sandbox
-from duly.sandbox.scripted import ScriptedSandbox
 from duly.testing import Stage
 from tests.engine.slow import (
     DONE,
@@ -35,6 +33,8 @@ from tests.engine.slow import (
     hanging,
 )
 from tests.engine.stand import CONSUMER, Play, consumer, flow, opened
+from verification import moves
+from verification.scripted import ScriptedSandbox
 
 
 def failing(

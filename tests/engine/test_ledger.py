@@ -11,7 +11,6 @@ from duly.config import Policy
 from duly.errors import ConnectorError, NotSent, Transient, UnknownOutcome
 from duly.rules.word import MutationStatus as Row
 from duly.rules.word import Phase, Status
-from duly.sandbox.play import Call, Say
 from duly.testing import Fault, Stage
 from duly.testing.crash import Moment
 from tests.engine.stand import (
@@ -30,6 +29,7 @@ from tests.engine.stand import (
     publish,
     timed,
 )
+from verification.moves import Call, Say
 
 LAG_S = 60
 TIMEOUT_S = 30

@@ -9,9 +9,9 @@ import pytest
 from duly.config import Limits, Policy
 from duly.connectors.base import Connector, read
 from duly.rules.word import Status
-from duly.sandbox.play import Call, Each, Let, Move, Return
 from duly.testing import Stage
 from tests.engine.stand import IN, NOTHING, OUT, PRODUCER, Play, flow, opened, producer, publish
+from verification.moves import Call, Each, Let, Move, Return
 
 SMALL = Limits(
     state_bytes=20,

@@ -15,7 +15,6 @@ from duly.rules.redaction import Redactor
 from duly.rules.source import Language
 from duly.rules.word import Status
 from duly.sandbox.base import Log
-from duly.sandbox.play import Call, Say
 from duly.testing import Fault, Stage
 from tests.engine.stand import (
     CONSUMER,
@@ -28,6 +27,7 @@ from tests.engine.stand import (
     flow,
     opened,
 )
+from verification.moves import Call, Say
 
 SECRET = "hunter2-hunter2"
 

@@ -10,7 +10,6 @@ import pytest
 from duly.errors import DulyError, Invalid, RequestRefused
 from duly.rules.word import MutationStatus as Row
 from duly.rules.word import Status
-from duly.sandbox.play import Call, Return, Throw, When
 from duly.testing import Fault, Stage
 from tests.engine.stand import (
     APPEND,
@@ -32,6 +31,7 @@ from tests.engine.stand import (
     producer,
     publish,
 )
+from verification.moves import Call, Return, Throw, When
 
 FIND = Call("sheet.find")
 SLOW_S = 20

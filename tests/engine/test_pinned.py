@@ -6,17 +6,6 @@ from typing import Any
 
 from duly.rules.value import Json, decode
 from duly.rules.word import Status
-from duly.sandbox.play import (
-    NOW,
-    RANDOM,
-    Call,
-    Let,
-    Move,
-    Return,
-    Throw,
-    When,
-    ref,
-)
 from duly.testing import Fault, Stage
 from tests.engine.stand import (
     CONSUMER,
@@ -31,6 +20,17 @@ from tests.engine.stand import (
     opened,
     plan,
     producer,
+)
+from verification.moves import (
+    NOW,
+    RANDOM,
+    Call,
+    Let,
+    Move,
+    Return,
+    Throw,
+    When,
+    ref,
 )
 
 
@@ -113,7 +113,7 @@ def dice_of(chain: str) -> float:
     from duly.rules.access import Step
     from duly.rules.prepared import seed
     from duly.sandbox.base import World
-    from duly.sandbox.play import Context
+    from verification.moves import Context
 
     return Context(World(0, True, seed(chain, Step.NEXT)), Limits()).throw_dice()
 

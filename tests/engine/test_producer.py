@@ -11,9 +11,9 @@ from duly.config import Policy
 from duly.errors import RequestRefused
 from duly.rules.value import Json
 from duly.rules.word import Phase, Status
-from duly.sandbox.play import Call, Move, Return, Say, Throw, When, ref
 from duly.testing import Fault, Stage
 from tests.engine.stand import IN, PRODUCER, TOOL, Play, flow, opened, producer, publish
+from verification.moves import Call, Move, Return, Say, Throw, When, ref
 
 TICK: tuple[Move, ...] = (publish("tick"),)
 

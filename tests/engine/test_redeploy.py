@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from duly.rules.word import Kind, Status
-from duly.sandbox.play import Call, Return, Throw, When, ref
 from duly.testing import Fault, Stage
 from tests.engine.stand import (
     CONSUMER,
@@ -25,6 +24,7 @@ from tests.engine.stand import (
     producer,
     publish,
 )
+from verification.moves import Call, Return, Throw, When, ref
 
 SLOW_S = 20
 

@@ -20,7 +20,6 @@ from duly.rules.prepared import Prepared, Reservation
 from duly.rules.redaction import Redactor
 from duly.rules.value import decode
 from duly.rules.word import Failure, Kind
-from duly.sandbox.play import Call, Return, Throw, When
 from duly.store.people import GrantRow
 from duly.store.recording import Past
 from duly.testing import Fault, Stage
@@ -44,6 +43,7 @@ from tests.engine.stand import (
     publish,
     statements,
 )
+from verification.moves import Call, Return, Throw, When
 
 FIND = Call("sheet.find", (), {"query": "q"})
 READING = (PEEK_ONE, FIND, When("pending", (Return(RESERVE),), (Return(NOTHING),)))

@@ -15,7 +15,6 @@ from duly.rules.replay import Change, Difference, Replay
 from duly.rules.source import Source
 from duly.rules.standing import Standing
 from duly.rules.word import Status
-from duly.sandbox.play import Call, Say, Throw
 from duly.testing import Fault, Stage
 from tests.engine.repairing import (
     Smith,
@@ -42,6 +41,7 @@ from tests.engine.stand import (
     producer,
     publish,
 )
+from verification.moves import Call, Say, Throw
 
 __all__ = ["played"]
 

@@ -14,7 +14,6 @@ from duly.rules.source import Source
 from duly.rules.standing import Standing
 from duly.rules.value import decode
 from duly.rules.word import Status, Way
-from duly.sandbox.play import Say, Throw
 from duly.testing import Stage
 from tests.engine.repairing import (
     Smith,
@@ -26,6 +25,7 @@ from tests.engine.repairing import (
     versions,
 )
 from tests.engine.stand import APPEND, CONSUMER, IN, NAME, Play, consumer, flow
+from verification.moves import Say, Throw
 
 __all__ = ["played"]
 

@@ -15,8 +15,6 @@ from duly.errors import Invalid
 from duly.rules.redaction import Redactor
 from duly.rules.replay import Change, Difference, Replay
 from duly.rules.value import Json
-from duly.sandbox.play import NOW, RANDOM, Call, Lose, Move, Return, Say, Throw, When, ref
-from duly.sandbox.scripted import Scripted
 from duly.store.recording import PAST_RUNS_MAX
 from duly.testing import Fault, Stage
 from tests.engine.stand import (
@@ -37,6 +35,8 @@ from tests.engine.stand import (
     opened,
     plan,
 )
+from verification.moves import NOW, RANDOM, Call, Lose, Move, Return, Say, Throw, When, ref
+from verification.scripted import Scripted
 
 FIND = Call("sheet.find", (), {"query": "q"}, into="found")
 TAKE: Json = {**RESERVE, "data": {"text": ref("found.0")}}  # type: ignore[dict-item]

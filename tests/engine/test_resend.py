@@ -11,7 +11,6 @@ from duly.connectors.base import Call, Connector, mutation
 from duly.errors import NotSent, UnknownOutcome
 from duly.rules.word import MutationStatus as Row
 from duly.rules.word import Status
-from duly.sandbox import play as moves
 from duly.testing import Fault, Stage
 from tests.engine.stand import (
     CONSUMER,
@@ -25,6 +24,7 @@ from tests.engine.stand import (
     plan,
     timed,
 )
+from verification import moves
 
 LAG_S = 60
 TIMEOUT_S = 30

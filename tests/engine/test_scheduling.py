@@ -17,7 +17,6 @@ from duly.desk.deploy import Draft, _deployment
 from duly.rules.declaration import parse
 from duly.rules.value import Json
 from duly.rules.word import Status
-from duly.sandbox.play import Call, Exceed, Move, Return, Throw, When, ref
 from duly.store.base import Durability, Transaction
 from duly.store.workflow import deploy
 from duly.testing import Fault, Stage, open_stage
@@ -42,6 +41,7 @@ from tests.engine.stand import (
     publish,
     statements,
 )
+from verification.moves import Call, Exceed, Move, Return, Throw, When, ref
 
 FIND = Call("sheet.find")
 

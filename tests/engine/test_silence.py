@@ -11,7 +11,6 @@ from duly.connectors.base import Applied, Call, Connector, NotApplied, Unsure, m
 from duly.errors import RequestRefused, StoreUnavailable, UnknownOutcome
 from duly.rules.word import MutationStatus as Row
 from duly.rules.word import Status
-from duly.sandbox import play as moves
 from duly.testing import Fault, Stage
 from tests.engine.stand import (
     CONSUMER,
@@ -24,6 +23,7 @@ from tests.engine.stand import (
     plan,
     timed,
 )
+from verification import moves
 
 HOUR_S = 3600
 # Inline, then 10 s × 2ⁿ, at last every ten minutes; the first one after an hour tells.

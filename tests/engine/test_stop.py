@@ -10,7 +10,6 @@ import pytest
 from duly.errors import RequestRefused, StoreInUse
 from duly.rules.word import MutationStatus as Row
 from duly.rules.word import Status
-from duly.sandbox.play import Call, Return, When
 from duly.testing import Fault, Stage
 from tests.engine.stand import (
     CONSUMER,
@@ -22,6 +21,7 @@ from tests.engine.stand import (
     flow,
     opened,
 )
+from verification.moves import Call, Return, When
 
 READING = (
     PEEK_ONE,

@@ -8,7 +8,6 @@ import pytest
 
 from duly.rules.value import Json, decode
 from duly.rules.word import Kind, Status
-from duly.sandbox.play import Call, Move, Return, ref
 from duly.testing import Fault, Stage
 from tests.engine.stand import (
     CONSUMER,
@@ -25,6 +24,7 @@ from tests.engine.stand import (
     producer,
     publish,
 )
+from verification.moves import Call, Move, Return, ref
 
 
 def looking(*calls: Move, keep: str = "seen") -> dict[str, Any]:

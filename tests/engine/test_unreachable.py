@@ -10,7 +10,6 @@ import pytest
 from duly.rules.schedule import DAY_MS
 from duly.rules.standing import Standing
 from duly.rules.word import Failure, Status
-from duly.sandbox.play import Call, Lose
 from duly.testing import Fault, Stage
 from tests.engine.stand import (
     CONSUMER,
@@ -22,6 +21,7 @@ from tests.engine.stand import (
     opened,
     plan,
 )
+from verification.moves import Call, Lose
 
 FIND = "sheet.find"
 READING = (Call(FIND), *PREPARE)

@@ -17,10 +17,10 @@ from duly.rules.value import LIGHT_VALUES, is_light
 from duly.rules.value import encode as value_text
 from duly.rules.word import Status
 from duly.sandbox.base import ScriptCall
-from duly.sandbox.play import Call, Return, Say, Wait
-from duly.sandbox.scripted import ScriptedScript
 from duly.testing import Stage, VirtualEnv
 from tests.engine.stand import PRODUCER, consumer, flow, opened, producer, publish
+from verification.moves import Call, Return, Say, Wait
+from verification.scripted import ScriptedScript
 
 # -- Room -----------------------------------------------------------------------------------------
 

@@ -16,8 +16,8 @@ from duly.errors import Invalid, NotDeployed
 from duly.faces.cli import simulate as command
 from duly.faces.cli.base import Face
 from duly.rules.value import Json
-from duly.simulation import drill as module
-from duly.simulation.drill import Change, Drill, Drilled, Props, Story
+from duly.testing import crash_test as module
+from duly.testing.crash_test import Change, Drill, Drilled, Props, Story
 from duly.testing.fault import Fault
 from duly.testing.stage import Stage
 from tests.faces.real import call, make_project

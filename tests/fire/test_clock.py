@@ -11,7 +11,6 @@ from typing import Final
 
 import pytest
 
-from duly.sandbox.play import Call, Return
 from duly.testing import Fault, Stage
 from tests.engine.stand import (
     CONSUMER,
@@ -24,6 +23,7 @@ from tests.engine.stand import (
     producer,
     timed,
 )
+from verification.moves import Call, Return
 
 MINUTE_S: Final = 60
 HOUR_S: Final = 3600

@@ -50,9 +50,9 @@ JUDGES: Final = (
     "tests/store",
     "tests/bus",
     "tests/test_host.py",
-    "tests/simulation/test_random.py",
-    "tests/simulation/test_bus_random.py",
-    "tests/simulation/test_exhaustive.py",
+    "tests/verification/test_random.py",
+    "tests/verification/test_bus_random.py",
+    "tests/verification/test_exhaustive.py",
     # Real processes, or minutes: none of them is needed for what the others find.
     "--ignore=tests/engine/crash_window",
     "--ignore=tests/bus/crash",

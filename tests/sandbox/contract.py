@@ -35,12 +35,12 @@ from duly.sandbox.base import (
     World,
 )
 from duly.sandbox.javascript import JavaScriptSandbox
-from duly.sandbox.play import Move
 from duly.sandbox.pool import Pool
 from duly.sandbox.python import PythonSandbox
-from duly.sandbox.scripted import Scripted, ScriptedSandbox
 from duly.script import NAMES
 from duly.script.lacking import refuse_lacking
+from verification.moves import Move
+from verification.scripted import Scripted, ScriptedSandbox
 
 LANGUAGES = ("javascript", "python", "scripted")
 # A loop is stopped after these two seconds of its own; nothing else here comes near them.

@@ -7,8 +7,8 @@ import pytest
 from duly.errors import DulyError, ScriptError
 from duly.rules.access import Step
 from duly.sandbox.base import MISSING, Asked, Broke
-from duly.sandbox.play import Call, Return
 from tests.sandbox.contract import CATALOG, LANGUAGES, WORLD, Body, make_subject
+from verification.moves import Call, Return
 
 ASK = Body(
     javascript="await ctx.gmail.search(); return 1",

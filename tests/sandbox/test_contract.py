@@ -10,8 +10,8 @@ import pytest
 from duly.errors import DulyError, IllegalTransition
 from duly.rules.access import Step
 from duly.sandbox.base import MISSING, Asked, Broke, Returned
-from duly.sandbox.play import Call, Let, Never, Return, Say, Throw, Wait, ref
 from tests.sandbox.contract import CATALOG, HERE_LINE, WORLD, Body, Subject, children, make_subject
+from verification.moves import Call, Let, Never, Return, Say, Throw, Wait, ref
 
 pytestmark = pytest.mark.anyio
 

@@ -9,8 +9,8 @@ import pytest
 from duly.rules.access import Step
 from duly.rules.value import Json
 from duly.sandbox.base import MISSING, Broke
-from duly.sandbox.play import Call, Let, Return, When, ref
 from tests.sandbox.contract import Body, Subject
+from verification.moves import Call, Let, Return, When, ref
 
 pytestmark = pytest.mark.anyio
 

@@ -12,8 +12,8 @@ from duly.errors import NotDeployed, ScriptError
 from duly.rules.access import Step
 from duly.rules.declaration import parse
 from duly.sandbox.base import Broke, Returned
-from duly.sandbox.play import Call, Exceed, Return, Say, Throw
 from tests.sandbox.contract import DECLARATION, HERE_LINE, LIMITS, Body, Subject, make_subject
+from verification.moves import Call, Exceed, Return, Say, Throw
 
 pytestmark = pytest.mark.anyio
 

@@ -10,7 +10,6 @@ import pytest
 from duly.config import Limits
 from duly.rules.access import Step
 from duly.sandbox.base import MISSING, Asked, Broke, Returned
-from duly.sandbox.play import NOW, RANDOM, Call, Let, Pass, Return, Say, Throw, When, ref
 from tests.sandbox.contract import (
     FROZEN,
     HERE_LINE,
@@ -22,6 +21,7 @@ from tests.sandbox.contract import (
     Subject,
     make_subject,
 )
+from verification.moves import NOW, RANDOM, Call, Let, Pass, Return, Say, Throw, When, ref
 
 pytestmark = pytest.mark.anyio
 

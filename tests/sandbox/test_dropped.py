@@ -16,8 +16,8 @@ from duly.errors import DulyError
 from duly.rules.access import Step
 from duly.rules.value import Json
 from duly.sandbox.base import Asked, Broke, Returned, Script
-from duly.sandbox.play import Call, Return, Say, ref
 from tests.sandbox.contract import FROZEN, Body, Subject
+from verification.moves import Call, Return, Say, ref
 
 pytestmark = pytest.mark.anyio
 

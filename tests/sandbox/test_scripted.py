@@ -14,7 +14,8 @@ from duly.errors import IllegalTransition, ScriptError
 from duly.rules.access import Step
 from duly.rules.source import Language, Source
 from duly.sandbox.base import MISSING, Asked, Broke, Returned, World
-from duly.sandbox.play import (
+from tests.sandbox.contract import CATALOG, DECLARATION, WORLD, Story, play
+from verification.moves import (
     NOW,
     RANDOM,
     Call,
@@ -31,8 +32,7 @@ from duly.sandbox.play import (
     When,
     ref,
 )
-from duly.sandbox.scripted import Scripted, ScriptedSandbox, ScriptedScript, read
-from tests.sandbox.contract import CATALOG, DECLARATION, WORLD, Story, play
+from verification.scripted import Scripted, ScriptedSandbox, ScriptedScript, read
 
 pytestmark = pytest.mark.anyio
 

@@ -11,7 +11,6 @@ import pytest
 
 from duly.env import Loop
 from duly.errors import StoreUnavailable
-from duly.simulation.disk import Loss, MemoryDisk
 from duly.store.base import Durability, Transaction
 from duly.store.sqlite import open_sqlite
 from duly.store.writer import BATCH_JOBS_MAX, IDLE_SYNC_MS
@@ -19,6 +18,7 @@ from tests.store import notebook
 from tests.store.notebook import write
 from tests.store.test_sqlite import open_notebook, run
 from tests.store.virtual import VirtualEnv
+from verification.disk import Loss, MemoryDisk
 
 BARRIER, RIDER, READ = Durability.BARRIER, Durability.RIDER, Durability.READ
 PATIENCE_S = 120

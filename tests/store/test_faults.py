@@ -15,12 +15,12 @@ from random import Random
 import pytest
 
 from duly.errors import StoreUnavailable
-from duly.simulation.disk import NAME, Kind, Loss, MemoryDisk, Operation
 from duly.store.base import Durability
 from duly.store.sqlite import PAGE_BYTES, SqliteBackend, open_sqlite
 from duly.store.writer import BATCH_JOBS_MAX, LOG_GROWTH_MAX
 from tests.store import notebook
 from tests.store.virtual import VirtualEnv
+from verification.disk import NAME, Kind, Loss, MemoryDisk, Operation
 
 CHECKPOINT_PAGES = 10
 CAUSES = ("the disk is full", "the disk answered with an error", "cannot be written")

@@ -15,13 +15,13 @@ import pytest
 from duly.errors import StoreUnavailable
 from duly.rules import lifecycle
 from duly.rules.word import Progress
-from duly.simulation.disk import NAME, Kind, Loss, MemoryDisk, Operation
 from duly.store import Store
 from duly.store.record import Commit
 from duly.store.sqlite import open_sqlite
 from tests.store.exam import SCHEMA
 from tests.store.scene import APPLIED, MUTATING, Scene, at, publication
 from tests.store.virtual import VirtualEnv
+from verification.disk import NAME, Kind, Loss, MemoryDisk, Operation
 
 Facts = tuple[str, str | None, str, bool]
 Verb = Callable[[Scene], Awaitable[None]]

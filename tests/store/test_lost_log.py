@@ -16,7 +16,6 @@ import pytest
 
 import duly
 from duly.errors import StoreUnavailable
-from duly.simulation.disk import Loss, MemoryDisk
 from duly.store import Store, migrate, queries
 from duly.store.backup import back_up
 from duly.store.base import Durability, Transaction
@@ -27,6 +26,7 @@ from duly.store.sqlite import Schema, SqliteBackend, default_schema, open_sqlite
 from duly.store.upkeep import COPIED, LOST
 from tests.store.exam import FastDisk
 from tests.store.virtual import VirtualEnv
+from verification.disk import Loss, MemoryDisk
 
 BARRIER, RIDER, READ = Durability.BARRIER, Durability.RIDER, Durability.READ
 NOON = 10**13

@@ -14,7 +14,6 @@ import pytest
 
 from duly.env import Loop
 from duly.errors import IllegalTransition
-from duly.simulation.disk import Loss, MemoryDisk
 from duly.store.base import Durability
 from duly.store.migrate import APPLICATION_ID
 from duly.store.migrate import MIGRATIONS as REAL_MIGRATIONS
@@ -23,6 +22,7 @@ from tests.store import notebook
 from tests.store.notebook import write
 from tests.store.test_sqlite import content, files_beside, open_notebook, run
 from tests.store.virtual import VirtualEnv
+from verification.disk import Loss, MemoryDisk
 
 BARRIER, READ = Durability.BARRIER, Durability.READ
 

@@ -14,11 +14,11 @@ from random import Random
 
 import pytest
 
-from duly.simulation.disk import Loss, MemoryDisk
 from duly.store.base import Durability
 from duly.store.sqlite import Schema, SqliteBackend, open_sqlite
 from tests.store import notebook
 from tests.store.virtual import VirtualEnv
+from verification.disk import Loss, MemoryDisk
 
 CUTS_WANTED = 1_000
 SEEDS = range(10)

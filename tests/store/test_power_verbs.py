@@ -11,11 +11,11 @@ from random import Random
 
 import pytest
 
-from duly.simulation.disk import Loss
 from duly.store import Store
 from duly.store.sqlite import SqliteBackend, default_schema
 from tests.store.mail import Office, facts
 from tests.store.test_power import Confirm, Workload, examine
+from verification.disk import Loss
 
 CUTS_WANTED = 1_000
 SEEDS = range(2)

@@ -13,13 +13,13 @@ import apsw
 import pytest
 
 from duly.errors import IllegalTransition, Stale, StoreUnavailable
-from duly.simulation.disk import Kind, Loss, MemoryDisk, Operation
 from duly.store.base import Durability, Transaction
 from duly.store.sqlite import SqliteBackend, open_sqlite
 from duly.store.writer import BATCH_JOBS_MAX, IDLE_SYNC_MS, INLINE_JOBS_MAX, INLINE_SLOW_MS
 from tests.store import notebook
 from tests.store.notebook import ChangedItsMind, write, write_and_fail
 from tests.store.virtual import VirtualEnv
+from verification.disk import Kind, Loss, MemoryDisk, Operation
 
 BARRIER, RIDER, READ = Durability.BARRIER, Durability.RIDER, Durability.READ
 

@@ -16,7 +16,9 @@ from duly.store import Store
 from duly.store.base import Verb
 
 Moment = Literal["before", "after"]
-MOMENTS: Final = ("before", "after")
+BEFORE: Final = "before"
+AFTER: Final = "after"
+MOMENTS: Final = (BEFORE, AFTER)
 VERBS: Final = tuple(name for name, verb in vars(Store).items() if isinstance(verb, Verb))
 
 

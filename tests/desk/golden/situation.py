@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
-from duly.sandbox.play import Call, Return, When
 from duly.store.base import Durability, Transaction
 from duly.store.record import Origin, VersionSpec
 from duly.testing import Fault, Stage
@@ -31,6 +30,7 @@ from tests.engine.stand import (
     producer,
     publish,
 )
+from verification.moves import Call, Return, When
 
 Asked = tuple[Play, str]
 Builder = Callable[[Stage], Awaitable[Asked]]

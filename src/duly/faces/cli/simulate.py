@@ -31,7 +31,7 @@ from duly.faces.cli.progress import progress_bar
 
 if TYPE_CHECKING:
     from duly.connectors.base import Connector
-    from duly.simulation.drill import Drilled, Props
+    from duly.testing.crash_test import Drilled, Props
 
 CHANGES_SHOWN_MAX: Final = 20
 STORIES_SHOWN_MAX: Final = 5
@@ -86,7 +86,7 @@ def simulate(
     Example: duly simulate workflows/welcome.py --crashes 20
     """
     from duly.faces.cli.aside import read_source
-    from duly.simulation.drill import Drill
+    from duly.testing.crash_test import Drill
 
     project = face.project
     policy = project.config.policy
@@ -145,7 +145,7 @@ async def _has_secrets(face: Face) -> bool:
 
 def _read_given(path: str | None) -> Props:
     from duly.rules.value import decode
-    from duly.simulation.drill import Props
+    from duly.testing.crash_test import Props
 
     if path is None:
         return Props()

@@ -14,7 +14,7 @@ from email.policy import SMTP
 from email.utils import format_datetime
 from typing import Final
 
-from duly.simulation.dice import Dice
+from duly.testing.dice import Dice
 
 FIRST: Final = datetime(2027, 1, 4, 8, 0, tzinfo=UTC)
 EVERY: Final = timedelta(minutes=7)

@@ -1,0 +1,227 @@
+"""`python -m verification`: play stories and say what went wrong, as small as it gets.
+
+    --seeds 1000 [--from 5000]     a thousand random stories
+    --seed 5123                    one of them, with everything that happened in it
+    --exhaustive [--thorough]      every story with one crash
+    --planted                      every planted bug, from three ranges of seeds
+    --bus                          with each of these: the stories of the event bus
+    --three-weeks                  three weeks of a laptop, with 20,000 changes
+
+Law: the exit status is 1 if anything went wrong. Only a terminal is shown a progress bar.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict
+from functools import partial
+from typing import Any, Final
+
+from verification import survey, weeks
+from verification.suite import BUS, WORKFLOW, Repertoire
+from verification.survey import Tally
+from verification.workflow import planted
+from verification.workflow.shrink import shrink_by
+
+BAR_WIDTH: Final = 40
+SHOWN_MAX: Final = 3  # so many stories that went wrong are told; the rest is counted
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command; answer its exit status."""
+    options = _parser().parse_args(arguments)
+    repertoire = BUS if options.bus else WORKFLOW
+    if options.seed is not None:
+        return _tell_one(repertoire, options.seed, as_json=options.json)
+    if options.three_weeks:
+        return _live_three_weeks(weeks.FULL, as_json=options.json)
+    if options.planted:
+        return _hunt(repertoire, options)
+    if options.exhaustive:
+        work = partial(survey.play_case, of=repertoire.name, is_thorough=options.thorough)
+        numbers = range(len(repertoire.cases()))
+        tally = _gather(survey.spread(work, numbers, options.jobs), len(numbers))
+        missing = repertoire.never_reached(tally.points)
+    else:
+        pieces = survey.slices(options.start, options.seeds)
+        play_seeds = partial(survey.play_seeds, of=repertoire.name)
+        tally = _gather(survey.spread(play_seeds, pieces, options.jobs), len(pieces))
+        missing = ()
+    _report(repertoire, tally, missing, as_json=options.json)
+    return 1 if tally.failures or missing else 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m verification",
+        description="Play stories in which everything goes wrong, on the engine that ships.",
+    )
+    what = parser.add_mutually_exclusive_group(required=True)
+    what.add_argument("--seeds", type=_positive, metavar="N", help="play N random stories")
+    what.add_argument("--seed", type=int, metavar="S", help="play one story and tell it")
+    what.add_argument("--exhaustive", action="store_true", help="every story with one crash")
+    what.add_argument("--planted", action="store_true", help="look for every planted bug")
+    what.add_argument("--three-weeks", action="store_true", help="three weeks of a laptop")
+    parser.add_argument("--bus", action="store_true", help="stories of the event bus")
+    parser.add_argument("--from", dest="start", type=int, default=0, metavar="S")
+    parser.add_argument("--thorough", action="store_true", help="also points with equal futures")
+    parser.add_argument("--jobs", type=_positive, default=1, metavar="J", help="processes")
+    parser.add_argument("--json", action="store_true", help="answer as JSON")
+    return parser
+
+
+def _positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text}: say at least 1")
+    return number
+
+
+# -- What is played -------------------------------------------------------------------------------
+
+
+def _gather(tallies: Iterable[Tally], count: int) -> Tally:
+    whole = Tally()
+    for tally in _with_bar(tallies, count):
+        whole.add(tally)
+    return whole
+
+
+def _tell_one(repertoire: Repertoire, seed: int, *, as_json: bool) -> int:
+    story = repertoire.from_seed(seed)
+    ending = repertoire.play(story)
+    if as_json:
+        _say_json(
+            {"seed": seed, "hash": ending.hash, "problems": ending.problems, "trace": ending.trace}
+        )
+    else:
+        _say(_numbered(ending.trace))
+        _say(f"trace {ending.hash}")
+    if not ending.problems:
+        return 0
+    if not as_json:
+        _tell(repertoire, f"seed {seed}", story, ending.problems)
+    return 1
+
+
+def _hunt(repertoire: Repertoire, options: argparse.Namespace) -> int:
+    bugs = repertoire.bugs
+    tasks = [(number, start) for start in planted.RANGES for number in range(len(bugs))]
+    hunted = survey.spread(partial(survey.hunt, of=repertoire.name), tasks, options.jobs)
+    found = list(_with_bar(hunted, len(tasks)))
+    missed = [(name, start) for name, start, seed in found if seed is None]
+    if options.json:
+        _say_json([{"bug": name, "from": start, "seed": seed} for name, start, seed in found])
+        return 1 if missed else 0
+    for name, start, seed in found:
+        told = "was NOT found" if seed is None else f"was found after {seed - start + 1} schedules"
+        _say(f"from {start}: {name} {told}")
+    _say(f"{len(bugs)} bugs, {len(planted.RANGES)} ranges, {len(missed)} not found")
+    return 1 if missed else 0
+
+
+def _live_three_weeks(plan: weeks.Plan, *, as_json: bool) -> int:
+    report = weeks.play(plan)
+    wrong = weeks.wrong(plan, report)
+    if as_json:
+        _say_json({**asdict(report), "wrong": wrong})
+        return 1 if wrong else 0
+    _say(
+        f"{report.changes} changes in {plan.days} days and {report.lives} lives, "
+        f"{report.crashes} of them ended by a crash: "
+        f"{len(report.twice)} made twice, {len(report.lost)} lost"
+    )
+    _say(f"after {report.returns} returns, caught up within {max(0.0, report.slowest_s):.0f} s")
+    _say(f"{report.cpu_s:.0f} s of CPU, {1000 * report.cpu_s / report.changes:.1f} ms per change")
+    _say(f"{len(report.questions)} questions to a person:")
+    for question in report.questions:
+        _say(f"  {question}")
+    for each in wrong:
+        _say(f"  => {each}")
+    return 1 if wrong else 0
+
+
+# -- What is said ---------------------------------------------------------------------------------
+
+
+def _report(
+    repertoire: Repertoire, tally: Tally, missing: tuple[str, ...], *, as_json: bool
+) -> None:
+    if as_json:
+        _say_json(
+            {
+                "schedules": tally.schedules,
+                "per_second_per_core": round(tally.per_second, 1),
+                "events_median": tally.events_median,
+                "crashes_median": tally.deaths_median,
+                "crashes": sum(count * times for count, times in tally.deaths.items()),
+                "power_cuts": tally.power_cuts,
+                "points": dict(sorted(tally.points.items())),
+                "never_reached": missing,
+                "failures": [
+                    {"name": each.name, "story": repr(each.story), "problems": each.problems}
+                    for each in tally.failures
+                ],
+            }
+        )
+        return
+    for failure in tally.failures[:SHOWN_MAX]:
+        _tell(repertoire, failure.name, failure.story, failure.problems)
+    crashes = sum(count * times for count, times in tally.deaths.items())
+    _say(
+        f"{tally.schedules} schedules, {tally.per_second:.1f} per second and core; "
+        f"in the middle {tally.events_median:g} events and {tally.deaths_median:g} crashes each"
+    )
+    _say(
+        f"{crashes} crashes, {tally.power_cuts} of them power cuts; "
+        f"{len(tally.points)} different points reached, {tally.points.total()} times"
+    )
+    for name in missing:
+        _say(f"never reached: {name}")
+    _say(f"{len(tally.failures)} went wrong")
+
+
+def _tell(repertoire: Repertoire, name: str, story: Any, problems: tuple[str, ...]) -> None:
+    """Tell a story that went wrong, as small as it gets."""
+    small = shrink_by(story, repertoire.play, repertoire.simpler)
+    ending = repertoire.play(small)
+    _say(f"{name} went wrong: {'; '.join(problems)}")
+    if name.startswith("seed "):
+        bus = " --bus" if repertoire is BUS else ""
+        _say(f"Play it again: python -m verification{bus} --{name}")
+    _say("The smallest story found that goes wrong the same way:")
+    _say(f"  {small!r}")
+    _say(_numbered(ending.trace))
+    for problem in ending.problems:
+        _say(f"  => {problem}")
+
+
+def _numbered(trace: Sequence[str]) -> str:
+    return "\n".join(f"{number}: {line}" for number, line in enumerate(trace, start=1))
+
+
+def _with_bar(pieces: Iterable[Any], count: int) -> Iterator[Any]:
+    """Hand the pieces on; a terminal is shown how many are done."""
+    is_shown = sys.stderr.isatty()
+    for done, piece in enumerate(pieces, start=1):
+        if is_shown:
+            filled = BAR_WIDTH * done // count
+            bar = "#" * filled + "." * (BAR_WIDTH - filled)
+            sys.stderr.write(f"\r{bar} {done}/{count}" + ("\n" if done == count else ""))
+            sys.stderr.flush()
+        yield piece
+
+
+def _say(text: str) -> None:
+    sys.stdout.write(text + "\n")
+
+
+def _say_json(value: Any) -> None:
+    _say(json.dumps(value, indent=2))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

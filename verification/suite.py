@@ -1,0 +1,62 @@
+"""The kinds of stories there are, and what can be done with each.
+
+Law: whatever can be done with one kind can be done with every other: making one up from a seed,
+playing it, making it smaller, counting through every crash, and looking for planted bugs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from verification.bus import exhaustive as bus_exhaustive
+from verification.bus import planted as bus_planted
+from verification.bus import run as bus_play
+from verification.bus import scenario as bus_story
+from verification.bus import shrink as bus_shrink
+from verification.life import Ending
+from verification.workflow import exhaustive, planted, shrink, unkind
+from verification.workflow import run as play
+from verification.workflow.exhaustive import Base, Case
+from verification.workflow.planted import Bug
+
+
+@dataclass(frozen=True, slots=True)
+class Repertoire:
+    """One kind of stories; a story is whatever its own functions take."""
+
+    name: str
+    from_seed: Callable[[int], Any]
+    play: Callable[[Any], Ending]
+    simpler: Callable[[Any], Iterator[Any]]
+    cases: Callable[[], tuple[Case[Any], ...]]
+    unfold: Callable[..., Base[Any]]
+    never_reached: Callable[[Iterable[str]], tuple[str, ...]]
+    bugs: tuple[Bug, ...]
+    find: Callable[[Bug, Iterable[int]], int | None]
+
+
+WORKFLOW: Final = Repertoire(
+    "workflow",
+    unkind.from_seed,
+    play.play,
+    shrink.simpler,
+    exhaustive.cases,
+    exhaustive.unfold,
+    exhaustive.never_reached,
+    planted.BUGS,
+    planted.find,
+)
+BUS: Final = Repertoire(
+    "bus",
+    bus_story.from_seed,
+    bus_play.play,
+    bus_shrink.simpler,
+    bus_exhaustive.cases,
+    bus_exhaustive.unfold,
+    bus_exhaustive.never_reached,
+    bus_planted.BUGS,
+    bus_planted.find,
+)
+REPERTOIRES: Final[Mapping[str, Repertoire]] = {each.name: each for each in (WORKFLOW, BUS)}

@@ -1,0 +1,302 @@
+"""Plays one story: lives of a host on one disk, one outside, and the oracles over them.
+
+Law 1  The engine, the rules and the store are the ones that ship; only time, chance, the disk,
+       the scripts and the outside are ours.
+Law 2  The trace is everything that happened, in order; the same story has the same trace.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, cast
+
+from duly.config import Policy
+from duly.connectors.base import Call
+from duly.connectors.registry import Registry
+from duly.engine.base import Parts
+from duly.engine.scheduler import Engine
+from duly.errors import DulyError, StoreLost, StoreUnavailable
+from duly.host import CLOSE_S
+from duly.host import Host as ShippedHost
+from duly.store import Store
+from duly.store.base import Durability
+from duly.store.sqlite import open_sqlite
+from duly.testing.env import START, VirtualEnv
+from duly.testing.loop import VirtualLoop
+from verification.life import (
+    CALM_ROUNDS,
+    CALM_S,
+    Ending,
+    Lives,
+    Moment,
+    OnPoint,
+    leave,
+    moment,
+    schema,
+    stage,
+)
+from verification.point import Crash, PointedBackend, PointedDisk, Points
+from verification.scripted import ScriptedSandbox
+from verification.workflow.consent import Consent
+from verification.workflow.oracle import Oracle
+from verification.workflow.outside import Outside, Sheet
+from verification.workflow.person import WAITING, Host, Person, deploy
+from verification.workflow.scenario import LENGTH_MS, Act, DiskFault, Story, Wish
+from verification.workflow.scenario import Crash as PlannedCrash
+from verification.workflow.seen import Seen, see
+from verification.workflow.shape import NAME, TOLD, Shape, Tool
+
+_templates: dict[tuple[Shape, Tool, bool], Mapping[str, bytes]] = {}
+
+
+def play(story: Story, on_point: OnPoint | None = None) -> Ending:
+    """Play a story from its beginning to its end; tell whoever asks of every point."""
+    template(story.shape, story.tool, is_granted=story.is_granted)
+    with stage() as (runner, loop):
+        return runner.run(_Play(story, loop, on_point).run())
+
+
+@dataclass(slots=True)
+class _Closing:
+    """As much of a host as its wait for sends needs."""
+
+    _outside: Registry
+
+
+class _Play(Lives):
+    def __init__(self, story: Story, loop: VirtualLoop, on_point: OnPoint | None) -> None:
+        problems: list[str] = []
+        super().__init__(loop, story.crashes, story.dice, problems)
+        self._story = story
+        self._on_point = on_point
+        self._outside = Outside(
+            list(story.outcomes),
+            list(story.sayings),
+            self._tell,
+            self._now_s,
+            loop.sleep,
+            self._see_leave,
+        )
+        consent = Consent(story.tool.value, story.is_asked)
+        self._oracle = Oracle(
+            self._outside.effects, consent, problems=problems, unsure=self._outside.unsure
+        )
+        self._acts = [act for act in story.acts if not act.at]
+        self._doors = [act for act in story.acts if act.at]
+        self._guests: set[asyncio.Task[None]] = set()
+        self._faults = list(story.faults)
+        self._policy = Policy(approvals={"*": story.approval.value})
+        self._person = Person(
+            story, self._env, self._outside, self._oracle, self._tell, self._is_wrong.set
+        )
+
+    async def run(self) -> Ending:
+        story = self._story
+        await self._live_on(template(story.shape, story.tool, is_granted=story.is_granted))
+        return self._end(self._person.published)
+
+    def _forget(self) -> None:
+        self._oracle.forget()
+
+    # -- One life -------------------------------------------------------------------------------
+
+    async def _live(self, disk: PointedDisk, crash: PlannedCrash | None) -> None:
+        """Let a host live until it dies as planned, or until everything has come to rest."""
+        points = self._place(disk, crash)
+        self._oracle.lives += 1
+        backend = await open_sqlite(disk, self._env, schema=schema())
+        self._watch(await backend.transact(see, Durability.READ))  # what the last one left
+        disk.points = points
+
+        store = Store(PointedBackend(backend, points, see, self._watch, lambda: self._env.sleep(0)))
+        outside = Registry([Sheet(self._outside, points)])
+        sandbox = ScriptedSandbox(self._env, self._policy.limits)
+        parts = Parts(self._env, store, sandbox, outside, self._policy)
+        host = Host(parts, Engine(parts), points)
+        points.on_point = lambda name: self._come_by(name, points, disk, host)
+        tasks = {
+            "host": asyncio.ensure_future(host.desk.engine.serve()),
+            "story": asyncio.ensure_future(self._tell_story(host)),
+            "death": asyncio.ensure_future(points.died.wait()),
+            "wrong": asyncio.ensure_future(self._is_wrong.wait()),
+            "closing": asyncio.ensure_future(self._is_closing.wait()),
+        }
+        await asyncio.wait(tasks.values(), return_when=asyncio.FIRST_COMPLETED)
+        if not points.is_dead and not self._is_lost(tasks, disk):
+            self._examine(tasks)
+        if self._is_closing.is_set() and not points.is_dead and not self._problems:
+            await self._close(host, outside, points, disk, tasks)
+        else:
+            await self._bury(points, disk)
+
+    async def _close(
+        self,
+        host: Host,
+        outside: Registry,
+        points: Points,
+        disk: PointedDisk,
+        tasks: Mapping[str, asyncio.Future[Any]],
+    ) -> None:
+        """Close the host in order; what it leaves behind goes on beside the next one (L6)."""
+        serving = tasks["host"]
+        for others in (
+            [each for each in (*tasks.values(), *self._guests) if each is not serving],
+            [serving],
+        ):
+            for task in others:
+                task.cancel()
+            await asyncio.wait(others)
+        self._guests.clear()
+        try:
+            # The wait is the shipped host's own; the rest of it is not played here.
+            await ShippedHost._until_sent(cast("ShippedHost", _Closing(outside)), CLOSE_S)
+            await host.desk.engine.close()
+            await host.desk.parts.store.backend.close()
+        except DulyError as error:
+            # It keeps the store, and says what is out: the end of its process frees both.
+            self._tell(f"the host cannot close: {error}")
+            self._next_disk = leave(disk)
+            await self._bury(points, disk)
+            return
+        self._next_disk = leave(disk)
+        self._put_away(points, disk)
+
+    def _is_lost(self, tasks: Mapping[str, asyncio.Future[Any]], disk: PointedDisk) -> bool:
+        """Tell whether the disk ended the host, or a person who was told so; another one starts."""
+        over = [tasks[name] for name in ("host", "story") if tasks[name].done()]
+        errors = [task.exception() for task in over if not task.cancelled()]
+        if not disk.faults_met or not any(isinstance(each, StoreLost) for each in errors):
+            return False
+        self._tell("the host has lost its store")
+        self._deaths += 1
+        self._next_disk = leave(disk)
+        return True
+
+    def _watch(self, seen: Seen) -> None:
+        self._oracle.look(seen)
+        if self._oracle.problems:
+            self._is_wrong.set()
+
+    def _see_leave(self, call: Call) -> None:
+        self._oracle.see_leave(call)
+        if self._oracle.problems:
+            self._is_wrong.set()
+
+    def _come_by(self, name: str, points: Points, disk: PointedDisk, host: Host) -> None:
+        """Let in whoever waited for the host to come by here."""
+        for act in [each for each in self._doors if each.at == name]:
+            if act.times in (0, points.names[name]):
+                if act.times:
+                    self._doors.remove(act)
+                self._tell(f"somebody comes in {name}")
+                guest = self._loop.create_task(self._person.do(host, act))
+                self._guests.add(guest)
+                guest.add_done_callback(self._guests.discard)
+        for fault in [each for each in self._faults if each.at == name]:
+            if fault.times == points.names[name]:
+                self._faults.remove(fault)
+                self._fail(disk, fault)
+        if self._on_point is not None:
+            self._on_point(self._deaths, name, self._moment(disk))
+
+    def _fail(self, disk: PointedDisk, fault: DiskFault) -> None:
+        """Let the disk fail for a while; when it works again nobody has to be told (H3)."""
+        self._tell(f"the disk fails: {fault.operation} {fault.kind}, for {fault.lasts_s:g} s")
+        disk.fail(fault.operation, fault.wait, fault.kind, lasting=fault.lasts_s > 0)
+        self._loop.call_later(fault.lasts_s or LENGTH_MS / 1000, disk.heal)
+
+    def _moment(self, disk: PointedDisk) -> Moment:
+        """Name what the next host would find if this one died now: disk, outside and time."""
+        outside, consent = self._outside, self._oracle.consent
+        rest = (
+            self._loop.elapsed_ms,
+            sorted(outside.rows),
+            sorted(outside.refusals),
+            sorted(outside.ended_at.items()),
+            sorted(outside.first_at.items()),
+            (tuple(outside.landing), len(outside.outcomes), len(outside.sayings)),
+            (len(self._acts), len(self._doors), len(self._faults), self._person.published),
+            sorted(self._oracle.acknowledged),
+            (sorted(consent.approved), sorted(consent.rejected), consent.is_taken_back),
+        )
+        return moment(disk, rest, outside.calls)
+
+    def _examine(self, tasks: Mapping[str, asyncio.Future[Any]]) -> None:
+        """See that a host that was not meant to die did not, and that its story was told."""
+        for name in ("host", "story"):
+            task = tasks[name]
+            if task.done() and not task.cancelled() and (error := task.exception()) is not None:
+                self._oracle.problems.append(f"the {name} broke: {error!r}")
+            elif task.done() and name == "host":
+                self._oracle.problems.append("the host stopped by itself")
+
+    # -- The story ------------------------------------------------------------------------------
+
+    async def _tell_story(self, host: Host) -> None:
+        """Do what the story says, then wait until everything has come to rest."""
+        while self._person.published < self._story.mails:
+            await self._person.do(host, Act(0, Wish.PUBLISH))
+        while self._acts:
+            act = self._acts[0]
+            await self._loop.sleep(max(0.0, act.at_ms / 1000 - self._now_s()))
+            self._acts.pop(0)
+            await self._person.do(host, act)
+        await self._loop.sleep(max(0.0, LENGTH_MS / 1000 - self._now_s()))
+        self._doors.clear()
+        self._faults.clear()
+        self._person.set_clock_right()
+        for _ in range(CALM_ROUNDS):
+            await self._loop.sleep(CALM_S)
+            try:
+                seen = await host.see()
+            except StoreLost:
+                raise  # an idle host does not notice; its process is started again
+            except StoreUnavailable as error:
+                self._tell(f"the store cannot be read: {error}")
+                continue
+            if _is_at_rest(seen):
+                self._oracle.look_at_the_end(seen)
+                return
+            await self._person.help(host, seen)
+        workflow = await host.workflow(NAME)
+        standing = f"{workflow.standing}, {workflow.reason}"
+        self._oracle.problems.append(f"it did not come to rest: {standing}")
+
+
+def _is_at_rest(seen: Seen) -> bool:
+    if seen.is_removed:
+        return True
+    if seen.is_paused or seen.open_run is not None:
+        return False
+    return not any(event.status in WAITING for event in seen.events.values() if event.topic != TOLD)
+
+
+def template(shape: Shape, tool: Tool, *, is_granted: bool = True) -> Mapping[str, bytes]:
+    """Answer a disk on which the workflow is deployed; it is made once."""
+    if (shape, tool, is_granted) not in _templates:
+        with stage() as (runner, loop):
+            made = runner.run(_make_template(shape, tool, is_granted, loop))
+            _templates[shape, tool, is_granted] = made
+    return _templates[shape, tool, is_granted]
+
+
+async def _make_template(
+    shape: Shape, tool: Tool, is_granted: bool, loop: VirtualLoop
+) -> Mapping[str, bytes]:
+    # The day before, so that no id made later is one of these.
+    env = VirtualEnv(loop, start=START - timedelta(days=1))
+    disk = PointedDisk()
+    backend = await open_sqlite(disk, env, schema=schema())
+    points = Points(lambda _, __, ___: False, lambda _: None)
+    outside = Outside([], [], lambda _: None, lambda: 0.0, env.sleep, lambda _: None)
+    registry = Registry([Sheet(outside, points)])
+    parts = Parts(env, Store(backend), ScriptedSandbox(env), registry, Policy())
+    await deploy(Host(parts, Engine(parts), points), shape, tool, grant=is_granted)
+    await backend.close()
+    with suppress(Crash):
+        disk.drop()
+    return {name: bytes(file.content) for name, file in disk.files.items()}
