@@ -20,7 +20,7 @@ FIRST: Final = (
     "tests/faces/test_getting_started.py",
     "tests/store/test_power_verbs.py",
     "tests/faces/test_demo.py",
-    "tests/verification/test_simulate.py",
+    "tests/testing/test_crash_test.py",
     "tests/test_mutants.py::test_what_was_found_before_is_found_by_this_commit_too",
     "tests/test_readme.py",
 )

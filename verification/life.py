@@ -19,12 +19,13 @@ from typing import Final
 
 from duly.store import queries
 from duly.store.sqlite import Schema
+from duly.testing.crash import CrashPoints
 from duly.testing.dice import Dice
 from duly.testing.env import VirtualEnv
 from duly.testing.loop import VirtualLoop
 from verification.disk import Loss
-from verification.point import PointedDisk, Points
-from verification.workflow.scenario import Crash, Death
+from verification.point import PointedDisk
+from verification.workflow.scenario import Death, PlannedCrash
 
 CALM_ROUNDS: Final = 90  # a clock set back by a day, twice, makes a wait that much longer
 CALM_S: Final = 3600.0
@@ -105,7 +106,7 @@ class Lives:
     _patience = PATIENCE
 
     def __init__(
-        self, loop: VirtualLoop, crashes: tuple[Crash, ...], dice: int, problems: list[str]
+        self, loop: VirtualLoop, crashes: tuple[PlannedCrash, ...], dice: int, problems: list[str]
     ) -> None:
         self._loop = loop
         self._env = SimulatedEnv(loop, dice)
@@ -120,7 +121,7 @@ class Lives:
         self._next_disk: PointedDisk | None = None
         self._is_wrong = asyncio.Event()
         self._is_closing = asyncio.Event()
-        self._closed: list[Points] = []  # of lives that ended in order
+        self._closed: list[CrashPoints] = []  # of lives that ended in order
         self._closes = 0
 
     def _now_s(self) -> float:
@@ -158,7 +159,7 @@ class Lives:
             events,
         )
 
-    async def _live(self, disk: PointedDisk, crash: Crash | None) -> None:
+    async def _live(self, disk: PointedDisk, crash: PlannedCrash | None) -> None:
         """Let a host live until it dies as planned, or until everything has come to rest."""
         raise NotImplementedError
 
@@ -166,16 +167,16 @@ class Lives:
         """Forget what was committed and not durable: the power was cut."""
         raise NotImplementedError
 
-    def _place(self, disk: PointedDisk, crash: Crash | None) -> Points:
+    def _place(self, disk: PointedDisk, crash: PlannedCrash | None) -> CrashPoints:
         """Make the places of one life, at one of which it may end."""
-        points = Points(
+        points = CrashPoints(
             lambda name, count, times: self._is_last(crash, name, count, times),
             lambda name: self._die(disk, crash, name),
         )
         points.on_circle = self._stop_circling
         return points
 
-    def _is_last(self, crash: Crash | None, name: str, count: int, times: int) -> bool:
+    def _is_last(self, crash: PlannedCrash | None, name: str, count: int, times: int) -> bool:
         """Tell whether this is the point a crash was planned for."""
         if crash is None or self._is_closing.is_set():
             return False
@@ -187,7 +188,7 @@ class Lives:
             return False
         return True
 
-    def _is_time(self, crash: Crash, name: str, count: int, times: int) -> bool:
+    def _is_time(self, crash: PlannedCrash, name: str, count: int, times: int) -> bool:
         if crash.at and count < self._patience:
             return name == crash.at and times >= crash.gap
         return count >= crash.gap
@@ -196,7 +197,7 @@ class Lives:
         self._problems.append("the host runs in circles")
         self._is_wrong.set()
 
-    def _die(self, disk: PointedDisk, crash: Crash | None, name: str) -> None:
+    def _die(self, disk: PointedDisk, crash: PlannedCrash | None, name: str) -> None:
         assert crash is not None
         self._deaths += 1
         self._tell(f"the host dies ({crash.death}) {name}")
@@ -208,14 +209,14 @@ class Lives:
         self._next_disk = PointedDisk(disk.cut_power(loss, self._chance))
         self._forget()
 
-    async def _bury(self, points: Points, disk: PointedDisk) -> None:
+    async def _bury(self, points: CrashPoints, disk: PointedDisk) -> None:
         for earlier in self._closed:  # what they left behind runs in the same process
             earlier.is_dead = True
         self._closed.clear()
         await bury(points, disk)
         self._points.update(points.names)
 
-    def _put_away(self, points: Points, disk: PointedDisk) -> None:
+    def _put_away(self, points: CrashPoints, disk: PointedDisk) -> None:
         """Let go of a host that was closed in order; its process lives on."""
         disk.points = None
         disk.drop()
@@ -224,7 +225,7 @@ class Lives:
         self._closes += 1
 
 
-async def bury(points: Points, disk: PointedDisk) -> None:
+async def bury(points: CrashPoints, disk: PointedDisk) -> None:
     """End every task of a life; the outside has none, so what was on its way still lands."""
     points.is_dead = True
     disk.points = None

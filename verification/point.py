@@ -9,14 +9,12 @@ Law 2  Every write verb has its points: before it, after each of its statements,
 
 from __future__ import annotations
 
-import asyncio
-from collections import Counter
 from collections.abc import Awaitable, Callable
 from hashlib import sha256
 from typing import Any, Final, Generic, TypeVar
 
 from duly.store.base import Backend, Durability, Row, Transaction
-from duly.testing.crash import AFTER, BEFORE
+from duly.testing.crash import BEFORE, CrashingBackend, CrashPoints
 from verification.disk import MemoryDisk
 
 R = TypeVar("R")
@@ -30,62 +28,10 @@ HANDLER: Final = "the handler"
 ANSWER: Final = "an answer to"  # a person was told that an act is done
 
 
-class Crash(BaseException):
-    """The host has died here."""
-
-
-STEPS_MAX: Final = 20_000  # a life has some hundred; whoever needs so many runs in circles
-
-
-class Points:
-    """Counts the places a host comes by, and lets it die where it is told to."""
-
-    def __init__(
-        self, is_last: Callable[[str, int, int], bool], on_death: Callable[[str], None]
-    ) -> None:
-        # By the point's name, how many points there were, and how often this one.
-        self._is_last = is_last
-        self.on_point: Callable[[str], None] = lambda _: None
-        self._on_death = on_death
-        self.count = 0
-        self.steps = 0
-        self.on_circle: Callable[[], None] = lambda: None
-        self.names: Counter[str] = Counter()
-        self.is_dead = False
-        self.died = asyncio.Event()
-
-    def pass_by(self, moment: str, what: str) -> None:
-        """Come by a place; the host may be dead afterwards, and does not notice yet."""
-        if self.is_dead:
-            return
-        name = f"{moment} {what}"
-        self.count += 1
-        self.names[name] += 1
-        self.on_point(name)
-        if self._is_last(name, self.count, self.names[name]):
-            self.is_dead = True
-            self._on_death(name)
-            self.died.set()
-
-    def reach(self, moment: str, what: str) -> None:
-        """Come by a place, and stop there if this is where the host dies."""
-        self.pass_by(moment, what)
-        self.stop_if_dead()
-
-    def stop_if_dead(self) -> None:
-        """Stop whoever belongs to a host that is dead, and whoever runs in circles."""
-        self.steps += 1
-        if self.steps == STEPS_MAX:
-            self.is_dead = True
-            self.on_circle()
-        if self.is_dead:
-            raise Crash
-
-
 class PointedDisk(MemoryDisk):
     """A disk that says when its log is about to be synced, and can be told from another."""
 
-    points: Points | None = None
+    points: CrashPoints | None = None
     _digests: tuple[object, bytes, bytes] = (None, b"", b"")
 
     def digest(self) -> tuple[bytes, bytes]:
@@ -107,44 +53,38 @@ class PointedDisk(MemoryDisk):
         super().sync_wal()
 
 
-class PointedBackend(Generic[S]):
+class PointedBackend(CrashingBackend, Generic[S]):
     """A store's backend with points in it; `watch` is shown the store as of every commit.
 
-    What was read is old when it is heard: `linger` lets others come in between, as a thread would.
-    `glance` is shown the store as of every read of one name: what was to be seen there then.
+    What was read is old when its caller gets it: `linger` lets other tasks run in between, as a
+    thread would. `glance` is shown the store as of every read of one name.
     """
 
     def __init__(
         self,
         backend: Backend,
-        points: Points,
+        points: CrashPoints,
         see: Callable[[Transaction], S],
         watch: Callable[[S], None],
         linger: Callable[[], Awaitable[None]],
         glance: tuple[str, Callable[[S], None]] | None = None,
     ) -> None:
-        self._backend = backend
-        self._points = points
+        super().__init__(backend, points)
         self._see = see
         self._watch = watch
         self._linger = linger
         self._glanced, self._glance = glance or ("", watch)
 
-    async def transact(self, body: Callable[[Transaction], R], durability: Durability) -> R:
-        """Run a verb, unless the host dies before, in between or right after."""
-        if durability is Durability.READ:
-            return await self._read(body)
+    async def _write(self, body: Callable[[Transaction], R], durability: Durability) -> R:
         verb = body.__name__
-        self._points.reach(BEFORE, verb)
 
         def pointed(tx: Transaction) -> tuple[R, S]:
             return body(PointedTransaction(tx, self._points, verb)), self._see(tx)
 
-        answer, seen = await self._backend.transact(pointed, durability)
+        result, seen = await self._transact(pointed, durability)
         self._points.stop_if_dead()  # what a dead host still sees is on no disk
         self._watch(seen)
-        self._points.reach(AFTER, verb)
-        return answer
+        return result
 
     async def _read(self, body: Callable[[Transaction], R]) -> R:
         is_glanced = body.__name__ == self._glanced
@@ -153,27 +93,19 @@ class PointedBackend(Generic[S]):
             return body(tx), self._see(tx) if is_glanced else None
 
         self._points.stop_if_dead()
-        answer, found = await self._backend.transact(seen, Durability.READ)
+        result, found = await self._transact(seen, Durability.READ)
         if found is not None:
             self._points.stop_if_dead()
             self._glance(found)
         await self._linger()
         self._points.stop_if_dead()
-        return answer
-
-    async def sync(self) -> None:
-        """Return when everything committed so far is durable."""
-        await self._backend.sync()
-
-    async def close(self) -> None:
-        """Give the database back."""
-        await self._backend.close()
+        return result
 
 
 class PointedTransaction:
     """A transaction in which the host can die after every statement."""
 
-    def __init__(self, tx: Transaction, points: Points, verb: str) -> None:
+    def __init__(self, tx: Transaction, points: CrashPoints, verb: str) -> None:
         self._tx = tx
         self._points = points
         self._verb = verb

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final, TypeVar, cast
@@ -25,13 +25,14 @@ from duly.host import CLOSE_S
 from duly.host import Host as ShippedHost
 from duly.rules.value import decode
 from duly.store import Store
-from duly.store.base import Backend, Durability, Transaction
+from duly.store.base import Durability, Transaction
 from duly.store.sqlite import open_sqlite
+from duly.testing.crash import CrashingBackend, CrashPoints
 from duly.testing.dice import Dice
 from duly.testing.env import VirtualEnv
 from duly.testing.loop import VirtualLoop
 from verification.life import leave, schema, stage
-from verification.point import Crash, PointedDisk, Points
+from verification.point import PointedDisk
 from verification.scripted import ScriptedSandbox
 from verification.survey import cpu_s
 from verification.weeks_world import (
@@ -59,7 +60,7 @@ TICK_S: Final = 0.001  # what the clock shows; a shorter wait would never come t
 SOON_S: Final = 600.0  # everything is caught up so long after each return
 CALM_S: Final = 3 * HOUR_S + 137.0  # between two looks at the mailboxes: nothing is at work then
 WORKFLOWS: Final = (*MAILBOXES, DIGEST, INVOICES)
-WRITES_MAX: Final = 40  # a crash comes at one of so many writes
+POINTS_MAX: Final = 40  # a crash comes at one of so many points
 POLICY: Final = Policy(approvals={f"{BILL}.*": "always"})
 
 
@@ -114,58 +115,19 @@ class Happening:
     about: str = field(compare=False, default="")
 
 
-@dataclass(slots=True)
-class Life:
-    """One process: it dies at a write, or is closed."""
+class Life(CrashPoints):
+    """One process: it crashes at a write, or is closed."""
 
-    is_dead: bool = False
-    writes_left: int | None = None
-    died: asyncio.Event = field(default_factory=asyncio.Event)
+    points_left: int | None = None  # every write has two: before it and after it
 
-    def die(self) -> None:
-        """End it here."""
-        self.is_dead = True
-        self.died.set()
+    def __init__(self) -> None:
+        super().__init__(self._is_last)
 
-
-class Mortal:
-    """A backend whose host dies before or after one of its writes."""
-
-    def __init__(self, backend: Backend, life: Life) -> None:
-        self._backend = backend
-        self._life = life
-
-    async def transact(self, body: Callable[[Transaction], R], durability: Durability) -> R:
-        """Run a verb, unless the host dies of it."""
-        self._stop_if_dead()
-        is_last = self._is_last(durability)
-        if is_last and self._life.writes_left == 0:
-            self._life.die()
-        self._stop_if_dead()
-        answer = await self._backend.transact(body, durability)
-        if is_last:
-            self._life.die()
-        self._stop_if_dead()
-        return answer
-
-    def _is_last(self, durability: Durability) -> bool:
-        left = self._life.writes_left
-        if left is None or durability is Durability.READ:
+    def _is_last(self, name: str, count: int, times: int) -> bool:
+        if self.points_left is None:
             return False
-        self._life.writes_left = left - 2  # even ones die before the write, odd ones after it
-        return left <= 1
-
-    def _stop_if_dead(self) -> None:
-        if self._life.is_dead:
-            raise Crash
-
-    async def sync(self) -> None:
-        """Return when everything committed so far is durable."""
-        await self._backend.sync()
-
-    async def close(self) -> None:
-        """Give the database back."""
-        await self._backend.close()
+        self.points_left -= 1
+        return self.points_left < 0
 
 
 def play(plan: Plan) -> Report:
@@ -261,7 +223,7 @@ class _Weeks:
             case "token":
                 world.is_signed_in = False
             case "crash":
-                self._life.writes_left = self._dice.randrange(WRITES_MAX)
+                self._life.points_left = self._dice.randrange(POINTS_MAX)
             case "upgrade":
                 await self._close()
                 await self._open()
@@ -315,10 +277,10 @@ class _Weeks:
         backend = await open_sqlite(self._disk, self._env, schema=schema())
         boxes = (Box(each, self._world, lambda: life.is_dead) for each in (*MAILBOXES, BILL))
         self._registry = Registry(boxes)
-        store, sandbox = Store(Mortal(backend, life)), ScriptedSandbox(self._env)
+        store, sandbox = Store(CrashingBackend(backend, life)), ScriptedSandbox(self._env)
         parts = Parts(self._env, store, sandbox, self._registry, POLICY)
         engine = Engine(parts)
-        self._host = Host(parts, engine, Points(lambda *_: False, lambda _: None))
+        self._host = Host(parts, engine, CrashPoints())
         self._serving = asyncio.ensure_future(engine.serve())
 
     async def _deploy(self) -> None:

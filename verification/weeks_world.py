@@ -17,10 +17,10 @@ from duly.connectors.base import Applied, Call, Connector, NotApplied, Unsure, m
 from duly.errors import AuthNeeded, NotSent, Transient, UnknownOutcome
 from duly.rules.access import Step
 from duly.rules.value import Json
+from duly.testing.crash import Crash
 from duly.testing.dice import Dice
 from verification import moves
 from verification.moves import Each, Move, Return, Value, When, ref
-from verification.point import Crash
 from verification.scripted import Scripted
 
 PAGE: Final = 200

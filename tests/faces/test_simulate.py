@@ -17,7 +17,7 @@ from duly.faces.cli import simulate as command
 from duly.faces.cli.base import Face
 from duly.rules.value import Json
 from duly.testing import crash_test as module
-from duly.testing.crash_test import Change, Drill, Drilled, Props, Story
+from duly.testing.crash_test import Change, CrashTest, CrashTestReport, Mismatch, Props
 from duly.testing.fault import Fault
 from duly.testing.stage import Stage
 from tests.faces.real import call, make_project
@@ -110,18 +110,18 @@ def connectors() -> list[Connector]:
     return [Notes(), Wall("white")]
 
 
-def drilled(
+def report_of(
     connectors: list[Connector], given: Source, most: int = 6, only: int | None = None
-) -> Drilled:
-    with Drill(given, connectors) as drill:
-        return drill.run(crashes_max=most, only=only)
+) -> CrashTestReport:
+    with CrashTest(given, connectors) as test:
+        return test.run(crashes_max=most, only=only)
 
 
 def test_every_change_is_made_once_and_the_real_outside_is_asked_once(
     connectors: list[Connector],
 ) -> None:
     """L3: crash before the effect, after it, answer lost, and after writes of the store."""
-    told = drilled(connectors, source(), most=8)
+    told = report_of(connectors, source(), most=8)
     assert [(each.tool, each.args) for each in told.changes] == [
         ("wall.post", {"text": "n1"}),
         ("wall.post", {"text": "n2"}),
@@ -134,13 +134,13 @@ def test_every_change_is_made_once_and_the_real_outside_is_asked_once(
 def test_a_stand_in_answers_in_the_shape_of_the_real_tool(connectors: list[Connector]) -> None:
     """L3: or a workflow that is right would fail here, and only here."""
     given = source("wall.pin", 'str(result["result"]["row"]) + result["result"]["text"]')
-    told = drilled(connectors, given, most=2)
+    told = report_of(connectors, given, most=2)
     assert (told.troubles, told.stories, told.crashes) == ((), (), 2)
 
 
 def test_a_tool_nobody_can_ask_needs_a_person(connectors: list[Connector]) -> None:
     """L10: the person answers by the truth, so the changes are the same; the need is told."""
-    told = drilled(connectors, source("wall.shout"), most=3)
+    told = report_of(connectors, source("wall.shout"), most=3)
     assert (told.stories, told.crashes, told.asked) == ((), 3, 3)
 
 
@@ -153,7 +153,7 @@ def test_an_unstable_id_is_a_story_with_a_number(
         '"data": {"note": note}', '"data": {"note": str(datetime.now(timezone.utc))}'
     )
     given = Source("python", text.replace("TOOL", "wall.post").replace("ID", "note"), "now.py")
-    told = drilled(connectors, given, only=1)
+    told = report_of(connectors, given, only=1)
     (story,) = told.stories
     assert (story.number, story.where) == (1, "wall.post, call 1: before the effect")
     assert any(" instead of " in each for each in story.differences)
@@ -165,7 +165,7 @@ def test_a_lost_change_is_a_story(
 ) -> None:
     """L3: a host that forgets what it sent would be found; here the person lies instead."""
     monkeypatch.setattr(Stage, "_find", lambda self, tool, key: None)
-    told = drilled(connectors, source("wall.shout"), only=2)
+    told = report_of(connectors, source("wall.shout"), only=2)
     (story,) = told.stories
     assert story.number == 2
     assert story.where == "wall.shout, call 1: after the effect"
@@ -176,17 +176,17 @@ def test_what_fails_without_a_crash_is_told_before_any_crash(
     connectors: list[Connector],
 ) -> None:
     """F3: a script that throws needs no crash to go wrong."""
-    told = drilled(connectors, source(message_id='result["result"]["nothing"]'))
+    told = report_of(connectors, source(message_id='result["result"]["nothing"]'))
     assert told.crashes == 0
     (trouble,) = told.troubles
     assert re.match(r"post\.next, line \d+: .*KeyError: nothing", trouble), trouble
     assert told.changes
 
 
-def test_a_source_that_is_refused_is_not_drilled(connectors: list[Connector]) -> None:
+def test_a_source_that_is_refused_is_not_tested(connectors: list[Connector]) -> None:
     """W5: the findings are those of a deploy."""
     with pytest.raises(NotDeployed):
-        drilled(connectors, Source("python", "flow = 1", "broken.py"))
+        report_of(connectors, Source("python", "flow = 1", "broken.py"))
 
 
 def test_answers_and_events_are_taken_from_what_was_given(connectors: list[Connector]) -> None:
@@ -195,8 +195,8 @@ def test_answers_and_events_are_taken_from_what_was_given(connectors: list[Conne
         events=({"topic": "note.found", "message_id": "given", "title": "Given"},),
         answers={"notes.search": {"items": [], "last_cursor": None}},
     )
-    with Drill(source(), connectors, props=props) as drill:
-        told = drill.run(crashes_max=1)
+    with CrashTest(source(), connectors, props=props) as test:
+        told = test.run(crashes_max=1)
     assert [each.args["text"] for each in told.changes] == ["given"]
     assert asked == {}
 
@@ -215,7 +215,7 @@ def test_what_was_given_wrongly_is_refused(
     """W4: by its name."""
     from duly.errors import DulyError
 
-    with pytest.raises(DulyError, match=words), Drill(source(), connectors, props=props) as it:
+    with pytest.raises(DulyError, match=words), CrashTest(source(), connectors, props=props) as it:
         it.run(crashes_max=1)
 
 
@@ -223,9 +223,9 @@ def test_a_crash_that_does_not_come_is_not_counted_as_tried(
     connectors: list[Connector], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """L3: nobody is told of a crash that was not."""
-    late = module.Strike(1, "late", "wall.post", 99, Fault.CRASH_BEFORE)
+    late = module.Strike(1, "late", "wall.post", nth=99, fault=Fault.CRASH_BEFORE)
     monkeypatch.setattr(module, "_strikes", lambda plain: (late,))
-    told = drilled(connectors, source())
+    told = report_of(connectors, source())
     assert (told.crashes, told.missed, told.stories) == (0, 1, ())
 
 
@@ -307,13 +307,13 @@ def test_the_command_reads_what_is_given_and_answers_json(tmp_path: Path) -> Non
         ({"missed": 1}, "2 crashes tried of 9 possible (1 more were not met on the way); every"),
         ({"crashes": 0, "possible": 0}, "Nothing is proven: there was no change and no write"),
         ({"changes": ()}, "2 crashes tried of 9 possible, but there was no change to make twice"),
-        ({"stories": (Story(7, "x", ("y",)),)}, "2 crashes tried of 9 possible; 1 ended diff"),
+        ({"stories": (Mismatch(7, "x", ("y",)),)}, "2 crashes tried of 9 possible; 1 ended diff"),
     ],
 )
 def test_what_came_of_it_is_one_sentence(told: dict[str, Any], words: str) -> None:
     """L3: what was tried, and never more than that."""
     made = (Change("wall.post", {}),)
-    plain = Drilled("w", made, (), possible=9, crashes=2, asked=0, missed=0, stories=())
+    plain = CrashTestReport("w", made, (), possible=9, crashes=2, asked=0, missed=0, stories=())
     assert words in command._sum_up(replace(plain, **told))
 
 
@@ -321,8 +321,8 @@ def test_a_story_that_differs_is_shown_with_the_command_that_repeats_it(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """L3: its number, where it was struck, and what was different."""
-    story = Story(7, "wall.post, call 1: after the effect", ("It was done twice.",))
-    told = Drilled("w", (Change("wall.post", {"text": "n1"}),), (), 9, 9, 0, 0, (story,))
+    story = Mismatch(7, "wall.post, call 1: after the effect", ("It was done twice.",))
+    told = CrashTestReport("w", (Change("wall.post", {"text": "n1"}),), (), 9, 9, 0, 0, (story,))
     again = command._again(Face(given="my shop"), "posts.py", "given.json", "1m", None)
     command._show(told, again, Props())
     shown = capsys.readouterr().out

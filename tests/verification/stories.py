@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from duly.rules.permission import Approval
 from verification.workflow.outside import Outcome, Saying
-from verification.workflow.scenario import Act, Crash, Death, Story, Wish
+from verification.workflow.scenario import Act, Death, PlannedCrash, Story, Wish
 from verification.workflow.shape import Shape, Tool
 from verification.workflow.unkind import from_seed
 
@@ -13,7 +13,7 @@ REGRESSIONS = {
         shape=Shape.BATCH,
         tool=Tool.ASKED,
         mails=5,
-        crashes=(Crash(5), Crash(28), Crash(51, Death.POWER)),
+        crashes=(PlannedCrash(5), PlannedCrash(28), PlannedCrash(51, Death.POWER)),
         outcomes=(
             Outcome.OK,
             Outcome.AUTH,
@@ -33,7 +33,12 @@ REGRESSIONS = {
         shape=Shape.DECLINE,
         tool=Tool.BLIND,
         mails=5,
-        crashes=(Crash(56, Death.POWER), Crash(54), Crash(49), Crash(37)),
+        crashes=(
+            PlannedCrash(56, Death.POWER),
+            PlannedCrash(54),
+            PlannedCrash(49),
+            PlannedCrash(37),
+        ),
         outcomes=(
             Outcome.RATE_LIMITED,
             Outcome.AMBIGUOUS_BEFORE,
@@ -57,7 +62,7 @@ REGRESSIONS = {
     ),
     "the oracle took the newest id for the newest run, and the clock had gone back": Story(
         mails=3,
-        crashes=(Crash(1, at="after prepare_run"),),
+        crashes=(PlannedCrash(1, at="after prepare_run"),),
         acts=(Act(0, Wish.CLOCK_BACK, at="after start_run"),),
     ),
     "the clock was set back twice while a run waited, and nobody looked again": Story(
@@ -66,7 +71,7 @@ REGRESSIONS = {
     ),
     "the host died on a retry that was done, and the oracle took it for nobody's": Story(
         approval=Approval.ALWAYS,
-        crashes=(Crash(3, at="before a sync of the log"),),
+        crashes=(PlannedCrash(3, at="before a sync of the log"),),
         acts=(Act(10_000, Wish.RETRY), Act(40_000, Wish.APPROVE)),
     ),
     "a grant and a revoke came at once, and nobody could say which was last": Story(

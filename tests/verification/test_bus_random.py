@@ -16,7 +16,7 @@ from verification.bus.shrink import simpler
 from verification.life import Ending
 from verification.survey import play_seeds
 from verification.workflow.planted import planted, seeds_of
-from verification.workflow.scenario import Crash, Death
+from verification.workflow.scenario import Death, PlannedCrash
 from verification.workflow.shrink import shrink_by
 
 SEEDS_PER_TEST = 40
@@ -34,7 +34,7 @@ REGRESSIONS = {
             ),
             Listener(),
         ),
-        crashes=(Crash(1, at="before the handler"),),
+        crashes=(PlannedCrash(1, at="before the handler"),),
         is_heard=True,
         dice=460_303_804,
     ),
@@ -55,8 +55,8 @@ REGRESSIONS = {
     "the oracle remembered calls whose count the power had taken": BusStory(
         events=2,
         crashes=(
-            Crash(3, at="before the handler"),
-            Crash(4, Death.POWER, at="before the handler"),
+            PlannedCrash(3, at="before the handler"),
+            PlannedCrash(4, Death.POWER, at="before the handler"),
         ),
         is_heard=True,
     ),
@@ -98,13 +98,13 @@ def test_story_of_the_bus_is_played_the_same_way_twice() -> None:
 
 def test_only_what_the_problem_needs_is_left_of_a_story_of_the_bus() -> None:
     """Everything that does not matter is dropped, and what is left has the same problem."""
-    needed = Crash(7, Death.POWER)
+    needed = PlannedCrash(7, Death.POWER)
     story = BusStory(
         topics=3,
         events=5,
         listeners=(Listener(2, 1, (), (Habit.RAISE, Habit.EMIT), Habit.RAISE, (1,)), Listener()),
         deeds=(Deed(5, Wish.EMIT), Deed(9, Wish.STOP)),
-        crashes=(Crash(3), needed, Crash(9)),
+        crashes=(PlannedCrash(3), needed, PlannedCrash(9)),
         is_heard=True,
         batch=1,
         dice=77,

@@ -10,13 +10,13 @@ from duly.rules.permission import Approval
 from verification.workflow.exhaustive import YES
 from verification.workflow.outside import Outcome
 from verification.workflow.run import play
-from verification.workflow.scenario import Act, Crash, Death, Story, Wish
+from verification.workflow.scenario import Act, Death, PlannedCrash, Story, Wish
 
 ASKED = Story(approval=Approval.ALWAYS)
 APPROVED = "after approve"
 
 
-def asked(*acts: Act, crashes: tuple[Crash, ...] = (), mails: int = 1) -> Story:
+def asked(*acts: Act, crashes: tuple[PlannedCrash, ...] = (), mails: int = 1) -> Story:
     return Story(approval=Approval.ALWAYS, acts=acts, crashes=crashes, mails=mails)
 
 
@@ -77,7 +77,7 @@ def test_yes_that_does_not_fit_is_refused(wish: Wish, said: str) -> None:
 @pytest.mark.parametrize("at", ["after an answer to approve", "before send_approved"])
 def test_yes_outlives_the_host(at: str, death: Death) -> None:
     """A4: what was approved and not begun is sent by the next host, and nobody is asked again."""
-    ending = play(asked(YES, crashes=(Crash(1, death, at),)))
+    ending = play(asked(YES, crashes=(PlannedCrash(1, death, at),)))
     assert ending.problems == ()
     assert ending.deaths == 1
     assert sum("a row appears" in line for line in ending.trace) == 1
@@ -87,7 +87,7 @@ def test_yes_outlives_the_host(at: str, death: Death) -> None:
 
 def test_call_cut_off_after_its_send_time_is_asked_about() -> None:
     """A4, R7: a send time without an answer is unknown, approved or not."""
-    ending = play(asked(YES, crashes=(Crash(1, at="after send_approved"),)))
+    ending = play(asked(YES, crashes=(PlannedCrash(1, at="after send_approved"),)))
     assert ending.problems == ()
     assert any("asked about" in line for line in ending.trace)
 

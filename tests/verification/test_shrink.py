@@ -8,7 +8,7 @@ from verification.life import Ending
 from verification.workflow.outside import Outcome
 from verification.workflow.planted import BUGS, find, planted, seeds_of
 from verification.workflow.run import play
-from verification.workflow.scenario import Crash, Death, Story, invent
+from verification.workflow.scenario import Death, PlannedCrash, Story, invent
 from verification.workflow.shrink import kind, shrink, simpler
 from verification.workflow.unkind import from_seed
 
@@ -34,10 +34,10 @@ def test_story_of_a_planted_bug_becomes_smaller_and_stays_wrong() -> None:
 
 def test_only_what_the_problem_needs_is_left() -> None:
     """Everything that does not matter is dropped."""
-    needed = Crash(7, Death.POWER)
+    needed = PlannedCrash(7, Death.POWER)
     story = Story(
         mails=5,
-        crashes=(Crash(3), needed, Crash(9)),
+        crashes=(PlannedCrash(3), needed, PlannedCrash(9)),
         outcomes=(Outcome.REFUSED, Outcome.SLOW),
         dice=77,
     )

@@ -19,9 +19,9 @@ from verification.workflow.run import play
 from verification.workflow.scenario import (
     GENEROUS,
     Act,
-    Crash,
     Death,
     DiskFault,
+    PlannedCrash,
     Story,
     Wish,
     invent,
@@ -44,7 +44,9 @@ def test_late_request_lands_at_the_end_of_the_lag() -> None:
 
 def test_late_request_of_a_killed_host_lands_beside_the_next() -> None:
     """L6, R7: the next host is at work when the request of the last one lands."""
-    story = Story(outcomes=(Outcome.LATE,), crashes=(Crash(1, Death.KILL, "before the effect"),))
+    story = Story(
+        outcomes=(Outcome.LATE,), crashes=(PlannedCrash(1, Death.KILL, "before the effect"),)
+    )
     assert play(story).problems == ()
 
 
@@ -57,7 +59,7 @@ def test_send_outlives_its_cancel_and_a_close(tool: Tool, outcome: Outcome) -> N
         tool=tool,
         mails=2,
         outcomes=(outcome,),
-        crashes=(Crash(1, Death.CLOSE, "before the effect"),),
+        crashes=(PlannedCrash(1, Death.CLOSE, "before the effect"),),
     )
     assert play(plain).problems == ()
     assert play(closed).problems == ()
@@ -107,7 +109,9 @@ def test_clock_is_set_around_a_wait(which: int) -> None:
 
 DIRECTED_STORIES = {
     "close-does-not-wait": Story(
-        mails=2, outcomes=(Outcome.DEAF,), crashes=(Crash(1, Death.CLOSE, "before the effect"),)
+        mails=2,
+        outcomes=(Outcome.DEAF,),
+        crashes=(PlannedCrash(1, Death.CLOSE, "before the effect"),),
     ),
 }
 

@@ -15,7 +15,7 @@ from verification.bus.run import play
 from verification.bus.scenario import BusStory, Deed, Habit, Listener, Wish
 from verification.point import ANSWER, BETWEEN, HANDLER, SYNC
 from verification.workflow.exhaustive import Base, Case, unfold_by
-from verification.workflow.scenario import Crash
+from verification.workflow.scenario import PlannedCrash
 
 BUS_VERBS: Final = (
     "emit",
@@ -87,7 +87,7 @@ def _deferred() -> Iterator[Case[BusStory]]:
     yield case("clock forward", Deed(0, Wish.DEFER, 0, 60_000), Deed(500, Wish.CLOCK_FORWARD))
     # The machine is off until both are overdue.
     both = (Deed(0, Wish.DEFER, 0, 90_000), Deed(0, Wish.DEFER, 0, 60_000))
-    off = Crash(2, at=f"{AFTER} {ANSWER} {Wish.DEFER}", down_s=200.0)
+    off = PlannedCrash(2, at=f"{AFTER} {ANSWER} {Wish.DEFER}", down_s=200.0)
     yield Case("overdue in order", BusStory(events=0, deeds=both, crashes=(off,)))
     yield case("clock back", soon, Deed(500, Wish.CLOCK_BACK))
 
@@ -111,18 +111,18 @@ def _people() -> Iterator[Case[BusStory]]:
 
 def _crashed() -> Iterator[Case[BusStory]]:
     """Answer what a crash follows on: a handler that takes its host with it, and its recovery."""
-    killing = Crash(1, at=f"{BEFORE} {HANDLER}")
+    killing = PlannedCrash(1, at=f"{BEFORE} {HANDLER}")
     heard = BusStory(events=1, listeners=(ONCE,), is_heard=True)
     yield Case("crashed", replace(heard, crashes=(killing,)))
     yield Case("crashed twice", replace(heard, crashes=(killing, killing)))
     yield Case("crashed three times", replace(heard, crashes=(killing, killing, killing)))
     lingering = Listener(habits=(Habit.LINGER,))
     both = BusStory(topics=2, events=2, listeners=(lingering, replace(lingering, topic=1)))
-    beside = Crash(2, at=f"{BEFORE} {HANDLER}")
+    beside = PlannedCrash(2, at=f"{BEFORE} {HANDLER}")
     yield Case("crashed beside another", replace(both, crashes=(beside,)))
     yield Case("crashed alone after that", replace(both, crashes=(beside, killing)))
     overdue = BusStory(events=0, deeds=(Deed(0, Wish.DEFER),))
-    yield Case("overdue", replace(overdue, crashes=(Crash(1, at=f"{BEFORE} promote_due"),)))
+    yield Case("overdue", replace(overdue, crashes=(PlannedCrash(1, at=f"{BEFORE} promote_due"),)))
 
 
 def unfold(case: Case[BusStory], *, is_thorough: bool = False) -> Base[BusStory]:

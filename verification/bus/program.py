@@ -17,12 +17,12 @@ from duly.bus.dispatcher import Dispatcher
 from duly.errors import DulyError, NotFound, Refused
 from duly.rules.delivery import DeliveryStatus, Event
 from duly.rules.schedule import DAY_MS
-from duly.testing.crash import AFTER, BEFORE
+from duly.testing.crash import AFTER, BEFORE, Crash, CrashPoints
 from verification.bus.oracle import BusOracle
 from verification.bus.record import Call, Emission, End, Record
 from verification.bus.scenario import BusStory, Deed, Habit, Wish
 from verification.life import SimulatedEnv
-from verification.point import ANSWER, HANDLER, Crash, Points
+from verification.point import ANSWER, HANDLER
 
 PLANNED: Final = "as planned"  # what every handler says that raises
 SOURCE: Final = "program"
@@ -47,7 +47,7 @@ class BusHost:
     life: int
     bus: Bus
     dispatcher: Dispatcher
-    points: Points
+    points: CrashPoints
 
 
 @dataclass(slots=True)

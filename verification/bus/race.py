@@ -22,15 +22,15 @@ from duly.store import Store
 from duly.store.base import Durability
 from duly.store.record import JournalEvent
 from duly.store.sqlite import open_sqlite
-from duly.testing.crash import AFTER
+from duly.testing.crash import AFTER, CrashPoints
 from duly.testing.dice import Dice
 from duly.testing.env import VirtualEnv
 from duly.testing.loop import VirtualLoop
 from verification.bus.seen import BusSeen, see_bus
 from verification.disk import Loss
 from verification.life import bury, leave, schema, stage
-from verification.point import PointedBackend, PointedDisk, Points
-from verification.workflow.scenario import Crash, Death
+from verification.point import PointedBackend, PointedDisk
+from verification.workflow.scenario import Death, PlannedCrash
 
 DEFERRED: Final = 1
 LIMIT: Final = 100
@@ -54,7 +54,7 @@ class Race:
 
     runners: tuple[Runner, ...]
     choices: tuple[int, ...] = ()
-    crash: Crash | None = None
+    crash: PlannedCrash | None = None
 
 
 @dataclass(slots=True)
@@ -106,7 +106,7 @@ def crashes_of(race: Race, finish: Finish) -> Iterator[Race]:
     """Answer the race with a crash at every point it came by, of either kind."""
     for place in range(1, len(finish.points) + 1):
         for death in (Death.KILL, Death.POWER):
-            yield replace(race, crash=Crash(place, death))
+            yield replace(race, crash=PlannedCrash(place, death))
 
 
 def run(race: Race) -> Finish:
@@ -126,8 +126,9 @@ class _Track:
 
     async def run(self, found: Mapping[str, bytes]) -> Finish:
         disk = PointedDisk(found)
-        points = Points(self._is_last, lambda _: self._die(disk))
+        points = CrashPoints(self._is_last, lambda _: self._die(disk))
         points.on_point = self._finish.points.append
+        points.on_circle = lambda: self._say("it goes in circles")
         backend = await open_sqlite(disk, self._env, schema=schema())
         disk.points = points
         store = Store(
@@ -154,7 +155,7 @@ class _Track:
         else:
             self._next_disk = PointedDisk(disk.cut_power(Loss.ALL, Dice(0)))
 
-    async def _take_turns(self, tasks: list[asyncio.Task[None]], points: Points) -> None:
+    async def _take_turns(self, tasks: list[asyncio.Task[None]], points: CrashPoints) -> None:
         """Let one of those who wait go on, whenever nobody else can (law 1)."""
         turn = 0
         while not all(task.done() for task in tasks):
@@ -174,7 +175,7 @@ class _Track:
 
     # -- Those who run --------------------------------------------------------------------------
 
-    async def _start(self, runner: Runner, store: Store, points: Points) -> None:
+    async def _start(self, runner: Runner, store: Store, points: CrashPoints) -> None:
         await self._env.sleep(0)  # who begins is a choice, too
         runners: dict[Runner, Callable[[Store], Awaitable[None]]] = {
             Runner.CANCEL: self._cancel,

@@ -26,6 +26,7 @@ from duly.rules.delivery import DeliveryStatus
 from duly.store import Store
 from duly.store.base import Backend, Durability
 from duly.store.sqlite import open_sqlite
+from duly.testing.crash import CrashPoints
 from duly.testing.dice import Dice
 from duly.testing.env import START, VirtualEnv
 from duly.testing.loop import VirtualLoop
@@ -48,10 +49,10 @@ from verification.life import (
     stage,
 )
 from verification.moves import Return
-from verification.point import PointedBackend, PointedDisk, Points
+from verification.point import PointedBackend, PointedDisk
 from verification.scripted import Scripted, ScriptedSandbox
 from verification.workflow.person import Host
-from verification.workflow.scenario import Crash
+from verification.workflow.scenario import PlannedCrash
 
 LOOKED_FOR_WORK: Final = "bus_outlook"
 LIMITS: Final = Limits()
@@ -122,7 +123,7 @@ class _BusPlay(Lives):
 
     # -- One life -------------------------------------------------------------------------------
 
-    async def _live(self, disk: PointedDisk, crash: Crash | None) -> None:
+    async def _live(self, disk: PointedDisk, crash: PlannedCrash | None) -> None:
         """Let a host live until it dies as planned, is stopped, or everything has come to rest."""
         self._disk = disk
         self._stop.clear()
@@ -171,7 +172,7 @@ class _BusPlay(Lives):
         if self._problems:
             self._is_wrong.set()
 
-    def _come_by(self, name: str, points: Points, disk: PointedDisk, host: BusHost) -> None:
+    def _come_by(self, name: str, points: CrashPoints, disk: PointedDisk, host: BusHost) -> None:
         """Let in whoever waited for the host to come by here."""
         for deed in [each for each in self._doors if each.at == name]:
             if deed.times == points.names[name]:
@@ -202,7 +203,7 @@ class _BusPlay(Lives):
         dispatcher: Dispatcher,
         backend: Backend,
         disk: PointedDisk,
-        points: Points,
+        points: CrashPoints,
     ) -> None:
         """Stop the host as a program does that ends in order; it may die on that (B7)."""
         self._tell("the program stops")
@@ -301,7 +302,7 @@ async def _make_template(loop: VirtualLoop, *, is_heard: bool) -> Mapping[str, b
     backend = await open_sqlite(disk, env, schema=schema())
     if is_heard:
         parts = Parts(env, Store(backend), ScriptedSandbox(env), Registry([]), Policy())
-        host = Host(parts, Engine(parts), Points(lambda _, __, ___: False, lambda _: None))
+        host = Host(parts, Engine(parts), CrashPoints())
         script = Scripted(
             declaration={
                 "name": "reader",

@@ -13,7 +13,7 @@ from typing import Final
 from duly.config import BusSettings
 from duly.rules.delivery import Retry
 from duly.testing.dice import Dice
-from verification.workflow.scenario import GAP_MAX, Crash, Death
+from verification.workflow.scenario import GAP_MAX, Death, PlannedCrash
 
 TOPICS: Final = ("alpha", "beta", "gamma", "delta")
 HEARD: Final = TOPICS[0]  # the topic a workflow listens to, where one does
@@ -100,7 +100,7 @@ class BusStory:
     events: int = 1  # emitted at the beginning, to one topic after the other
     listeners: tuple[Listener, ...] = (Listener(),)
     deeds: tuple[Deed, ...] = ()
-    crashes: tuple[Crash, ...] = ()
+    crashes: tuple[PlannedCrash, ...] = ()
     is_heard: bool = False  # a workflow listens to the first topic
     batch: int = BATCH  # how many deliveries the bus begins in one turn, at most
     dice: int = 0  # the order in which those who can run do; 0 is the plain one
@@ -219,7 +219,7 @@ def _told(dice: Dice, story: BusStory) -> BusStory:
         story,
         listeners=(Listener(attempts=1, delays_s=(), habits=(Habit.RAISE,)), *story.listeners),
         deeds=_in_order([*story.deeds, *deeds]),
-        crashes=(Crash(1, Death.POWER, f"after an answer to {wish}"), *story.crashes),
+        crashes=(PlannedCrash(1, Death.POWER, f"after an answer to {wish}"), *story.crashes),
     )
 
 
@@ -252,8 +252,8 @@ def _deed(dice: Dice) -> Deed:
     return Deed(at_ms, dice.choose(WISHES), which, delay_ms)
 
 
-def _crash(dice: Dice) -> Crash:
+def _crash(dice: Dice) -> PlannedCrash:
     death = dice.choose((Death.KILL, Death.POWER))
     if dice.happens(0.6):
-        return Crash(1 + dice.randrange(SORE_TIMES), death, dice.choose(SORE))
-    return Crash(1 + dice.randrange(GAP_MAX), death)
+        return PlannedCrash(1 + dice.randrange(SORE_TIMES), death, dice.choose(SORE))
+    return PlannedCrash(1 + dice.randrange(GAP_MAX), death)

@@ -23,7 +23,7 @@ from verification.life import Ending, Moment, OnPoint
 from verification.point import ANSWER, BETWEEN, EFFECT, QUESTION, SYNC
 from verification.workflow.outside import STRANGE, STRANGE_SAYINGS, USUAL, USUAL_SAYINGS, Outcome
 from verification.workflow.run import play
-from verification.workflow.scenario import Act, Crash, Death, Story, Wish
+from verification.workflow.scenario import Act, Death, PlannedCrash, Story, Wish
 from verification.workflow.shape import Shape, Tool
 
 T = TypeVar("T", Story, BusStory)
@@ -186,8 +186,10 @@ def _people() -> Iterator[Case[Story]]:
     signed_out = Story(outcomes=(Outcome.AUTH,))
     yield Case("reconnect", replace(signed_out, acts=(Act(20_000, Wish.RECONNECT),)))
     yield Case("abandon", Story(acts=(Act(0, Wish.ABANDON, at=f"{AFTER} prepare_run"),)))
-    followed = Crash(1, at=f"{AFTER} succeed_run")
-    yield Case("crashes", Story(crashes=(Crash(1, at=f"{AFTER} start_run"), followed, followed)))
+    followed = PlannedCrash(1, at=f"{AFTER} succeed_run")
+    yield Case(
+        "crashes", Story(crashes=(PlannedCrash(1, at=f"{AFTER} start_run"), followed, followed))
+    )
 
 
 def _asked() -> Iterator[Case[Story]]:
@@ -220,7 +222,7 @@ def _asked() -> Iterator[Case[Story]]:
 
 def _unkind() -> Iterator[Case[Story]]:
     """Answer a few situations of an unkind world; random stories have the rest."""
-    closed = (Crash(1, Death.CLOSE, f"{BEFORE} {EFFECT}"),)
+    closed = (PlannedCrash(1, Death.CLOSE, f"{BEFORE} {EFFECT}"),)
     for tool in TOOLS:
         deaf = Story(tool=tool, outcomes=(Outcome.DEAF,))
         yield Case("outlives its cancel", deaf)
@@ -277,7 +279,7 @@ def unfold_by(
         if is_like_others(moment) and not is_thorough:
             continue
         for death in deaths_at(name):
-            crashes = (*story.crashes, Crash(place, death))
+            crashes = (*story.crashes, PlannedCrash(place, death))
             left = moment.after_kill if death is Death.KILL else moment.after_power_cut
             key = f"{place} {death}" if is_thorough else f"{left} {death}"
             stories.setdefault(key, replace(story, crashes=crashes))

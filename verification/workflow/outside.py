@@ -22,8 +22,8 @@ from typing import Final
 from duly.connectors.base import Applied, Call, Connector, NotApplied, Unsure, mutation
 from duly.errors import AuthNeeded, NotSent, Refused, Transient, UnknownOutcome
 from duly.rules.value import Json
-from duly.testing.crash import AFTER, BEFORE
-from verification.point import EFFECT, QUESTION, Points
+from duly.testing.crash import AFTER, BEFORE, CrashPoints
+from verification.point import EFFECT, QUESTION
 
 LAG_S: Final = 20.0
 TIMEOUT_S: Final = 10.0
@@ -212,7 +212,7 @@ class Sheet(Connector):
 
     name = "sheet"
 
-    def __init__(self, outside: Outside, points: Points) -> None:
+    def __init__(self, outside: Outside, points: CrashPoints) -> None:
         self._outside = outside
         self._points = points
 

@@ -25,9 +25,9 @@ from duly.rules.schedule import DAY_MS, moment
 from duly.rules.value import Json
 from duly.rules.word import MutationStatus, Status, Waits
 from duly.store.base import Durability
-from duly.testing.crash import AFTER
+from duly.testing.crash import AFTER, CrashPoints
 from duly.testing.env import VirtualEnv
-from verification.point import ANSWER, Points
+from verification.point import ANSWER
 from verification.workflow.oracle import Oracle
 from verification.workflow.outside import Outside
 from verification.workflow.scenario import ANSWERS, GENEROUS, Act, Story, Wish
@@ -56,7 +56,7 @@ HELPS: Final = {
 class Host(Commands, Views):
     """A host's desk, without the rest of a host."""
 
-    def __init__(self, parts: Parts, engine: Engine, points: Points) -> None:
+    def __init__(self, parts: Parts, engine: Engine, points: CrashPoints) -> None:
         self.desk = Desk(parts, engine)
         self.points = points
 

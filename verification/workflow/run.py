@@ -25,6 +25,7 @@ from duly.host import Host as ShippedHost
 from duly.store import Store
 from duly.store.base import Durability
 from duly.store.sqlite import open_sqlite
+from duly.testing.crash import Crash, CrashPoints
 from duly.testing.env import START, VirtualEnv
 from duly.testing.loop import VirtualLoop
 from verification.life import (
@@ -39,14 +40,13 @@ from verification.life import (
     schema,
     stage,
 )
-from verification.point import Crash, PointedBackend, PointedDisk, Points
+from verification.point import PointedBackend, PointedDisk
 from verification.scripted import ScriptedSandbox
 from verification.workflow.consent import Consent
 from verification.workflow.oracle import Oracle
 from verification.workflow.outside import Outside, Sheet
 from verification.workflow.person import WAITING, Host, Person, deploy
-from verification.workflow.scenario import LENGTH_MS, Act, DiskFault, Story, Wish
-from verification.workflow.scenario import Crash as PlannedCrash
+from verification.workflow.scenario import LENGTH_MS, Act, DiskFault, PlannedCrash, Story, Wish
 from verification.workflow.seen import Seen, see
 from verification.workflow.shape import NAME, TOLD, Shape, Tool
 
@@ -137,7 +137,7 @@ class _Play(Lives):
         self,
         host: Host,
         outside: Registry,
-        points: Points,
+        points: CrashPoints,
         disk: PointedDisk,
         tasks: Mapping[str, asyncio.Future[Any]],
     ) -> None:
@@ -186,7 +186,7 @@ class _Play(Lives):
         if self._oracle.problems:
             self._is_wrong.set()
 
-    def _come_by(self, name: str, points: Points, disk: PointedDisk, host: Host) -> None:
+    def _come_by(self, name: str, points: CrashPoints, disk: PointedDisk, host: Host) -> None:
         """Let in whoever waited for the host to come by here."""
         for act in [each for each in self._doors if each.at == name]:
             if act.times in (0, points.names[name]):
@@ -291,7 +291,7 @@ async def _make_template(
     env = VirtualEnv(loop, start=START - timedelta(days=1))
     disk = PointedDisk()
     backend = await open_sqlite(disk, env, schema=schema())
-    points = Points(lambda _, __, ___: False, lambda _: None)
+    points = CrashPoints()
     outside = Outside([], [], lambda _: None, lambda: 0.0, env.sleep, lambda _: None)
     registry = Registry([Sheet(outside, points)])
     parts = Parts(env, Store(backend), ScriptedSandbox(env), registry, Policy())

@@ -36,7 +36,7 @@ class Death(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Crash:
+class PlannedCrash:
     """The host dies at the so many-th point of its life, or when it comes by `at` so often.
 
     The next one starts after `down_s`.
@@ -126,7 +126,7 @@ class Story:
     shape: Shape = Shape.FIFO
     tool: Tool = Tool.ASKED
     mails: int = 1
-    crashes: tuple[Crash, ...] = ()
+    crashes: tuple[PlannedCrash, ...] = ()
     outcomes: tuple[Outcome, ...] = ()
     sayings: tuple[Saying, ...] = ()
     acts: tuple[Act, ...] = ()
@@ -304,7 +304,7 @@ def _asked(dice: Dice, story: Story) -> Story:
     if dice.happens(0.25):
         wish = dice.choose(ASKED_DONE)
         answers.append(Act(0, wish, at="after propose", times=1 + dice.randrange(2)))
-        crashes.insert(0, Crash(1, Death.POWER, f"after an answer to {wish}"))
+        crashes.insert(0, PlannedCrash(1, Death.POWER, f"after an answer to {wish}"))
     return replace(
         story,
         shape=story.shape if story.shape in CHANGING else Shape.FIFO,
@@ -314,8 +314,8 @@ def _asked(dice: Dice, story: Story) -> Story:
     )
 
 
-def _sorer(dice: Dice, crash: Crash) -> Crash:
-    return Crash(1 + dice.randrange(2), crash.death, dice.choose(ASKED_SORE))
+def _sorer(dice: Dice, crash: PlannedCrash) -> PlannedCrash:
+    return PlannedCrash(1 + dice.randrange(2), crash.death, dice.choose(ASKED_SORE))
 
 
 def in_order(acts: list[Act]) -> tuple[Act, ...]:
@@ -323,11 +323,11 @@ def in_order(acts: list[Act]) -> tuple[Act, ...]:
     return tuple(sorted(acts, key=lambda act: act.at_ms))
 
 
-def _crash(dice: Dice) -> Crash:
+def _crash(dice: Dice) -> PlannedCrash:
     death = dice.choose((Death.KILL, Death.KILL, Death.POWER))
     if dice.happens(0.5):
-        return Crash(1 + dice.randrange(SORE_TIMES), death, dice.choose(SORE))
-    return Crash(1 + dice.randrange(GAP_MAX), death)
+        return PlannedCrash(1 + dice.randrange(SORE_TIMES), death, dice.choose(SORE))
+    return PlannedCrash(1 + dice.randrange(GAP_MAX), death)
 
 
 def _act(dice: Dice) -> Act:

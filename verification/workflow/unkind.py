@@ -18,9 +18,9 @@ from verification.workflow.outside import OUTLASTING, STRANGE, STRANGE_SAYINGS, 
 from verification.workflow.scenario import (
     LENGTH_MS,
     Act,
-    Crash,
     Death,
     DiskFault,
+    PlannedCrash,
     Story,
     Wish,
     in_order,
@@ -119,7 +119,7 @@ def _outlast(dice: Dice, story: Story) -> Story:
     outcomes = [dice.choose(OUT) for _ in range(1 + dice.randrange(2))]
     story = replace(_changing(story), outcomes=(*outcomes, *story.outcomes))
     if dice.happens(0.6):
-        close = Crash(1, Death.CLOSE, dice.choose(CLOSED_AT))
+        close = PlannedCrash(1, Death.CLOSE, dice.choose(CLOSED_AT))
         story = replace(story, crashes=(close, *story.crashes))
     return story
 
@@ -164,7 +164,9 @@ def _fail_disks(dice: Dice, story: Story) -> Story:
 
 def _wake(dice: Dice, story: Story) -> Story:
     """Let the consumer ask to be woken, and a run be followed by one that goes on with it."""
-    crash = Crash(1 + dice.randrange(2), Death.KILL, dice.choose(("after record", "after send")))
+    crash = PlannedCrash(
+        1 + dice.randrange(2), Death.KILL, dice.choose(("after record", "after send"))
+    )
     return replace(story, shape=Shape.WAKE, crashes=(crash, *story.crashes))
 
 
@@ -195,7 +197,7 @@ def _cut_after_act(dice: Dice, story: Story) -> Story:
     wish = dice.choose(DONE)
     at = dice.choose(("after start_run", "after prepare_run", "after commit_run", "after publish"))
     act = Act(0, wish, dice.randrange(3), at, 1 + dice.randrange(2))
-    cut = Crash(1, Death.POWER, f"after an answer to {wish}")
+    cut = PlannedCrash(1, Death.POWER, f"after an answer to {wish}")
     return replace(story, acts=in_order([*story.acts, act]), crashes=(cut, *story.crashes), mails=3)
 
 
@@ -227,7 +229,7 @@ def _be_generous(dice: Dice, story: Story) -> Story:
     crashes = story.crashes
     if dice.happens(0.4):
         door = dice.choose(GENEROUS_SORE)
-        crashes = (Crash(1, dice.choose((Death.KILL, Death.POWER)), door), *crashes)
+        crashes = (PlannedCrash(1, dice.choose((Death.KILL, Death.POWER)), door), *crashes)
     return replace(
         _changing(story),
         mails=max(5, story.mails),

@@ -1,13 +1,13 @@
-"""A drill: a user's own workflow, with the project's tools, through one crash after another.
+"""A crash test: a user's own workflow, with the project's tools, through one crash after another.
 
-Law 1  No mutation reaches the real outside. Every tool that changes something is played by a
-       stand-in with the tool's own terms, which counts what it was made to do; reads are answered
-       by what was given, else asked of the real tool once, and remembered for every play.
-Law 2  What happens without a crash is what must happen with one: the same changes, each as often,
-       and the same events with the same ends.
-Law 3  Where the host stops and asks a person, a person answers here, by the truth; how often that
-       was needed is told.
-Law 4  Every difference is a story with a number, and the number plays it again.
+Law 1  No mutation reaches the real outside. A stand-in with the tool's own terms replaces every
+       tool that changes something, and counts its calls. A read returns what was given for it;
+       else the real tool is asked once, and its result is kept for every run of the test.
+Law 2  What happens without a crash must happen with one: the same changes, each as often, and the
+       same events with the same ends.
+Law 3  Where the host stops and asks a person, a simulated person says the truth; the report
+       counts how often that was needed.
+Law 4  Every difference has a number, and the number repeats it.
 """
 
 from __future__ import annotations
@@ -18,40 +18,43 @@ from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from functools import wraps
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 from duly.config import Policy, SandboxSettings
-from duly.connectors.base import Call, Connector
-from duly.connectors.registry import Place, Registry
-from duly.desk.record import Why
+from duly.connectors.base import Connector
+from duly.connectors.registry import Registry
+from duly.desk.record import Run, Why
 from duly.env import Loop
 from duly.errors import ConfigError, DulyError, Invalid, RequestRefused
 from duly.host import Host
-from duly.rules.catalog import Tool, ToolKind
 from duly.rules.event import Publication, parse_publication
-from duly.rules.shape import sample
 from duly.rules.source import Source
 from duly.rules.value import Json, as_mapping, canonical, suggest
-from duly.rules.word import Act, MutationStatus, Waits
-from duly.store import part
-from duly.store.base import Durability, Transaction
+from duly.rules.word import Act, MutationStatus, Status, Waits
+from duly.store import Store, part
+from duly.store.base import Durability, Transaction, Verb
 from duly.testing.crash import AFTER
 from duly.testing.fault import Fault
-from duly.testing.simulate import Tripwire, compare, still_open
 from duly.testing.stage import FILE, Stage
-from duly.testing.worker_cache import Memory, Read, Troupe
+from duly.testing.stand_in import StandIns
+from duly.testing.worker_cache import Memory, Read, WorkerCache
 
 LENGTH_S: Final = 300.0  # in this time faults come; every schedule is due at its beginning
 REST_S: Final = 600.0  # to come back in: longer than a lag, a backoff, a first doubt
-LOOK_S: Final = 60.0  # how often the person looks whether somebody waits
+LOOK_S: Final = 60.0  # how often the person looks whether a question waits
 CRASHES_MAX: Final = 100
 EVENTS_MAX: Final = 1000
-BEFOREHAND: Final = timedelta(minutes=1)  # so that no id made in a play was made before
-BY: Final = "drill"
+BEFOREHAND: Final = timedelta(minutes=1)  # so that every id of a run is newer than the deploy
+BY: Final = "simulation"
 
+# The points after which something is different in the store.
+WRITES: Final = frozenset(
+    f"{AFTER} {name}"
+    for name, verb in vars(Store).items()
+    if isinstance(verb, Verb) and verb.durability is not Durability.READ
+)
 STRIKES: Final[Mapping[str, Fault]] = {
     "before the effect": Fault.CRASH_BEFORE,
     "after the effect": Fault.CRASH_AFTER,
@@ -61,7 +64,7 @@ STRIKES: Final[Mapping[str, Fault]] = {
 
 @dataclass(frozen=True, slots=True)
 class Props:
-    """What a play is given: events for its topics, what tools answer, by their names.
+    """What every run of the test is given: events for topics, and results of tools by their names.
 
     A tool that reads and is not named is really asked; a mutation that is not named answers a
     sample of its declared result, or {}.
@@ -73,11 +76,12 @@ class Props:
 
 @dataclass(frozen=True, slots=True)
 class Strike:
-    """One thing that goes wrong: the n-th call of a tool, or the n-th point of the store."""
+    """One thing that goes wrong: at the nth call of a tool, or at the nth pass of a point."""
 
     number: int
     where: str
     tool: str | None = None
+    point: str = ""
     nth: int = 0
     fault: Fault = Fault.OK
 
@@ -96,8 +100,8 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
-class Story:
-    """A play that did not end as it should have."""
+class Mismatch:
+    """A crash after which the workflow did not end as it does without one."""
 
     number: int
     where: str
@@ -105,8 +109,8 @@ class Story:
 
 
 @dataclass(frozen=True, slots=True)
-class Drilled:
-    """What came of it: the changes without a fault, and the stories that differ.
+class CrashTestReport:
+    """What came of it: the changes without a fault, and every mismatch in `stories`.
 
     `troubles` is what went wrong without any fault; then no crash was tried. `crashes` were tried
     of `possible` ones, and `asked` of them needed a person's answer; `missed` were to be tried, but
@@ -120,7 +124,7 @@ class Drilled:
     crashes: int
     asked: int
     missed: int
-    stories: tuple[Story, ...]
+    stories: tuple[Mismatch, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,11 +144,11 @@ class NotMet(DulyError):
     """The crash that was planned did not come."""
 
 
-class Drill:
-    """Plays one source again and again; closing it ends every process it started.
+class CrashTest:
+    """Runs one source again and again; closing it ends every process it started.
 
-    with Drill(source, connectors) as drill:
-        print(drill.run().stories)
+    with CrashTest(source, connectors) as test:
+        print(test.run().stories)
     """
 
     def __init__(
@@ -168,13 +172,14 @@ class Drill:
         now = datetime.fromtimestamp(Loop().now_ms() // 60_000 * 60, UTC)
         self._start = start or now
         self._registry = Registry(self._connectors)
-        self._answers = _check_answers(given.answers, self._registry)
-        self._troupe = Troupe(self._policy, sandbox or SandboxSettings())
-        self._memory = Memory(read or self._registry.read, self._answers)
-        self._folder = TemporaryDirectory(prefix="duly-drill-")
+        answers = _check_answers(given.answers, self._registry)
+        self._workers = WorkerCache(self._policy, sandbox or SandboxSettings())
+        self._memory = Memory(read or self._registry.read, answers)
+        self._stand_ins = StandIns(self._registry, answers, self._memory)
+        self._folder = TemporaryDirectory(prefix="duly-simulate-")
         self._workflow = ""
 
-    def __enter__(self) -> Drill:
+    def __enter__(self) -> CrashTest:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -182,11 +187,11 @@ class Drill:
 
     def close(self) -> None:
         """End every worker and thread, and leave no file behind."""
-        self._troupe.close()
+        self._workers.close()
         self._memory.close()
         self._folder.cleanup()
 
-    # -- All plays ------------------------------------------------------------------------------
+    # -- All runs -------------------------------------------------------------------------------
 
     def run(
         self,
@@ -194,35 +199,37 @@ class Drill:
         crashes_max: int = CRASHES_MAX,
         only: int | None = None,
         progress: Callable[[int, int], None] = lambda done, of: None,
-    ) -> Drilled:
-        """Play without a fault, then with one fault after another; `only` plays one story."""
+    ) -> CrashTestReport:
+        """Run without a fault, then with one fault after another; `only` repeats one of them."""
         self._deploy()
-        plain = self._play(None)
+        plain = self._run_with(None)
         strikes = _strikes(plain)
         chosen = _choose(strikes, crashes_max, only)
         if plain.waiting:
-            return Drilled(self._workflow, plain.made, plain.waiting, len(strikes), 0, 0, 0, ())
-        stories: list[Story] = []
+            return CrashTestReport(
+                self._workflow, plain.made, plain.waiting, len(strikes), 0, 0, 0, ()
+            )
+        stories: list[Mismatch] = []
         asked = missed = 0
         for done, strike in enumerate(chosen):
             progress(done, len(chosen))
             try:
-                ending = self._play(strike)
+                ending = self._run_with(strike)
             except NotMet:
                 missed += 1
                 continue
             asked += ending.asked > plain.asked
-            if differences := tuple(compare(plain, ending)):
-                stories.append(Story(strike.number, strike.where, differences))
+            if differences := tuple(_compare(plain, ending)):
+                stories.append(Mismatch(strike.number, strike.where, differences))
         progress(len(chosen), len(chosen))
         tried = len(chosen) - missed
         told = (tried, asked, missed, tuple(stories))
-        return Drilled(self._workflow, plain.made, (), len(strikes), *told)
+        return CrashTestReport(self._workflow, plain.made, (), len(strikes), *told)
 
-    # -- One play -------------------------------------------------------------------------------
+    # -- One run --------------------------------------------------------------------------------
 
     def _deploy(self) -> None:
-        """Make the file that every play begins with: deployed, granted, its events published."""
+        """Make the file that every run begins with: deployed, granted, its events published."""
         with self._stage("template", self._start - BEFOREHAND) as stage:
             self._workflow = stage.run(self._prepare(stage))
 
@@ -232,7 +239,7 @@ class Drill:
         desk = host._desk()
         found = await desk.find(deployed.workflow)
 
-        # Into any topic, as in a trial: whoever drills plays the producers, too.
+        # Into any topic, as in a trial: the user's events stand for those of producers, too.
         def publish(tx: Transaction) -> None:
             for each in self._events:
                 part.read_topic(tx, found.id, each.topic)
@@ -242,7 +249,7 @@ class Drill:
         await host.close()
         return deployed.workflow
 
-    def _play(self, strike: Strike | None) -> _Ending:
+    def _run_with(self, strike: Strike | None) -> _Ending:
         name = "plain" if strike is None else str(strike.number)
         with self._stage(name, self._start) as stage:
             shutil.copy(self._path("template") / FILE, self._path(name) / FILE)
@@ -254,13 +261,13 @@ class Drill:
         """Let a host live, and if it died on the way, the next one, to the same end."""
         host = await self._open(stage)
         person = _Person(stage, self._workflow)
-        at = None
+        store = stage.env.stores[-1]
+        passed: list[str] = []
+        store.points.on_point = passed.append
         if strike is not None and strike.tool is not None:
-            stage.plan(strike.tool, *[Fault.OK] * strike.nth, strike.fault)
+            stage.plan(strike.tool, *[Fault.OK] * (strike.nth - 1), strike.fault)
         elif strike is not None:
-            at = strike.nth
-        store = host._desk().parts.store
-        tripwire = store.backend = Tripwire(store.backend, stage, at)
+            store.plan_nth(strike.point, strike.nth)
         life = person.attend(host, self._length_s)
         if strike is not None and strike.is_crash:
             await _run_into(stage, host, life)
@@ -268,76 +275,21 @@ class Drill:
         else:
             await life
         # Faults come in the first part only; the rest is for coming back.
-        points, calls = tuple(tripwire.points), len(stage.effects)
+        points, calls = tuple(passed), len(stage.effects)
         await person.attend(host, self._length_s + REST_S)
         ending = await _look(stage, host, self._workflow)
         return replace(ending, asked=person.asked, points=points, calls=calls)
 
     async def _open(self, stage: Stage) -> Host:
-        stand_ins = [self._stand_in(stage, each) for each in self._connectors]
+        stand_ins = [self._stand_ins.make(stage, each) for each in self._connectors]
         return await stage.host(connectors=stand_ins, policy=self._policy)
 
     def _stage(self, name: str, start: datetime) -> AbstractContextManager[Stage]:
         self._path(name).mkdir()
-        return self._troupe.open_stage(self._path(name), start)
+        return self._workers.open_stage(self._path(name), start)
 
     def _path(self, name: str) -> Path:
         return Path(self._folder.name) / name
-
-    # -- Stand-ins ------------------------------------------------------------------------------
-
-    def _stand_in(self, stage: Stage, connector: Connector) -> Connector:
-        """Make a connector with the tools and terms of another, which reaches nothing real."""
-        methods: dict[str, Any] = {}
-        for name, place in self._registry._places.items():
-            if place.connector is not connector:
-                continue
-            tool = self._registry.catalog.find(name)
-            if tool.kind is ToolKind.MUTATION:
-                methods[place.method] = self._changer(stage, tool, place)
-                if place.asker is not None:
-                    methods[place.asker] = stage._asker(tool.name)
-            else:
-                methods[place.method] = self._reader(stage, tool, place)
-        kind = type(type(connector).__name__, (type(connector),), methods)
-        made: Connector = object.__new__(kind)
-        object.__setattr__(made, "name", connector.name)
-        return made
-
-    def _changer(self, stage: Stage, tool: Tool, place: Place) -> Any:
-        answers = self._answers
-
-        @wraps(_function(place))
-        async def change(self: Connector, call: Call, **args: Json) -> Json:
-            # In the shape of the real tool, or a script that is right would fail here.
-            given = tool.name in answers
-            result = answers[tool.name] if given else sample(tool.result, args)
-
-            async def act() -> Any:
-                return await stage._change(
-                    call, tool.name, lambda **_: result, args, is_idempotent=tool.idempotent
-                )
-
-            answer: Json = await stage._meet(tool.name, act)
-            return answer
-
-        return change
-
-    def _reader(self, stage: Stage, tool: Tool, place: Place) -> Any:
-        memory = self._memory
-
-        @wraps(_function(place))
-        async def look(self: Connector, **args: Json) -> Json:
-            with stage.loop.outstanding():
-                return await memory.ask(tool, args)
-
-        return look
-
-
-def _function(place: Place) -> Any:
-    """Find what the class declared, whose signature is the tool's."""
-    declared = getattr(type(place.connector), place.method)
-    return getattr(declared, "function", declared)
 
 
 def _read_events(events: Iterable[Mapping[str, Json]], policy: Policy) -> Iterator[Publication]:
@@ -362,7 +314,7 @@ def _check_answers(answers: Mapping[str, Json], registry: Registry) -> dict[str,
 
 
 class _Person:
-    """Whoever looks after the workflow: says yes to every call, and the truth about changes."""
+    """The user: says yes to every call, and the truth about changes."""
 
     def __init__(self, stage: Stage, workflow: str) -> None:
         self._stage = stage
@@ -370,7 +322,7 @@ class _Person:
         self.asked = 0
 
     async def attend(self, host: Host, until_s: float) -> None:
-        """Let the host work until so many seconds of the play are over."""
+        """Let the host work until so many seconds have passed since the beginning."""
         async with host.running():
             while (left_s := until_s - self._stage.loop.elapsed_ms / 1000) > 0:
                 await self._stage.advance(min(left_s, LOOK_S))
@@ -400,18 +352,17 @@ class _Person:
 def _strikes(plain: _Ending) -> tuple[Strike, ...]:
     """List every fault there is: of the outside first, then of the store, numbered."""
     found: list[Strike] = []
-    calls: Counter[str] = Counter()
+    times: Counter[str] = Counter()
     for change in plain.made[: plain.calls]:
-        nth = calls[change.tool]
-        calls[change.tool] += 1
+        times[change.tool] += 1
+        nth = times[change.tool]
         for words, fault in STRIKES.items():
-            where = f"{change.tool}, call {nth + 1}: {words}"
-            found.append(Strike(0, where, change.tool, nth, fault))
-    found += [
-        Strike(0, f"store: {name}", nth=place)
-        for place, name in enumerate(plain.points)
-        if name.startswith(AFTER)
-    ]
+            where = f"{change.tool}, call {nth}: {words}"
+            found.append(Strike(0, where, change.tool, nth=nth, fault=fault))
+    for name in plain.points:
+        times[name] += 1
+        if name in WRITES:
+            found.append(Strike(0, f"store: {name}", point=name, nth=times[name]))
     return tuple(replace(each, number=number) for number, each in enumerate(found, 1))
 
 
@@ -448,7 +399,7 @@ def _tell(why: Why) -> str:
 async def _look(stage: Stage, host: Host, workflow: str) -> _Ending:
     events = await host.events(workflow, limit=EVENTS_MAX)
     runs = await host.runs(workflow, limit=EVENTS_MAX)
-    sentences = [_tell(await host.why(run.id)) for run in still_open(runs)]
+    sentences = [_tell(await host.why(run.id)) for run in _still_open(runs)]
     return _Ending(
         changes=Counter(
             f"{each.tool} {canonical(dict(each.args)).decode()}" for each in stage.effects
@@ -457,3 +408,30 @@ async def _look(stage: Stage, host: Host, workflow: str) -> _Ending:
         waiting=tuple(dict.fromkeys(sentences)),
         made=tuple(Change(each.tool, each.args) for each in stage.effects),
     )
+
+
+def _still_open(runs: Iterable[Run]) -> list[Run]:
+    """Choose the runs that neither came to an end nor are followed by another."""
+    ended = (Status.COMMITTED, Status.ABANDONED, Status.CRASHED, Status.PAUSED_TRANSIENT)
+    seen = tuple(runs)
+    followed = {run.retry_of for run in seen}
+    return [run for run in seen if run.status not in ended and run.id not in followed]
+
+
+def _compare(plain: _Ending, crashed: _Ending) -> Iterator[str]:
+    """Say, a sentence each, what a crash has made different (law 2)."""
+    for change in sorted(plain.changes.keys() | crashed.changes.keys()):
+        wanted, count = plain.changes[change], crashed.changes[change]
+        if count != wanted:
+            yield f"{change} was done {_times(count)} instead of {_times(wanted)}."
+    for topic, message_id, status in sorted((plain.events - crashed.events).keys()):
+        yield f"There is no event {message_id} of {topic} that is {status}."
+    for topic, message_id, status in sorted((crashed.events - plain.events).keys()):
+        yield f"There is an event {message_id} of {topic} that is {status}; is its id stable?"
+    for sentence in crashed.waiting:
+        if sentence not in plain.waiting:
+            yield f"Somebody still waits: {sentence}"
+
+
+def _times(count: int) -> str:
+    return {0: "never", 1: "once", 2: "twice"}.get(count, f"{count} times")

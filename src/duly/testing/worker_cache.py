@@ -1,9 +1,9 @@
-"""What outlasts the plays of a drill: the workers that run its scripts, and what was read.
+"""What every run of a crash test shares: the workers that run its scripts, and what was read.
 
-Law 1  A worker remembers nothing of the script before, so one troupe serves every host of every
-       play; a host that closes or dies leaves it as it is.
+Law 1  A worker remembers nothing of the script before, so the same workers serve every host of
+       every run; a host that closes or crashes leaves them as they are.
 Law 2  A question is put to the real outside once, in real time, and answered from memory ever
-       after: every play sees the same outside.
+       after: every run sees the same outside.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ R = TypeVar("R")
 Read = Callable[[Tool, Mapping[str, Json]], Awaitable[Json]]
 
 
-class Troupe:
-    """The workers that run the scripts, kept from one play to the next: they remember nothing."""
+class WorkerCache:
+    """The workers that run the scripts, kept from one run to the next: they remember nothing."""
 
     def __init__(self, policy: Policy, settings: SandboxSettings) -> None:
         self._env = Loop()
@@ -43,14 +43,14 @@ class Troupe:
 
     @contextmanager
     def open_stage(self, folder: Path, start: datetime) -> Iterator[Stage]:
-        """Open a stage whose scripts are run by this troupe."""
+        """Open a stage whose scripts are run by these workers."""
         with open_stage(folder) as stage:
             stage.env.close()
             stage.env = _Env(stage.loop, start, self)
             yield stage
 
     def join(self, loop: VirtualLoop) -> Sandbox:
-        """Play on another stage from now on."""
+        """Return the sandbox of these workers, for another stage from now on."""
         if self._kept is None:
             made = build_workshop(self._env, self._policy, self._settings, is_apart=False)
             self._kept = _Kept(made.sandbox, loop)
@@ -80,15 +80,15 @@ class _Kept(Outstanding):
 
 
 class _Env(VirtualEnv):
-    """The world of one play."""
+    """The environment of one run."""
 
-    def __init__(self, loop: VirtualLoop, start: datetime, troupe: Troupe) -> None:
+    def __init__(self, loop: VirtualLoop, start: datetime, workers: WorkerCache) -> None:
         super().__init__(loop, start=start)
-        self._troupe = troupe
+        self._workers = workers
 
     def wrap_sandbox(self, sandbox: Sandbox) -> Sandbox:
-        """Let the troupe run the scripts instead; nothing was started for this one yet."""
-        return self._troupe.join(self._loop)
+        """Let the kept workers run the scripts; nothing was started for this sandbox yet."""
+        return self._workers.join(self._loop)
 
 
 class Memory:

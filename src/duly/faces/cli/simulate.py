@@ -31,7 +31,7 @@ from duly.faces.cli.progress import progress_bar
 
 if TYPE_CHECKING:
     from duly.connectors.base import Connector
-    from duly.testing.crash_test import Drilled, Props
+    from duly.testing.crash_test import CrashTestReport, Props
 
 CHANGES_SHOWN_MAX: Final = 20
 STORIES_SHOWN_MAX: Final = 5
@@ -86,7 +86,7 @@ def simulate(
     Example: duly simulate workflows/welcome.py --crashes 20
     """
     from duly.faces.cli.aside import read_source
-    from duly.testing.crash_test import Drill
+    from duly.testing.crash_test import CrashTest
 
     project = face.project
     policy = project.config.policy
@@ -95,17 +95,17 @@ def simulate(
     length_s = _seconds(length)
     connectors = run(_connectors(face))
     with (
-        Drill(
+        CrashTest(
             source,
             connectors,
             policy=policy,
             sandbox=project.config.sandbox,
             props=props,
             length_s=length_s,
-        ) as drill,
+        ) as test,
         progress_bar("crashes") as progress,
     ):
-        told = drill.run(crashes_max=crashes, only=only, progress=progress)
+        told = test.run(crashes_max=crashes, only=only, progress=progress)
     if face.is_json:
         echo_json(cast("Any", asdict(told)))
     else:
@@ -184,7 +184,7 @@ def _again(face: Face, file: str, events: str | None, length: str, language: str
     return " ".join(map(quote, words))
 
 
-def _show(told: Drilled, again: str, props: Props) -> None:
+def _show(told: CrashTestReport, again: str, props: Props) -> None:
     from duly.rules.value import encode
 
     count = len(told.changes)
@@ -215,7 +215,7 @@ def _show(told: Drilled, again: str, props: Props) -> None:
 _NOTHING: Final = "It changes nothing outside: give it events with --events, or look at its reads."
 
 
-def _sum_up(told: Drilled) -> str:
+def _sum_up(told: CrashTestReport) -> str:
     tried = f"{told.crashes} crash{'es' * (told.crashes != 1)} tried"
     if told.possible > told.crashes:
         tried += f" of {told.possible} possible"
