@@ -15,7 +15,7 @@ from duly.rules.source import SUFFIXES, Language, Source
 from duly.script.analysis import analyse
 from duly.script.check import check
 from duly.script.finding import FINDINGS_MAX, RULES, Severity, found, refusing, tidy
-from tests.breaks_script import BREAKS
+from tests.breaks.script import BREAKS
 from tests.script.catalogue import CATALOG
 
 DRAFTS = Path(__file__).parent / "drafts"

@@ -16,7 +16,7 @@ from duly.store import recording
 from duly.store.base import barrier
 from duly.store.record import Action
 from tests.breaks import Break
-from tests.breaks_store import _approve_anything
+from tests.breaks.store import _approve_anything
 
 GRANT = ("tests/desk/test_grant.py",)
 ALLOWANCES = ("tests/desk/test_allowance.py",)

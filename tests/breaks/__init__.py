@@ -4,9 +4,10 @@ Law: a break is red. One whose place does not exist, whose tests stay green unde
 tests are not green without it, fails. Only the tests that claim the broken rule are asked: what
 another rule's test happens to notice proves nothing about this one.
 
-The breaks stand in `breaks_<area>.py` beside this file: `from tests.breaks import Break`, and
-`BREAKS: tuple[Break, …]`. Every such module is found by its name. Each break runs in a pytest
-process of its own, with `break_plugin` putting it in place before anything is collected.
+The breaks stand in `<area>.py` beside this file: `from tests.breaks import Break`, and
+`BREAKS: tuple[Break, …]`. Every module of this folder is read but `planted`, which holds breaks
+for the judge's own tests. Each break runs in a pytest process of its own, with `break_plugin`
+putting it in place before anything is collected.
 
     python -m tests.breaks                 every break (`make breaks`)
     python -m tests.breaks C8 L6           the breaks of some rules
@@ -38,7 +39,8 @@ from typing import Any
 from tests.rules_map import read_claims, tests_of
 from tests.warm import Warm
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
+PLANTED = "planted"
 BREAK_VARIABLE = "TEST_BREAK"
 AREAS_VARIABLE = "TEST_BREAK_AREAS"
 TENTH_VARIABLE = "TEST_TENTH"
@@ -126,10 +128,10 @@ def imported(package: str) -> list[ModuleType]:
 
 
 def collect() -> tuple[Break, ...]:
-    """Gather the breaks of every `breaks_<area>.py`, or of the areas named in the environment."""
-    found = sorted(path.stem for path in Path(__file__).parent.glob("breaks_*.py"))
+    """Gather the breaks of every area, or of those named in the environment."""
+    found = {path.stem for path in Path(__file__).parent.glob("[!_]*.py")} - {PLANTED}
     named = os.environ.get(AREAS_VARIABLE, "").split()
-    areas = [importlib.import_module(f"tests.{area}") for area in named or found]
+    areas = [importlib.import_module(f"tests.breaks.{area}") for area in named or sorted(found)]
     return tuple(sorted((b for area in areas for b in area.BREAKS), key=lambda b: b.key))
 
 
@@ -251,15 +253,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if given.tenth is not None:
         breaks = tenth(breaks, tenth_of_commit() if given.tenth < 0 else given.tenth)
     if not breaks:
-        print("There is no such break; tests/breaks_<area>.py is where they stand.")
+        print("There is no such break; tests/breaks/<area>.py is where they stand.")
         return 1
     reports = try_breaks(breaks, control=True)
     print(table(reports))
     failed = [report for report in reports if report.verdict is not Verdict.RED]
     print(f"{len(reports)} breaks, {len(reports) - len(failed)} red, {len(failed)} not.")
     return 1 if failed else 0
-
-
-if __name__ == "__main__":
-    # The areas import `tests.breaks`: the command must be that module, not a second copy of it.
-    sys.exit(importlib.import_module("tests.breaks").main())
