@@ -7,7 +7,7 @@ STAMP := .venv/.ready
 # What one process compiles is kept for the hundreds that the tests start.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup demo test check quick slow breaks mutants fire where map docs bench crash-window lock clean
+.PHONY: setup demo test check quick slow breaks mutants fire where docs bench crash-window lock clean
 .DEFAULT_GOAL := test
 
 setup: $(STAMP)
@@ -79,10 +79,6 @@ endif
 
 where: setup
 	@$(BIN)/python -m tests.where $(RULES)
-
-# Write the tests of each rule, as their docstrings name them, into tests/rules.toml.
-map: setup
-	$(BIN)/python -m tests.rules_map --write
 
 # Write the pages that are made from tables: docs/lifecycle.md.
 docs: setup

@@ -1,10 +1,9 @@
 """Where a rule lives: its home, its tests and its own sentence (`make where C8`).
 
-Law: it prints what the page and the map say and knows nothing by itself.
+Law: it prints what the page, the map and the tests' docstrings say and knows nothing by itself.
 
     python -m tests.where C8 L2         some rules
     python -m tests.where               how many rules are proven, in part, or not yet
-    python -m tests.where --missing     what docstrings claim and the map does not repeat
 """
 
 from __future__ import annotations
@@ -13,13 +12,13 @@ import sys
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 
-from tests.rules_map import MAP, RULES, Entry, read_claims, read_map, read_rules
+from tests.rules_map import MAP, RULES, Entry, read_claims, read_map, read_rules, tests_of
 
 
-def describe(rule: str, sentence: str, entry: Entry) -> str:
+def describe(rule: str, sentence: str, entry: Entry, tests: Sequence[str]) -> str:
     """Say everything about one rule."""
     lines = [f"{rule}  {sentence}", "", f"home   {entry.home or 'none yet'}"]
-    lines += [f"test   {test}" for test in entry.tests]
+    lines += [f"test   {test}" for test in tests]
     if entry.open:
         lines.append(f"open   {entry.open}")
     return "\n".join(lines) + "\n"
@@ -31,38 +30,29 @@ def nearest(rule: str, rules: Mapping[str, str]) -> str:
     return f"There is no rule {rule}; the nearest is {close}. docs/rules.md has them all."
 
 
-def summary(entries: Mapping[str, Entry]) -> str:
+def summary(entries: Mapping[str, Entry], claims: Mapping[str, tuple[str, ...]]) -> str:
     """Count the rules by how far they are proven."""
-    proven = sum(1 for entry in entries.values() if entry.tests and not entry.open)
-    partly = sum(1 for entry in entries.values() if entry.tests and entry.open)
+    claimed = {rule for ids in claims.values() for rule in ids}
+    proven = sum(1 for rule, entry in entries.items() if rule in claimed and not entry.open)
+    partly = sum(1 for rule, entry in entries.items() if rule in claimed and entry.open)
     rest = len(entries) - proven - partly
     return f"{len(entries)} rules: {proven} proven, {partly} in part, {rest} not yet."
 
 
-def missing(entries: Mapping[str, Entry], claims: Mapping[str, tuple[str, ...]]) -> list[str]:
-    """List the claims of docstrings that the map does not repeat."""
-    return [
-        f"{rule}  {test}"
-        for test, ids in claims.items()
-        for rule in ids
-        if test not in entries.get(rule, Entry()).tests
-    ]
-
-
 def main(arguments: Sequence[str]) -> int:
-    """Answer on the terminal; an unknown rule is a failure."""
+    """Print what was asked for; an unknown rule is a failure."""
     rules = read_rules(RULES.read_text(encoding="utf-8"))
     entries = read_map(MAP.read_text(encoding="utf-8"))
-    if "--missing" in arguments:
-        print("\n".join(missing(entries, read_claims())) or "Nothing is missing.")
-        return 0
+    claims = read_claims()
     if not arguments:
-        print(summary(entries))
+        print(summary(entries, claims))
         return 0
     asked = [rule.upper() for rule in arguments]
     for rule in asked:
-        known = rule in rules
-        print(describe(rule, rules[rule], entries[rule]) if known else nearest(rule, rules))
+        if rule in rules:
+            print(describe(rule, rules[rule], entries[rule], tests_of(rule, claims)))
+        else:
+            print(nearest(rule, rules))
     return 0 if set(asked) <= set(rules) else 1
 
 
