@@ -1,10 +1,10 @@
-"""`python -m verification`: play stories and say what went wrong, as small as it gets.
+"""`python -m verification`: run scenarios and say what went wrong, as small as it gets.
 
-    --seeds 1000 [--from 5000]     a thousand random stories
+    --seeds 1000 [--from 5000]     a thousand random scenarios
     --seed 5123                    one of them, with everything that happened in it
-    --exhaustive [--thorough]      every story with one crash
+    --exhaustive [--thorough]      every scenario with one crash
     --planted                      every planted bug, from three ranges of seeds
-    --bus                          with each of these: the stories of the event bus
+    --bus                          with each of these: the scenarios of the event bus
     --three-weeks                  three weeks of a laptop, with 20,000 changes
 
 Law: the exit status is 1 if anything went wrong. Only a terminal is shown a progress bar.
@@ -21,51 +21,51 @@ from functools import partial
 from typing import Any, Final
 
 from verification import survey, weeks
-from verification.suite import BUS, WORKFLOW, Repertoire
+from verification.suite import BUS, WORKFLOW, Suite
 from verification.survey import Tally
 from verification.workflow import planted
 from verification.workflow.shrink import shrink_by
 
 BAR_WIDTH: Final = 40
-SHOWN_MAX: Final = 3  # so many stories that went wrong are told; the rest is counted
+SHOWN_MAX: Final = 3  # so many scenarios that went wrong are told; the rest is counted
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; answer its exit status."""
+    """Run the command; return its exit status."""
     options = _parser().parse_args(arguments)
-    repertoire = BUS if options.bus else WORKFLOW
+    suite = BUS if options.bus else WORKFLOW
     if options.seed is not None:
-        return _tell_one(repertoire, options.seed, as_json=options.json)
+        return _tell_one(suite, options.seed, as_json=options.json)
     if options.three_weeks:
         return _live_three_weeks(weeks.FULL, as_json=options.json)
     if options.planted:
-        return _hunt(repertoire, options)
+        return _hunt(suite, options)
     if options.exhaustive:
-        work = partial(survey.play_case, of=repertoire.name, is_thorough=options.thorough)
-        numbers = range(len(repertoire.cases()))
+        work = partial(survey.run_case, of=suite.name, is_thorough=options.thorough)
+        numbers = range(len(suite.cases()))
         tally = _gather(survey.spread(work, numbers, options.jobs), len(numbers))
-        missing = repertoire.never_reached(tally.points)
+        missing = suite.never_reached(tally.points)
     else:
         pieces = survey.slices(options.start, options.seeds)
-        play_seeds = partial(survey.play_seeds, of=repertoire.name)
-        tally = _gather(survey.spread(play_seeds, pieces, options.jobs), len(pieces))
+        run_seeds = partial(survey.run_seeds, of=suite.name)
+        tally = _gather(survey.spread(run_seeds, pieces, options.jobs), len(pieces))
         missing = ()
-    _report(repertoire, tally, missing, as_json=options.json)
+    _report(suite, tally, missing, as_json=options.json)
     return 1 if tally.failures or missing else 0
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m verification",
-        description="Play stories in which everything goes wrong, on the engine that ships.",
+        description="Run scenarios in which everything goes wrong, on the engine that ships.",
     )
     what = parser.add_mutually_exclusive_group(required=True)
-    what.add_argument("--seeds", type=_positive, metavar="N", help="play N random stories")
-    what.add_argument("--seed", type=int, metavar="S", help="play one story and tell it")
-    what.add_argument("--exhaustive", action="store_true", help="every story with one crash")
+    what.add_argument("--seeds", type=_positive, metavar="N", help="run N random scenarios")
+    what.add_argument("--seed", type=int, metavar="S", help="run one scenario and tell it")
+    what.add_argument("--exhaustive", action="store_true", help="every scenario with one crash")
     what.add_argument("--planted", action="store_true", help="look for every planted bug")
     what.add_argument("--three-weeks", action="store_true", help="three weeks of a laptop")
-    parser.add_argument("--bus", action="store_true", help="stories of the event bus")
+    parser.add_argument("--bus", action="store_true", help="scenarios of the event bus")
     parser.add_argument("--from", dest="start", type=int, default=0, metavar="S")
     parser.add_argument("--thorough", action="store_true", help="also points with equal futures")
     parser.add_argument("--jobs", type=_positive, default=1, metavar="J", help="processes")
@@ -80,7 +80,7 @@ def _positive(text: str) -> int:
     return number
 
 
-# -- What is played -------------------------------------------------------------------------------
+# -- What is run ----------------------------------------------------------------------------------
 
 
 def _gather(tallies: Iterable[Tally], count: int) -> Tally:
@@ -90,9 +90,9 @@ def _gather(tallies: Iterable[Tally], count: int) -> Tally:
     return whole
 
 
-def _tell_one(repertoire: Repertoire, seed: int, *, as_json: bool) -> int:
-    story = repertoire.from_seed(seed)
-    ending = repertoire.play(story)
+def _tell_one(suite: Suite, seed: int, *, as_json: bool) -> int:
+    scenario = suite.from_seed(seed)
+    ending = suite.run(scenario)
     if as_json:
         _say_json(
             {"seed": seed, "hash": ending.hash, "problems": ending.problems, "trace": ending.trace}
@@ -103,14 +103,14 @@ def _tell_one(repertoire: Repertoire, seed: int, *, as_json: bool) -> int:
     if not ending.problems:
         return 0
     if not as_json:
-        _tell(repertoire, f"seed {seed}", story, ending.problems)
+        _tell(suite, f"seed {seed}", scenario, ending.problems)
     return 1
 
 
-def _hunt(repertoire: Repertoire, options: argparse.Namespace) -> int:
-    bugs = repertoire.bugs
+def _hunt(suite: Suite, options: argparse.Namespace) -> int:
+    bugs = suite.bugs
     tasks = [(number, start) for start in planted.RANGES for number in range(len(bugs))]
-    hunted = survey.spread(partial(survey.hunt, of=repertoire.name), tasks, options.jobs)
+    hunted = survey.spread(partial(survey.hunt, of=suite.name), tasks, options.jobs)
     found = list(_with_bar(hunted, len(tasks)))
     missed = [(name, start) for name, start, seed in found if seed is None]
     if options.json:
@@ -124,7 +124,7 @@ def _hunt(repertoire: Repertoire, options: argparse.Namespace) -> int:
 
 
 def _live_three_weeks(plan: weeks.Plan, *, as_json: bool) -> int:
-    report = weeks.play(plan)
+    report = weeks.run(plan)
     wrong = weeks.wrong(plan, report)
     if as_json:
         _say_json({**asdict(report), "wrong": wrong})
@@ -147,9 +147,7 @@ def _live_three_weeks(plan: weeks.Plan, *, as_json: bool) -> int:
 # -- What is said ---------------------------------------------------------------------------------
 
 
-def _report(
-    repertoire: Repertoire, tally: Tally, missing: tuple[str, ...], *, as_json: bool
-) -> None:
+def _report(suite: Suite, tally: Tally, missing: tuple[str, ...], *, as_json: bool) -> None:
     if as_json:
         _say_json(
             {
@@ -162,14 +160,14 @@ def _report(
                 "points": dict(sorted(tally.points.items())),
                 "never_reached": missing,
                 "failures": [
-                    {"name": each.name, "story": repr(each.story), "problems": each.problems}
+                    {"name": each.name, "scenario": repr(each.scenario), "problems": each.problems}
                     for each in tally.failures
                 ],
             }
         )
         return
     for failure in tally.failures[:SHOWN_MAX]:
-        _tell(repertoire, failure.name, failure.story, failure.problems)
+        _tell(suite, failure.name, failure.scenario, failure.problems)
     crashes = sum(count * times for count, times in tally.deaths.items())
     _say(
         f"{tally.schedules} schedules, {tally.per_second:.1f} per second and core; "
@@ -184,15 +182,15 @@ def _report(
     _say(f"{len(tally.failures)} went wrong")
 
 
-def _tell(repertoire: Repertoire, name: str, story: Any, problems: tuple[str, ...]) -> None:
-    """Tell a story that went wrong, as small as it gets."""
-    small = shrink_by(story, repertoire.play, repertoire.simpler)
-    ending = repertoire.play(small)
+def _tell(suite: Suite, name: str, scenario: Any, problems: tuple[str, ...]) -> None:
+    """Tell a scenario that went wrong, as small as it gets."""
+    small = shrink_by(scenario, suite.run, suite.simpler)
+    ending = suite.run(small)
     _say(f"{name} went wrong: {'; '.join(problems)}")
     if name.startswith("seed "):
-        bus = " --bus" if repertoire is BUS else ""
-        _say(f"Play it again: python -m verification{bus} --{name}")
-    _say("The smallest story found that goes wrong the same way:")
+        bus = " --bus" if suite is BUS else ""
+        _say(f"Run it again: python -m verification{bus} --{name}")
+    _say("The smallest scenario found that goes wrong the same way:")
     _say(f"  {small!r}")
     _say(_numbered(ending.trace))
     for problem in ending.problems:

@@ -38,10 +38,10 @@ class Chance(Protocol):
     """Dice: a simulation's own, or Python's."""
 
     def random(self) -> float:
-        """Answer a number from 0 to below 1."""
+        """Return a number from 0 to below 1."""
 
     def randrange(self, stop: int, /) -> int:
-        """Answer a whole number from 0 to below `stop`."""
+        """Return a whole number from 0 to below `stop`."""
 
 
 class Operation(StrEnum):
@@ -99,7 +99,7 @@ class Change:
         content[self.offset : self.offset + len(self.data)] = self.data
 
     def torn(self, chance: Chance) -> Change:
-        """Answer this write with only its first sectors."""
+        """Return this write with only its first sectors."""
         sectors = chance.randrange(len(self.data) // SECTOR_BYTES + 1)
         return Change(self.offset, self.data[: sectors * SECTOR_BYTES], self.is_truncation)
 
@@ -133,7 +133,7 @@ class MemoryFile:
         self.pending.clear()
 
     def after_power_cut(self, loss: Loss, chance: Chance) -> bytes:
-        """Answer what is left when the power fails."""
+        """Return what is left when the power fails."""
         content = bytearray(self.durable)
         for change in self.pending:
             if loss is Loss.ALL or (loss is Loss.TAIL and chance.random() > KEEP_IN_ORDER):
@@ -200,7 +200,7 @@ class MemoryDisk:
         self._fault = None
 
     def cut_power(self, loss: Loss, chance: Chance) -> dict[str, bytes]:
-        """Answer what would be on the disk if the power failed now; the disk itself goes on."""
+        """Return what would be on the disk if the power failed now; the disk itself goes on."""
         survivors = {name: file.after_power_cut(loss, chance) for name, file in self.files.items()}
         for name, file in self._removed.items():
             # The removal of a name is not synced either.
@@ -209,7 +209,7 @@ class MemoryDisk:
         return survivors
 
     def next_process(self) -> MemoryDisk:
-        """Answer the same disk as the next process finds it when this one was killed."""
+        """Return the same disk as the next process finds it when this one was killed."""
         disk = MemoryDisk()
         disk.files = copy.deepcopy(self.files)
         return disk

@@ -1,7 +1,7 @@
-"""What every play stands on: a loop of virtual time, one disk after another, and what is counted.
+"""What every run of a scenario needs: a loop of virtual time, disks, and what is counted.
 
-Law 1  Only time, chance and the disk are ours; whoever plays brings the host that ships.
-Law 2  The trace is everything that happened, in order; the same story has the same trace.
+Law 1  Only time, chance and the disk are ours; the host is the one that ships.
+Law 2  The trace is everything that happened, in order; the same scenario has the same trace.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def schema() -> Schema:
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """How a story ended."""
+    """How a scenario ended."""
 
     problems: tuple[str, ...]
     trace: tuple[str, ...]
@@ -101,7 +101,7 @@ def stage() -> Iterator[tuple[asyncio.Runner, VirtualLoop]]:
 
 
 class Lives:
-    """The lives of a host, one after the other, until one of them ends its story."""
+    """The lives of a host, one after the other, until one of them ends its scenario."""
 
     _patience = PATIENCE
 
@@ -238,7 +238,7 @@ async def bury(points: CrashPoints, disk: PointedDisk) -> None:
 
 
 def leave(disk: PointedDisk) -> PointedDisk:
-    """Answer the same disk as the next process finds it."""
+    """Return the same disk as the next process finds it."""
     found = PointedDisk()
     found.files = disk.next_process().files
     return found

@@ -1,4 +1,4 @@
-"""The moves a scripted step is made of, and how they are played.
+"""The moves a scripted step is made of, and how they are carried out.
 
 Law: the same moves, world and answers give the same calls, logs and end. A move that a script in
 a language would make by running on is made at once; a pause is a wait for the host, nothing else.
@@ -73,7 +73,7 @@ class When(msgspec.Struct, frozen=True, tag="when", omit_defaults=True):
 
 
 class Each(msgspec.Struct, frozen=True, tag="each"):
-    """Play the moves once for every item of a list, which is called `name` meanwhile."""
+    """Run the moves once for every item of a list, which is called `name` meanwhile."""
 
     path: str
     name: str
@@ -141,8 +141,8 @@ class Context:
         self.said_before = 0
         self.waiting: dict[int, Call] = {}
 
-    def play(self, moves: tuple[Move, ...]) -> Generator[None, None, None]:
-        """Play the moves; every pause is a wait for the host."""
+    def run(self, moves: tuple[Move, ...]) -> Generator[None, None, None]:
+        """Run the moves; every pause is a wait for the host."""
         for move in moves:
             match move:
                 case Call():
@@ -156,11 +156,11 @@ class Context:
                     while True:
                         yield
                 case When():
-                    yield from self.play(move.then if self.holds(move.path) else move.otherwise)
+                    yield from self.run(move.then if self.holds(move.path) else move.otherwise)
                 case Each():
                     for item in self.items(move.path):
                         self.named[move.name] = item
-                        yield from self.play(move.moves)
+                        yield from self.run(move.moves)
                 case _:
                     self.do(move)
 

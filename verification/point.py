@@ -4,7 +4,7 @@ Law 1  A crash is a moment: what the disk holds then is what the next host finds
        host's tasks still do reaches neither that disk nor the outside.
 Law 2  Every write verb has its points: before it, after each of its statements, after its commit;
        the log has one before each sync, every outside call one before its effect and one after
-       it, every question one before it, and every act of a person one after it was answered.
+       it, every question one before it, and every action of a person one after it was answered.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from duly.testing.crash import BEFORE, CrashingBackend, CrashPoints
 from verification.disk import MemoryDisk
 
 R = TypeVar("R")
-S = TypeVar("S")  # what the oracles of a play see of its store
+S = TypeVar("S")  # what the oracles of a run see of its store
 
 BETWEEN: Final = "between the statements of"
 SYNC: Final = "a sync of the log"
 EFFECT: Final = "the effect"
 QUESTION: Final = "the question"
 HANDLER: Final = "the handler"
-ANSWER: Final = "an answer to"  # a person was told that an act is done
+ANSWER: Final = "an answer to"  # a person was told that an action is done
 
 
 class PointedDisk(MemoryDisk):
@@ -119,7 +119,7 @@ class PointedTransaction:
         return self._after(self._tx.one(statement, **parameters))
 
     def run(self, statement: str, /, **parameters: Any) -> int:
-        """Run a statement that returns no rows; answer how many rows it changed."""
+        """Run a statement that returns no rows; return how many rows it changed."""
         return self._after(self._tx.run(statement, **parameters))
 
     def _after(self, answer: R) -> R:

@@ -1,12 +1,12 @@
-"""The stand-in for simulation: a script that is data, played without an interpreter or a process.
+"""A script that is data, run without an interpreter or a process: for tests and scenarios.
 
 Law: it keeps the contract of `base` under the same suite as the two languages, and nothing about
 it depends on the machine.
 
 The text of a source is a `Scripted` as JSON, so the store keeps it like any other version and a
 host that starts again reads it from there. Names are spelled as on the host's side of the border.
-A step is a list of moves (`play`) over named values: its arguments (`state`, `prepared`, `result`),
-what the module set, and what calls were answered. The module's moves are played at load, where a
+A step is a list of moves over named values: its arguments (`state`, `prepared`, `result`),
+what the module set, and what calls were answered. The module's moves are run at load, where a
 call is refused (W5), and again in every fresh context (C1).
 
     Scripted(
@@ -99,7 +99,7 @@ class ScriptedScript:
         self._env = env
         self._sandbox = sandbox
         self._context = context
-        self._moves = context.play(moves)
+        self._moves = context.run(moves)
         self._end: Returned | Broke | None = None
         self._is_started = False
         self.is_lost = False
@@ -119,7 +119,7 @@ class ScriptedScript:
         self._sandbox.running.discard(self)
 
     async def start(self) -> Turn:
-        """Play until it asks, returns or breaks."""
+        """Run until it asks, returns or breaks."""
         if self._is_started:
             raise IllegalTransition("The script was started before.")
         self._is_started = True
@@ -151,7 +151,7 @@ class ScriptedScript:
         return replace(self._end, logs=logs)
 
     def _advance(self) -> Returned | Broke | None:
-        """Play on to the next wait; answer the end, if this was it."""
+        """Run on to the next wait; return the end, if this was it."""
         try:
             next(self._moves)
         except StopIteration:
@@ -172,7 +172,7 @@ class ScriptedScript:
 
 
 class ScriptedSandbox:
-    """Plays scripts that are data; `env` gives the moments in which others may run."""
+    """Runs scripts that are data; `env` gives the moments in which others may run."""
 
     def __init__(self, env: Env, limits: Limits = DEFAULT_LIMITS) -> None:
         self._env = env
@@ -181,7 +181,7 @@ class ScriptedSandbox:
         self._is_closed = False
 
     async def load(self, source: Source, catalog: Catalog) -> Loaded:
-        """Read the text, play its module with no tools, and read what it declares (W6)."""
+        """Read the text, run its module with no tools, and read what it declares (W6)."""
         await self._env.sleep(0)
         try:
             check_source(source, self._limits)
@@ -229,6 +229,6 @@ class ScriptedSandbox:
     def _fresh(self, scripted: Scripted, world: World) -> Context:
         context = Context(world, self._limits)
         with suppress(Ended):
-            next(context.play(scripted.module), None)
+            next(context.run(scripted.module), None)
         context.elapsed_ms = 0
         return context

@@ -1,7 +1,7 @@
-"""The kinds of stories there are, and what can be done with each.
+"""The kinds of scenarios there are, and what can be done with each.
 
 Law: whatever can be done with one kind can be done with every other: making one up from a seed,
-playing it, making it smaller, counting through every crash, and looking for planted bugs.
+running it, making it smaller, counting through every crash, and looking for planted bugs.
 """
 
 from __future__ import annotations
@@ -12,23 +12,23 @@ from typing import Any, Final
 
 from verification.bus import exhaustive as bus_exhaustive
 from verification.bus import planted as bus_planted
-from verification.bus import run as bus_play
-from verification.bus import scenario as bus_story
+from verification.bus import run as bus_run
+from verification.bus import scenario as bus_scenario
 from verification.bus import shrink as bus_shrink
 from verification.life import Ending
 from verification.workflow import exhaustive, planted, shrink, unkind
-from verification.workflow import run as play
+from verification.workflow import run as run
 from verification.workflow.exhaustive import Base, Case
 from verification.workflow.planted import Bug
 
 
 @dataclass(frozen=True, slots=True)
-class Repertoire:
-    """One kind of stories; a story is whatever its own functions take."""
+class Suite:
+    """One kind of scenarios; a scenario is whatever its own functions take."""
 
     name: str
     from_seed: Callable[[int], Any]
-    play: Callable[[Any], Ending]
+    run: Callable[[Any], Ending]
     simpler: Callable[[Any], Iterator[Any]]
     cases: Callable[[], tuple[Case[Any], ...]]
     unfold: Callable[..., Base[Any]]
@@ -37,10 +37,10 @@ class Repertoire:
     find: Callable[[Bug, Iterable[int]], int | None]
 
 
-WORKFLOW: Final = Repertoire(
+WORKFLOW: Final = Suite(
     "workflow",
     unkind.from_seed,
-    play.play,
+    run.run,
     shrink.simpler,
     exhaustive.cases,
     exhaustive.unfold,
@@ -48,10 +48,10 @@ WORKFLOW: Final = Repertoire(
     planted.BUGS,
     planted.find,
 )
-BUS: Final = Repertoire(
+BUS: Final = Suite(
     "bus",
-    bus_story.from_seed,
-    bus_play.play,
+    bus_scenario.from_seed,
+    bus_run.run,
     bus_shrink.simpler,
     bus_exhaustive.cases,
     bus_exhaustive.unfold,
@@ -59,4 +59,4 @@ BUS: Final = Repertoire(
     bus_planted.BUGS,
     bus_planted.find,
 )
-REPERTOIRES: Final[Mapping[str, Repertoire]] = {each.name: each for each in (WORKFLOW, BUS)}
+SUITES: Final[Mapping[str, Suite]] = {each.name: each for each in (WORKFLOW, BUS)}

@@ -1,4 +1,4 @@
-"""Plays many stories, in several processes if asked to, and counts what became of them.
+"""Runs many scenarios, in several processes if asked to, and counts what became of them.
 
 Law: what is counted does not depend on how the work was divided.
 """
@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import Any, Final, TypeVar
 
-from verification.suite import REPERTOIRES, WORKFLOW, Repertoire
+from verification.suite import SUITES, WORKFLOW, Suite
 from verification.workflow import planted
 
 W = TypeVar("W")
@@ -23,16 +23,16 @@ SEEDS_AT_ONCE: Final = 20
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A story that went wrong, by its name."""
+    """A scenario that went wrong, by its name."""
 
     name: str
-    story: Any
+    scenario: Any
     problems: tuple[str, ...]
 
 
 @dataclass(slots=True)
 class Tally:
-    """What became of many stories."""
+    """What became of many scenarios."""
 
     schedules: int = 0
     cpu_s: float = 0.0
@@ -42,16 +42,16 @@ class Tally:
     points: Counter[str] = field(default_factory=Counter)
     failures: list[Failure] = field(default_factory=list)
 
-    def play(self, name: str, story: Any, of: Repertoire = WORKFLOW) -> None:
-        """Play a story and count it."""
-        ending = of.play(story)
+    def run(self, name: str, scenario: Any, of: Suite = WORKFLOW) -> None:
+        """Run a scenario and count it."""
+        ending = of.run(scenario)
         self.schedules += 1
         self.events[ending.events] += 1
         self.deaths[ending.deaths] += 1
         self.power_cuts += ending.power_cuts
         self.points.update(ending.points)
         if ending.problems:
-            self.failures.append(Failure(name, story, ending.problems))
+            self.failures.append(Failure(name, scenario, ending.problems))
 
     def add(self, other: Tally) -> None:
         """Take over what another has counted."""
@@ -80,42 +80,42 @@ class Tally:
 
 
 def cpu_s() -> float:
-    """Answer how long this process has computed, which depends on nobody else."""
+    """Return how long this process has computed, which depends on nobody else."""
     usage = resource.getrusage(resource.RUSAGE_SELF)
     return usage.ru_utime + usage.ru_stime
 
 
-# Each names its repertoire, since what is handed to another process must have a name there.
+# Each names its suite, since what is handed to another process must have a name there.
 
 
-def play_seeds(seeds: range, of: str = WORKFLOW.name) -> Tally:
-    """Play the story of every seed."""
+def run_seeds(seeds: range, of: str = WORKFLOW.name) -> Tally:
+    """Run the scenario of every seed."""
     tally, begun = Tally(), cpu_s()
-    repertoire = REPERTOIRES[of]
+    suite = SUITES[of]
     for seed in seeds:
-        tally.play(f"seed {seed}", repertoire.from_seed(seed), repertoire)
+        tally.run(f"seed {seed}", suite.from_seed(seed), suite)
     tally.cpu_s = cpu_s() - begun
     return tally
 
 
-def play_case(number: int, of: str = WORKFLOW.name, *, is_thorough: bool = False) -> Tally:
-    """Play every story with one crash of one situation, or also those with the same future."""
+def run_case(number: int, of: str = WORKFLOW.name, *, is_thorough: bool = False) -> Tally:
+    """Run every scenario with one crash of one situation, or also those with the same future."""
     tally, begun = Tally(), cpu_s()
-    repertoire = REPERTOIRES[of]
-    case = repertoire.cases()[number]
-    tally.play(case.name, case.story, repertoire)
-    for story in repertoire.unfold(case, is_thorough=is_thorough).stories:
-        tally.play(case.name, story, repertoire)
+    suite = SUITES[of]
+    case = suite.cases()[number]
+    tally.run(case.name, case.scenario, suite)
+    for scenario in suite.unfold(case, is_thorough=is_thorough).scenarios:
+        tally.run(case.name, scenario, suite)
     tally.cpu_s = cpu_s() - begun
     return tally
 
 
 def hunt(task: tuple[int, int], of: str = WORKFLOW.name) -> tuple[str, int, int | None]:
-    """Look for a planted bug from the beginning of a range; answer the seed that finds it."""
+    """Look for a planted bug from the beginning of a range; return the seed that finds it."""
     number, start = task
-    repertoire = REPERTOIRES[of]
-    bug = repertoire.bugs[number]
-    return bug.name, start, repertoire.find(bug, planted.seeds_of(start))
+    suite = SUITES[of]
+    bug = suite.bugs[number]
+    return bug.name, start, suite.find(bug, planted.seeds_of(start))
 
 
 def slices(start: int, count: int) -> list[range]:
@@ -128,7 +128,7 @@ R = TypeVar("R")
 
 
 def spread(work: Callable[[W], R], pieces: Iterable[W], jobs: int) -> Iterator[R]:
-    """Do the pieces in so many processes, or in this one; answer in their order."""
+    """Do the pieces in so many processes, or in this one; return in their order."""
     if jobs == 1:
         yield from map(work, pieces)
         return

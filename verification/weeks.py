@@ -130,8 +130,8 @@ class Life(CrashPoints):
         return self.points_left < 0
 
 
-def play(plan: Plan) -> Report:
-    """Play a plan from its first day to its last."""
+def run(plan: Plan) -> Report:
+    """Run a plan from its first day to its last."""
     with stage() as (runner, loop):
         return runner.run(_Weeks(plan, loop).run())
 
@@ -161,7 +161,7 @@ class _Weeks:
         self._problems: list[str] = []
 
     def _now_s(self) -> float:
-        """Answer the calendar: the wall clock, which goes on while the laptop sleeps."""
+        """Return the calendar: the wall clock, which goes on while the laptop sleeps."""
         return (self._env.now_ms() - self._begun_ms) / 1000
 
     async def run(self) -> Report:
@@ -229,9 +229,9 @@ class _Weeks:
                 await self._open()
                 await self._deploy()
             case _:
-                await self._act(happening)
+                await self._action(happening)
 
-    async def _act(self, happening: Happening) -> None:
+    async def _action(self, happening: Happening) -> None:
         """Do what a person does; one who is not answered does it again on the next host."""
         if happening.do == "reconnect":
             self._world.is_signed_in = True
@@ -340,7 +340,7 @@ class _Weeks:
         )
 
     def _slowest(self, at_s: float, boxes: Iterable[str]) -> float:
-        """Answer how long after a return the last of what waited was done."""
+        """Return how long after a return the last of what waited was done."""
         waited = (
             self._world.done_at.get(name, 0.0) - at_s
             for box in boxes

@@ -160,7 +160,7 @@ def script(name: str, version: int) -> Scripted:
 
 
 def tools(name: str) -> tuple[str, ...]:
-    """Answer the tools a workflow uses."""
+    """Return the tools a workflow uses."""
     if name in MAILBOXES:
         return f"{name}.fetch", f"{name}.append"
     return (f"{BILL if name == INVOICES else MAILBOXES[1]}.append",)

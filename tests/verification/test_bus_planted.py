@@ -1,4 +1,4 @@
-"""Bugs of the bus that are planted must be found, or its stories are asleep."""
+"""Bugs of the bus that are planted must be found, or its scenarios are asleep."""
 
 from __future__ import annotations
 

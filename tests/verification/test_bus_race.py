@@ -29,12 +29,12 @@ def test_crash_at_any_point_of_cancel_or_firing_leaves_one_winner(
     runners: tuple[Runner, ...],
 ) -> None:
     """B2, H3: what somebody was told stays so, whether the process dies or the power fails."""
-    played = 0
+    tried = 0
     for race, finish in races(*runners):
         for crashed in crashes_of(race, finish):
             assert run(crashed).problems == [], crashed
-            played += 1
-    assert played >= 90
+            tried += 1
+    assert tried >= 90
 
 
 def test_two_who_cancel_and_one_that_fires_meet_in_many_orders() -> None:

@@ -1,4 +1,4 @@
-"""Random stories of the bus that ships, those that once went wrong, and how they are told."""
+"""Random scenarios of the bus that ships, those that once went wrong, and how they are told."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import pytest
 
 from verification import __main__ as command
 from verification.bus import planted as bus_planted
-from verification.bus.run import play
-from verification.bus.scenario import BusStory, Deed, Habit, Listener, Wish, from_seed
+from verification.bus.run import run
+from verification.bus.scenario import BusAction, BusDo, BusScenario, Habit, Listener, from_seed
 from verification.bus.shrink import simpler
 from verification.life import Ending
-from verification.survey import play_seeds
+from verification.survey import run_seeds
 from verification.workflow.planted import planted, seeds_of
 from verification.workflow.scenario import Death, PlannedCrash
 from verification.workflow.shrink import shrink_by
@@ -23,7 +23,7 @@ SEEDS_PER_TEST = 40
 STARTS = range(0, 80, SEEDS_PER_TEST)
 
 REGRESSIONS = {
-    "a look that was old when it was heard began a retry that was due at once": BusStory(
+    "a look that was old when it was heard began a retry that was due at once": BusScenario(
         events=6,
         listeners=(
             Listener(
@@ -38,7 +38,7 @@ REGRESSIONS = {
         is_heard=True,
         dice=460_303_804,
     ),
-    "a dead letter was retried while the next subscriber's turn began": BusStory(
+    "a dead letter was retried while the next subscriber's turn began": BusScenario(
         topics=3,
         events=0,
         listeners=(
@@ -46,13 +46,13 @@ REGRESSIONS = {
             Listener(attempts=2, delays_s=(0.0,), rest=Habit.RAISE),
             Listener(),
         ),
-        deeds=(
-            Deed(0, Wish.RETRY, 2, at="after finish_delivery", times=2),
-            Deed(4_304, Wish.EMIT),
+        actions=(
+            BusAction(0, BusDo.RETRY, 2, at="after finish_delivery", times=2),
+            BusAction(4_304, BusDo.EMIT),
         ),
         dice=690_296_797,
     ),
-    "the oracle remembered calls whose count the power had taken": BusStory(
+    "the oracle remembered calls whose count the power had taken": BusScenario(
         events=2,
         crashes=(
             PlannedCrash(3, at="before the handler"),
@@ -66,7 +66,7 @@ REGRESSIONS = {
 @pytest.mark.parametrize("start", STARTS)
 def test_no_random_story_of_the_bus_loses_or_doubles_anything(start: int) -> None:
     """B2, B4, B6: whatever happens, everybody is told once, in order, or it stays in sight."""
-    tally = play_seeds(range(start, start + SEEDS_PER_TEST), "bus")
+    tally = run_seeds(range(start, start + SEEDS_PER_TEST), "bus")
     assert tally.failures == []
     assert tally.schedules == SEEDS_PER_TEST
     assert tally.events_median >= 3
@@ -77,21 +77,21 @@ def test_no_random_story_of_the_bus_loses_or_doubles_anything(start: int) -> Non
 @pytest.mark.parametrize("lesson", REGRESSIONS)
 def test_story_of_the_bus_that_once_went_wrong_is_fine(lesson: str) -> None:
     """What was found once stays found."""
-    assert play(REGRESSIONS[lesson]).problems == ()
+    assert run(REGRESSIONS[lesson]).problems == ()
 
 
 def test_loop_of_events_ends_at_its_depth() -> None:
     """B12: whoever emits for every event it gets is stopped, and the event that was is failed."""
-    loop = BusStory(listeners=(Listener(rest=Habit.EMIT_HERE),))
-    ending = play(loop)
+    loop = BusScenario(listeners=(Listener(rest=Habit.EMIT_HERE),))
+    ending = run(loop)
     assert ending.problems == ()
     assert ending.events == 102  # the first, a hundred more, and the one nobody is told of
 
 
 def test_story_of_the_bus_is_played_the_same_way_twice() -> None:
-    """The second play of a seed has the trace of the first, whatever was played between."""
-    first = [play(from_seed(seed)).hash for seed in range(8)]
-    again = [play(from_seed(seed)).hash for seed in reversed(range(8))]
+    """The second run of a seed has the trace of the first, whatever ran between."""
+    first = [run(from_seed(seed)).hash for seed in range(8)]
+    again = [run(from_seed(seed)).hash for seed in reversed(range(8))]
     assert first == again[::-1]
     assert len(set(first)) == len(first)
 
@@ -99,22 +99,22 @@ def test_story_of_the_bus_is_played_the_same_way_twice() -> None:
 def test_only_what_the_problem_needs_is_left_of_a_story_of_the_bus() -> None:
     """Everything that does not matter is dropped, and what is left has the same problem."""
     needed = PlannedCrash(7, Death.POWER)
-    story = BusStory(
+    scenario = BusScenario(
         topics=3,
         events=5,
         listeners=(Listener(2, 1, (), (Habit.RAISE, Habit.EMIT), Habit.RAISE, (1,)), Listener()),
-        deeds=(Deed(5, Wish.EMIT), Deed(9, Wish.STOP)),
+        actions=(BusAction(5, BusDo.EMIT), BusAction(9, BusDo.STOP)),
         crashes=(PlannedCrash(3), needed, PlannedCrash(9)),
         is_heard=True,
         batch=1,
         dice=77,
     )
 
-    def fake(played: BusStory) -> Ending:
-        problems = ("event 7 is gone",) if needed in played.crashes and played.listeners else ()
+    def fake(given: BusScenario) -> Ending:
+        problems = ("event 7 is gone",) if needed in given.crashes and given.listeners else ()
         return Ending(problems, (), Counter(), 0, 0, 0)
 
-    assert shrink_by(story, fake, simpler) == BusStory(events=0, crashes=(needed,))
+    assert shrink_by(scenario, fake, simpler) == BusScenario(events=0, crashes=(needed,))
 
 
 def test_command_plays_stories_of_the_bus(capsys: pytest.CaptureFixture[str]) -> None:
@@ -124,13 +124,13 @@ def test_command_plays_stories_of_the_bus(capsys: pytest.CaptureFixture[str]) ->
     assert command.main(["--bus", "--seed", "70", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert told["problems"] == []
-    assert told["hash"] == play(from_seed(70)).hash
+    assert told["hash"] == run(from_seed(70)).hash
 
 
 def test_story_of_the_bus_that_goes_wrong_is_told_with_its_replay(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Exit 1, the command that plays it again, and a trace a person can read."""
+    """Exit 1, the command that runs it again, and a trace a person can read."""
     bug = next(each for each in bus_planted.BUGS if each.name == "promoted-twice")
     seed = bus_planted.find(bug, seeds_of(0))
     with planted(bug):

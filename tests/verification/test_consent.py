@@ -181,7 +181,7 @@ def test_approval_that_is_asked_for_again_is_told() -> None:
 
 
 def test_proposal_that_nobody_withdrew_must_not_go_away() -> None:
-    """A4, R9: only an act of a person takes a proposal away."""
+    """A4, R9: only an action of a person takes a proposal away."""
     gone = replace(PROPOSED, mutations={"x1": ROW._replace(status="failed")})
     said = looked(consent(is_asked=True), PROPOSED, gone)
     assert said == ["mutation x1 was withdrawn, and no person wanted that"]

@@ -10,13 +10,13 @@ import pytest
 
 from verification import __main__ as command
 from verification import weeks, weeks_world
-from verification.weeks import FULL, SHORT, Plan, play, wrong
+from verification.weeks import FULL, SHORT, Plan, run, wrong
 from verification.workflow.planted import BUGS, planted
 
 
 def test_laptop_is_left_alone_for_days() -> None:
     """F2, R7, S2: nothing twice, nothing lost, no needless question, and soon caught up."""
-    report = play(SHORT)
+    report = run(SHORT)
     assert wrong(SHORT, report) == ()
     assert report.changes >= SHORT.changes
     assert report.lives == 1 + SHORT.crashes + len(SHORT.upgrades)
@@ -61,7 +61,7 @@ def test_scenario_sees_what_is_made_twice(a_day: Plan, monkeypatch: pytest.Monke
     monkeypatch.setattr(weeks_world, "ODD", 0.3)
     bug = next(each for each in BUGS if each.name == "unknown-is-not-sent")
     with planted(bug):
-        assert play(a_day).twice != ()
+        assert run(a_day).twice != ()
 
 
 def test_command_says_how_it_went(
@@ -73,7 +73,7 @@ def test_command_says_how_it_went(
     report = json.loads(capsys.readouterr().out)
     assert report["lost"] == report["twice"] == []
     assert len(report["questions"]) == 1
-    monkeypatch.setattr(weeks, "play", lambda _: weeks.Report(**{**report_of(report), "lives": 9}))
+    monkeypatch.setattr(weeks, "run", lambda _: weeks.Report(**{**report_of(report), "lives": 9}))
     command.main(["--three-weeks"])
     told = capsys.readouterr().out
     assert "in 1 days and 9 lives" in told

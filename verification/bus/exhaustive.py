@@ -1,6 +1,6 @@
-"""Every story of the bus with one crash: each place where a host can die, in every small situation.
+"""Every scenario of the bus with one crash: each point where a host can die, in small situations.
 
-Law: as in `exhaustive`: the places are counted, not listed; points with the same future are played
+Law: as in `exhaustive`: the places are counted, not listed; points with the same future are run
 once; a point of a verb the bus writes with that is never reached is a failure.
 """
 
@@ -11,8 +11,8 @@ from dataclasses import replace
 from typing import Final
 
 from duly.testing.crash import AFTER, BEFORE
-from verification.bus.run import play
-from verification.bus.scenario import BusStory, Deed, Habit, Listener, Wish
+from verification.bus.run import run
+from verification.bus.scenario import BusAction, BusDo, BusScenario, Habit, Listener
 from verification.point import ANSWER, BETWEEN, HANDLER, SYNC
 from verification.workflow.exhaustive import Base, Case, unfold_by
 from verification.workflow.scenario import PlannedCrash
@@ -32,14 +32,21 @@ BUS_VERBS: Final = (
     "discard",
     "retry_delivery",
 )
-TAKEN: Final = (Wish.EMIT, Wish.DEFER, Wish.CANCEL, Wish.UNSUBSCRIBE, Wish.RETRY, Wish.DISCARD)
+TAKEN: Final = (
+    BusDo.EMIT,
+    BusDo.DEFER,
+    BusDo.CANCEL,
+    BusDo.UNSUBSCRIBE,
+    BusDo.RETRY,
+    BusDo.DISCARD,
+)
 MUST_BE_REACHED: Final = frozenset(
     {
         *(f"{moment} {verb}" for moment in (BEFORE, BETWEEN, AFTER) for verb in BUS_VERBS),
         f"{BEFORE} {SYNC}",
         f"{BEFORE} {HANDLER}",
         f"{AFTER} {HANDLER}",
-        *(f"{AFTER} {ANSWER} {wish}" for wish in TAKEN),
+        *(f"{AFTER} {ANSWER} {do}" for do in TAKEN),
     }
 )
 # What handlers do that differs by what the next host finds; all else is left to chance.
@@ -54,82 +61,87 @@ HABITS: Final = (
 ONCE: Final = Listener(attempts=1, delays_s=())
 
 
-def cases() -> tuple[Case[BusStory], ...]:
-    """Answer every situation: what handlers do, what is deferred, and what people do besides."""
+def cases() -> tuple[Case[BusScenario], ...]:
+    """Return every situation: what handlers do, what is deferred, and what people do besides."""
     return (*_called(), *_deferred(), *_people(), *_crashed())
 
 
-def _called() -> Iterator[Case[BusStory]]:
-    yield Case("two listeners", BusStory(events=2, listeners=(Listener(), Listener())))
-    yield Case("nobody", BusStory(events=1, listeners=()))
-    yield Case("away", BusStory(events=2, listeners=(Listener(away=(0,)), Listener())))
-    yield Case("workflow", BusStory(events=2, is_heard=True))
+def _called() -> Iterator[Case[BusScenario]]:
+    yield Case("two listeners", BusScenario(events=2, listeners=(Listener(), Listener())))
+    yield Case("nobody", BusScenario(events=1, listeners=()))
+    yield Case("away", BusScenario(events=2, listeners=(Listener(away=(0,)), Listener())))
+    yield Case("workflow", BusScenario(events=2, is_heard=True))
     hanging = Listener(habits=(Habit.HANG,))
     yield Case(
         "small turns",
-        BusStory(topics=2, events=2, listeners=(hanging, Listener(1)), batch=1),
+        BusScenario(topics=2, events=2, listeners=(hanging, Listener(1)), batch=1),
     )
     for habit in HABITS:
-        yield Case(habit.value, BusStory(listeners=(Listener(habits=(habit,)), Listener())))
+        yield Case(habit.value, BusScenario(listeners=(Listener(habits=(habit,)), Listener())))
     patient = Listener(habits=(Habit.RAISE, Habit.RAISE))
-    yield Case("retries", BusStory(events=2, listeners=(patient, Listener())))
+    yield Case("retries", BusScenario(events=2, listeners=(patient, Listener())))
 
 
-def _deferred() -> Iterator[Case[BusStory]]:
-    def case(name: str, *deeds: Deed) -> Case[BusStory]:
-        return Case(name, BusStory(events=0, deeds=deeds))
+def _deferred() -> Iterator[Case[BusScenario]]:
+    def case(name: str, *actions: BusAction) -> Case[BusScenario]:
+        return Case(name, BusScenario(events=0, actions=actions))
 
-    soon = Deed(0, Wish.DEFER, 0, 1_000)
-    yield case("deferred", Deed(0, Wish.DEFER, 0, 3_000), soon, Deed(0, Wish.DEFER))
-    yield case("cancelled", soon, Deed(500, Wish.CANCEL), Deed(600, Wish.CANCEL))
-    yield case("cancelled too late", soon, Deed(2_000, Wish.CANCEL))
-    yield case("cancelled meanwhile", soon, Deed(0, Wish.CANCEL, at=f"{BEFORE} promote_due"))
-    yield case("clock forward", Deed(0, Wish.DEFER, 0, 60_000), Deed(500, Wish.CLOCK_FORWARD))
+    soon = BusAction(0, BusDo.DEFER, 0, 1_000)
+    yield case("deferred", BusAction(0, BusDo.DEFER, 0, 3_000), soon, BusAction(0, BusDo.DEFER))
+    yield case("cancelled", soon, BusAction(500, BusDo.CANCEL), BusAction(600, BusDo.CANCEL))
+    yield case("cancelled too late", soon, BusAction(2_000, BusDo.CANCEL))
+    yield case("cancelled meanwhile", soon, BusAction(0, BusDo.CANCEL, at=f"{BEFORE} promote_due"))
+    yield case(
+        "clock forward", BusAction(0, BusDo.DEFER, 0, 60_000), BusAction(500, BusDo.CLOCK_FORWARD)
+    )
     # The machine is off until both are overdue.
-    both = (Deed(0, Wish.DEFER, 0, 90_000), Deed(0, Wish.DEFER, 0, 60_000))
-    off = PlannedCrash(2, at=f"{AFTER} {ANSWER} {Wish.DEFER}", down_s=200.0)
-    yield Case("overdue in order", BusStory(events=0, deeds=both, crashes=(off,)))
-    yield case("clock back", soon, Deed(500, Wish.CLOCK_BACK))
+    both = (BusAction(0, BusDo.DEFER, 0, 90_000), BusAction(0, BusDo.DEFER, 0, 60_000))
+    off = PlannedCrash(2, at=f"{AFTER} {ANSWER} {BusDo.DEFER}", down_s=200.0)
+    yield Case("overdue in order", BusScenario(events=0, actions=both, crashes=(off,)))
+    yield case("clock back", soon, BusAction(500, BusDo.CLOCK_BACK))
 
 
-def _people() -> Iterator[Case[BusStory]]:
-    dead = BusStory(events=2, listeners=(replace(ONCE, habits=(Habit.RAISE,)), Listener()))
-    yield Case("retry", replace(dead, deeds=(Deed(1_000, Wish.RETRY),)))
-    yield Case("discard", replace(dead, deeds=(Deed(1_000, Wish.DISCARD),)))
+def _people() -> Iterator[Case[BusScenario]]:
+    dead = BusScenario(events=2, listeners=(replace(ONCE, habits=(Habit.RAISE,)), Listener()))
+    yield Case("retry", replace(dead, actions=(BusAction(1_000, BusDo.RETRY),)))
+    yield Case("discard", replace(dead, actions=(BusAction(1_000, BusDo.DISCARD),)))
     for door in (f"{BEFORE} begin_delivery", f"{BEFORE} {HANDLER}"):
-        yield Case("unsubscribe", BusStory(events=2, deeds=(Deed(0, Wish.UNSUBSCRIBE, at=door),)))
-    stopped = BusStory(events=2, deeds=(Deed(0, Wish.STOP, at=f"{BEFORE} {HANDLER}"),))
+        yield Case(
+            "unsubscribe",
+            BusScenario(events=2, actions=(BusAction(0, BusDo.UNSUBSCRIBE, at=door),)),
+        )
+    stopped = BusScenario(events=2, actions=(BusAction(0, BusDo.STOP, at=f"{BEFORE} {HANDLER}"),))
     yield Case("stop", stopped)
     hanging = Listener(habits=(Habit.HANG,))
-    both = BusStory(topics=2, events=2, listeners=(hanging, replace(hanging, topic=1)))
-    yield Case("stop cut short", replace(both, deeds=(Deed(1_000, Wish.STOP),)))
-    emits = tuple(Deed(2_000, Wish.EMIT) for _ in range(4))
-    away = BusStory(events=0, listeners=(Listener(away=(1,)), Listener()), batch=1)
-    deeds = (Deed(1_000, Wish.STOP), *emits, Deed(3_000, Wish.UNSUBSCRIBE))
-    yield Case("unsubscribe in turns", replace(away, deeds=deeds))
+    both = BusScenario(topics=2, events=2, listeners=(hanging, replace(hanging, topic=1)))
+    yield Case("stop cut short", replace(both, actions=(BusAction(1_000, BusDo.STOP),)))
+    emits = tuple(BusAction(2_000, BusDo.EMIT) for _ in range(4))
+    away = BusScenario(events=0, listeners=(Listener(away=(1,)), Listener()), batch=1)
+    actions = (BusAction(1_000, BusDo.STOP), *emits, BusAction(3_000, BusDo.UNSUBSCRIBE))
+    yield Case("unsubscribe in turns", replace(away, actions=actions))
 
 
-def _crashed() -> Iterator[Case[BusStory]]:
-    """Answer what a crash follows on: a handler that takes its host with it, and its recovery."""
+def _crashed() -> Iterator[Case[BusScenario]]:
+    """Return what a crash follows on: a handler that takes its host with it, and its recovery."""
     killing = PlannedCrash(1, at=f"{BEFORE} {HANDLER}")
-    heard = BusStory(events=1, listeners=(ONCE,), is_heard=True)
+    heard = BusScenario(events=1, listeners=(ONCE,), is_heard=True)
     yield Case("crashed", replace(heard, crashes=(killing,)))
     yield Case("crashed twice", replace(heard, crashes=(killing, killing)))
     yield Case("crashed three times", replace(heard, crashes=(killing, killing, killing)))
     lingering = Listener(habits=(Habit.LINGER,))
-    both = BusStory(topics=2, events=2, listeners=(lingering, replace(lingering, topic=1)))
+    both = BusScenario(topics=2, events=2, listeners=(lingering, replace(lingering, topic=1)))
     beside = PlannedCrash(2, at=f"{BEFORE} {HANDLER}")
     yield Case("crashed beside another", replace(both, crashes=(beside,)))
     yield Case("crashed alone after that", replace(both, crashes=(beside, killing)))
-    overdue = BusStory(events=0, deeds=(Deed(0, Wish.DEFER),))
+    overdue = BusScenario(events=0, actions=(BusAction(0, BusDo.DEFER),))
     yield Case("overdue", replace(overdue, crashes=(PlannedCrash(1, at=f"{BEFORE} promote_due"),)))
 
 
-def unfold(case: Case[BusStory], *, is_thorough: bool = False) -> Base[BusStory]:
-    """Play a situation and answer its stories with one crash more: every point, every death."""
-    return unfold_by(case.story, play, lambda _: False, is_thorough=is_thorough)
+def unfold(case: Case[BusScenario], *, is_thorough: bool = False) -> Base[BusScenario]:
+    """Run a situation and return its scenarios with one crash more: every point, every death."""
+    return unfold_by(case.scenario, run, lambda _: False, is_thorough=is_thorough)
 
 
 def never_reached(points: Iterable[str]) -> tuple[str, ...]:
-    """Answer the points that must be reached and were not."""
+    """Return the points that must be reached and were not."""
     return tuple(sorted(MUST_BE_REACHED - set(points)))

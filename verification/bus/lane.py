@@ -33,7 +33,7 @@ class Lanes:
         self._always.clear()
 
     def look(self, now: BusSeen, present: frozenset[str], elapsed_ms: int) -> list[Pair]:
-        """Answer who has been free for too long."""
+        """Return who has been free for too long."""
         free = set() if is_isolated(now, present) else find_free(now, present) - self.reopened
         self._since = {pair: self._since.get(pair, elapsed_ms) for pair in free}
         return [pair for pair, since in self._since.items() if elapsed_ms - since > SOON_MS]
@@ -90,7 +90,7 @@ def is_isolated(now: BusSeen, present: frozenset[str]) -> bool:
 
 
 def find_free(now: BusSeen, present: frozenset[str]) -> set[Pair]:
-    """Answer whose turn it is, of those who are present."""
+    """Return whose turn it is, of those who are present."""
     busy = {each.event_id for each in now.deliveries.values() if each.status == "running"}
     free: set[Pair] = set()
     for name in present & now.subscriptions.keys():

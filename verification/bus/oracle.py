@@ -1,8 +1,8 @@
 """What must hold on the bus after every commit, at every call, and at the end (B).
 
 Law: an oracle knows nothing of the bus. It compares what the store says now with what it said
-before, with the record of the story, and with what is on the disk. What was said and must come is
-the matter of `bus_promise`, whose turn it is that of `bus_lane`.
+before, with the record of the scenario, and with what is on the disk. `promise` checks that what
+was said comes, `lane` whose turn it is.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from duly.rules.delivery import Event
 from verification.bus.lane import Lanes
 from verification.bus.promise import Promise
 from verification.bus.record import Call, Emission, End, Record
-from verification.bus.scenario import BusStory, Listener, Wish
+from verification.bus.scenario import BusDo, BusScenario, Listener
 from verification.bus.seen import DEPTH_MAX, WAY, BusSeen, DeliverySeen, EventSeen, Pair
 
 HOST_DEATHS: Final = 3  # so many hosts must have died on a delivery before it is dead of that
@@ -26,7 +26,7 @@ CLOCK_MS: Final = 500  # how long a commit may come after the look at the clock 
 class BusOracle:
     """Remembers what was, and says what is wrong."""
 
-    story: BusStory
+    scenario: BusScenario
     record: Record
     elapsed_ms: Callable[[], int]
     boot: Callable[[], str | None]
@@ -55,7 +55,7 @@ class BusOracle:
 
     def __post_init__(self) -> None:
         """Take on what was promised."""
-        self._promise = Promise(self.story, self.record, self.elapsed_ms, self.boot, self.say)
+        self._promise = Promise(self.scenario, self.record, self.elapsed_ms, self.boot, self.say)
 
     def say(self, problem: str) -> None:
         """Say what is wrong, once."""
@@ -75,9 +75,9 @@ class BusOracle:
                 self._uncounted[pair] = max(self._uncounted.get(pair, 0), len(calls) - counted)
         # What the last host had committed and nobody had seen is still its own.
         self.look(now)
-        for pair, (wish, decided_in, count) in self.record.decided.items():
+        for pair, (do, decided_in, count) in self.record.decided.items():
             is_next = decided_in == life - 1 and len(self.record.calls[pair]) == count
-            if wish == Wish.RETRY and is_next and now.deliveries[pair].status == "dead":
+            if do == BusDo.RETRY and is_next and now.deliveries[pair].status == "dead":
                 self.say(f"the retry of event {pair[0]} to {pair[1]} was acknowledged and is lost")
         self.life = life
         self._begun.clear()
@@ -166,7 +166,7 @@ class BusOracle:
         self._promise.look_at_the_end(now)
 
     def _present(self, now: BusSeen) -> frozenset[str]:
-        """Answer who can be called: connected, not leaving, and not still at something (B3)."""
+        """Return who can be called: connected, not leaving, and not still at something (B3)."""
         ways = (
             {name for name in now.subscriptions if name.startswith(WAY)} if self.connected else ()
         )
@@ -250,8 +250,8 @@ class BusOracle:
         """See that what somebody was told is done stays done, whatever the power takes."""
         for name in self.record.gone.keys() & now.subscriptions.keys():
             self.say(f"{name} was unsubscribed and still subscribes")
-        for pair, (wish, _, _) in self.record.decided.items():
-            if wish == Wish.DISCARD and now.deliveries[pair].status != "discarded":
+        for pair, (do, _, _) in self.record.decided.items():
+            if do == BusDo.DISCARD and now.deliveries[pair].status != "discarded":
                 self.say(
                     f"the discard of event {pair[0]} to {pair[1]} was acknowledged and is lost"
                 )
@@ -369,13 +369,13 @@ class BusOracle:
                 return
             case ("running", _):
                 self._see_end(pair, delivery, is_gone=is_gone)
-            case ("dead", "waiting") if (Wish.RETRY.value, pair) in self.record.asked:
+            case ("dead", "waiting") if (BusDo.RETRY.value, pair) in self.record.asked:
                 if delivery.attempts:
                     self.say(f"the retried delivery of {_name(delivery)} has not all its attempts")
                 self._uncounted[pair] = len(self.record.calls[pair])
                 self._deaths.pop(pair, None)
                 self._lanes.reopened.add(pair)
-            case ("dead", "discarded") if (Wish.DISCARD.value, pair) in self.record.asked:
+            case ("dead", "discarded") if (BusDo.DISCARD.value, pair) in self.record.asked:
                 return
             case ("waiting", "discarded") if is_gone:
                 return
@@ -429,10 +429,10 @@ class BusOracle:
             self.say(f"the delivery of {_name(delivery)} is {delivery.status}, and its host died")
 
     def _listener(self, name: str) -> Listener | None:
-        """Answer who a subscriber is; a workflow's topic is nobody's handler."""
+        """Return who a subscriber is; a workflow's topic is nobody's handler."""
         if name.startswith(WAY):
             return None
-        return self.story.listeners[int(name.removeprefix("listener"))]
+        return self.scenario.listeners[int(name.removeprefix("listener"))]
 
 
 def _name(delivery: DeliverySeen) -> str:

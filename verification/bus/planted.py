@@ -1,7 +1,7 @@
-"""Bugs of the bus planted on purpose: each must be found, or its stories are too weak to trust.
+"""Bugs of the bus planted on purpose: each must be found, or its scenarios are too weak to trust.
 
 Law: as in `planted`: a bug is a name, a sentence and the places it changes, and it is found when a
-story that is fine without it has a problem with it.
+scenario that is fine without it has a problem with it.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from duly.store import part
 from duly.store.base import rider
 from duly.store.bus import delivery_of, find_subscription
 from duly.store.record import JournalEvent
-from verification.bus.run import play, template
+from verification.bus.run import run, template
 from verification.bus.scenario import from_seed
 from verification.workflow.planted import Bug, Lines, Make, Place, planted
 
 
 def find(bug: Bug, seeds: Iterable[int]) -> int | None:
-    """Answer the first seed whose story has a problem with the bug."""
+    """Return the first seed whose scenario has a problem with the bug."""
     # Before the bug: what is deployed there is not what is looked at.
     for is_heard in (True, False):
         template(is_heard=is_heard)
     with planted(bug):
-        return next((seed for seed in seeds if play(from_seed(seed)).problems), None)
+        return next((seed for seed in seeds if run(from_seed(seed)).problems), None)
 
 
 # -- What the bugs are made of --------------------------------------------------------------------

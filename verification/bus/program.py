@@ -1,4 +1,4 @@
-"""The program that embeds the bus in a story: it subscribes, speaks, takes back, and is called.
+"""The program that embeds the bus in a scenario: it subscribes, speaks, takes back, and is called.
 
 Law 1  A refusal is an answer like any other; only what breaks is a problem.
 Law 2  What was said and what was answered is written into the record before anybody judges it.
@@ -20,7 +20,7 @@ from duly.rules.schedule import DAY_MS
 from duly.testing.crash import AFTER, BEFORE, Crash, CrashPoints
 from verification.bus.oracle import BusOracle
 from verification.bus.record import Call, Emission, End, Record
-from verification.bus.scenario import BusStory, Deed, Habit, Wish
+from verification.bus.scenario import BusAction, BusDo, BusScenario, Habit
 from verification.life import SimulatedEnv
 from verification.point import ANSWER, HANDLER
 
@@ -54,7 +54,7 @@ class BusHost:
 class Program:
     """The same program through all lives of the host."""
 
-    story: BusStory
+    scenario: BusScenario
     env: SimulatedEnv
     record: Record
     oracle: BusOracle
@@ -65,72 +65,74 @@ class Program:
     # -- Subscribing ----------------------------------------------------------------------------
 
     def connect(self, host: BusHost) -> frozenset[str]:
-        """Subscribe everybody who is there in this life; answer who that is."""
+        """Subscribe everybody who is there in this life; return who that is."""
         here = [
             number
-            for number, listener in enumerate(self.story.listeners)
+            for number, listener in enumerate(self.scenario.listeners)
             if host.life not in listener.away
         ]
         return frozenset(self._subscribe(host, number) for number in here)
 
     async def complete(self, host: BusHost) -> None:
         """Subscribe everybody who is missing, and end what somebody began to end."""
-        for number in range(len(self.story.listeners)):
-            name = self.story.name(number)
+        for number in range(len(self.scenario.listeners)):
+            name = self.scenario.name(number)
             if name in self.record.leaving:
                 await self._unsubscribe(host, name)
             elif not host.dispatcher.is_connected(name):
                 self._subscribe(host, number)
 
     def _subscribe(self, host: BusHost, number: int) -> str:
-        name, listener = self.story.name(number), self.story.listeners[number]
+        name, listener = self.scenario.name(number), self.scenario.listeners[number]
         if name not in self.record.leaving:
-            topic = self.story.topic(listener.topic)
+            topic = self.scenario.topic(listener.topic)
             handler = partial(self._handle, host, number)
             host.bus.subscribe(topic, handler, subscriber_id=name, retry=listener.retry)
         return name
 
     # -- What the program and people do ---------------------------------------------------------
 
-    async def do(self, host: BusHost, deed: Deed) -> None:
-        """Do one deed, and tell how it ended."""
+    async def do(self, host: BusHost, action: BusAction) -> None:
+        """Do one action, and tell how it ended."""
         try:
-            await self._carry_out(host, deed)
-            self.tell(f"the program did: {deed.wish}")
-            host.points.reach(AFTER, f"{ANSWER} {deed.wish}")
+            await self._carry_out(host, action)
+            self.tell(f"the program did: {action.do}")
+            host.points.reach(AFTER, f"{ANSWER} {action.do}")
         except DulyError as error:
-            self.tell(f"the program was refused: {deed.wish} ({error})")
+            self.tell(f"the program was refused: {action.do} ({error})")
         except Exception as error:
-            self.oracle.say(f"{deed.wish} broke: {error!r}")
+            self.oracle.say(f"{action.do} broke: {error!r}")
         if self.oracle.problems:
             self.on_wrong()
 
-    async def _carry_out(self, host: BusHost, deed: Deed) -> None:
-        match deed.wish:
-            case Wish.EMIT:
-                await self.emit(host, deed.which)
-            case Wish.DEFER:
-                topic = self.story.topic(deed.which)
-                await self._schedule(host, self.record.emit(topic, SOURCE, delay_ms=deed.delay_ms))
-            case Wish.CANCEL:
-                await self._cancel(host, deed.which)
-            case Wish.RETRY | Wish.DISCARD:
-                await self._decide(host, deed)
-            case Wish.UNSUBSCRIBE:
-                name = self.story.name(deed.which % max(1, len(self.story.listeners)))
+    async def _carry_out(self, host: BusHost, action: BusAction) -> None:
+        match action.do:
+            case BusDo.EMIT:
+                await self.emit(host, action.which)
+            case BusDo.DEFER:
+                topic = self.scenario.topic(action.which)
+                await self._schedule(
+                    host, self.record.emit(topic, SOURCE, delay_ms=action.delay_ms)
+                )
+            case BusDo.CANCEL:
+                await self._cancel(host, action.which)
+            case BusDo.RETRY | BusDo.DISCARD:
+                await self._decide(host, action)
+            case BusDo.UNSUBSCRIBE:
+                name = self.scenario.name(action.which % max(1, len(self.scenario.listeners)))
                 await self._unsubscribe(host, name)
-            case Wish.STOP:
+            case BusDo.STOP:
                 self.on_stop()
-            case Wish.CLOCK_FORWARD:
+            case BusDo.CLOCK_FORWARD:
                 self._jump(DAY_MS)
-            case Wish.CLOCK_BACK:
+            case BusDo.CLOCK_BACK:
                 self._jump(-DAY_MS)
 
     async def emit(self, host: BusHost, topic: int) -> None:
-        """Emit to a topic of the story."""
+        """Emit to a topic of the scenario."""
         said = len(self.record.emissions)
         talk = f"talk{said}" if said % CORRELATED == 0 else None
-        emission = self.record.emit(self.story.topic(topic), SOURCE, correlation_id=talk)
+        emission = self.record.emit(self.scenario.topic(topic), SOURCE, correlation_id=talk)
         await self._say(host, emission, talk)
 
     async def _say(self, host: BusHost, emission: Emission, talk: str | None = None) -> None:
@@ -169,16 +171,16 @@ class Program:
         self.tell(f"cancel of deferred {emission.answer}: {is_done}")
         self.oracle.see_cancel(emission, is_done=is_done, is_first=is_first)
 
-    async def _decide(self, host: BusHost, deed: Deed) -> None:
+    async def _decide(self, host: BusHost, action: BusAction) -> None:
         dead = await host.bus.deliveries(DeliveryStatus.DEAD)
         if not dead:
             return
-        letter = dead[deed.which % len(dead)]
+        letter = dead[action.which % len(dead)]
         pair = letter.event_id, letter.subscriber_id
-        self.record.asked.add((deed.wish.value, pair))
-        act = host.bus.retry if deed.wish is Wish.RETRY else host.bus.discard
-        await act(*pair, by="ada")
-        self.record.decided[pair] = deed.wish.value, host.life, len(self.record.calls[pair])
+        self.record.asked.add((action.do.value, pair))
+        decide = host.bus.retry if action.do is BusDo.RETRY else host.bus.discard
+        await decide(*pair, by="ada")
+        self.record.decided[pair] = action.do.value, host.life, len(self.record.calls[pair])
 
     async def _unsubscribe(self, host: BusHost, name: str) -> None:
         self.record.leaving.add(name)
@@ -196,8 +198,8 @@ class Program:
     # -- What handlers do -----------------------------------------------------------------------
 
     async def _handle(self, host: BusHost, number: int, event: Event) -> None:
-        """Be called: write it down, do what the story says, write down how it ended."""
-        name = self.story.name(number)
+        """Be called: write it down, do what the scenario says, write down how it ended."""
+        name = self.scenario.name(number)
         host.points.reach(BEFORE, HANDLER)
         habit = self._habit(number)
         self.tell(f"{name} is called with event {event.id} and {habit}")
@@ -221,7 +223,7 @@ class Program:
         call.end, call.ended_ms = end, self.env.monotonic_ms()
 
     def _habit(self, number: int) -> Habit:
-        listener, name = self.story.listeners[number], self.story.name(number)
+        listener, name = self.scenario.listeners[number], self.scenario.name(number)
         times = self.record.called[name]
         self.record.called[name] += 1
         return listener.habits[times] if times < len(listener.habits) else listener.rest
@@ -252,9 +254,9 @@ class Program:
         self, number: int, event: Event, further: int, delay_ms: int | None = None
     ) -> Emission:
         """Write down what a handler is about to say, caused by what it handles."""
-        topic = self.story.topic(self.story.listeners[number].topic + further)
+        topic = self.scenario.topic(self.scenario.listeners[number].topic + further)
         cause = self.record.emissions[event.payload["mark"]]
-        name = self.story.name(number)
+        name = self.scenario.name(number)
         return self.record.emit(topic, name, delay_ms=delay_ms, handled=(event.id, cause))
 
     async def _ignore(self, host: BusHost) -> None:

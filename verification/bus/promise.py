@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from verification.bus.record import Emission, Record
-from verification.bus.scenario import BusStory
+from verification.bus.scenario import BusScenario
 from verification.bus.seen import WAY, BusSeen, EventSeen, mark_of
 
 LATE_MS = 10_000  # a host that is at work lets nothing wait longer than that
@@ -21,7 +21,7 @@ LATE_MS = 10_000  # a host that is at work lets nothing wait longer than that
 class Promise:
     """Compares the journal, and what is deferred, with the record."""
 
-    story: BusStory
+    scenario: BusScenario
     record: Record
     elapsed_ms: Callable[[], int]
     boot: Callable[[], str | None]

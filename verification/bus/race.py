@@ -87,7 +87,7 @@ class ChosenEnv(VirtualEnv):
 
 
 def races(*runners: Runner) -> Iterator[tuple[Race, Finish]]:
-    """Run every order in which they can meet, none of them with a crash; answer how each ended."""
+    """Run every order in which they can meet, none of them with a crash; return how each ended."""
     choices: list[int] = []
     while True:
         race = Race(runners, tuple(choices))
@@ -103,7 +103,7 @@ def races(*runners: Runner) -> Iterator[tuple[Race, Finish]]:
 
 
 def crashes_of(race: Race, finish: Finish) -> Iterator[Race]:
-    """Answer the race with a crash at every point it came by, of either kind."""
+    """Return the race with a crash at every point it came by, of either kind."""
     for place in range(1, len(finish.points) + 1):
         for death in (Death.KILL, Death.POWER):
             yield replace(race, crash=PlannedCrash(place, death))
@@ -240,7 +240,7 @@ class _Track:
 
 @cache
 def _template() -> Mapping[str, bytes]:
-    """Answer a disk with one deferred event whose time has come."""
+    """Return a disk with one deferred event whose time has come."""
 
     async def make(loop: VirtualLoop) -> Mapping[str, bytes]:
         env = VirtualEnv(loop)

@@ -1,4 +1,4 @@
-"""What was said on the bus, who was called, and what people were told: written by the story itself.
+"""What was said on the bus, who was called, and what people were told, as the scenario saw it.
 
 Law: the bus cannot see this. Every emission carries a mark of its own in its payload, so what is
 found in the journal can be traced to whoever said it, however often and in whichever life.
@@ -68,12 +68,12 @@ class Call:
 
 @dataclass(slots=True)
 class Record:
-    """Everything a story knows by itself."""
+    """Everything a scenario knows by itself."""
 
     emissions: dict[int, Emission] = field(default_factory=dict)
     calls: dict[Pair, list[Call]] = field(default_factory=lambda: defaultdict(list))
     called: dict[str, int] = field(default_factory=lambda: defaultdict(int))  # by subscriber
-    asked: set[tuple[str, Pair]] = field(default_factory=set)  # acts on dead letters that began
+    asked: set[tuple[str, Pair]] = field(default_factory=set)  # actions on dead letters that began
     # What somebody was told is done with a dead letter, in which life, after how many calls.
     decided: dict[Pair, tuple[str, int, int]] = field(default_factory=dict)
     leaving: set[str] = field(default_factory=set)  # somebody began to unsubscribe them

@@ -1,8 +1,8 @@
-"""Plays one story of the bus: lives of a host on one disk, one program, and the oracles over them.
+"""Runs one scenario of the bus: lives of a host on one disk, one program, and the oracles.
 
 Law 1  Bus, dispatcher, line and store are the ones that ship; only time, chance, the disk and the
        handlers are ours. No engine runs: what enters a workflow stays there to be counted.
-Law 2  The trace is everything that happened, in order; the same story has the same trace.
+Law 2  The trace is everything that happened, in order; the same scenario has the same trace.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from duly.testing.loop import VirtualLoop
 from verification.bus.oracle import BusOracle
 from verification.bus.program import PLANNED, BusHost, Program
 from verification.bus.record import Record
-from verification.bus.scenario import HEARD, LENGTH_MS, BusStory, Deed, Wish
+from verification.bus.scenario import HEARD, LENGTH_MS, BusAction, BusDo, BusScenario
 from verification.bus.seen import BusSeen, see_bus
 from verification.disk import Loss, MemoryDisk
 from verification.life import (
@@ -59,36 +59,36 @@ LIMITS: Final = Limits()
 LISTED_MAX: Final = 1_000
 
 
-def play(story: BusStory, on_point: OnPoint | None = None) -> Ending:
-    """Play a story from its beginning to its end; tell whoever asks of every point."""
-    template(is_heard=story.is_heard)
+def run(scenario: BusScenario, on_point: OnPoint | None = None) -> Ending:
+    """Run a scenario from its beginning to its end; `on_point` is called at every point."""
+    template(is_heard=scenario.is_heard)
     with stage() as (runner, loop):
-        played = _BusPlay(story, loop, on_point)
+        running = _BusScenarioRun(scenario, loop, on_point)
         try:
-            return runner.run(played.run())
+            return runner.run(running.run())
         except (SystemExit, KeyboardInterrupt) as error:
             if PLANNED not in error.args:
                 raise
-            return played.end_by_handler()
+            return running.end_by_handler()
 
 
-class _BusPlay(Lives):
+class _BusScenarioRun(Lives):
     _patience = 300  # a delivery has many points
 
-    def __init__(self, story: BusStory, loop: VirtualLoop, on_point: OnPoint | None) -> None:
+    def __init__(self, scenario: BusScenario, loop: VirtualLoop, on_point: OnPoint | None) -> None:
         problems: list[str] = []
-        super().__init__(loop, story.crashes, story.dice, problems)
-        self._story = story
+        super().__init__(loop, scenario.crashes, scenario.dice, problems)
+        self._scenario = scenario
         self._on_point = on_point
         self._record = Record()
-        self._deeds = [deed for deed in story.deeds if not deed.at]
-        self._doors = [deed for deed in story.deeds if deed.at]
+        self._actions = [action for action in scenario.actions if not action.at]
+        self._doors = [action for action in scenario.actions if action.at]
         self._emitted = 0
         self._life = 0
         self._stop = asyncio.Event()
         self._disk: PointedDisk | None = None
         self._oracle = BusOracle(
-            story,
+            scenario,
             self._record,
             self._env.monotonic_ms,
             lambda: self._env.boot().id,
@@ -96,7 +96,7 @@ class _BusPlay(Lives):
             problems,
         )
         self._program = Program(
-            story,
+            scenario,
             self._env,
             self._record,
             self._oracle,
@@ -106,11 +106,11 @@ class _BusPlay(Lives):
         )
 
     async def run(self) -> Ending:
-        await self._live_on(template(is_heard=self._story.is_heard))
+        await self._live_on(template(is_heard=self._scenario.is_heard))
         return self._end(len(self._record.emissions))
 
     def end_by_handler(self) -> Ending:
-        """Answer how a story ended in which what a handler raised ended the host (B3)."""
+        """Return how a scenario ended in which what a handler raised ended the host (B3)."""
         self._problems.append("what a handler raised ended the host")
         return self._end(len(self._record.emissions))
 
@@ -144,7 +144,7 @@ class _BusPlay(Lives):
             self._env,
             store,
             limits=LIMITS,
-            settings=BusSettings(batch=self._story.batch),
+            settings=BusSettings(batch=self._scenario.batch),
             entered=lambda _: None,
         )
         host = BusHost(self._life, Bus(self._env, store, dispatcher, LIMITS), dispatcher, points)
@@ -152,7 +152,7 @@ class _BusPlay(Lives):
         self._oracle.connected = self._program.connect(host)
         tasks = {
             "host": asyncio.ensure_future(dispatcher.serve()),
-            "story": asyncio.ensure_future(self._tell_story(host, pointed)),
+            "scenario": asyncio.ensure_future(self._run_scenario(host, pointed)),
             "death": asyncio.ensure_future(points.died.wait()),
             "wrong": asyncio.ensure_future(self._is_wrong.wait()),
             "stop": asyncio.ensure_future(self._stop.wait()),
@@ -174,12 +174,12 @@ class _BusPlay(Lives):
 
     def _come_by(self, name: str, points: CrashPoints, disk: PointedDisk, host: BusHost) -> None:
         """Let in whoever waited for the host to come by here."""
-        for deed in [each for each in self._doors if each.at == name]:
-            if deed.times == points.names[name]:
-                self._doors.remove(deed)
+        for action in [each for each in self._doors if each.at == name]:
+            if action.times == points.names[name]:
+                self._doors.remove(action)
                 self._tell(f"somebody comes in {name}")
                 # In a context of its own: whoever comes in does not speak for what is handled.
-                self._loop.create_task(self._program.do(host, deed), context=Context())
+                self._loop.create_task(self._program.do(host, action), context=Context())
         if self._on_point is not None:
             self._on_point(self._deaths, name, self._moment(disk))
 
@@ -192,7 +192,7 @@ class _BusPlay(Lives):
             [repr(each) for each in record.emissions.values()],
             sorted((pair, repr(calls)) for pair, calls in record.calls.items()),
             sorted(record.called.items()),
-            (len(self._deeds), len(self._doors), self._emitted),
+            (len(self._actions), len(self._doors), self._emitted),
             (sorted(record.leaving), sorted(record.gone), sorted(record.asked)),
         )
         return moment(disk, rest)
@@ -208,11 +208,11 @@ class _BusPlay(Lives):
         """Stop the host as a program does that ends in order; it may die on that (B7)."""
         self._tell("the program stops")
         self._oracle.end_life()
-        tasks["story"].cancel()
+        tasks["scenario"].cancel()
         tasks["host"].cancel()
 
         async def close() -> None:
-            await asyncio.wait([tasks["host"], tasks["story"]])
+            await asyncio.wait([tasks["host"], tasks["scenario"]])
             await dispatcher.close()
             await backend.close()
 
@@ -225,26 +225,26 @@ class _BusPlay(Lives):
         self._next_disk = leave(disk)
 
     def _examine(self, tasks: Mapping[str, asyncio.Future[Any]]) -> None:
-        """See that a host that was not meant to end did not, and that its story was told."""
-        for name in ("host", "story"):
+        """See that a host that was not meant to end did not, and that the scenario ended."""
+        for name in ("host", "scenario"):
             task = tasks[name]
             if task.done() and not task.cancelled() and (error := task.exception()) is not None:
                 self._problems.append(f"the {name} broke: {error!r}")
             elif task.done() and name == "host" and not self._stop.is_set():
                 self._problems.append("the host stopped by itself")
 
-    # -- The story ------------------------------------------------------------------------------
+    # -- The scenario ------------------------------------------------------------------------------
 
-    async def _tell_story(self, host: BusHost, backend: Backend) -> None:
-        """Do what the story says, then wait until everything has come to rest."""
-        while self._emitted < self._story.events:
+    async def _run_scenario(self, host: BusHost, backend: Backend) -> None:
+        """Do what the scenario says, then wait until everything has come to rest."""
+        while self._emitted < self._scenario.events:
             self._emitted += 1
-            await self._program.do(host, Deed(0, Wish.EMIT, self._emitted - 1))
-        while self._deeds:
-            deed = self._deeds[0]
-            await self._loop.sleep(max(0.0, deed.at_ms / 1000 - self._now_s()))
-            self._deeds.pop(0)
-            await self._program.do(host, deed)
+            await self._program.do(host, BusAction(0, BusDo.EMIT, self._emitted - 1))
+        while self._actions:
+            action = self._actions[0]
+            await self._loop.sleep(max(0.0, action.at_ms / 1000 - self._now_s()))
+            self._actions.pop(0)
+            await self._program.do(host, action)
         await self._loop.sleep(max(0.0, LENGTH_MS / 1000 - self._now_s()))
         self._doors.clear()
         await self._program.complete(host)
@@ -276,7 +276,7 @@ def _is_at_rest(seen: BusSeen) -> bool:
 
 
 def newest_durable(disk: MemoryDisk) -> int:
-    """Answer the newest event that would be there if the power failed now."""
+    """Return the newest event that would be there if the power failed now."""
     left = MemoryDisk(disk.cut_power(Loss.ALL, Dice(0)))
     try:
         rows = left.connect().execute(schema().statements["newest_event"]).fetchall()
@@ -285,12 +285,12 @@ def newest_durable(disk: MemoryDisk) -> int:
         left.drop()
 
 
-# -- What there is before a story begins ----------------------------------------------------------
+# -- What there is before a scenario begins -------------------------------------------------------
 
 
 @cache
 def template(*, is_heard: bool) -> Mapping[str, bytes]:
-    """Answer a disk on which nothing is, or a workflow that listens to the first topic."""
+    """Return a disk on which nothing is, or a workflow that listens to the first topic."""
     with stage() as (runner, loop):
         return runner.run(_make_template(loop, is_heard=is_heard))
 

@@ -1,7 +1,7 @@
-"""A story of the bus: who listens, what is said and when, what people do, and where the host dies.
+"""A scenario of the bus: listeners, events, what people do, and where the host dies.
 
-Law: as of every story, the same one is played the same way, always. What a handler does is written
-here, by how often it was called before; the bus learns it only by calling.
+Law: the same scenario always runs the same way. What a handler does is written here, by how often
+it was called before; the bus learns it only by calling.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ BATCH: Final = BusSettings().batch
 LENGTH_MS: Final = 120_000
 EVENTS_MAX: Final = 6
 LISTENERS_MAX: Final = 4
-DEEDS_MAX: Final = 7
+ACTIONS_MAX: Final = 7
 CRASHES_MAX: Final = 4
 LIVES_AWAY_MAX: Final = 4
 
@@ -63,7 +63,7 @@ class Listener:
         return Retry(self.attempts, self.delays_s)
 
 
-class Wish(StrEnum):
+class BusDo(StrEnum):
     """What the program, or a person, does meanwhile."""
 
     EMIT = "emit"
@@ -78,14 +78,14 @@ class Wish(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Deed:
+class BusAction:
     """Something that is done at a time, or when the host comes by a place so many times.
 
     `which` is the topic that is spoken to, or which of those there are is meant.
     """
 
     at_ms: int
-    wish: Wish
+    do: BusDo
     which: int = 0
     delay_ms: int = 0
     at: str = ""
@@ -93,24 +93,24 @@ class Deed:
 
 
 @dataclass(frozen=True, slots=True)
-class BusStory:
+class BusScenario:
     """One schedule of time, interleaving, crashes, what handlers do and what people do."""
 
     topics: int = 1
     events: int = 1  # emitted at the beginning, to one topic after the other
     listeners: tuple[Listener, ...] = (Listener(),)
-    deeds: tuple[Deed, ...] = ()
+    actions: tuple[BusAction, ...] = ()
     crashes: tuple[PlannedCrash, ...] = ()
     is_heard: bool = False  # a workflow listens to the first topic
     batch: int = BATCH  # how many deliveries the bus begins in one turn, at most
     dice: int = 0  # the order in which those who can run do; 0 is the plain one
 
     def topic(self, number: int) -> str:
-        """Name a topic of this story."""
+        """Name a topic of this scenario."""
         return TOPICS[number % self.topics]
 
     def name(self, number: int) -> str:
-        """Name a subscriber of this story."""
+        """Name a subscriber of this scenario."""
         return f"listener{number}"
 
 
@@ -129,10 +129,10 @@ PATIENCES: Final = (
     (2, (60.0,)),
     (4, (2.0, 30.0, 60.0)),
 )
-WISHES: Final = (
-    *(Wish.EMIT, Wish.DEFER, Wish.CANCEL) * 4,
-    *(Wish.RETRY, Wish.DISCARD, Wish.STOP) * 2,
-    *Wish,
+ACTIONS: Final = (
+    *(BusDo.EMIT, BusDo.DEFER, BusDo.CANCEL) * 4,
+    *(BusDo.RETRY, BusDo.DISCARD, BusDo.STOP) * 2,
+    *BusDo,
 )
 DELAYS_MS: Final = (0, 0, 300, 999, 1_000, 5_000, 20_000, 60_000, 1_800_000)
 # The places where a death hurts most; half of all deaths come here.
@@ -166,65 +166,65 @@ SORE: Final = (
 )
 SORE_TIMES: Final = 4
 # What is durable when somebody was told so.
-TOLD: Final = (Wish.DEFER, Wish.CANCEL, Wish.UNSUBSCRIBE, Wish.RETRY, Wish.DISCARD)
+TOLD: Final = (BusDo.DEFER, BusDo.CANCEL, BusDo.UNSUBSCRIBE, BusDo.RETRY, BusDo.DISCARD)
 TOLD_SHARE: Final = 0.2
 # The places where somebody who comes in between could do harm.
 DOORS: Final = (
-    (Wish.CANCEL, "before promote_due"),
-    (Wish.CANCEL, "between the statements of promote_due"),
-    (Wish.CANCEL, "after promote_due"),
-    (Wish.CANCEL, "after defer"),
-    (Wish.EMIT, "before begin_delivery"),
-    (Wish.EMIT, "after begin_delivery"),
-    (Wish.EMIT, "before the handler"),
-    (Wish.EMIT, "after finish_delivery"),
-    (Wish.DEFER, "after recover_bus"),
-    (Wish.UNSUBSCRIBE, "before begin_delivery"),
-    (Wish.UNSUBSCRIBE, "after begin_delivery"),
-    (Wish.UNSUBSCRIBE, "before the handler"),
-    (Wish.UNSUBSCRIBE, "after finish_delivery"),
-    (Wish.RETRY, "after finish_delivery"),
-    (Wish.RETRY, "after finish_delivery"),
-    (Wish.DISCARD, "after finish_delivery"),
-    (Wish.STOP, "before the handler"),
-    (Wish.STOP, "after begin_delivery"),
-    (Wish.STOP, "after finish_delivery"),
-    (Wish.STOP, "after promote_due"),
+    (BusDo.CANCEL, "before promote_due"),
+    (BusDo.CANCEL, "between the statements of promote_due"),
+    (BusDo.CANCEL, "after promote_due"),
+    (BusDo.CANCEL, "after defer"),
+    (BusDo.EMIT, "before begin_delivery"),
+    (BusDo.EMIT, "after begin_delivery"),
+    (BusDo.EMIT, "before the handler"),
+    (BusDo.EMIT, "after finish_delivery"),
+    (BusDo.DEFER, "after recover_bus"),
+    (BusDo.UNSUBSCRIBE, "before begin_delivery"),
+    (BusDo.UNSUBSCRIBE, "after begin_delivery"),
+    (BusDo.UNSUBSCRIBE, "before the handler"),
+    (BusDo.UNSUBSCRIBE, "after finish_delivery"),
+    (BusDo.RETRY, "after finish_delivery"),
+    (BusDo.RETRY, "after finish_delivery"),
+    (BusDo.DISCARD, "after finish_delivery"),
+    (BusDo.STOP, "before the handler"),
+    (BusDo.STOP, "after begin_delivery"),
+    (BusDo.STOP, "after finish_delivery"),
+    (BusDo.STOP, "after promote_due"),
 )
 
 
-def from_seed(seed: int) -> BusStory:
-    """Make up a story."""
+def from_seed(seed: int) -> BusScenario:
+    """Make up a scenario."""
     dice = Dice(seed)
     topics = dice.choose((1, 1, 2, 2, 3, len(TOPICS)))
-    deeds = [_deed(dice) for _ in range(dice.randrange(DEEDS_MAX + 1))]
-    story = BusStory(
+    actions = [_action(dice) for _ in range(dice.randrange(ACTIONS_MAX + 1))]
+    scenario = BusScenario(
         topics=topics,
         events=dice.choose((1, 2, 3, 3, 4, EVENTS_MAX)),
         listeners=tuple(_listener(dice) for _ in range(1 + dice.randrange(LISTENERS_MAX))),
-        deeds=_in_order(deeds),
+        actions=_in_order(actions),
         crashes=tuple(_crash(dice) for _ in range(dice.choose((0, 1, 1, 2, 2, 3, CRASHES_MAX)))),
         is_heard=dice.happens(0.4),
         dice=1 + dice.randrange(1 << 31) if dice.happens(0.7) else 0,
         batch=dice.choose((BATCH, BATCH, 1, 2)),
     )
-    return _told(dice, story) if dice.happens(TOLD_SHARE) else story
+    return _told(dice, scenario) if dice.happens(TOLD_SHARE) else scenario
 
 
-def _told(dice: Dice, story: BusStory) -> BusStory:
+def _told(dice: Dice, scenario: BusScenario) -> BusScenario:
     """Let the power fail right after somebody was told that something is done."""
-    wish = dice.choose(TOLD)
-    deeds = [Deed(1, Wish.DEFER, 0, 60_000), Deed(2_000 + dice.randrange(5_000), wish)]
+    do = dice.choose(TOLD)
+    actions = [BusAction(1, BusDo.DEFER, 0, 60_000), BusAction(2_000 + dice.randrange(5_000), do)]
     return replace(
-        story,
-        listeners=(Listener(attempts=1, delays_s=(), habits=(Habit.RAISE,)), *story.listeners),
-        deeds=_in_order([*story.deeds, *deeds]),
-        crashes=(PlannedCrash(1, Death.POWER, f"after an answer to {wish}"), *story.crashes),
+        scenario,
+        listeners=(Listener(attempts=1, delays_s=(), habits=(Habit.RAISE,)), *scenario.listeners),
+        actions=_in_order([*scenario.actions, *actions]),
+        crashes=(PlannedCrash(1, Death.POWER, f"after an answer to {do}"), *scenario.crashes),
     )
 
 
-def _in_order(deeds: list[Deed]) -> tuple[Deed, ...]:
-    return tuple(sorted(deeds, key=lambda deed: deed.at_ms))
+def _in_order(actions: list[BusAction]) -> tuple[BusAction, ...]:
+    return tuple(sorted(actions, key=lambda action: action.at_ms))
 
 
 def _listener(dice: Dice) -> Listener:
@@ -242,14 +242,14 @@ def _listener(dice: Dice) -> Listener:
     )
 
 
-def _deed(dice: Dice) -> Deed:
-    """Make up a deed: at a door, while much happens, or at any time."""
+def _action(dice: Dice) -> BusAction:
+    """Make up a action: at a door, while much happens, or at any time."""
     which, delay_ms = dice.randrange(6), dice.choose(DELAYS_MS)
     if dice.happens(0.35):
-        wish, door = dice.choose(DOORS)
-        return Deed(0, wish, which, delay_ms, door, 1 + dice.randrange(SORE_TIMES))
+        do, door = dice.choose(DOORS)
+        return BusAction(0, do, which, delay_ms, door, 1 + dice.randrange(SORE_TIMES))
     at_ms = dice.randrange(dice.choose((200, 2_000, 10_000, LENGTH_MS)))
-    return Deed(at_ms, dice.choose(WISHES), which, delay_ms)
+    return BusAction(at_ms, dice.choose(ACTIONS), which, delay_ms)
 
 
 def _crash(dice: Dice) -> PlannedCrash:

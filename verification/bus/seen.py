@@ -125,6 +125,6 @@ def see_bus(tx: Transaction) -> BusSeen:
 
 @lru_cache(MARKS_KEPT)
 def mark_of(payload: str) -> int | None:
-    """Answer the mark that whoever emitted it put into a payload, if it is there."""
+    """Return the mark that whoever emitted it put into a payload, if it is there."""
     found = cast("dict[str, Any]", decode(payload)).get("mark")
     return found if isinstance(found, int) else None

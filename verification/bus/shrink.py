@@ -1,6 +1,6 @@
-"""Makes a story of the bus smaller, step by step.
+"""Makes a scenario of the bus smaller, step by step.
 
-Law: every story that is answered is a story, and none has more in it than the one before.
+Law: every scenario that is answered is a scenario, and none has more in it than the one before.
 """
 
 from __future__ import annotations
@@ -9,41 +9,41 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
-from verification.bus.scenario import BATCH, BusStory, Habit, Listener
+from verification.bus.scenario import BATCH, BusScenario, Habit, Listener
 from verification.workflow.scenario import Death
 from verification.workflow.shrink import put, with_items
 
 PLAIN: Final = Listener()
-LISTS: Final = ("crashes", "deeds", "listeners")
+LISTS: Final = ("crashes", "actions", "listeners")
 
 
-def simpler(story: BusStory) -> Iterator[BusStory]:
-    """Answer every story that is one step simpler, the largest steps first."""
-    if story.dice:
-        yield replace(story, dice=0)
-    if story.batch != BATCH:
-        yield replace(story, batch=BATCH)
-    if story.is_heard:
-        yield replace(story, is_heard=False)
+def simpler(scenario: BusScenario) -> Iterator[BusScenario]:
+    """Return every scenario that is one step simpler, the largest steps first."""
+    if scenario.dice:
+        yield replace(scenario, dice=0)
+    if scenario.batch != BATCH:
+        yield replace(scenario, batch=BATCH)
+    if scenario.is_heard:
+        yield replace(scenario, is_heard=False)
     for name in LISTS:
-        if getattr(story, name):
-            yield with_items(story, name, ())
-    if story.events:
-        yield replace(story, events=0)
-        yield replace(story, events=story.events - 1)
-    if story.topics > 1:
-        yield replace(story, topics=1)
+        if getattr(scenario, name):
+            yield with_items(scenario, name, ())
+    if scenario.events:
+        yield replace(scenario, events=0)
+        yield replace(scenario, events=scenario.events - 1)
+    if scenario.topics > 1:
+        yield replace(scenario, topics=1)
     for name in LISTS:
-        items = getattr(story, name)
+        items = getattr(scenario, name)
         for place in range(len(items)):
-            yield with_items(story, name, items[:place] + items[place + 1 :])
-    for place, listener in enumerate(story.listeners):
+            yield with_items(scenario, name, items[:place] + items[place + 1 :])
+    for place, listener in enumerate(scenario.listeners):
         for plainer in _plainer(listener):
-            yield with_items(story, "listeners", put(story.listeners, place, plainer))
-    for place, crash in enumerate(story.crashes):
+            yield with_items(scenario, "listeners", put(scenario.listeners, place, plainer))
+    for place, crash in enumerate(scenario.crashes):
         if crash.death is Death.POWER:
             killed = replace(crash, death=Death.KILL)
-            yield with_items(story, "crashes", put(story.crashes, place, killed))
+            yield with_items(scenario, "crashes", put(scenario.crashes, place, killed))
 
 
 def _plainer(listener: Listener) -> Iterator[Listener]:

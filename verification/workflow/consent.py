@@ -48,8 +48,8 @@ class Consent:
     allowed: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))  # calls said
     amending: int = 0  # amendments that are being carried out
     is_clock_set: bool = False  # then nobody can say whether an allowance has ended
-    withdrawing: int = 0  # acts that may take a proposal away and are being carried out
-    _is_unheard: bool = False  # the host died on such an act, which may have been done
+    withdrawing: int = 0  # actions that may take a proposal away and are being carried out
+    _is_unheard: bool = False  # the host died on such an action, which may have been done
     _sent: set[tuple[str, int]] = field(default_factory=set)  # every attempt that left
     _sent_at: dict[str, int] = field(default_factory=dict)  # by mutation: when it left last
     _looks: int = 0

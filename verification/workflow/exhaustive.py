@@ -1,7 +1,7 @@
-"""Every story with one crash: each place where a host can die, in every small situation.
+"""Every scenario with one crash: each place where a host can die, in every small situation.
 
-Law 1  The places are not listed here: a story is played without its crash, and every point it
-       comes by becomes a story of its own.
+Law 1  The places are not listed here: a scenario is run without its crash, and every point it
+       comes by becomes a scenario of its own.
 Law 2  Two points at which the next host would find the same disk, the same outside and the same
        time have the same future; one of them is enough, unless `is_thorough`. Nor does it matter
        what is going to become of a call when the host dies before it makes one.
@@ -18,17 +18,17 @@ from duly.rules.permission import Approval
 from duly.store import Store
 from duly.store.base import Durability, Verb
 from duly.testing.crash import AFTER, BEFORE
-from verification.bus.scenario import BusStory
+from verification.bus.scenario import BusScenario
 from verification.life import Ending, Moment, OnPoint
 from verification.point import ANSWER, BETWEEN, EFFECT, QUESTION, SYNC
 from verification.workflow.outside import STRANGE, STRANGE_SAYINGS, USUAL, USUAL_SAYINGS, Outcome
-from verification.workflow.run import play
-from verification.workflow.scenario import Act, Death, PlannedCrash, Story, Wish
+from verification.workflow.run import run
+from verification.workflow.scenario import Action, Death, Do, PlannedCrash, Scenario
 from verification.workflow.shape import Shape, Tool
 
-T = TypeVar("T", Story, BusStory)
+T = TypeVar("T", Scenario, BusScenario)
 
-# The verbs with which the engine writes, those by which a person's acts reach it, and those that
+# The verbs with which the engine writes, those by which a person's actions reach it, and those that
 # do not occur here, each with its reason.
 ENGINE_VERBS: Final = (
     "start_run",
@@ -63,13 +63,13 @@ PEOPLE_VERBS: Final = (
     "revoke",
     "remove",
 )
-BUS: Final = "the stories of the bus play it"
+BUS: Final = "the scenarios of the bus run it"
 _LEASE: Final = "one host on one file needs no lease"
-_REPAIR: Final = "the stories have no repairer"
+_REPAIR: Final = "the scenarios have no repairer"
 _SECRET: Final = "no call of the sheet needs a secret"
-_RESTORED: Final = "no story opens a store that was restored"
-_RANDOM: Final = "random stories play it; no story with one crash has it"
-UNPLAYED: Final = {
+_RESTORED: Final = "no scenario opens a store that was restored"
+_RANDOM: Final = "random scenarios run it; no scenario with one crash has it"
+UNCOVERED: Final = {
     "keep_version": _REPAIR,
     "ask_repair": _REPAIR,
     "decline_repair": _REPAIR,
@@ -77,14 +77,14 @@ UNPLAYED: Final = {
     "drop_secret": _SECRET,
     "note_act": "it says who copied the store, and moves no run",
     "note_restore": _RESTORED,
-    "resume_bus": "no story opens a store that was restored",
-    "tidy": "no story is long enough to have old history",
-    "replan": "no story has a schedule; the three weeks have",
+    "resume_bus": "no scenario opens a store that was restored",
+    "tidy": "no scenario is long enough to have old history",
+    "replan": "no scenario has a schedule; the three weeks have",
     "amend": _RANDOM,
     "approve_all": _RANDOM,
     "send_allowed": _RANDOM,
     "revoke_allowance": _RANDOM,
-    "reseal": "no story changes the key of the seals",
+    "reseal": "no scenario changes the key of the seals",
     "claim": _LEASE,
     "renew": _LEASE,
     "release": _LEASE,
@@ -101,9 +101,9 @@ UNPLAYED: Final = {
     "give_back_running": BUS,
     "discard": BUS,
     "retry_delivery": BUS,
-    "put_state": "no story has an extension",
+    "put_state": "no scenario has an extension",
 }
-TAKEN: Final = (Wish.PUBLISH, Wish.APPROVE, Wish.REJECT, Wish.GRANT, Wish.REVOKE)
+TAKEN: Final = (Do.PUBLISH, Do.APPROVE, Do.REJECT, Do.GRANT, Do.REVOKE)
 MUST_BE_REACHED: Final = frozenset(
     {
         *(
@@ -115,7 +115,7 @@ MUST_BE_REACHED: Final = frozenset(
         f"{BEFORE} {EFFECT}",
         f"{AFTER} {EFFECT}",
         f"{BEFORE} {QUESTION}",
-        *(f"{AFTER} {ANSWER} {wish}" for wish in TAKEN),
+        *(f"{AFTER} {ANSWER} {do}" for do in TAKEN),
     }
 )
 RIDERS: Final = frozenset(
@@ -126,7 +126,7 @@ RIDERS: Final = frozenset(
 
 
 TOOLS: Final = (Tool.ASKED, Tool.BLIND, Tool.ONCE)
-YES: Final = Act(0, Wish.APPROVE, at=f"{AFTER} propose", times=0)  # as soon as somebody is asked
+YES: Final = Action(0, Do.APPROVE, at=f"{AFTER} propose", times=0)  # as soon as somebody is asked
 
 
 # What may become of a call while its workflow is paused: done, late, unknown, or to be sent again.
@@ -137,159 +137,163 @@ PAUSED: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Case(Generic[T]):
-    """A situation by its name, as a story in which nobody dies at the end."""
+    """A situation by its name, as a scenario in which nobody dies at the end."""
 
     name: str
-    story: T
+    scenario: T
 
 
-def cases() -> tuple[Case[Story], ...]:
-    """Answer every situation: shapes by tools and outcomes, and what people do besides."""
+def cases() -> tuple[Case[Scenario], ...]:
+    """Return every situation: shapes by tools and outcomes, and what people do besides."""
     return (*_changing(), *_still(), *_people(), *_asked(), *_unkind())
 
 
-def _changing() -> Iterator[Case[Story]]:
+def _changing() -> Iterator[Case[Scenario]]:
     pause = (
-        Act(0, Wish.PAUSE, at=f"{BEFORE} {EFFECT}"),
-        Act(30_000, Wish.RESUME),
+        Action(0, Do.PAUSE, at=f"{BEFORE} {EFFECT}"),
+        Action(30_000, Do.RESUME),
     )
     skip = (
-        Act(0, Wish.SKIP, 1, at=f"{AFTER} prepare_run"),
-        Act(60_000, Wish.SKIP_MUTATION),
+        Action(0, Do.SKIP, 1, at=f"{AFTER} prepare_run"),
+        Action(60_000, Do.SKIP_MUTATION),
     )
     for tool in TOOLS:
         for outcome in USUAL:
-            plain = Story(tool=tool, outcomes=(outcome,))
+            plain = Scenario(tool=tool, outcomes=(outcome,))
             yield Case("fifo", plain)
             yield Case("batch", replace(plain, shape=Shape.BATCH, mails=2))
             if outcome in PAUSED:
-                yield Case("pause", replace(plain, acts=pause))
-            yield Case("skip", replace(plain, mails=2, acts=skip))
-            yield Case("approval", replace(plain, approval=Approval.ALWAYS, acts=(YES,)))
+                yield Case("pause", replace(plain, actions=pause))
+            yield Case("skip", replace(plain, mails=2, actions=skip))
+            yield Case("approval", replace(plain, approval=Approval.ALWAYS, actions=(YES,)))
 
 
-def _still() -> Iterator[Case[Story]]:
-    yield Case("no mutation", Story(shape=Shape.QUIET))
-    yield Case("no mutation", Story(shape=Shape.DECLINE))
-    yield Case("producer", Story(shape=Shape.PRODUCE, mails=0, acts=(Act(5_000, Wish.RUN_NOW),)))
-
-
-def _people() -> Iterator[Case[Story]]:
-    for saying in USUAL_SAYINGS:
-        asked = Story(outcomes=(Outcome.TIMEOUT_AFTER,), sayings=(saying,))
-        yield Case("asking", asked)
-    blind = Story(tool=Tool.BLIND, outcomes=(Outcome.TIMEOUT_AFTER,))
-    yield Case("answer", replace(blind, acts=(Act(40_000, Wish.ANSWER),)))
-    refused = Story(outcomes=(Outcome.REFUSED,))
-    yield Case("retry", replace(refused, acts=(Act(20_000, Wish.RETRY),)))
-    yield Case("deploy", replace(refused, acts=(Act(20_000, Wish.DEPLOY),)))
-    signed_out = Story(outcomes=(Outcome.AUTH,))
-    yield Case("reconnect", replace(signed_out, acts=(Act(20_000, Wish.RECONNECT),)))
-    yield Case("abandon", Story(acts=(Act(0, Wish.ABANDON, at=f"{AFTER} prepare_run"),)))
-    followed = PlannedCrash(1, at=f"{AFTER} succeed_run")
+def _still() -> Iterator[Case[Scenario]]:
+    yield Case("no mutation", Scenario(shape=Shape.QUIET))
+    yield Case("no mutation", Scenario(shape=Shape.DECLINE))
     yield Case(
-        "crashes", Story(crashes=(PlannedCrash(1, at=f"{AFTER} start_run"), followed, followed))
+        "producer", Scenario(shape=Shape.PRODUCE, mails=0, actions=(Action(5_000, Do.RUN_NOW),))
     )
 
 
-def _asked() -> Iterator[Case[Story]]:
-    """Answer what people do with a call that waits for a yes, or has one and has not left."""
-    asked = Story(approval=Approval.ABOVE_LOW)
+def _people() -> Iterator[Case[Scenario]]:
+    for saying in USUAL_SAYINGS:
+        asked = Scenario(outcomes=(Outcome.TIMEOUT_AFTER,), sayings=(saying,))
+        yield Case("asking", asked)
+    blind = Scenario(tool=Tool.BLIND, outcomes=(Outcome.TIMEOUT_AFTER,))
+    yield Case("answer", replace(blind, actions=(Action(40_000, Do.ANSWER),)))
+    refused = Scenario(outcomes=(Outcome.REFUSED,))
+    yield Case("retry", replace(refused, actions=(Action(20_000, Do.RETRY),)))
+    yield Case("deploy", replace(refused, actions=(Action(20_000, Do.DEPLOY),)))
+    signed_out = Scenario(outcomes=(Outcome.AUTH,))
+    yield Case("reconnect", replace(signed_out, actions=(Action(20_000, Do.RECONNECT),)))
+    yield Case("abandon", Scenario(actions=(Action(0, Do.ABANDON, at=f"{AFTER} prepare_run"),)))
+    followed = PlannedCrash(1, at=f"{AFTER} succeed_run")
+    yield Case(
+        "crashes", Scenario(crashes=(PlannedCrash(1, at=f"{AFTER} start_run"), followed, followed))
+    )
 
-    def case(name: str, *acts: Act) -> Case[Story]:
-        return Case(name, replace(asked, acts=acts))
+
+def _asked() -> Iterator[Case[Scenario]]:
+    """Return what people do with a call that waits for a yes, or has one and has not left."""
+    asked = Scenario(approval=Approval.ABOVE_LOW)
+
+    def case(name: str, *actions: Action) -> Case[Scenario]:
+        return Case(name, replace(asked, actions=actions))
 
     propose, approve = f"{AFTER} propose", f"{AFTER} approve"
-    late = Act(30_000, Wish.APPROVE_LATE)
-    yield case("reject", Act(0, Wish.REJECT, at=propose), late)
-    yield case("twice", Act(0, Wish.APPROVE_TWICE, at=propose), late)
-    yield case("another hash", Act(0, Wish.APPROVE_UNSEEN, at=propose), Act(10_000, Wish.APPROVE))
-    yield case("withdraw", Act(10_000, Wish.RETRY), late, Act(40_000, Wish.APPROVE))
-    yield case("give up", Act(10_000, Wish.ABANDON), late, Act(40_000, Wish.APPROVE))
-    yield case("skip asked", Act(10_000, Wish.SKIP), late)
-    back = (Act(10_000, Wish.DEPLOY, 1), Act(20_000, Wish.ROLL_BACK), Act(30_000, Wish.APPROVE))
+    late = Action(30_000, Do.APPROVE_LATE)
+    yield case("reject", Action(0, Do.REJECT, at=propose), late)
+    yield case("twice", Action(0, Do.APPROVE_TWICE, at=propose), late)
+    yield case("another hash", Action(0, Do.APPROVE_UNSEEN, at=propose), Action(10_000, Do.APPROVE))
+    yield case("withdraw", Action(10_000, Do.RETRY), late, Action(40_000, Do.APPROVE))
+    yield case("give up", Action(10_000, Do.ABANDON), late, Action(40_000, Do.APPROVE))
+    yield case("skip asked", Action(10_000, Do.SKIP), late)
+    back = (Action(10_000, Do.DEPLOY, 1), Action(20_000, Do.ROLL_BACK), Action(30_000, Do.APPROVE))
     yield case("roll back", *back)
-    yield case("redeploy", YES, Act(0, Wish.DEPLOY, at=approve))
-    yield case("hold", YES, Act(0, Wish.PAUSE, at=approve), Act(30_000, Wish.RESUME))
-    yield case("revoke", YES, Act(0, Wish.REVOKE, at=approve), Act(30_000, Wish.GRANT))
-    signed_out = replace(asked, outcomes=(Outcome.AUTH,), acts=(YES, Act(30_000, Wish.RECONNECT)))
+    yield case("redeploy", YES, Action(0, Do.DEPLOY, at=approve))
+    yield case("hold", YES, Action(0, Do.PAUSE, at=approve), Action(30_000, Do.RESUME))
+    yield case("revoke", YES, Action(0, Do.REVOKE, at=approve), Action(30_000, Do.GRANT))
+    signed_out = replace(
+        asked, outcomes=(Outcome.AUTH,), actions=(YES, Action(30_000, Do.RECONNECT))
+    )
     yield Case("signed out", signed_out)
-    yield Case("grant", Story(is_granted=False, acts=(Act(10_000, Wish.GRANT),)))
-    limited = (Act(0, Wish.LIMIT, at=f"{AFTER} send"), Act(30_000, Wish.GRANT))
-    yield Case("limit", Story(mails=2, acts=limited))
-    yield Case("remove", Story(acts=(Act(30_000, Wish.REMOVE),)))
+    yield Case("grant", Scenario(is_granted=False, actions=(Action(10_000, Do.GRANT),)))
+    limited = (Action(0, Do.LIMIT, at=f"{AFTER} send"), Action(30_000, Do.GRANT))
+    yield Case("limit", Scenario(mails=2, actions=limited))
+    yield Case("remove", Scenario(actions=(Action(30_000, Do.REMOVE),)))
 
 
-def _unkind() -> Iterator[Case[Story]]:
-    """Answer a few situations of an unkind world; random stories have the rest."""
+def _unkind() -> Iterator[Case[Scenario]]:
+    """Return a few situations of an unkind world; random scenarios have the rest."""
     closed = (PlannedCrash(1, Death.CLOSE, f"{BEFORE} {EFFECT}"),)
     for tool in TOOLS:
-        deaf = Story(tool=tool, outcomes=(Outcome.DEAF,))
+        deaf = Scenario(tool=tool, outcomes=(Outcome.DEAF,))
         yield Case("outlives its cancel", deaf)
         yield Case("outlives a close", replace(deaf, crashes=closed))
     for outcome in STRANGE:
-        yield Case("raises strangely", Story(outcomes=(outcome,)))
+        yield Case("raises strangely", Scenario(outcomes=(outcome,)))
     for saying in STRANGE_SAYINGS:
-        asked = Story(outcomes=(Outcome.TIMEOUT_AFTER,), sayings=(saying,))
+        asked = Scenario(outcomes=(Outcome.TIMEOUT_AFTER,), sayings=(saying,))
         yield Case("asked strangely", asked)
-    yield Case("refused late", Story(outcomes=(Outcome.DEAF_REFUSED,)))
+    yield Case("refused late", Scenario(outcomes=(Outcome.DEAF_REFUSED,)))
     lost = (Outcome.LATE, Outcome.TIMEOUT_AFTER, Outcome.TIMEOUT_AFTER)
-    yield Case("a key grows old", Story(tool=Tool.BRIEF, outcomes=lost))
+    yield Case("a key grows old", Scenario(tool=Tool.BRIEF, outcomes=lost))
 
 
 @dataclass(frozen=True, slots=True)
 class Base(Generic[T]):
-    """A situation played without a crash at its end."""
+    """A situation that was run without a crash at its end."""
 
-    stories: tuple[T, ...]
+    scenarios: tuple[T, ...]
     points: frozenset[str]
     problems: tuple[str, ...]
 
 
-def unfold(case: Case[Story], *, is_thorough: bool = False) -> Base[Story]:
-    """Play a situation and answer its stories with one crash more: every point, every death."""
-    outcomes = case.story.outcomes
+def unfold(case: Case[Scenario], *, is_thorough: bool = False) -> Base[Scenario]:
+    """Run a situation and return its scenarios with one crash more: every point, every death."""
+    outcomes = case.scenario.outcomes
     is_troubled = bool(outcomes) and outcomes[0] is not Outcome.OK
     return unfold_by(
-        case.story,
-        play,
+        case.scenario,
+        run,
         lambda moment: is_troubled and moment.calls == 0,
         is_thorough=is_thorough,
     )
 
 
 def unfold_by(
-    story: T,
-    play: Callable[[T, OnPoint], Ending],
+    scenario: T,
+    run: Callable[[T, OnPoint], Ending],
     is_like_others: Callable[[Moment], bool],
     *,
     is_thorough: bool,
 ) -> Base[T]:
-    """Play a story and answer it with one crash more, wherever that makes a difference."""
-    life = len(story.crashes)
+    """Run a scenario and return it with one crash more, wherever that makes a difference."""
+    life = len(scenario.crashes)
     come_by: list[tuple[str, Moment]] = []
 
     def note(lived: int, name: str, moment: Moment) -> None:
         if lived == life:
             come_by.append((name, moment))
 
-    ending = play(story, note)
-    stories: dict[str, T] = {}
+    ending = run(scenario, note)
+    scenarios: dict[str, T] = {}
     for place, (name, moment) in enumerate(come_by, start=1):
         if is_like_others(moment) and not is_thorough:
             continue
         for death in deaths_at(name):
-            crashes = (*story.crashes, PlannedCrash(place, death))
+            crashes = (*scenario.crashes, PlannedCrash(place, death))
             left = moment.after_kill if death is Death.KILL else moment.after_power_cut
             key = f"{place} {death}" if is_thorough else f"{left} {death}"
-            stories.setdefault(key, replace(story, crashes=crashes))
-    return Base(tuple(stories.values()), frozenset(ending.points), ending.problems)
+            scenarios.setdefault(key, replace(scenario, crashes=crashes))
+    return Base(tuple(scenarios.values()), frozenset(ending.points), ending.problems)
 
 
 def deaths_at(name: str) -> Iterator[Death]:
-    """Answer the deaths that differ here: the power matters where something is not yet synced.
+    """Return the deaths that differ here: the power matters where something is not yet synced.
 
-    Who was told that an act is done finds it again after a kill as before; the power may take it.
+    After a person was told that an action is done, a kill keeps it; a power cut may take it.
     """
     moment, _, what = name.partition(" ")
     is_answer = what.startswith(ANSWER)
@@ -300,5 +304,5 @@ def deaths_at(name: str) -> Iterator[Death]:
 
 
 def never_reached(points: Iterable[str]) -> tuple[str, ...]:
-    """Answer the points that must be reached and were not."""
+    """Return the points that must be reached and were not."""
     return tuple(sorted(MUST_BE_REACHED - set(points)))

@@ -41,7 +41,7 @@ class Oracle:
     before: Seen | None = None
 
     def count_actions(self) -> Mapping[str, int]:
-        """Answer how often people have done what, as far as is known."""
+        """Return how often people have done what, as far as is known."""
         return {} if self.before is None else self.before.actions
 
     def forget(self) -> None:
@@ -290,7 +290,7 @@ class Oracle:
 
 
 def _frozen(run: RunSeen) -> tuple[object, ...]:
-    """Answer what a run that goes on keeps of the one before it (C12, C13, S6)."""
+    """Return what a run that goes on keeps of the one before it (C12, C13, S6)."""
     return run.clock_at, run.seed, run.wake_at_asked, run.state_before
 
 
@@ -316,7 +316,7 @@ def _is_fresh(now: Seen, run: RunSeen) -> bool:
 
 
 def _data(run: RunSeen) -> dict[str, Any]:
-    """Answer what the script's prepare kept for its later steps."""
+    """Return what the script's prepare kept for its later steps."""
     if run.prepared is None:
         return {}
     return cast("dict[str, dict[str, Any]]", decode(run.prepared))["data"]

@@ -1,4 +1,4 @@
-"""The outside of a simulation: it does what the story says, and counts what really happened.
+"""The outside of a simulation: it does what the scenario says, and counts what really happened.
 
 Law 1  An effect is counted here and nowhere else; no host can see the count.
 Law 2  It keeps its promises, and not one more: a request takes effect, and can be seen, until the
@@ -83,7 +83,7 @@ STRANGE: Final[Mapping[Outcome, Callable[[], BaseException]]] = {
     Outcome.GIVES_UP: asyncio.CancelledError,
 }
 OUTLASTING: Final = (Outcome.DEAF, Outcome.DEAF_REFUSED)
-# What an ordinary bad day brings; the rest comes in stories of an unkind world.
+# What an ordinary bad day brings; the rest comes in scenarios of an unkind world.
 USUAL: Final = tuple(each for each in Outcome if each not in (*STRANGE, *OUTLASTING))
 # What the caller waits for in vain, or is told nothing certain about, while nothing happened yet.
 WITHOUT_EFFECT: Final = frozenset(
@@ -146,12 +146,12 @@ class Outside:
     calls: int = 0
 
     def next_outcome(self) -> Outcome:
-        """Take the next outcome of the story; after its end everything works."""
+        """Take the next outcome of the scenario; after its end everything works."""
         self.calls += 1
         return self.outcomes.pop(0) if self.outcomes else Outcome.OK
 
     def next_saying(self) -> Saying:
-        """Take the next answer of the story; after its end only the truth is told."""
+        """Take the next answer of the scenario; after its end only the truth is told."""
         return self.sayings.pop(0) if self.sayings else Saying.TRUTH
 
     def leave(self, call: Call) -> None:
@@ -257,7 +257,7 @@ class Sheet(Connector):
 
     async def _change(self, call: Call, once_s: float = 0.0) -> Json:
         outside = self._outside
-        self._points.stop_if_dead()  # a dead host makes no call, and uses up none of the story
+        self._points.stop_if_dead()  # a dead host makes no call, and uses up none of the scenario
         outcome = outside.next_outcome()
         outside.tell(f"call {call.attempt} of {call.tool}: {outcome}")
         self._points.reach(BEFORE, EFFECT)

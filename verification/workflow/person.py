@@ -1,4 +1,4 @@
-"""Whoever acts in a story: publishes, pauses, answers, agrees, grants and takes back.
+"""Whoever actions in a scenario: publishes, pauses, answers, agrees, grants and takes back.
 
 Law 1  A refusal is an answer like any other; only what breaks is a problem.
 Law 2  What a person was told, and what was said, is written down where no host can see it; the
@@ -30,7 +30,7 @@ from duly.testing.env import VirtualEnv
 from verification.point import ANSWER
 from verification.workflow.oracle import Oracle
 from verification.workflow.outside import Outside
-from verification.workflow.scenario import ANSWERS, GENEROUS, Act, Story, Wish
+from verification.workflow.scenario import ANSWERS, GENEROUS, Action, Do, Scenario
 from verification.workflow.seen import MutationSeen, Seen, see
 from verification.workflow.shape import INPUT, NAME, Shape, Tool, make
 
@@ -47,9 +47,9 @@ JUMPS_MS: Final = tuple(
 )
 UNSEEN: Final = "0" * 64  # a hash nobody was shown
 HELPS: Final = {
-    Waits.APPROVAL: Wish.APPROVE,
-    Waits.CONNECTION: Wish.RECONNECT,
-    Waits.GRANT: Wish.GRANT,
+    Waits.APPROVAL: Do.APPROVE,
+    Waits.CONNECTION: Do.RECONNECT,
+    Waits.GRANT: Do.GRANT,
 }
 
 
@@ -64,7 +64,7 @@ class Host(Commands, Views):
         return self.desk
 
     async def see(self) -> Seen:
-        """Answer everything the store says."""
+        """Return everything the store says."""
         return await self.desk.parts.store.backend.transact(see, Durability.READ)
 
 
@@ -72,7 +72,7 @@ class Host(Commands, Views):
 class Person:
     """The same person through all lives of the host."""
 
-    story: Story
+    scenario: Scenario
     env: VirtualEnv
     outside: Outside
     oracle: Oracle
@@ -86,79 +86,79 @@ class Person:
     # name that is just free would become another workflow.
     _alone: asyncio.Lock = field(default_factory=asyncio.Lock)
 
-    async def do(self, host: Host, act: Act) -> None:
-        """Do one act, and tell how it ended."""
+    async def do(self, host: Host, action: Action) -> None:
+        """Do one action, and tell how it ended."""
         recorded = self.oracle.count_actions()
         try:
-            await self._carry_out(host, act)
+            await self._carry_out(host, action)
             self.oracle.promise.take(recorded, self.oracle.count_actions())
-            self.tell(f"a person did: {act.wish}")
-            host.points.reach(AFTER, f"{ANSWER} {act.wish}")
+            self.tell(f"a person did: {action.do}")
+            host.points.reach(AFTER, f"{ANSWER} {action.do}")
         except DulyError as error:
-            self.tell(f"a person was refused: {act.wish} ({error})")
+            self.tell(f"a person was refused: {action.do} ({error})")
         except Exception as error:
-            self.oracle.problems.append(f"{act.wish} broke: {error!r}")
+            self.oracle.problems.append(f"{action.do} broke: {error!r}")
             self.on_wrong()
 
     async def help(self, host: Host, seen: Seen) -> None:
         """Do what a person would when everything has calmed down."""
         if seen.is_paused:
-            await self.do(host, Act(0, Wish.RESUME))
-        if seen.grants.get(self.story.tool.value, 0) is not None:
-            await self.do(host, Act(0, Wish.GRANT))
+            await self.do(host, Action(0, Do.RESUME))
+        if seen.grants.get(self.scenario.tool.value, 0) is not None:
+            await self.do(host, Action(0, Do.GRANT))
         run = seen.open_run
         if run is None:
             return
         row = seen.held(run.id)
         if row is not None and row.status == MutationStatus.INDETERMINATE:
-            await self.do(host, Act(0, Wish.ANSWER))
+            await self.do(host, Action(0, Do.ANSWER))
         elif run.waits is not None:
-            await self.do(host, Act(0, HELPS[Waits(run.waits)]))
+            await self.do(host, Action(0, HELPS[Waits(run.waits)]))
         elif run.escalated is not None and run.status != Status.PAUSED_RECONCILIATION:
-            await self.do(host, Act(0, Wish.RETRY))
+            await self.do(host, Action(0, Do.RETRY))
 
-    async def _carry_out(self, host: Host, act: Act) -> None:
-        which = self._which(act)
-        match act.wish:
-            case Wish.PUBLISH:
+    async def _carry_out(self, host: Host, action: Action) -> None:
+        which = self._which(action)
+        match action.do:
+            case Do.PUBLISH:
                 await self._publish(host, self.published)
-            case Wish.REPUBLISH:
+            case Do.REPUBLISH:
                 await self._publish(host, which)
-            case Wish.REPLACE:
+            case Do.REPLACE:
                 await self._publish(host, which, content="other")
-            case Wish.PAUSE:
+            case Do.PAUSE:
                 await host.pause(NAME)
-            case Wish.RESUME:
+            case Do.RESUME:
                 await host.resume(NAME)
-            case Wish.SKIP:
+            case Do.SKIP:
                 with self.oracle.consent.withdrawal():
                     await host.skip(NAME, INPUT, f"m{which}")
-            case Wish.RUN_NOW:
+            case Do.RUN_NOW:
                 await host.run_now(NAME)
-            case Wish.RECONNECT:
+            case Do.RECONNECT:
                 await host.reconnect("sheet")
-            case Wish.CLOCK_FORWARD | Wish.CLOCK_BACK:
-                self._set_clock(DAY_MS if act.wish is Wish.CLOCK_FORWARD else -DAY_MS)
-            case Wish.SET_CLOCK:
-                self._set_clock(JUMPS_MS[act.which % len(JUMPS_MS)], is_lasting=False)
-            case Wish.RETRY | Wish.ABANDON:
-                await self._end_run(host, act.wish)
-            case Wish.GRANT | Wish.LIMIT | Wish.REVOKE:
+            case Do.CLOCK_FORWARD | Do.CLOCK_BACK:
+                self._set_clock(DAY_MS if action.do is Do.CLOCK_FORWARD else -DAY_MS)
+            case Do.SET_CLOCK:
+                self._set_clock(JUMPS_MS[action.which % len(JUMPS_MS)], is_lasting=False)
+            case Do.RETRY | Do.ABANDON:
+                await self._end_run(host, action.do)
+            case Do.GRANT | Do.LIMIT | Do.REVOKE:
                 async with self._alone:
-                    await self._allow(host, act.wish)
-            case Wish.DEPLOY | Wish.ROLL_BACK | Wish.REMOVE:
+                    await self._allow(host, action.do)
+            case Do.DEPLOY | Do.ROLL_BACK | Do.REMOVE:
                 async with self._alone:
-                    await self._change_version(host, act.wish, is_granting=which % 2 == 0)
-            case _ if act.wish in ANSWERS:
-                await self._agree(host, act.wish)
-            case _ if act.wish in GENEROUS:
-                await self._agree_further(host, act.wish, act.which)
+                    await self._change_version(host, action.do, is_granting=which % 2 == 0)
+            case _ if action.do in ANSWERS:
+                await self._agree(host, action.do)
+            case _ if action.do in GENEROUS:
+                await self._agree_further(host, action.do, action.which)
             case _:
-                await self._settle(host, act.wish)
+                await self._settle(host, action.do)
 
     def _set_clock(self, jump_ms: int, *, is_lasting: bool = True) -> None:
         """Set the wall clock forward or back, by minutes or by years; it starts in 2026."""
-        most_ms = MARGIN_MS if self.story.is_clock_believed else JUMPED_MAX_MS
+        most_ms = MARGIN_MS if self.scenario.is_clock_believed else JUMPED_MAX_MS
         if abs(self.jumped_ms + jump_ms) > most_ms:
             return
         self.jumped_ms += jump_ms
@@ -175,17 +175,17 @@ class Person:
             self.tell("the clock is set right")
             self.to_mend_ms = 0
 
-    def _which(self, act: Act) -> int:
+    def _which(self, action: Action) -> int:
         """Choose an event: any, or for whoever comes in at a door one that is not done yet."""
-        if act.at and self.oracle.before is not None:
+        if action.at and self.oracle.before is not None:
             open_events = [
                 int(event.message_id[1:])
                 for event in self.oracle.before.events.values()
                 if event.topic == INPUT and event.status in WAITING and event.message_id[0] == "m"
             ]
             if open_events:
-                return open_events[act.which % len(open_events)]
-        return act.which % max(1, self.published)
+                return open_events[action.which % len(open_events)]
+        return action.which % max(1, self.published)
 
     async def _publish(self, host: Host, number: int, *, content: str = "first") -> None:
         name = f"m{number}"
@@ -196,59 +196,59 @@ class Person:
         self.oracle.acknowledged.add(name)
         self.tell(f"published {name}")
 
-    async def _end_run(self, host: Host, wish: Wish) -> None:
+    async def _end_run(self, host: Host, do: Do) -> None:
         run = (await host.see()).open_run
         if run is not None:
             with self.oracle.consent.withdrawal():
-                await (host.retry(run.id) if wish is Wish.RETRY else host.abandon(run.id))
+                await (host.retry(run.id) if do is Do.RETRY else host.abandon(run.id))
 
     # -- Versions and grants --------------------------------------------------------------------
 
-    async def _change_version(self, host: Host, wish: Wish, *, is_granting: bool) -> None:
+    async def _change_version(self, host: Host, do: Do, *, is_granting: bool) -> None:
         if (await host.see()).is_removed:
             return
-        if wish is Wish.REMOVE:
+        if do is Do.REMOVE:
             await host.remove(NAME)
-        elif wish is Wish.ROLL_BACK:
-            await roll_back(host, self.story.shape, self.story.tool)
+        elif do is Do.ROLL_BACK:
+            await roll_back(host, self.scenario.shape, self.scenario.tool)
         else:
             self.oracle.consent.is_taken_back &= not is_granting
             self.deployed += 1
             await deploy(
                 host,
-                self.story.shape,
-                self.story.tool,
+                self.scenario.shape,
+                self.scenario.tool,
                 grant=is_granting,
                 is_backwards=self.deployed % 2 == 1,
             )
 
-    async def _allow(self, host: Host, wish: Wish) -> None:
-        capability = self.story.tool.value
-        if wish is Wish.REVOKE:
+    async def _allow(self, host: Host, do: Do) -> None:
+        capability = self.scenario.tool.value
+        if do is Do.REVOKE:
             await host.revoke(NAME, capability)
             self.oracle.consent.is_taken_back = True
             return
         self.oracle.consent.is_taken_back = False
-        limit = 1 if wish is Wish.LIMIT else None
+        limit = 1 if do is Do.LIMIT else None
         await host.grant(NAME, capability, mutations_per_day=limit)
 
     # -- Answers --------------------------------------------------------------------------------
 
-    async def _agree(self, host: Host, wish: Wish) -> None:
+    async def _agree(self, host: Host, do: Do) -> None:
         """Say yes or no to the call that waits for it, or to one that waits no more."""
         rows = (await host.see()).mutations.values()
-        if wish is Wish.APPROVE_LATE:
+        if do is Do.APPROVE_LATE:
             for over in [row for row in rows if row.status != MutationStatus.PROPOSED]:
                 await self._approve_late(host, over)
             return
         row = next((row for row in rows if row.status == MutationStatus.PROPOSED), None)
         if row is None:
             return
-        if wish is Wish.APPROVE:
+        if do is Do.APPROVE:
             await self._approve(host, row)
-        elif wish is Wish.APPROVE_TWICE:
+        elif do is Do.APPROVE_TWICE:
             await _both(self._approve(host, row), self._approve(host, row))
-        elif wish is Wish.APPROVE_UNSEEN:
+        elif do is Do.APPROVE_UNSEEN:
             await host.approve(row.id, UNSEEN)
         else:
             await host.reject(row.id)
@@ -268,13 +268,13 @@ class Person:
             raise
         consent.agreed.add(row.id)
 
-    async def _agree_further(self, host: Host, wish: Wish, which: int) -> None:
+    async def _agree_further(self, host: Host, do: Do, which: int) -> None:
         """Allow the next calls, change the words of one, agree to all at once, or take it back."""
         seen = await host.see()
-        if wish is Wish.APPROVE_ALL:
+        if do is Do.APPROVE_ALL:
             await self._approve_all(host, tuple(seen.mutations.values()))
             return
-        if wish is Wish.REVOKE_ALLOWANCE:
+        if do is Do.REVOKE_ALLOWANCE:
             for each in seen.allowances.values():
                 await host.revoke_allowance(each.id)
             return
@@ -282,7 +282,7 @@ class Person:
         row = next(waiting, None)
         if row is None:
             return
-        if wish is Wish.AMEND:
+        if do is Do.AMEND:
             with self.oracle.consent.amendment():
                 await host.amend(row.id, row.hash, {"note": f"words of a person, {which}"})
             return
@@ -319,19 +319,19 @@ class Person:
             self.oracle.problems.append(f"mutation {row.id} was {row.status} and was approved")
             self.on_wrong()
 
-    async def _settle(self, host: Host, wish: Wish) -> None:
-        """Answer the question about an indeterminate mutation: truly, falsely, or not really."""
+    async def _settle(self, host: Host, do: Do) -> None:
+        """Return the question about an indeterminate mutation: truly, falsely, or not really."""
         seen = await host.see()
         for row in seen.mutations.values():
             if row.status != MutationStatus.INDETERMINATE:
                 continue
-            if wish in (Wish.SKIP_MUTATION, Wish.TRY_AGAIN):
-                words = {Wish.SKIP_MUTATION: "skip", Wish.TRY_AGAIN: "try_again"}
-                await host.settle(row.id, words[wish])
+            if do in (Do.SKIP_MUTATION, Do.TRY_AGAIN):
+                words = {Do.SKIP_MUTATION: "skip", Do.TRY_AGAIN: "try_again"}
+                await host.settle(row.id, words[do])
                 self.outside.unsure.pop(row.key, None)  # it may be asked as often again (L10)
                 return
             has_happened = self.outside.has_happened(row.key)
-            if wish is Wish.LIE:
+            if do is Do.LIE:
                 has_happened = not has_happened
                 reserved = seen.reservations.get(row.held_by, frozenset())
                 self.oracle.excused.update(seen.events[seq].message_id for seq in reserved)
@@ -341,12 +341,12 @@ class Person:
                 await host.settle(row.id, "did_not_happen")
 
 
-async def _both(*acts: Awaitable[None]) -> None:
+async def _both(*actions: Awaitable[None]) -> None:
     """Do two things at once; one that is refused is no reason to stop, two are an answer."""
     refusals = [
-        each for each in await asyncio.gather(*acts, return_exceptions=True) if each is not None
+        each for each in await asyncio.gather(*actions, return_exceptions=True) if each is not None
     ]
-    if len(refusals) == len(acts):
+    if len(refusals) == len(actions):
         raise refusals[0]
 
 

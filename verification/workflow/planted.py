@@ -2,7 +2,7 @@
 
 Law 1  A bug is a name, a sentence, and the places it changes. A place that does not exist, or that
        the bug leaves as it was, is an error: such a bug would prove nothing.
-Law 2  A bug is found when a story that is fine without it has a problem with it.
+Law 2  A bug is found when a scenario that is fine without it has a problem with it.
 
     python -m verification --planted             every bug, from three ranges of seeds
 """
@@ -30,7 +30,7 @@ from duly.rules.word import MutationStatus as Row
 from duly.store.base import rider
 from verification.workflow.planted_approval import PEOPLE, any_version
 from verification.workflow.planted_unkind import UNKIND, statement
-from verification.workflow.run import play, template
+from verification.workflow.run import run, template
 from verification.workflow.scenario import invent
 from verification.workflow.shape import Shape, Tool
 from verification.workflow.unkind import from_seed
@@ -102,7 +102,7 @@ def _changed(place: Place) -> Iterator[None]:
 
 
 def find(bug: Bug, seeds: Iterable[int]) -> int | None:
-    """Answer the first seed whose story has a problem with the bug."""
+    """Return the first seed whose scenario has a problem with the bug."""
     # Before the bug: what is deployed there is not what is looked at.
     for shape, tool, is_granted in itertools.product(Shape, Tool, (True, False)):
         template(shape, tool, is_granted=is_granted)
@@ -111,13 +111,13 @@ def find(bug: Bug, seeds: Iterable[int]) -> int | None:
 
 
 def _is_found(seed: int) -> bool:
-    """Play the story of a seed, and the ordinary one it was made from."""
-    story, plain = from_seed(seed), invent(seed)
-    return bool(play(story).problems or (plain != story and play(plain).problems))
+    """Run the scenario of a seed, and the ordinary one it was made from."""
+    scenario, plain = from_seed(seed), invent(seed)
+    return bool(run(scenario).problems or (plain != scenario and run(plain).problems))
 
 
 def seeds_of(start: int) -> range:
-    """Answer the range of seeds that begins there."""
+    """Return the range of seeds that begins there."""
     return range(start, start + SCHEDULES_MAX)
 
 

@@ -145,7 +145,7 @@ UNKIND: Final = (
      "duly.engine.reconciler", "Reconciler._wait", _ask_uncounted),
 )  # fmt: skip
 
-# Found by a story of their own; random ones come by them too seldom to be counted on.
+# Found by a scenario of their own; random ones come by them too seldom to be counted on.
 DIRECTED: Final = (
     ("close-does-not-wait", "A host is closed while its send is still out.",
      "duly.host", "Host._until_sent", _wait_for_nothing),

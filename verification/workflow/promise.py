@@ -1,7 +1,7 @@
-"""What was said and must stay said: announcements, acts of people, contents, times to wake.
+"""What was said and must stay said: announcements, actions of people, contents, times to wake.
 
 Law 1  A change is announced in its own transaction, once, and nothing else is announced (B10).
-Law 2  Who was told that an act is done finds it again, whatever the power takes (A6).
+Law 2  Who was told that an action is done finds it again, whatever the power takes (A6).
 Law 3  The newest content that was acknowledged is what an event that is free has (T5).
 Law 4  A consumer wakes when its last committed run asked for it, within bounds (S6).
 """
@@ -36,15 +36,15 @@ Said = tuple[str, str]  # topic, and the run it speaks of
 class Promise:
     """What people were told and what they said, over all lives of the host."""
 
-    _acts: Counter[str] = field(default_factory=Counter)  # by verb: so often done and told so
+    _actions: Counter[str] = field(default_factory=Counter)  # by verb: so often done and told so
     _contents: dict[str, Json] = field(default_factory=dict)  # by event: the newest that was taken
     _publishing: Counter[str] = field(default_factory=Counter)
 
     def take(self, before: Mapping[str, int], after: Mapping[str, int]) -> None:
-        """Note that an act was acknowledged, which left its record in between."""
+        """Note that an action was acknowledged, which left its record in between."""
         for verb, count in after.items():
             if count > before.get(verb, 0):
-                self._acts[verb] = max(self._acts[verb], before.get(verb, 0) + 1)
+                self._actions[verb] = max(self._actions[verb], before.get(verb, 0) + 1)
 
     @contextmanager
     def publishing(self, name: str, payload: Json) -> Iterator[None]:
@@ -59,7 +59,7 @@ class Promise:
 
     def look(self, was: Seen | None, now: Seen) -> Iterator[str]:
         """Look at a commit."""
-        for verb, count in self._acts.items():
+        for verb, count in self._actions.items():
             if now.actions.get(verb, 0) < count:
                 yield f"{verb} was acknowledged {count} times and is recorded less often"
         for event in now.events.values():

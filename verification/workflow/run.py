@@ -1,8 +1,8 @@
-"""Plays one story: lives of a host on one disk, one outside, and the oracles over them.
+"""Runs one scenario: lives of a host on one disk, one outside, and the oracles over them.
 
 Law 1  The engine, the rules and the store are the ones that ship; only time, chance, the disk,
        the scripts and the outside are ours.
-Law 2  The trace is everything that happened, in order; the same story has the same trace.
+Law 2  The trace is everything that happened, in order; the same scenario has the same trace.
 """
 
 from __future__ import annotations
@@ -46,18 +46,18 @@ from verification.workflow.consent import Consent
 from verification.workflow.oracle import Oracle
 from verification.workflow.outside import Outside, Sheet
 from verification.workflow.person import WAITING, Host, Person, deploy
-from verification.workflow.scenario import LENGTH_MS, Act, DiskFault, PlannedCrash, Story, Wish
+from verification.workflow.scenario import LENGTH_MS, Action, DiskFault, Do, PlannedCrash, Scenario
 from verification.workflow.seen import Seen, see
 from verification.workflow.shape import NAME, TOLD, Shape, Tool
 
 _templates: dict[tuple[Shape, Tool, bool], Mapping[str, bytes]] = {}
 
 
-def play(story: Story, on_point: OnPoint | None = None) -> Ending:
-    """Play a story from its beginning to its end; tell whoever asks of every point."""
-    template(story.shape, story.tool, is_granted=story.is_granted)
+def run(scenario: Scenario, on_point: OnPoint | None = None) -> Ending:
+    """Run a scenario from its beginning to its end; `on_point` is called at every point."""
+    template(scenario.shape, scenario.tool, is_granted=scenario.is_granted)
     with stage() as (runner, loop):
-        return runner.run(_Play(story, loop, on_point).run())
+        return runner.run(_ScenarioRun(scenario, loop, on_point).run())
 
 
 @dataclass(slots=True)
@@ -67,36 +67,36 @@ class _Closing:
     _outside: Registry
 
 
-class _Play(Lives):
-    def __init__(self, story: Story, loop: VirtualLoop, on_point: OnPoint | None) -> None:
+class _ScenarioRun(Lives):
+    def __init__(self, scenario: Scenario, loop: VirtualLoop, on_point: OnPoint | None) -> None:
         problems: list[str] = []
-        super().__init__(loop, story.crashes, story.dice, problems)
-        self._story = story
+        super().__init__(loop, scenario.crashes, scenario.dice, problems)
+        self._scenario = scenario
         self._on_point = on_point
         self._outside = Outside(
-            list(story.outcomes),
-            list(story.sayings),
+            list(scenario.outcomes),
+            list(scenario.sayings),
             self._tell,
             self._now_s,
             loop.sleep,
             self._see_leave,
         )
-        consent = Consent(story.tool.value, story.is_asked)
+        consent = Consent(scenario.tool.value, scenario.is_asked)
         self._oracle = Oracle(
             self._outside.effects, consent, problems=problems, unsure=self._outside.unsure
         )
-        self._acts = [act for act in story.acts if not act.at]
-        self._doors = [act for act in story.acts if act.at]
+        self._actions = [action for action in scenario.actions if not action.at]
+        self._doors = [action for action in scenario.actions if action.at]
         self._guests: set[asyncio.Task[None]] = set()
-        self._faults = list(story.faults)
-        self._policy = Policy(approvals={"*": story.approval.value})
+        self._faults = list(scenario.faults)
+        self._policy = Policy(approvals={"*": scenario.approval.value})
         self._person = Person(
-            story, self._env, self._outside, self._oracle, self._tell, self._is_wrong.set
+            scenario, self._env, self._outside, self._oracle, self._tell, self._is_wrong.set
         )
 
     async def run(self) -> Ending:
-        story = self._story
-        await self._live_on(template(story.shape, story.tool, is_granted=story.is_granted))
+        scenario = self._scenario
+        await self._live_on(template(scenario.shape, scenario.tool, is_granted=scenario.is_granted))
         return self._end(self._person.published)
 
     def _forget(self) -> None:
@@ -120,7 +120,7 @@ class _Play(Lives):
         points.on_point = lambda name: self._come_by(name, points, disk, host)
         tasks = {
             "host": asyncio.ensure_future(host.desk.engine.serve()),
-            "story": asyncio.ensure_future(self._tell_story(host)),
+            "scenario": asyncio.ensure_future(self._run_scenario(host)),
             "death": asyncio.ensure_future(points.died.wait()),
             "wrong": asyncio.ensure_future(self._is_wrong.wait()),
             "closing": asyncio.ensure_future(self._is_closing.wait()),
@@ -152,7 +152,7 @@ class _Play(Lives):
             await asyncio.wait(others)
         self._guests.clear()
         try:
-            # The wait is the shipped host's own; the rest of it is not played here.
+            # The wait is the shipped host's own; the rest of it does not run here.
             await ShippedHost._until_sent(cast("ShippedHost", _Closing(outside)), CLOSE_S)
             await host.desk.engine.close()
             await host.desk.parts.store.backend.close()
@@ -167,7 +167,7 @@ class _Play(Lives):
 
     def _is_lost(self, tasks: Mapping[str, asyncio.Future[Any]], disk: PointedDisk) -> bool:
         """Tell whether the disk ended the host, or a person who was told so; another one starts."""
-        over = [tasks[name] for name in ("host", "story") if tasks[name].done()]
+        over = [tasks[name] for name in ("host", "scenario") if tasks[name].done()]
         errors = [task.exception() for task in over if not task.cancelled()]
         if not disk.faults_met or not any(isinstance(each, StoreLost) for each in errors):
             return False
@@ -188,12 +188,12 @@ class _Play(Lives):
 
     def _come_by(self, name: str, points: CrashPoints, disk: PointedDisk, host: Host) -> None:
         """Let in whoever waited for the host to come by here."""
-        for act in [each for each in self._doors if each.at == name]:
-            if act.times in (0, points.names[name]):
-                if act.times:
-                    self._doors.remove(act)
+        for action in [each for each in self._doors if each.at == name]:
+            if action.times in (0, points.names[name]):
+                if action.times:
+                    self._doors.remove(action)
                 self._tell(f"somebody comes in {name}")
-                guest = self._loop.create_task(self._person.do(host, act))
+                guest = self._loop.create_task(self._person.do(host, action))
                 self._guests.add(guest)
                 guest.add_done_callback(self._guests.discard)
         for fault in [each for each in self._faults if each.at == name]:
@@ -219,32 +219,32 @@ class _Play(Lives):
             sorted(outside.ended_at.items()),
             sorted(outside.first_at.items()),
             (tuple(outside.landing), len(outside.outcomes), len(outside.sayings)),
-            (len(self._acts), len(self._doors), len(self._faults), self._person.published),
+            (len(self._actions), len(self._doors), len(self._faults), self._person.published),
             sorted(self._oracle.acknowledged),
             (sorted(consent.approved), sorted(consent.rejected), consent.is_taken_back),
         )
         return moment(disk, rest, outside.calls)
 
     def _examine(self, tasks: Mapping[str, asyncio.Future[Any]]) -> None:
-        """See that a host that was not meant to die did not, and that its story was told."""
-        for name in ("host", "story"):
+        """See that a host that was not meant to die did not, and that the scenario ended."""
+        for name in ("host", "scenario"):
             task = tasks[name]
             if task.done() and not task.cancelled() and (error := task.exception()) is not None:
                 self._oracle.problems.append(f"the {name} broke: {error!r}")
             elif task.done() and name == "host":
                 self._oracle.problems.append("the host stopped by itself")
 
-    # -- The story ------------------------------------------------------------------------------
+    # -- The scenario ------------------------------------------------------------------------------
 
-    async def _tell_story(self, host: Host) -> None:
-        """Do what the story says, then wait until everything has come to rest."""
-        while self._person.published < self._story.mails:
-            await self._person.do(host, Act(0, Wish.PUBLISH))
-        while self._acts:
-            act = self._acts[0]
-            await self._loop.sleep(max(0.0, act.at_ms / 1000 - self._now_s()))
-            self._acts.pop(0)
-            await self._person.do(host, act)
+    async def _run_scenario(self, host: Host) -> None:
+        """Do what the scenario says, then wait until everything has come to rest."""
+        while self._person.published < self._scenario.mails:
+            await self._person.do(host, Action(0, Do.PUBLISH))
+        while self._actions:
+            action = self._actions[0]
+            await self._loop.sleep(max(0.0, action.at_ms / 1000 - self._now_s()))
+            self._actions.pop(0)
+            await self._person.do(host, action)
         await self._loop.sleep(max(0.0, LENGTH_MS / 1000 - self._now_s()))
         self._doors.clear()
         self._faults.clear()
@@ -276,7 +276,7 @@ def _is_at_rest(seen: Seen) -> bool:
 
 
 def template(shape: Shape, tool: Tool, *, is_granted: bool = True) -> Mapping[str, bytes]:
-    """Answer a disk on which the workflow is deployed; it is made once."""
+    """Return a disk on which the workflow is deployed; it is made once."""
     if (shape, tool, is_granted) not in _templates:
         with stage() as (runner, loop):
             made = runner.run(_make_template(shape, tool, is_granted, loop))

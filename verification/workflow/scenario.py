@@ -1,6 +1,6 @@
-"""A story: everything that is going to happen in one simulation, written down beforehand.
+"""A scenario: everything that is going to happen in one simulation, written down beforehand.
 
-Law: the same story is played the same way, always. A story comes from a seed, or from counting
+Law: the same scenario always runs the same way. It comes from a seed, or from counting
 through every place where a host can die; it can be made smaller, and it can be read.
 """
 
@@ -19,7 +19,7 @@ from verification.workflow.shape import CHANGING, Shape, Tool
 MAILS_MAX: Final = 6
 CRASHES_MAX: Final = 4
 GAP_MAX: Final = 60
-ACTS_MAX: Final = 6
+ACTIONS_MAX: Final = 6
 LENGTH_MS: Final = 120_000
 
 
@@ -53,7 +53,7 @@ class PlannedCrash:
         return self.death is Death.POWER or self.down_s > 0
 
 
-class Wish(StrEnum):
+class Do(StrEnum):
     """What a person, or whoever publishes, does meanwhile."""
 
     PUBLISH = "publish"
@@ -91,14 +91,14 @@ class Wish(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Act:
+class Action:
     """Something a person does at a time, or when the host comes by a place so many times.
 
     Zero times is every time. Whoever comes in at a place means the oldest event, or the next.
     """
 
     at_ms: int
-    wish: Wish
+    do: Do
     which: int = 0
     at: str = ""
     times: int = 1
@@ -120,8 +120,8 @@ class DiskFault:
 
 
 @dataclass(frozen=True, slots=True)
-class Story:
-    """One schedule of time, interleaving, crashes, faults and people's acts."""
+class Scenario:
+    """One schedule of time, interleaving, crashes, faults and people's actions."""
 
     shape: Shape = Shape.FIFO
     tool: Tool = Tool.ASKED
@@ -129,7 +129,7 @@ class Story:
     crashes: tuple[PlannedCrash, ...] = ()
     outcomes: tuple[Outcome, ...] = ()
     sayings: tuple[Saying, ...] = ()
-    acts: tuple[Act, ...] = ()
+    actions: tuple[Action, ...] = ()
     dice: int = 0  # the order in which those who can run do; 0 is the plain one
     approval: Approval = Approval.NEVER
     is_granted: bool = True  # whoever deployed it gave it leave to use its tool
@@ -148,14 +148,14 @@ class Story:
 
 
 # What a person says about a call that waits, besides a plain yes or no (A3).
-GENEROUS: Final = (Wish.ALLOW, Wish.AMEND, Wish.APPROVE_ALL, Wish.REVOKE_ALLOWANCE)
-RARE: Final = (Wish.SET_CLOCK, *GENEROUS)  # only in stories of an unkind world
+GENEROUS: Final = (Do.ALLOW, Do.AMEND, Do.APPROVE_ALL, Do.REVOKE_ALLOWANCE)
+RARE: Final = (Do.SET_CLOCK, *GENEROUS)  # only in scenarios of an unkind world
 ANSWERS: Final = (  # what a person says who is asked to agree
-    Wish.APPROVE,
-    Wish.APPROVE_TWICE,
-    Wish.APPROVE_UNSEEN,
-    Wish.APPROVE_LATE,
-    Wish.REJECT,
+    Do.APPROVE,
+    Do.APPROVE_TWICE,
+    Do.APPROVE_UNSEEN,
+    Do.APPROVE_LATE,
+    Do.REJECT,
 )
 OUTCOMES: Final = (Outcome.OK, Outcome.OK, Outcome.OK, Outcome.OK, Outcome.LATE, *USUAL)
 SAYINGS: Final = (Saying.TRUTH, Saying.TRUTH, *USUAL_SAYINGS)
@@ -165,17 +165,17 @@ SHAPES: Final = (
 )
 # What people do without being asked to agree. Whoever lies may get a change twice, or none; that
 # is their right, and then nothing is checked.
-WISHES: Final[tuple[Wish, ...]] = (
-    Wish.PUBLISH,
-    Wish.PUBLISH,
-    Wish.RESUME,
-    Wish.RESUME,
-    Wish.REPLACE,
-    Wish.PAUSE,
-    Wish.RETRY,
-    Wish.RECONNECT,
-    Wish.ANSWER,
-    *(wish for wish in Wish if wish not in (*ANSWERS, *RARE)),
+ACTIONS: Final[tuple[Do, ...]] = (
+    Do.PUBLISH,
+    Do.PUBLISH,
+    Do.RESUME,
+    Do.RESUME,
+    Do.REPLACE,
+    Do.PAUSE,
+    Do.RETRY,
+    Do.RECONNECT,
+    Do.ANSWER,
+    *(do for do in Do if do not in (*ANSWERS, *RARE)),
 )
 # The places where a death hurts most; half of all deaths come here.
 SORE: Final = (
@@ -209,25 +209,25 @@ DOORS: Final = (
 )
 # Who at which door has the best chance to do harm.
 SHARP: Final = (
-    *((Wish.REPLACE, "after start_run"),) * 4,
-    *((Wish.SKIP, "after start_run"),) * 2,
-    (Wish.PAUSE, "after commit_run"),
-    (Wish.PAUSE, "after start_run"),
-    (Wish.PAUSE, "after prepare_run"),
-    (Wish.PAUSE, "after send"),
-    (Wish.PAUSE, "after record"),
-    (Wish.ABANDON, "after prepare_run"),
-    (Wish.ABANDON, "after start_run"),
-    (Wish.ABANDON, "before the effect"),
-    (Wish.SKIP, "after prepare_run"),
-    (Wish.SKIP, "before the effect"),
-    *((Wish.SKIP, "after record"),) * 3,
-    (Wish.ABANDON, "after record"),
-    (Wish.RETRY, "after record"),
-    (Wish.ANSWER, "after record"),
-    (Wish.ANSWER, "after record"),
-    (Wish.TRY_AGAIN, "after record"),
-    (Wish.RESUME, "after set_wish"),
+    *((Do.REPLACE, "after start_run"),) * 4,
+    *((Do.SKIP, "after start_run"),) * 2,
+    (Do.PAUSE, "after commit_run"),
+    (Do.PAUSE, "after start_run"),
+    (Do.PAUSE, "after prepare_run"),
+    (Do.PAUSE, "after send"),
+    (Do.PAUSE, "after record"),
+    (Do.ABANDON, "after prepare_run"),
+    (Do.ABANDON, "after start_run"),
+    (Do.ABANDON, "before the effect"),
+    (Do.SKIP, "after prepare_run"),
+    (Do.SKIP, "before the effect"),
+    *((Do.SKIP, "after record"),) * 3,
+    (Do.ABANDON, "after record"),
+    (Do.RETRY, "after record"),
+    (Do.ANSWER, "after record"),
+    (Do.ANSWER, "after record"),
+    (Do.TRY_AGAIN, "after record"),
+    (Do.RESUME, "after set_wish"),
 )
 
 
@@ -244,28 +244,28 @@ ASKED_SORE: Final = (
     "after reject",
 )
 # Who was told so must find it done, whatever the power takes.
-ASKED_DONE: Final = (Wish.APPROVE, Wish.REJECT, Wish.REVOKE)
+ASKED_DONE: Final = (Do.APPROVE, Do.REJECT, Do.REVOKE)
 ASKED_SHARP: Final = (
-    *((Wish.APPROVE, "after propose"),) * 4,
-    *((Wish.APPROVE_TWICE, "after propose"),) * 2,
-    *((Wish.REJECT, "after propose"),) * 8,
-    (Wish.APPROVE_UNSEEN, "after propose"),
-    *((wish, "after propose") for wish in (Wish.GRANT, Wish.RECONNECT, Wish.LIMIT, Wish.REVOKE)),
-    *((wish, "after propose") for wish in (Wish.PAUSE, Wish.DEPLOY, Wish.ROLL_BACK)),
-    *((wish, "after propose") for wish in (Wish.RETRY, Wish.ABANDON, Wish.SKIP)),
-    *((Wish.REVOKE, "after approve"),) * 4,
-    *((wish, "after approve") for wish in (Wish.PAUSE, Wish.PAUSE, Wish.LIMIT, Wish.GRANT)),
-    *((wish, "after approve") for wish in (Wish.DEPLOY, Wish.ROLL_BACK, Wish.REJECT)),
-    *((wish, "after approve") for wish in (Wish.RETRY, Wish.ABANDON, Wish.SKIP)),
-    (Wish.PAUSE, "before send_approved"),
-    (Wish.REVOKE, "before send_approved"),
-    (Wish.REVOKE, "before approve"),
-    *((Wish.APPROVE_LATE, f"after {verb}") for verb in ("reject", "retry_run", "abandon_run")),
-    (Wish.APPROVE_LATE, "after commit_run"),
-    *((Wish.APPROVE, f"after {verb}") for verb in ("deploy", "set_wish", "grant")),
-    *((Wish.GRANT, f"after {verb}") for verb in ("revoke", "record", "stop_run")),
-    *((wish, "after commit_run") for wish in (Wish.LIMIT, Wish.REVOKE)),
-    (Wish.RECONNECT, "after record"),
+    *((Do.APPROVE, "after propose"),) * 4,
+    *((Do.APPROVE_TWICE, "after propose"),) * 2,
+    *((Do.REJECT, "after propose"),) * 8,
+    (Do.APPROVE_UNSEEN, "after propose"),
+    *((do, "after propose") for do in (Do.GRANT, Do.RECONNECT, Do.LIMIT, Do.REVOKE)),
+    *((do, "after propose") for do in (Do.PAUSE, Do.DEPLOY, Do.ROLL_BACK)),
+    *((do, "after propose") for do in (Do.RETRY, Do.ABANDON, Do.SKIP)),
+    *((Do.REVOKE, "after approve"),) * 4,
+    *((do, "after approve") for do in (Do.PAUSE, Do.PAUSE, Do.LIMIT, Do.GRANT)),
+    *((do, "after approve") for do in (Do.DEPLOY, Do.ROLL_BACK, Do.REJECT)),
+    *((do, "after approve") for do in (Do.RETRY, Do.ABANDON, Do.SKIP)),
+    (Do.PAUSE, "before send_approved"),
+    (Do.REVOKE, "before send_approved"),
+    (Do.REVOKE, "before approve"),
+    *((Do.APPROVE_LATE, f"after {verb}") for verb in ("reject", "retry_run", "abandon_run")),
+    (Do.APPROVE_LATE, "after commit_run"),
+    *((Do.APPROVE, f"after {verb}") for verb in ("deploy", "set_wish", "grant")),
+    *((Do.GRANT, f"after {verb}") for verb in ("revoke", "record", "stop_run")),
+    *((do, "after commit_run") for do in (Do.LIMIT, Do.REVOKE)),
+    (Do.RECONNECT, "after record"),
 )
 ASKED_SHARE: Final = 0.45
 POLICIES: Final = (
@@ -276,40 +276,40 @@ POLICIES: Final = (
 ANSWERS_MAX: Final = 5
 
 
-def invent(seed: int) -> Story:
-    """Make up a story of an ordinary bad day; `unkind` makes it worse."""
+def invent(seed: int) -> Scenario:
+    """Make up a scenario of an ordinary bad day; `unkind` makes it worse."""
     dice = Dice(seed)
     crashes = tuple(
         _crash(dice) for _ in range(dice.choose((0, 1, 2, 2, 3, 3, CRASHES_MAX, CRASHES_MAX)))
     )
-    acts = [_act(dice) for _ in range(dice.randrange(ACTS_MAX + 1))]
-    story = Story(
+    actions = [_action(dice) for _ in range(dice.randrange(ACTIONS_MAX + 1))]
+    scenario = Scenario(
         shape=dice.choose(SHAPES),
         tool=dice.choose((Tool.ASKED, Tool.BLIND, Tool.ONCE)),
         mails=dice.choose((1, 2, 3, 3, 4, 5, MAILS_MAX)),
         crashes=crashes,
         outcomes=tuple(dice.choose(OUTCOMES) for _ in range(dice.randrange(8))),
         sayings=tuple(dice.choose(SAYINGS) for _ in range(dice.randrange(8))),
-        acts=in_order(acts),
+        actions=in_order(actions),
         dice=1 + dice.randrange(1 << 31) if dice.happens(0.7) else 0,
         is_granted=dice.happens(0.9),
     )
-    return _asked(dice, story) if dice.happens(ASKED_SHARE) else story
+    return _asked(dice, scenario) if dice.happens(ASKED_SHARE) else scenario
 
 
-def _asked(dice: Dice, story: Story) -> Story:
+def _asked(dice: Dice, scenario: Scenario) -> Scenario:
     """Let a person be asked before every change, answer this and that, and the host die on it."""
     answers = [_answer(dice) for _ in range(1 + dice.randrange(ANSWERS_MAX))]
-    crashes = [_sorer(dice, each) if dice.happens(0.4) else each for each in story.crashes]
+    crashes = [_sorer(dice, each) if dice.happens(0.4) else each for each in scenario.crashes]
     if dice.happens(0.25):
-        wish = dice.choose(ASKED_DONE)
-        answers.append(Act(0, wish, at="after propose", times=1 + dice.randrange(2)))
-        crashes.insert(0, PlannedCrash(1, Death.POWER, f"after an answer to {wish}"))
+        do = dice.choose(ASKED_DONE)
+        answers.append(Action(0, do, at="after propose", times=1 + dice.randrange(2)))
+        crashes.insert(0, PlannedCrash(1, Death.POWER, f"after an answer to {do}"))
     return replace(
-        story,
-        shape=story.shape if story.shape in CHANGING else Shape.FIFO,
+        scenario,
+        shape=scenario.shape if scenario.shape in CHANGING else Shape.FIFO,
         crashes=tuple(crashes),
-        acts=in_order([*story.acts, *answers]),
+        actions=in_order([*scenario.actions, *answers]),
         approval=dice.choose(POLICIES),
     )
 
@@ -318,9 +318,9 @@ def _sorer(dice: Dice, crash: PlannedCrash) -> PlannedCrash:
     return PlannedCrash(1 + dice.randrange(2), crash.death, dice.choose(ASKED_SORE))
 
 
-def in_order(acts: list[Act]) -> tuple[Act, ...]:
-    """Put acts in the order of their times."""
-    return tuple(sorted(acts, key=lambda act: act.at_ms))
+def in_order(actions: list[Action]) -> tuple[Action, ...]:
+    """Put actions in the order of their times."""
+    return tuple(sorted(actions, key=lambda action: action.at_ms))
 
 
 def _crash(dice: Dice) -> PlannedCrash:
@@ -330,24 +330,24 @@ def _crash(dice: Dice) -> PlannedCrash:
     return PlannedCrash(1 + dice.randrange(GAP_MAX), death)
 
 
-def _act(dice: Dice) -> Act:
-    """Make up an act: at a door, while much happens, while somebody waits, or at any time."""
-    wish, which = dice.choose(WISHES), dice.randrange(MAILS_MAX)
+def _action(dice: Dice) -> Action:
+    """Make up an action: at a door, while much happens, while somebody waits, or at any time."""
+    do, which = dice.choose(ACTIONS), dice.randrange(MAILS_MAX)
     if dice.happens(0.4):
-        wish, door = dice.choose(SHARP)
-        times = 0 if wish is Wish.ANSWER else 1 + dice.randrange(SORE_TIMES)
-        return Act(0, wish, dice.choose((0, 0, 1)), door, times)
+        do, door = dice.choose(SHARP)
+        times = 0 if do is Do.ANSWER else 1 + dice.randrange(SORE_TIMES)
+        return Action(0, do, dice.choose((0, 0, 1)), door, times)
     if dice.happens(0.3):
-        return Act(0, wish, which, dice.choose(DOORS), 1 + dice.randrange(SORE_TIMES))
-    return Act(dice.randrange(dice.choose((200, 2_000, 30_000, LENGTH_MS))), wish, which)
+        return Action(0, do, which, dice.choose(DOORS), 1 + dice.randrange(SORE_TIMES))
+    return Action(dice.randrange(dice.choose((200, 2_000, 30_000, LENGTH_MS))), do, which)
 
 
-def _answer(dice: Dice) -> Act:
+def _answer(dice: Dice) -> Action:
     """Make up what a person does about a call that waits for a yes, or at any time."""
     if dice.happens(0.8):
-        wish, door = dice.choose(ASKED_SHARP)
-        is_always = wish is Wish.APPROVE and dice.happens(0.5)
+        do, door = dice.choose(ASKED_SHARP)
+        is_always = do is Do.APPROVE and dice.happens(0.5)
         times = 0 if is_always else 1 + dice.randrange(2)
-        return Act(0, wish, dice.choose((0, 0, 1)), door, times)
+        return Action(0, do, dice.choose((0, 0, 1)), door, times)
     at_ms = dice.randrange(dice.choose((200, 2_000, 30_000, LENGTH_MS)))
-    return Act(at_ms, dice.choose(ANSWERS), dice.randrange(MAILS_MAX))
+    return Action(at_ms, dice.choose(ANSWERS), dice.randrange(MAILS_MAX))

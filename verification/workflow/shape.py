@@ -1,4 +1,4 @@
-"""The workflows a simulation runs: scripts that are data, small, and different where it matters.
+"""The workflows of the scenarios: scripts that are data, small, and different where it matters.
 
 Law 1  Every script passes the ids of what it reserved to its tool, so the outside knows for which
        events a change was made and counts them itself.

@@ -1,7 +1,7 @@
-"""Makes a story that went wrong as small as it gets, so that a person can read it.
+"""Makes a scenario that went wrong as small as it gets, so that a person can read it.
 
-Law: a smaller story is kept only if the same kind of problem remains; the number of plays is
-bounded, so the answer may not be the smallest story, and always is one that goes wrong.
+Law: a smaller scenario is kept only if the same kind of problem remains; the number of runs is
+bounded, so the answer may not be the smallest scenario, and always is one that goes wrong.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ from dataclasses import replace
 from typing import Any, Final, TypeVar
 
 from duly.rules.permission import Approval
-from verification.bus.scenario import BusStory
+from verification.bus.scenario import BusScenario
 from verification.life import Ending
 from verification.workflow.outside import Outcome
-from verification.workflow.run import play
-from verification.workflow.scenario import Death, Story
+from verification.workflow.run import run
+from verification.workflow.scenario import Death, Scenario
 
 T = TypeVar("T")
-D = TypeVar("D", Story, BusStory)
+D = TypeVar("D", Scenario, BusScenario)
 
-PLAYS_MAX: Final = 300
-LISTS: Final = ("crashes", "acts", "outcomes", "sayings", "faults")
+RUNS_MAX: Final = 300
+LISTS: Final = ("crashes", "actions", "outcomes", "sayings", "faults")
 
 
 def kind(problem: str) -> str:
@@ -31,75 +31,75 @@ def kind(problem: str) -> str:
 
 
 def shrink(
-    story: Story, *, plays_max: int = PLAYS_MAX, play: Callable[[Story], Ending] = play
-) -> Story:
-    """Answer a smaller story of a workflow with the same kind of problem."""
-    return shrink_by(story, play, simpler, plays_max=plays_max)
+    scenario: Scenario, *, runs_max: int = RUNS_MAX, run: Callable[[Scenario], Ending] = run
+) -> Scenario:
+    """Return a smaller scenario of a workflow with the same kind of problem."""
+    return shrink_by(scenario, run, simpler, runs_max=runs_max)
 
 
 def shrink_by(
-    story: T,
-    play: Callable[[T], Ending],
+    scenario: T,
+    run: Callable[[T], Ending],
     simpler: Callable[[T], Iterable[T]],
     *,
-    plays_max: int = PLAYS_MAX,
+    runs_max: int = RUNS_MAX,
 ) -> T:
-    """Answer a smaller story with the same kind of problem."""
-    wanted = _kinds(play(story))
-    left = plays_max
+    """Return a smaller scenario with the same kind of problem."""
+    wanted = _kinds(run(scenario))
+    left = runs_max
     is_smaller = bool(wanted)
     while is_smaller:
         is_smaller = False
-        for smaller in simpler(story):
+        for smaller in simpler(scenario):
             if left == 0:
-                return story
+                return scenario
             left -= 1
-            if wanted & _kinds(play(smaller)):
-                story, is_smaller = smaller, True
+            if wanted & _kinds(run(smaller)):
+                scenario, is_smaller = smaller, True
                 break
-    return story
+    return scenario
 
 
-def simpler(story: Story) -> Iterator[Story]:
-    """Answer every story that is one step simpler, the largest steps first."""
-    if story.dice:
-        yield replace(story, dice=0)
-    if story.approval is not Approval.NEVER:
-        yield replace(story, approval=Approval.NEVER)
-    if not story.is_granted:
-        yield replace(story, is_granted=True)
+def simpler(scenario: Scenario) -> Iterator[Scenario]:
+    """Return every scenario that is one step simpler, the largest steps first."""
+    if scenario.dice:
+        yield replace(scenario, dice=0)
+    if scenario.approval is not Approval.NEVER:
+        yield replace(scenario, approval=Approval.NEVER)
+    if not scenario.is_granted:
+        yield replace(scenario, is_granted=True)
     for name in LISTS:
-        if getattr(story, name):
-            yield with_items(story, name, ())
-    if story.mails > 1:
-        yield replace(story, mails=1)
-        yield replace(story, mails=story.mails - 1)
+        if getattr(scenario, name):
+            yield with_items(scenario, name, ())
+    if scenario.mails > 1:
+        yield replace(scenario, mails=1)
+        yield replace(scenario, mails=scenario.mails - 1)
     for name in LISTS:
-        items = getattr(story, name)
+        items = getattr(scenario, name)
         for place in range(len(items)):
-            yield with_items(story, name, items[:place] + items[place + 1 :])
-    for place, outcome in enumerate(story.outcomes):
+            yield with_items(scenario, name, items[:place] + items[place + 1 :])
+    for place, outcome in enumerate(scenario.outcomes):
         if outcome is not Outcome.OK:
-            yield with_items(story, "outcomes", put(story.outcomes, place, Outcome.OK))
-    for place, crash in enumerate(story.crashes):
+            yield with_items(scenario, "outcomes", put(scenario.outcomes, place, Outcome.OK))
+    for place, crash in enumerate(scenario.crashes):
         if crash.down_s:
             awake = replace(crash, down_s=0.0)
-            yield with_items(story, "crashes", put(story.crashes, place, awake))
+            yield with_items(scenario, "crashes", put(scenario.crashes, place, awake))
         if crash.death is Death.POWER:
             killed = replace(crash, death=Death.KILL)
-            yield with_items(story, "crashes", put(story.crashes, place, killed))
+            yield with_items(scenario, "crashes", put(scenario.crashes, place, killed))
 
 
 def _kinds(ending: Ending) -> set[str]:
     return {kind(problem) for problem in ending.problems}
 
 
-def with_items(story: D, name: str, items: tuple[Any, ...]) -> D:
-    """Answer a story with another list in one place."""
+def with_items(scenario: D, name: str, items: tuple[Any, ...]) -> D:
+    """Return a scenario with another list in one place."""
     changes: dict[str, Any] = {name: items}
-    return replace(story, **changes)
+    return replace(scenario, **changes)
 
 
 def put(items: tuple[Any, ...], place: int, item: Any) -> tuple[Any, ...]:
-    """Answer a list with another item in one place."""
+    """Return a list with another item in one place."""
     return (*items[:place], item, *items[place + 1 :])

@@ -1,15 +1,15 @@
-"""Stories that once went wrong, each with what it taught; they are played in every test run."""
+"""Scenarios that once went wrong, each with what it taught; every test run runs them."""
 
 from __future__ import annotations
 
 from duly.rules.permission import Approval
 from verification.workflow.outside import Outcome, Saying
-from verification.workflow.scenario import Act, Death, PlannedCrash, Story, Wish
+from verification.workflow.scenario import Action, Death, Do, PlannedCrash, Scenario
 from verification.workflow.shape import Shape, Tool
 from verification.workflow.unkind import from_seed
 
 REGRESSIONS = {
-    "the outside itself broke its promise": Story(
+    "the outside itself broke its promise": Scenario(
         shape=Shape.BATCH,
         tool=Tool.ASKED,
         mails=5,
@@ -22,14 +22,14 @@ REGRESSIONS = {
             Outcome.TIMEOUT_AFTER,
         ),
         sayings=(Saying.NOT_YET, Saying.NOT_YET),
-        acts=(
-            Act(17_695, Wish.SKIP),
-            Act(49_001, Wish.ABANDON, 2),
-            Act(73_710, Wish.REPLACE, 4),
-            Act(77_736, Wish.SKIP_MUTATION, 2),
+        actions=(
+            Action(17_695, Do.SKIP),
+            Action(49_001, Do.ABANDON, 2),
+            Action(73_710, Do.REPLACE, 4),
+            Action(77_736, Do.SKIP_MUTATION, 2),
         ),
     ),
-    "the oracle looked at what a dead host still saw": Story(
+    "the oracle looked at what a dead host still saw": Scenario(
         shape=Shape.DECLINE,
         tool=Tool.BLIND,
         mails=5,
@@ -46,46 +46,46 @@ REGRESSIONS = {
             Outcome.RATE_LIMITED,
         ),
         sayings=(Saying.UNSURE, Saying.TRUTH),
-        acts=(
-            Act(67_514, Wish.RETRY, 3),
-            Act(78_395, Wish.PUBLISH, 3),
-            Act(96_775, Wish.REPUBLISH, 4),
-            Act(114_735, Wish.PUBLISH, 3),
+        actions=(
+            Action(67_514, Do.RETRY, 3),
+            Action(78_395, Do.PUBLISH, 3),
+            Action(96_775, Do.REPUBLISH, 4),
+            Action(114_735, Do.PUBLISH, 3),
         ),
         dice=1_842_149_984,
     ),
-    "the outside remembered a refusal of a call it had already made": Story(
+    "the outside remembered a refusal of a call it had already made": Scenario(
         shape=Shape.BATCH,
         tool=Tool.ONCE,
         mails=3,
         outcomes=(Outcome.TIMEOUT_AFTER, Outcome.REFUSAL_LOST, Outcome.AMBIGUOUS_AFTER),
     ),
-    "the oracle took the newest id for the newest run, and the clock had gone back": Story(
+    "the oracle took the newest id for the newest run, and the clock had gone back": Scenario(
         mails=3,
         crashes=(PlannedCrash(1, at="after prepare_run"),),
-        acts=(Act(0, Wish.CLOCK_BACK, at="after start_run"),),
+        actions=(Action(0, Do.CLOCK_BACK, at="after start_run"),),
     ),
-    "the clock was set back twice while a run waited, and nobody looked again": Story(
+    "the clock was set back twice while a run waited, and nobody looked again": Scenario(
         outcomes=(Outcome.NOT_SENT,),
-        acts=(Act(740, Wish.CLOCK_BACK), Act(4995, Wish.CLOCK_BACK)),
+        actions=(Action(740, Do.CLOCK_BACK), Action(4995, Do.CLOCK_BACK)),
     ),
-    "the host died on a retry that was done, and the oracle took it for nobody's": Story(
+    "the host died on a retry that was done, and the oracle took it for nobody's": Scenario(
         approval=Approval.ALWAYS,
         crashes=(PlannedCrash(3, at="before a sync of the log"),),
-        acts=(Act(10_000, Wish.RETRY), Act(40_000, Wish.APPROVE)),
+        actions=(Action(10_000, Do.RETRY), Action(40_000, Do.APPROVE)),
     ),
-    "a grant and a revoke came at once, and nobody could say which was last": Story(
+    "a grant and a revoke came at once, and nobody could say which was last": Scenario(
         mails=3,
-        acts=(
-            Act(0, Wish.REVOKE, at="after start_run"),
-            Act(0, Wish.GRANT, at="after start_run"),
+        actions=(
+            Action(0, Do.REVOKE, at="after start_run"),
+            Action(0, Do.GRANT, at="after start_run"),
         ),
         dice=5,
     ),
     "a send that outlives its cancel waited for less than the clock shows, for ever": from_seed(
         655
     ),
-    "a sum of floats let the outside deny a row for a hair too long": Story(
+    "a sum of floats let the outside deny a row for a hair too long": Scenario(
         outcomes=(Outcome.NOT_SENT, Outcome.LATE),
         sayings=(Saying.TRUTH, Saying.NOT_YET),
     ),
