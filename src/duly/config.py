@@ -48,14 +48,14 @@ from duly.errors import ConfigError
 
 KIB = 1024
 MIB = 1024 * KIB
-BATCH_MAX = 1000  # what one look at the store may bring
+BATCH_MAX = 1000  # what one read of the store may return
 DEFERRED_MAX = 10_000  # events of one source that wait for their time
 PREFIX = "DULY_"
 APPROVALS = ("never", "always", "above:low", "above:medium")
 FIRST = re.compile(r"first:[1-9][0-9]{0,3}")
 MAY_BE_ZERO = frozenset({"attempts", "repair_budget", "repair_budget_per_day"})
-# Variables that begin like a setting and are none: where the project lies is asked before its file
-# is read, and the key to the secrets is the vault's alone (A5).
+# Variables that begin like a setting and are none: the folder of the project is needed before its
+# file is read, and only the vault reads the key to the secrets (A5).
 NO_SETTINGS = frozenset({"DULY_KEY", "DULY_KEY_OLD", "DULY_PROJECT"})
 
 Tables: TypeAlias = "Mapping[str, Mapping[str, Any]]"
@@ -74,7 +74,7 @@ def _check_numbers(section: object) -> None:
 
 
 def _freeze_approvals(section: WorkflowPolicy | Policy) -> None:
-    """Refuse an unknown word, and keep a copy nobody else can change."""
+    """Refuse an unknown word, and keep a copy that no caller can change."""
     for pattern, word in section.approvals.items():
         if word not in APPROVALS and not FIRST.fullmatch(str(word)):
             raise ConfigError(
@@ -214,7 +214,7 @@ class SandboxSettings:
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """Everything a host is told before it starts."""
+    """All settings of a host."""
 
     url: str = "sqlite:///duly.db"
     workflows: str = "workflows"
@@ -242,7 +242,7 @@ def load(path: Path | None, environ: Mapping[str, str]) -> Config:
     if path is not None:
         try:
             tree = _read(path)
-            # The file must be right by itself, so that a mistake is blamed on whoever made it.
+            # The file is checked by itself, so that an error names the file or the environment.
             _build(Config, tree, "")
         except ConfigError as error:
             raise ConfigError(f"{path}: {error}") from None
@@ -267,7 +267,7 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _overlay(tree: dict[str, Any], variable: str, text: str) -> None:
-    """Put the value of one variable into the tree, where the file would have had it."""
+    """Put the value of one variable into the tree, at the place of its key in the file."""
     *path, name = variable.removeprefix(PREFIX).lower().split("__")
     kind: Any = Config
     for part in [*path, name]:
@@ -289,7 +289,7 @@ def _overlay(tree: dict[str, Any], variable: str, text: str) -> None:
 
 
 def _build(kind: Any, value: Any, key: str) -> Any:
-    """Make a value of a kind out of what TOML gave, or say what is wrong with it."""
+    """Make a value of a kind out of a TOML value, or say what is wrong with it."""
     if isinstance(kind, type) and is_dataclass(kind) and isinstance(value, dict):
         hints = get_type_hints(kind)
         for name in value.keys() - hints.keys():

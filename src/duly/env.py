@@ -1,4 +1,4 @@
-"""The only place that knows the time, makes ids, is random, starts tasks or blocks.
+"""The only place that reads clocks, makes ids, is random, starts tasks or blocks.
 
 Law: everything that could differ between two runs of the same program comes from an `Env`, so a
 simulator that brings its own `Env` decides every interleaving and repeats it from one seed.
@@ -27,10 +27,10 @@ R = TypeVar("R")
 
 ID_TIME_DIGITS = 11
 ID_RANDOM_BYTES = 8
-ID_STEP = 2**32  # how far, at most, an id stands behind the one before it in the same millisecond
+ID_STEP = 2**32  # the largest step from one id to the next within the same millisecond
 BLOCKING_THREADS_MAX = 8
 SLEEP_SLICE_S = 60.0
-SLICE_MS = 60_000  # how long a sleep trusts the wall clock, which somebody may set
+SLICE_MS = 60_000  # how long a sleep trusts the wall clock, which a person may set
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 TIME_NAMESPACE = Path("/proc/self/ns/time")  # each has a boot clock of its own
 
@@ -39,7 +39,7 @@ TIME_NAMESPACE = Path("/proc/self/ns/time")  # each has a boot clock of its own
 class Boot:
     """A moment of this boot of the machine: its clock cannot be set, and every process shares it.
 
-    Without an id the machine does not say which boot it is: then no two moments can be compared.
+    Without an id the machine does not name its boots: then no two moments can be compared.
     """
 
     id: str | None
@@ -51,18 +51,18 @@ CALL: Final[ContextVar[object]] = ContextVar("call", default=None)
 
 
 def _awake_or_not_s() -> float:
-    """Answer a clock that never goes back and goes on while the machine is suspended."""
+    """Return a clock that never goes back and goes on while the machine is suspended."""
     return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 
 def machine_ms() -> int:
-    """Answer the machine's monotonic clock."""
+    """Return the machine's monotonic clock."""
     return time.monotonic_ns() // 1_000_000
 
 
 @cache
 def _boot_id() -> str | None:
-    """Answer what names this boot, and the time namespace, whose boot clock may be another's."""
+    """Return a name for this boot and this time namespace, which may have another boot clock."""
     namespace = ""
     with suppress(OSError):  # an older kernel has none
         namespace = str(TIME_NAMESPACE.readlink())
@@ -75,37 +75,37 @@ class Env(Protocol):
     """What the outside of the program gives to the inside."""
 
     def now_ms(self) -> int:
-        """Answer the wall clock, in milliseconds since 1970 UTC."""
+        """Return the wall clock, in milliseconds since 1970 UTC."""
 
     def monotonic_ms(self) -> int:
-        """Answer a clock that never goes back, for durations."""
+        """Return a clock that never goes back, for durations."""
 
     def boot(self) -> Boot:
-        """Answer which boot of the machine this is, and for how long it has lasted."""
+        """Return which boot of the machine this is, and for how long it has lasted."""
 
     async def sleep(self, seconds: float) -> None:
         """Return after so many seconds."""
 
     def new_id(self, kind: str) -> str:
-        """Make an id nobody has: `run_0192…`."""
+        """Make an id that was never used: `run_0192…`."""
 
     def random_bytes(self, count: int) -> bytes:
-        """Make bytes nobody can guess."""
+        """Make bytes that cannot be guessed."""
 
     def spawn(self, coroutine: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
         """Start a task that runs beside the caller."""
 
     async def call_blocking(self, function: Callable[[], R]) -> R:
-        """Run a function that blocks, without stopping anybody else.
+        """Run a function that blocks in a thread, so that the event loop goes on.
 
-        This is the store's way to its disk. What waits for somebody else's computer, a connector
-        that blocks, brings threads of its own, so that no barrier ever waits behind it.
+        The store reaches its disk this way. A connector that waits for another computer has
+        threads of its own, so that no barrier ever waits behind it.
         """
 
     async def compute(self, function: Callable[[], R]) -> R:
-        """Run a function that computes for long, without stopping anybody else; one at a time.
+        """Run a long computation in a thread, so that the event loop goes on; one at a time.
 
-        It has a thread of its own, so that nobody's barrier ever waits behind somebody's sums.
+        It has a thread of its own, so that no barrier ever waits behind a computation.
         """
 
 
@@ -126,22 +126,22 @@ class Loop:
         self._computing = ThreadPoolExecutor(1, thread_name_prefix="duly-compute")
 
     def now_ms(self) -> int:
-        """Answer the machine's wall clock."""
+        """Return the machine's wall clock."""
         return time.time_ns() // 1_000_000
 
     def monotonic_ms(self) -> int:
-        """Answer the machine's monotonic clock."""
+        """Return the machine's monotonic clock."""
         return machine_ms()
 
     def boot(self) -> Boot:
-        """Answer the machine's own account: processes come and go, the boot stays."""
+        """Return the boot of this machine, which all its processes share."""
         has_clock = hasattr(time, "CLOCK_BOOTTIME")
         return Boot(_boot_id() if has_clock else None, round(_awake_or_not_s() * 1000))
 
     async def sleep(self, seconds: float) -> None:
-        """Sleep on the event loop, also through a night in which the whole machine slept.
+        """Sleep on the event loop, also while the whole machine is suspended.
 
-        The event loop's own clock stands still then, so a long sleep is taken in slices.
+        The event loop's own clock stands still then, so a long sleep is divided into slices.
         """
         ends_s = _awake_or_not_s() + seconds
         await asyncio.sleep(min(seconds, SLEEP_SLICE_S))
@@ -151,8 +151,8 @@ class Loop:
     def new_id(self, kind: str) -> str:
         """Make an id out of the kind, the time and eight random bytes.
 
-        Ids of one process grow, also within a millisecond and when the clock is set back: what is
-        listed by its id is listed in the order in which it was made.
+        Ids of one process grow, also within a millisecond and when the clock is set back, so a list
+        sorted by id is in the order of creation.
         """
         chance = int.from_bytes(os.urandom(ID_RANDOM_BYTES))
         number = (self.now_ms() << (8 * ID_RANDOM_BYTES)) | chance
@@ -164,9 +164,9 @@ class Loop:
         return os.urandom(count)
 
     def spawn(self, coroutine: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
-        """Start a task and hold on to it until it ends; asyncio alone would let it be collected.
+        """Start a task and keep a reference until it ends; asyncio keeps only a weak one.
 
-        A task of the host is no part of a connector's call, also where that call asked for it.
+        A task of the host is no part of a connector's call, even if that call started it.
         """
         context = copy_context()
         context.run(CALL.set, None)
@@ -190,9 +190,9 @@ class Loop:
 
 
 async def sleep_until(env: Env, at_ms: int) -> None:
-    """Return when this time has come, by the wall clock or by our own: one may be set.
+    """Return when this time has come, by the wall clock or by the monotonic one.
 
-    Others have their turn in any case, also if the time is past.
+    Other tasks get their turn in any case, also if the time is past.
     """
     left_ms = at_ms - env.now_ms()
     ends_ms = env.monotonic_ms() + max(0, left_ms)

@@ -339,7 +339,7 @@ async def test_the_terms_of_a_query_must_all_be_met(
 @pytest.mark.parametrize(
     ("query", "said"),
     [
-        ("to:me", 'The query has "to:", which nobody knows. Use words, from:, subject: and newer'),
+        ("to:me", 'The query has "to:", which is no term. Use words, from:, subject: and newer'),
         ("newer_than:1y", "newer_than:1y is no age"),
         ("newer_than:d", "no age"),
         ("x" * (QUERY_CHARS_MAX + 1), "at most 500 characters"),

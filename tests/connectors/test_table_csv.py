@@ -131,7 +131,7 @@ async def test_a_file_that_is_saved_all_the_time_is_tried_later(
     """L4: nothing was written."""
     stamps = iter(range(100))
     monkeypatch.setattr(csv_module, "_stamp", lambda here, name: next(stamps))
-    with pytest.raises(duly.NotSent, match="somebody else saves it all the time"):
+    with pytest.raises(duly.NotSent, match="another program saves it again and again"):
         await insert(csv_table(tmp_path))
     assert not (tmp_path / "people.csv").exists()
 

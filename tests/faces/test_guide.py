@@ -104,7 +104,7 @@ def test_every_ready_made_tool_says_what_it_answers(make: Any, tmp_path: Path) -
     registry = Registry([make(tmp_path)] if make is not Clock else [Clock()])
     for tool in registry.catalog.tools:
         told = tell_tool(registry, tool.name)
-        assert re.search(r"^Answers (a page of )?(\{[a-z_, ]+\}|a text)", told, re.MULTILINE), told
+        assert re.search(r"^Returns (a page of )?(\{[a-z_, ]+\}|a text)", told, re.MULTILINE), told
         assert not re.search(r"\b(None|null|undefined|dict|object)\b", told)
 
 

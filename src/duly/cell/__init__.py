@@ -1,1 +1,1 @@
-"""A locked process that can be killed: for what must not be trusted with this one (X1, K7)."""
+"""A locked process that can be killed, for code that must not run in the host's (X1, K7)."""

@@ -1,12 +1,12 @@
-"""One locked process that answers questions, and is killed when an answer costs too much (K7).
+"""One locked process that answers questions; it is killed when one costs too much (K7).
 
 Law 1: a question is answered within its limits, or the process is killed and `Overrun` names the
        limit. No caller waits for a process without limit.
-Law 2: what comes out of the process is hostile: its length is judged before it is read, and the
-       caller checks its shape.
-Law 3: a process takes work only when every layer of its lock was proven from inside, or its owner
+Law 2: every byte from the process is hostile: the length is checked before it is read, and the
+       caller checks the shape.
+Law 3: a process takes work only when every layer of its lock was proven from inside, or the user
        accepted less (X1).
-Law 4: the caller is a thread: nothing here knows an event loop.
+Law 4: the caller is a thread; nothing here knows an event loop.
 
 Both sides speak in frames: four bytes of length, then so many bytes. The process speaks first, and
 then once for each question.
@@ -33,7 +33,7 @@ from duly.errors import ConfigError, DulyError
 
 LENGTH: Final = struct.Struct("<I")
 START_S: Final = 60.0
-LOOK_S: Final = 0.25  # how often a process that lasts longer than its CPU time is looked at
+LOOK_S: Final = 0.25  # how often the CPU time of a process that takes longer is read
 RECEIVE_BYTES: Final = 64 * 1024
 READY_BYTES_MAX: Final = 64 * 1024
 ENVIRONMENT: Final = {"TZ": "UTC0"}
@@ -59,7 +59,7 @@ class Bounds:
 
 
 class Ready(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The first words of a process: which layers of its lock held."""
+    """The first message of a process: which layers of its lock held."""
 
     held: tuple[str, ...]
     missing: tuple[str, ...] = ()
@@ -97,7 +97,7 @@ class Cell:
 
     @property
     def is_alive(self) -> bool:
-        """Tell whether the process is still there and has said nothing unasked."""
+        """Tell whether the process still runs and has sent nothing unasked."""
         if self.is_closed:
             return False
         said = select.poll()  # not `select`, which knows no descriptor above 1023
@@ -105,7 +105,7 @@ class Cell:
         return not said.poll(0) and self._process.poll() is None
 
     def ask(self, question: bytes, bounds: Bounds) -> bytes:
-        """Ask, and return the answer; raise Overrun or Closed, and then the process is gone."""
+        """Ask, and return the answer; after Overrun or Closed is raised the process is gone."""
         begun_ms, before_s = machine_ms(), self._stat.cpu_s() or 0.0
 
         def check() -> None:
@@ -129,13 +129,13 @@ class Cell:
         self._process.kill()
 
     def close(self) -> None:
-        """End the process, wait until it is gone and give its descriptors back; twice is once."""
+        """End the process, wait until it is gone and close its descriptors; may be called twice."""
         self._process.kill()
         self._process.wait()
         self.abandon()
 
     def __del__(self) -> None:
-        # A connector that was never in a host is closed by no one.
+        # A connector that was never in a host is never closed.
         if not getattr(self, "is_closed", True):
             self.close()
 
@@ -146,7 +146,7 @@ class Cell:
         self._stat.close()
 
     def ready(self, *, is_unlocked: bool = False) -> None:
-        """Wait for the first words, and refuse a process whose lock is incomplete (law 3)."""
+        """Wait for the first message, and refuse a process whose lock is incomplete (law 3)."""
         bounds = Bounds(START_S, START_S, READY_BYTES_MAX)
         begun_ms = machine_ms()
 
@@ -179,7 +179,7 @@ class Cell:
                 raise Closed(f"A process is gone: {error}.") from None
 
     def _receive(self, bounds: Bounds, check: Checked) -> bytes:
-        # No process computes longer than it lasts: the first look comes when it may be too long.
+        # CPU time is never more than wall time, so the first check comes when that is used up.
         self._channel.settimeout(min(bounds.cpu_s, bounds.wall_s))
         (length,) = LENGTH.unpack(self._receive_exactly(LENGTH.size, check))
         if length > bounds.answer_bytes:
@@ -198,7 +198,7 @@ class Cell:
             except OSError as error:
                 raise Closed(f"A process is gone: {error}.") from None
             if not piece:
-                check()  # A process that the kernel ended for its costs is no accident.
+                check()  # The kernel may have ended the process because of its limits.
                 raise Closed("A process is gone: it closed its channel.")
             body += piece
         return bytes(body)

@@ -1,4 +1,4 @@
-"""Lock this process for good: what a script could reach if it broke out of its interpreter.
+"""Lock this process for good, against a script that breaks out of its interpreter.
 
 Law 1: the lock is put on from inside, by the worker itself, before it takes any work, and nothing
        takes it off again; it survives exec (X1).
@@ -14,8 +14,8 @@ The layers, in the order they are put on; only Linux has them all:
     files         Landlock: no file, folder or device, but what the profile names
     system calls  seccomp: an allow-list; no sockets, no processes, no signals to others
 
-The environment is the spawner's to empty. On other systems the interpreter, which has no files,
-sockets or processes to offer, is the only wall; a host says so and asks for consent.
+The process that spawns a worker empties its environment. On other systems the interpreter, which
+offers no files, sockets or processes, is the only wall; a host says so and asks for consent.
 """
 
 from __future__ import annotations
@@ -77,8 +77,8 @@ class Profile:
 
     An interpreter in this process needs no file at all. To become another program the process
     names that program and the files its loader reads: `executes` may be executed, `reads` be read.
-    `threads` is for a process that is a user of its own: the kernel counts threads by user, and
-    root's not at all.
+    `threads` is for a process with a user of its own: the kernel counts threads per user, and does
+    not count those of root.
     """
 
     memory_bytes: int
@@ -123,7 +123,7 @@ REFUSED: Final = frozenset({errno.EPERM, errno.EACCES})
 
 
 def lock(channels: Collection[int], profile: Profile) -> Report:
-    """Lock this process but for its channels, and answer what held when it was tried."""
+    """Lock this process but for its channels, and return what held when it was tried."""
     _warm_up()
     _ignore_signals()
     failures = _put_on(
@@ -134,7 +134,7 @@ def lock(channels: Collection[int], profile: Profile) -> Report:
             Layer.FILES: lambda: _restrict_files(profile),
         }
     )
-    # Once the last layer is on, it answers for those below it as well; so they are tried now.
+    # The last layer also refuses what the layers below it refuse, so those are tried before it.
     below = _try_out(
         {
             Layer.LIMITS: lambda: _is_limited(profile),
@@ -149,10 +149,10 @@ def lock(channels: Collection[int], profile: Profile) -> Report:
 
 
 def become_own_user(needed: Collection[str]) -> bool:
-    """Become a user nobody else is, where a root host started this process; tell whether it did.
+    """Become a user of its own, if a root host started this process; tell whether it did.
 
     Then the kernel can count its threads, and files that only root may read are out of reach even
-    without the lock. It stays root if that user could not reach what the process still needs.
+    without the lock. The process stays root if that user could not read what it still needs.
     """
     if os.geteuid() != 0:
         return False
@@ -181,7 +181,8 @@ def self_test(channels: Collection[int], profile: Profile) -> Report:
         "a socket": lambda: _is_refused(socket.socket),
         "a connection": lambda: _is_refused(_connect),
         "another process": lambda: _is_refused(_fork),
-        # A program that is not there is refused all the same, and replaces nobody if it is not.
+        # The path does not exist: a lock refuses it all the same, and without a lock the failed
+        # exec leaves this process as it is.
         "another program": lambda: profile.is_for_exec or _is_refused(lambda: _execute("/no/such")),
         "a signal to the parent": lambda: _is_refused(lambda: os.kill(os.getppid(), 0)),
         "the parent's limits": lambda: _is_refused(
@@ -206,7 +207,7 @@ def is_lockable() -> Report:
 
 
 def unknown_machine() -> str:
-    """Say that this processor is none we have a list of system calls for; nothing if it is."""
+    """Say that there is no list of system calls for this processor; empty if there is one."""
     machine = platform.machine()
     if machine in AUDIT_ARCH:
         return ""
@@ -240,15 +241,15 @@ def _try_out(probes: Mapping[str, Callable[[], bool]]) -> Report:
 
 
 def _warm_up() -> None:
-    """Load what Python loads late; the last file it may read is read here."""
+    """Import what Python imports late; after this the process may read no file."""
     "x".encode("idna")
     platform.machine()
 
 
 def _ignore_signals() -> None:
-    """Leave a terminal's or a supervisor's signal to the host: it ends its workers when it is done.
+    """Ignore the signals of a terminal or a supervisor; the host ends its workers when it stops.
 
-    What is ignored stays so after exec; only a kill, and the end of the channel, end a worker.
+    Ignored signals stay so after exec. Only a kill, and the end of the channel, end a worker.
     """
     for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(each, signal.SIG_IGN)
@@ -291,7 +292,7 @@ def _give_up_privileges() -> None:
     _must(libc.capset(header, bytes(CAPABILITY_BYTES)), "capabilities")
     _must(libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "no new privileges")
     _must(libc.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0), "not traceable")
-    # The channel closes too when the host dies; this is for a script that does not look at it.
+    # The channel closes too when the host dies, but a script that computes does not read it.
     _must(libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0), "end with the parent")
 
 
@@ -301,7 +302,7 @@ def _landlock_version() -> int:
 
 
 def _restrict_files(profile: Profile) -> None:
-    """Take every right over files away, and over TCP, abstract sockets and signals if known."""
+    """Take away every right over files, and over TCP, abstract sockets and signals if known."""
     libc = _libc()
     create, add_rule, restrict_self = LANDLOCK
     version = _must(_landlock_version(), "Landlock")
@@ -348,11 +349,11 @@ ARGUMENT_BYTES: Final = 8
 
 
 def system_call_filter(machine: str, *, is_for_exec: bool) -> list[Instruction]:
-    """Write the program by which the kernel decides over each system call.
+    """Write the program by which the kernel decides each system call.
 
-    An instruction is (what, how many to jump over if so, if not, with what). Everything the list
-    does not name is refused, which a probe can see; a foreign calling convention is fatal, since
-    the same number would mean another call.
+    An instruction is (operation, jump if true, jump if false, operand). Every call that the list
+    does not name is refused with an error, which a probe can see. A foreign calling convention ends
+    the process, since the same number would mean another call.
     """
     program: list[Instruction] = [
         (LOAD, 0, 0, AT_ARCHITECTURE),
@@ -366,8 +367,8 @@ def system_call_filter(machine: str, *, is_for_exec: bool) -> list[Instruction]:
     for number in sorted(names.values()):
         program += [(EQUAL, 0, 1, number), (ANSWER, 0, 0, ALLOW)]
     if is_for_exec:
-        # Threads, yes; processes, no. The arguments of clone3 lie in memory where no filter can
-        # see them, so it does not exist, and the C library falls back to clone.
+        # Threads are allowed, processes are not. The arguments of clone3 lie in memory, where no
+        # filter can see them. So it is reported as missing, and the C library falls back to clone.
         program += [(EQUAL, 0, 1, CLONE3), (ANSWER, 0, 0, UNKNOWN)]
         program += [(EQUAL, 0, 4, CLONE[machine]), (LOAD, 0, 0, AT_FIRST_ARGUMENT)]
         program += [(HAS_BITS, 0, 1, CLONE_THREAD), (ANSWER, 0, 0, ALLOW), (ANSWER, 0, 0, REFUSE)]
@@ -389,7 +390,7 @@ def _guard(number: int, argument: int, harmless: tuple[int, ...]) -> list[Instru
 
 
 def _is_refused(attempt: Callable[[], object]) -> bool:
-    """Tell whether the kernel said no; any other error may come from an empty room, not a lock."""
+    """Tell whether the kernel refused; any other error may have another cause than the lock."""
     try:
         attempt()
     except OSError as error:
@@ -407,7 +408,7 @@ def _refuses_files() -> bool:
 
 
 def _has_no_other_descriptor(channels: Collection[int]) -> bool:
-    """Ask the kernel about as many descriptors at once as it takes: of a closed one it says so."""
+    """Ask the kernel about many descriptors at once; it reports those that are closed."""
     for first in range(0, DESCRIPTORS_PROBED, DESCRIPTORS_MAX):
         asked = set(range(first, first + DESCRIPTORS_MAX)) - set(channels)
         poll = select.poll()

@@ -1,4 +1,4 @@
-"""What the kernel tells of a process that is not ours to ask."""
+"""What the kernel reports about another process."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ STAT_BYTES: Final = 4096
 
 
 class Stat:
-    """The line the kernel keeps about one process, held open so that it is never another's."""
+    """The stat file of one process, held open so that it is never that of a later process."""
 
     def __init__(self, pid: int) -> None:
         try:
             self._descriptor: int | None = os.open(f"/proc/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC)
         except OSError:
-            self._descriptor = None  # no such file on this system, or nobody there any more
+            self._descriptor = None  # no such file on this system, or the process has ended
 
     def cpu_s(self) -> float | None:
-        """Answer how long the process has computed; None where the kernel does not say."""
+        """Return the processor time of the process; None where the kernel does not say."""
         numbers = self._numbers()
         return None if numbers is None else (int(numbers[11]) + int(numbers[12])) / CLOCK_TICKS
 
@@ -34,12 +34,12 @@ class Stat:
         return told.rpartition(b")")[2].split() or None
 
     def threads(self) -> int | None:
-        """Answer how many threads the process has; None where the kernel does not say."""
+        """Return how many threads the process has; None where the kernel does not say."""
         numbers = self._numbers()
         return None if numbers is None else int(numbers[17])
 
     def close(self) -> None:
-        """Give the descriptor back; twice is once."""
+        """Close the descriptor; may be called twice."""
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None

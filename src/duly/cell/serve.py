@@ -4,8 +4,8 @@ Law 1: the process is locked before it reads its first byte, and everything it n
        before that.
 Law 2: it runs the readers it was started with, by name, one at a time; a reader is a function of
        bytes, and its value leaves as JSON.
-Law 3: what a reader raises is an answer: the name of the error, and the process goes on. A process
-       that has lasted `ASKED_MAX` questions, or was not asked for a minute, ends by itself.
+Law 3: an error of a reader is an answer: its name, and the process goes on. A process that has
+       answered `ASKED_MAX` questions, or was not asked for a minute, ends by itself.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ from duly.cell import lock
 from duly.cell.cell import LENGTH, Ready
 
 IDLE_MS: Final = 60_000
-ASKED_MAX: Final = 10_000  # what a reader leaks is given back then
+ASKED_MAX: Final = 10_000  # then the process ends, and with it what a reader has leaked
 NAME_END: Final = b"\0"
 
 Reader = Callable[[bytes], Any]
 
 
 class Answer(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """What came of a question: a value, or the name of the error."""
+    """The answer to a question: a value, or the name of the error."""
 
     value: msgspec.Raw = msgspec.Raw(b"null")
     error: str | None = None
 
 
 def serve(channel: int, readers: Mapping[str, Reader], *, memory_bytes: int) -> None:
-    """Answer until the channel ends; what the readers load late must be loaded before."""
+    """Answer questions until the channel ends; late imports must be done before."""
     msgspec.json.encode(Answer())
     report = lock.lock((channel,), lock.Profile(memory_bytes=memory_bytes))
     _write(channel, msgspec.json.encode(Ready(report.held, report.missing)))
@@ -64,7 +64,7 @@ def _answer(readers: Mapping[str, Reader], body: bytes) -> bytes:
         value = readers[name.decode()](data)
         return msgspec.json.encode(Answer(msgspec.Raw(msgspec.json.encode(value))))
     except Exception as error:
-        # A stranger chose these bytes, so any error may come of them; MemoryError is one too.
+        # A stranger chose these bytes, so the reader may raise anything, also MemoryError.
         return msgspec.json.encode(Answer(error=type(error).__name__))
 
 

@@ -2,7 +2,7 @@
 
 Law: what is not listed here is refused. `BASE` is what CPython and an interpreter inside it need
 once everything is imported; `EXEC` is what a program needs besides to be started and to run
-threads. Neither has a way to another process, to a socket or to the clock's hands.
+threads. Neither reaches another process, a socket, or a call that sets the clock.
 """
 
 from __future__ import annotations
@@ -145,9 +145,9 @@ EXEC: Final[Mapping[str, Mapping[str, int]]] = MappingProxyType(
     }
 )
 
-# Calls a program needs for itself, which with other arguments reach another process: prlimit64
-# sets anybody's limits, fcntl and ioctl let the kernel send signals, prctl undoes the end with the
-# parent. Name: which argument decides, and which of its values are harmless.
+# Calls that a program needs for itself, and that reach other processes with other arguments:
+# prlimit64 sets the limits of any process, fcntl and ioctl let the kernel send signals, prctl
+# undoes the end with the parent. Name: which argument decides, and which values are harmless.
 GUARDED: Final[Mapping[str, tuple[int, tuple[int, ...]]]] = MappingProxyType(
     {
         "prlimit64": (0, (0,)),  # of this process

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Clock", "Files", "Mailbox", "Table"]
 
-# Whoever imports `duly` passes through here, and most want none of them.
+# Every import of `duly` comes through here, and most programs need none of these.
 _WHERE: Final = {
     "Clock": "duly.connectors.clock",
     "Files": "duly.connectors.files",
@@ -27,7 +27,7 @@ _WHERE: Final = {
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> object:
-        """Bring a connector when somebody asks for it."""
+        """Import a connector when its name is used."""
         if name not in _WHERE:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         return getattr(import_module(_WHERE[name]), name)

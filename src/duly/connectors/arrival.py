@@ -1,17 +1,17 @@
-"""In what order files arrived in a folder, and a cursor that misses none of them (K11).
+"""The order in which files arrived in a folder, and a cursor that misses none of them (K11).
 
 Law 1: the cursor says which files were given, never up to which time. A file is known by its name,
        its inode and the time at which the file system noted its last change (`st_ctime`), so a
        clock that was ahead, or that is set back, hides nothing.
-Law 2: in doubt a file is given again rather than never: an event that is published again under
-       its message id is no new event.
+Law 2: in doubt a file is given again: an event that is published again under its message id is no
+       new event.
 Law 3: a cursor stays small, however many files there are: two of them fit into one state.
 
-How it stays small: of the newest 1500 files that were given each is remembered by its digest. The
+How it stays small: the newest 1500 files that were given are remembered one by one, by digest. The
 older ones are remembered in stretches, in the order of arrival: from when, to when, and one digest
-over all files between. If a stretch holds other files than it did (one came with an old time, or
-one was taken away), all that is left in it is given again. What came last is given first, so that
-a new file never waits for such a repetition.
+over all files between. If the files of a stretch have changed (one came with an old time, or one
+was removed), all files in it are given again. New files are given first, so that they never wait
+for such a repetition.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ DIGEST_BYTES: Final = 8
 TEXT_CHARS_MAX: Final = 256 * 1024  # more than any cursor has; a longer text is not even read
 PACKED: Final = Struct(f">qq{DIGEST_BYTES}s")
 
-# Whatever a text that is no cursor can lead to; a script may pass anything.
+# The errors that a text which is no cursor can lead to; a script may pass anything.
 UNREADABLE: Final = (ValueError, TypeError, KeyError, OverflowError, RecursionError, error)
 
 
 class Arrival(NamedTuple):
-    """A file as it was seen: when it came here or last changed, its name, and which one it is."""
+    """A file as it was seen: the time of its arrival or last change, its name, its inode."""
 
     at_ns: int
     name: str
@@ -53,7 +53,7 @@ class Arrival(NamedTuple):
 class Stretch:
     """Files that were all given, from one moment to another, and one digest over them.
 
-    It has names only where a file of the same moment stands outside of it.
+    It has names only where a file of the same moment is not part of it.
     """
 
     first_ns: int
@@ -73,13 +73,13 @@ class Stretch:
 
 @dataclass(frozen=True, slots=True)
 class Floor:
-    """What a cursor of the first version says: all up to this file was given, and these after."""
+    """A cursor of the first version: every file up to this one was given, and these after it."""
 
     last: tuple[int, str]
     seen: frozenset[str]
 
     def has(self, arrival: Arrival) -> bool:
-        """Say whether a file was given by then."""
+        """Tell whether a file was given by then."""
         found = sha256(f"{arrival.at_ns}:{arrival.name}".encode()).digest()[:DIGEST_BYTES]
         digest = b64encode(found, b"-_").decode().rstrip("=")
         return _place(arrival) <= self.last or digest in self.seen
@@ -91,12 +91,12 @@ class Cursor:
 
     given: frozenset[bytes] = frozenset()
     stretches: tuple[Stretch, ...] = ()
-    top_ns: int = 0  # the newest that was given; it decides an order, never what is given
+    top_ns: int = 0  # the newest that was given; it decides only the order
     floor: Floor | None = None
 
     @classmethod
     def read(cls, text: str | None) -> Cursor:
-        """Read a cursor that was given out before; none is the beginning."""
+        """Read a cursor that a search returned before; None is the beginning."""
         if text is None:
             return cls()
         try:
@@ -150,14 +150,14 @@ class Sight:
 
     @property
     def unseen(self) -> list[Arrival]:
-        """What is to be given: what came after all that was given, then what came late."""
+        """The files to give: those newer than all that were given, then late ones."""
         left = [each for each in self.present if each not in self.known]
         return sorted(left, key=lambda each: (each.at_ns < self.cursor.top_ns, each))
 
     def move(self, given: Iterable[Arrival]) -> Cursor:
-        """Return the cursor for when these, too, were given.
+        """Return the cursor after these files were given too.
 
-        An empty folder teaches nothing: most likely its disk is not mounted.
+        An empty folder changes nothing: most likely its disk is not mounted.
         """
         if not self.present:
             return self.cursor
@@ -172,13 +172,13 @@ class Sight:
         )
 
     def _stretches(self, known: set[Arrival], end: int) -> list[Stretch]:
-        """Cut what was given before a place into stretches, of which none holds anything else."""
+        """Cut the files given before a place into stretches that contain no other file."""
         size = max(STRETCH_FILES_MIN, -(-end // (STRETCHES_MAX // 2)))
         made: list[tuple[int, Stretch]] = []
         for is_known, run in groupby(range(end), lambda at: self.present[at] in known):
             places = list(run)
-            # Late files are given oldest first: as long as what lies before the first of them is
-            # kept, it grows with every page, and the walk ends.
+            # Late files are given oldest first. The files before the first late one are kept, and
+            # they grow with every page, so the search comes to an end.
             weight = 0 if places[0] else end
             while is_known and places:
                 # Files of one moment stay together, so that moments are enough to find them.
@@ -198,7 +198,7 @@ class Sight:
 
 
 def _largest(made: list[tuple[int, Stretch]]) -> list[Stretch]:
-    """Leave out what is too much, the lightest first: what is forgotten is given again."""
+    """Drop stretches beyond the limit, the smallest first; their files are given again."""
     by_size = sorted(made, key=lambda each: -each[0])
     named = [each for _, each in by_size if each.names is not None][:NAMED_MAX]
     kept = [each for _, each in by_size if each.names is None or each in named][:STRETCHES_MAX]

@@ -1,9 +1,9 @@
 """Makes an event loop tell a call of a connector which tasks and jobs belong to it (L6).
 
-Law 1: what is made while no call is going on is left exactly as it was; what was there before, a
-       task factory, is still asked.
-Law 2: several hosts on one loop share one hook; the last one to leave takes it away.
-Law 3: on a loop that cannot be told, only what a connector itself says is seen (`in_thread`).
+Law 1: a task or job made outside a call is left exactly as it was. A task factory that the loop had
+       before is still called.
+Law 2: several hosts on one loop share one hook; the last host to detach removes it.
+Law 3: on a loop that takes no hook, only the jobs of `in_thread` are seen.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _HOOKS: Final[WeakKeyDictionary[asyncio.AbstractEventLoop, _Hook]] = WeakKeyDict
 
 
 def attach(loop: asyncio.AbstractEventLoop) -> None:
-    """See to it that tasks and jobs of a call are counted; as often as it is taken back."""
+    """Make the loop count the tasks and jobs of calls; each attach needs its own detach."""
     hook = _HOOKS.get(loop)
     if hook is None:
         hook = _HOOKS[loop] = _Hook(loop)
@@ -41,13 +41,13 @@ def detach(loop: asyncio.AbstractEventLoop) -> None:
 
 
 class _Hook:
-    """What stands between a loop and the code that makes tasks and jobs on it."""
+    """The hook between a loop and the code that makes tasks and jobs on it."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.count = 0
         self._make_before: Callable[..., Any] | None = loop.get_task_factory()
         self._run_before: Callable[..., asyncio.Future[Any]] = loop.run_in_executor
-        # Kept, so that they can be told from what was put in their place since.
+        # Kept to notice whether other code has replaced them since.
         self._make = self._make_task
         self._run: Callable[..., Any] | None = self._run_in_executor
         loop.set_task_factory(cast("Any", self._make))
@@ -57,7 +57,7 @@ class _Hook:
             self._run = None
 
     def remove(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Give the loop back; what was put around us since goes through us for good."""
+        """Restore the loop; code that has wrapped this hook since keeps calling it."""
         if loop.get_task_factory() is self._make:
             loop.set_task_factory(cast("Any", self._make_before))
         if self._run is not None and vars(loop).get("run_in_executor") is self._run:
@@ -97,7 +97,7 @@ class _Hook:
 
 
 class Job:
-    """A function that a thread is to run as a part of a call; dropped before, it never runs."""
+    """A function that a thread runs as a part of a call; if dropped first, it never runs."""
 
     def __init__(self, watch: Watch, function: Callable[[], Any]) -> None:
         self._watch = watch
@@ -120,7 +120,7 @@ class Job:
             self._watch.end(self)
 
     def hand(self, submit: Callable[[], R]) -> R:
-        """Give it to a thread; if none can be had it is dropped, also where it stands in a row."""
+        """Give it to a thread; if that fails it is dropped, also where it is queued already."""
         try:
             return submit()
         except BaseException:
@@ -128,7 +128,7 @@ class Job:
             raise
 
     def drop(self, _: object = None) -> None:
-        """Forget it, unless it has begun."""
+        """Drop it, unless it has begun."""
         with self._door:
             if self._is_begun or self._is_dropped:
                 return

@@ -1,14 +1,14 @@
-"""What the author of a connector writes with: Connector, read, mutation, Call, Page, the verdicts.
+"""The names with which a connector is written: Connector, read, mutation, Call, Page, verdicts.
 
 Law 1: a decorator only notes what the author said; `registry.py` reads the notes, once, and
        refuses what cannot be offered to a script.
-Law 2: a decorated method is still the method, so its author can call it in a test of his own.
-Law 3: a reconcile method belongs to the one mutation it was written for. It stays with a method
-       that is merely overridden, and goes with a decoration that is replaced: what asks for a
-       change must know how that change was made (L5).
-Law 4: a change begun in a thread has ended when the thread returned, and its method goes on only
-       then, also when it is told to stop (L6). A question need not wait for an answer that may
-       never come: its thread is left to itself.
+Law 2: a decorated method is still the method, so its author can call it in a test.
+Law 3: a reconcile method belongs to the one mutation it was written for. A subclass that overrides
+       the mutation without a decorator keeps it. A subclass that decorates the mutation again loses
+       it, because a reconcile method must know how its change is made (L5).
+Law 4: a change begun in a thread has ended when the thread returned. The method waits for that even
+       when it is cancelled (L6). A read or a reconcile does not wait when it is cancelled: its
+       thread is left behind.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ C = TypeVar("C")
 P = ParamSpec("P")
 R = TypeVar("R")
 if TYPE_CHECKING:
-    # A checker knows that a page of which nothing is said may hold anything; Python 3.13 does.
+    # To a type checker a plain `Page` holds anything. Python has that default from 3.13 on.
     import typing_extensions
 
     Item = typing_extensions.TypeVar("Item", default=Any)
@@ -61,14 +61,14 @@ else:
 Vault: TypeAlias = Callable[[str, str], str]
 
 THREADS_MAX: Final = 8  # for changes, and as many for questions
-SEND_S: Final = 30.0  # how long a call may take that nothing else is said about
+SEND_S: Final = 30.0  # how long a call may take unless its terms say otherwise
 NO_LABELS: Final[Mapping[str, str]] = MappingProxyType({})
 UNSAID: Final = datetime.min.replace(tzinfo=UTC)
 
 # How a page crosses the border; the sandboxes know it by the same mark.
 PAGE_MARK: Final = "$page"
-# In JavaScript a page is an array and its names are properties of it, which must hide nothing
-# that an array can do; and what has a `then` would be awaited.
+# In JavaScript a page is an array and its names are properties of it. They must not hide a method
+# of an array, and an object with a `then` would be awaited.
 ARRAY_WORDS: Final = """
     at concat constructor copy_within entries every fill filter find find_index find_last
     find_last_index flat flat_map for_each includes index_of items join keys last_index_of length
@@ -138,7 +138,7 @@ class Page(Generic[Item]):
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """The call has taken effect; `result` is what it would have answered."""
+    """The call has taken effect; `result` is what the mutation would have returned."""
 
     result: Any = None
 
@@ -157,7 +157,7 @@ class Unsure:
 
 @dataclass(frozen=True, slots=True)
 class Unasked(Unsure):
-    """The question could not be put, failed, or had no answer in time: not even an Unsure (L5)."""
+    """Reconcile could not be asked, raised, or did not return in time; not an Unsure (L5)."""
 
 
 Verdict: TypeAlias = Applied | NotApplied | Unsure
@@ -165,7 +165,7 @@ Verdict: TypeAlias = Applied | NotApplied | Unsure
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What a decorator was told about its tool; nobody has judged it yet."""
+    """The arguments of a decorator, not yet checked."""
 
     kind: ToolKind
     capability: str | None = None
@@ -197,7 +197,7 @@ class Read(Generic[C, P, R]):
         return self if instance is None else MethodType(self.function, instance)
 
     def reconcile(self, function: object) -> Never:
-        """Refuse: whoever only asks has nothing to settle."""
+        """Refuse: a read changes nothing, so there is nothing to reconcile."""
         raise Invalid(
             f"{_name_of(self.function)} only reads, so it takes no reconcile. Take it away, or"
             " make the tool a mutation.",
@@ -327,7 +327,7 @@ class Connector:
 
     name: str
 
-    # These stand on the class, since nobody promises to call a constructor of ours.
+    # These are attributes of the class, since a subclass need not call our constructor.
     _vault: Vault | None = None
     _threads: ThreadPoolExecutor | None = None
     _askers: ThreadPoolExecutor | None = None
@@ -350,7 +350,7 @@ class Connector:
         return value
 
     async def in_thread(self, function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
-        """Run code that blocks in a thread of this connector, and outlast a change (L6)."""
+        """Run code that blocks in a thread; a change is waited for even when cancelled (L6)."""
         found = CALL.get()
         watch = found if isinstance(found, Watch) else None
         is_asking = watch is not None and watch.is_asking
@@ -365,7 +365,7 @@ class Connector:
         def tell(_: object) -> None:
             if isinstance(work, Job):
                 work.drop()
-            with suppress(RuntimeError):  # Nobody waits any more, and the loop is closed.
+            with suppress(RuntimeError):  # The loop is closed: no task waits for it any more.
                 loop.call_soon_threadsafe(ended.set)
 
         job.add_done_callback(tell)
@@ -383,15 +383,15 @@ class Connector:
                 raise cancelled
             if not (watch.is_told_to_stop and watch.is_patient):
                 raise cancelled
-            # The host gave it up, and yet the late answer is one: the method may give it, and is
-            # told to stop again where it would wait for anything else (L1).
+            # The host stopped waiting, but a late result still counts: the method may return it.
+            # It is cancelled again if it awaits anything else (L1).
             task = asyncio.current_task()
             assert task is not None, self
             loop.call_soon(task.cancel)
         return job.result()
 
     def _threads_for(self, *, is_asking: bool) -> ThreadPoolExecutor:
-        """Answer the threads for a question or a change; one that hangs holds up no other kind."""
+        """Return the threads for reads or for changes; one kind never waits for the other."""
         if self._fork_depth != fork.depth():
             # A forked child has none of its parent's threads, and would wait for them (H1).
             for name, value in (

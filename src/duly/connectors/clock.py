@@ -1,11 +1,11 @@
-"""What time it is, for scripts: the built-in connector `clock`, and who takes his time from a host.
+"""The built-in connector `clock`, and the base of connectors that need the host's time.
 
-Law: the time is the host's own, so it is virtual wherever the host's is; a connector that nobody
-has put into a host yet asks the machine.
+Law: the time is the host's own, so it is virtual where the host's is. A connector that is not in a
+host yet asks the machine.
 
-No interpreter of the sandbox knows time zones, so wall clock times are asked for here. A wall time
-that is jumped over in spring comes at the jump, one that is shown twice in autumn comes the first
-time: the same rule by which producers run (S2).
+No interpreter of the sandbox knows time zones, so scripts ask for wall clock times here. A wall
+time that is jumped over in spring comes at the jump, one that is shown twice in autumn comes the
+first time: the same rule by which producers run (S2).
 """
 
 from __future__ import annotations
@@ -25,23 +25,23 @@ WEEKDAYS: Final = ("sunday", "monday", "tuesday", "wednesday", "thursday", "frid
 
 
 class Timed(Connector):
-    """A connector that needs the time; the host it is in gives it its own."""
+    """A connector that needs the time; the host gives it the host's own."""
 
     _env: Env | None = None
 
     def keep_time(self, env: Env) -> None:
-        """Take the time from this world from now on."""
-        object.__setattr__(self, "_env", env)  # A connector may be frozen; its clock is not its.
+        """Take the time from this environment from now on."""
+        object.__setattr__(self, "_env", env)  # A connector may be a frozen dataclass.
 
     def now_ms(self) -> int:
-        """Answer the wall clock, in milliseconds since 1970 UTC."""
+        """Return the wall clock, in milliseconds since 1970 UTC."""
         if self._env is None:
             self.keep_time(Loop())
         assert self._env is not None
         return self._env.now_ms()
 
     def monotonic_ms(self) -> int:
-        """Answer a clock that nobody sets, to measure how long something takes."""
+        """Return a clock that cannot be set, to measure how long something takes."""
         if self._env is None:
             self.keep_time(Loop())
         assert self._env is not None
@@ -57,15 +57,15 @@ class Now(TypedDict):
 
 
 class Clock(Timed):
-    """Tells scripts the time; every host has one, and needs none to be given."""
+    """Tells scripts the time; every host has one without being given it."""
 
     name = "clock"
 
     @read
     async def now(self, timezone: str = "UTC") -> Now:
-        """Tell this moment in UTC, and as a wall clock there shows it.
+        """Tell this moment in UTC, and as a wall clock in that time zone shows it.
 
-        Answers {iso, unix_ms, local}.
+        Returns {iso, unix_ms, local}.
         """
         now_ms = self.now_ms()
         local = schedule.moment(now_ms).astimezone(_zone(timezone))
@@ -73,9 +73,9 @@ class Clock(Timed):
 
     @read
     async def next(self, at: str, timezone: str = "UTC", weekday: str | None = None) -> str:
-        """Find the next moment at which a wall clock there shows this time.
+        """Find the next moment at which a wall clock in that time zone shows this time.
 
-        Answers a text: the moment in UTC, as ISO 8601.
+        Returns a text: the moment in UTC, as ISO 8601.
         """
         found = WALL_TIME.fullmatch(at)
         if found is None:
@@ -93,7 +93,7 @@ class Clock(Timed):
 
 
 def with_clock(connectors: Iterable[Connector]) -> tuple[Connector, ...]:
-    """Add the built-in clock, unless somebody brought a connector of that name."""
+    """Add the built-in clock, unless a connector of that name is given."""
     given = tuple(connectors)
     is_given = any(getattr(each, "name", None) == Clock.name for each in given)
     return given if is_given else (*given, Clock())

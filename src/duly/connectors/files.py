@@ -5,14 +5,14 @@ Law 2: a write leaves a receipt under its key. The text waits in `.duly/<key>.ou
        laid beside it, and only then the text is moved to its place. So
 
            no receipt                  it did not happen
-           a receipt and the text      it did not happen, and nobody will move the text later
+           a receipt and the text      it did not happen, and no process will move the text later
            a receipt alone             it happened, whatever a person did to the file since
 
-Law 3: "it happened" is said only when it also outlives a power cut, so whoever says it has
-       brought both folders to the disk first.
+Law 3: reconcile says "it happened" only when that outlives a power cut: it syncs both folders to
+       the disk first.
 
-Receipts stay for 400 days, counted between receipts, not by a clock. What is older than the newest
-one that was cleaned away is a question nobody can answer, and gets no answer (L5).
+Receipts stay for 400 days, counted between receipts, not by a clock. About a call that is older
+than the newest receipt that was cleaned away, reconcile is unsure (L5).
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ from duly.errors import Refused, UnknownOutcome
 
 TEXT_BYTES_MAX: Final = 1024 * 1024
 MARK_BYTES_MAX: Final = 1024
-HEAD_BYTES: Final = 100  # as much of a database as says whose it is
+HEAD_BYTES: Final = 100  # the header of a database, which says whose file it is
 PAGE_BYTES: Final = 512  # the smallest page of a database
 RECEIPT_DAYS: Final = 400
 CLEAN_EVERY: Final = 1000  # how many writes of a connector lie between two looks for old receipts
@@ -67,7 +67,7 @@ KEY: Final = re.compile(r"[A-Za-z0-9_-]{1,100}", re.ASCII)
 
 
 class FileItem(TypedDict):
-    """A file as a search gives it."""
+    """A file as a search returns it."""
 
     path: str
     size: int
@@ -75,14 +75,14 @@ class FileItem(TypedDict):
 
 
 class FileText(FileItem):
-    """A file as it is read; of what is no text `problem` says why."""
+    """A file as it is read; if it is no text, `problem` says why."""
 
     text: str | None
     problem: str | None
 
 
 class Written(TypedDict):
-    """What a write answers."""
+    """The result of a write."""
 
     path: str
     bytes: int
@@ -97,10 +97,9 @@ class Files(Foldered):
         self.name = name
         self._folder = Folder.at(path, name)
         self._writes = 0
-        # Made now, so that its absence later means a disk that is not mounted; but not where
-        # nothing is at all, since that may be the place of such a disk, and its receipts would
-        # seem never to have been there (L5). A folder that can only be read has none, and needs
-        # none.
+        # Made now, so that its absence later means a disk that is not mounted. It is not made in
+        # an empty folder, which may be the mount point of such a disk: its receipts would seem
+        # never to have been there (L5). A read-only folder has none, and needs none.
         with suppress(OSError):
             if not self._folder.is_bare():
                 with self._folder.open([OWN], create=True):
@@ -110,7 +109,7 @@ class Files(Foldered):
     async def search(self, pattern: str = "*", after: str | None = None) -> Page[FileItem]:
         """List the files of one folder in the order in which they came or last changed.
 
-        Answers a page of {path, size, modified_at}.
+        Returns a page of {path, size, modified_at}.
         """
         return await self.in_thread(self._search, pattern, after)
 
@@ -118,7 +117,7 @@ class Files(Foldered):
     async def read(self, path: str) -> FileText | None:
         """Read a file as text.
 
-        Answers {path, text, size, modified_at, problem}, or nothing if there is no such file.
+        Returns {path, text, size, modified_at, problem}, or nothing if there is no such file.
         Of a file that is no text, or too big, text is nothing and problem says why.
         """
         return await self.in_thread(self._read, path)
@@ -133,7 +132,7 @@ class Files(Foldered):
     async def write(self, call: Call, path: str, text: str) -> Written:
         """Write a whole file, in place of what was there.
 
-        Answers {path, bytes}.
+        Returns {path, bytes}.
         """
         return await self.in_thread(self._write, call.key, path, text)
 
@@ -153,7 +152,7 @@ class Files(Foldered):
             found = {
                 Arrival(status.st_ctime_ns, name, status.st_ino): status
                 for name, status in list_files(here, where or self.name)
-                # What begins with a dot is hidden, and half of it is an editor's.
+                # A name that begins with a dot is hidden, and often an editor's own file.
                 if fnmatchcase(name, wanted) and name.startswith(".") <= wanted.startswith(".")
                 if not is_private(name, status)
             }
@@ -161,7 +160,7 @@ class Files(Foldered):
         unseen = sight.unseen
         given = unseen[:PAGE_MAX]
         if given:
-            pass_tick()  # or what a script then reads could be replaced and still look the same
+            pass_tick()  # Otherwise a file could be replaced after this and still look the same.
         items: list[FileItem] = [
             {
                 "path": "/".join([*folders, each.name]),
@@ -224,7 +223,7 @@ class Files(Foldered):
 
     def _check_copy(self, here: int, name: str, path: str, old: os.stat_result | None) -> None:
         """Refuse to write over a copy of a store, wherever it lies (K13)."""
-        # Only a whole number of pages is looked into.
+        # A database is a whole number of pages; any other file is not looked into.
         if old is not None and old.st_size and old.st_size % PAGE_BYTES == 0:
             found = read_file(here, name, HEAD_BYTES)
             if found is not None and is_store(found[0], self._folder.private.mark):
@@ -241,7 +240,7 @@ class Files(Foldered):
                     os.fsync(own)
             except FileNotFoundError:
                 return Unsure(f"{OWN} is gone from {self.name}. Is its disk mounted?")
-            # The file may have been taken away since, and its folder with it.
+            # A person may have removed the file since, and its folder too.
             with suppress(FileNotFoundError), self._folder.open(folders) as target:
                 os.fsync(target)
         if mark is None:
@@ -255,12 +254,12 @@ class Files(Foldered):
     def _clean_now_and_then(self, own: int) -> None:
         self._writes += 1
         if self._writes % CLEAN_EVERY == 1:
-            with suppress(OSError):  # The file is written; what is old can wait.
+            with suppress(OSError):  # The file is written; cleaning up can wait.
                 _clean(own)
 
 
 def _as_text(data: bytes, size: int) -> tuple[str | None, str | None]:
-    """Read a text, or say why it is none; a refusal could not be caught by any script (C3)."""
+    """Read a text, or say why it is none; it is no error, since no script can catch one (C3)."""
     if len(data) > TEXT_BYTES_MAX:
         return None, f"It has {size} bytes; at most {TEXT_BYTES_MAX} are read."
     if b"\0" in data:
@@ -272,7 +271,7 @@ def _as_text(data: bytes, size: int) -> tuple[str | None, str | None]:
 
 
 def _slip(key: str) -> str:
-    """Answer the file name of a key; one that would make a poor name goes by its digest."""
+    """Return the file name for a key: the key itself, or its digest if it makes a bad name."""
     return key if KEY.fullmatch(key) else sha256(key.encode()).hexdigest()
 
 
@@ -281,7 +280,7 @@ def _mark(path: str, data: bytes) -> bytes:
 
 
 def _placed(own: int, slip: str) -> bytes | None:
-    """Answer what the receipt says if the text was moved to its place, else None (Law 2)."""
+    """Return the content of the receipt if the text was moved to its place, else None (Law 2)."""
     found = read_file(own, slip, MARK_BYTES_MAX)
     if found is None or _exists(own, f"{slip}.out"):
         return None
@@ -299,7 +298,7 @@ def _exists(here: int, name: str) -> bool:
 def _lay_out(own: int, slip: str, data: bytes, mark: bytes, old: os.stat_result | None) -> None:
     """Put the text and then its receipt into our folder, each on the disk before the next.
 
-    A receipt of an earlier try may lie there: its text does too, or it would have been moved.
+    A receipt of an earlier try may be there; then its text is too, or it would have been moved.
     """
     write_file(own, f"{slip}.out", data, old)
     os.fsync(own)
@@ -313,7 +312,7 @@ def _cleaned_ns(own: int) -> int:
 
 
 def _clean(own: int) -> None:
-    """Take away receipts much older than the newest, having noted first that they may be gone."""
+    """Remove receipts much older than the newest, after noting that they may be gone."""
     with os.scandir(own) as entries:
         found = {each.name: each.stat().st_mtime_ns for each in entries if each.is_file()}
     newest_ns = max(found.values(), default=0)

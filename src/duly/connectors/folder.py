@@ -1,10 +1,10 @@
 """One folder and nothing outside it: how connectors open, list and write the files in there.
 
 Law 1: no path leaves the folder. Every part of it is opened from the part before it and no
-       symbolic link is followed, so that nobody who swaps one in meanwhile leads us elsewhere.
-Law 2: an error of the disk is classified here, once. `definite` stands around what changes nothing
-       that anybody could see, `open_ended` around everything after that: what fails there may
-       have happened, and is asked about (L4).
+       symbolic link is followed, so a link that is swapped in meanwhile leads nowhere else.
+Law 2: an error of the disk is classified here, once. `definite` wraps code that changes nothing
+       visible yet, `open_ended` everything after that: a change that fails there may have happened,
+       and is asked about (L4).
 Law 3: what was written is on the disk before its name is (L2).
 Law 4: what belongs to the project itself is not there for any connector (K13, `private.py`).
 """
@@ -42,7 +42,7 @@ FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 WRITE: Final = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
 
-# What each error says to the person who must act; the others speak for themselves.
+# What an error means to the person who must act; the text of the others is clear enough.
 ADVICE: Final = {
     errno.ENOSPC: "the disk is full. Make room on it",
     errno.EDQUOT: "this account's share of the disk is used up. Make room",
@@ -63,7 +63,7 @@ SCRIPTS_FAULT: Final = frozenset(
     {errno.ELOOP, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG, errno.EXDEV}
 )
 
-# The kernel says these before it has moved anything.
+# The kernel returns these before it has moved anything.
 REFUSES_A_MOVE: Final = (
     PERMISSION | SCRIPTS_FAULT | {errno.ENOENT, errno.ENOSPC, errno.EDQUOT, errno.ENOTEMPTY}
 )
@@ -80,7 +80,7 @@ def classify(error: OSError, what: str) -> ConnectorError:
 
 @contextmanager
 def definite(what: str) -> Iterator[None]:
-    """Stand around what changes nothing yet: it failed, so it did not happen."""
+    """Wrap code that changes nothing yet: an error means that it did not happen."""
     try:
         yield
     except OSError as error:
@@ -89,7 +89,7 @@ def definite(what: str) -> Iterator[None]:
 
 @contextmanager
 def open_ended(what: str) -> Iterator[None]:
-    """Stand around what comes after the change: whatever fails from here on is unknown."""
+    """Wrap code from the change on: an error means that the outcome is unknown."""
     try:
         yield
     except OSError as error:
@@ -104,7 +104,7 @@ def split_path(path: str) -> tuple[str, ...]:
         raise Refused(f"{shown}…: a path has at most {PATH_CHARS_MAX} characters.")
     if path.startswith("/"):
         raise Refused(f"{shown} is absolute. Give a path below the connector's folder.")
-    # A name may have any other character that names have on a disk: what is found can be read.
+    # Every other character that a file name can have is allowed, so that what is found can be read.
     has_control = any(unicodedata.category(each) in ("Cc", "Cs") for each in path)
     if any(part in ("", ".", "..") for part in parts) or has_control:
         raise Refused(f"{shown} is no path below the folder. Write names with a / between them.")
@@ -129,7 +129,7 @@ class Folder:
         return cls(found.resolve())
 
     def keep_private(self, private: Private, owner: str) -> None:
-        """Serve nothing of this any more, and refuse to be a folder that is private itself."""
+        """Serve nothing private any more; refuse if the folder itself is private."""
         if private.is_within(self.path):
             raise ConfigError(
                 f"{owner}: {self.path} holds what belongs to this project: its sources. Give it"
@@ -138,7 +138,7 @@ class Folder:
         self.private = private
 
     def hides(self, here: int) -> Callable[[str, os.stat_result], bool]:
-        """Return what tells whether a file of an open folder is private."""
+        """Return a function that tells whether a file of an open folder is private."""
         return self.private.look(here).hides
 
     def check(self, here: int, name: str, what: str) -> None:
@@ -162,26 +162,26 @@ class Folder:
             os.close(here)
 
     def is_bare(self) -> bool:
-        """Say whether nothing at all is in it, as where a disk is to be mounted and is not."""
+        """Tell whether it is empty, as a mount point is whose disk is not mounted."""
         return next(self.path.iterdir(), None) is None
 
 
 def _make(here: int, part: str) -> None:
     with suppress(FileExistsError):
         os.mkdir(part, dir_fd=here)
-    # Or the file inside could be on the disk, and no way to it. Whoever made the folder may have
-    # been killed before he came to this.
+    # Otherwise the file could be on the disk without its folder. The process that made the folder
+    # may have been killed before it synced the parent.
     os.fsync(here)
 
 
 def list_files(here: int, what: str) -> list[tuple[str, os.stat_result]]:
-    """List the regular files of an open folder; a name that is no text cannot be given on."""
+    """List the regular files of an open folder, without names that are no text."""
     found: list[tuple[str, os.stat_result]] = []
     with os.scandir(here) as entries:
         for entry in entries:
             if len(found) >= ENTRIES_MAX:
                 raise Refused(f"{what} holds more than {ENTRIES_MAX} files. Move old ones away.")
-            with suppress(FileNotFoundError):  # It went while we were looking.
+            with suppress(FileNotFoundError):  # It was removed while the folder was listed.
                 status = entry.stat(follow_symlinks=False)
                 if stat.S_ISREG(status.st_mode) and is_text(entry.name):
                     found.append((entry.name, status))
@@ -191,14 +191,14 @@ def list_files(here: int, what: str) -> list[tuple[str, os.stat_result]]:
 def pass_tick() -> None:
     """Wait until the file system's clock has moved on since a folder was listed.
 
-    A file that is changed later than this bears another time than the one that was listed, and is
-    found by it. One that was changed before is read as it is now, so nothing is missed (K11).
+    A file that is changed after this has another time than the listed one, so the next search finds
+    it. A file that was changed before this is read as it is now. So nothing is missed (K11).
     """
     threading.Event().wait(TICK_S)
 
 
 def is_text(name: str) -> bool:
-    """Say whether a name of the file system is text that JSON can carry."""
+    """Tell whether a name of the file system is text that JSON can carry."""
     return not any("\ud800" <= character <= "\udfff" for character in name)
 
 
@@ -238,17 +238,17 @@ def write_file(here: int, name: str, data: bytes, like: os.stat_result | None = 
 
 
 def _hand_over(file: int, like: os.stat_result) -> None:
-    """Give a file to whoever has the one whose place it takes, as far as this account may."""
+    """Give a file the owner and mode of the file it replaces, as far as this account may."""
     for owner in ({"uid": like.st_uid, "gid": -1}, {"uid": -1, "gid": like.st_gid}):
         with suppress(PermissionError):
             os.fchown(file, **owner)
-    os.fchmod(file, like.st_mode & 0o777)  # A new text is not let run as its owner.
+    os.fchmod(file, like.st_mode & 0o777)  # The set-user-id bit is not passed on to a new text.
 
 
 def status_of(here: int, name: str) -> os.stat_result | None:
-    """Answer whose a file is that is to be replaced, and what he lets others do with it.
+    """Return owner and mode of a file that is to be replaced.
 
-    A link, a folder and a file that nobody may write are refused.
+    A link, a folder and a read-only file are refused.
     """
     try:
         status = os.stat(name, dir_fd=here, follow_symlinks=False)
@@ -259,13 +259,13 @@ def status_of(here: int, name: str) -> os.stat_result | None:
     if not stat.S_ISREG(status.st_mode):
         raise IsADirectoryError(errno.EISDIR, "no file")
     if not status.st_mode & stat.S_IWUSR:
-        # To move a file over it needs no permission of its own, and its owner wants it as it is.
+        # Replacing it by a rename needs no permission on the file, but its owner wants it kept.
         raise PermissionError(errno.EACCES, "read-only")
     return status
 
 
 def move_file(name: str, source: int, new_name: str, target: int, what: str) -> None:
-    """Put a file in its place, over what is there; the one moment at which the outside changes."""
+    """Move a file to its place, over what is there; only here does the outside change."""
     try:
         os.replace(name, new_name, src_dir_fd=source, dst_dir_fd=target)
     except OSError as error:

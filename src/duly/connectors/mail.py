@@ -1,8 +1,8 @@
-"""What a mail says: its headers as plain text, its words, the names of what is attached.
+"""Reads a mail: its headers as plain text, its text, the names of its attachments.
 
 Law: a mail is written by strangers. What cannot be read is left out, what is too long is cut, and
-`problem` says so. What takes too long is ended from outside: a host runs this in a locked process
-(`reader.py`, K7), never in its own.
+`problem` says so. Reading that takes too long is ended from outside: a host runs this in a locked
+process (`reader.py`, K7), never in its own.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ TEXT_CHARS_MAX: Final = 100_000
 ATTACHMENTS_MAX: Final = 100
 RAW_HEADER_CHARS_MAX: Final = 4000  # before it is decoded, which shortens it
 PARTS_MAX: Final = 500
-# What Python knows besides charsets. No mail is written in them, and to read punycode takes the
-# square of its length.
+# Codecs of Python that are no charsets. No mail is written in them, and punycode takes quadratic
+# time.
 NO_CHARSETS: Final = frozenset({"punycode", "idna", "unicode-escape", "raw-unicode-escape"})
 # Charsets that no other name leads to.
 FURTHER_CHARSETS: Final = ("koi8_u", "cp720", "cp737", "cp874", "mac_romanian", "utf_8_sig")
@@ -55,10 +55,10 @@ UNSPOKEN: Final = frozenset({"script", "style", "head", "title"})
 
 
 class Cut(Compat32):
-    """Reads headers as they stand, as far as anybody needs them.
+    """Reads headers as they stand, cut to a length.
 
-    The standard library takes the square of a header's length to find its parameters: a mail of
-    64 KiB held a search for ten seconds, and one of 10 MiB would have held it for days.
+    The standard library takes quadratic time to find the parameters of a header: a mail of 64 KiB
+    held a search for ten seconds, and one of 10 MiB would have held it for days.
     """
 
     def header_source_parse(self, sourcelines: list[str]) -> tuple[str, str]:
@@ -82,7 +82,7 @@ class Mail:
 
     @property
     def is_readable(self) -> bool:
-        """Whether anything could be read; what could not may be anything."""
+        """Whether anything could be read."""
         return self.problem is None or bool(self.sender or self.subject or self.text)
 
     @property
@@ -92,13 +92,13 @@ class Mail:
 
 
 def read_mail(data: bytes) -> Mail:
-    """Read a mail; what is broken in it is missing from the answer, and named."""
+    """Read a mail; parts that are broken are missing in the result, and `problem` names them."""
     problem: str | None = None
     try:
         message = BytesParser(policy=Cut()).parsebytes(data)
         text, attachments = _contents(message)
     except Exception as error:
-        # A stranger chose these bytes, and the parser raises what it likes.
+        # A stranger chose these bytes, and the parser may raise anything.
         return Mail(problem=f"It cannot be read as a mail: {type(error).__name__}.")
     message_id = _header(message, "message-id", MESSAGE_ID_CHARS_MAX)
     if len(text) > TEXT_CHARS_MAX:
@@ -124,9 +124,9 @@ def read_id(data: bytes) -> str:
 
 
 def warm_up() -> None:
-    """Load what the readers load late: a locked process loads nothing any more."""
+    """Import what the readers import late: a locked process can import nothing."""
     for name in {*aliases.aliases.values(), *FURTHER_CHARSETS}:
-        with suppress(LookupError):  # Some are of other systems.
+        with suppress(LookupError):  # Some exist on other systems only.
             codecs.lookup(name)
     for body in (b"text/plain", b"text/html"):
         for coding in (b"base64", b"quoted-printable", b"x-uuencode", b"7bit"):
@@ -148,11 +148,11 @@ def _header(message: Message, name: str, chars_max: int = HEADER_CHARS_MAX) -> s
 
 
 def _decoded(raw: str) -> str:
-    """Decode a header, word by word; a word in a charset nobody knows is read as it stands."""
+    """Decode a header, word by word; a word in an unknown charset is kept as it stands."""
     text = _whole(raw)
     try:
         parts = decode_header(text)
-    except Exception:  # A word that says it is encoded, and is not.
+    except Exception:  # A word that claims to be encoded and is not.
         return text
     return "".join(
         part if isinstance(part, str) else _text_of(part, charset) for part, charset in parts
@@ -160,7 +160,7 @@ def _decoded(raw: str) -> str:
 
 
 def _whole(text: str) -> str:
-    """Read bytes that were no ASCII as UTF-8; a half of a character becomes a question mark."""
+    """Read bytes that are not ASCII as UTF-8; half a character becomes a question mark."""
     return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
@@ -169,7 +169,7 @@ def _text_of(data: bytes, charset: str | None) -> str:
         try:
             if codecs.lookup(name).name not in NO_CHARSETS:
                 return data.decode(name)
-        except (LookupError, ValueError):  # A charset that is none, or not this one.
+        except (LookupError, ValueError):  # An unknown charset, or bytes that do not fit it.
             continue
     return data.decode("latin-1")
 
@@ -223,7 +223,7 @@ class _Words(HTMLParser):
         if tag in UNSPOKEN:
             self._unspoken += 1
         elif tag == "body":
-            self._unspoken = 0  # Many a head is never ended.
+            self._unspoken = 0  # Many pages never close their head.
         elif tag in ("br", "p", "div", "tr", "li", "h1", "h2", "h3"):
             self.words.append("\n")
 

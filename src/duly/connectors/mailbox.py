@@ -9,8 +9,8 @@ Law 2: a mail keeps its id, and another mail has another one, also under a file 
 Law 3: no mail is so broken or so large that it stops the others: each is read in a process that is
        killed when it takes too long (K7), and then given with a `problem`. No search lasts until
        its time is up: it goes on from there the next time.
-Law 4: a mail is passed over only if it was read, or can never be. If the machine is at fault, the
-       search fails and is made again.
+Law 4: the cursor passes a mail only if it was read, or can never be read. If the machine is at
+       fault, the search fails and is retried.
 
     terms of a query            a mail has it if
     invoice                     the word is in its subject, its sender or its first words
@@ -58,7 +58,7 @@ QUERY_CHARS_MAX: Final = 500
 ID_MARK: Final = "#"  # between the name of a mail's file and what tells it from another mail
 ID_CHARS: Final = 16
 
-# A mail of which the disk says this is given with what can be said of it.
+# A mail that the disk refuses with one of these is returned with what is known of it.
 SHUT: Final = frozenset(
     {errno.EACCES, errno.EPERM, errno.ELOOP, errno.EISDIR, errno.ENXIO, errno.EIO}
 )
@@ -99,14 +99,14 @@ class Opened:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """What somebody looks for."""
+    """The terms of a search."""
 
     terms: tuple[tuple[str, str], ...]
     newer_than_ms: int | None = None
 
     @classmethod
     def read(cls, text: str) -> Query:
-        """Read a query, or refuse a term nobody knows."""
+        """Read a query, or refuse an unknown term."""
         if len(text) > QUERY_CHARS_MAX:
             raise Refused(f"A query has at most {QUERY_CHARS_MAX} characters.")
         terms: list[tuple[str, str]] = []
@@ -120,18 +120,18 @@ class Query:
             else:
                 known = ", ".join(f"{each}:" for each in FIELDS if each)
                 raise Refused(
-                    f'The query has "{field}:", which nobody knows. Use words, {known} and'
+                    f'The query has "{field}:", which is no term. Use words, {known} and'
                     " newer_than:."
                 )
         return cls(tuple(terms), newer_than_ms)
 
     def is_too_old(self, status: os.stat_result, now_ms: int) -> bool:
-        """Say whether a mail's file is older than what is asked for."""
+        """Tell whether a mail's file is older than the query asks for."""
         age_ms = now_ms - status.st_mtime_ns // 1_000_000
         return self.newer_than_ms is not None and age_ms > self.newer_than_ms
 
     def fits(self, mail: Mail) -> bool:
-        """Say whether a mail meets every term about its words; one that nobody can read may."""
+        """Tell whether a mail meets every term about its words; an unreadable one does."""
         return not mail.is_readable or all(
             words in FIELDS[kind](mail).casefold() for kind, words in self.terms
         )
@@ -183,7 +183,7 @@ class Mailbox(Timed, Reads, Foldered):
     async def search(self, query: str = "", after: str | None = None) -> Page[MailItem]:
         """List the mails that arrived since, in the order of arrival.
 
-        Answers a page of {id, file, message_id, from, subject, date, snippet, problem}.
+        Returns a page of {id, file, message_id, from, subject, date, snippet, problem}.
         """
         return await self.in_thread(self._search, Query.read(query), after, self.now_ms())
 
@@ -191,7 +191,7 @@ class Mailbox(Timed, Reads, Foldered):
     async def read(self, id: str) -> WholeMail | None:  # noqa: A002  # the seeds' own word
         """Read one mail with its text and the names of what is attached.
 
-        Answers {id, file, message_id, from, subject, date, snippet, problem, to, text, attachments}
+        Returns {id, file, message_id, from, subject, date, snippet, problem, to, text, attachments}
         or nothing, if there is no such mail.
         """
         return await self.in_thread(self._read, id)
@@ -202,8 +202,8 @@ class Mailbox(Timed, Reads, Foldered):
         unseen = sight.unseen
         if unseen:
             pass_tick()
-        # An age is a question of the first look only: a host that was off over a weekend would
-        # pass over Friday's mail (K11). All of them are passed over at once, not page by page.
+        # An age counts in the first search only: a host that was off over a weekend would miss
+        # Friday's mail (K11). All older mails are passed at once, not page by page.
         passed = [
             each
             for each in unseen
@@ -222,7 +222,7 @@ class Mailbox(Timed, Reads, Foldered):
             looked_at += 1
             opened = self._open(present[arrival], HEAD_BYTES_MAX)
             if opened is None:
-                continue  # It is on its way to another place, and is met there.
+                continue  # It is being moved, and is found in its new place.
             passed.append(arrival)
             if query.fits(opened.mail):
                 items.append(_item(opened))
@@ -232,8 +232,8 @@ class Mailbox(Timed, Reads, Foldered):
     def _read(self, id: str) -> WholeMail | None:  # noqa: A002  # as above
         base, is_id, _ = id.rpartition(ID_MARK)
         for _ in range(TRIES_MAX):
-            # A name that is used again, in a Maildir also by two mails at once, is compared by
-            # what is in it.
+            # A name may be used again, in a Maildir even by two mails at once, so the content
+            # decides.
             places = [place for place in self._places() if is_id and place.base == base]
             found = [self._open(place, MAIL_BYTES_MAX) for place in places]
             for place, opened in zip(places, found, strict=True):
@@ -241,13 +241,13 @@ class Mailbox(Timed, Reads, Foldered):
                     return _whole(Opened(id, opened.mail))
             if places and None not in found:
                 return None
-        # A listing may miss what is renamed meanwhile, but hardly each time.
+        # A listing may miss a file that is renamed meanwhile, but hardly every time.
         if not places:
             return None
         raise NotSent(f"{id[:100]!r} is moved all the time.")
 
     def _look_for_maildir(self) -> None:
-        """See whether it is a Maildir; one whose disk is mounted late is none at first."""
+        """Check whether it is a Maildir; before its disk is mounted it does not look like one."""
         self._is_maildir = self._is_maildir or all(
             (self._folder.path / each).is_dir() for each in (*MAILDIR, "tmp")
         )
@@ -272,7 +272,7 @@ class Mailbox(Timed, Reads, Foldered):
         return self._is_maildir or name.lower().endswith(".eml")
 
     def _open(self, place: Place, limit_bytes: int) -> Opened | None:
-        """Read a mail as far as the limit; None if it went away while we looked."""
+        """Read a mail up to the limit; None if it was removed meanwhile."""
         try:
             with self._folder.open([place.folder] if place.folder else []) as here:
                 found = read_file(here, place.name, limit_bytes)
@@ -287,7 +287,7 @@ class Mailbox(Timed, Reads, Foldered):
         if status.st_size > MAIL_BYTES_MAX and mail.is_readable:
             problem = f"It has {status.st_size} bytes; only the first {limit_bytes} were read."
             mail = replace(mail, problem=problem)
-        # By the headers that a search sees, so that both find the same id.
+        # Only the headers that a search reads, so that search and read find the same id.
         head = data[:HEAD_BYTES_MAX]
         is_known = mail.is_readable and len(data) == len(head)
         message_id = mail.message_id if is_known else self._parse_id(head)
@@ -295,7 +295,7 @@ class Mailbox(Timed, Reads, Foldered):
         return Opened(id_of(place.base, f"id:{message_id}" if message_id else content), mail)
 
     def _parse(self, data: bytes) -> Mail:
-        """Read a mail where it can do no harm; one that cannot be read is given and says so."""
+        """Read a mail in the locked process; an unreadable one is returned with a `problem`."""
         try:
             return self.readers.read("mail", data, Mail)
         except Unreadable as error:

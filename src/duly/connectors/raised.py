@@ -4,8 +4,8 @@ Law 1: whatever was raised, `tame` returns one plain error of a type the rules k
        marks that can be read; reading them again raises nothing.
 Law 2: what an error means is taken from its type, never from its words; a mark that cannot be read
        is not there (L4).
-Law 3: `sys.exit()` of a connector is an error like any other. What a signal raises in the main
-       thread, a person's Ctrl-C above all, is no connector's and goes its own way.
+Law 3: `sys.exit()` of a connector is an error like any other. What a signal handler raises in the
+       main thread, above all a person's Ctrl-C, is not the connector's and is passed on.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ GAVE_UP: Final = "gave up half-way"
 
 
 def words_of(thing: object) -> str:
-    """Answer what something says of itself, as a plain text; empty if it says nothing."""
+    """Return `str(thing)` as a plain text; if that raises, a text that says so."""
     try:
         return _plain(str(thing)).strip()
     except BaseException as error:
@@ -34,7 +34,7 @@ def words_of(thing: object) -> str:
 
 
 def words_at(thing: object, name: str) -> str:
-    """Answer what an attribute says, as a plain text."""
+    """Return an attribute as a plain text; if reading it raises, a text that says so."""
     try:
         value = getattr(thing, name)
     except BaseException as error:
@@ -72,7 +72,7 @@ def _transient(error: BaseException) -> Exception:
     )
 
 
-# The words are the author's own; an error without any gets those of its type's first line.
+# The message is the author's own; an error without one gets the first line of its type's docstring.
 MADE: Final[Mapping[type[BaseException], Callable[[BaseException], Exception]]] = {
     errors.NotSent: lambda error: errors.NotSent(
         words_of(error), retry_after_s=_mark(error, "retry_after_s", int, float)
@@ -127,21 +127,21 @@ def _mark(error: BaseException, name: str, *kinds: type) -> Any:
     """Read a mark of an error; one that cannot be read, or is of another kind, is not there."""
     try:
         value = getattr(error, name)
-    except BaseException as trouble:
-        if is_of_a_signal(trouble):
+    except BaseException as raised:
+        if is_of_a_signal(raised):
             raise
         return None
     return value if type(value) in kinds else None
 
 
 def _trace_of(error: BaseException) -> TracebackType | None:
-    # The class of an error may hide its own; this one is Python's.
+    # The class of an error may define `__traceback__` itself, so Python's own is read.
     found = BaseException.__dict__["__traceback__"].__get__(error)
     return cast("TracebackType | None", found)
 
 
 def _plain(text: str) -> str:
-    """Copy a text that may be of a stranger's own kind, and cut it."""
+    """Copy a text, which may be of a subclass of str, and cut it."""
     return str.__getitem__(text, slice(WORDS_CHARS_MAX))
 
 

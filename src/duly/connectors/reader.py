@@ -118,7 +118,7 @@ class Readers:
         except OSError as error:
             raise NotSent(f"The process that reads could not be started: {error}") from error
         if is_late:
-            cell.kill()  # Whoever closed did not see it.
+            cell.kill()  # It was closed meanwhile, and that did not see this process.
         try:
             cell.ready(is_unlocked=self.is_unlocked)
         except BaseException as error:
@@ -133,7 +133,7 @@ class Readers:
     def _give_back(self, cell: Cell, closed: int) -> None:
         with self._door:
             self._busy.discard(cell)
-            # One that was killed may seem alive for a moment.
+            # A process that was killed may look alive for a moment.
             is_kept = closed == self._closed and cell.is_alive
             if is_kept:
                 self._idle.append(cell)
@@ -156,7 +156,7 @@ class Reads(Connector):
 
 
 def _value(body: bytes, kind: type[T]) -> T:
-    """Read an answer; it is as hostile as the bytes it came of."""
+    """Decode an answer of the process; it is as hostile as the bytes it was made from."""
     try:
         answer = msgspec.json.decode(body, type=Answer)
         if answer.error is None:

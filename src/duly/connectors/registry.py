@@ -4,10 +4,10 @@ Law 1: what could not be offered to a script, or not be called, is refused when 
        by class and method, and never in the middle of a run.
 Law 2: only plain JSON comes out, a copy that no connector can change any more.
 Law 3: a mutation goes out through `change` alone and a read through `read` alone (C2).
-Law 4: a call answers or raises within its time, and what it raises is plain: whatever a connector
+Law 4: a call returns or raises within its time, and raises plain errors only: whatever a connector
        does, the host goes on (L13).
-Law 5: every secret is remembered, so that it can be taken out of whatever is kept or shown; what a
-       connector answers has none in it, for scripts and the ledger would have it then (A5).
+Law 5: every secret is remembered, so that it can be taken out of whatever is kept or shown. Secrets
+       are taken out of every result too, before scripts and the ledger get it (A5).
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ from duly.rules.catalog import SNAKE, TAKEN, Catalog, Parameter, Risk, Tool, Too
 from duly.rules.redaction import AT_ONCE_CHARS, Redactor, redact
 from duly.rules.value import Json, decode, encode, is_light, suggest
 
-# What a connector is born with cannot be the name of a tool.
+# Attributes that every connector has cannot be names of tools.
 OWN_NAMES: Final = frozenset({"name", "secret", "in_thread"})
-# The policy's own limit is looked after by whoever asked; this one only keeps the walk finite.
+# The caller checks the policy's own limit; this one only keeps the walk finite.
 ANSWER_BYTES_MAX: Final = 64 * 1024 * 1024
 
 
@@ -58,7 +58,7 @@ class Place:
     asker: str | None
 
     def find(self) -> Callable[..., Any]:
-        """Answer the method, ready to be called."""
+        """Return the method, ready to be called."""
         found: Callable[..., Any] = getattr(self.connector, self.method)
         return found
 
@@ -70,7 +70,7 @@ class Registry:
         self._connectors: dict[str, Connector] = {}
         self._places: dict[str, Place] = {}
         self._redactor = Redactor()
-        # A call of which anything is at work is held by that; what is gone has ended.
+        # A call is held by its parts while one is at work; a call that was collected has ended.
         self._sends: WeakSet[Watch] = WeakSet()
         self._questions: WeakSet[Watch] = WeakSet()
         self._compute: Callable[[Callable[[], Json]], Awaitable[Json]] | None = None
@@ -103,7 +103,7 @@ class Registry:
         return plain
 
     def send(self, tool: Tool, call: Call, *, clock: Callable[[], int] = machine_ms) -> Watch:
-        """Send a mutation and answer at once with what watches it; what an error means is L4's.
+        """Send a mutation and return its watch at once; L4 decides what an error of it means.
 
         Nothing of it is begun later than the tool's time after now (L7).
         """
@@ -126,7 +126,7 @@ class Registry:
         return watch
 
     async def reconcile(self, tool: Tool, call: Call, *, limit_s: float | None = None) -> Verdict:
-        """Ask what became of a call; what is no verdict is no certainty (L5)."""
+        """Ask what became of a call; anything but a verdict counts as Unsure (L5)."""
         place = self._place(tool, is_mutation=True)
         if place.asker is None:
             raise IllegalTransition(f"{tool.name} has no reconcile method to ask.")
@@ -142,7 +142,7 @@ class Registry:
     async def _ask(
         self, what: str, asking: Coroutine[Any, Any, Any], timeout_s: float | None
     ) -> Any:
-        """Put a question; one that does not stop at its time is left behind (L13)."""
+        """Run a read or a reconcile; one that does not stop in time is left behind (L13)."""
         watch = Watch(what, clock=machine_ms, is_asking=True, pace=self.pace)
         self._questions.add(watch)
         watch.begin(asking)
@@ -169,11 +169,11 @@ class Registry:
     # -- What is still at work ------------------------------------------------------------------
 
     def sends_out(self) -> tuple[Watch, ...]:
-        """List the sends of which something is at work and that were not answered as done (L6)."""
+        """List the sends that have a part at work and have not returned success (L6)."""
         return tuple(each for each in tuple(self._sends) if each.is_out and not each.is_done)
 
     async def until_sent(self, timeout_s: float) -> tuple[Watch, ...]:
-        """Wait until no send is out, and answer those that still are."""
+        """Wait until no send is out, and return those that still are."""
         try:
             async with asyncio.timeout(timeout_s):
                 while out := self.sends_out():
@@ -183,11 +183,11 @@ class Registry:
         return self.sends_out()
 
     def is_at_work(self) -> bool:
-        """Tell whether anything of any call is still at work, questions too."""
+        """Tell whether a part of any call is still at work, reads included."""
         return any(each.is_out for each in (*self._sends, *self._questions))
 
     def secrets(self) -> Redactor:
-        """Answer what knows every secret, to take them out of whatever is kept or shown (A5)."""
+        """Return the redactor that takes every secret out of whatever is kept or shown (A5)."""
         return self._redactor
 
     def remember(self, secret: str) -> None:
@@ -216,7 +216,7 @@ class Registry:
             object.__setattr__(connector, "_vault", hand_out)
 
     def compute_with(self, compute: Callable[[Callable[[], Json]], Awaitable[Json]]) -> None:
-        """Look through large answers by this, beside the event loop (X2); else where it stands."""
+        """Check large results with `compute`, beside the event loop (X2); else on the loop."""
         self._compute = compute
 
     def _is_heavy(self, answer: object) -> bool:
@@ -224,7 +224,7 @@ class Registry:
         return self._compute is not None and not is_light(value, most_chars=AT_ONCE_CHARS)
 
     def _clean(self, tool: Tool, answer: object) -> Json:
-        """Copy an answer as plain JSON with no secret in it (A5)."""
+        """Copy a result as plain JSON with no secret in it (A5)."""
         plain = _plain(tool, answer)
         return redact(plain, self._redactor)
 
@@ -236,7 +236,7 @@ class Registry:
 
 
 def _plain(tool: Tool, answer: object) -> Json:
-    """Copy an answer as plain JSON, or refuse it by the path to what is none (T8)."""
+    """Copy a result as plain JSON, or refuse it and name the path to what is not JSON (T8)."""
     value = answer.to_json() if isinstance(answer, Page) else answer
     return decode(encode(value, f"{tool.name}.result", limit_bytes=ANSWER_BYTES_MAX))
 
@@ -245,7 +245,7 @@ def _plain(tool: Tool, answer: object) -> Json:
 
 
 def _name_of(connector: Connector) -> str:
-    """Check what a connector is and answer its name, the instance's own before its class's."""
+    """Check what a connector is and return its name, the instance's own before its class's."""
     given: object = connector
     if isinstance(given, type):
         raise Invalid(f"{given.__name__} is a class. Pass a connector: {given.__name__}().")
@@ -266,7 +266,7 @@ def _name_of(connector: Connector) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Declared:
-    """What a class says of one tool, all its parents heard."""
+    """What a class and its parents declare about one tool."""
 
     function: Callable[..., object]
     terms: Terms
@@ -274,7 +274,7 @@ class _Declared:
 
 
 def _declared_by(kind: type) -> dict[str, _Declared]:
-    """Hear the parents first; an override without a decorator keeps the one it finds."""
+    """Read the parents first; an override without a decorator keeps the parent's terms."""
     found: dict[str, _Declared] = {}
     for parent in reversed(kind.__mro__):
         for name, value in vars(parent).items():
@@ -336,7 +336,7 @@ def _asker_of(kind: type, mutation: Mutation[Any, ..., Any], what: str) -> str |
     name = getattr(mutation.asker, "__name__", "")
     place = f"{what}.reconcile"
     if vars(mutation.owner).get(name) is not mutation.asker:
-        # Two methods of one name: the wrong one would answer for this mutation (L5).
+        # Two methods of one name: the wrong one would be asked about this mutation (L5).
         raise Invalid(
             f'{what}: its reconcile method "{name}" is not what the class has under that name.'
             " Give every method a name of its own.",
@@ -362,7 +362,7 @@ def _check_async(function: object, what: str) -> None:
 
 
 def _capability(connector_name: str, kind: type, method: str, terms: Terms) -> str:
-    """Name what a grant must hold (A1): a read shares one, a mutation has its own unless told."""
+    """Name the capability (A1): reads share one, a mutation has its own unless terms name one."""
     if terms.capability is None:
         own = method if terms.kind is ToolKind.MUTATION else "read"
         return f"{connector_name}.{own}"

@@ -1,7 +1,7 @@
-"""What a row is, and what every place that keeps rows can do.
+"""What a row is, and what every storage of rows can do.
 
-Law: a place does the same for the same call, whether it is a folder of files or a database; what
-it refuses, it refuses in the words that stand here.
+Law: a folder of files and a database do the same for the same call, and refuse it with the same
+words, which stand here.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ class Rows(Protocol):
         """List the rows after a number, at most one more than a page."""
 
     def last(self, table: str) -> int:
-        """Answer the number of the last row, or 0."""
+        """Return the number of the last row, or 0."""
 
     def find(self, table: str, column: str | None, value: str | int) -> Row | None:
         """Find a row by its value in a column, or, without one, by its number."""
 
     def insert(self, table: str, row: Mapping[str, Value], key: str, unique: str | None) -> int:
-        """Add a row, or find the one this key made, and answer its number."""
+        """Add a row, or find the one this key made, and return its number."""
 
     def number_of(self, table: str, key: str) -> int | None:
-        """Find the row that this key made, safe from a power cut, and answer its number."""
+        """Find the row that this key made, safe from a power cut, and return its number."""
 
     def is_lost(self, table: str) -> bool:
-        """Say whether what was kept of earlier calls is gone, so that nobody can tell (L5)."""
+        """Tell whether the record of earlier calls is gone, so that none can be denied (L5)."""
 
 
 def refuse_unknown_columns(table: str, given: Mapping[str, Value], known: list[str]) -> None:

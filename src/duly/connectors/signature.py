@@ -1,10 +1,10 @@
-"""What the signature of a connector's method says to a script: the parameters of its tool.
+"""Reads the parameters and the result of a tool out of the signature of its method.
 
 Law 1: arguments are strict JSON and come by name, so a parameter that cannot be named, or whose
        annotation no JSON value fits, is refused before a script could meet it (A1).
-Law 2: what a method answers is told as far as its annotation can be read: a TypedDict, a dataclass,
-       a Struct, `Page[Item]`. What cannot be read, as what is imported for a type checker alone,
-       is the author's own affair and refuses nothing.
+Law 2: the result is described as far as its annotation can be read: a TypedDict, a dataclass, a
+       Struct, `Page[Item]`. An annotation that cannot be read, such as a name that is imported for
+       type checkers only, describes nothing and refuses nothing.
 
     annotation                       what an argument may be
     none, Any, object                anything
@@ -72,7 +72,7 @@ def parameters_of(
 ) -> tuple[Parameter, ...]:
     """Read the parameters of a method after those the host fills in: `self`, and `call`."""
     given = list(inspect.signature(function).parameters.values())
-    # What `self` is called is the author's taste; `call` is what tells a mutation from a read.
+    # `self` may have any name. The parameter `call` tells a mutation from a read.
     filled, rest = given[: len(first)], given[len(first) :]
     names = ["self", *(each.name for each in filled[1:])]
     if (
@@ -100,8 +100,8 @@ def _parameter_of(
 
 
 def json_types(annotation: object) -> frozenset[JsonType]:
-    """Answer what an argument may be; nothing means anything. Raise TypeError where JSON ends."""
-    # A name still unresolved is an alias that contains itself, as the type of all JSON does.
+    """Return the JSON types an argument may have, none for any; TypeError if it is not JSON."""
+    # A name that is still unresolved is an alias that contains itself, like the type of all JSON.
     if annotation in (Any, object) or isinstance(annotation, ForwardRef):
         return ANYTHING
     origin, inside = get_origin(annotation) or annotation, get_args(annotation)
@@ -139,10 +139,10 @@ def is_address(annotation: object) -> bool:
 def _types_of(
     function: Callable[..., object], parameter: inspect.Parameter, what: str
 ) -> tuple[frozenset[JsonType], bool]:
-    """Answer what an argument may be, and whether it is an address."""
+    """Return the JSON types an argument may have, and whether it is an address."""
     if parameter.annotation is parameter.empty:
         return ANYTHING, False
-    # One at a time: an annotation nobody can read elsewhere does not stand in the way of this one.
+    # One at a time, so that an unreadable annotation elsewhere does not prevent reading this one.
     alone = SimpleNamespace(__annotations__={parameter.name: parameter.annotation})
     names = getattr(inspect.unwrap(function), "__globals__", {})
     try:
@@ -157,11 +157,11 @@ def _types_of(
         ) from error
 
 
-# -- What a tool answers --------------------------------------------------------------------------
+# -- What a tool returns --------------------------------------------------------------------------
 
 
 def result_of(function: Callable[..., object]) -> Shape | None:
-    """Read what a method answers out of its annotation; None where that does not say."""
+    """Read the shape of a method's result out of its annotation; None where there is none."""
     function = inspect.unwrap(function)
     said = getattr(function, "__annotations__", {}).get("return", Any)
     alone = SimpleNamespace(__annotations__={"return": said})
@@ -174,7 +174,7 @@ def result_of(function: Callable[..., object]) -> Shape | None:
 
 
 def shape_of(annotation: object, depth: int = 0) -> Shape:
-    """Read a shape; what is no JSON, or too deep, may be anything."""
+    """Read a shape; a type that is no JSON, or too deep, may be anything."""
     if depth > SHAPE_DEPTH_MAX:
         return Shape()
     origin, inside = get_origin(annotation) or annotation, get_args(annotation)

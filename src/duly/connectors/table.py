@@ -8,8 +8,8 @@ Law 2: where a table has a column that must be unique, a second row with its val
        the first one named.
 Law 3: what a person wrote into a table stays as it is, byte for byte, or the call is refused.
 
-A table is made by its first row. After that a column nobody knows is refused, not added: it is
-more often a slip than a wish.
+A table is made by its first row. After that an unknown column is refused, not added: it is more
+often a mistake than an intention.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ from duly.rules.value import Json
 COLUMNS_MAX: Final = 100
 COLUMN_CHARS_MAX: Final = 100
 VALUE_CHARS_MAX: Final = 100_000
-PAGE_BYTES_MAX: Final = 2 * 1024 * 1024  # an answer has room for twice as much (N)
+PAGE_BYTES_MAX: Final = 2 * 1024 * 1024  # half of what a result may have (N)
 BARE: Final = "its folder is empty. Is its disk mounted?"
 LOST: Final = f"{OWN} is gone from its folder, and with it which call made which row."
 SQLITE: Final = "sqlite:///"
 
 TABLES_TAKEN: Final = ("sqlite_", "duly_")
 TABLE_NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,99}", re.ASCII)
-# What belongs to the host, and what SQLite calls a row's number by.
+# Columns of the host, and the names by which SQLite knows a row's number.
 OWN_COLUMNS: Final = frozenset({"duly_key", "duly_row", "rowid", "oid", "_rowid_"})
 
 
@@ -58,7 +58,7 @@ class TableRow(TypedDict):
 
 
 class Inserted(TypedDict):
-    """What an insert answers."""
+    """The result of an insert."""
 
     row: int
     table: str
@@ -98,9 +98,9 @@ class Table(Foldered):
         after: int | None = None,
         where: dict[str, Value] | None = None,
     ) -> Page[TableRow]:
-        """List rows in their order, of all or of those that have these values.
+        """List rows in their order: all, or those with these values.
 
-        Answers a page of {row, values}.
+        Returns a page of {row, values}.
         """
         _check_table(table)
         wanted = _checked(where or {}, "where")
@@ -109,8 +109,8 @@ class Table(Foldered):
         if given:
             last: int | None = given[-1][0]
         elif after is not None:
-            # Where rows were taken away, the next new one may get the number of a row that was
-            # read: whoever stands behind the last row goes back to it.
+            # Where rows were removed, the next new row may get the number of a row that was read.
+            # So a cursor that is behind the last row goes back to it.
             last = min(after, await self.in_thread(self._rows.last, table))
         else:
             last = None
@@ -121,7 +121,7 @@ class Table(Foldered):
     async def find(self, table: str, key: str | int) -> TableRow | None:
         """Find the row with this value in the table's unique column, or with this number.
 
-        Answers {row, values}, or nothing if there is no such row.
+        Returns {row, values}, or nothing if there is no such row.
         """
         _check_table(table)
         found = await self.in_thread(self._rows.find, table, self._unique(table), key)
@@ -131,7 +131,7 @@ class Table(Foldered):
     async def insert(self, call: Call, table: str, row: dict[str, Value]) -> Inserted:
         """Add one row to a table.
 
-        Answers {row, table}.
+        Returns {row, table}.
         """
         _check_table(table)
         values, unique = _checked(row, "row"), self._unique(table)
@@ -154,7 +154,7 @@ class Table(Foldered):
         return NotApplied() if number is None else Applied({"row": number, "table": table})
 
     def _what_is_lost(self, table: str) -> str:
-        """Say what is gone of where a call was sent to: then nobody can tell (L5)."""
+        """Name what is missing of the place a call was sent to; then reconcile is unsure (L5)."""
         with definite(self.name):
             if self._folder.is_bare():
                 return BARE
@@ -165,7 +165,7 @@ class Table(Foldered):
 
 
 def _open_rows(folder: Folder, file: Path | None, *, has_key_column: bool) -> Rows:
-    # Only who keeps rows in a database needs one.
+    # Imported only where rows are kept in a database.
     if file is not None:
         from duly.connectors.table_sql import SqlRows
 
@@ -183,7 +183,7 @@ def _file_of(url: str, name: str) -> Path:
 
 
 def _fitting(rows: list[Row]) -> list[Row]:
-    """Take as many rows as one answer can carry, and one at least."""
+    """Take as many rows as one result can carry, and at least one."""
     total = 0
     for place, (_, values) in enumerate(rows):
         total += len(json.dumps(values))
@@ -206,7 +206,7 @@ def _check_table(table: str) -> None:
 
 
 def _checked(row: Mapping[str, Value], what: str) -> dict[str, Value]:
-    """Check the names and the values of a row, or of what is asked for."""
+    """Check the names and the values of a row, or of a `where`."""
     if len(row) > COLUMNS_MAX:
         raise Refused(f"{what} has {len(row)} columns; at most {COLUMNS_MAX}.")
     if len({column.lower() for column in row}) < len(row):

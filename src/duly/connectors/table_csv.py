@@ -1,13 +1,15 @@
 """Rows in CSV files, one file per table, which people may open and edit too.
 
-Law 1: what stands in a file stays in it byte for byte. A new row is set behind it, and nothing else
-       is touched: not the quoting, not the line ends. Which call made it is kept beside the file
-       (`table_keys.py`), unless the file has a column `duly_key` or is to get one (`key_column`).
-Law 2: the new text is read again before it takes the place of the old one. If it does not say what
-       the old one said plus this row, the file is refused and left alone.
-Law 3: a file is replaced whole, under a lock that every writer of ours takes; a person takes none,
-       so what he saved meanwhile is noticed right before, and all is done anew. Between that look
-       and the replacement lie microseconds that no file system lets us close.
+Law 1: the content of a file stays as it is, byte for byte. A new row is added at the end, and
+       nothing else is touched: not the quoting, not the line ends. Which call made it is kept
+       beside the file (`table_keys.py`), unless the file has a column `duly_key` or is to get one
+       (`key_column`).
+Law 2: the new text is parsed before it replaces the old one. If it does not contain the rows of the
+       old one and this row, the file is refused and left alone.
+Law 3: a file is replaced whole, under a lock that every writer of ours takes. A person takes none,
+       so the file is checked once more right before; if a person saved it meanwhile, the writer
+       starts again. Between that check and the replacement lie microseconds that no file system
+       lets us close.
 """
 
 from __future__ import annotations
@@ -53,7 +55,7 @@ LARGER: Final = 'Keep it in a database: Table(url="sqlite:///rows.db").'
 
 @dataclass(frozen=True, slots=True)
 class Sheet:
-    """A CSV file as it was read: its text, its habits, and what it says."""
+    """A CSV file as it was read: its text, its dialect, and its rows."""
 
     text: str
     delimiter: str
@@ -64,7 +66,7 @@ class Sheet:
 
     @classmethod
     def read(cls, data: bytes, what: str) -> Sheet:
-        """Read a file, or refuse it by what is wrong with it."""
+        """Read a file, or refuse it and say what is wrong with it."""
         if len(data) > FILE_BYTES_MAX:
             raise Refused(f"{what} has more than {FILE_BYTES_MAX} bytes. {LARGER}")
         try:
@@ -75,7 +77,7 @@ class Sheet:
 
     @classmethod
     def parse(cls, text: str, what: str) -> Sheet:
-        """Take a text apart by the habits of whoever wrote it."""
+        """Parse a text in the dialect it is written in."""
         body = text.removeprefix(BYTE_ORDER_MARK)
         delimiter, line_end = _habits(body)
         reader = csv.reader(io.StringIO(body, newline=""), delimiter=delimiter, strict=True)
@@ -92,12 +94,12 @@ class Sheet:
         return cls(text, delimiter, line_end, header, header_lines, records)
 
     def values(self, record: list[str]) -> dict[str, str]:
-        """Read a record by the header; what it does not have is empty."""
+        """Read a record by the header; missing cells are empty."""
         filled = [*record, *[""] * len(self.header)]
         return dict(zip(self.header, filled, strict=False))
 
     def rows(self) -> Iterator[tuple[int, dict[str, str]]]:
-        """Give every row with its number, which counts from 1."""
+        """Yield every row with its number, which counts from 1."""
         for number, record in enumerate(self.records, 1):
             yield number, self.values(record)
 
@@ -107,7 +109,7 @@ class Sheet:
         return next(found, None)
 
     def add(self, row: Mapping[str, Value], key: str | None, what: str) -> str:
-        """Answer the whole text with one row more, or refuse where that cannot be done safely.
+        """Return the whole text with one row more, or refuse where that cannot be done safely.
 
         With a key the row carries it in a column of its own.
         """
@@ -146,8 +148,8 @@ class CsvRows:
     def __init__(self, folder: Folder, *, has_key_column: bool = False) -> None:
         self._folder = folder
         self._has_key_column = has_key_column
-        # Made now, so that its absence later means a disk that is not mounted; but not where
-        # nothing is at all, since that may be the place of such a disk (L5).
+        # Made now, so that its absence later means a disk that is not mounted. It is not made in
+        # an empty folder, which may be the mount point of such a disk (L5).
         with suppress(OSError):
             if not folder.is_bare():
                 with folder.open(table_keys.FOLDER, create=True):
@@ -168,7 +170,7 @@ class CsvRows:
         return found
 
     def last(self, table: str) -> int:
-        """Answer the number of the last row, or 0."""
+        """Return the number of the last row, or 0."""
         return len(self._load(table).records)
 
     def find(self, table: str, column: str | None, value: str | int) -> Row | None:
@@ -180,7 +182,7 @@ class CsvRows:
         return number, _visible(sheet.values(sheet.records[number - 1]))
 
     def insert(self, table: str, row: Mapping[str, Value], key: str, unique: str | None) -> int:
-        """Add a row, or find the one this key made, and answer its number."""
+        """Add a row, or find the one this key made, and return its number."""
         what = f"{table}.csv"
         with ExitStack() as stack:
             with definite(what):
@@ -198,11 +200,11 @@ class CsvRows:
         return number
 
     def number_of(self, table: str, key: str) -> int | None:
-        """Find the row that this key made, safe from a power cut, and answer its number."""
+        """Find the row that this key made, safe from a power cut, and return its number."""
         what = f"{table}.csv"
         with definite(what), ExitStack() as stack:
             here = stack.enter_context(self._folder.open())
-            # Whoever holds the lock may be about to move a draft.
+            # The process that holds the lock may be about to move a draft.
             stack.enter_context(_locked(here, what))
             number = _read(here, what, what).number_of(KEY_COLUMN, key)
             with suppress(FileNotFoundError), self._folder.open(table_keys.FOLDER) as own:
@@ -213,7 +215,7 @@ class CsvRows:
             return number
 
     def is_lost(self, table: str) -> bool:
-        """Say whether what was kept of earlier calls is gone, so that nobody can tell (L5)."""
+        """Tell whether the record of earlier calls is gone, so that none can be denied (L5)."""
         what = f"{table}.csv"
         with definite(what), self._folder.open() as here:
             try:
@@ -237,7 +239,7 @@ def write_value(value: Value) -> str:
 
 
 def _habits(body: str) -> tuple[str, str]:
-    """Find what separates the cells of the first line, and what ends it."""
+    """Find the delimiter and the line end of the first line."""
     ending = LINE_END.search(body)
     first = QUOTED.sub("", body[: ending.start()] if ending else body)
     delimiter = max(",;\t", key=first.count)  # A comma, if none of them is there.
@@ -266,7 +268,7 @@ class Wish:
 
 
 def _draft(here: int, own: int, wish: Wish) -> tuple[int, str | None]:
-    """Write the file as it shall be beside the file as it is; None if this key is in it."""
+    """Write the new file beside the old one; None if this key has its row already."""
     table, key = wish.table, wish.key
     what = f"{table}.csv"
     keys = Keys.read(own, table)
@@ -289,7 +291,7 @@ def _draft(here: int, own: int, wish: Wish) -> tuple[int, str | None]:
         if _stamp(here, what) == before:
             return number, draft
         keys.settle(own)
-    raise NotSent(f"{what}: somebody else saves it all the time. Close it there.")
+    raise NotSent(f"{what}: another program saves it again and again. Close it there.")
 
 
 def _check_row(sheet: Sheet, table: str, row: Mapping[str, Value], unique: str | None) -> None:
@@ -322,7 +324,7 @@ def _as_number(value: str | int) -> int | None:
 
 
 def _stamp(here: int, name: str) -> tuple[int, ...] | None:
-    """Answer what tells a file from the same file changed."""
+    """Return values that differ when the file was changed."""
     try:
         status = os.stat(name, dir_fd=here, follow_symlinks=False)
     except FileNotFoundError:
@@ -332,7 +334,7 @@ def _stamp(here: int, name: str) -> tuple[int, ...] | None:
 
 @contextmanager
 def _locked(here: int, what: str) -> Iterator[None]:
-    """Hold the lock of the folder; it is free again when its holder ends, however he ends."""
+    """Hold the lock of the folder; it is free again when the process ends, however it ends."""
     flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
     with os.fdopen(os.open(LOCK, flags, 0o666, dir_fd=here), "rb") as lock:
         for _ in range(LOCK_TRIES_MAX):

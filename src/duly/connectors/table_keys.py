@@ -1,19 +1,19 @@
 """Which call made which row of a CSV file: kept beside the file, since people own its columns.
 
-Law 1: the new file waits as a draft, the line that names its key and its row is brought to the disk
-       after it, and only then the draft is moved to its place. So
+Law 1: the new file is written as a draft. Then the line that names its key and its row is synced to
+       the disk. Only then the draft is moved to its place. So
 
            no line                     it did not happen
-           a line and its draft        it did not happen, and nobody will move the draft later
+           a line and its draft        it did not happen, and no process will move the draft later
            a line alone                it happened, whatever a person did to the file since
 
 Law 2: lines are only added, under the lock of the folder. A line whose draft was never moved is
-       taken back by another line before the next one is written.
+       revoked by another line before the next one is written.
 Law 3: a line belongs to the draft of its own number, which no other draft ever had: neither a name
        nor an inode that is used again can pass for it.
 
-A line is JSON: `["key", row]`, or `["key"]` to take the one before it back. A line that is not
-whole was cut by a crash before its draft could be moved; it counts as none, and is overwritten.
+A line is JSON: `["key", row]`, or `["key"]` to revoke the line before it. A line that is not
+complete was cut by a crash before its draft could be moved; it does not count, and is overwritten.
 """
 
 from __future__ import annotations
@@ -40,17 +40,19 @@ class Keys:
     rows: dict[str, int] = field(default_factory=dict)
     lines: int = 0
     bytes: int = 0
-    last: str | None = None  # the key of the last line, unless that took another back
+    last: str | None = None  # the key of the last line, unless that one revokes another
 
     @classmethod
     def read(cls, own: int, table: str) -> Keys:
-        """Read the lines of a table; where there are none there is none."""
+        """Read the lines of a table; a missing file has none."""
         made = cls(table)
         found = read_file(own, f"{table}.keys", KEYS_BYTES_MAX)
         if found is None:
             return made
         if len(found[0]) > KEYS_BYTES_MAX:
-            raise Refused(f"{table}.csv has had more rows than can be told apart. Begin another.")
+            raise Refused(
+                f"{table}.csv has had more rows than can be recorded. Begin another table."
+            )
         for line in found[0].splitlines(keepends=True):
             try:
                 key, *row = json.loads(line)
@@ -73,12 +75,12 @@ class Keys:
         return self.rows.get(key)
 
     def note(self, own: int, key: str, row: int) -> None:
-        """Bring to the disk which row a key is about to make; its draft is there already."""
+        """Sync to the disk which row a key is about to make; its draft is there already."""
         self._add(own, [key, row])
         self._take(key, row, 0)
 
     def settle(self, own: int) -> None:
-        """Take the last line back if its draft was never moved (law 2)."""
+        """Revoke the last line if its draft was never moved (law 2)."""
         if self.last is not None and _exists(own, self._last_draft):
             left, key = self._last_draft, self.last
             self._add(own, [key])

@@ -1,11 +1,11 @@
 """Rows in a SQLite database that belongs to the user, not to the host.
 
-Law 1: the key is looked for, the row inserted and its key noted in one transaction that has the
-       database to itself, so that two who send the same key make one row.
+Law 1: one exclusive transaction looks for the key, inserts the row and notes its key, so that two
+       callers with the same key make one row.
 Law 2: until the commit nothing has happened, so every error before it is definite. The commit
-       itself may have happened, whatever it says, unless it says that it still waits (L4).
-Law 3: "it happened" is said only of what is on the disk: a process that was killed in its commit
-       may have left a row that everybody sees and a power cut takes away.
+       itself may have happened whatever error it raises, unless that says that it still waits (L4).
+Law 3: reconcile says "it happened" only of what is on the disk: a process that was killed in its
+       commit may have left a row that every reader sees and a power cut removes.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from duly.rules.value import Json
 BUSY_MS: Final = 5_000
 KEY_COLUMN: Final = "duly_key"
 KEYS: Final = "duly_keys"
-NUMBER_MAX: Final = 2**53 - 1  # the largest that a script can be told exactly (T8)
+NUMBER_MAX: Final = 2**53 - 1  # the largest whole number that a script gets exactly (T8)
 HIDDEN: Final = frozenset({KEY_COLUMN, "duly_row"})
-# A statement is its name, why it is there, and one or more lines up to an empty one.
+# A statement is its name, its reason, and one or more lines up to an empty one.
 SECTION: Final = re.compile(r"^-- ([a-z_]+)\n(?:-- .*\n)*((?:[^-\n].*\n)+)", re.MULTILINE)
 STATEMENTS: Final[Mapping[str, str]] = dict(
     SECTION.findall(Path(__file__).with_name("table.sql").read_text())
@@ -62,7 +62,7 @@ def classify(error: apsw.Error, what: str) -> ConnectorError:
 
 @contextmanager
 def definite(what: str) -> Iterator[None]:
-    """Stand around what changes nothing yet: it failed, so it did not happen."""
+    """Wrap code that changes nothing yet: an error means that it did not happen."""
     try:
         yield
     except apsw.Error as error:
@@ -94,7 +94,7 @@ class SqlRows:
             return [_row(table, columns, each) for each in found]
 
     def last(self, table: str) -> int:
-        """Answer the number of the last row, or 0."""
+        """Return the number of the last row, or 0."""
         with definite(self._what(table)), self._reading() as database:
             if not _columns(database, table):
                 return 0
@@ -113,7 +113,7 @@ class SqlRows:
             return None if found is None else _row(table, columns, found)
 
     def insert(self, table: str, row: Mapping[str, Value], key: str, unique: str | None) -> int:
-        """Add a row, or find the one this key made, and answer its number."""
+        """Add a row, or find the one this key made, and return its number."""
         what = self._what(table)
         with definite(what):
             database = self._open(apsw.SQLITE_OPEN_CREATE)
@@ -130,7 +130,7 @@ class SqlRows:
         return number
 
     def number_of(self, table: str, key: str) -> int | None:
-        """Find the row that this key made, safe from a power cut, and answer its number."""
+        """Find the row that this key made, safe from a power cut, and return its number."""
         what = self._what(table)
         with definite(what), self._reading() as database:
             number = _find_key(database, table, key)
@@ -138,7 +138,7 @@ class SqlRows:
         return number
 
     def is_lost(self, table: str) -> bool:
-        """Answer no: what is kept of a call lies in the same database as its row."""
+        """Return False: the record of a call is in the same database as its row."""
         return False
 
     def _what(self, table: str) -> str:
@@ -146,7 +146,7 @@ class SqlRows:
 
     @contextmanager
     def _reading(self) -> Iterator[apsw.Connection]:
-        """Open the database to look; where there is none there are no rows."""
+        """Open the database to read; a missing one has no rows."""
         if (self._folder.path / self._file).exists():
             with closing(self._open()) as database:
                 yield database
@@ -155,8 +155,7 @@ class SqlRows:
                 yield nothing
 
     def _open(self, create: int = 0) -> apsw.Connection:
-        # Also a reader may write: a journal that a killed process left is rolled back by whoever
-        # comes next.
+        # A reader may write too: the next connection rolls back the journal of a killed process.
         path = str(self._folder.path / self._file)
         with self._folder.open() as here:
             self._folder.check(here, self._file, self._file)
@@ -169,7 +168,7 @@ class SqlRows:
         return database
 
     def _sync(self, what: str) -> None:
-        """Bring what was committed to the disk: the log, or the end of the journal (Law 3)."""
+        """Sync what was committed to the disk: the log, or the end of the journal (Law 3)."""
         try:
             with suppress(FileNotFoundError):
                 _sync_file(self._folder.path / f"{self._file}-wal")
@@ -193,8 +192,8 @@ def _commit(database: apsw.Connection, what: str) -> None:
     try:
         database.execute("commit")
     except apsw.BusyError as error:
-        # It still waits for a reader to go. Nothing is written, and whoever closes the database
-        # takes the transaction back.
+        # The commit still waits for a reader. Nothing is written, and closing the database rolls
+        # the transaction back.
         raise classify(error, what) from error
     except apsw.Error as error:
         raise UnknownOutcome(f"{what}: {error}; it may be written.") from error
@@ -257,10 +256,10 @@ def _insert(
     places = ", ".join("?" * len(cells))
     statement = _spell("insert_row", table, columns=list(cells), places=places)
     found = database.execute(statement, tuple(cells.values())).fetchall()
-    if not found:  # A trigger or a constraint of the table's own said no, without a word.
+    if not found:  # A trigger or a constraint of the table refused it without an error.
         raise Refused(f"{table} does not take this row, and does not say why.")
     ((number,),) = found
-    # An answer that cannot be told would leave a row behind of which nobody ever learns (L9).
+    # A result that is no JSON would leave a row behind that no script could ever be told of (L9).
     if not isinstance(number, int) or not 0 < number <= NUMBER_MAX:
         raise Refused(f"{table} numbers its rows in a way that a script cannot read. Use another.")
     if not has_key_column:
@@ -302,5 +301,5 @@ def _row(table: str, columns: Sequence[str], found: Sequence[object]) -> Row:
 
 
 def _is_exact(value: float) -> bool:
-    """Say whether JSON carries a number as it is (T8)."""
+    """Tell whether JSON carries a number exactly (T8)."""
     return abs(value) <= NUMBER_MAX if isinstance(value, int) else math.isfinite(value)

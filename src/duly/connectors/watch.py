@@ -1,19 +1,19 @@
 """One call of a connector, from its first step to the end of its last part.
 
 Law 1: a call has ended when every part of it has: its own task, the tasks it made, and the jobs it
-       gave to threads. That its coroutine returned, or was told to stop, is no end (L6).
-Law 2: a definite no is believed when nothing of the call is at work any more; a yes at once (L4).
-Law 3: no call is waited for without limit. What does not stop when told is left behind, and
-       counts as at work until it has really ended (L13).
-Law 4: once a call's time is over, nothing more of it is begun (L7).
+       gave to threads. It has not ended just because its coroutine returned or was cancelled (L6).
+Law 2: a definite no is believed when no part of the call is at work any more; a yes at once (L4).
+Law 3: no call is waited for without limit. A call that does not stop when it is cancelled is left
+       behind, and counts as at work until it has really ended (L13).
+Law 4: once a call's time is over, no further part of it begins (L7).
 Law 5: what cannot be seen (threads made by hand, other processes) is no part; `lag_s` covers it.
 
     watch = Watch("sheets.append", clock=env.monotonic_ms)
     watch.begin(connector.append(call, **args))
-    reply = await watch.answered(30)      # None: no answer in time, and it was told to stop
-    watch.is_out                          # something of it is still at work
+    reply = await watch.answered(30)      # None: no reply in time, and it was cancelled
+    watch.is_out                          # a part of it is still at work
     watch.ended_at_ms                     # when the last part ended, by the clock given; or None
-    watch.on_end(told)                    # called when it was done and when it has ended
+    watch.on_end(callback)                # called when it was done and when it has ended
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ from duly.errors import UnknownOutcome
 from duly.rules.failure import answer_of
 from duly.rules.word import Answer
 
-END_S: Final = 1.0  # how long a call that was told to stop may take to do so before we go on
+END_S: Final = 1.0  # how long a cancelled call may take to stop before the host goes on
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What a call came to: its answer, or the error it ended with, tamed."""
+    """The result of a call, or the error it ended with, made plain (`raised.tame`)."""
 
     value: Any = None
     error: Exception | None = None
@@ -51,7 +51,7 @@ class Pace:
     tool: str | None = None
     step: int = 0
     thread_id: int = 0
-    on_step: Callable[[], None] | None = None  # told before every step
+    on_step: Callable[[], None] | None = None  # called before every step
 
 
 class Watch:
@@ -69,7 +69,7 @@ class Watch:
     ) -> None:
         self.tool = tool
         self.is_asking = is_asking  # it changes nothing, so its threads need not be waited for
-        self.is_patient = is_patient  # the late answer of its thread is wanted
+        self.is_patient = is_patient  # a late result of its thread is wanted
         self.is_told_to_stop = False
         self.reply: Reply | None = None
         self.ended_at_ms: int | None = None
@@ -83,7 +83,7 @@ class Watch:
         self._parts: set[object] = set()  # added to and taken from in any thread, one at a time
         self._replied = asyncio.Event()
         self._settled = asyncio.Event()
-        self._told: list[Callable[[], None]] = []
+        self._callbacks: list[Callable[[], None]] = []
 
     # -- For the caller ---------------------------------------------------------------------------
 
@@ -97,9 +97,9 @@ class Watch:
         self.add_task(task)
 
     async def answered(self, timeout_s: float | None) -> Reply | None:
-        """Wait for the answer; after that time tell the call to stop, and go on without it.
+        """Wait for the reply; after that time cancel the call, and return None.
 
-        An answer that comes while it stops is taken only if it says that the call was done.
+        A reply that comes while it stops is taken only if it says that the call was done.
         """
         try:
             if await self._wait(self._replied, timeout_s):
@@ -112,7 +112,7 @@ class Watch:
         return self.reply if self.is_done else None
 
     async def result(self, timeout_s: float | None = None) -> Any:
-        """Wait for the answer and return it, or raise what the call raised, or TimeoutError."""
+        """Wait for the result and return it, or raise what the call raised, or TimeoutError."""
         reply = await self.answered(timeout_s)
         if reply is None:
             raise TimeoutError(f"{self.tool} gave no answer in {timeout_s:g} s.")
@@ -121,18 +121,18 @@ class Watch:
         return reply.value
 
     def stop(self, *, is_all: bool = False) -> None:
-        """Tell the call to stop, or all that can be told; nothing more of it is begun."""
+        """Cancel the call's own task, or all of its tasks; no further part of it begins."""
         self.is_told_to_stop = True
         tasks = [each for each in tuple(self._parts) if isinstance(each, asyncio.Task)]
         for each in tasks:
             if is_all or each is self._own:
                 each.cancel()
 
-    def on_end(self, told: Callable[[], None]) -> None:
-        """Call somebody when the call was done, and each time it has ended; at once if it has."""
-        self._told.append(told)
+    def on_end(self, callback: Callable[[], None]) -> None:
+        """Call back when the call was done, and each time it has ended; at once if it has."""
+        self._callbacks.append(callback)
         if not self.is_out:
-            self._loop.call_soon(told)
+            self._loop.call_soon(callback)
 
     async def settled(self, timeout_s: float | None) -> bool:
         """Wait until the call was done or has ended; tell whether it did in time."""
@@ -145,12 +145,12 @@ class Watch:
 
     @property
     def is_done(self) -> bool:
-        """Tell whether it answered that the change was made."""
+        """Tell whether the call returned that the change was made."""
         return self.reply is not None and self.reply.error is None
 
     @property
     def withheld(self) -> Exception | None:
-        """The definite no that is not believed, since a part of the call is still at work."""
+        """The definite no that is not believed yet, since a part of the call is still at work."""
         is_held = self.reply is None and self._said is not None
         return self._said.error if is_held and self._said is not None else None
 
@@ -165,7 +165,7 @@ class Watch:
     # -- For what does a part of the call -------------------------------------------------------
 
     def guard(self, work: Coroutine[Any, Any, Any]) -> Coroutine[Any, Any, Any]:
-        """Stand around the steps of a task that does a part of the call."""
+        """Wrap the steps of a task that does a part of the call."""
         return Guarded(work, self)
 
     def add(self, part: object) -> None:
@@ -182,7 +182,7 @@ class Watch:
             task.add_done_callback(self._end_task)
 
     def end(self, part: object) -> None:
-        """Note that a part has ended, in whatever thread it did."""
+        """Note that a part has ended; may be called in any thread."""
         self._parts.discard(part)
         if threading.get_ident() == self._thread_id:
             self._look()
@@ -191,7 +191,7 @@ class Watch:
             self._loop.call_soon_threadsafe(self._look)
 
     def check_time(self) -> None:
-        """Refuse to begin anything more once the call's time is over (L7)."""
+        """Refuse to begin a further part once the call's time is over (L7)."""
         if self.is_told_to_stop or self._loop.time() >= self._ends_s:
             raise UnknownOutcome(f"the time of {self.tool} was over, so no more of it was begun")
 
@@ -207,7 +207,7 @@ class Watch:
         self.end(task)
 
     def _look(self) -> None:
-        """Take in what is known now; always on the loop of the call."""
+        """Update the state from the parts; always on the loop of the call."""
         is_over = not self._parts
         if self.reply is None and self._said is not None:
             error = self._said.error
@@ -219,8 +219,8 @@ class Watch:
             self.ended_at_ms = self._clock()
         if is_over or self.is_done:
             self._settled.set()
-            for told in tuple(self._told):
-                told()
+            for callback in tuple(self._callbacks):
+                callback()
 
     async def _wait(self, event: asyncio.Event, timeout_s: float | None) -> bool:
         with suppress(TimeoutError):
@@ -265,7 +265,7 @@ class Guarded(Coroutine[Any, Any, Any]):
         try:
             return step(*args)
         except (SystemExit, KeyboardInterrupt) as error:
-            # asyncio would let it end the loop, and the whole host with it.
+            # asyncio would let it end the loop, and with it the whole host.
             if is_of_a_signal(error):
                 raise
             raise tame(error) from None

@@ -1,11 +1,11 @@
 """Names the connector whose code blocks the host's loop (L13).
 
-Law 1: it is a thread of its own, since the loop cannot tell of itself; it sleeps for as long as no
+Law 1: it is a thread of its own, since a blocked loop cannot report itself. It sleeps while no
        connector's code runs, and ends with its host.
 Law 2: it counts its own ticks, not time: a machine or a process that slept did not block.
 
-While code blocks the loop nothing else of the host runs, not even its timeouts; all that can be
-done from outside is to say whose code it is.
+While code blocks the loop nothing else of the host runs, not even its timeouts. Another thread can
+only log whose code it is.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from typing import Final
 from duly.connectors.watch import Pace
 
 TICK_S: Final = 1.0
-TICKS: Final = 5  # so many ticks in one step are told, and then every time they have doubled
+TICKS: Final = 5  # so many ticks in one step are logged, then again each time they have doubled
 
 log = logging.getLogger("duly.connectors")
 
 
 class Watchdog:
-    """Looks, while a step of a call goes on, whether it is still the same one."""
+    """Checks at every tick whether the same step of a call is still running."""
 
     def __init__(self, pace: Pace, *, tick_s: float = TICK_S) -> None:
         self._pace = pace
@@ -35,7 +35,7 @@ class Watchdog:
         pace.on_step = self.wake
 
     def wake(self) -> None:
-        """Look from now on; called before every step, so it costs next to nothing."""
+        """Start checking; called before every step, so it must cost next to nothing."""
         if not self._woken.is_set():
             self._woken.set()
             if self._thread is None:
