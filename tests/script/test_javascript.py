@@ -458,7 +458,7 @@ def test_an_id_of_the_moment_or_of_chance_is_found(made: str, found: bool) -> No
 
 @pytest.mark.parametrize("step", ["async *prepare", "*prepare"])
 def test_a_step_that_is_a_generator_is_found(step: str) -> None:
-    """C4: nobody takes what it yields."""
+    """C4: the host ignores what it yields."""
     text = f"""export default Keep.workflow({{ name: "x", topics: ["a"], consumers: {{ c: {{
       subscribe: ["a"], {step}(ctx) {{ return {{ reservations: [] }}; }} }} }} }});"""
     assert rules(analyse(Source(Language.JAVASCRIPT, text), CATALOG)) == ["wrong-result"]

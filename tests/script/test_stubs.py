@@ -131,7 +131,7 @@ def test_what_can_be_none_is_called_so() -> None:
     (finding,) = type_check(python(text), CATALOG)
     assert (finding.rule, finding.suggestion) == (
         "wrong-type",
-        "It can be None: ask for that first.",
+        "It can be None: test for that first.",
     )
 
 

@@ -5,5 +5,5 @@ from __future__ import annotations
 from importlib.resources import files
 from typing import Final
 
-# The interpreter has no modules of ours, so it is given the text that CPython imports.
+# The interpreter has no modules of ours, so it gets the text that CPython imports.
 NAMES: Final = files(__name__).joinpath("names.py").read_text(encoding="utf-8")

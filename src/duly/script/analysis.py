@@ -1,7 +1,7 @@
 """The static analysis of a source in either language; runs nothing (W5).
 
-Law: syntax first; a text that cannot be read has no other findings. A text too tangled to read is
-said to be so and not read to its end: analysis has a limit like everything else.
+Law: syntax first; a text that cannot be read has no other findings. Analysis has a limit like
+everything else: a text that is too tangled is not read to its end, and one finding says so.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Analysis:
 
 @dataclass(frozen=True, slots=True)
 class RiskyStep:
-    """A step that calls tools of high risk: a digest of all it is made of, and these tools."""
+    """A step that calls tools of high risk: these tools, and a digest of all code it uses."""
 
     text: str
     tools: tuple[str, ...]
@@ -53,7 +53,7 @@ class RiskyStep:
 
 @dataclass(frozen=True, slots=True)
 class Fingerprint:
-    """What a repair is compared by: uses of clock and dice, and the steps of high risk (F3)."""
+    """What a repair is compared by: uses of clock and random numbers, steps of high risk (F3)."""
 
     chances: tuple[Chance, ...] = ()
     risky: Mapping[StepName, RiskyStep] = field(default_factory=dict)
@@ -130,7 +130,7 @@ def _risky(
     catalog: Catalog,
     tools: Mapping[StepName, tuple[str, ...]],
 ) -> dict[StepName, RiskyStep]:
-    """Find the steps that call a tool of high risk, each with all of the module it names."""
+    """Find the steps that call a tool of high risk, each with all code of the module it uses."""
     risky = {
         name: tuple(each for each in used if catalog.find(each).risk is Risk.HIGH)
         for name, used in tools.items()

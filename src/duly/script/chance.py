@@ -1,9 +1,9 @@
-"""Where a text asks the clock or the dice, and the exact text of its steps (F3).
+"""Where a text asks the clock or the dice (random numbers), and the exact text of its steps (F3).
 
-Law 1: a use is what asks, and all that is made of it: a variable, a field, a result, an argument.
-       Names are compared as words, so two things of one name are taken for one.
-Law 2: what may ask counts as asking: an alias, a member named at run time, `eval`. A repair that
-       is proposed although it is harmless costs a look; one that is adopted may cost more.
+Law 1: a use is the code that asks, and every value made of it: a variable, a field, a result, an
+       argument. Names are compared as words, so two things of one name count as one.
+Law 2: code that may ask counts as asking: an alias, a member named at run time, `eval`. A harmless
+       repair that is only proposed costs a person a look; a harmful one that is adopted costs more.
 Law 3: two texts are the same if their tokens are; spaces and comments say nothing.
 
 A reader of a language cuts a text into units: a statement, a field of an object, an assignment, the
@@ -26,7 +26,7 @@ TEXTS_MAX: Final = 2_000_000  # tokens that are read again for the steps that re
 
 @dataclass(frozen=True, slots=True)
 class Chance:
-    """One use of clock or dice: a digest of its text, its line, and the word that gave it away."""
+    """One use of clock or dice: a digest of its text, its line, and the word it was found by."""
 
     text: str
     line: int
@@ -71,7 +71,7 @@ class Reading:
 
 
 def find_chances(reading: Reading) -> tuple[Chance, ...]:
-    """List every unit that asks the clock or the dice, or holds something made of the answer."""
+    """List every unit that asks the clock or the dice, or holds a value made of the result."""
     picked = {word for unit in reading.units if unit.picks for word in unit.targets}
     mentions: dict[str, list[int]] = defaultdict(list)
     reasons: dict[int, str] = {}
@@ -104,7 +104,7 @@ def find_chances(reading: Reading) -> tuple[Chance, ...]:
 
 
 def introduced(old: Iterable[Chance], new: Iterable[Chance]) -> tuple[Chance, ...]:
-    """List the uses a text has and the one before it had not; the same text counts as often."""
+    """List the uses that are new, or more frequent, in a text compared with the one before."""
     left = Counter(each.text for each in old)
     more: list[Chance] = []
     for each in new:
@@ -115,7 +115,7 @@ def introduced(old: Iterable[Chance], new: Iterable[Chance]) -> tuple[Chance, ..
 
 
 def texts_of(reading: Reading, places: Iterable[Place]) -> dict[Place, str]:
-    """Answer a digest of each function with all of the module that it names, and so on."""
+    """Return a digest of each function and, transitively, of all code of the module it names."""
     own = {span: digest(text for text, _ in reading.tokens[slice(*span)]) for span in _all(reading)}
     loose = digest(reading.loose)
     left = TEXTS_MAX

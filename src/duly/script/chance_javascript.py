@@ -25,7 +25,7 @@ MEMBERS: Final = frozenset(
     {"now", "random", "constructor", "timeOrigin", "randomUUID", "getRandomValues", "clock"}
     | {"race", "any", "__proto__", "__lookupGetter__"}
 )
-# What is taken out of Date and Math without asking anything; all of Math but the dice.
+# Members of Date and Math that ask neither clock nor dice: all of Math but `random`.
 PLAIN_DATES: Final = frozenset({"parse", "UTC"})
 IDENTIFIERS: Final = frozenset(
     {"identifier", "shorthand_property_identifier", "shorthand_property_identifier_pattern"}
@@ -33,15 +33,15 @@ IDENTIFIERS: Final = frozenset(
 PROPERTIES: Final = frozenset({"property_identifier", "private_property_identifier"})
 ASSIGNMENTS: Final = frozenset({"assignment_expression", "augmented_assignment_expression"})
 STRINGS: Final = frozenset({"string", "template_string"})
-SILENT: Final = frozenset({"{", "}", ";", ","})  # they end something that is a token itself
+SILENT: Final = frozenset({"{", "}", ";", ","})  # punctuation that says nothing by itself
 _ESCAPE: Final = re.compile(r"\\(?:u\{([0-9a-fA-F]{1,6})\}|u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2}))")
 UNICODE_MAX: Final = 0x10FFFF
-INSIDE_MAX: Final = 200  # nodes of an index or of a list of parameters; more is nobody's hand
+INSIDE_MAX: Final = 200  # nodes of an index or of a list of parameters; no author writes more
 
 
 @dataclass(frozen=True, slots=True)
 class _Around:
-    """What stands around a node: its unit, and the function it is in."""
+    """The context of a node: its unit, and the function it is in."""
 
     unit: int
     function: str = ""  # its name; one that is handed to a call has none
@@ -192,7 +192,7 @@ def _asked_name(node: Tree, name: str) -> str | None:
 
 
 def _asked_member(node: Tree) -> str | None:
-    """Find a member whose name is put together, or that is called though it is not written."""
+    """Find a member whose name is computed, or that is called without being written."""
     index = _index(node)
     if _is_literal(index):
         return None
@@ -240,7 +240,7 @@ def _resolve(match: re.Match[str]) -> str:
 
 
 def _is_body(node: Tree) -> bool:
-    """Tell whether a node is what an arrow function answers."""
+    """Tell whether a node is the expression that an arrow function returns."""
     parent = node.parent
     is_arrow = parent is not None and parent.type == "arrow_function"
     if parent is None or not is_arrow or node.type == "statement_block":
@@ -256,7 +256,7 @@ def _key(pair: Tree) -> str | None:
 
 
 def _name_of(function: Tree) -> str:
-    """Answer what a function is called: by itself, or by the name it is given to."""
+    """Return the name of a function: its own, or that of the variable it is assigned to."""
     name = function.child_by_field_name("name")
     holder = function.parent
     if name is None and holder is not None and holder.type in ("pair", "variable_declarator"):
@@ -268,7 +268,7 @@ def _name_of(function: Tree) -> str:
 
 
 def _targets(node: Tree | None) -> Iterator[str]:
-    """List the words a target is known by; of a part of something, the part."""
+    """List the names an assignment writes; for a member, the name of the member."""
     if node is None:
         return
     if node.type == "member_expression":

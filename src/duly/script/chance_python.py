@@ -20,7 +20,7 @@ MEMBERS: Final = frozenset(
     {"now", "utcnow", "today", "time_ns", "monotonic", "perf_counter", "clock", "random"}
     | {"randint", "randrange", "choice", "choices", "shuffle", "sample", "uniform", "uuid4"}
 )
-# They reach anything, or say where something lies in memory.
+# They reach anything, or show where something lies in memory.
 NAMES: Final = frozenset(
     {"eval", "exec", "compile", "globals", "locals", "vars", "id", "hash", "attrgetter"}
     | {"methodcaller", "__import__", "__builtins__", "setattr", "delattr"}
@@ -29,7 +29,7 @@ NAMES: Final = frozenset(
 
 @dataclass(slots=True)
 class _Around:
-    """What stands around a node: its unit, and the function it is in."""
+    """The context of a node: its unit, and the function it is in."""
 
     unit: int
     function: str = ""  # its name; a lambda has none
@@ -209,7 +209,7 @@ def _said(node: ast.AST) -> Iterator[str]:
 
 
 def _words(target: ast.expr) -> Iterator[str]:
-    """List the words a target is known by; of a part of something, the part."""
+    """List the names an assignment writes; for an attribute, the name of the attribute."""
     match target:
         case ast.Name(id=name) | ast.Attribute(attr=name):
             yield name

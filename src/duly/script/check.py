@@ -1,11 +1,11 @@
 """The whole check of a source before it is deployed: all that can be said without running it.
 
-Law 1: everything is said at once; only a text that is no program has nothing else said of it.
-Law 2: where analysis and type checker see the same thing, the analysis says it, since it knows the
-       rule; where a line cannot be run, the type checker is not asked about it.
+Law 1: all findings are reported at once, except that a text which is no program has only that one.
+Law 2: where analysis and type checker find the same thing, the analysis reports it, since it knows
+       the rule. On a line that the interpreter cannot run, the type checker reports nothing.
 
-This checks a source here and now, for whoever trusts it: a test, a simulation. A host does the
-same in locked processes (`engine.study`).
+This checks a source in this process, for callers that trust it: a test, a simulation. A host does
+the same in locked processes (`engine.study`).
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ _PLACED: Final = re.compile(r":(\d+)(?::\d+)?$")  # where a problem of loading s
 def check(
     source: Source, catalog: Catalog, mutate_reads: MutateReads = "none"
 ) -> tuple[Finding, ...]:
-    """Answer every finding in a source, sorted by place (W5)."""
+    """Return every finding in a source, sorted by place (W5)."""
     return complete(source, catalog, study(source, catalog, mutate_reads))
 
 
 def complete(source: Source, catalog: Catalog, read: Study) -> tuple[Finding, ...]:
-    """Ask the type checker about a source that was studied, if it is worth asking."""
+    """Ask the type checker about a source that was studied, if it can be type-checked."""
     if not read.is_typed:
         return findings_in(source, read, ())
     is_asked = read.annotated is not None
@@ -44,9 +44,9 @@ def complete(source: Source, catalog: Catalog, read: Study) -> tuple[Finding, ..
 def join(
     read: Iterable[Finding], proved: Iterable[Finding | Problem]
 ) -> tuple[Finding | Problem, ...]:
-    """Put together what a text shows and what loading proved; each thing once.
+    """Combine the findings of the text with the problems of loading; each thing once.
 
-    What can be read off the text knows its rule and its column; loading often does not.
+    A finding of the text has a rule and a column; a problem of loading often has not.
     """
     findings = tidy([*read, *(each for each in proved if isinstance(each, Finding))])
     lines = {each.line for each in refusing(findings)}
@@ -59,7 +59,7 @@ def join(
 
 
 def _line_of(problem: Problem) -> int | None:
-    """Answer the line a problem names; 0 where it is of a place in the text but of no line."""
+    """Return the line a problem names; 0 where it names a part of the text but no line."""
     placed = _PLACED.search(problem.path)
     if placed is not None:
         return int(placed[1])

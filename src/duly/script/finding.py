@@ -1,10 +1,10 @@
-"""What `check` has to say about a source, and the one table of everything it can say (W5).
+"""The findings of `check`, and the one table of all rules it can report (W5).
 
 Law 1: a finding names its rule, its place, what is wrong in one sentence, and what to write
        instead. Rule names are stable words; a rule without a row in the table does not exist.
-Law 2: what loading would prove refuses; what analysis believes warns, and refuses only where a
-       caller is strict.
-Law 3: findings are sorted by place and said once.
+Law 2: a finding that loading would prove refuses a deploy. A finding that analysis only believes
+       warns, and refuses only where the caller is strict.
+Law 3: findings are sorted by place, and each is reported once.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One thing that can be found: why it matters, whose law it is, and how it looks."""
+    """One thing that can be found: why it matters, which rule it breaks, and an example."""
 
     name: str
     law: str
@@ -100,7 +100,7 @@ _TABLE: Final = (
     Rule(
         "not-awaited",
         "C8",
-        "The call is made, but its result is a promise that nobody waits for.",
+        "The call is made, but the step does not wait for its result.",
         "const mails = ctx.gmail.search({})",
     ),
     Rule(
@@ -118,67 +118,67 @@ _TABLE: Final = (
     Rule(
         "constant-title",
         "T3",
-        "Every event would be called the same; a title says which one it is.",
+        "Every event would have the same title; a title says which event it is.",
         'title: "New email"',
     ),
     Rule(
         "missing-message-id",
         "T3",
-        "Without an id the event is named by its content, so a changed mail is another event.",
+        "Without an id the event is identified by its content, so a changed mail is a new event.",
         'ctx.publish("mail", {title: mail.subject, payload: mail})',
     ),
     Rule(
         "unstable-message-id",
         "T5",
-        "An id out of the clock or the dice makes the same thing a new event every time.",
+        "An id made of the time or of random numbers makes the same thing a new event every time.",
         "messageId: Math.random().toString()",
     ),
     Rule(
         "mutate-without-title",
         "C4",
-        "Without ui.title nobody can say what the mutation was for.",
+        "Without ui.title a person cannot see what the mutation is for.",
         "return {reservations, data} // and a mutate step follows",
     ),
     Rule(
         "wrong-result",
         "C4",
-        "prepare answers reservations, data, ui and the time to wake; any other shape fails.",
+        "prepare returns reservations, data, ui and the time to wake; any other shape fails.",
         "prepare: if (!pending.length) return null",
     ),
     Rule(
         "no-state-yet",
         "P2",
-        "A handler has no state in its first run; looking into nothing ends the run.",
+        "A handler has no state in its first run; reading a part of it fails the run.",
         "after: state.cursor // state?.cursor",
     ),
     Rule(
         "empty-look",
         "C7",
-        "next also runs when prepare reserved nothing; what data would have held is not there.",
+        "next also runs when prepare reserved nothing; then data may be empty.",
         "next: `Row for ${prepared.data.mail.from}` // with no word about result.status",
     ),
     Rule(
         "wrong-id",
         "C5",
-        "Events are reserved by their message id; an id out of the payload is another name.",
+        "Events are reserved by their message id; an id in the payload may be another one.",
         "ids: [event.payload.id] // event.messageId",
     ),
     Rule(
         "runs-at-deploy",
         "W2",
-        "A producer is due as soon as it is deployed; what is named by the day is made that day.",
+        "A producer is due as soon as it is deployed; an event of the day is then made too early.",
         'schedule: { cron: "0 9 * * *" } // onDeploy: false waits for nine',
     ),
     Rule(
         "dynamic-name",
         "W5",
-        "A name that is put together at run time cannot be checked, granted or traced.",
+        "A name that is computed at run time cannot be checked, granted or traced.",
         "ctx[service].send({...})",
     ),
     Rule(
         "undeclared-topic",
         "W4",
-        "No topic springs into being; the run would fail at this call.",
+        "A topic must be declared; the run would fail at this call.",
         'ctx.publish("not.declared", {...})',
     ),
     Rule(
@@ -202,7 +202,7 @@ _TABLE: Final = (
     Rule(
         "too-tangled",
         "W5",
-        "What cannot be read to its end cannot be judged; the host's limits still hold.",
+        "A text that cannot be read to its end cannot be checked; the host's limits still hold.",
         "((((((((…))))))))",
     ),
     Rule(
@@ -214,35 +214,35 @@ _TABLE: Final = (
     Rule(
         "wrong-type",
         "W5",
-        "The value has no such part: the step would fail there, or say undefined to a person.",
+        "The value has no such part: the step would fail there, or show undefined to a person.",
         "event.payload  # events are dicts: event['payload']",
     ),
 )
 
-# What is found beside the store, not in the text (W9): a deploy that would do things again. Each
-# needs a person's word of consent, strict or not.
+# Found by comparison with the store, not in the text (W9): a deploy that would do things again.
+# Each needs the consent of a person, strict or not.
 _BESIDE: Final = (
     Rule(
         Renamed.PRODUCER,
         "W9",
-        "State belongs to a producer's name; under a new one it finds everything again.",
+        "State belongs to a producer's name; under a new name it finds everything again.",
         "producers: { fetch: {...} } // it was called poll, and has a cursor",
     ),
     Rule(
         Renamed.TOPIC,
         "W9",
-        "Events belong to a topic's name; what is published under a new one is worked on again.",
+        "Events belong to a topic's name; under a new name they are published and processed again.",
         'topics: ["post"] // it was called mail, and has events',
     ),
     Rule(
         Renamed.WORKFLOW,
         "W9",
-        "A workflow is its name; under a new one it is another, and does everything again.",
+        "A workflow is known by its name; under a new name it does everything again.",
         'name: "invoices-2" // the same file, while "invoices" is active',
     ),
 )
 
-FINDINGS_MAX: Final = 200  # nobody reads more, and every one is stored with its version
+FINDINGS_MAX: Final = 200  # more than a person reads; each is stored with its version
 
 RULES: Final[Mapping[str, Rule]] = MappingProxyType({rule.name: rule for rule in _TABLE})
 BESIDE: Final[Mapping[str, Rule]] = MappingProxyType({rule.name: rule for rule in _BESIDE})
@@ -266,7 +266,7 @@ def found(
 def tidy(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     """Sort findings by place and keep the first of each rule at a place.
 
-    Of too many the ones that refuse are kept before the ones that warn.
+    If there are too many, those that refuse are kept before those that warn.
     """
     first: dict[tuple[str, int, int], Finding] = {}
     for finding in findings:
@@ -280,5 +280,5 @@ def _place(finding: Finding) -> tuple[int, int, str]:
 
 
 def refusing(findings: Iterable[Finding], *, strict: bool = False) -> tuple[Finding, ...]:
-    """Answer the findings that refuse a deploy; under `strict` every one does (W5)."""
+    """Return the findings that refuse a deploy; under `strict` every one does (W5)."""
     return tuple(each for each in findings if strict or each.severity is Severity.REFUSES)

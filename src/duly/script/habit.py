@@ -1,11 +1,11 @@
-"""What authors take for granted in a step and what is not so: judged for both languages (W5).
+"""Finds wrong assumptions of a step about what it is given, for both languages (W5).
 
-Law 1: a step is read on its own, from what the host hands it: its state, what prepare answered, the
-       outcome, events, pages. Only what the text does with these by name is followed.
-Law 2: whoever asks is believed: where a step tests a thing at all, nothing is said of that thing.
+Law 1: a step is read on its own, from what the host passes to it: its state, the result of prepare,
+       the outcome, events, pages. Only uses of these by name are followed.
+Law 2: a step that tests a value at all is believed: there is no finding about that value.
 
-A reader (`habit_python`, `habit_javascript`) writes down what a step looks at; each part of the
-text is read once.
+A reader (`habit_python`, `habit_javascript`) notes which parts a step reads; each part of the text
+is read once.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from duly.rules.value import DEFAULT_LIMITS
 from duly.script.finding import Finding, found
 from duly.script.outline import Handler, Outline, Place, Value
 
-# The way to something from what the host gave: ("state", "cursor"), ("event", "mail", "payload").
+# The path to a value from what the host gave: ("state", "cursor"), ("event", "mail", "payload").
 Way: TypeAlias = "tuple[str, ...]"
 STATE, PREPARED, RESULT, CTX = "state", "prepared", "result", "ctx"
 EVENTS, EVENT, PAGE, LIST = "events", "event", "page", "list"
@@ -39,7 +39,7 @@ OWN_CALLS: Final = frozenset({"peek", "getByIds", "get_by_ids"})
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """A part that a step takes out of something; `is_safe` where a missing one does no harm."""
+    """A part that a step reads; `is_safe` if a missing part does no harm."""
 
     place: Place
     way: Way
@@ -48,7 +48,7 @@ class Look:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """Something of which the reader itself can say that it is wrong, by the rule's name."""
+    """A mistake that the reader itself can see, by the name of its rule."""
 
     rule: str
     place: Place
@@ -58,7 +58,7 @@ class Fault:
 
 @dataclass(slots=True)
 class Facts:
-    """What one step does with what it was given; `asked` are the things it tests."""
+    """What one step does with what it was given; `asked` are the values it tests."""
 
     step: Step
     place: Place
@@ -71,21 +71,21 @@ class Facts:
     days: list[Place] = field(default_factory=list)  # publishes that are named by the clock
 
     def look(self, place: Place, way: Way, *, is_safe: bool = False) -> None:
-        """Note a part that is taken."""
+        """Note a part that is read."""
         self.looks.append(Look(place, way, is_safe))
 
     def fault(self, rule: str, place: Place, sentence: str, suggestion: str) -> None:
-        """Note something that is wrong wherever it stands."""
+        """Note a mistake."""
         self.faults.append(Fault(rule, place, sentence, suggestion))
 
 
 def part_of(way: Way | None, name: str) -> Way | None:
-    """Answer the way to a named part."""
+    """Return the way to a named part."""
     return None if way is None or way[0] in (EVENTS, LIST) else (*way, name)
 
 
 def element_of(way: Way | None) -> Way | None:
-    """Answer the way to an element of a list."""
+    """Return the way to an element of a list."""
     if way is None:
         return None
     if way[0] == EVENTS:
@@ -96,7 +96,7 @@ def element_of(way: Way | None) -> Way | None:
 def judge_habits(
     outline: Outline, facts: Iterable[Facts], shared: Container[str] = frozenset()
 ) -> list[Finding]:
-    """Judge what the steps of an outline take for granted; `shared` are names of the module."""
+    """Judge what the steps of an outline assume; `shared` are names of the module."""
     by_place = {each.place: each for each in facts}
     findings: list[Finding] = []
     for handler in outline.handlers:
@@ -129,24 +129,24 @@ def _faults(outline: Outline, handler: Handler, facts: Facts) -> Iterator[Fault]
 
 
 def _memory(facts: Facts, shared: Container[str]) -> Iterator[Fault]:
-    """Find a name of the module that a step remembers by what it has seen (C1).
+    """Find a variable of the module in which a step remembers what it has seen (C1).
 
-    A memo gives back what it holds, within the step; what is only asked for members and added to
-    is meant to be there the next time.
+    A cache is also read, within the step. A variable that is only added to and asked for members is
+    meant to keep its content until the next run.
     """
     for name, place in facts.members.items():
         if name in facts.adds and name not in facts.others and name in shared:
             yield Fault(
                 "shared-global",
                 place,
-                f"{name} is empty at the beginning of every run, so nothing was seen before.",
-                "Take it out: a message id that was published is not published again. What must be"
-                " kept is returned as state.",
+                f"{name} is empty at the beginning of every run, so it never remembers anything.",
+                "Remove it: a message id that was published is not published again. Return what"
+                " must be kept as state.",
             )
 
 
 def _state(outline: Outline, facts: Facts) -> Iterator[Fault]:
-    """Find a state that is looked into although there is none in the first run (P2)."""
+    """Find a read of the state, although there is none in the first run (P2)."""
     if STATE in facts.asked:
         return
     first = next((e for e in facts.looks if e.way[0] == STATE and not e.is_safe), None)
@@ -174,12 +174,12 @@ def _at_deploy(outline: Outline, handler: Handler, facts: Facts) -> Iterator[Fau
         facts.days[0],
         f"{handler.name} is due as soon as it is deployed, so the event of that day is made"
         " then and not at its time.",
-        f"Write {word} beside cron; true says that it is meant.",
+        f"Write {word} beside cron; write true if you want it.",
     )
 
 
 def _outcome(outline: Outline, facts: Facts) -> Iterator[Fault]:
-    """Find a part of a mutation's result that is sought beside it (C10)."""
+    """Find a part of a mutation's result that is read from the outcome itself (C10)."""
     is_javascript = outline.language is Language.JAVASCRIPT
     for look in facts.looks:
         if look.way[0] == RESULT and look.way[1] not in OUTCOME:
@@ -194,7 +194,7 @@ def _outcome(outline: Outline, facts: Facts) -> Iterator[Fault]:
 
 
 def _empty_look(outline: Outline, handler: Handler, facts: Facts) -> Iterator[Fault]:
-    """Find what `next` takes for granted although it also runs after an empty look (C7)."""
+    """Find a read of `data` in `next`, which also runs when prepare reserved nothing (C7)."""
     if facts.asked & {PREPARED, RESULT} or Step.PREPARE not in handler.steps:
         return
     answers = outline.functions[handler.steps[Step.PREPARE]].results
@@ -211,13 +211,13 @@ def _empty_look(outline: Outline, handler: Handler, facts: Facts) -> Iterator[Fa
                 "empty-look",
                 look.place,
                 f"next also runs when prepare reserved nothing, and then data has no {name}.",
-                f'Ask first: {status} is "none" then.',
+                f'Test it first: {status} is "none" then.',
             )
             return
 
 
 def _empty_data(answer: Value) -> frozenset[str] | None:
-    """Answer the names in the data of an answer that reserves nothing; None of any other."""
+    """Return the names in the data of a result that reserves nothing; None for any other."""
     fields = answer.fields or {}
     reservations, data = fields.get("reservations"), fields.get("data")
     if reservations is None or reservations.items != () or reservations.is_open or answer.is_open:
@@ -233,14 +233,14 @@ def _empty_data(answer: Value) -> frozenset[str] | None:
 def judge_own_call(
     facts: Facts, place: Place, name: str, *, extra: bool, limit: float | None
 ) -> None:
-    """Judge a peek: its limit has a name, and an end (T6)."""
+    """Judge a peek: its limit is passed by name, and is not too high (T6)."""
     if name != "peek":
         return
     if extra:
         facts.fault(
             "wrong-argument",
             place,
-            "The limit of ctx.peek is given by its name.",
+            "The limit of ctx.peek is passed by name.",
             'Write ctx.peek("…", limit=10) in Python, ctx.peek("…", { limit: 10 }) in JavaScript.',
         )
     if limit is not None and not 1 <= limit <= PEEK_LIMIT_MAX:
@@ -253,7 +253,7 @@ def judge_own_call(
 
 
 def judge_ids(facts: Facts, place: Place, way: Way | None, *, is_list: bool) -> None:
-    """Judge what stands in the ids of a reservation: message ids of events, in a list (C4)."""
+    """Judge the ids of a reservation: they are message ids of events, in a list (C4)."""
     inner = element_of(way) if way is not None and way[0] in (LIST, EVENTS) else way
     is_many = is_list or (way is not None and way[0] in (LIST, EVENTS))
     if inner is None or inner[0] != EVENT:
@@ -269,7 +269,7 @@ def judge_ids(facts: Facts, place: Place, way: Way | None, *, is_list: bool) -> 
         facts.fault(
             "wrong-id",
             place,
-            "A reservation names message ids, and this is out of the payload.",
+            "A reservation names message ids, and this id comes from the payload.",
             "Write the message id of the event: event.messageId, event['message_id'].",
         )
     elif not is_many:

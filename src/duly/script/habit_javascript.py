@@ -1,4 +1,4 @@
-"""Reads what the steps of a JavaScript workflow take for granted; runs nothing."""
+"""Reads what the steps of a JavaScript workflow assume about their arguments; runs nothing."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class _Reader:
     # -- where something comes from -------------------------------------------------------------
 
     def way(self, node: Tree | None) -> Way | None:
-        """Follow an expression to what the host gave, each once."""
+        """Follow an expression to the value of the host it comes from, each once."""
         node = bare(node)
         if node is None:
             return None
@@ -129,7 +129,7 @@ class _Reader:
         return (PAGE, tool.name) if tool is not None and tool.pages else None
 
     def taken(self, call: Tree) -> Way | None:
-        """Follow a method of a list: what it takes out, keeps, or makes of each element."""
+        """Follow a method of a list: one that picks, filters or maps elements."""
         callee = part(call, "function")
         if callee is None or callee.type != "member_expression":
             return None
@@ -152,7 +152,7 @@ class _Reader:
         return None
 
     def bind(self, pattern: Tree, way: Way | None, *, is_safe: bool = False) -> None:
-        """Give the names of a pattern their way; a part that is taken out is a look."""
+        """Bind the names of a pattern to their paths; a part that is read is noted."""
         match pattern.type:
             case "identifier" | "shorthand_property_identifier_pattern":
                 if way is None:
@@ -160,7 +160,7 @@ class _Reader:
                 else:
                     self.ways[words(pattern)] = way
             case "assignment_pattern":
-                # A default is an answer to the question whether it is there.
+                # A default value covers the case that the part is missing.
                 if way is not None:
                     self.facts.asked.add(way[0])
                 if (left := part(pattern, "left")) is not None:
@@ -289,7 +289,7 @@ class _Reader:
             self.visit(each)
 
     def callee(self, callee: Tree) -> None:
-        """Visit what is called: of a method only what it is called on is a look."""
+        """Visit the function of a call; of a method only its object is read."""
         way, whole = self.way(callee), part(callee, "object")
         is_state = way is not None and way[0] == STATE and len(way) == 2
         if whole is not None and way is not None and not is_state:

@@ -1,4 +1,4 @@
-"""Reads what the steps of a Python workflow take for granted; runs nothing."""
+"""Reads what the steps of a Python workflow assume about their arguments; runs nothing."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class _Reader(ast.NodeVisitor):
     # -- where something comes from -------------------------------------------------------------
 
     def way(self, node: ast.expr) -> Way | None:
-        """Follow an expression to what the host gave, each once."""
+        """Follow an expression to the value of the host it comes from, each once."""
         if id(node) not in self.known:
             self.known[id(node)] = self.find_way(node)
         return self.known[id(node)]
@@ -143,7 +143,7 @@ class _Reader(ast.NodeVisitor):
             self.visit(whole)
             return
         self.look(node, way)
-        # Of a chain only the longest is a look; what stands in its brackets was visited.
+        # Of a chain only the longest is noted; the expressions in its brackets were visited.
         while isinstance(whole, ast.Attribute | ast.Subscript):
             if isinstance(whole, ast.Subscript):
                 self.visit(whole.slice)
@@ -191,7 +191,7 @@ class _Reader(ast.NodeVisitor):
             return
         name = node.args[0] if node.args else None
         part = name.value if isinstance(name, ast.Constant) else ""
-        # Of a state that is not there nothing can be got either.
+        # `get` fails too where there is no state.
         self.look(callee, (*way, str(part)), is_safe=way != (STATE,))
 
     def own_call(self, node: ast.Call) -> None:

@@ -46,7 +46,7 @@ from duly.script.outline import (
 STEPS: Final = (Step.PREPARE, Step.MUTATE, Step.NEXT)
 OURS: Final = ("Keep", "Duly")
 
-# What authors expect and the interpreter does not have, and what to use instead.
+# Names that authors expect and the interpreter lacks, and what to use instead.
 _OUTSIDE: Final = "Reach the outside through a tool of ctx."
 _WAIT: Final = "Return wakeAt from prepare to be woken later."
 LACKING: Final[Mapping[str, str]] = {
@@ -71,7 +71,7 @@ LACKING: Final[Mapping[str, str]] = {
 
 
 def parse(source: Source) -> Tree:
-    """Parse a text; where it is wrong the tree says so and goes on."""
+    """Parse a text; where it is wrong the tree has error nodes."""
     return Parser(Grammar(language())).parse(source.text.encode()).root_node
 
 
@@ -214,7 +214,7 @@ class _Reader:
         self.outline.handlers.append(Handler(name, place, keys, subscribe, publishes, is_daily))
 
     def given(self, step: Step, node: Tree) -> Mapping[int, Value]:
-        """Say what a step is given besides ctx, as far as it is followed."""
+        """Return the values a step gets besides ctx, as far as they are followed."""
         prepared = Value(self.names.place(node), origin=(PREPARED,))
         return {1: prepared} if step in (Step.MUTATE, Step.NEXT) else {}
 
@@ -248,7 +248,7 @@ class _Reader:
 
     def lack(self, node: Tree, name: str, advice: str) -> None:
         place = self.names.place(node)
-        # A module that is not there fails the load; a name that is not there only its line.
+        # A missing module fails the load; a missing name fails only when its line runs.
         severity = Severity.REFUSES if node.type == "import_statement" else Severity.WARNS
         self.outline.findings.append(
             found(

@@ -1,8 +1,8 @@
 """Reads the functions of a JavaScript module into flows; runs nothing.
 
-Law: effects come in the order in which JavaScript would have them: arguments, then the call. A
-function that is handed to a call is taken to be called there, any number of times; one handed to
-`then` once, one handed to `catch` instead of what comes after a failing call.
+Law: effects come in the order in which JavaScript has them: arguments, then the call. A function
+that is passed to a call counts as called there, any number of times; one passed to `then` is called
+once, one passed to `catch` instead of what comes after a failing call.
 """
 
 from __future__ import annotations
@@ -53,17 +53,17 @@ CHANGING: Final = frozenset(
     {"push", "pop", "shift", "unshift", "splice", "sort", "reverse", "fill", "set", "add"}
     | {"delete", "clear"}
 )
-ANSWERING: Final = frozenset({"pop", "shift", "splice"})  # they tell what was there
+ANSWERING: Final = frozenset({"pop", "shift", "splice"})  # they return what was there
 # These only wait for what they are given.
 WAITING: Final = frozenset(
     {"Promise.all", "Promise.allSettled", "Promise.race", "Promise.any", "Promise.resolve"}
 )
-# Where a promise may stand so that somebody can still wait for it.
+# Where a promise may stand so that other code can still await it.
 HANDED_ON: Final = frozenset(
     {"await_expression", "arguments", "array", "return_statement", "spread_element", "pair"}
     | {"arrow_function", "assignment_expression"}
 )
-# What is put together from a call's answer uses it.
+# A value that is built from the result of a call uses it.
 USING: Final = frozenset(
     {"object", "template_string", "binary_expression", "unary_expression", "member_expression"}
     | {"subscript_expression"}
@@ -96,7 +96,7 @@ class FlowReader:
         outer: Scope,
         given: Mapping[int, Value] = NOTHING,
     ) -> str:
-        """Read a function as one way of handing it `ctx` sees it, and answer its key."""
+        """Read a function for one way of passing `ctx` to it, and return its key."""
         shown = ",".join(f"{index}={alias.path}" for index, alias in sorted(handed.items()))
         key = f"{outer.key}/{node.start_byte}({shown})"
         if key not in self.outline.functions:
@@ -168,7 +168,7 @@ class FlowReader:
         return self._expression(node, scope)
 
     def _doing(self, node: Tree, effects: list[Node]) -> list[Node]:
-        """Make a statement work, unless a call through `ctx` or a function of ours is its work."""
+        """Add work for a statement, unless it only calls `ctx` or a function of this text."""
         is_call = any(isinstance(each, Use | Invoke | Loop | Branch | Guard) for each in effects)
         return effects if is_call else [Work(self.names.place(node)), *effects]
 
@@ -202,7 +202,7 @@ class FlowReader:
         return self._doing(node, effects)
 
     def _is_handed_on(self, name: str) -> bool:
-        """Tell whether the function that is being read hands a name on, to be waited for."""
+        """Tell whether the function being read passes a name on, so that it can be awaited."""
         if self.around is None:
             return False
         places = self.handed_on.get(name, [])
@@ -273,7 +273,7 @@ class FlowReader:
     # -- names of the module --------------------------------------------------------------------
 
     def _write(self, target: Tree, scope: Scope) -> None:
-        """Note that something is changed in place, and that what we knew of it is void."""
+        """Note that a value is changed in place, so that it is no longer known."""
         root: Tree | None = target
         while root is not None and not self.names.shared_name(root, scope):
             if root.type not in ("member_expression", "subscript_expression"):
@@ -322,7 +322,7 @@ class FlowReader:
         return [] if node is None else self._using(node, self._optional(node, scope))
 
     def _using(self, node: Tree, effects: list[Node]) -> list[Node]:
-        """Make it work to use what a call answered; after a mutation it is never used (C8)."""
+        """Count using the result of a call as work; after a mutation it never runs (C8)."""
         is_called = any(isinstance(each, Use | Invoke) for each in effects)
         return [*effects, Work(self.names.place(node))] if is_called else effects
 
@@ -407,7 +407,7 @@ class FlowReader:
         return [Guard(place, tuple(before), (tuple(bodies),), ())]
 
     def _called_back(self, node: Tree, scope: Scope, element: Value | None = None) -> Flow:
-        """Read a function that is handed to a call, in place or by its name."""
+        """Read a function that is passed to a call, in place or by its name."""
         if node.type in FUNCTIONS:
             inner = scope.inline()
             self.names.effort.spend(len(inner.names) // NAMES_PER_LOOK)
@@ -421,7 +421,7 @@ class FlowReader:
     def _use(
         self, node: Tree, alias: Alias, given: list[Tree], scope: Scope, *, is_awaited: bool
     ) -> Use:
-        """Write down a call through `ctx`: at most a topic, then one object."""
+        """Note a call through `ctx`: at most a topic, then one object."""
         values = [self.names.value(each, scope) for each in given]
         is_ours = alias.path is not None and "." not in alias.path
         positional, rest = (values[:1], values[1:]) if is_ours else ([], values)
@@ -436,7 +436,7 @@ class FlowReader:
         return Use(place, alias.path, tuple(positional), named, is_open, is_awaited)
 
     def _invoked(self, callee: Tree, given: list[Tree], scope: Scope) -> str | None:
-        """Read the function of ours that a call calls, with the parts of `ctx` it is handed."""
+        """Read the function of this text that a call calls, with the parts of `ctx` it gets."""
         definition = self.names.definition(callee, scope)
         if definition is None:
             return None
@@ -457,13 +457,13 @@ def _only_waits(node: Tree) -> bool:
 
 
 def _is_using(node: Tree) -> bool:
-    if node.type == "array":  # A list of calls may still be handed to Promise.all.
+    if node.type == "array":  # A list of calls may still be passed to Promise.all.
         return any(each.type == "await_expression" for each in inside(node))
     return node.type in USING
 
 
 def _condition(node: Tree) -> Tree | None:
-    """Answer the condition of a loop, if it has one."""
+    """Return the condition of a loop, if it has one."""
     condition = part(node, "condition")
     is_empty = condition is None or condition.type == "empty_statement"
     if condition is None or is_empty:
@@ -473,5 +473,5 @@ def _condition(node: Tree) -> Tree | None:
 
 
 def _nobody() -> Scope:
-    """Make the scope of the module, in which no function stands."""
+    """Make the scope of the module, outside of every function."""
     return Scope(Function(Place(1, 1)), "")

@@ -1,7 +1,7 @@
 """What the names of a JavaScript module stand for; runs nothing.
 
-Law: a name is followed as far as a reader of the text would follow it, to a constant, a function, a
-part of `ctx`; where the text does not say, the answer is that nothing is known.
+Law: a name is followed as far as a reader of the text would follow it: to a constant, a function, a
+part of `ctx`. Where the text does not say, nothing is known.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ FUNCTIONS: Final = frozenset(
 DECLARATIONS: Final = frozenset({"lexical_declaration", "variable_declaration"})
 DICE: Final = frozenset({"Math.random", "crypto.randomUUID", "crypto.getRandomValues"})
 CLOCKS: Final = frozenset({"Date.now", "performance.now", "new Date"})
-# What only a day is left of is fine in a message id: it is the day the thing is for.
+# A time cut to its day is fine in a message id: it is the day the event is for.
 DAYS: Final = frozenset(
     {"slice", "substring", "substr", "split", "toDateString", "toLocaleDateString"}
     | {"getFullYear", "getUTCFullYear", "getMonth", "getUTCMonth", "getDate", "getUTCDate"}
 )
 NAME_BYTES_MAX: Final = 1000
-PARTS_MAX: Final = 50  # more than any title is put together from
-# Methods of a list that answer one of its elements, or a list of some of them.
+PARTS_MAX: Final = 50  # more than any title has
+# Methods of a list that return one of its elements, or a list of some of them.
 TAKING: Final = frozenset({"at", "find", "findLast", "pop", "shift"})
 KEEPING: Final = frozenset({"filter", "reverse", "slice", "sort", "toReversed", "toSorted"})
 TYPES: Final[Mapping[str, JsonType]] = {
@@ -55,9 +55,9 @@ TYPES: Final[Mapping[str, JsonType]] = {
 
 
 def words(node: Tree | None) -> str:
-    """Answer the text of a node, or nothing if it is longer than any name.
+    """Return the text of a node, or nothing if it is longer than any name.
 
-    What nests is asked for its text at every level; the whole of it each time would be quadratic.
+    Nested nodes are asked for their text at every level; returning all of it would be quadratic.
     """
     if node is None or node.end_byte - node.start_byte > NAME_BYTES_MAX:
         return ""
@@ -65,7 +65,7 @@ def words(node: Tree | None) -> str:
 
 
 def literal(node: Tree) -> str:
-    """Answer the text of a node that holds no expression, however long it is."""
+    """Return the text of a node that holds no expression, however long it is."""
     return "" if node.text is None else node.text.decode(errors="replace")
 
 
@@ -75,7 +75,7 @@ def inside(node: Tree | None) -> list[Tree]:
 
 
 def part(node: Tree, name: str) -> Tree | None:
-    """Answer a field of a node, out of its parentheses."""
+    """Return a field of a node, out of its parentheses."""
     return bare(node.child_by_field_name(name))
 
 
@@ -87,7 +87,7 @@ def bare(node: Tree | None) -> Tree | None:
 
 
 def everything(node: Tree) -> Iterator[Tree]:
-    """Give a node and all it holds, without recursion: a text may nest as deep as it likes."""
+    """Yield a node and all it contains, without recursion: a text may nest to any depth."""
     waiting = [node]
     while waiting:
         node = waiting.pop()
@@ -96,9 +96,9 @@ def everything(node: Tree) -> Iterator[Tree]:
 
 
 def everything_inside(node: Tree) -> Iterator[tuple[Tree, Tree]]:
-    """Give all that a node holds, each with what it stands in.
+    """Yield all that a node contains, each with its parent.
 
-    The parser finds that again only from the root on, which costs as much as the text is deep.
+    The parser finds a parent only from the root, which costs as much as the text is deep.
     """
     waiting = [(each, node) for each in reversed(node.children)]
     while waiting:
@@ -121,7 +121,7 @@ def entries(node: Tree | None) -> dict[str, Tree]:
 
 
 def key_of(node: Tree | None) -> str:
-    """Answer the name of a key, without quotes."""
+    """Return the name of a key, without quotes."""
     return words(node).strip("\"'")
 
 
@@ -144,7 +144,7 @@ class Names:
     holders: dict[int, dict[str, Tree]] = field(default_factory=dict)
 
     def place(self, node: Tree) -> Place:
-        """Answer where a node stands."""
+        """Return where a node stands."""
         return self.text.place(node.start_point[0], node.start_point[1])
 
     def define(self, node: Tree) -> None:
@@ -162,7 +162,7 @@ class Names:
                     self.variables[words(name)] = value
 
     def shared_name(self, node: Tree, scope: Scope) -> str | None:
-        """Name what a node stands for, if other steps could see it: a global, or a part of this."""
+        """Name what a node stands for, if other steps could see it: a global, a part of `this`."""
         name = words(node)
         if node.type in ("identifier", "shorthand_property_identifier"):
             return name if name in self.variables and name not in scope.names else None
@@ -173,7 +173,7 @@ class Names:
         return None
 
     def definition(self, node: Tree, scope: Scope) -> Tree | None:
-        """Answer the function of this text that an expression names."""
+        """Return the function of this text that an expression names."""
         name = words(node)
         if node.type == "identifier" and name in scope.names:
             inner = scope.names[name]
@@ -186,7 +186,7 @@ class Names:
         return None
 
     def _held(self, whole: Tree) -> dict[str, Tree]:
-        """Answer the parts of an object of the module, which is read once."""
+        """Return the parts of an object of the module, which is read once."""
         holder = self.variables[words(whole)]
         if holder is None:
             return {}
@@ -195,7 +195,7 @@ class Names:
         return self.holders[holder.id]
 
     def alias(self, node: Tree, scope: Scope) -> Alias | None:
-        """Answer which part of `ctx` an expression stands for, if any."""
+        """Return which part of `ctx` an expression stands for, if any."""
         self.effort.spend()
         if node.type == "identifier":
             known = scope.names.get(words(node))
@@ -213,7 +213,7 @@ class Names:
         return SOME_PART if text is None else whole.part(text)
 
     def bind_parameters(self, node: Tree, meanings: Mapping[int, object], scope: Scope) -> None:
-        """Give the parameters of a function their meaning; they hide what was outside."""
+        """Bind the parameters of a function; they hide outer names."""
         for index, parameter in enumerate(parameters_of(node)):
             for each in everything(parameter):
                 if each.type.endswith(("identifier", "identifier_pattern")):
@@ -221,7 +221,7 @@ class Names:
             self.bind(parameter, meanings.get(index), scope)
 
     def bind(self, pattern: Tree, meaning: object, scope: Scope) -> None:
-        """Give the names of a pattern their meaning; a part of `ctx` taken out of it stays one."""
+        """Bind the names of a pattern; a part taken out of `ctx` stays a part of `ctx`."""
         match pattern.type:
             case "identifier" | "shorthand_property_identifier_pattern":
                 scope.learn(words(pattern), meaning)
@@ -290,7 +290,7 @@ class Names:
         return None if origin is None else Value(self.place(node), origin=origin)
 
     def origin(self, node: Tree, scope: Scope) -> Origin | None:
-        """Follow events out of the host's answer, through the lists and names that hold them."""
+        """Follow events from the result of the host, through the lists and names that hold them."""
         self.effort.spend()
         whole = part(node, "object")
         match node.type:
@@ -310,7 +310,7 @@ class Names:
         return None
 
     def _taken(self, callee: Tree | None, scope: Scope) -> Origin | None:
-        """Answer where the answer of a list's own method comes from."""
+        """Return where the result of a list's own method comes from."""
         whole = None if callee is None else part(callee, "object")
         if callee is None or whole is None:
             return None
@@ -348,7 +348,7 @@ class Names:
             JsonType.STRING if is_text else None,
             joined(each.text for each in values),
             chance=next((each.chance for each in values if each.chance), None),
-            # A sum that doubles itself line by line is cut, like its text.
+            # A text that doubles itself line by line is cut.
             made_of=tuple(one for each in values for one in each.made_of or (each,))[:PARTS_MAX],
         )
 
@@ -416,14 +416,14 @@ class Names:
                 name = (isinstance(known, Value) and known.chance) or ""
             if name in DICE or (name in CLOCKS and not is_day):
                 return name
-            # Of a moment that is handed to a function nobody knows what is left; maybe a day.
+            # What a function makes of a moment is unknown; it may be the day.
             method = "" if callee is None else words(callee.child_by_field_name("property"))
             ours = None if callee is None else self.definition(callee, scope)
             if ours is not None and ours.id not in seen:
                 seen.add(ours.id)
                 waiting.append((ours, True))
             below = is_day or ours is not None or method in DAYS or each.type in FUNCTIONS
-            if each.type != "await_expression":  # What the outside answers is no chance.
+            if each.type != "await_expression":  # The result of a tool is not random.
                 waiting += [(inner, below) for inner in each.children]
         return None
 

@@ -1,8 +1,8 @@
 """What is wrong with an outline, by the rules of W5; the paths of a mutation are in `path`.
 
 Law 1: every call a step reaches, through its own functions too, is judged for that step (C2).
-Law 2: only what is written out is judged; an open value, an open list of topics and a name nobody
-       can resolve are left alone, except where the openness itself is the finding.
+Law 2: only what is written out is judged; an open value, an open list of topics and a name that
+       cannot be resolved are left alone, except where the openness itself is the finding.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ from duly.script.outline import (
 )
 from duly.script.path import can_run_out, judge_paths
 
-# What `ctx` speaks itself: the operation, and the fields it takes beside the topic.
+# The verbs of `ctx` itself: the operation, and the fields it takes besides the topic.
 SPOKEN: Final[Mapping[str, tuple[Operation, tuple[str, ...]]]] = {
     "publish": (Operation.PUBLISH, ("message_id", "title", "payload")),
     "peek": (Operation.PEEK, ("limit", "after")),
     "get_by_ids": (Operation.GET_BY_IDS, ("ids",)),
 }
-# Judging a node costs so much more than reading it, and saying something about it more again.
+# Judging a node costs so much more than reading it, and making a finding costs more again.
 LOOKS_PER_JUDGEMENT: Final = 4
 LOOKS_PER_FINDING: Final = 100
 RESULT_FIELDS: Final = ("reservations", "data", "ui", "wake_at")
@@ -51,7 +51,7 @@ StepName: TypeAlias = tuple[str, Step]
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """What was found, and the facts W7 keeps: what each step of each handler calls and names."""
+    """The findings, and the facts W7 keeps: what each step of each handler calls and names."""
 
     findings: tuple[Finding, ...] = ()
     tools: Mapping[StepName, tuple[str, ...]] = field(default_factory=dict)
@@ -113,8 +113,8 @@ class _Judge:
             self.say(
                 "wrong-result",
                 functions[key].place,
-                f"The step {step} is a generator, and nobody takes what it yields.",
-                "Take the star away and return.",
+                f"The step {step} is a generator; the host ignores what it yields.",
+                "Remove the star and return the result.",
             )
         if step is Step.MUTATE:
             self.findings += judge_paths(functions, key, self.is_mutation, self.outline.file)
@@ -122,14 +122,14 @@ class _Judge:
             self.judge_results(handler, functions[key])
 
     def nodes_of(self, key: str) -> tuple[Node, ...]:
-        """List the nodes of a function, which is walked once; every step that looks pays."""
+        """List the nodes of a function, which is walked once; the effort counts for every step."""
         if key not in self.nodes:
             self.nodes[key] = tuple(walk(self.outline.functions[key].body))
         self.outline.effort.spend(LOOKS_PER_JUDGEMENT * len(self.nodes[key]))
         return self.nodes[key]
 
     def first_use(self, key: str) -> Use | None:
-        """Answer the first call through `ctx` that a function reaches."""
+        """Return the first call through `ctx` that a function reaches."""
         if key not in self.first_uses:
             reached = (
                 node for each in reach(self.outline.functions, key) for node in self.nodes_of(each)
@@ -138,7 +138,7 @@ class _Judge:
         return self.first_uses[key]
 
     def spoken_of(self, use: Use) -> str | None:
-        """Answer which of ctx's own verbs a use is."""
+        """Return which of ctx's own verbs a use is."""
         return next((name for name in SPOKEN if use.path in (name, camel(name))), None)
 
     def tool_of(self, use: Use) -> Tool | None:
@@ -155,8 +155,8 @@ class _Judge:
             self.say(
                 "dynamic-name",
                 use.place,
-                "The tool is named at run time, so nobody can say beforehand what it does.",
-                "Write the tool out, with an if for each case.",
+                "The tool is named at run time, so it cannot be checked before.",
+                "Write the name of the tool, with an if for each case.",
             )
         elif spoken is not None:
             self.judge_access(SPOKEN[spoken][0], step, use)
@@ -201,8 +201,8 @@ class _Judge:
                 "catches-tool-errors",
                 guard.place,
                 f"ctx.{use.path or '…'} is called inside a try; when a call fails the run"
-                " ends there, and neither the handler nor the last part runs.",
-                "Take the try away; the host retries and asks for help by itself.",
+                " ends there, and neither catch nor finally runs.",
+                "Remove the try; the host retries and asks for help by itself.",
             )
 
     # -- arguments ------------------------------------------------------------------------------
@@ -259,8 +259,8 @@ class _Judge:
             self.say(
                 "dynamic-name",
                 topic.place,
-                "The topic is named at run time, so nobody can say beforehand where this goes.",
-                "Write the topic out, or keep it in a constant.",
+                "The topic is named at run time, so it cannot be checked before.",
+                "Write the name of the topic, or keep it in a constant.",
             )
         elif declared is not None and topic.text not in declared:
             self.say(
@@ -294,14 +294,14 @@ class _Judge:
             sentence = "The event has no title, so it is refused."
             self.say("missing-title", use.place, sentence, _TITLE_ADVICE)
         elif title.text is not None:
-            sentence = f'Every event is called "{title.text[:60]}", so nobody can tell them apart.'
+            sentence = f'Every event has the same title "{title.text[:60]}".'
             self.say("constant-title", title.place, sentence, _TITLE_ADVICE)
         if message_id is None:
             self.say(
                 "missing-message-id",
                 use.place,
-                f"The event has no {spelled}, so the same thing changed is another event.",
-                f"Pass {spelled}: an id the outside gave it.",
+                f"The event has no {spelled}, so a thing that was changed is a new event.",
+                f"Pass {spelled}: an id from the outside.",
             )
         elif message_id.chance is not None:
             self.say(
@@ -309,11 +309,11 @@ class _Judge:
                 message_id.place,
                 f"{spelled} comes from {message_id.chance}(), so the same thing is a new event"
                 " every time.",
-                "Take an id the outside gave it.",
+                "Use an id from the outside.",
             )
 
     def judge_looks(self, function: Function) -> None:
-        """Find what no event has; the type checker does this where there is one."""
+        """Find a part that no event has; in Python the type checker does this."""
         fields = [self.outline.spell(name) for name in EVENT_FIELDS]
         for look in function.looks:
             if look.origin is None or look.origin[0] != EVENT or len(look.origin) != 3:
@@ -323,7 +323,7 @@ class _Judge:
                 self.say("wrong-type", look.place, sentence, suggest(name, fields))
 
     def judge_words(self, handler: Handler, what: str, value: Value | None) -> None:
-        """Find a text made of something that is not there: it would say undefined."""
+        """Find a text made of a missing part: it would show undefined."""
         for each in () if value is None else (value, *value.made_of):
             if each.origin is None:
                 continue
@@ -332,7 +332,7 @@ class _Judge:
                 self.say(
                     "wrong-type",
                     each.place,
-                    f"{lost.holder} has no {lost.name}, so {what} is made of undefined.",
+                    f"{lost.holder} has no {lost.name}, so {what} shows undefined.",
                     f"{suggest(lost.name, lost.fields)} Take it from where it is.",
                 )
 
@@ -356,7 +356,7 @@ class _Judge:
             self.say(
                 "wrong-result",
                 prepare.place,
-                "prepare can come to its end without an answer, which fails the run.",
+                "prepare can end without returning anything, which fails the run.",
                 "Return an object with empty reservations and empty data at the end.",
             )
 
@@ -366,19 +366,19 @@ class _Judge:
             self.say(
                 "wrong-result",
                 result.place,
-                f"prepare answers {result.type} here, which fails the run.",
+                f"prepare returns {result.type} here, which fails the run.",
                 "Return an object with empty reservations and empty data.",
             )
         if result.fields is None:
             return
         for name, value in result.fields.items():
             if name not in wanted:
-                sentence = f"prepare answers {name}, which nobody reads."
+                sentence = f"prepare returns {name}, which the host does not read."
                 self.say("wrong-result", value.place, sentence, suggest(name, wanted))
         reservations = result.fields.get("reservations")
         if reservations is None:
             if not result.is_open:
-                sentence = "prepare answers no reservations, which fails the run."
+                sentence = "prepare returns no reservations, which fails the run."
                 self.say("wrong-result", result.place, sentence, "Return [] to reserve nothing.")
             return
         for topic in _reserved_topics(reservations):
@@ -396,13 +396,13 @@ class _Judge:
             self.say(
                 "mutate-without-title",
                 result.place,
-                f"{handler.name} has a mutate step, and this answer has no ui.title to say what"
+                f"{handler.name} has a mutate step, and this result has no ui.title to say what"
                 " it is for.",
                 'Add ui with a title, as in "Add row for alice@example.com".',
             )
 
     def judge_globals(self) -> None:
-        """Find names that one step writes and another reads; each begins in a fresh context."""
+        """Find names that one step writes and another reads; each step has a fresh context."""
         reads: dict[str, dict[StepName, Place]] = {}
         writes: dict[str, dict[StepName, Place]] = {}
         rebound: set[tuple[str, StepName]] = set()

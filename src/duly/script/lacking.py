@@ -1,8 +1,8 @@
-"""What Python has and the interpreter of scripts lacks: refused by name, place and replacement.
+"""What Python has and the interpreter of scripts lacks: each with its place and a replacement.
 
-Law: a text that Monty 1.4.0 cannot run is refused before it runs, in words that say what to write
-instead (W5). The tables are checked against the interpreter itself by `tests/sandbox`: what they
-name is lacking, what they do not name works.
+Law: a text that Monty 1.4.0 cannot run is refused before it runs, and the message says what to
+write instead (W5). `tests/sandbox` checks the tables against the interpreter itself: what they name
+is lacking, what they do not name works.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ INSTEAD_OF_NAME: Final = {
     "dir": "Name what you need.",
     "exit": "Use return.",
     "globals": "Name what you need.",
-    "input": "A script has nobody to ask; subscribe to a topic.",
+    "input": "A script cannot ask a person; subscribe to a topic.",
     "issubclass": "Use isinstance.",
     "memoryview": "Use bytes.",
     "quit": "Use return.",
@@ -96,13 +96,13 @@ INSTEAD_OF_NAME: Final = {
     **dict.fromkeys(("ExceptionGroup", "BaseExceptionGroup"), "Raise one exception."),
     "UnicodeError": "Use ValueError.",
 }
-# The interpreter has these, but a script has no use for them that the host would allow.
+# The interpreter has these, but the host allows no use of them.
 INSTEAD_OF_USELESS: Final = {
     "eval": "Write the code itself; json.loads reads data.",
     "exec": "Write the code itself.",
     "open": "Call a tool of ctx; scripts have no files.",
 }
-# Methods the interpreter has on nothing, whatever they are called on.
+# Methods that no type of the interpreter has.
 INSTEAD_OF_METHOD: Final = {
     "bit_length": "Count with a loop.",
     "format_map": 'Use f"…".',
@@ -131,7 +131,7 @@ BINDING: Final[frozenset[type[ast.AST]]] = frozenset(
     {ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.arg, ast.alias, ast.ExceptHandler}
     | {ast.MatchAs, ast.MatchStar, ast.MatchMapping, ast.Global, ast.Nonlocal}
 )
-# No other node can be one that the interpreter lacks; Python 3.11 does not know a type alias.
+# Only these nodes can be lacking in the interpreter. Python 3.11 does not know a type alias.
 SUSPECTS: Final[frozenset[type[ast.AST]]] = frozenset(
     {*INSTEAD_OF_SYNTAX, *BINDING, ast.Import, ast.ImportFrom, ast.comprehension, ast.Name}
     | {ast.Raise, ast.Attribute, ast.Call, ast.Constant, getattr(ast, "TypeAlias", ast.Raise)}
@@ -161,7 +161,7 @@ def refuse_lacking(text: str) -> None:
 
 
 def parse(text: str) -> ast.Module:
-    """Read Python text, or raise a ScriptError that says where it stops making sense."""
+    """Parse Python text, or raise a ScriptError that says where it is wrong."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -183,7 +183,7 @@ def find_lacking(tree: ast.Module) -> list[Lacking]:
 
 
 def _own_names(nodes: Iterable[ast.AST]) -> Iterator[str]:
-    """List the names a text gives itself; one of them hides what the interpreter lacks."""
+    """List the names a text defines; a defined name hides a lacking one."""
     for node in nodes:
         if type(node) in BINDING:
             yield from _bound_names(node)

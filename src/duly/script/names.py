@@ -1,7 +1,7 @@
 """The names an author uses: workflow, producer, consumer. One text for CPython and for Monty.
 
-Law 1: declaring runs nothing and asks nobody; it fills in one value that deploy reads once (W7).
-Law 2: a mistake is refused where it is made, in words its author can act on.
+Law 1: declaring runs no handler and calls no tool; it fills in one value that deploy reads (W7).
+Law 2: a mistake is refused where it is made, with a message that says what to write.
 Law 3: what a decorator declares and what the object form declares are the same value.
 
     flow = workflow("email-to-sheets", topics=["email.received"])

@@ -1,8 +1,8 @@
-"""What became of a value on its way from an event: whether the part a text names can be there.
+"""Follows a value back to its event: whether the part that a text names can be there.
 
-Law: only what the text proves is said to be missing. A payload is known when every publish into
-its topic writes it out and nobody publishes from outside; what prepare answers is known when every
-answer is written out. Anything else may hold anything.
+Law: a part is reported as missing only if the text proves it. A payload is known when every publish
+into its topic writes it out and nothing is published from outside. The data of prepare is known
+when every return writes it out. Any other value may hold anything.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from duly.script.outline import EVENT, PREPARED, Handler, Origin, Outline, Use, 
 
 EVENT_FIELDS: Final = ("topic", "message_id", "id", "title", "payload")
 
-# The fields something has; None where nobody can say.
+# The fields of a value; None where they are unknown.
 Known: TypeAlias = "frozenset[str] | None"
 
 
@@ -30,7 +30,7 @@ class Missing:
 
 
 def payloads(outline: Outline) -> dict[str, Known]:
-    """Answer, by topic, the fields its payloads have when they come from this text."""
+    """Return, by topic, the fields its payloads have when they come from this text."""
     shapes: dict[str, Known] = {}
     for function in outline.functions.values():
         for node in walk(function.body):
@@ -50,7 +50,7 @@ def payloads(outline: Outline) -> dict[str, Known]:
 def find_missing(
     outline: Outline, shapes: Mapping[str, Known], handler: Handler, origin: Origin
 ) -> Missing | None:
-    """Answer the part of a way from an event or from `prepared` that is not there, if any."""
+    """Return the part of a path from an event or from `prepared` that is missing, if any."""
     match origin:
         case (str(root), topic, "payload", name, *_) if root == EVENT:
             holder = f'The payload of "{topic}"'
@@ -62,7 +62,7 @@ def find_missing(
             answers = [] if key is None else outline.functions[key].results
             found = [_find_in(outline, shapes, handler, each, path) for each in answers]
             whole = [each for each in found if each is not None]
-            # The longest list of what is there comes from the answer that has something to do.
+            # The result with the most fields is the one that has something to do.
             longest = max(whole, key=lambda each: len(each.fields), default=None)
             return longest if len(whole) == len(found) else None
     return None
@@ -71,7 +71,7 @@ def find_missing(
 def _find_in(
     outline: Outline, shapes: Mapping[str, Known], handler: Handler, answer: Value, path: list[str]
 ) -> Missing | None:
-    """Follow a way into one answer of prepare."""
+    """Follow a path into one result of prepare."""
     at = None if answer.fields is None else answer.fields.get("data")
     for index, name in enumerate(path):
         if at is None or at.is_open:
@@ -81,7 +81,7 @@ def _find_in(
         if at.fields is None:
             return None
         if name not in at.fields:
-            return _lacks(name, "What prepare answers as data", frozenset(at.fields))
+            return _lacks(name, "The data that prepare returns", frozenset(at.fields))
         at = at.fields[name]
     return None
 

@@ -2,13 +2,12 @@
 
 Law 1: a reader writes down what it sees and judges nothing; `judgement` and `path` judge and
        never look at a tree.
-Law 2: what a reader cannot know is left open (None, `is_open`), and nothing is found in what is
-       open: a check that cries wolf is not read.
+Law 2: what a reader cannot know is left open (None, `is_open`), and there are no findings about
+       open values: authors ignore a check with false alarms.
 
 The flow of a function is a tree of the few things that matter to W5: a use of `ctx`, an invocation
-of another function of the same text, other work, and the ways the control can take between them.
-A helper is read once for every way `ctx` is handed to it, so that it counts for each step that
-reaches it.
+of another function of the same text, other work, and the paths of control between them. A helper
+is read once for every way `ctx` is passed to it, so that it counts for each step that reaches it.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ TEXT_CHARS_MAX: Final = 1000  # longer than any name or title
 
 
 class TooTangled(Exception):
-    """The text is knotted beyond what anybody writes; it is not read to its end."""
+    """The text is more tangled than authors write; it is not read to its end."""
 
 
 EFFORT_MAX: Final = 1_000_000
@@ -64,14 +63,14 @@ class Text:
     """The lines of a source; parsers count columns in bytes, people in characters."""
 
     def __init__(self, text: str) -> None:
-        # Split where both parsers do; str.splitlines knows more ends than they.
+        # Split where both parsers do; str.splitlines splits at more characters.
         lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
-        # In a line of plain letters the two counts are the same; most lines are. Of any other the
-        # bytes are kept that begin no character: a line may be the whole text.
+        # In an ASCII line the two counts are the same; most lines are ASCII. Of any other line the
+        # bytes that begin no character are kept: a line may be the whole text.
         self.lines = [None if line.isascii() else _bytes_inside(line) for line in lines]
 
     def place(self, row: int, column_bytes: int) -> Place:
-        """Answer the place of what a parser found, its row beginning at 0."""
+        """Return the place of what a parser found, its row beginning at 0."""
         inside = self.lines[row] if row < len(self.lines) else None
         if inside is None:
             return Place(row + 1, column_bytes + 1)
@@ -79,7 +78,7 @@ class Text:
 
 
 def _bytes_inside(line: str) -> list[int]:
-    """List the places of the bytes that go on with a character."""
+    """List the places of the bytes that continue a character."""
     return [at for at, byte in enumerate(line.encode()) if byte & 0xC0 == 0x80]
 
 
@@ -90,10 +89,10 @@ Origin: TypeAlias = "tuple[str, ...]"
 class Value:
     """An expression, as far as it is known without running it.
 
-    `chance` is the clock or the dice it asks. `origin` is the way to it from what the host gave:
+    `chance` is the clock or the dice it asks. `origin` is the path to it from what the host gave:
     ("event", "mail", "payload", "from") is a part of an event of the topic mail, ("events", "mail")
-    a list of them, ("prepared", "data") what prepare answered. `made_of` are the values a text is
-    put together from.
+    a list of them, ("prepared", "data") what prepare returned. `made_of` are the values a text is
+    built from.
     """
 
     place: Place
@@ -111,17 +110,17 @@ EVENTS, EVENT, PREPARED = "events", "event", "prepared"
 
 
 def element_of(origin: Origin | None) -> Origin | None:
-    """Answer where an element of a list comes from, as far as events go."""
+    """Return where an element of a list comes from, as far as events go."""
     return (EVENT, *origin[1:]) if origin is not None and origin[0] == EVENTS else None
 
 
 def part_of(origin: Origin | None, name: str) -> Origin | None:
-    """Answer where a named part of something comes from."""
+    """Return where a named part of something comes from."""
     return None if origin is None or origin[0] == EVENTS else (*origin, name)
 
 
 def joined(texts: Iterable[str | None]) -> str | None:
-    """Put known texts together; a text that doubles itself line by line is cut."""
+    """Join known texts; a text that doubles itself line by line is cut."""
     whole = ""
     for text in texts:
         if text is None:
@@ -168,7 +167,7 @@ class Way(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Leave:
-    """Control goes away from here; a break or a continue may name the loop it means."""
+    """Control leaves here; a break or a continue may name its loop."""
 
     way: Way
     label: str = ""
@@ -176,7 +175,7 @@ class Leave:
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """Exactly one of the ways is taken."""
+    """Exactly one of the paths is taken."""
 
     ways: tuple[Flow, ...]
 
@@ -234,10 +233,10 @@ Flow: TypeAlias = "tuple[Node, ...]"
 
 @dataclass(slots=True)
 class Function:
-    """One function as one way of handing it `ctx` sees it; a reader fills it in.
+    """One function for one way of passing `ctx` to it; a reader fills it in.
 
-    `looks` are the parts of events and of `prepared` that it looks at, `rebinds` those of the names
-    it writes that get another value, not a change in place.
+    `looks` are the parts of events and of `prepared` that it reads, `rebinds` those of the names it
+    writes that get another value, not a change in place.
     """
 
     place: Place
@@ -291,7 +290,7 @@ class Outline:
 
 
 def flows_of(node: Node) -> tuple[Flow, ...]:
-    """Answer the flows inside a node."""
+    """Return the flows inside a node."""
     if isinstance(node, Branch):
         return node.ways
     if isinstance(node, Loop):
@@ -306,7 +305,7 @@ def flows_of(node: Node) -> tuple[Flow, ...]:
 
 
 def walk(flow: Flow) -> Iterator[Node]:
-    """Give every node of a flow, in the order of the text."""
+    """Yield every node of a flow, in the order of the text."""
     for node in flow:
         yield node
         for inner in flows_of(node):
@@ -329,7 +328,7 @@ def reach(functions: Mapping[str, Function], key: str) -> list[str]:
 
 
 PATH_PARTS_MAX: Final = 4
-READINGS_MAX: Final = 2000  # a knot of functions that hand ctx around is not worth more
+READINGS_MAX: Final = 2000  # functions that pass ctx around in many ways are read no further
 
 
 @dataclass(frozen=True, slots=True)
@@ -339,7 +338,7 @@ class Alias:
     path: str | None
 
     def part(self, name: str) -> Alias:
-        """Name a part; what lies deeper than any tool is unknown."""
+        """Return the alias of a part; a path deeper than any tool is unknown."""
         if self.path is None or self.path.count(".") + 1 >= PATH_PARTS_MAX:
             return SOME_PART
         return Alias(f"{self.path}.{name}".lstrip("."))
@@ -353,8 +352,8 @@ SOME_PART: Final = Alias(None)
 class Scope:
     """The names a function sees; a name that is not here belongs to the module.
 
-    A name means an alias of `ctx`, a known value, a function (a tree of the reader's own), or
-    nothing we know of: None, which still hides the module's name.
+    A name stands for an alias of `ctx`, a known value, a function (a tree of the reader's own), or
+    something unknown: None, which still hides the module's name.
     """
 
     function: Function
@@ -369,5 +368,5 @@ class Scope:
         return Scope(self.function, self.key, dict(self.names), self.owner, self.globals, True)
 
     def learn(self, name: str, meaning: object) -> None:
-        """Give a name its meaning; a name that is given two has none we can rely on."""
+        """Bind a name; a name that is bound twice is unknown."""
         self.names[name] = meaning if self.names.get(name, meaning) is meaning else None

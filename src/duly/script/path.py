@@ -1,12 +1,12 @@
 """What happens along the paths of a mutate step: one mutation, and nothing after it (C8).
 
 Law: a step may make its one call on any path, in any branch. A second call that can follow a
-first, also round a loop, is `several-mutations`; work that can follow one is
-`code-after-mutation`, said once for each call.
+first, also around a loop, is `several-mutations`; work that can follow one is
+`code-after-mutation`, reported once for each call.
 
-The walk keeps for each point of the text which calls may lie behind it. Two branches are joined,
-a loop is walked a second time with what its first turn left. A function is walked once for each
-state it is entered in, so the cost stays close to the length of the text.
+The walk keeps, for each point of the text, which calls may have been made before it. Two branches
+are joined. A loop is walked a second time with the state after its first turn. A function is walked
+once for each state it is entered in, so the cost stays close to the length of the text.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from duly.script.outline import (
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What may lie behind a point: the first mutation of any way that leads there, or none."""
+    """What may have happened before a point: the first mutation on any path to it, or none."""
 
     spent: Use | None = None
 
@@ -46,7 +46,7 @@ RETURN = Leave(Way.RETURN)
 
 
 def join(one: State | None, other: State | None) -> State | None:
-    """Join what two ways leave behind; None is a way that is never taken."""
+    """Join the states of two paths; None is a path that is never taken."""
     if one is None or other is None:
         return one or other
     calls = [state.spent for state in (one, other) if state.spent is not None]
@@ -57,14 +57,14 @@ def join(one: State | None, other: State | None) -> State | None:
 def judge_paths(
     functions: Mapping[str, Function], key: str, is_mutation: Callable[[Use], bool], file: str
 ) -> list[Finding]:
-    """Find what breaks C8 in the function a mutate step begins with."""
+    """Find what breaks C8 in the function of a mutate step."""
     walk = _Walk(functions, is_mutation, file)
     walk.function(key, State())
     return walk.findings
 
 
 def can_run_out(functions: Mapping[str, Function], function: Function) -> bool:
-    """Tell whether a function can come to its end without a return."""
+    """Tell whether a function can reach its end without a return."""
     walk = _Walk(functions, lambda _: False, "")
     return walk.flow(function.body, State(), {}) is not None
 
@@ -82,7 +82,7 @@ class _Walk:
     def function(self, key: str, state: State) -> State | None:
         entry = (key, state, self.is_second_turn)
         if entry not in self.known:
-            self.known[entry] = state  # A function that calls itself is taken to do nothing more.
+            self.known[entry] = state  # The inner call of a recursive function adds nothing.
             self.known[entry] = self.inline(self.functions[key].body, state)
         return self.known[entry]
 
@@ -129,7 +129,7 @@ class _Walk:
 
     def use(self, use: Use, state: State) -> State:
         if not self.is_mutation(use):
-            return state  # Whether a step may make this call at all is not a matter of paths.
+            return state  # Whether a step may make this call at all is judged elsewhere.
         if state.spent is not None:
             again = state.spent.place == use.place
             before = "a turn of the loop before" if again else f"line {state.spent.place.line}"
@@ -158,13 +158,13 @@ class _Walk:
                 work.place.line,
                 work.place.column,
                 f"ctx.{call.path} on line {call.place.line} ends the step, so this never counts.",
-                "Move it into next, which is given the result of the mutation.",
+                "Move it into next, which gets the result of the mutation.",
                 file=self.file,
             )
         )
 
     def loop(self, loop: Loop, state: State, exits: Exits) -> State | None:
-        """Walk the body, and once more if its first turn made a call the next one would repeat."""
+        """Walk the body, and a second time if its first turn made a call that would be repeated."""
         inner: Exits = {}
         again = self.flow(loop.body, state, inner)
         for label in {"", loop.label}:

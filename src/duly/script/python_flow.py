@@ -1,7 +1,7 @@
 """Reads the functions of a Python module into flows; runs nothing.
 
-Law: effects come in the order in which Python would have them: arguments, then the call. A lambda
-is taken to be called where it stands, any number of times; a comprehension is a loop.
+Law: effects come in the order in which Python has them: arguments, then the call. A lambda counts
+as called where it stands, any number of times; a comprehension is a loop.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ CHANGING: Final = frozenset(
     {"append", "extend", "insert", "remove", "pop", "clear", "add", "discard", "update"}
     | {"setdefault", "popitem", "sort", "reverse"}
 )
-ANSWERING: Final = frozenset({"pop", "popitem", "setdefault"})  # they tell what was there
+ANSWERING: Final = frozenset({"pop", "popitem", "setdefault"})  # they return what was there
 # These only wait for what they are given.
 WAITING: Final = frozenset({"asyncio.gather", "gather"})
-# What is put together from a call's answer uses it.
+# A value that is built from the result of a call uses it.
 USING: Final = (
     *(ast.Dict, ast.Set, ast.JoinedStr, ast.BinOp, ast.UnaryOp, ast.Compare),
     *(ast.Subscript, ast.Attribute),
@@ -66,7 +66,7 @@ class FlowReader:
     def function(
         self, node: Definition, aliases: Mapping[str, Alias], owner: str, outer: Scope
     ) -> str:
-        """Read a function as one way of handing it `ctx` sees it, and answer its key."""
+        """Read a function for one way of passing `ctx` to it, and return its key."""
         handed = ",".join(f"{name}={alias.path}" for name, alias in sorted(aliases.items()))
         key = f"{outer.key}/{node.name}:{node.lineno}:{node.col_offset}({handed})"
         if key not in self.outline.functions:
@@ -118,7 +118,7 @@ class FlowReader:
         return []
 
     def _doing(self, node: ast.AST, effects: list[Node]) -> list[Node]:
-        """Make a statement work, unless a call through `ctx` or a function of ours is its work."""
+        """Add work for a statement, unless it only calls `ctx` or a function of this text."""
         is_call = any(isinstance(each, Use | Invoke | Loop | Branch) for each in effects)
         return effects if is_call else [Work(self.names.place(node)), *effects]
 
@@ -205,7 +205,7 @@ class FlowReader:
     # -- names of the module --------------------------------------------------------------------
 
     def _write(self, target: ast.expr, scope: Scope) -> None:
-        """Note that something is changed in place, and that what we knew of it is void."""
+        """Note that a value is changed in place, so that it is no longer known."""
         if isinstance(target, ast.Tuple | ast.List):
             for each in target.elts:
                 self._write(each, scope)
@@ -254,7 +254,7 @@ class FlowReader:
         return self._using(node, self._expression(node, scope))
 
     def _using(self, node: ast.expr, effects: list[Node]) -> list[Node]:
-        """Make it work to use what a call answered; after a mutation it is never used (C8)."""
+        """Count using the result of a call as work; after a mutation it never runs (C8)."""
         is_called = any(isinstance(each, Use | Invoke) for each in effects)
         return [*effects, Work(self.names.place(node))] if is_called else effects
 
@@ -302,7 +302,7 @@ class FlowReader:
         return Use(self.names.place(node), alias.path, positional, named, is_open, is_awaited)
 
     def _invoked(self, node: ast.Call, scope: Scope) -> str | None:
-        """Read the function of ours that a call calls, with the parts of `ctx` it is handed."""
+        """Read the function of this text that a call calls, with the parts of `ctx` it gets."""
         definition, owner = self.names.definition(node.func, scope)
         if definition is None:
             return None
@@ -316,7 +316,7 @@ class FlowReader:
         return self.function(definition, known, owner, outer)
 
     def _called_back(self, node: ast.Call, scope: Scope) -> list[Node]:
-        """Take the functions a call is given to be called by it."""
+        """Count functions that are passed to a call as called by it."""
         flows: list[Node] = []
         for each in (*node.args, *(word.value for word in node.keywords)):
             if isinstance(each, ast.Lambda):
@@ -350,6 +350,6 @@ def _inner(node: ast.expr) -> Iterator[ast.expr]:
 
 
 def _is_using(node: ast.expr) -> bool:
-    if isinstance(node, ast.List | ast.Tuple):  # A list of calls may still be handed to gather.
+    if isinstance(node, ast.List | ast.Tuple):  # A list of calls may still be passed to gather.
         return any(isinstance(each, ast.Await) for each in node.elts)
     return isinstance(node, USING)

@@ -1,7 +1,7 @@
 """What the names of a Python module stand for; runs nothing.
 
-Law: a name is followed as far as a reader of the text would follow it, to a constant, a function, a
-part of `ctx`; where the text does not say, the answer is that nothing is known.
+Law: a name is followed as far as a reader of the text would follow it: to a constant, a function, a
+part of `ctx`. Where the text does not say, nothing is known.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ CLOCKS: Final = (
     *("time.time", "time.monotonic", "datetime.now", "datetime.utcnow"),
     *("datetime.datetime.now", "datetime.datetime.utcnow"),
 )
-# What only a day is left of is fine in a message id: it is the day the thing is for.
+# A time cut to its day is fine in a message id: it is the day the event is for.
 DAYS: Final = frozenset({"date", "strftime", "split", "partition"})
 TYPES: Final[Mapping[type, JsonType]] = {
     str: JsonType.STRING,
@@ -70,7 +70,7 @@ class Names:
     methods: dict[str, dict[str, Definition]] = field(default_factory=dict)
 
     def place(self, node: ast.AST) -> Place:
-        """Answer where a node stands."""
+        """Return where a node stands."""
         return self.text.place(getattr(node, "lineno", 1) - 1, getattr(node, "col_offset", 0))
 
     def define(self, node: ast.stmt) -> None:
@@ -98,7 +98,7 @@ class Names:
         return None
 
     def method(self, owner: str, name: str) -> Definition | None:
-        """Answer the method of a class."""
+        """Return the method of a class."""
         if owner not in self.methods:
             inside = self.classes[owner].body
             # Of two of one name the first is taken.
@@ -107,7 +107,7 @@ class Names:
         return self.methods[owner].get(name)
 
     def definition(self, node: ast.expr, scope: Scope) -> tuple[Definition | None, str]:
-        """Answer the function of this text that an expression names, and the class it is in."""
+        """Return the function of this text that an expression names, and the class it is in."""
         match node:
             case ast.Name(id=name) if name in scope.names:
                 inner = scope.names[name]
@@ -119,7 +119,7 @@ class Names:
         return None, ""
 
     def alias(self, node: ast.expr, scope: Scope) -> Alias | None:
-        """Answer which part of `ctx` an expression stands for, if any."""
+        """Return which part of `ctx` an expression stands for, if any."""
         self.effort.spend()
         match node:
             case ast.Name(id=name):
@@ -209,12 +209,12 @@ class Names:
             if name.startswith(DICE) or (name.startswith(CLOCKS) and not is_day):
                 return name
             below = is_day or self._is_day(each)
-            if not isinstance(each, ast.Await):  # What the outside answers is no chance.
+            if not isinstance(each, ast.Await):  # The result of a tool is not random.
                 waiting += [(inner, below) for inner in ast.iter_child_nodes(each)]
         return None
 
     def _is_day(self, node: ast.AST) -> bool:
-        """Tell whether nobody knows what an expression leaves of a moment; maybe its day."""
+        """Tell whether an expression may leave only the day of a moment."""
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
             return node.func.attr in DAYS
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):

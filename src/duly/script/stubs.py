@@ -1,7 +1,7 @@
-"""The types of `ctx`, written out of the catalogue, for editors and for the type checker.
+"""The types of `ctx`, made from the catalogue, for editors and for the type checker.
 
 Law 1: a stub says what the catalogue says, in each language's own spelling; what the catalogue
-       does not know is left open. The keys of an answer are the tool's own, spelled the same in
+       does not know is left open. The keys of a result are the tool's own, spelled the same in
        both languages.
 Law 2: a type of ours has a name that no script would choose.
 """
@@ -15,7 +15,7 @@ from typing import Final
 from duly.rules.catalog import Catalog, JsonType, Parameter, Shape, Tool, camel
 from duly.rules.shape import in_javascript
 
-# The names a stub gives to types begin so, in order not to meet a name of a script.
+# The types of a stub have this prefix, so that they do not clash with a name of a script.
 PREFIX: Final = "Duly"
 
 PYTHON_TYPES: Final[Mapping[JsonType, str]] = {
@@ -66,7 +66,7 @@ _PYTHON_VERBS: Final = """\
     def get_by_ids(self, topic: str, ids: list[Any]) -> Awaitable[list[DulyEvent]]: ...
 """
 
-# What a script may import from `duly`; the shapes are those of design and of names.py.
+# What a script may import from `duly`; the shapes are those of names.py.
 PYTHON_MODULE: Final = """\
 from typing import Any, Callable, TypeVar
 
@@ -225,9 +225,9 @@ def _class_name(connector: str) -> str:
 
 
 def _python_result(tool: Tool) -> tuple[str, str]:
-    """Write what a tool answers: its type, and the class that has to be defined for it.
+    """Write the result of a tool: its type, and the class that has to be defined for it.
 
-    That there may be nothing is left out: a script that does not ask for it is no finding.
+    That it may be None is left out: a script that does not test for it gets no finding.
     """
     shape = tool.result
     if shape is None or shape.is_page:
@@ -251,7 +251,7 @@ def _python_type(shape: Shape) -> str:
 
 
 def _takes(tool: Tool) -> str:
-    """Write the parameters of a tool; Python wants what may be left out last, or by name only."""
+    """Write the parameters of a tool; in Python optional ones come last, or by name only."""
     order = [each.required for each in tool.parameters]
     star = ["*"] if order != sorted(order, reverse=True) else []
     return ", ".join(["self", *star, *(_python_parameter(each) for each in tool.parameters)])

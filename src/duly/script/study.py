@@ -1,7 +1,7 @@
-"""Everything that is read off a source in one go, for a host that does so in a worker (W5, X2).
+"""Everything a host learns from a source without running it, done in a worker (W5, X2).
 
-Law: nothing here runs a source, and nothing is kept between two. What crosses is bytes, decoded by
-type on the other side: a worker that a source broke says nothing a host would have to believe.
+Law: nothing here runs a source, and nothing is kept between two sources. Bytes cross the border and
+are decoded by type in the host, which believes nothing else that a broken worker says.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ WARM_UP: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Study:
-    """What a text says of itself; `annotated` is for the type checker, if it is worth asking."""
+    """What is known of a text; `annotated` is the text for the type checker, if there is one."""
 
     analysis: Analysis
     lacking: tuple[Lacking, ...] = ()
@@ -36,7 +36,7 @@ class Study:
     is_typed: bool = False
 
     def findings(self, name: str) -> list[Finding]:
-        """Answer what was found without the type checker."""
+        """Return what was found without the type checker."""
         return [*self.analysis.findings, *(_lacks(name, each) for each in self.lacking)]
 
 
@@ -67,7 +67,7 @@ def study(source: Source, catalog: Catalog, mutate_reads: MutateReads = "none") 
 
 
 def findings_in(source: Source, read: Study, types: tuple[Finding, ...]) -> tuple[Finding, ...]:
-    """Put together what the analysis and the type checker found; the analysis is heard first."""
+    """Combine the findings of the analysis and of the type checker; the analysis comes first."""
     findings = read.findings(source.name)
     said = {(each.rule, each.line) for each in findings}
     lost = {each.line for each in refusing(findings)}
@@ -76,7 +76,7 @@ def findings_in(source: Source, read: Study, types: tuple[Finding, ...]) -> tupl
 
 
 def _lacks(name: str, each: Lacking) -> Finding:
-    """Say what the interpreter cannot run; loading refuses it in the same words."""
+    """Make the finding for a thing the interpreter cannot run; loading uses the same words."""
     return found(
         "lacking",
         each.line,
@@ -92,13 +92,13 @@ def _lacks(name: str, each: Lacking) -> Finding:
 
 
 def ask(source: Source, catalog: Catalog, mutate_reads: MutateReads) -> bytes:
-    """Write the question a worker is asked."""
+    """Encode the question for a worker."""
     asked = Question(source.language, source.text, source.name, catalog.tools, mutate_reads)
     return msgspec.msgpack.encode(asked)
 
 
 def study_apart(body: bytes) -> bytes:
-    """Answer a question in a worker; an empty one loads what is loaded late."""
+    """Answer a question in a worker; an empty one only does late imports."""
     if not body:
         for source in WARM_UP:
             study(source, Catalog())
@@ -109,7 +109,7 @@ def study_apart(body: bytes) -> bytes:
 
 
 def fingerprint_apart(body: bytes) -> bytes:
-    """Answer, in a worker, what a repair is compared by; an empty question loads what is late."""
+    """Return, in a worker, what a repair is compared by; an empty one only does late imports."""
     if not body:
         for source in WARM_UP:
             fingerprint(source, Catalog())
@@ -120,13 +120,13 @@ def fingerprint_apart(body: bytes) -> bytes:
 
 
 def answer(body: bytes) -> Study:
-    """Read what a worker found in a source; raises ScriptError if it is no answer."""
+    """Decode what a worker found in a source; raise ScriptError if it cannot be decoded."""
     read: Study = _decode(body, Study)
     return read
 
 
 def answer_fingerprint(body: bytes) -> Fingerprint | None:
-    """Read what a worker says a repair is compared by; raises ScriptError if it is no answer."""
+    """Decode what a repair is compared by; raise ScriptError if it cannot be decoded."""
     read: Fingerprint | None = _decode(body, Fingerprint | None)
     return read
 
@@ -139,7 +139,7 @@ def _decode(body: bytes, kind: Any) -> Any:
 
 
 def refuse_apart(body: bytes) -> bytes:
-    """Answer, in a worker, the first thing in a text that the interpreter cannot run."""
+    """Return, in a worker, the first thing in a text that the interpreter cannot run."""
     try:
         refuse_lacking(body.decode())
     except ScriptError as error:

@@ -3,9 +3,9 @@
 Law 1: nothing is run. The text begins with a line the checker always refuses, and what it refuses
        is never executed. (Behind a loop without an end it would not look at that line.)
        A host asks the checker in a locked process that can be ended (X2), by `question_of` and
-       `findings_of`; `type_check` asks it here and now, for texts somebody trusts.
+       `findings_of`; `type_check` asks it in this process, for texts that the caller trusts.
 Law 2: only diagnostics we can explain become findings; the checker knows more of Python than the
-       interpreter needs, and a check that cries wolf is not read.
+       interpreter needs, and authors ignore a check with false alarms.
 
 The author does not write types, so `ctx`, `prepared` and the mutation's result get theirs here, in
 a copy of the text; columns are counted back to the author's own.
@@ -46,7 +46,7 @@ TYPES: Final[Mapping[Step, tuple[str, ...]]] = {
     Step.NEXT: ("Context", "Prepared", "MutationResult"),
 }
 
-# The checker's words, our rules. What is not in the table is not said.
+# The checker's codes and our rules. A diagnostic that is not in the table is not reported.
 RULES: Final[Mapping[str, str]] = {
     "unresolved-reference": "unknown-name",
     "unresolved-attribute": "wrong-type",
@@ -68,7 +68,7 @@ ADVICE: Final[Mapping[str, str]] = {
     "missing-title": "Say what the event is and which one.",
 }
 ON_NONE: Final = "on `None` in union"
-CAN_BE_NONE: Final = "It can be None: ask for that first."
+CAN_BE_NONE: Final = "It can be None: test for that first."
 WAITS: Final = re.compile(r"`(Awaitable|CoroutineType|Coroutine)\[")
 NAMED: Final = re.compile(r"Name `(\w+)`")
 OUR_METHOD: Final = re.compile(rf"`{PREFIX}\w+\.\w+`")
@@ -84,7 +84,7 @@ class _Location(msgspec.Struct, frozen=True):
 
 
 class _Said(msgspec.Struct, frozen=True):
-    """One diagnostic in the checker's own words; what else it says is not read."""
+    """One diagnostic as the checker wrote it; other fields are not read."""
 
     code: str
     message: str
@@ -96,7 +96,7 @@ _SAID: Final = msgspec.json.Decoder(list[_Said])
 
 @dataclass(frozen=True, slots=True)
 class Annotated:
-    """A text as the checker is given it, and where how many characters were put in, by line."""
+    """The text for the checker, and by line where how many characters were inserted."""
 
     text: str
     inserted: Inserted
@@ -104,7 +104,7 @@ class Annotated:
 
 @dataclass(frozen=True, slots=True)
 class Diagnostic:
-    """One thing the checker said, in the author's own coordinates."""
+    """One diagnostic, at its place in the author's own text."""
 
     code: str
     line: int
@@ -113,7 +113,7 @@ class Diagnostic:
 
 
 def annotate(source: Source) -> Annotated | None:
-    """Give the parameters we know their types; None if the text is too tangled for that."""
+    """Add types to the parameters we know; None if the text is too tangled for that."""
     try:
         text, inserted = _annotate(source)
     except (RecursionError, TooTangled):
@@ -122,7 +122,7 @@ def annotate(source: Source) -> Annotated | None:
 
 
 def findings_of(name: str, annotated: Annotated, said: str | None) -> tuple[Finding, ...]:
-    """Make findings of what the checker said; what it could not read, loading says better."""
+    """Make findings of diagnostics; a text the checker cannot read is reported by loading."""
     diagnostics = () if said is None else _diagnostics(said, annotated.inserted)
     return tuple(
         found(
@@ -139,13 +139,13 @@ def findings_of(name: str, annotated: Annotated, said: str | None) -> tuple[Find
 
 
 def not_ended(name: str) -> Finding:
-    """Say that the checker could not be asked about a text."""
+    """Make the finding that the checker did not finish with a text."""
     sentence = "The type checker did not come to an end with this text."
     return found("too-tangled", 1, 1, sentence, "Write it flatter.", file=name)
 
 
 def type_check(source: Source, catalog: Catalog) -> tuple[Finding, ...]:
-    """Ask the checker, in a process that is not locked, about a source that somebody trusts."""
+    """Ask the checker, in a process that is not locked, about a source that the caller trusts."""
     from pydantic_monty import (  # a worker that reads sources has no use for it
         ExternalModule,
         Monty,
@@ -175,7 +175,7 @@ def type_check(source: Source, catalog: Catalog) -> tuple[Finding, ...]:
     except MontyCrashedError:
         return (not_ended(source.name),)
     except MontyError:
-        pass  # The interpreter cannot read it; loading says so, with the place.
+        pass  # The interpreter cannot read it; loading reports that, with the place.
     return findings_of(source.name, annotated, said)
 
 
@@ -188,7 +188,7 @@ def _diagnostics(shown: str, inserted: Mapping[int, list[tuple[int, int]]]) -> I
 
 
 def _annotate(source: Source) -> tuple[str, dict[int, list[tuple[int, int]]]]:
-    """Give the parameters we know their types; answer where how many characters were put in."""
+    """Add types to the parameters we know; return where how many characters were inserted."""
     lines = _without_future(source.text).split("\n")
     inserted: dict[int, list[tuple[int, int]]] = defaultdict(list)
     for argument, name in sorted(_known(source), key=lambda each: -each[0].col_offset):
@@ -199,7 +199,7 @@ def _annotate(source: Source) -> tuple[str, dict[int, list[tuple[int, int]]]]:
         inserted[row + 1].append((len(before), len(added)))
     for row, marks in inserted.items():
         marks.sort()
-        # Every mark stands further right by what was put in before it.
+        # Every insertion is further right by the length of those before it.
         moved = [
             (at + sum(size for _, size in marks[:i]), size) for i, (at, size) in enumerate(marks)
         ]
@@ -208,7 +208,7 @@ def _annotate(source: Source) -> tuple[str, dict[int, list[tuple[int, int]]]]:
 
 
 def _without_future(text: str) -> str:
-    """Take out what must stand first in a file and means nothing here; every line stays a line."""
+    """Remove imports from __future__, which must come first; the lines keep their numbers."""
     lines = text.split("\n")
     for node in parse(text).body:
         if isinstance(node, ast.ImportFrom) and node.module == "__future__":
@@ -218,7 +218,7 @@ def _without_future(text: str) -> str:
 
 
 def _known(source: Source) -> Iterator[tuple[ast.arg, str]]:
-    """Give every parameter without a type whose type we know, each once."""
+    """Yield every parameter without a type whose type we know, each once."""
     seen: set[tuple[int, int]] = set()
     for argument, name in (*_step_parameters(source), *_contexts(source)):
         at = (argument.lineno, argument.col_offset)
@@ -235,7 +235,7 @@ def _step_parameters(source: Source) -> Iterator[tuple[ast.arg, str]]:
 
 
 def _contexts(source: Source) -> Iterator[tuple[ast.arg, str]]:
-    """Take every parameter called ctx to be one; helpers are written that way."""
+    """Yield every parameter called ctx: helpers name it so."""
     for node in ast.walk(parse(source.text)):
         if isinstance(node, Definition):
             for argument in (*node.args.posonlyargs, *node.args.args):
@@ -264,6 +264,6 @@ def _is_certain(message: str) -> bool:
 
 
 def _is_builtin(message: str) -> bool:
-    """Tell whether a name is Python's own: which of them are lacking is known better elsewhere."""
+    """Tell whether a name is a builtin of Python: `lacking.py` reports those that are missing."""
     name = NAMED.search(message)
     return name is not None and hasattr(builtins, name[1])
