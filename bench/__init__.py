@@ -1,1 +1,1 @@
-"""How fast the store is, told as ratios: `python -m bench`, or `make bench`."""
+"""How fast the store is, as ratios to plain SQLite: `python -m bench`, or `make bench`."""

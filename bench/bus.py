@@ -59,7 +59,7 @@ class Subject:
     heard: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def emit(self, callers: int, seconds: float) -> Slice:
-        """Let so many callers emit for a while; nobody subscribes."""
+        """Let so many callers emit for a while; the topic has no subscriber."""
         watch = Stopwatch(seconds, lambda: self.disk.syncs)
 
         async def call() -> int:
@@ -72,7 +72,7 @@ class Subject:
         return watch.stop(sum(await asyncio.gather(*(call() for _ in range(callers)))))
 
     async def deliver(self, subscribers: int, seconds: float) -> Slice:
-        """Work off a backlog for so many subscribers; what is counted are deliveries."""
+        """Deliver a backlog to so many subscribers, and count the deliveries."""
         topic = f"heard.{subscribers}"
         events = max(10, int(seconds * BACKLOG_PER_S / subscribers))
         await asyncio.gather(*(self.bus.emit(topic, SAID, source="bench") for _ in range(events)))
@@ -82,7 +82,7 @@ class Subject:
         return watch.stop(events * subscribers)
 
     async def latencies_ms(self, times: int) -> list[float]:
-        """Answer how long an emit to an idle bus takes to reach its handler."""
+        """Return how long an emit to an idle bus takes to reach its handler."""
         found = []
         serving = asyncio.ensure_future(self.dispatcher.serve())
         for _ in range(times):
@@ -141,7 +141,7 @@ async def measure(folder: Path, size: Size) -> tuple[list[Figure], list[float]]:
     for number in range(size.rounds + 1):
         for trial in every:
             await trial.take(size, is_kept=number > 0)
-    await subject.dispatcher.drain()  # nobody wants what was emitted for nobody
+    await subject.dispatcher.drain()  # closes the events that have no subscriber
     latencies = await subject.latencies_ms(3 if size is QUICK else LATENCIES)
     await subject.dispatcher.close()
     await subject.store.close()
@@ -188,8 +188,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         shutil.rmtree(folder)
     if options.json:
         rows = [each.row() for each in figures]
-        told = {"machine": machine(), "bus": rows, "latency_ms": median(latencies), "huey": huey}
-        print(json.dumps(told))
+        report = {"machine": machine(), "bus": rows, "latency_ms": median(latencies), "huey": huey}
+        print(json.dumps(report))
         return
     print(table(figures, COLUMNS))
     print(f"\nfrom an emit to the handler, idle: median {median(latencies):.2f} ms")

@@ -1,10 +1,10 @@
 """How much a script makes its host grow, and how long it stops it: `python -m bench.growth`.
 
-Each case is one run of one script in a process of its own, so that its peak is nobody else's. While
+Each case is one run of one script in a process of its own, so that the peak is its own. While
 it runs, a task notes the longest time in which the event loop did not turn, and another one
 publishes into a second workflow and notes how long it had to wait for the writer at most.
 
-Figures, no gates: the tests count bytes and answers instead (`tests/engine/test_waiting.py`).
+Figures, no gates: the tests count bytes and results instead (`tests/engine/test_waiting.py`).
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def publishing(count: int, javascript: str, python: str) -> Case:
 
 
 def reserving(count: int) -> Case:
-    """Make a case of a prepare that reserves so many events nobody knows."""
+    """Make a case of a prepare that reserves so many events that do not exist."""
     return Case(
         "return { reservations: [{ topic: 'in', ids: "
         f"Array.from({{length: {count}}}, (_, n) => `x${{n}}`) }}] }};",
@@ -146,23 +146,23 @@ CASES: dict[str, Case] = {
 
 
 class Tape(duly.Connector):
-    """Answers as much as a tool may."""
+    """Returns as much as a tool may."""
 
     name = "tape"
 
     @duly.read
     async def play(self) -> str:
-        """Answer a text just below the limit."""
+        """Return a text just below the limit."""
         return "x" * (4 * MIB - 100)
 
     @duly.read
     async def count(self) -> list[int]:
-        """Answer a million small values."""
+        """Return a million small values."""
         return [0] * 1_000_000
 
     @duly.read
     async def hear(self, what: list[int]) -> int:
-        """Answer how many values came."""
+        """Return how many values came."""
         return len(what)
 
 
@@ -220,7 +220,7 @@ def forget_peak() -> None:
 
 
 async def measure(folder: Path, case: Case, language: str) -> dict[str, Any]:
-    """Let one script run in a host, and answer what it cost."""
+    """Let one script run in a host, and return what it cost."""
     kind, text = source_of(case, language)
     host = duly.Host(f"sqlite:///{folder / 'grow.db'}", connectors=[Tape()])
     async with host:
@@ -271,11 +271,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for name in (each for each in CASES if given.only in each):
         for language in (given.language,) if given.language else ("JavaScript", "Python"):
             command = [sys.executable, "-m", "bench.growth", "--case", name, "--language", language]
-            told = subprocess.run(command, capture_output=True, text=True, check=False)
-            if told.returncode:
-                print(f"| {name} | {language} | {told.stderr.strip().splitlines()[-1]} |")
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            if done.returncode:
+                print(f"| {name} | {language} | {done.stderr.strip().splitlines()[-1]} |")
                 continue
-            found = json.loads(told.stdout)
+            found = json.loads(done.stdout)
             cells = (
                 name,
                 language,

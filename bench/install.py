@@ -113,7 +113,7 @@ def show(rows: Sequence[Sequence[str]]) -> None:
 
 
 def main() -> None:
-    """Install each as often as told, in turns, and print one table."""
+    """Install each as often as the arguments say, in turns, and print one table."""
     parser = argparse.ArgumentParser(description=__doc__, add_help=True)
     parser.add_argument("--rounds", type=int, default=1)
     rounds = parser.parse_args().rounds

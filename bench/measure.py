@@ -17,7 +17,7 @@ RUNS_MIN = 1_000
 
 
 def events_needed(seconds: float) -> int:
-    """Answer how many events must wait, so that no slice of runs comes to their end."""
+    """Return how many events must wait, so that no slice of runs comes to their end."""
     return RUNS_MIN + int(seconds * RUNS_PER_S_MAX)
 
 
@@ -61,7 +61,7 @@ class Stopwatch:
         return time.perf_counter() < self._ends_at_s
 
     def stop(self, count: int) -> Slice:
-        """Answer what was measured."""
+        """Return what was measured."""
         return Slice(
             count,
             time.perf_counter() - self._wall_before_s,

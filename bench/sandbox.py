@@ -59,7 +59,7 @@ async def poll(ctx, state):
     second = await ctx.gmail.search(query="two")
     return {"found": len(first) + len(second)}
 """
-# The least that lets a module ask and be answered: a list of calls, and a way to settle them.
+# The least that lets a module call and get results: a list of calls, and a way to settle them.
 BRIDGE = """
 let outbox = [], settle = {}, made = 0, declared, ended;
 const call = (path, args) => {

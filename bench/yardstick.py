@@ -1,8 +1,8 @@
 """The yardstick: what SQLite itself can do here, one transaction after the other, each synced.
 
-Law: nothing is faster that keeps one promise less. The yardstick uses prepared statements, a
-write-ahead log and `synchronous=full`, no queue, no event loop and as little schema as the work
-needs. Whatever Duly does is told as a ratio to it, measured on the same disk in the same minute.
+Law: the yardstick is as fast as SQLite can be without giving up durability. It uses prepared
+statements, a write-ahead log and `synchronous=full`, no queue, no event loop and as little schema
+as the work needs. Duly's figures are ratios to it, measured on the same disk in the same minute.
 
 `publish` is one durable insert. `run4` is the consumer's run in four transactions: prepare,
 in_flight, applied, commit. Payloads have 1 KiB.

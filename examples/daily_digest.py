@@ -22,7 +22,7 @@ async def look(ctx, state):
 
 
 def digest_times():
-    """Answer the last nine o'clock that has passed, and the next one."""
+    """Return the last nine o'clock that has passed, and the next one."""
     now = datetime.now(timezone.utc)
     last = now.replace(hour=DIGEST_AT_HOUR, minute=0, second=0, microsecond=0)
     if last > now:

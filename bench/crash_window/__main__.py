@@ -40,7 +40,7 @@ class Subject:
 SUBJECTS = (
     Subject("Duly, the outside can be asked", "duly", tool="asked"),
     Subject("Duly, the outside writes a key once", "duly", is_keyed=True, tool="keyed"),
-    Subject("Duly, the outside can do neither", "duly", tool="silent"),
+    Subject("Duly, no key and no way to ask", "duly", tool="silent"),
     Subject("DBOS, step with retries", "dbos"),
     Subject("DBOS, the outside writes a key once", "dbos", is_keyed=True),
     Subject("huey, task with retries", "huey"),

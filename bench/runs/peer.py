@@ -33,7 +33,7 @@ class Peer:
         return self._process.pid
 
     def run(self, callers: int, seconds: float) -> Slice:
-        """Take one slice in threads and one in tasks; answer the better of the two."""
+        """Take one slice in threads and one in tasks; return the better of the two."""
         both = [
             self._order(callers=callers, seconds=seconds / 2, is_async=is_async)
             for is_async in (False, True)
@@ -42,7 +42,7 @@ class Peer:
         return max(slices, key=lambda each: each.per_s)
 
     def latencies_ms(self, times: int) -> list[float]:
-        """Answer how long it takes to begin a workflow when nothing else happens."""
+        """Return how long it takes to begin a workflow when nothing else happens."""
         found: list[float] = self._order(times=times)
         return found
 
@@ -58,7 +58,7 @@ class Peer:
 
 
 def prepare(folder: Path) -> Path:
-    """Make the peer's environment, if it is not there; answer its Python."""
+    """Make the peer's environment, if it is not there; return its Python."""
     home = folder / f"dbos-{VERSION}"
     python = home / "bin" / "python"
     ready = home / "ready"

@@ -23,7 +23,7 @@ from duly.store.disk import FileDisk
 IN, OUT = "ticket.opened", "ticket.filed"
 TEXT = "x" * 1000
 PUBLISHERS_MAX = 200
-STRANGERS: set[int] = set()  # processes of ours that are nobody's workers
+STRANGERS: set[int] = set()  # child processes that are not workers of the host
 REST_S = 0.05  # long enough for whatever is still to be synced
 
 JAVASCRIPT = """
@@ -98,7 +98,7 @@ SOURCES = {
 
 
 class Desk(duly.Connector):
-    """The outside: it takes no time, and knows when it was last spoken to."""
+    """The outside: it takes no time, and knows when it was last called."""
 
     name = "desk"
 
@@ -222,7 +222,7 @@ def counting_syncs() -> Iterator[None]:
 
 
 def workers_cpu_s() -> float:
-    """Answer the processor time of every worker that is still there, however deep below us."""
+    """Return the processor time of every living worker, at any depth below this process."""
     parents: dict[int, int] = {}
     spent: dict[int, int] = {}
     for path in Path("/proc").glob("[0-9]*/stat"):
