@@ -69,7 +69,7 @@ def test_a_command_that_is_not_there_is_noticed() -> None:
     with pytest.raises(AssertionError):
         check(words)
     (words,) = commands(
-        "```sh\nsudo -u letters /opt/duly/bin/duly --project /srv status --all\n```"
+        "```sh\nsudo -u letters /usr/local/duly/bin/duly --project /srv status --all\n```"
     )
     with pytest.raises(AssertionError):
         check(words)
@@ -101,7 +101,7 @@ def test_the_unit_is_one_that_systemd_reads(tmp_path: Path) -> None:
     if analyze is None:  # it was parsed by the test above
         return
     file = tmp_path / "letters.service"
-    file.write_text(unit().replace("/opt/duly/bin/duly", "/bin/true"), encoding="utf-8")
+    file.write_text(unit().replace("/usr/local/duly/bin/duly", "/bin/true"), encoding="utf-8")
     done = subprocess.run(
         [analyze, "verify", str(file)], capture_output=True, text=True, check=False, timeout=60
     )
