@@ -30,7 +30,6 @@ ID_RANDOM_BYTES = 8
 ID_STEP = 2**32  # the largest step from one id to the next within the same millisecond
 BLOCKING_THREADS_MAX = 8
 SLEEP_SLICE_S = 60.0
-SLICE_MS = 60_000  # how long a sleep trusts the wall clock, which a person may set
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 TIME_NAMESPACE = Path("/proc/self/ns/time")  # each has a boot clock of its own
 
@@ -187,15 +186,3 @@ class Loop:
         """Let the threads end; a function still running is waited for."""
         self._threads.shutdown(wait=True)
         self._computing.shutdown(wait=True)
-
-
-async def sleep_until(env: Env, at_ms: int) -> None:
-    """Return when this time has come, by the wall clock or by the monotonic one.
-
-    Other tasks get their turn in any case, also if the time is past.
-    """
-    left_ms = at_ms - env.now_ms()
-    ends_ms = env.monotonic_ms() + max(0, left_ms)
-    await env.sleep(min(max(0, left_ms), SLICE_MS) / 1000)
-    while (left_ms := min(at_ms - env.now_ms(), ends_ms - env.monotonic_ms())) > 0:
-        await env.sleep(min(left_ms, SLICE_MS) / 1000)

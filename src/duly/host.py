@@ -60,6 +60,7 @@ from duly.engine.scheduler import Engine
 from duly.engine.workshop import build_workshop
 from duly.env import Env, Loop
 from duly.errors import ConfigError, RequestRefused, StillSending, StoreForked
+from duly.loop import outlast
 from duly.rules.repair import Repairer
 from duly.rules.schedule import moment
 from duly.store import Store
@@ -231,7 +232,7 @@ class Host(Commands, Views, Trials):
             # It may be that the caller is cancelled, and hears of no failure.
             self._closing.add_done_callback(_has_failed)
         closing = self._closing
-        await _outlast(closing)
+        await outlast(closing)
         closing.result()
 
     async def _close(self, desk: Desk, wait_s: float) -> None:
@@ -268,12 +269,12 @@ class Host(Commands, Views, Trials):
     async def drain(self) -> None:
         """Run until nothing is due at this moment; wait for no later time."""
         self._desk()
-        await self._work(self._together.drain(), "drain")
+        await self._work(self._together.drain, "drain")
 
     async def serve(self) -> None:
         """Run what is due, when it is due, until cancelled or closed."""
         self._desk()
-        await self._work(self._together.serve(), "serve")
+        await self._work(self._together.serve, "serve")
 
     @property
     def bus(self) -> Bus:
@@ -343,9 +344,9 @@ class Host(Commands, Views, Trials):
         if (failure := await _stop(serving)) is not None:
             raise failure
 
-    async def _work(self, work: Coroutine[Any, Any, None], name: str) -> None:
+    async def _work(self, work: Callable[[], Coroutine[Any, Any, None]], name: str) -> None:
         """Work in a task of our own, which closing can end without ending its caller's."""
-        task = self._desk().parts.env.spawn(work, f"duly {name}")
+        task = self._desk().parts.env.spawn(work(), f"duly {name}")
         self._working.add(task)
         task.add_done_callback(self._working.discard)
         try:
@@ -355,7 +356,7 @@ class Host(Commands, Views, Trials):
                 # Told once: whoever is cancelled again must not cut short an orderly stop (R7).
                 task.cancel()
                 with suppress(asyncio.CancelledError):
-                    await _outlast(task)
+                    await outlast(task)
             # Whoever is cancelled at the moment the work fails must still hear why it failed.
             if task.done() and not task.cancelled() and (failure := task.exception()):
                 raise failure from None
@@ -459,21 +460,9 @@ class _Inside:
 async def _stop(serving: asyncio.Task[None]) -> BaseException | None:
     """End a task and answer what it failed with, if it did."""
     serving.cancel()
-    await _outlast(serving)
+    await outlast(serving)
     return None if serving.cancelled() else serving.exception()
 
 
 def _has_failed(task: asyncio.Task[None]) -> bool:
     return task.done() and (task.cancelled() or task.exception() is not None)
-
-
-async def _outlast(task: asyncio.Task[None]) -> None:
-    """Wait until a task has ended; whoever is cancelled meanwhile is cancelled after that."""
-    cancelled: asyncio.CancelledError | None = None
-    while not task.done():
-        try:
-            await asyncio.wait([task])
-        except asyncio.CancelledError as error:
-            cancelled = error
-    if cancelled is not None:
-        raise cancelled

@@ -81,7 +81,7 @@ async def _give_nothing_back(self: Dispatcher) -> None:
     self._must_give_back = False
 
 
-async def _poll(self: Dispatcher) -> None:
+async def _poll(self: Dispatcher, is_draining: bool) -> None:
     await self._env.sleep(self._settings.poll_interval_s)
     self._must_look = True
 
@@ -92,7 +92,6 @@ async def _wait_for_ever(task: Any, seconds: float) -> bool:
 
 
 def _end_in_silence(self: Dispatcher, event_id: int, task: Any) -> None:
-    del self._in_hand[event_id]
     self._bell.set()
 
 
@@ -105,7 +104,7 @@ def _uncaused(*said: Any) -> Any:
 
 
 async def _recover_a_batch(self: Dispatcher) -> None:
-    if self._must_recover and not self._in_hand:
+    if self._must_recover and not self._at_work:
         batch, now = self._settings.batch, self._env.now_ms()
         await self._store.recover_bus(now=now, limit=batch, boot=self.boot)
         self._must_recover = False
@@ -239,7 +238,7 @@ BREAKS = (
         ENDING,
         "the folder of a database must be there",
     ),
-    _in_dispatcher("B6", "_end", _end_in_silence, DISPATCH, "the next event of a lane sleeps"),
+    _in_dispatcher("B6", "_ended", _end_in_silence, DISPATCH, "the next event of a lane sleeps"),
     Break(
         "B12",
         "duly.store.delivery",

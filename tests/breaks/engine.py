@@ -52,7 +52,7 @@ _consumer = HandlerOutlook.consumer
 _wait = Engine._wait
 _show = Calls._show
 _make = Ledger.make
-_admit = Engine._admit
+_begin_found = Engine._begin_found
 
 
 # -- Steps ----------------------------------------------------------------------------------------
@@ -203,11 +203,13 @@ def trust_every_run(open_run: OpenRun | None, *rest: Any, in_hand: Any, **named:
 # -- Scheduling -----------------------------------------------------------------------------------
 
 
-def admit_all(self: Engine) -> None:
+def begin_all(self: Engine, is_draining: bool) -> bool:
     limited = self._parts
     self._parts = replace(limited, policy=replace(limited.policy, runs_max=10_000))
-    _admit(self)
-    self._parts = limited
+    try:
+        return _begin_found(self, is_draining)
+    finally:
+        self._parts = limited
 
 
 def see_no_change(handler: HandlerOutlook, wake_max_ms: int) -> Consumer:
@@ -441,7 +443,9 @@ BREAKS = (
     engine(
         "R9", "scheduler:Engine.go_on", lambda self, run_id: None, PEOPLE, "a retry looks crashed"
     ),
-    engine("S1", "scheduler:Engine._admit", admit_all, SCHEDULING, "there is no end of slots"),
+    engine(
+        "S1", "scheduler:Engine._begin_found", begin_all, SCHEDULING, "there is no end of slots"
+    ),
     engine(
         "S2",
         "run:next_run_at",

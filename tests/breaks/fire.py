@@ -33,7 +33,7 @@ BREAKS = (
     ),
     Break(
         "S2",
-        "duly.env",
+        "duly.loop",
         "SLICE_MS",
         10**15,
         (f"{CLOCK}::test_a_long_sleep_ends_when_the_clock_is_set_ahead",),

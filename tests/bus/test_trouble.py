@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from duly.bus.dispatcher import TROUBLE_MS
 from duly.errors import IllegalTransition, Invalid, StoreLost, StoreUnavailable
 from duly.host import Host
+from duly.loop import REST_MS
 from duly.testing import Stage
 from tests.bus.stand import again, delivered, listen, say, statuses, store_of
 
@@ -49,7 +49,7 @@ async def test_a_host_that_serves_goes_on_when_the_fault_is_over(
     ears = [listen(host, subscriber_id=name) for name in ("first", "second")]
     calls = refuse(host, verb, error, 3)
     async with host.running():
-        await duly_world.advance(TROUBLE_MS * 6 / 1000)
+        await duly_world.advance(REST_MS * 6 / 1000)
     assert len(calls) > 3
     assert [ear.done for ear in ears] == [[1], [1]]
     assert await statuses(host) == {1: "done"}
@@ -63,9 +63,9 @@ async def test_a_damaged_row_is_not_looked_at_again_and_again(duly_world: Stage)
     await host.drain()
     calls = refuse(host, "bus_outlook", Invalid("retry is no JSON."), 3)
     async with host.running():
-        await duly_world.advance(TROUBLE_MS / 1000 - 1)
+        await duly_world.advance(REST_MS / 1000 - 1)
         assert len(calls) == 1
-        await duly_world.advance(TROUBLE_MS * 4 / 1000)
+        await duly_world.advance(REST_MS * 4 / 1000)
         await say(host)
         await duly_world.advance(1)
     assert ear.ids == [1]
@@ -81,7 +81,7 @@ async def test_what_a_handler_came_to_is_kept_until_the_store_has_it(duly_world:
         await say(host)
         await duly_world.advance(1)
         await say(host, "news")
-        await duly_world.advance(TROUBLE_MS * 3 / 1000)
+        await duly_world.advance(REST_MS * 3 / 1000)
     assert ear.ids == [1, 2]
     assert other.ids == [3]
     assert len(calls) >= 5

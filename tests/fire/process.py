@@ -31,8 +31,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from duly import loop
 from duly.config import Backoff, Limits, Policy
-from duly.engine import scheduler
 from duly.errors import DulyError, RequestRefused, StoreError
 from duly.host import Host
 from duly.rules import ledger
@@ -229,7 +229,7 @@ class Child:
 
 async def live(orders: Orders) -> None:
     """Be a host until the parent hangs up."""
-    scheduler.TROUBLE_MS = REST_MS  # type: ignore[misc]  # a test does not rest for ten seconds
+    loop.REST_MS = REST_MS  # type: ignore[misc]  # a test does not rest for ten seconds
     reader, writer = await asyncio.open_connection("127.0.0.1", orders.parent, limit=LINE_BYTES_MAX)
     try:
         await Child(orders, reader, writer).live()
@@ -269,7 +269,7 @@ def serve(folder: str) -> int:
             for target in (1, 2):
                 os.dup2(log.fileno(), target)
         sys.path.insert(0, folder)
-        scheduler.TROUBLE_MS = REST_MS  # type: ignore[misc]
+        loop.REST_MS = REST_MS  # type: ignore[misc]
         ledger.GRACE_MS = REST_MS  # type: ignore[misc]
         signal.signal(signal.SIGUSR1, lambda *_: fork_soon())
         faulthandler.register(signal.SIGUSR2)  # so that one that hangs can say where

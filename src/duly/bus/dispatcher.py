@@ -1,4 +1,4 @@
-"""The bus's one loop: which event goes to whom now, and how long nothing happens (B, S9).
+"""The bus's loop: which event goes to which subscriber now (B).
 
 Law 1  What can be delivered is read from the store; what is remembered here are hints where to
        look, handlers, and what a handler came to until the store has it (H3).
@@ -6,7 +6,8 @@ Law 2  A subscriber has one delivery at a time, and nobody waits for another sub
        but the next one of the same event (B3, B6). So there are never more tasks than subscribers.
 Law 3  A handler is called only for an event that is on the disk, and after its attempt is counted
        (B4, B5). Once it has ended it is not called for that attempt again, whatever the store says.
-Law 4  When nothing is due nothing runs: the loop sleeps until the next planned time or a wake.
+
+How the loop sleeps and wakes stands in `duly.loop`.
 """
 
 from __future__ import annotations
@@ -21,11 +22,11 @@ from typing import Final
 from duly.bus.attempt import Caller, Failure, Handler
 from duly.bus.ingress import enter
 from duly.config import BusSettings, Limits
-from duly.env import Boot, Env, sleep_until
+from duly.env import Boot, Env
 from duly.errors import Invalid, NotFound, RequestRefused, Stale, StoreLost
+from duly.loop import WorkLoop, end_within
 from duly.rules.delivery import HANDLER_TIMEOUT_S, Presence, Retry, listens_elsewhere
 from duly.rules.redaction import Redactor
-from duly.rules.schedule import earliest
 from duly.store import Store
 from duly.store.delivery import Begun, Finished, Ingress, OpenDelivery
 from duly.store.ingress import Way
@@ -33,7 +34,6 @@ from duly.store.record import Action
 from duly.store.subscription import Left
 
 STOP_S: Final = 10.0  # how long an orderly stop waits for handlers (B7)
-TROUBLE_MS: Final = 10_000  # how long the bus rests after a fault nobody foresaw
 SUBSCRIBERS_MAX: Final = 1_000  # handlers one process connects; as many may run at the same moment
 DEFAULT_SETTINGS: Final = BusSettings()
 UNREADABLE: Final = "This event can no longer be read."
@@ -66,8 +66,8 @@ class Ended:
     ingress: Ingress | None = None
 
 
-class Dispatcher:
-    """Delivers what is on the bus, while somebody drains or serves it."""
+class Dispatcher(WorkLoop[int]):
+    """Delivers what is on the bus; one piece of work is one delivery of an event (B3)."""
 
     def __init__(
         self,
@@ -79,7 +79,7 @@ class Dispatcher:
         entered: Callable[[str], None],
         secrets: Redactor | None = None,
     ) -> None:
-        self._env = env
+        super().__init__(env)
         self._store = store
         self._limits = limits
         self._settings = settings
@@ -88,13 +88,10 @@ class Dispatcher:
         self._unregistered: dict[str, Subscriber] = {}
         self._connected: dict[str, Subscriber] = {}
         self._ways: dict[str, Way] = {}
-        self._in_hand: dict[int, asyncio.Task[None]] = {}  # by event: one delivery at a time (B3)
         self._unrecorded: dict[int, Ended] = {}
         self._durable_id = 0  # every event up to here is on the disk (B4)
         self._loop_of = asyncio.get_running_loop()
         self._registering = asyncio.Lock()
-        self._bell = asyncio.Event()
-        self._must_look = True
         self._is_full = False
         self._must_recover = True
         self._must_give_back = False  # a record may say that something runs, and nothing does
@@ -102,12 +99,8 @@ class Dispatcher:
         self._topics: dict[str, str] = {}  # of the durable subscriptions: what each listens to
         self._leaving: set[str] = set()  # whose end a caller of `disconnect` sees to
         self._own_boot = env.boot().id or env.new_id("boot")
-        self._look_at: int | None = None
         self._failure: Exception | None = None
-        self._is_busy = False
         self._is_stopping = False
-        self._stopped = asyncio.Event()
-        self._stopped.set()
 
     # -- What others may ask for ----------------------------------------------------------------
 
@@ -125,20 +118,6 @@ class Dispatcher:
     def deferred_max(self) -> int:
         """How many events of one source may wait for their time."""
         return self._settings.deferred_max
-
-    @property
-    def is_rung(self) -> bool:
-        """Tell whether somebody has rung since the last look."""
-        return self._bell.is_set()
-
-    async def until_rung(self) -> None:
-        """Return when somebody has rung since the last look."""
-        await self._bell.wait()
-
-    def wake(self) -> None:
-        """Look again: something may have come, or may begin."""
-        self._must_look = True
-        self._bell.set()
 
     def is_connected(self, subscriber_id: str) -> bool:
         """Tell whether this process can deliver to a subscriber."""
@@ -262,64 +241,28 @@ class Dispatcher:
             self.wake()
         return closed
 
-    async def drain(self) -> None:
-        """Deliver until nothing is due at this moment; wait for no later time."""
-        await self._attend(is_draining=True)
-
-    async def serve(self) -> None:
-        """Deliver what is due and what becomes due, until cancelled."""
-        await self._attend(is_draining=False)
-
     async def close(self) -> None:
         """Wait until nothing runs any more; a handler that does not end is reported."""
         await self._stopped.wait()
         await self._caller.end()
 
-    # -- The loop -------------------------------------------------------------------------------
+    # -- Looking --------------------------------------------------------------------------------
 
-    async def _attend(self, *, is_draining: bool) -> None:
-        if self._is_busy:
-            raise RequestRefused("This host is being drained or served already; do one at a time.")
-        self._is_busy = True
+    async def _open(self) -> None:
         self._is_stopping = False
-        self._stopped.clear()
         self._failure = None
-        self._must_look = True
-        try:
-            await self._loop(is_draining)
-        finally:
-            try:
-                await self._stop()
-            finally:
-                self._is_busy = False
-                self._stopped.set()
-
-    async def _loop(self, is_draining: bool) -> None:
-        while True:
-            self._bell.clear()
-            now = self._env.now_ms()
-            if self._must_look or (self._look_at is not None and self._look_at <= now):
-                await self._look(now, is_draining)
-            if isinstance(self._failure, StoreLost) or (self._failure and is_draining):
-                # Whoever drains is told; one that is lost never comes back (H3).
-                raise self._failure
-            self._failure = None
-            if is_draining and not self._in_hand and not self._must_look:
-                return
-            await self._wait()
 
     async def _look(self, now: int, is_draining: bool) -> None:
         """Ask the store what can be delivered, begin it, and note when to ask again."""
-        self._must_look = False
         try:
             await self._record_rest()
             await self._recover()
-            if self._must_give_back and not self._in_hand:
+            if self._must_give_back and not self._at_work:
                 await self._give_back()
             await self.register()
             batch, boot = self._settings.batch, self.boot
             found = await self._store.bus_outlook(self._able, now=now, limit=batch, boot=boot)
-            self._look_at = found.next_at
+            self._plan(found.next_at)
             if any(each.event_id > self._durable_id for each in found.deliveries):
                 await self._store.sync()
                 self.note_durable(found.newest_id)
@@ -330,13 +273,22 @@ class Dispatcher:
                 await self._store.close_left(found.leaving, now=now, limit=batch)
                 self.wake()
         except Exception as error:  # the loop outlives whatever the store says
-            self._rest(error)
+            self._note_failure(error)
             return
         self._ways = {way.subscriber_id: way for way in found.ways}
         # What a full look left out comes when these are begun: topics never wait for each other.
         self._is_full = len(found.deliveries) >= self._settings.batch
         for each in found.deliveries:
-            self._begin(each)
+            if each.event_id not in self._at_work and each.event_id not in self._unrecorded:
+                self._begin(each.event_id, self._deliver(each), f"event {each.event_id}")
+
+    def _begin_found(self, is_draining: bool) -> bool:
+        """Raise what a caller must hear; what a look found has begun already."""
+        failure, self._failure = self._failure, None
+        if isinstance(failure, StoreLost) or (failure is not None and is_draining):
+            # A caller that drains is told; a store that is lost never comes back (H3).
+            raise failure
+        return bool(self._at_work)
 
     @property
     def _able(self) -> Set[str]:
@@ -347,7 +299,7 @@ class Dispatcher:
         """Give back what a host that died was at, once, before anything is dispatched (B7)."""
         if not self._must_recover:
             return
-        assert not self._in_hand, self._in_hand
+        assert not self._at_work, self._at_work
         now, batch = self._env.now_ms(), self._settings.batch
         is_complete = False
         while not is_complete:
@@ -365,46 +317,21 @@ class Dispatcher:
         await self._store.give_back_running(frozenset(self._unrecorded), now=self._env.now_ms())
         self._must_give_back = False
 
-    async def _wait(self) -> None:
-        """Sleep until the bell rings or the next planned time comes (S9)."""
-        if self._look_at is None:
-            await self._bell.wait()
-            return
-        timer = self._env.spawn(self._ring_at(self._look_at), "next time of the bus")
-        try:
-            await self._bell.wait()
-        finally:
-            timer.cancel()
-
-    async def _ring_at(self, look_at: int) -> None:
-        """Ring when this time has come (B2)."""
-        await sleep_until(self._env, look_at)
-        self.wake()
-
-    def _rest(self, error: Exception) -> None:
+    def _note_failure(self, error: Exception) -> None:
         """Look again after a while; what was not done is still there (H3)."""
         log.error("the bus rests: %s", error, exc_info=error)
         self._failure = error
-        self._look_at = earliest((self._look_at, self._env.now_ms() + TROUBLE_MS))
+        self._rest()
 
     # -- One delivery ---------------------------------------------------------------------------
 
-    def _begin(self, found: OpenDelivery) -> None:
-        event_id = found.event_id
-        if event_id in self._in_hand or event_id in self._unrecorded:
-            return
-        task = self._env.spawn(self._deliver(found), f"event {event_id}")
-        self._in_hand[event_id] = task
-        task.add_done_callback(partial(self._end, event_id))
-
-    def _end(self, event_id: int, task: asyncio.Task[None]) -> None:
-        del self._in_hand[event_id]
+    def _ended(self, event_id: int, task: asyncio.Task[None]) -> None:
         is_over = event_id in self._unrecorded
         if task.cancelled():
             self._must_give_back |= not is_over  # its record still says that it runs
         elif isinstance(error := task.exception(), Exception):
             self._must_give_back |= not is_over  # and here it may
-            self._rest(error)
+            self._note_failure(error)
             self._bell.set()
             return
         self.wake()
@@ -476,7 +403,7 @@ class Dispatcher:
     async def _record_rest(self) -> None:
         """Record what the store would not take before."""
         for event_id, ended in list(self._unrecorded.items()):
-            if event_id not in self._in_hand:
+            if event_id not in self._at_work:
                 await self._record(ended)
 
     # -- Stopping -------------------------------------------------------------------------------
@@ -484,13 +411,7 @@ class Dispatcher:
     async def _stop(self) -> None:
         """Begin nothing new, let handlers end, give the rest back (B5, B7)."""
         self._is_stopping = True
-        tasks = set(self._in_hand.values())
-        if tasks:
-            _, late = await asyncio.wait(tasks, timeout=STOP_S)
-            for task in late:
-                task.cancel()
-            if late:
-                await asyncio.wait(late)
+        await end_within(set(self._at_work.values()), STOP_S)
         if self._must_give_back:
             try:
                 await self._give_back()

@@ -12,7 +12,7 @@ from collections.abc import Coroutine
 from typing import Any, Protocol
 
 from duly.env import Env
-from duly.errors import RequestRefused
+from duly.loop import OneAtATime, outlast
 
 
 class Part(Protocol):
@@ -38,71 +38,52 @@ class Work:
     def __init__(self, env: Env, *parts: Part) -> None:
         self._env = env
         self._parts = parts
-        self._is_busy = False
-
-    async def drain(self) -> None:
-        """Work until nobody has anything due at this moment."""
-        await self._alone(self._drain())
+        self._one_at_a_time = OneAtATime()
 
     async def serve(self) -> None:
         """Work until cancelled, or until one part fails."""
-        await self._alone(self._serve())
+        with self._one_at_a_time():
+            tasks = {self._start(part.serve(), "serve") for part in self._parts}
+            try:
+                await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                await _end(tasks)
 
-    async def _alone(self, work: Coroutine[Any, Any, None]) -> None:
-        if self._is_busy:
-            work.close()
-            raise RequestRefused("This host is being drained or served already; do one at a time.")
-        self._is_busy = True
-        try:
-            await work
-        finally:
-            self._is_busy = False
-
-    async def _serve(self) -> None:
-        tasks = {self._start(part.serve(), "serve") for part in self._parts}
-        try:
-            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            await _end(tasks)
-
-    async def _drain(self) -> None:
-        at_work = {self._start(part.drain(), "drain"): part for part in self._parts}
-        bells: dict[asyncio.Task[None], Part] = {}
-        try:
-            while at_work:
-                await asyncio.wait((*at_work, *bells), return_when=asyncio.FIRST_COMPLETED)
-                for task in [each for each in at_work if each.done()]:
-                    part = at_work.pop(task)
-                    _raise_first({task})
-                    bells[self._start(part.until_rung(), "bell")] = part
-                for bell in [each for each, part in bells.items() if part.is_rung]:
-                    part = bells.pop(bell)
-                    bell.cancel()
-                    at_work[self._start(part.drain(), "drain")] = part
-        finally:
-            await _end({*at_work, *bells})
+    async def drain(self) -> None:
+        """Work until no part has anything due at this moment."""
+        with self._one_at_a_time():
+            at_work = {self._start(part.drain(), "drain"): part for part in self._parts}
+            bells: dict[asyncio.Task[None], Part] = {}
+            try:
+                while at_work:
+                    await asyncio.wait((*at_work, *bells), return_when=asyncio.FIRST_COMPLETED)
+                    for task in [each for each in at_work if each.done()]:
+                        part = at_work.pop(task)
+                        _raise_first({task})
+                        bells[self._start(part.until_rung(), "bell")] = part
+                    for bell in [each for each, part in bells.items() if part.is_rung]:
+                        part = bells.pop(bell)
+                        bell.cancel()
+                        at_work[self._start(part.drain(), "drain")] = part
+            finally:
+                await _end({*at_work, *bells})
 
     def _start(self, work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
         return self._env.spawn(work, f"duly part {name}")
 
 
 async def _end(tasks: set[asyncio.Task[None]]) -> None:
-    """Cancel all that still work, once, wait until they have come to their end, and raise why.
+    """Cancel the tasks that still work, once, wait until they have ended, and raise why.
 
-    Whoever is cancelled a second time meanwhile is cancelled after that: an orderly stop is not
-    cut short (R7). Whoever is cancelled at the moment one of them fails hears of the failure.
+    A caller that is cancelled a second time meanwhile is cancelled after that: an orderly stop is
+    not cut short (R7). A caller that is cancelled while a task fails gets the failure.
     """
     for task in tasks:
         task.cancel()
-    cancelled: asyncio.CancelledError | None = None
-    while waiting := [task for task in tasks if not task.done()]:
-        try:
-            await asyncio.wait(waiting)
-        except asyncio.CancelledError as error:
-            cancelled = error
-    _raise_first(tasks)
-    if cancelled is not None:
-        raise cancelled
+    try:
+        await outlast(*tasks)
+    finally:
+        _raise_first(tasks)
 
 
 def _raise_first(tasks: set[asyncio.Task[None]]) -> None:

@@ -1,11 +1,10 @@
-"""The engine's one loop: who is due, whose turn it is, and how long nothing happens (S).
+"""The engine's loop: which workflow is due, and whose turn it is (S).
 
 Law 1  At most one piece of work of a workflow runs at any moment; workflows run side by side, and
        beyond the host's slots they take turns, one run each (S1).
 Law 2  What is due is read from the store; what is remembered here are only hints where to look, so
        losing them loses nothing (S8).
-Law 3  When nothing is due nothing runs: the loop sleeps until the next planned time or a wake, and
-       an idle workflow costs nothing (S9).
+Law 3  An idle workflow costs nothing (S9): how the loop sleeps and wakes stands in `duly.loop`.
 """
 
 from __future__ import annotations
@@ -13,7 +12,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import Final
 
 from duly.engine import approval
@@ -22,8 +20,8 @@ from duly.engine.late import Late
 from duly.engine.settlement import settle
 from duly.engine.upkeep import UPKEEP, Upkeep
 from duly.engine.worker import Worker
-from duly.env import SLICE_MS
-from duly.errors import Fenced, NotFound, RequestRefused, Stale, StoreError, StoreLost
+from duly.errors import Fenced, NotFound, Stale, StoreError, StoreLost
+from duly.loop import WorkLoop, end_within
 from duly.rules.allowance import Allow
 from duly.rules.schedule import earliest
 from duly.rules.turn import Work, choose
@@ -33,15 +31,15 @@ from duly.store.due import DUE_LIMIT_MAX, Due
 from duly.store.record import Action
 
 STOP_S: Final = 30.0  # how long an orderly stop waits for calls that are out (R7)
-TROUBLE_MS: Final = 10_000  # how long a workflow rests after a fault nobody foresaw
 
 log = logging.getLogger("duly.engine")
 
 
-class Engine:
-    """Runs what is due, while somebody drains or serves it."""
+class Engine(WorkLoop[str]):
+    """Runs what is due; one piece of work is the turn of one workflow."""
 
     def __init__(self, parts: Parts) -> None:
+        super().__init__(parts.env)
         self._parts = parts
         # Called when something was done: it may have been announced to the bus (B10).
         self.worked: Callable[[], None] = lambda: None
@@ -50,42 +48,16 @@ class Engine:
         self._upkeep = Upkeep(parts)
         self._ready: dict[str, None] = {}  # workflows to look at, in the order of their turns
         self._again: set[str] = set()  # woken while they were running
-        self._running: dict[str, asyncio.Task[None]] = {}
-        self._bell = asyncio.Event()
-        self._must_look = True  # somewhere something may be due, and nobody knows where
-        self._has_more = False  # the store knows of more than it named the last time
-        # When to look again: by the clock, and by one that cannot be set and goes on in a sleep.
-        self._look_at: int | None = None
-        self._look_by: int | None = None
+        self._is_cut = False  # the store knows of more than it named the last time
         self._wake_max_ms = round(parts.policy.wake_max_s * 1000)
-        self._is_busy = False
-        self._stopped = asyncio.Event()
-        self._stopped.set()
 
-    # -- What others may ask for ----------------------------------------------------------------
-
-    async def drain(self) -> None:
-        """Run until nothing is due at this moment; wait for no later time."""
-        await self._attend(is_draining=True)
-
-    async def serve(self) -> None:
-        """Run what is due and what becomes due, until cancelled."""
-        await self._attend(is_draining=False)
-
-    @property
-    def is_rung(self) -> bool:
-        """Tell whether somebody has rung since the last look."""
-        return self._bell.is_set()
-
-    async def until_rung(self) -> None:
-        """Return when somebody has rung since the last look."""
-        await self._bell.wait()
+    # -- For callers ----------------------------------------------------------------------------
 
     def wake(self, workflow_id: str | None = None) -> None:
         """Look again: at one workflow, or at all of them."""
         if workflow_id is None:
             self._must_look = True
-        elif workflow_id in self._running:
+        elif workflow_id in self._at_work:
             self._again.add(workflow_id)
         else:
             self._ready[workflow_id] = None
@@ -99,8 +71,8 @@ class Engine:
         """Drop whatever runs for a run that a person's act ended; a call that is out stays out."""
         self._worker.in_hand.discard(run_id)
         for workflow_id, live in self._worker.live.items():
-            if live.id == run_id and not live.is_out and workflow_id in self._running:
-                self._running[workflow_id].cancel()
+            if live.id == run_id and not live.is_out and workflow_id in self._at_work:
+                self._at_work[workflow_id].cancel()
 
     async def settle(
         self, mutation_id: str, answer: Act, *, result: Json = None, action: Action
@@ -140,36 +112,11 @@ class Engine:
         await self._late.close()
         await self._worker.put_down_rest()  # and may have made its run active
 
-    # -- The loop -------------------------------------------------------------------------------
+    # -- Looking --------------------------------------------------------------------------------
 
-    async def _attend(self, *, is_draining: bool) -> None:
-        if self._is_busy:
-            raise RequestRefused("This host is being drained or served already; do one at a time.")
-        self._is_busy = True
-        self._stopped.clear()
+    async def _open(self) -> None:
         self._worker.is_stopping = False
-        self._must_look = True
-        try:
-            await self._report_strays()
-            await self._loop(is_draining)
-        finally:
-            try:
-                await self._stop()
-            finally:
-                self._is_busy = False
-                self._stopped.set()
-
-    async def _loop(self, is_draining: bool) -> None:
-        while True:
-            self._bell.clear()
-            now = self._parts.env.now_ms()
-            if self._must_look or self._is_time(now) or (self._has_more and not self._ready):
-                await self._look(now, is_draining)
-            self._admit()
-            is_at_rest = not self._running and self._worker.repairs.is_idle
-            if is_at_rest and not self._ready and not self._must_look and is_draining:
-                return
-            await self._wait(is_draining)
+        await self._report_strays()
 
     async def _report_strays(self) -> None:
         """Say which events no open run answers for; there should be none, ever (R7)."""
@@ -189,7 +136,6 @@ class Engine:
 
     async def _look(self, now: int, is_draining: bool) -> None:
         """Ask the store which workflows have something due, and when to ask again."""
-        self._must_look = False
         try:
             due = await self._parts.store.due(now, wake_max_ms=self._wake_max_ms)
             tidy_at = await self._upkeep.due_at(now)
@@ -199,35 +145,35 @@ class Engine:
             if is_draining:
                 raise  # whoever drains is told, not left to think that nothing was due
             log.error("the store cannot be read: %s", error)
-            self._look_at = self._look_by = None
-            self._plan(now + TROUBLE_MS)
+            self._rest()
             return
         for workflow_id in (*_workflows(due), *due.suspects):
-            if workflow_id not in self._running:
+            if workflow_id not in self._at_work:
                 self._ready.setdefault(workflow_id)
-        if tidy_at is not None and tidy_at <= now and UPKEEP not in self._running:
+        if tidy_at is not None and tidy_at <= now and UPKEEP not in self._at_work:
             self._ready.setdefault(UPKEEP)  # behind everything else
-        self._look_at = self._look_by = None
         self._plan(earliest((due.next_at, _later(tidy_at, now))))
         # The rest comes when these have had their turn; until then nobody asks again (S9).
         named = (due.runs, due.reconciles, due.producers, due.consumers)
-        self._has_more = any(len(each) >= DUE_LIMIT_MAX for each in named)
+        self._is_cut = any(len(each) >= DUE_LIMIT_MAX for each in named)
 
-    def _admit(self) -> None:
+    @property
+    def _has_more(self) -> bool:
+        return self._is_cut and not self._ready
+
+    def _begin_found(self, is_draining: bool) -> bool:
         """Start a turn for every workflow that waits, as long as there are slots (S1)."""
-        while self._ready and len(self._running) < self._parts.policy.runs_max:
+        while self._ready and len(self._at_work) < self._parts.policy.runs_max:
             workflow_id = next(iter(self._ready))
             del self._ready[workflow_id]
-            task = self._parts.env.spawn(self._turn(workflow_id), f"workflow {workflow_id}")
-            self._running[workflow_id] = task
-            task.add_done_callback(partial(self._end, workflow_id))
+            self._begin(workflow_id, self._turn(workflow_id), f"workflow {workflow_id}")
+        return bool(self._at_work or self._ready) or not self._worker.repairs.is_idle
 
-    def _end(self, workflow_id: str, task: asyncio.Task[None]) -> None:
-        del self._running[workflow_id]
+    def _ended(self, workflow_id: str, task: asyncio.Task[None]) -> None:
         self.worked()
         if task.cancelled() or task.exception() is not None:
-            # Whoever ended it, a connector too: what is left of its run must be found again (R7).
-            self._plan(self._parts.env.now_ms() + TROUBLE_MS)
+            # Also if a connector cancelled it: what is left of its run must be found again (R7).
+            self._rest()
         if workflow_id in self._again:
             self._again.discard(workflow_id)
             self._ready[workflow_id] = None
@@ -237,7 +183,7 @@ class Engine:
         """Look at what a repair left behind; one that was cut short is begun again later (F3)."""
         self.worked()
         if is_failed:
-            self._plan(self._parts.env.now_ms() + TROUBLE_MS)
+            self._rest()
             self._bell.set()
         else:
             self.wake(workflow_id)
@@ -246,40 +192,6 @@ class Engine:
         """Look at what a late answer made of a workflow (L1)."""
         self.worked()
         self.wake(workflow_id)
-
-    async def _wait(self, is_draining: bool) -> None:
-        """Sleep until the bell rings or the next planned time comes (S9)."""
-        if self._look_at is None or (is_draining and not self._running):
-            await self._bell.wait()
-            return
-        timer = self._parts.env.spawn(self._ring_at(), "next planned time")
-        try:
-            await self._bell.wait()
-        finally:
-            timer.cancel()
-
-    async def _ring_at(self) -> None:
-        """Ring when the planned time has come, by either clock (S2).
-
-        What is left is asked of both each time, so that a clock that was set back meanwhile does
-        not make a host sleep longer than it had planned.
-        """
-        env = self._parts.env
-        assert self._look_at is not None
-        assert self._look_by is not None
-        while True:
-            left_ms = min(self._look_at - env.now_ms(), self._look_by - env.boot().ms)
-            await env.sleep(min(max(0, left_ms), SLICE_MS) / 1000)
-            if self._is_time(env.now_ms()):
-                break
-        self._must_look = True
-        self._bell.set()
-
-    def _is_time(self, now: int) -> bool:
-        """Tell whether the planned time has come, by the clock or by the one nobody can set."""
-        if self._look_at is None or self._look_by is None:
-            return False
-        return self._look_at <= now or self._look_by <= self._parts.env.boot().ms
 
     # -- One workflow's turn --------------------------------------------------------------------
 
@@ -300,7 +212,7 @@ class Engine:
             log.info("workflow %s is gone", workflow_id)
         except Exception as error:
             log.error("workflow %s rests: %s", workflow_id, error, exc_info=error)
-            self._plan(self._parts.env.now_ms() + TROUBLE_MS)
+            self._rest()
 
     async def _do_next(self, workflow_id: str) -> bool:
         if workflow_id == UPKEEP:
@@ -326,29 +238,16 @@ class Engine:
         self._plan(await self._upkeep.due_at(self._parts.env.now_ms()))
         return False
 
-    def _plan(self, look_at: int | None) -> None:
-        if look_at is None:
-            return
-        env = self._parts.env
-        look_by = env.boot().ms + max(0, look_at - env.now_ms())
-        self._look_at = earliest((self._look_at, look_at))
-        self._look_by = earliest((self._look_by, look_by))
-
     # -- Stopping -------------------------------------------------------------------------------
 
     async def _stop(self) -> None:
         """Start nothing new, wait for calls that are out, lay the rest down (R7)."""
         self._worker.is_stopping = True
-        tasks = dict(self._running)
+        tasks = dict(self._at_work)
         for workflow_id, live in self._worker.live.items():
             if not live.is_out and workflow_id in tasks:
                 tasks[workflow_id].cancel()
-        if tasks:
-            _, late = await asyncio.wait(tasks.values(), timeout=STOP_S)
-            for task in late:
-                task.cancel()
-            if late:
-                await asyncio.wait(late)
+        await end_within(tasks.values(), STOP_S)
         await self._worker.repairs.stop()
         self._ready.clear()
         self._again.clear()

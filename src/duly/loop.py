@@ -1,0 +1,220 @@
+"""The loop of engine and bus: a bell, a planned time, and an orderly stop (S9, R7).
+
+Law 1  One caller at a time drains or serves; a second caller is refused.
+Law 2  When nothing is due nothing runs: the loop sleeps until the bell rings or the planned time
+       has come, by the wall clock or by the clock of the boot, whichever is first (S2).
+Law 3  What is planned here is only a hint when to look. Every look begins without a plan, so that
+       a plan that is made during a look is kept.
+Law 4  However a loop ends, it stops in order: nothing new begins, and its tasks come to their end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Coroutine, Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any, Final, Generic, TypeVar
+
+from duly.env import Env
+from duly.errors import RequestRefused
+
+K = TypeVar("K")
+
+REST_MS: Final = 10_000  # how long a loop waits after an error that no rule foresaw
+SLICE_MS: Final = 60_000  # how long a sleep trusts the wall clock, which can be set
+
+
+class WorkLoop(ABC, Generic[K]):
+    """Does what is due, while a caller drains or serves it; `K` names one piece of work.
+
+    A subclass says what it means to look (`_look`), to begin what was found (`_begin_found`) and
+    to stop (`_stop`).
+    """
+
+    def __init__(self, env: Env) -> None:
+        self._env = env
+        self._at_work: dict[K, asyncio.Task[None]] = {}
+        self._bell = asyncio.Event()
+        self._must_look = True  # something may be due, and it is not known where
+        # When to look again: by the wall clock, and by the clock that cannot be set.
+        self._look_at: int | None = None
+        self._look_by: int | None = None
+        self._one_at_a_time = OneAtATime()
+        self._stopped = asyncio.Event()
+        self._stopped.set()
+
+    # -- For callers ----------------------------------------------------------------------------
+
+    async def drain(self) -> None:
+        """Work until nothing is due at this moment; wait for no later time."""
+        await self._attend(is_draining=True)
+
+    async def serve(self) -> None:
+        """Do what is due and what becomes due, until cancelled."""
+        await self._attend(is_draining=False)
+
+    @property
+    def is_rung(self) -> bool:
+        """Tell whether the bell has rung since the last look."""
+        return self._bell.is_set()
+
+    async def until_rung(self) -> None:
+        """Return when the bell has rung since the last look."""
+        await self._bell.wait()
+
+    def wake(self) -> None:
+        """Look again: something may be due."""
+        self._must_look = True
+        self._bell.set()
+
+    # -- For a subclass -------------------------------------------------------------------------
+
+    async def _open(self) -> None:
+        """Do what comes before the first look."""
+
+    @abstractmethod
+    async def _look(self, now: int, is_draining: bool) -> None:
+        """Read what is due, and plan when to look again."""
+
+    @abstractmethod
+    def _begin_found(self, is_draining: bool) -> bool:
+        """Begin what was found; return whether anything is under way."""
+
+    @abstractmethod
+    def _ended(self, key: K, task: asyncio.Task[None]) -> None:
+        """Take note that a piece of work has ended."""
+
+    @abstractmethod
+    async def _stop(self) -> None:
+        """Begin nothing new, and let what is under way come to its end."""
+
+    @property
+    def _has_more(self) -> bool:
+        """Tell whether the last look left something out that can begin now."""
+        return False
+
+    def _begin(self, key: K, work: Coroutine[Any, Any, None], name: str) -> None:
+        """Start a task for one piece of work."""
+        task = self._env.spawn(work, name)
+        self._at_work[key] = task
+        task.add_done_callback(partial(self._end, key))
+
+    def _plan(self, look_at: int | None) -> None:
+        """Look again at this time, or before."""
+        if look_at is None:
+            return
+        look_by = self._env.boot().ms + max(0, look_at - self._env.now_ms())
+        self._look_at = look_at if self._look_at is None else min(self._look_at, look_at)
+        self._look_by = look_by if self._look_by is None else min(self._look_by, look_by)
+
+    def _rest(self) -> None:
+        """Look again after a while: what an unforeseen error left undone is still there (H3)."""
+        self._plan(self._env.now_ms() + REST_MS)
+
+    # -- The loop itself ------------------------------------------------------------------------
+
+    async def _attend(self, *, is_draining: bool) -> None:
+        with self._one_at_a_time():
+            self._stopped.clear()
+            self._must_look = True
+            try:
+                await self._open()
+                await self._loop(is_draining)
+            finally:
+                try:
+                    await self._stop()
+                finally:
+                    self._stopped.set()
+
+    async def _loop(self, is_draining: bool) -> None:
+        while True:
+            self._bell.clear()
+            now = self._env.now_ms()
+            if self._must_look or self._is_time(now) or self._has_more:
+                self._must_look = False
+                self._look_at = self._look_by = None
+                await self._look(now, is_draining)
+            is_under_way = self._begin_found(is_draining)
+            if is_draining and not is_under_way and not self._must_look:
+                return
+            await self._wait(is_draining)
+
+    def _end(self, key: K, task: asyncio.Task[None]) -> None:
+        del self._at_work[key]
+        self._ended(key, task)
+
+    async def _wait(self, is_draining: bool) -> None:
+        """Sleep until the bell rings or the planned time comes (S9)."""
+        if self._look_at is None or (is_draining and not self._at_work):
+            await self._bell.wait()
+            return
+        timer = self._env.spawn(self._ring_in_time(), "next planned time")
+        try:
+            await self._bell.wait()
+        finally:
+            timer.cancel()
+
+    async def _ring_in_time(self) -> None:
+        """Ring when the planned time has come, by either clock (S2).
+
+        What is left is read from both clocks each time. So a clock that was set back meanwhile
+        does not make a host sleep longer than it had planned.
+        """
+        assert self._look_at is not None
+        assert self._look_by is not None
+        while True:
+            left_ms = min(self._look_at - self._env.now_ms(), self._look_by - self._env.boot().ms)
+            await self._env.sleep(min(max(0, left_ms), SLICE_MS) / 1000)
+            if self._is_time(self._env.now_ms()):
+                break
+        self._must_look = True
+        self._bell.set()
+
+    def _is_time(self, now: int) -> bool:
+        """Tell whether the planned time has come, by the wall clock or by that of the boot."""
+        if self._look_at is None or self._look_by is None:
+            return False
+        return self._look_at <= now or self._look_by <= self._env.boot().ms
+
+
+class OneAtATime:
+    """Lets one caller drain or serve, and refuses a second one meanwhile."""
+
+    def __init__(self) -> None:
+        self._is_taken = False
+
+    @contextmanager
+    def __call__(self) -> Iterator[None]:
+        """Be the one caller until the block ends."""
+        if self._is_taken:
+            raise RequestRefused("This host is being drained or served already; do one at a time.")
+        self._is_taken = True
+        try:
+            yield
+        finally:
+            self._is_taken = False
+
+
+async def end_within(tasks: Collection[asyncio.Task[None]], seconds: float) -> None:
+    """Wait for tasks to end; cancel those that take longer, and wait for them too."""
+    if not tasks:
+        return
+    _, late = await asyncio.wait(tasks, timeout=seconds)
+    for task in late:
+        task.cancel()
+    if late:
+        await asyncio.wait(late)
+
+
+async def outlast(*tasks: asyncio.Future[Any]) -> None:
+    """Wait until tasks have ended; a caller that is cancelled meanwhile is cancelled after that."""
+    cancelled: asyncio.CancelledError | None = None
+    while waiting := [task for task in tasks if not task.done()]:
+        try:
+            await asyncio.wait(waiting)
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if cancelled is not None:
+        raise cancelled
