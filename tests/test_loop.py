@@ -84,7 +84,11 @@ async def test_a_look_that_fails_at_its_planned_time_rests_before_the_next(
 async def test_a_drain_waits_for_no_planned_time(duly_world: Stage) -> None:
     """S9: it ends when nothing is under way."""
     looks = Looks(duly_world.env)
-    looks.during = lambda: asyncio.sleep(0, looks.rest())
+
+    async def plan() -> None:
+        looks.rest()
+
+    looks.during = plan
     await looks.drain()
     assert len(looks.at) == 1
 

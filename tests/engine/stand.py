@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from duly.config import Policy
@@ -151,8 +152,9 @@ class Play:
         grants = missing_capabilities(frozenset(), capabilities) if grant else ()
         deployment = _deployment(desk, draft, current, by="me", grants=grants)
         successor_id = desk.parts.env.new_id("run")
-        verb = self.store.deploy(
-            deployment, successor_id=successor_id, action=desk.action("me", "deploy"), now=self.now
+        action = desk.action("me", "deploy")
+        verb = partial(
+            self.store.deploy, deployment, successor_id=successor_id, action=action, now=self.now
         )
         await desk.carry_out(
             verb,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, Final, cast
 
 from duly.desk.base import USER, HasDesk, find_history
@@ -39,7 +40,7 @@ class Approvals(HasDesk):
         _check_seen(seen)
         action = desk.action(by, "approve")
         found = await desk.parts.store.get_mutation(mutation)
-        verb = desk.engine.approve(mutation, seen, action=action)
+        verb = partial(desk.engine.approve, mutation, seen, action=action)
         await desk.carry_out(verb, found.workflow_id)
 
     async def approve_all(
@@ -58,7 +59,7 @@ class Approvals(HasDesk):
             )
         for each in calls.values():
             _check_seen(each)
-        verb = desk.engine.approve_all(calls, action=desk.action(by, "approve"))
+        verb = partial(desk.engine.approve_all, calls, action=desk.action(by, "approve"))
         refused = await desk.carry_out(verb, None)
         return tuple(Approved(each, said) for each, said in zip(calls, refused, strict=True))
 
@@ -90,7 +91,7 @@ class Approvals(HasDesk):
             limit_bytes=DETAIL_BYTES_MAX,
         )
         action = desk.action(by, "allow", detail)
-        verb = desk.engine.approve(mutation, seen, action=action, allow=allowed)
+        verb = partial(desk.engine.approve, mutation, seen, action=action, allow=allowed)
         await desk.carry_out(verb, found.workflow_id)
 
     async def amend(self, mutation: str, seen: str, args: dict[str, Any], *, by: str = USER) -> str:
@@ -106,7 +107,7 @@ class Approvals(HasDesk):
         check_json(args, "args", limit_bytes=desk.parts.policy.limits.data_bytes)
         action = desk.action(by, "amend")
         found = await desk.parts.store.get_mutation(mutation)
-        verb = desk.engine.amend(mutation, seen, args, action=action)
+        verb = partial(desk.engine.amend, mutation, seen, args, action=action)
         return await desk.carry_out(verb, found.workflow_id)
 
     async def reject(self, mutation: str, *, reason: str | None = None, by: str = USER) -> None:
@@ -118,14 +119,14 @@ class Approvals(HasDesk):
         _check_reason(reason)
         action = desk.action(by, "reject", reason)
         found = await desk.parts.store.get_mutation(mutation)
-        verb = desk.engine.reject(mutation, reason=reason, action=action)
+        verb = partial(desk.engine.reject, mutation, reason=reason, action=action)
         await desk.carry_out(verb, found.workflow_id)
 
     async def revoke_allowance(self, allowance: str, *, by: str = USER) -> None:
         """End an allowance: the next call that it would have covered asks again (A3)."""
         desk = self._desk()
         action = desk.action(by, "revoke_allowance")
-        verb = desk.parts.store.revoke_allowance(allowance, action=action, now=desk.now_ms)
+        verb = partial(desk.parts.store.revoke_allowance, allowance, action=action, now=desk.now_ms)
         await desk.carry_out(verb, None)
 
     async def allowances(

@@ -79,17 +79,17 @@ class Desk:
 
     async def carry_out(
         self,
-        verb: Awaitable[R],
+        verb: Callable[[], Awaitable[R]],
         workflow_id: str | None,
         *,
         then: Callable[[R], After] = _nothing_more,
         successor_id: str | None = None,
         late: str | None = None,
     ) -> R:
-        """Wait for a verb of the store and tell the engine: who ended, who follows, where to look.
+        """Call a verb and tell the engine which run ended, which follows, and where to look.
 
-        An act on all workflows names none.
-        `late` is what a person is told who comes too late: the thing has changed meanwhile.
+        An act on all workflows names none. `late` is the message to a person whose act comes too
+        late: the thing has changed meanwhile.
         """
 
         async def act() -> R:
@@ -98,7 +98,7 @@ class Desk:
             if successor_id is not None:
                 self.engine.go_on(successor_id)
             try:
-                answer = await verb
+                answer = await verb()
                 after = then(answer)
             except Stale as error:
                 raise RequestRefused(late or str(error)) from error
@@ -110,6 +110,10 @@ class Desk:
             self.engine.wake(workflow_id)
             return answer
 
+        return await self.complete(act)
+
+    async def complete(self, act: Callable[[], Awaitable[R]]) -> R:
+        """Carry an act out to its end, also when its caller is cancelled; close waits for it."""
         acting = asyncio.ensure_future(act())
         self.acts.add(acting)
         acting.add_done_callback(self.acts.discard)

@@ -10,6 +10,7 @@ A command decides nothing: the rules do, inside the transaction that carries it 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -67,7 +68,7 @@ class Commands(Keeping, Approvals):
         desk = self._desk()
         action = desk.action(by, "remove")
         found = await desk.find(workflow)
-        verb = desk.parts.store.remove(found.id, action=action, now=desk.now_ms)
+        verb = partial(desk.parts.store.remove, found.id, action=action, now=desk.now_ms)
         await desk.carry_out(verb, found.id)
 
     async def publish(
@@ -96,7 +97,8 @@ class Commands(Keeping, Approvals):
 
         workflow_id = await desk.ask(look)
         publication = parse_publication(topic, message, limits)
-        verb = desk.parts.store.publish(
+        verb = partial(
+            desk.parts.store.publish,
             workflow_id,
             publication,
             by=publisher,
@@ -111,7 +113,7 @@ class Commands(Keeping, Approvals):
         desk = self._desk()
         action = desk.action(by, "run_now")
         found = await desk.find(workflow)
-        verb = desk.parts.store.run_now(found.id, producer, action=action, now=desk.now_ms)
+        verb = partial(desk.parts.store.run_now, found.id, producer, action=action, now=desk.now_ms)
         return await desk.carry_out(verb, found.id)
 
     async def pause(self, workflow: str, *, by: str = USER) -> None:
@@ -126,8 +128,8 @@ class Commands(Keeping, Approvals):
         desk = self._desk()
         action = desk.action(by, "pause" if is_paused else "resume")
         found = await desk.find(workflow)
-        verb = desk.parts.store.set_wish(
-            found.id, is_paused=is_paused, action=action, now=desk.now_ms
+        verb = partial(
+            desk.parts.store.set_wish, found.id, is_paused=is_paused, action=action, now=desk.now_ms
         )
         await desk.carry_out(verb, found.id, then=lambda dropped: After(dropped))
 
@@ -147,7 +149,8 @@ class Commands(Keeping, Approvals):
         workflow_id = await desk.ask(look)
         successor_id = desk.parts.env.new_id("run")
         skipped = await desk.carry_out(
-            desk.parts.store.skip_event(
+            partial(
+                desk.parts.store.skip_event,
                 workflow_id,
                 topic,
                 event,
@@ -167,7 +170,8 @@ class Commands(Keeping, Approvals):
         action = desk.action(by, "retry")
         found = await desk.parts.store.get_run(run)
         successor_id = desk.parts.env.new_id("run")
-        verb = desk.parts.store.retry_run(
+        verb = partial(
+            desk.parts.store.retry_run,
             run,
             successor_id,
             action=action,
@@ -188,7 +192,7 @@ class Commands(Keeping, Approvals):
         desk = self._desk()
         action = desk.action(by, "abandon")
         found = await desk.parts.store.get_run(run)
-        verb = desk.parts.store.abandon_run(run, action=action, now=desk.now_ms)
+        verb = partial(desk.parts.store.abandon_run, run, action=action, now=desk.now_ms)
         await desk.carry_out(verb, found.workflow_id, then=lambda _: After(run))
 
     async def settle(
@@ -208,7 +212,7 @@ class Commands(Keeping, Approvals):
         check_json(result, "result", limit_bytes=desk.parts.policy.limits.result_bytes)
         action = desk.action(by, "settle", given)
         found = await desk.parts.store.get_mutation(mutation)
-        verb = desk.engine.settle(mutation, given, result=result, action=action)
+        verb = partial(desk.engine.settle, mutation, given, result=result, action=action)
         await desk.carry_out(verb, found.workflow_id)
 
     # -- What is allowed ------------------------------------------------------------------------
@@ -232,7 +236,8 @@ class Commands(Keeping, Approvals):
         detail = encode(granting.to_json(given), limit_bytes=DETAIL_BYTES_MAX)
         action = desk.action(by, "grant", detail)
         found = await desk.find(workflow)
-        verb = desk.parts.store.grant(
+        verb = partial(
+            desk.parts.store.grant,
             found.id,
             capability,
             mutations_per_day=given.mutations_per_day,
@@ -252,7 +257,9 @@ class Commands(Keeping, Approvals):
             raise NotFound(
                 f'"{workflow}" has no grant for "{capability}". {suggest(str(capability), held)}'
             )
-        verb = desk.parts.store.revoke(found.id, capability, action=action, now=desk.now_ms)
+        verb = partial(
+            desk.parts.store.revoke, found.id, capability, action=action, now=desk.now_ms
+        )
         await desk.carry_out(verb, found.id)
 
     async def reconnect(self, connector: str, *, by: str = USER) -> int:
@@ -266,7 +273,7 @@ class Commands(Keeping, Approvals):
             raise NotFound(
                 f'There is no connector "{connector}". {suggest(str(connector), sorted(known))}'
             )
-        verb = desk.parts.store.reconnect(connector, action=action, now=desk.now_ms)
+        verb = partial(desk.parts.store.reconnect, connector, action=action, now=desk.now_ms)
         return len(await desk.carry_out(verb, None))
 
     async def set_secret(self, connector: str, name: str, value: str, *, by: str = USER) -> None:
@@ -281,7 +288,9 @@ class Commands(Keeping, Approvals):
         if vault is None:
             raise RequestRefused("This host keeps no secrets.")
         sealed = await vault.seal(connector, name, value)
-        verb = desk.parts.store.set_secret(connector, name, sealed, action=action, now=desk.now_ms)
+        verb = partial(
+            desk.parts.store.set_secret, connector, name, sealed, action=action, now=desk.now_ms
+        )
 
         def keep(_: object) -> After:
             vault.keep(connector, name, value)

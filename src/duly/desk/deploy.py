@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Container
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -86,7 +87,8 @@ async def _leave(desk: Desk, draft: Draft, *, by: str, grant: bool) -> Deployed 
     missing = missing_capabilities(await _granted(desk, current), draft.capabilities)
     for capability in missing if grant else ():
         action = desk.action(by, "grant", NO_LIMITS)
-        verb = store.grant(
+        verb = partial(
+            store.grant,
             current.id,
             capability,
             mutations_per_day=None,
@@ -150,7 +152,8 @@ async def activate(
     told: dict[str, Json] = {"workflow": name, "version": version, "by": by, "missing": [*left]}
     successor_id = desk.parts.env.new_id("run")
     await desk.carry_out(
-        desk.parts.store.deploy(
+        partial(
+            desk.parts.store.deploy,
             deployment,
             successor_id=successor_id,
             action=desk.action(by, verb, encode(detail, limit_bytes=EXTRACT_BYTES_MAX)),

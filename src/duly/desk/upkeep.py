@@ -8,13 +8,11 @@ Law 3: a store that was restored from a backup, or has lost its log, says so unt
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from collections.abc import Coroutine
 from functools import partial
 from os import PathLike, fspath
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Final
 
 from duly.desk.base import USER, Desk, HasDesk
 from duly.desk.record import Backup, Secret, Verified
@@ -29,8 +27,6 @@ from duly.store.base import Durability
 from duly.store.record import Action
 from duly.store.sqlite import SqliteBackend
 from duly.store.upkeep import is_log_lost
-
-R = TypeVar("R")
 
 DULY: Final = "duly"  # who acts where the host itself does
 
@@ -57,7 +53,7 @@ class Keeping(HasDesk):
             await desk.parts.store.note_act(target=None, action=action, now=desk.now_ms)
             return await upkeep.tidy(desk.parts, days)
 
-        return await _carry_out(desk, act())
+        return await desk.complete(act)
 
     async def backup(self, path: str | PathLike[str], *, by: str = USER) -> Backup:
         """Copy the store as it is now to a file that is not there yet, while runs go on (H5).
@@ -74,13 +70,13 @@ class Keeping(HasDesk):
             await desk.parts.store.note_act(target=str(target), action=action, now=desk.now_ms)
             return Backup(target, copy.size_bytes, moment(copy.at))
 
-        return await _carry_out(desk, act())
+        return await desk.complete(act)
 
     async def verify(self) -> Verified:
         """Check the whole store in a copy of this moment, while runs go on (H5)."""
         desk = self._desk()
-        looking = backup.find_problems(_backend(desk), desk.parts.env)
-        problems = await _carry_out(desk, looking)
+        looking = partial(backup.find_problems, _backend(desk), desk.parts.env)
+        problems = await desk.complete(looking)
         return Verified(not problems, problems)
 
     async def secrets(self) -> tuple[Secret, ...]:
@@ -106,7 +102,7 @@ class Keeping(HasDesk):
             if desk.vault is not None:
                 desk.vault.forget(connector, name)
 
-        await _carry_out(desk, act())
+        await desk.complete(act)
 
 
 async def note_restore(store: Store, env: Env) -> None:
@@ -124,14 +120,6 @@ async def note_restore(store: Store, env: Env) -> None:
         else "This store was restored from a backup of",
         f"{moment(since):%Y-%m-%d %H:%M:%S}",
     )
-
-
-async def _carry_out(desk: Desk, work: Coroutine[Any, Any, R]) -> R:
-    """Do it to its end, whoever stops waiting for it; closing the host waits for it too."""
-    acting = asyncio.ensure_future(work)
-    desk.acts.add(acting)
-    acting.add_done_callback(desk.acts.discard)
-    return await asyncio.shield(acting)
 
 
 def _backend(desk: Desk) -> SqliteBackend:

@@ -8,7 +8,7 @@ Law 2  The error of one ends both, in order, and is what the caller hears; cance
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any, Protocol
 
 from duly.env import Env
@@ -43,7 +43,7 @@ class Work:
     async def serve(self) -> None:
         """Work until cancelled, or until one part fails."""
         with self._one_at_a_time():
-            tasks = {self._start(part.serve(), "serve") for part in self._parts}
+            tasks = {self._start(part.serve, "serve") for part in self._parts}
             try:
                 await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             finally:
@@ -52,7 +52,7 @@ class Work:
     async def drain(self) -> None:
         """Work until no part has anything due at this moment."""
         with self._one_at_a_time():
-            at_work = {self._start(part.drain(), "drain"): part for part in self._parts}
+            at_work = {self._start(part.drain, "drain"): part for part in self._parts}
             bells: dict[asyncio.Task[None], Part] = {}
             try:
                 while at_work:
@@ -60,16 +60,18 @@ class Work:
                     for task in [each for each in at_work if each.done()]:
                         part = at_work.pop(task)
                         _raise_first({task})
-                        bells[self._start(part.until_rung(), "bell")] = part
+                        bells[self._start(part.until_rung, "bell")] = part
                     for bell in [each for each, part in bells.items() if part.is_rung]:
                         part = bells.pop(bell)
                         bell.cancel()
-                        at_work[self._start(part.drain(), "drain")] = part
+                        at_work[self._start(part.drain, "drain")] = part
             finally:
                 await _end({*at_work, *bells})
 
-    def _start(self, work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
-        return self._env.spawn(work, f"duly part {name}")
+    def _start(
+        self, work: Callable[[], Coroutine[Any, Any, None]], name: str
+    ) -> asyncio.Task[None]:
+        return self._env.spawn(work(), f"duly part {name}")
 
 
 async def _end(tasks: set[asyncio.Task[None]]) -> None:

@@ -167,7 +167,6 @@ class Live:
     reads_text: str | None = None  # what its newest step read, until that is stored
     planned_at: int | None = None
     is_out: bool = False  # a call is out, or its answer is being written: nobody may drop this run
-    is_waiting: bool = False  # it could go on, and a person's pause holds it (F7)
     recording: asyncio.Future[None] | None = None  # `applied`, on its way into the store (L9)
     _read: tuple[str, dict[str, Json]] | None = None  # the prepare result, read once
 

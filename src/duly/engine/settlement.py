@@ -8,6 +8,7 @@ Law 2  "It did not happen" is believed no earlier from a person than from the ou
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
 from duly.engine.base import Parts, StepFailed
@@ -55,7 +56,8 @@ async def settle(
         _check_time(now, worker.ledger.sends.absence_wait_ms(row.id, terms_of(row.terms, tool)))
         told = StepFailed(f"{row.tool}: you said that it did not happen", Failure.TRANSIENT)
         stop = worker.successor.stop(live, decided, told)
-    answering = parts.store.settle(
+    answering = partial(
+        parts.store.settle,
         mutation_id,
         answer,
         result=_result_text(parts, answer, result),
@@ -67,9 +69,9 @@ async def settle(
     )
     if decided.status is Status.ACTIVE:
         async with worker.holding(run.id):
-            await answering
+            await answering()
     else:
-        await answering
+        await answering()
 
 
 def _result_text(parts: Parts, answer: Act, result: Json) -> str | None:

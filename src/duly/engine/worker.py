@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import Any
+from functools import partial
+from typing import TypeVar
 
 from duly.engine import live as lives
 from duly.engine import run as steps
@@ -34,6 +35,8 @@ from duly.rules.value import decode
 from duly.rules.word import Act, Failure, Kind, MutationStatus, Status, Waits
 from duly.store.due import Outlook
 from duly.store.record import MutationRow, RunRow
+
+R = TypeVar("R")
 
 UNBLOCKED_BY = {Waits.CONNECTION: Act.RECONNECT, Waits.GRANT: Act.GRANT}
 
@@ -97,7 +100,7 @@ class Worker:
                 outlook.fence, run_id, handler.name, now=self._parts.env.now_ms()
             )
             live = lives.begun(outlook, run_id, handler, started, self._notes())
-            await self._hold(live, self._run(live))
+            await self._hold(live, partial(self._run, live))
         except StoreUnavailable:
             self._let_go.add(run_id)
             raise
@@ -131,7 +134,7 @@ class Worker:
         self._answered.discard(row.id)
         live = self.resume(outlook, row)
         try:
-            await self._hold(live, self._continue(live, row))
+            await self._hold(live, partial(self._continue, live, row))
         except StoreUnavailable:
             self._let_go.add(row.id)
             raise
@@ -182,7 +185,7 @@ class Worker:
         change = lifecycle.act(row.state, UNBLOCKED_BY[row.state.waits])
         self.in_hand.add(row.id)
         try:
-            await self._hold(live, self._run_unblocked(live, change.run))
+            await self._hold(live, partial(self._run_unblocked, live, change.run))
         finally:
             self.in_hand.discard(row.id)
 
@@ -206,24 +209,27 @@ class Worker:
         live = self.resume(outlook, row)
         mutation = await self._held(live)
         self.in_hand.add(row.id)
+        is_paused = False
         try:
-            await self._hold(live, self._settle(live, mutation, is_paused=outlook.is_paused))
+            settle = partial(self._settle, live, mutation, is_paused=outlook.is_paused)
+            is_paused = await self._hold(live, settle) or False
         finally:
             # One that turned out applied in a paused workflow stays in hand until resume (F7), and
             # one that was answered while it was asked about is in the hands of that answer.
-            is_waiting = live.is_waiting and live.stored.status is Status.ACTIVE
-            if not is_waiting and row.id not in self._answered:
+            if not is_paused and row.id not in self._answered:
                 self.in_hand.discard(row.id)
 
-    async def _settle(self, live: Live, mutation: MutationRow, *, is_paused: bool) -> None:
+    async def _settle(self, live: Live, mutation: MutationRow, *, is_paused: bool) -> bool:
+        """Ask what became of a mutation, and go on; return whether a pause keeps the run (F7)."""
         await self._reconciler.attempt(live, mutation, is_paused=is_paused)
         if not live.is_active:
-            return
+            return False
         await live.settled()
         # Asking takes its time, and a person may have paused the workflow meanwhile (F7).
-        live.is_waiting = (await self._parts.store.outlook(live.fence.workflow_id)).is_paused
-        if not live.is_waiting:
-            await self._run(live)
+        if (await self._parts.store.outlook(live.fence.workflow_id)).is_paused:
+            return True
+        await self._run(live)
+        return False
 
     async def _run(self, live: Live) -> None:
         """Load the script and take the run as far as it goes; its failures are stored (F1)."""
@@ -234,13 +240,13 @@ class Worker:
         except StepFailed as failed:
             await self.successor.fail(live, failed)
 
-    async def _hold(self, live: Live, work: Coroutine[Any, Any, None]) -> None:
-        """Do something with a run in hand, whatever comes of it."""
+    async def _hold(self, live: Live, work: Callable[[], Awaitable[R]]) -> R | None:
+        """Do something with a run in hand; return None if it was left alone or has failed."""
         self.live[live.fence.workflow_id] = live
         try:
             if self.is_stopping:
                 raise asyncio.CancelledError
-            await work
+            return await work()
         except (Stale, Fenced) as error:
             log.info("run %s is left alone: %s", live.id, error)
         except asyncio.CancelledError:
@@ -257,8 +263,8 @@ class Worker:
             fault = f"{type(error).__name__}: {error}"
             await self.successor.fail(live, StepFailed(fault, Failure.INTERNAL))
         finally:
-            work.close()
             del self.live[live.fence.workflow_id]
+        return None
 
     async def _put_down(self, live: Live) -> None:
         """Lay a run down; one that cannot be is found at the next start like any crashed one."""
