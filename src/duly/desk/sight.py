@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Any, Final, Self, cast
+from typing import Final, Self
 
 from duly.config import Policy
 from duly.desk.base import USER
 from duly.desk.record import LogLine, Preview, RunError
 from duly.engine.base import Parts
 from duly.errors import Invalid
+from duly.rules import kept
 from duly.rules.catalog import Tool
 from duly.rules.redaction import Redactor, redact, redact_text
 from duly.rules.schedule import moment
@@ -97,7 +98,7 @@ class Sight:
         if run is None:
             return wish
         is_asked = run.status == Status.PAUSED_RECONCILIATION and held is not None
-        title = held.title if held is not None else read_title(run.prepared)
+        title = held.title if held is not None else kept.read_title(run.prepared)
         return replace(
             wish,
             run=run.state,
@@ -131,14 +132,6 @@ def name_person(by: str) -> str:
     return YOU if by == USER else by
 
 
-def read_title(prepared: str | None) -> str | None:
-    """Read what the script says it is doing out of its prepare result."""
-    pinned = None if prepared is None else decode(prepared)
-    shown = pinned.get("ui") if isinstance(pinned, dict) else None
-    title = shown.get("title") if isinstance(shown, dict) else None
-    return title if isinstance(title, str) else None
-
-
 def read_args(text: Json) -> Json:
     """Read the arguments of a call that was not let through; a cut text stays a text."""
     try:
@@ -148,28 +141,16 @@ def read_args(text: Json) -> Json:
 
 
 def read_error(text: str) -> RunError:
-    """Read what the engine kept of a failure; what it did not write is shown as it is."""
-    try:
-        kept = decode(text)
-    except Invalid:
-        kept = None
-    if not isinstance(kept, dict):
-        return RunError("", text)
-    told = cast("dict[str, Any]", kept)
-    return RunError(
-        failure=told.get("class", ""),
-        message=told.get("message", ""),
-        line=told.get("line"),
-        tool=told.get("tool"),
-        args=told.get("args"),
-    )
+    """Show a stored error."""
+    found = kept.read_error(text)
+    return RunError(found.failure, found.message, found.line, found.tool, found.args)
 
 
 def read_log(text: str) -> tuple[LogLine, ...]:
-    """Read what a run logged; how much was left out is said in a last line (X4)."""
-    kept = cast("dict[str, Any]", decode(text))
-    lines = [LogLine(moment(each["at"]), each["from"], each["text"]) for each in kept["lines"]]
-    if kept["dropped"]:
-        left_out = f"{kept['dropped']} more lines were left out."
-        lines.append(LogLine(lines[-1].at, "duly", left_out))
+    """Show a stored log; how much was left out is said in a last line (X4)."""
+    found = kept.read_log(text)
+    lines = [LogLine(moment(each.at_ms), each.source, each.text) for each in found.lines]
+    if found.dropped:
+        left_out = f"{found.dropped} more lines were left out."
+        lines.append(LogLine(lines[-1].at, kept.DULY, left_out))
     return tuple(lines)

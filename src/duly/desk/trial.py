@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final, TypeAlias, cast
+from typing import Any, Final, TypeAlias
 
 from duly.desk import deploy
 from duly.desk.base import USER, Desk, HasDesk
@@ -286,8 +286,7 @@ class _Play:
         """Note what one run did; what it published lies on the bench from now on."""
         show, kind = self._show, live.run.kind
         titles = tuple(show(each.title) for each in attempt.inputs)
-        lines = cast("list[dict[str, Any]]", live.notes.lines)
-        logs = tuple(str(each["text"]) for each in lines)
+        logs = tuple(each.text for each in live.notes.lines)
         self.runs.append(TriedRun(live.handler, kind, titles, logs))
         if attempt.wanted is not None:
             self._note_change(live, attempt, titles)

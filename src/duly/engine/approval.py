@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import cast
 
 from duly.engine.base import Parts
@@ -43,7 +44,8 @@ async def approve(
     given = None
     if allow is not None:
         given = await _give(parts, row, run, allow, action)
-    verb = parts.store.approve(
+    verb = partial(
+        parts.store.approve,
         yes.fence,
         mutation_id,
         seen,
@@ -53,7 +55,7 @@ async def approve(
         now=parts.env.now_ms(),
     )
     async with worker.holding(row.held_by):
-        await verb
+        await verb()
 
 
 async def approve_all(
@@ -121,9 +123,10 @@ async def reject(
 ) -> None:
     """Decline the proposed call: nothing is sent, and `next` is told that it was skipped."""
     row = await _proposed(parts, mutation_id)
-    verb = parts.store.reject(mutation_id, reason=reason, action=action, now=parts.env.now_ms())
+    now = parts.env.now_ms()
+    verb = partial(parts.store.reject, mutation_id, reason=reason, action=action, now=now)
     async with worker.holding(row.held_by):
-        await verb
+        await verb()
 
 
 async def _judge(

@@ -7,15 +7,16 @@ is usually a language model, and a prompt is no place for a secret (A5). What is
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Final, cast
+from typing import Final
 
 from duly.engine.base import Parts
 from duly.engine.draft import read_findings
 from duly.rules.declaration import parse
+from duly.rules.kept import read_error, read_log
 from duly.rules.redaction import Redactor, redact, redact_text
 from duly.rules.repair import STEP_AT, RepairCase, RepairError, RepairInput
 from duly.rules.source import Language, Source
-from duly.rules.value import Json, decode
+from duly.rules.value import decode
 from duly.rules.word import Kind, Phase
 from duly.script.stubs import javascript_types, python_stubs
 from duly.store.record import EventRow, RunRow
@@ -46,7 +47,7 @@ async def build(parts: Parts, row: RunRow) -> RepairCase:
             error.tool,
             redact_text(error.args, secrets),
         ),
-        logs=tuple(redact_text(line, secrets) for line in _logs(row)),
+        logs=tuple(redact_text(line.text, secrets) for line in read_log(row.logs).lines),
         inputs=tuple(_input(each, secrets) for each in _bounded(await _events(parts, row))),
         prepared=None if row.prepared is None else redact(decode(row.prepared), secrets),
         tools=TOOLS[language](parts.outside.catalog),
@@ -59,13 +60,9 @@ async def build(parts: Parts, row: RunRow) -> RepairCase:
 
 def error_of(row: RunRow) -> RepairError:
     """Read what a failed run keeps of its failure."""
-    kept = cast("dict[str, Any]", decode(row.error or "{}"))
-    return RepairError(
-        str(kept.get("message") or "it did not say why"),
-        kept.get("line"),
-        kept.get("tool"),
-        str(kept.get("args") or "{}"),
-    )
+    kept = read_error(row.error)
+    message = kept.message or "it did not say why"
+    return RepairError(message, kept.line, kept.tool, str(kept.args or "{}"))
 
 
 async def _events(parts: Parts, row: RunRow) -> tuple[EventRow, ...]:
@@ -102,10 +99,3 @@ def _input(event: EventRow, secrets: Redactor) -> RepairInput:
         redact_text(event.title, secrets),
         redact(decode(event.body), secrets),
     )
-
-
-def _logs(row: RunRow) -> Iterable[str]:
-    if row.logs is None:
-        return ()
-    lines = cast("dict[str, list[dict[str, Json]]]", decode(row.logs))["lines"]
-    return (str(line["text"]) for line in lines)

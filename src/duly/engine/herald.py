@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final, cast
+from typing import Final
 
 from duly.engine.base import Parts
 from duly.engine.live import Live
@@ -24,6 +24,7 @@ from duly.rules.announcement import (
     topics,
 )
 from duly.rules.delivery import OWN_SOURCE, encode_payload
+from duly.rules.kept import read_error
 from duly.rules.lifecycle import Run
 from duly.rules.redaction import Redactor, redact, redact_text
 from duly.rules.shown import cut
@@ -78,7 +79,9 @@ class Herald:
             row = await self._parts.store.get_held_mutation(live.id)
             call = Made(row.id, row.tool, row.args)
         subject = await self._subject(live, call)
-        return tuple(self._event(each, change, subject, _message(error)) for each in announced)
+        return tuple(
+            self._event(each, change, subject, read_error(error).message) for each in announced
+        )
 
     async def proposed(self, live: Live, new: Run, call: Call) -> tuple[JournalEvent, ...]:
         """Announce a call that waits for a person's yes."""
@@ -127,8 +130,3 @@ def _preview(text: str, secrets: Redactor) -> Json:
         except Invalid:  # another program wrote it, and a person must hear of that (L11)
             return redact_text(text, secrets)
     return cut(redact_text(text[:PREVIEW_BYTES], secrets, is_cut=True), PREVIEW_CHARS, len(text))
-
-
-def _message(error: str | None) -> str:
-    """Read the words of a failure as they are stored; secrets are out of them already."""
-    return "" if error is None else str(cast("dict[str, Any]", decode(error)).get("message", ""))

@@ -15,6 +15,7 @@ from duly.config import Limits
 from duly.errors import Invalid
 from duly.rules.access import Step
 from duly.rules.declaration import ConsumerDeclaration, ProducerDeclaration
+from duly.rules.kept import DULY, KeptLog, LogLine, read_log, title_in
 from duly.rules.lifecycle import START, Counts, Run
 from duly.rules.redaction import AT_ONCE_CHARS, Redactor, redact, redact_text
 from duly.rules.shown import cut
@@ -52,7 +53,7 @@ class Notes:
 
     limits: Limits
     secrets: Callable[[], Redactor]  # asked every time: a connector may have taken more (A5)
-    lines: list[Json] = field(default_factory=list)
+    lines: list[LogLine] = field(default_factory=list)
     dropped: int = 0
     calls: list[Json] = field(default_factory=list)
 
@@ -66,7 +67,7 @@ class Notes:
 
     def warn(self, at_ms: int, text: str) -> None:
         """Keep what the host has to say to the script's author."""
-        self._add(at_ms, "duly", text)
+        self._add(at_ms, DULY, text)
 
     def call(self, tool: str, args: Json, outcome: str, duration_ms: int) -> None:
         """Keep one call: its arguments without secrets, how it ended, how long it took."""
@@ -89,15 +90,12 @@ class Notes:
         # The sandbox has cut it where the line is too long.
         said = redact_text(text, self.secrets(), is_cut=True)
         kept = cut(said, self.limits.log_line_chars)
-        self.lines.append({"at": at_ms, "from": source, "text": kept})
+        self.lines.append(LogLine(at_ms, source, kept))
 
     @property
     def logs_text(self) -> str | None:
         """The lines as they are stored, and how many more there were."""
-        if not self.lines:
-            return None
-        kept: Json = {"lines": self.lines, "dropped": self.dropped}
-        return encode(kept, "logs", limit_bytes=NOTES_BYTES_MAX)
+        return KeptLog(tuple(self.lines), self.dropped).text
 
     @property
     def calls_text(self) -> str | None:
@@ -211,11 +209,9 @@ class Live:
     def title(self) -> str | None:
         """What the script claims it will do (L11); nothing, if another program spoiled the text."""
         try:
-            shown = self.prepared.get("ui")
+            return title_in(self.prepared)
         except Invalid:
             return None
-        title = shown.get("title") if isinstance(shown, dict) else None
-        return title if isinstance(title, str) else None
 
     @property
     def inputs(self) -> list[tuple[str, str]]:
@@ -270,10 +266,8 @@ def resumed(outlook: Outlook, row: RunRow, notes: Notes) -> Live:
     """Take up a run that is already there: a successor, or one that goes on (R4)."""
     if row.calls is not None:
         notes.calls = cast("list[Json]", decode(row.calls))
-    if row.logs is not None:
-        kept = cast("dict[str, Json]", decode(row.logs))
-        notes.lines = cast("list[Json]", kept["lines"])
-        notes.dropped = cast(int, kept["dropped"])
+    said = read_log(row.logs)
+    notes.lines, notes.dropped = list(said.lines), said.dropped
     return Live(
         row.id,
         outlook.fence,

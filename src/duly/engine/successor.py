@@ -19,19 +19,18 @@ from duly.engine.herald import Herald
 from duly.engine.live import Live, show_args
 from duly.rules import chain, lifecycle
 from duly.rules import outage as outages
+from duly.rules.kept import KeptError
 from duly.rules.lifecycle import Change, Counts, Run
 from duly.rules.outage import Outage
 from duly.rules.redaction import redact_text
 from duly.rules.schedule import backoff_ms, describe_wait
 from duly.rules.shown import cut
 from duly.rules.standing import Facts, escalate
-from duly.rules.value import Json, encode
 from duly.rules.word import Failure, MutationStatus, Phase, Progress, Status, Way
 from duly.store.base import Fence
 from duly.store.record import RunRow, Stop
 
 ERROR_CHARS: Final = 2000  # what is kept of an error's words
-ERROR_BYTES_MAX: Final = 2 * 1024 * 1024
 ARGS_CHARS: Final = 1000
 NOTICED: Final = "The host stopped again and again while nothing was under way:"
 
@@ -258,15 +257,9 @@ class Successor:
     def _error_text(self, failed: StepFailed, run: Run) -> str:
         details: Details = failed.details
         shown = show_args(dict(details.args), self._parts.outside.secrets(), ARGS_CHARS)
-        record: Json = {
-            "class": failed.failure.value,
-            "status": run.status.value,
-            "message": self.clean(str(failed)),
-            "line": details.line,
-            "tool": details.tool,
-            "args": shown,
-        }
-        return encode(record, "error", limit_bytes=ERROR_BYTES_MAX)
+        said = self.clean(str(failed))
+        failure, status = failed.failure.value, run.status.value
+        return KeptError(failure, status, said, details.line, details.tool, shown).text
 
     def clean(self, text: str) -> str:
         """Take secrets out of an error's words, and keep a readable part of them (A5)."""

@@ -13,10 +13,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Any, Final, Literal, cast
+from typing import Final, Literal, cast
 from unicodedata import category
 
 import msgspec
@@ -24,13 +24,13 @@ import msgspec
 from duly.config import Limits
 from duly.errors import IllegalTransition, Invalid
 from duly.rules.declaration import Topic
+from duly.rules.kept import DULY, LogLine, read_log
 from duly.rules.shown import is_seen
 from duly.rules.value import (
     DEFAULT_LIMITS,
     INTEGER_MAX,
     Json,
     as_mapping,
-    decode,
     digest,
     encode,
     is_text,
@@ -40,7 +40,6 @@ from duly.rules.value import (
 PEEK_LIMIT_DEFAULT: Final = 100
 BUS_TEXT_CHARS: Final = 120
 NAMED_MAX: Final = 3  # events that a warning names; the rest is counted
-LOGS_BYTES_MAX: Final = 4 * 1024 * 1024  # a run's log is cut long before it comes near this
 
 
 class EventStatus(StrEnum):
@@ -208,9 +207,10 @@ def warn_of_dropped(logs: str | None, dropped: Sequence[Publication], now: int) 
         f"publish: other content for finished events was not taken: {named}{more}. A finished"
         " event never changes; give what is new a message id of its own."
     )
-    kept = cast("dict[str, Any]", {"lines": [], "dropped": 0} if logs is None else decode(logs))
-    lines = [*kept["lines"], {"at": now, "from": "duly", "text": text}]
-    return encode({**kept, "lines": lines}, "logs", limit_bytes=LOGS_BYTES_MAX)
+    before = read_log(logs)
+    after = replace(before, lines=(*before.lines, LogLine(now, DULY, text))).text
+    assert after is not None, text
+    return after
 
 
 @dataclass(frozen=True, slots=True)

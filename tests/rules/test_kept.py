@@ -1,0 +1,85 @@
+"""What a run keeps of itself as JSON: errors, logs and titles are written and read in one place."""
+
+from __future__ import annotations
+
+import pytest
+
+from duly.rules.kept import (
+    KeptError,
+    KeptLog,
+    LogLine,
+    read_error,
+    read_log,
+    read_title,
+    title_in,
+)
+from duly.rules.value import Json, decode, encode
+
+
+def test_an_error_is_read_as_it_was_written() -> None:
+    """F1: with its class, its words and where it happened."""
+    error = KeptError("logic", "failed:logic", "no such row", 7, "sheet.append", '{"row": 1}')
+    assert read_error(error.text) == error
+    assert decode(error.text) == {
+        "class": "logic",
+        "status": "failed:logic",
+        "message": "no such row",
+        "line": 7,
+        "tool": "sheet.append",
+        "args": '{"row": 1}',
+    }
+
+
+@pytest.mark.parametrize("text", ["no such row", "[1]", '"no"', "{"])
+def test_an_error_that_another_program_wrote_is_shown_as_it_is(text: str) -> None:
+    """L11: a person must see what is there."""
+    assert read_error(text) == KeptError(message=text)
+
+
+def test_no_error_has_no_words() -> None:
+    """F1: a run that has not failed keeps nothing."""
+    assert read_error(None) == read_error("{}") == KeptError()
+
+
+def test_a_log_is_read_as_it_was_written() -> None:
+    """X4: its lines in their order, and how many were left out."""
+    log = KeptLog((LogLine(5, "prepare", "one"), LogLine(6, "duly", "two")), 3)
+    assert log.text is not None
+    assert read_log(log.text) == log
+    assert decode(log.text) == {
+        "lines": [
+            {"at": 5, "from": "prepare", "text": "one"},
+            {"at": 6, "from": "duly", "text": "two"},
+        ],
+        "dropped": 3,
+    }
+
+
+def test_a_log_without_a_line_is_not_kept() -> None:
+    """X4: also if lines were left out."""
+    assert KeptLog((), 3).text is None
+    assert read_log(None) == KeptLog()
+
+
+@pytest.mark.parametrize(
+    ("prepared", "title"),
+    [
+        ({"ui": {"title": "Add a row"}}, "Add a row"),
+        ({"ui": {"title": 5}}, None),
+        ({"ui": {}}, None),
+        ({"ui": "Add a row"}, None),
+        ({}, None),
+        (["ui"], None),
+        (None, None),
+    ],
+)
+def test_a_title_is_read_if_it_is_one(prepared: Json, title: str | None) -> None:
+    """L11: what else a script put there is no title."""
+    assert title_in(prepared) == title
+    assert read_title(encode(prepared, limit_bytes=1000)) == title
+
+
+def test_a_spoiled_prepare_result_has_no_title() -> None:
+    """L11: the page that shows it must not break."""
+    assert read_title("{") is None
+    assert read_title(None) is None
