@@ -34,8 +34,8 @@ from duly.bus.bus import Bus
 from duly.bus.cause import follow
 from duly.bus.channel import Channel, Channels
 from duly.bus.dispatcher import Dispatcher
-from duly.bus.line import Line
 from duly.bus.loader import ExtensionReport, Loader
+from duly.bus.publisher import Publisher
 from duly.config import BusSettings, Policy, SandboxSettings
 from duly.connectors.attach import attach, detach
 from duly.connectors.base import Connector
@@ -184,7 +184,7 @@ class Host(Commands, Views, Trials):
                 self._folder,
                 env=env,
                 store=store,
-                line=Line(env, store, dispatcher, self._policy.limits),
+                publisher=Publisher(env, store, dispatcher, self._policy.limits),
                 reserve=bus.reserve,
                 channels=self._channels,
                 workshop=Proposals(parts, partial(follow, store)),

@@ -129,7 +129,7 @@ BREAKS = (
     ),
     Break(
         "B1",
-        "duly.bus.line",
+        "duly.bus.publisher",
         "encode_payload",
         lambda payload, limits: encode_payload({}, limits),
         EMIT,
@@ -148,7 +148,7 @@ BREAKS = (
     ),
     Break(
         "B3",
-        "duly.bus.line",
+        "duly.bus.publisher",
         "is_async",
         lambda handler: True,
         DISPATCH,
@@ -221,7 +221,14 @@ BREAKS = (
         SEED,
         "DULY speaks as the host",
     ),
-    Break("B10", "duly.bus.line", "ANNOUNCED", frozenset(), SEED, "anybody announces a failed run"),
+    Break(
+        "B10",
+        "duly.bus.publisher",
+        "ANNOUNCED",
+        frozenset(),
+        SEED,
+        "anybody announces a failed run",
+    ),
     Break(
         "B13",
         "duly.rules.delivery",
@@ -260,14 +267,16 @@ BREAKS = (
     ),
     Break(
         "B8",
-        "duly.bus.line",
+        "duly.bus.publisher",
         "cause",
         lambda *said: replace(_cause(*said), correlation_id=None),
         EMIT,
         "a handler is not told the correlation",
     ),
-    Break("B12", "duly.bus.line", "cause", _shallow, CAUSE, "a loop has no depth"),
-    Break("B12", "duly.bus.line", "cause", _uncaused, CAUSE, "nobody knows what caused an event"),
+    Break("B12", "duly.bus.publisher", "cause", _shallow, CAUSE, "a loop has no depth"),
+    Break(
+        "B12", "duly.bus.publisher", "cause", _uncaused, CAUSE, "nobody knows what caused an event"
+    ),
     _in_dispatcher("B13", "register", _do_not_register, SUBSCRIPTION, "a subscription is not kept"),
     _in_dispatcher(
         "B13",

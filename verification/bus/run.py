@@ -1,7 +1,7 @@
 """Runs one scenario of the bus: lives of a host on one disk, one program, and the oracles.
 
-Law 1  Bus, dispatcher, line and store are the ones that ship; only time, chance, the disk and the
-       handlers are ours. No engine runs: what enters a workflow stays there to be counted.
+Law 1  Bus, dispatcher, publisher and store are the ones that ship; only time, chance, the disk and
+       the handlers are ours. No engine runs: what enters a workflow stays there to be counted.
 Law 2  The trace is everything that happened, in order; the same scenario has the same trace.
 """
 

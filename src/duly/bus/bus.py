@@ -11,7 +11,8 @@ from datetime import timedelta
 from typing import Any, Final
 
 from duly.bus.attempt import Handler
-from duly.bus.line import DEFAULT_RETRY, Line
+from duly.bus.dispatcher import Dispatcher, Subscriber
+from duly.bus.publisher import DEFAULT_RETRY, Publisher
 from duly.bus.question import (
     read_correlation,
     read_id,
@@ -29,6 +30,8 @@ from duly.bus.record import (
     show_delivery,
     show_event,
 )
+from duly.config import Limits
+from duly.env import Env
 from duly.errors import Invalid, RequestRefused
 from duly.rules.deferral import DeferredStatus
 from duly.rules.delivery import (
@@ -40,24 +43,31 @@ from duly.rules.delivery import (
     explain_wait,
     looks_like_own,
 )
+from duly.store import Store
 from duly.store.bus import LAST_ID
 from duly.store.record import Action
 
 USER: Final = "user"  # who acts, where nobody says
 
 
-class Bus(Line):
-    """Events between the parts of a program, kept until everybody who subscribed was told."""
+class Bus:
+    """Events between the parts of a program, kept until every subscriber was told."""
 
-    _taken: frozenset[str] = frozenset()  # in small letters
+    def __init__(self, env: Env, store: Store, dispatcher: Dispatcher, limits: Limits) -> None:
+        self._env = env
+        self._store = store
+        self._dispatcher = dispatcher
+        self._limits = limits
+        self._publisher = Publisher(env, store, dispatcher, limits)
+        self._taken: frozenset[str] = frozenset()  # in small letters
 
-    def reserve(self, source: str) -> Line:
-        """Keep a name for an extension; return the line on which it speaks under that name."""
+    def reserve(self, source: str) -> Publisher:
+        """Keep a name for an extension; return the publisher that emits under that name."""
         check_source(source, self._limits)
         if self._is_taken(source):
             raise RequestRefused(f"The name {source} is taken on the bus; choose another.")
         self._taken |= {source.casefold()}
-        return Line(self._env, self._store, self._dispatcher, self._limits)
+        return self._publisher
 
     async def emit(
         self,
@@ -69,7 +79,8 @@ class Bus(Line):
     ) -> int:
         """Put an event on the bus; answer its id when it is durable (B1)."""
         self._check_free(source)
-        return await super().emit(topic, payload, source=source, correlation_id=correlation_id)
+        publish = self._publisher.emit
+        return await publish(topic, payload, source=source, correlation_id=correlation_id)
 
     async def schedule_at(
         self,
@@ -82,7 +93,7 @@ class Bus(Line):
     ) -> int:
         """Put an event on the bus after so many seconds; answer the id to cancel it by (B2)."""
         self._check_free(source)
-        return await super().schedule_at(
+        return await self._publisher.schedule_at(
             delay, topic, payload, source=source, correlation_id=correlation_id
         )
 
@@ -95,17 +106,15 @@ class Bus(Line):
         call's own work; from then on no event of the topic is missed (B13).
         """
         self._check_own(subscriber_id)
-        super().subscribe(topic, handler, subscriber_id=subscriber_id, retry=retry)
+        self._publisher.subscriptions.connect(Subscriber(subscriber_id, topic, handler, retry))
 
-    async def cancel(  # type: ignore[override]  # the program may cancel everybody's, and says who
-        self, deferred_id: int, *, by: str | None = None
-    ) -> bool:
+    async def cancel(self, deferred_id: int, *, by: str | None = None) -> bool:
         """Stop a deferred event; true once, false if it has fired or was cancelled before (B2).
 
-        An id that never was is refused. Whoever gives `by` is written down.
+        An id that never was is refused. A caller that gives `by` is written down.
         """
         if by is None:
-            return await super().cancel(deferred_id)
+            return await self._publisher.cancel(deferred_id)
         action = self._action(by, "cancel_deferred")
         number = read_id(deferred_id, "deferred_id")
         return await self._store.cancel(number, now=self._env.now_ms(), action=action)

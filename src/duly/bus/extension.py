@@ -22,7 +22,7 @@ from typing import Any, Final, Never
 from duly.bus.attempt import Handler
 from duly.bus.channel import NOTIFY_TOPIC
 from duly.bus.dispatcher import Subscriber
-from duly.bus.line import DEFAULT_RETRY, Line, check_handler, subscriptions_of
+from duly.bus.publisher import DEFAULT_RETRY, Publisher, check_handler
 from duly.config import Limits
 from duly.env import Env
 from duly.errors import Invalid
@@ -43,11 +43,16 @@ class Seat:
     """One extension's place at the bus: its id, its subscriptions and its state."""
 
     def __init__(
-        self, extension_id: str, line: Line, store: Store, env: Env, limits: Limits = DEFAULT_LIMITS
+        self,
+        extension_id: str,
+        publisher: Publisher,
+        store: Store,
+        env: Env,
+        limits: Limits = DEFAULT_LIMITS,
     ) -> None:
         self.extension_id = extension_id
-        self.line = line
-        self._subscriptions = subscriptions_of(line)
+        self.publisher = publisher
+        self._subscriptions = publisher.subscriptions
         self._store = store
         self._env = env
         self._limits = limits
@@ -142,7 +147,9 @@ class ExtensionContext:
         if (seat := self._seat) is None:
             return None
         source = seat.extension_id
-        return await seat.line.emit(topic, payload, source=source, correlation_id=correlation_id)
+        return await seat.publisher.emit(
+            topic, payload, source=source, correlation_id=correlation_id
+        )
 
     async def schedule_at(
         self,
@@ -154,7 +161,7 @@ class ExtensionContext:
         """Put an event on the bus after so many seconds; return the id to cancel it by."""
         if (seat := self._seat) is None:
             return None
-        return await seat.line.schedule_at(
+        return await seat.publisher.schedule_at(
             delay, topic, payload, source=seat.extension_id, correlation_id=correlation_id
         )
 
@@ -162,7 +169,7 @@ class ExtensionContext:
         """Stop an event of one's own; false if it has fired or was cancelled before."""
         if (seat := self._seat) is None:
             return False
-        return await seat.line.cancel(deferred_id, source=seat.extension_id)
+        return await seat.publisher.cancel(deferred_id, source=seat.extension_id)
 
     def subscribe_event(
         self, topic: str, handler: Handler, *, retry: Retry = DEFAULT_RETRY

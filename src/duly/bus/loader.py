@@ -33,8 +33,8 @@ from duly.bus.attempt import Handler
 from duly.bus.channel import NOTIFY_TOPIC, SEND_S, Channels
 from duly.bus.code import FILE, blame, forget, import_from, scan
 from duly.bus.extension import ExtensionContext, Seat
-from duly.bus.line import DEFAULT_RETRY, Line
 from duly.bus.manifest import read_manifest
+from duly.bus.publisher import DEFAULT_RETRY, Publisher
 from duly.config import Limits
 from duly.env import Env
 from duly.errors import DulyError, Invalid, RequestRefused
@@ -106,8 +106,8 @@ class Loader:
         *,
         env: Env,
         store: Store,
-        line: Line,
-        reserve: Callable[[str], Line],
+        publisher: Publisher,
+        reserve: Callable[[str], Publisher],
         channels: Channels,
         workshop: Workshop,
         limits: Limits,
@@ -117,7 +117,7 @@ class Loader:
         self._secrets = secrets
         self._env = env
         self._store = store
-        self._line = line
+        self._publisher = publisher
         self._reserve = reserve
         self._channels = channels
         self._workshop = workshop
@@ -169,7 +169,7 @@ class Loader:
     async def _listen_for_the_user(self) -> None:
         """Bring to the channels what extensions say, what needs a person, and notices (B10, F8)."""
         self._known = {each.subscriber_id for each in await self._store.list_subscriptions()}
-        seat = Seat(OWN_SOURCE, self._line, self._store, self._env, self._limits)
+        seat = Seat(OWN_SOURCE, self._publisher, self._store, self._env, self._limits)
         if self._folder is not None or self._channels.names:
             self._notify(seat, NOTIFY_TOPIC, DEFAULT_RETRY)
         if self._channels.names:
@@ -232,13 +232,13 @@ class Loader:
         known = {manifest.id: manifest for manifest in manifests.values()}
         for extension_id in (*(each.id for each in planned.loads), *planned.left_out):
             manifest = known[extension_id]
-            line = self._reserve(extension_id)
-            seat = Seat(extension_id, line, self._store, self._env, self._limits)
+            publisher = self._reserve(extension_id)
+            seat = Seat(extension_id, publisher, self._store, self._env, self._limits)
             for each in manifest.subscribes:
                 if each.handler is BuiltIn.NOTIFY_USER:
                     self._notify(seat, each.topic, DEFAULT_RETRY)
                 elif each.handler is BuiltIn.INVOKE_AGENT:
-                    handler = self._asker(manifest, line)
+                    handler = self._asker(manifest, publisher)
                     seat.subscribe(each.topic, handler, each.handler, is_wired=True)
             candidate = _Candidate(manifest, folders[extension_id], seat, Stage.DEPENDENCIES)
             candidate.error = planned.left_out.get(extension_id)
@@ -253,9 +253,9 @@ class Loader:
             if each.error is None:
                 each.stage, each.error = stage, str(refusal)
 
-    def _asker(self, manifest: Manifest, line: Line) -> Handler:
+    def _asker(self, manifest: Manifest, publisher: Publisher) -> Handler:
         async def invoke_agent(event: Event) -> None:
-            say = partial(line.emit, NOTIFY_TOPIC, source=manifest.id)
+            say = partial(publisher.emit, NOTIFY_TOPIC, source=manifest.id)
             await ask_agent(manifest, event, self._instances(), say, self._workshop)
 
         return invoke_agent

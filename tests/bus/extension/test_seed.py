@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from duly.bus.line import is_async
+from duly.bus.publisher import is_async
 from duly.errors import Invalid, RequestRefused
 from duly.rules.delivery import WIRED_BEFORE, Event, place_of
 from duly.rules.manifest import BuiltIn, check

@@ -1,11 +1,11 @@
-"""Speaking on the bus: what is emitted, deferred and subscribed to, in somebody's name (B1, B2).
+"""Putting events on the bus, under any source: emit, defer, cancel, and connect handlers (B1, B2).
 
 Law 1  What is wrong is refused to the caller, and nothing is stored; what was taken is durable when
        the call returns, and is a copy.
-Law 2  Whoever subscribed before speaks after: every call writes the waiting subscriptions first
-       (B13).
-Law 3  A line believes the source it is told. It is held by the host and by what loads extensions;
-       a program that embeds the host gets a `Bus`, which does not.
+Law 2  A subscription is written before what is emitted after it: every call writes the waiting
+       subscriptions first (B13).
+Law 3  A publisher believes the source it is given. Only the host and what loads extensions hold
+       one; a program that embeds the host gets a `Bus`, which checks the source first.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from datetime import timedelta
 from functools import partial
 from typing import Any, Final
 
-from duly.bus.attempt import Handler
 from duly.bus.cause import cause
 from duly.bus.dispatcher import Dispatcher, Subscriber
 from duly.bus.question import read_id
@@ -77,7 +76,7 @@ class Subscriptions:
             raise Invalid(f"The retry of {asked.subscriber_id} is not a Retry.", path="retry")
 
 
-class Line:
+class Publisher:
     """Puts events on the bus and handlers behind it, under any name."""
 
     def __init__(self, env: Env, store: Store, dispatcher: Dispatcher, limits: Limits) -> None:
@@ -85,7 +84,7 @@ class Line:
         self._store = store
         self._dispatcher = dispatcher
         self._limits = limits
-        self._subscriptions = Subscriptions(dispatcher, limits)
+        self.subscriptions = Subscriptions(dispatcher, limits)
 
     async def emit(
         self,
@@ -102,7 +101,7 @@ class Line:
         try:
             event_id = await self._store.emit(event, now=self._env.now_ms())
         finally:
-            # Whoever stops waiting may have emitted all the same.
+            # The event may be stored although the caller was cancelled.
             self._dispatcher.wake()
         self._dispatcher.note_durable(event_id)
         return event_id
@@ -132,21 +131,6 @@ class Line:
         finally:
             self._dispatcher.wake()
 
-    def subscribe(
-        self,
-        topic: str,
-        handler: Handler,
-        *,
-        subscriber_id: str,
-        retry: Retry = DEFAULT_RETRY,
-    ) -> None:
-        """Let a coroutine function be called with every event of a topic (B3).
-
-        The durable record is written by the next emit, schedule_at, drain or serve, before that
-        call's own work; from then on no event of the topic is missed (B13).
-        """
-        self._subscriptions.connect(Subscriber(subscriber_id, topic, handler, retry))
-
     async def cancel(self, deferred_id: int, *, source: str | None = None) -> bool:
         """Stop a deferred event; true once, false if it has fired or was cancelled before (B2).
 
@@ -173,11 +157,6 @@ class Line:
             encode_payload(payload, self._limits),
             correlation_id,
         )
-
-
-def subscriptions_of(line: Line) -> Subscriptions:
-    """Return what takes the handlers of a line; for the host and what loads extensions alone."""
-    return line._subscriptions
 
 
 def check_handler(handler: object, what: str) -> None:
