@@ -16,11 +16,9 @@ from duly.bus.publisher import DEFAULT_RETRY, Publisher
 from duly.bus.question import (
     read_correlation,
     read_id,
-    read_limit,
     read_place,
     read_time,
     read_topic,
-    read_word,
 )
 from duly.bus.record import (
     Deferred,
@@ -32,7 +30,7 @@ from duly.bus.record import (
 )
 from duly.config import Limits
 from duly.env import Env
-from duly.errors import Invalid, RequestRefused
+from duly.errors import RequestRefused
 from duly.rules.deferral import DeferredStatus
 from duly.rules.delivery import (
     DeliveryStatus,
@@ -43,8 +41,10 @@ from duly.rules.delivery import (
     explain_wait,
     looks_like_own,
 )
+from duly.rules.request import check_by, read_word
 from duly.store import Store
 from duly.store.bus import LAST_ID
+from duly.store.people import page
 from duly.store.record import Action
 
 USER: Final = "user"  # who acts, where nobody says
@@ -178,7 +178,7 @@ class Bus:
             topic=read_topic(topic, self._limits),
             status=None if status is None else read_word(JournalStatus, status),
             correlation_id=read_correlation(correlation_id, self._limits),
-            limit=read_limit(limit),
+            limit=page(limit),
             before=LAST_ID if before is None else read_id(before, "before"),
         )
         return tuple(map(show_event, rows))
@@ -195,7 +195,7 @@ class Bus:
         rows = await self._store.list_deliveries(
             event_id=None if event_id is None else read_id(event_id, "event_id"),
             status=None if status is None else read_word(DeliveryStatus, status),
-            limit=read_limit(limit),
+            limit=page(limit),
             after=read_place(after),
         )
         is_held = await self._store.bus_held_since() is not None
@@ -215,7 +215,7 @@ class Bus:
         """List deferred events of one status in the order in which they fire."""
         rows = await self._store.list_deferred(
             status=read_word(DeferredStatus, status),
-            limit=read_limit(limit),
+            limit=page(limit),
             after=read_time(after),
         )
         return tuple(map(show_deferred, rows))
@@ -236,7 +236,4 @@ class Bus:
             raise RequestRefused(f"The subscriber {subscriber_id} belongs to {owner}.")
 
     def _action(self, by: object, verb: str) -> Action:
-        most = self._limits.name_chars
-        if not isinstance(by, str) or not by.strip() or not by.isprintable() or len(by) > most:
-            raise Invalid(f"by must say who acts, in 1 to {most} printable characters.", path="by")
-        return Action(self._env.new_id("action"), by, verb)
+        return Action(self._env.new_id("action"), check_by(by, self._limits), verb)

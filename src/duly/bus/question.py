@@ -6,31 +6,18 @@ them reaches the store. Nothing that was given is repeated: it may be as long as
 
 from __future__ import annotations
 
-from enum import StrEnum
-from typing import TypeVar
-
 from duly.bus.record import Deferred
 from duly.config import Limits
 from duly.errors import Invalid
 from duly.rules.delivery import check_subscriber_id, check_topic
 from duly.rules.event import parse_message_id
 from duly.store.bus import LAST_ID
-from duly.store.people import PAGE_ROWS_MAX
-
-Word = TypeVar("Word", bound=StrEnum)
 
 
 def read_id(given: object, path: str) -> int:
     """Read the number of an event, or of a deferred one."""
     if type(given) is not int or not 0 <= given <= LAST_ID:
         raise Invalid(f"{path} must be an id that the bus gave, a whole number.", path=path)
-    return given
-
-
-def read_limit(given: object) -> int:
-    """Read the size of a page."""
-    if type(given) is not int or not 1 <= given <= PAGE_ROWS_MAX:
-        raise Invalid(f"limit must be a whole number from 1 to {PAGE_ROWS_MAX}.", path="limit")
     return given
 
 
@@ -42,14 +29,6 @@ def read_topic(given: object, limits: Limits) -> str | None:
 def read_correlation(given: object, limits: Limits) -> str | None:
     """Read a correlation id, or none."""
     return None if given is None else parse_message_id(given, "correlation_id", limits)
-
-
-def read_word(words: type[Word], given: object) -> Word:
-    """Read a status as it was given, or name those there are."""
-    known = {str(each): each for each in words}
-    if not isinstance(given, str) or given not in known:
-        raise Invalid(f"status must be one of {', '.join(known)}.", path="status")
-    return known[given]
 
 
 def read_place(given: object) -> tuple[int, str]:

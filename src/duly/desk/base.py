@@ -16,8 +16,9 @@ from typing import Any, Final, TypeVar
 from duly.desk.secret import Vault
 from duly.engine.base import Parts
 from duly.engine.scheduler import Engine
-from duly.errors import Invalid, NotFound, RequestRefused, Stale
+from duly.errors import NotFound, RequestRefused, Stale
 from duly.rules.delivery import Presence
+from duly.rules.request import check_by
 from duly.rules.value import suggest
 from duly.store import people
 from duly.store.base import Durability, Transaction
@@ -64,10 +65,8 @@ class Desk:
 
     def action(self, by: object, verb: str, detail: str | None = None) -> Action:
         """Make the record of an act (A6)."""
-        most = self.parts.policy.limits.name_chars
-        if not isinstance(by, str) or not by.strip() or not by.isprintable() or len(by) > most:
-            raise Invalid(f"by must say who acts, in 1 to {most} printable characters.", path="by")
-        return Action(self.parts.env.new_id("action"), by, verb, detail)
+        who = check_by(by, self.parts.policy.limits)
+        return Action(self.parts.env.new_id("action"), who, verb, detail)
 
     async def ask(self, body: Callable[[Transaction], R]) -> R:
         """Read in one transaction."""

@@ -10,6 +10,7 @@ from enum import StrEnum
 from typing import Final, TypeVar
 
 from duly.errors import Invalid
+from duly.rules import request
 from duly.store import people
 from duly.store.base import Transaction
 
@@ -19,23 +20,16 @@ PAGE_DEFAULT: Final = 100
 
 
 def check_page(limit: object, key: object, kind: type) -> None:
-    """Refuse a page nobody can have; the store refuses a size out of range."""
-    if type(limit) is not int:
-        raise Invalid(f"limit is {limit!r}; give a whole number.", path="limit")
+    """Refuse a page of a wrong size, or one that goes on from no entry."""
+    people.page(limit)
     if key is not None and type(key) is not kind:
         wanted = "number" if kind is int else "id or name"
         raise Invalid(f"A page goes on from the {wanted} of an entry, not {key!r}.", path="page")
 
 
 def read_word(words: type[Word], given: str | None) -> Word | None:
-    """Read a status as it was given, or name the ones there are."""
-    if given is None:
-        return None
-    try:
-        return words(given)
-    except ValueError:
-        known = ", ".join(words)
-        raise Invalid(f"status is {given!r}; say one of {known}.", path="status") from None
+    """Read a status to narrow a page by; none narrows nothing."""
+    return None if given is None else request.read_word(words, given)
 
 
 def read_names(tx: Transaction, workflow_ids: Iterable[str]) -> dict[str, str]:

@@ -331,10 +331,10 @@ def list_secrets(tx: Transaction) -> tuple[SecretRow, ...]:
     return tuple(SecretRow(*row) for row in tx.all("list_secrets"))
 
 
-def page(limit: int) -> int:
-    """Check the size of a page."""
-    if not 1 <= limit <= PAGE_ROWS_MAX:
-        raise Invalid(f"limit is {limit}; a page has 1 to {PAGE_ROWS_MAX} rows.", path="limit")
+def page(limit: object) -> int:
+    """Return the size of a page, or refuse it."""
+    if type(limit) is not int or not 1 <= limit <= PAGE_ROWS_MAX:
+        raise Invalid(f"limit must be a whole number from 1 to {PAGE_ROWS_MAX}.", path="limit")
     return limit
 
 
