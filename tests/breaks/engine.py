@@ -45,7 +45,7 @@ ANNOUNCE = ("tests/engine/test_announce.py",)
 _answer = Calls._answer
 _pin = run._pin
 _world = run._world
-_resumed = live.resumed
+_resume_live = live.resume_live
 _applied = Ledger._applied
 _choose = turn.choose
 _consumer = HandlerOutlook.consumer
@@ -112,7 +112,7 @@ def commit_without_events(**fields: Any) -> Commit:
 
 
 def resume_without_state(outlook: Any, row: Any, limits: Any) -> Live:
-    taken = _resumed(outlook, row, limits)
+    taken = _resume_live(outlook, row, limits)
     taken.state_text = None
     return taken
 
@@ -177,18 +177,20 @@ async def drop_the_result(
 
 async def follow_while_paused(
     self: Worker, run_live: Live, mutation: MutationRow, *, is_paused: bool
-) -> None:
+) -> bool:
     await self._reconciler.attempt(run_live, mutation, is_paused=is_paused)
     if run_live.is_active:
         await self._run(run_live)
+    return False
 
 
 async def settle_and_leave(
     self: Worker, run_live: Live, mutation: MutationRow, *, is_paused: bool
-) -> None:
+) -> bool:
     await self._reconciler.attempt(run_live, mutation, is_paused=is_paused)
     if run_live.is_active:
         await run_live.settled()
+    return False
 
 
 async def leave_it_lying(self: Any, run_live: Live) -> None:
@@ -300,7 +302,7 @@ BREAKS = (
     engine(
         "C11", "run:Commit", commit_without_events, CONSUMER, "a commit loses what was published"
     ),
-    engine("C12", "live:resumed", resume_without_state, PINNED, "a successor has no state"),
+    engine("C12", "live:resume_live", resume_without_state, PINNED, "a successor has no state"),
     engine("C13", "run:_world", dice_of_the_run, PINNED, "a successor throws other dice"),
     engine("C13", "run:_world", clock_of_the_step, PINNED, "the clock of mutate goes on"),
     engine("A3", "ledger:Ledger.make", send_unapproved, LEDGER, "nobody is asked for approval"),

@@ -28,7 +28,7 @@ OFFERED_MAX: Final = 5  # of each topic a failed prepare would have been shown
 TOOLS: Final = {Language.PYTHON: python_stubs, Language.JAVASCRIPT: javascript_types}
 
 
-async def build(parts: Parts, row: RunRow) -> RepairCase:
+async def build_case(parts: Parts, row: RunRow) -> RepairCase:
     """Gather everything a repairer needs to know of a failed run, and nothing it must not."""
     store, secrets = parts.store, parts.outside.secrets()
     version = await store.get_version(row.workflow_id, row.version)

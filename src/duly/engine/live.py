@@ -143,7 +143,10 @@ class Reads:
 
 @dataclass(slots=True)
 class Live:
-    """One run, from the moment this process takes it up until it rests."""
+    """One run, from the moment this process takes it up until it waits or ends.
+
+    What never changes of it stands first, then how far it got, then what its steps gave.
+    """
 
     id: str
     fence: Fence
@@ -155,18 +158,15 @@ class Live:
     run: Run
     counts: Counts
     notes: Notes
-    loaded: Loaded | None = None  # whoever only asks about a mutation needs no script (L8)
+    loaded: Loaded | None = None  # asking about a mutation needs no script (L8)
     state_text: str | None = None
-    prepared_text: str | None = None
-    clock_at: int = 0
-    seed_text: str = ""
-    wake_at_asked: str | None = None
-    result_text: str | None = None
+    planned_at: int | None = None  # when a producer was due
+    pinned: Pinned | None = None  # what prepare gave, from the moment it is stored (C6)
     reads_text: str | None = None  # what its newest step read, until that is stored
-    planned_at: int | None = None
-    is_out: bool = False  # a call is out, or its answer is being written: nobody may drop this run
+    result_text: str | None = None  # what the outside answered to its mutation
+    is_out: bool = False  # its call is out, or the answer is being written: it must not be dropped
     recording: asyncio.Future[None] | None = None  # `applied`, on its way into the store (L9)
-    _read: tuple[str, dict[str, Json]] | None = None  # the prepare result, read once
+    _read: tuple[Pinned, dict[str, Json]] | None = None  # the prepare result, read once
 
     @property
     def is_active(self) -> bool:
@@ -198,11 +198,16 @@ class Live:
         return declared.publishes
 
     @property
+    def prepared_text(self) -> str | None:
+        """The prepare result as it is stored; nothing before it is pinned."""
+        return None if self.pinned is None else self.pinned.prepared
+
+    @property
     def prepared(self) -> dict[str, Json]:
-        """The pinned prepare result; whoever crosses the border with it gets a copy (C6, X3)."""
-        assert self.prepared_text is not None, self.run
-        if self._read is None or self._read[0] is not self.prepared_text:
-            self._read = self.prepared_text, cast("dict[str, Json]", decode(self.prepared_text))
+        """The pinned prepare result; a step gets a copy of it (C6, X3)."""
+        assert self.pinned is not None, self.run
+        if self._read is None or self._read[0] is not self.pinned:
+            self._read = self.pinned, cast("dict[str, Json]", decode(self.pinned.prepared))
         return self._read[1]
 
     @property
@@ -235,13 +240,12 @@ class Live:
         self.stored = self.run = new
 
     def pin(self, pinned: Pinned) -> None:
-        """Take over the prepare result as it was kept; its reads are kept with it (C6)."""
-        self.prepared_text, self.clock_at = pinned.prepared, pinned.clock_at
-        self.seed_text, self.wake_at_asked = pinned.seed, pinned.wake_at_asked
+        """Take over the prepare result as it was stored, and its reads with it (C6)."""
+        self.pinned = pinned
         self.reads_text = None
 
 
-def begun(
+def open_live(
     outlook: Outlook, run_id: str, handler: HandlerOutlook, started: Started, notes: Notes
 ) -> Live:
     """Take up a run that has just been opened."""
@@ -262,7 +266,7 @@ def begun(
     )
 
 
-def resumed(outlook: Outlook, row: RunRow, notes: Notes) -> Live:
+def resume_live(outlook: Outlook, row: RunRow, notes: Notes) -> Live:
     """Take up a run that is already there: a successor, or one that goes on (R4)."""
     if row.calls is not None:
         notes.calls = cast("list[Json]", decode(row.calls))
@@ -280,9 +284,12 @@ def resumed(outlook: Outlook, row: RunRow, notes: Notes) -> Live:
         row.counts,
         notes,
         state_text=row.state_before,
-        prepared_text=row.prepared,
-        clock_at=row.clock_at or 0,
-        seed_text=row.seed or row.chain,
-        wake_at_asked=row.wake_at_asked,
+        pinned=_pinned(row),
         result_text=row.result,
     )
+
+
+def _pinned(row: RunRow) -> Pinned | None:
+    if row.prepared is None:
+        return None
+    return Pinned(row.prepared, row.clock_at or 0, row.seed or row.chain, row.wake_at_asked)

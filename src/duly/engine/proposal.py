@@ -14,8 +14,8 @@ from collections.abc import Callable
 from dataclasses import asdict
 from typing import Final, cast
 
-from duly.engine import case as cases
 from duly.engine.base import Parts
+from duly.engine.case import build_case, error_of
 from duly.engine.draft import Draft, examine, version_of
 from duly.errors import NotDeployed, NotFound
 from duly.rules import repair as rules
@@ -50,7 +50,7 @@ class Proposals:
         row = await self._find(run_id)
         if row is None or not _waits(row):
             return None
-        case = await cases.build(self._parts, row)
+        case = await build_case(self._parts, row)
         shown = asdict(case)
         for of_a_repairer in ("attempt", "budget"):
             del shown[of_a_repairer]
@@ -102,7 +102,7 @@ class Proposals:
         version = version_of(draft, number, by=by, origin=Origin.REPAIR, parent=row.version)
         detail = {"repairs": row.version, "run": row.id, "why": BY_AN_AGENT}
         text = encode(cast("Json", detail), "detail", limit_bytes=DETAIL_BYTES_MAX)
-        message = rules.cut(cases.error_of(row).message)
+        message = rules.cut(error_of(row).message)
         said = rules.explain(escalate(Facts(run=row.state), message, now), BY_AN_AGENT, number)
         await parts.store.keep_version(
             row.workflow_id,

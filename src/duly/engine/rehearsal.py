@@ -14,12 +14,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from duly.config import Policy, WorkflowPolicy
-from duly.engine import run as steps
 from duly.engine.base import PLAIN_POLICY, StepFailed
 from duly.engine.calls import Wanted
 from duly.engine.live import Live, Notes
 from duly.engine.reach import Clock, Window
-from duly.engine.run import Told
+from duly.engine.run import Told, ask_mutate, ask_next, ask_prepare, ask_producer, pin
 from duly.errors import Invalid, NotFound
 from duly.rules.catalog import Catalog, Tool
 from duly.rules.event import (
@@ -263,7 +262,7 @@ def take_up(
 async def produce(stage: Rehearsal, live: Live) -> Attempt:
     """Run a producer; what it published is only told."""
     try:
-        return Attempt(told=await steps.ask_producer(stage, live))
+        return Attempt(told=await ask_producer(stage, live))
     except StepFailed as failed:
         return Attempt(failed=failed)
 
@@ -275,7 +274,7 @@ async def consume(stage: Rehearsal, live: Live, answer: Answerer) -> Attempt:
     try:
         inputs = await prepare(stage, live)
         if inputs:  # whoever reserved nothing goes on to `next` (C7)
-            wanted = await steps.ask_mutate(stage, live)
+            wanted = await ask_mutate(stage, live)
         if wanted is not None:
             stage.store.wanted[wanted.tool.name] += 1
         result_text = None if wanted is None else answer(wanted)
@@ -290,10 +289,10 @@ async def consume(stage: Rehearsal, live: Live, answer: Answerer) -> Attempt:
 
 async def prepare(stage: Rehearsal, live: Live) -> tuple[EventRow, ...]:
     """Ask what to work on; answer the events it takes."""
-    prepared, offered = await steps.ask_prepare(stage, live)
+    prepared, offered = await ask_prepare(stage, live)
     try:
         inputs = stage.store.reserve(prepared, offered)
-        live.pin(steps.pin(stage, live, prepared, stage.env.now_ms()))
+        live.pin(pin(stage, live, prepared, stage.env.now_ms()))
     except Invalid as error:
         raise StepFailed(str(error), Failure.LOGIC) from error
     return inputs
@@ -306,4 +305,4 @@ async def tell(
     row = MutationStatus.APPLIED if outcome is Outcome.APPLIED else None
     live.run = replace(live.run, outcome=outcome, row=row)
     live.result_text = result_text
-    return await steps.ask_next(stage, live)
+    return await ask_next(stage, live)

@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final, cast
 
-from duly.engine import case as cases
 from duly.engine.base import Parts
+from duly.engine.case import build_case, error_of
 from duly.engine.draft import Draft, deployment_of, examine, version_of
 from duly.engine.herald import Herald
 from duly.engine.live import Live
@@ -131,7 +131,7 @@ class Repairs:
             if refusal is not None:
                 return Declined(refusal)
             assert parts.repairer is not None, row.id
-            case = await cases.build(parts, row)
+            case = await build_case(parts, row)
             now = parts.env.now_ms()
             await parts.store.ask_repair(fence, row.id, row.state, row.counts, now=now)
             answer = await self._ask(parts.repairer, case)
@@ -310,7 +310,7 @@ class Repairs:
                 declined.draft, number, by=self._name, origin=Origin.REPAIR, parent=row.version
             )
             action = self._action("propose", {"repairs": row.version, "why": reason})
-        message = rules.cut(cases.error_of(row).message)
+        message = rules.cut(error_of(row).message)
         said = rules.explain(escalate(Facts(run=row.state), message, now), reason, number)
         try:
             await store.decline_repair(

@@ -14,11 +14,10 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar, cast
 
 from duly.engine import rehearsal
-from duly.engine import run as steps
 from duly.engine.base import Parts, StepFailed
 from duly.engine.live import Notes
 from duly.engine.rehearsal import Bench, Rehearsal
-from duly.engine.run import Told
+from duly.engine.run import Told, ask_mutate
 from duly.env import Env
 from duly.errors import NotFound
 from duly.rules.access import Step
@@ -154,7 +153,7 @@ async def _play(
     wanted = None
     taken = await rehearsal.prepare(stage, live)
     if taken:
-        wanted = await steps.ask_mutate(stage, live)
+        wanted = await ask_mutate(stage, live)
     after = None if wanted is None else Change(wanted.tool.name, wanted.args)
     difference = compare(run.id, _titles(past), before, after)
     if difference is not None:

@@ -41,18 +41,23 @@ READS_AT_ONCE_BYTES: Final = (
     AT_ONCE_CHARS  # what a step read; more is written beside the event loop
 )
 
+# The phases in which each step of a consumer comes next.
+TO_PREPARE: Final = frozenset({Phase.PREPARING})
+TO_MUTATE: Final = frozenset({Phase.PREPARED, Phase.MUTATING})
+TO_TELL: Final = frozenset({Phase.MUTATED, Phase.EMITTING})
 
-async def work(parts: Parts, ledger: Ledger, live: Live) -> None:
+
+async def take_steps(parts: Parts, ledger: Ledger, live: Live) -> None:
     """Take an active run as far as it goes: to its commit, or to where it must wait."""
     if live.run.kind is Kind.PRODUCER:
         await produce(parts, live)
         return
-    if live.run.phase is Phase.PREPARING:
+    if live.run.phase in TO_PREPARE:
         await prepare(parts, live)
     # A run that has a ledger row never asks its script again what to change (L8).
-    if live.run.phase in (Phase.PREPARED, Phase.MUTATING) and live.run.row is None:
+    if live.run.phase in TO_MUTATE and live.run.row is None:
         await mutate(parts, ledger, live)
-    if live.is_active and live.run.phase in (Phase.MUTATED, Phase.EMITTING):
+    if live.run.phase in TO_TELL and live.is_active:
         await tell(parts, live)
 
 
@@ -134,11 +139,10 @@ async def tell(parts: Parts, live: Live) -> None:
     told = await ask_next(parts, live)
     await live.settled()
     now = parts.env.now_ms()
-    policy = parts.policy
     commit = Commit(
         publications=told.publications,
         state=told.state_text,
-        wake_at=clamp_wake_at(live.wake_at_asked, now, policy.wake_min_s, policy.wake_max_s).at_ms,
+        wake_at=_wake_at(parts, live, now),
         calls=live.notes.calls_text,
         logs=live.notes.logs_text,
         reads=live.reads_text,
@@ -152,8 +156,7 @@ async def tell(parts: Parts, live: Live) -> None:
 
 
 # -- The steps themselves -----------------------------------------------------------------------
-# They answer, and change nothing: what becomes of the answer is for whoever asked. A real run
-# stores it, a rehearsal forgets it.
+# They return what a script gave, and change nothing. A real run stores it, a rehearsal does not.
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,7 +216,7 @@ def pin(parts: Reach, live: Live, prepared: Prepared, now: int) -> Pinned:
         script_text(prepared),
         clock_at=now,
         seed=live.chain,
-        wake_at_asked=_wake_at(parts, live, prepared.wake_at_raw, now),
+        wake_at_asked=_wake_at_asked(parts, live, prepared.wake_at_raw, now),
         reads=live.reads_text,
     )
 
@@ -273,7 +276,14 @@ async def _state_text(parts: Reach, returned: Json | Missing) -> str | None:
         raise StepFailed(str(error), Failure.LOGIC) from error
 
 
-def _wake_at(parts: Reach, live: Live, raw: object, now: int) -> str | None:
+def _wake_at(parts: Parts, live: Live, now: int) -> int | None:
+    """When the consumer is woken again, as it asked in prepare (S6)."""
+    policy = parts.policy
+    asked = None if live.pinned is None else live.pinned.wake_at_asked
+    return clamp_wake_at(asked, now, policy.wake_min_s, policy.wake_max_s).at_ms
+
+
+def _wake_at_asked(parts: Reach, live: Live, raw: object, now: int) -> str | None:
     """Keep a wakeAt that can be read; another is ignored, and its author told (S6)."""
     policy = parts.policy
     warning = clamp_wake_at(raw, now, policy.wake_min_s, policy.wake_max_s).warning
@@ -285,11 +295,11 @@ def _wake_at(parts: Reach, live: Live, raw: object, now: int) -> str | None:
 
 def _world(parts: Reach, live: Live, step: Step) -> World:
     """Time and chance of a step: as they are, or as they stood at the pinning (C13)."""
+    pinned_at, first_run = 0, ""
+    if live.pinned is not None:
+        pinned_at, first_run = live.pinned.clock_at, live.pinned.seed
     clock = step_clock(
-        step,
-        now_ms=parts.env.now_ms(),
-        prepared_at_ms=live.clock_at,
-        first_run=live.seed_text,
+        step, now_ms=parts.env.now_ms(), prepared_at_ms=pinned_at, first_run=first_run
     )
     dice = clock.seed
     if dice is None:

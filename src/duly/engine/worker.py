@@ -16,14 +16,13 @@ from contextlib import asynccontextmanager
 from functools import partial
 from typing import TypeVar
 
-from duly.engine import live as lives
-from duly.engine import run as steps
 from duly.engine.base import Parts, StepFailed
 from duly.engine.ledger import Ledger
 from duly.engine.library import Library
-from duly.engine.live import Live, Notes
+from duly.engine.live import Live, Notes, open_live, resume_live
 from duly.engine.reconciler import Reconciler
 from duly.engine.repair import Repairs
+from duly.engine.run import take_steps
 from duly.engine.successor import Successor
 from duly.errors import Fenced, Invalid, RequestRefused, Stale, StoreError, StoreUnavailable
 from duly.rules import lifecycle
@@ -99,7 +98,7 @@ class Worker:
             started = await self._parts.store.start_run(
                 outlook.fence, run_id, handler.name, now=self._parts.env.now_ms()
             )
-            live = lives.begun(outlook, run_id, handler, started, self._notes())
+            live = open_live(outlook, run_id, handler, started, self._notes())
             await self._hold(live, partial(self._run, live))
         except StoreUnavailable:
             self._let_go.add(run_id)
@@ -236,7 +235,7 @@ class Worker:
         try:
             live.loaded = await self._library.get(live.fence.workflow_id, live.version)
             _check_handler(live)
-            await steps.work(self._parts, self.ledger, live)
+            await take_steps(self._parts, self.ledger, live)
         except StepFailed as failed:
             await self.successor.fail(live, failed)
 
@@ -315,7 +314,7 @@ class Worker:
 
     def resume(self, outlook: Outlook, row: RunRow) -> Live:
         """Take up a run that is already there."""
-        return lives.resumed(outlook, row, self._notes())
+        return resume_live(outlook, row, self._notes())
 
     def _notes(self) -> Notes:
         return Notes(self._parts.policy.limits, self._parts.outside.secrets)
