@@ -44,7 +44,7 @@ QUICK := tests/test_house.py tests/test_rules_map.py tests/test_config.py tests/
 	tests/script/test_javascript.py tests/sandbox/test_contract.py tests/connectors/test_registry.py \
 	tests/engine/test_ledger.py tests/engine/test_crashes.py tests/bus/test_subscription.py \
 	tests/bus/test_retry.py tests/desk/test_approval.py tests/testing/test_world.py \
-	tests/verification/test_unkind.py tests/faces/test_verb.py tests/faces/test_session.py
+	tests/verification/test_unkind.py tests/api/test_registry.py tests/api/test_session.py
 NOT_QUICK := tests/test_house.py::test_types_are_strict tests/rules/test_schedule_cron.py \
 	tests/test_house.py::test_every_python_example_of_the_docs_runs tests/rules/test_schedule_due.py
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from tests.breaks import Break
 
-TESTS = ("tests/faces/test_control.py", "tests/faces/test_control_manners.py")
+TESTS = ("tests/faces/test_socket.py", "tests/faces/test_socket_manners.py")
 
 
 def _nothing(*_: object) -> None:
@@ -25,7 +25,7 @@ def _watched_for_ever(self: Any, told: Any) -> Iterator[None]:
 BREAKS = (
     Break(
         rule="A5",
-        module="duly.faces.wire",
+        module="duly.api.wire",
         attribute="MODE",
         replacement=0o666,
         tests=TESTS,
@@ -33,7 +33,7 @@ BREAKS = (
     ),
     Break(
         rule="A5",
-        module="duly.faces.control",
+        module="duly.faces.socket",
         attribute="Control._refuse",
         replacement=_nothing,
         tests=TESTS,
@@ -41,7 +41,7 @@ BREAKS = (
     ),
     Break(
         rule="A5",
-        module="duly.faces.wire",
+        module="duly.api.wire",
         attribute="_check_listener",
         replacement=_nothing,
         tests=TESTS,
@@ -49,18 +49,18 @@ BREAKS = (
     ),
     Break(
         rule="A6",
-        module="duly.faces.control",
+        module="duly.faces.socket",
         attribute="name_user",
         replacement=lambda user: "somebody",
-        tests=("tests/faces/test_control_room.py",),
+        tests=("tests/faces/test_socket_room.py",),
         says="an act over the socket is nobody's",
     ),
     Break(
         rule="H3",
-        module="duly.faces.control",
+        module="duly.faces.socket",
         attribute="make_place",
         replacement=lambda guests, user, room: None if len([*guests]) < 3 else "full",
-        tests=("tests/faces/test_control_room.py",),
+        tests=("tests/faces/test_socket_room.py",),
         says="silent clients lock others out",
     ),
     Break(
@@ -68,20 +68,20 @@ BREAKS = (
         module="duly.faces.room",
         attribute="Shelf.put",
         replacement=_nothing,
-        tests=("tests/faces/test_control_room.py",),
+        tests=("tests/faces/test_socket_room.py",),
         says="half a line may be as long as it likes",
     ),
     Break(
         rule="X3",
-        module="duly.faces.wire",
+        module="duly.api.wire",
         attribute="_refuse_twins",
         replacement=lambda pairs: dict(pairs),
-        tests=("tests/faces/test_control_room.py",),
+        tests=("tests/faces/test_socket_room.py",),
         says="of two equal keys the last one wins",
     ),
     Break(
         rule="A6",
-        module="duly.faces.control",
+        module="duly.faces.socket",
         attribute="Request.is_act",
         replacement=False,
         tests=TESTS,

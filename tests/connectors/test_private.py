@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 import duly
+from duly.api.project import build_host, find_project
 from duly.connectors import Files, Mailbox, Table
 from duly.errors import ConfigError, Refused
-from duly.faces.project import build_host, find_project
 from duly.host import Host
 from tests.connectors import rows
 from tests.connectors.notes import write

@@ -21,9 +21,9 @@ import click
 from click.testing import CliRunner, Result
 
 from duly import Call, Connector, Event, Page, Retry, UnknownOutcome, mutation, read
+from duly.api.project import Project, build_host, find_project
 from duly.faces.cli import duly
-from duly.faces.control import Control
-from duly.faces.project import Project, build_host, find_project
+from duly.faces.socket import Control
 
 TOML: Final = """\
 url = "sqlite:///duly.db"

@@ -16,10 +16,10 @@ from typing import Any, Final, Union, get_args, get_origin
 
 import click
 
+from duly.api.registry import BUS, VERBS
 from duly.bus.bus import Bus
 from duly.faces.cli import SECTIONS, VERB, check, doctor, duly, load
 from duly.faces.cli.offer import command_of
-from duly.faces.verb import BUS, VERBS
 from duly.host import Host
 
 PAGE: Final = Path(__file__).parents[2] / "docs" / "command-line.md"

@@ -11,11 +11,11 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from duly.api.project import Project
+from duly.api.wire import ANSWER_BYTES_MAX, reach, read_line, write_line
 from duly.config import Config
-from duly.faces.control import Control
-from duly.faces.project import Project
 from duly.faces.room import Room
-from duly.faces.wire import ANSWER_BYTES_MAX, reach, read_line, write_line
+from duly.faces.socket import Control
 from duly.host import Host
 from duly.rules.value import Json
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from duly.api.project import build_host
 from duly.faces.cli import bus
-from duly.faces.project import build_host
 from duly.rules.announcement import Topic
 from tests.faces.cli_stand import answer, call, make, project
 

@@ -13,9 +13,9 @@ from typing import Any
 import click
 import pytest
 
+from duly.api.wire import name_user
 from duly.errors import RequestRefused
 from duly.faces.cli import base, decide, deploy, secret, verb
-from duly.faces.wire import name_user
 from tests.faces import cli_stand
 from tests.faces.cli_stand import Facts, answer, call, copy, running
 

@@ -25,7 +25,7 @@ from click.testing import CliRunner
 from duly.faces.cli import duly
 result = CliRunner().invoke(duly, ["--help"])
 assert result.exit_code == 0, result.output
-heavy = [name for name in ("rich", "duly.host", "duly.faces.verb", "apsw") if name in sys.modules]
+heavy = [name for name in ("rich", "duly.host", "duly.api.registry", "apsw") if name in sys.modules]
 print(heavy)
 """
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from duly.api.registry import VERBS
 from duly.faces.cli import COMMANDS
-from duly.faces.verb import VERBS
 from tests.faces.command_page import PAGE, load_if_there, render
 
 

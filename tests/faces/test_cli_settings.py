@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from duly.faces import session
+from duly.api import session
+from duly.api.project import find_project
 from duly.faces.cli import duly
 from duly.faces.cli.base import NO_PROJECT, OTHER_SETTINGS
 from duly.faces.cli.simulate import SECRETS_STAY
-from duly.faces.project import find_project
 from tests.faces.cli_stand import TOML, answer, call, make, project, running
 
 OTHER = TOML.replace('"always"', '"never"')

@@ -12,6 +12,8 @@ import pytest
 from click.testing import CliRunner
 from rich.cells import cell_len
 
+from duly.api.registry import VERBS
+from duly.api.wire import name_user
 from duly.faces.cli import base, duly
 from duly.faces.cli.said import EMPTY, SAID
 from duly.faces.cli.show import (
@@ -24,8 +26,6 @@ from duly.faces.cli.show import (
     shown,
     side_by_side,
 )
-from duly.faces.verb import VERBS
-from duly.faces.wire import name_user
 from tests.faces import cli_stand
 from tests.faces.cli_stand import Facts, answer, call
 from tests.rules.test_shown import HIDDEN

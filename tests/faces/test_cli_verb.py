@@ -12,10 +12,10 @@ from typing import Final
 import click
 import pytest
 
+from duly.api.registry import VERBS
 from duly.faces.cli import COMMANDS, load
 from duly.faces.cli.example import EXAMPLES
 from duly.faces.cli.offer import command_of
-from duly.faces.verb import VERBS
 from tests.faces import cli_stand
 from tests.faces.cli_stand import Facts, call, parse
 

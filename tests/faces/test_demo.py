@@ -18,17 +18,17 @@ from typing import Any
 
 import pytest
 
+from duly.api.project import build_host
 from duly.bus.record import Journaled
 from duly.connectors.mail import read_mail
 from duly.desk.record import Action, Input, Mutation, Run
 from duly.errors import RequestRefused
-from duly.faces.control import Control
 from duly.faces.demo.account import Entry, compare, compare_settled
 from duly.faces.demo.letter import write_letters
 from duly.faces.demo.process import Process
 from duly.faces.demo.scene import FLOWS, PYTHON, TABLE, Row, Scene
 from duly.faces.demo.table import HOLD, Hold
-from duly.faces.project import build_host
+from duly.faces.socket import Control
 from duly.rules.word import MutationStatus, Status
 from tests import house, readme_page
 

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from duly.api.project import Project, build_host, find_project
 from duly.faces.cli.dev import Watch, look_at
-from duly.faces.project import Project, build_host, find_project
 from duly.host import Host
 from tests.faces.real import make_project
 

@@ -113,7 +113,7 @@ def test_a_disk_that_is_nearly_full_is_told_in_time(
     project: Path, monkeypatch: pytest.MonkeyPatch, free: int, state: State
 ) -> None:
     """H3: one byte decides."""
-    from duly.faces.project import find_project
+    from duly.api.project import find_project
 
     usage = namedtuple("usage", "free")
     monkeypatch.setattr(shutil, "disk_usage", lambda _: usage(free))

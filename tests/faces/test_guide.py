@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
+from duly.api.aside import tell_tool
 from duly.connectors.clock import Clock
 from duly.connectors.files import Files
 from duly.connectors.mailbox import Mailbox
 from duly.connectors.registry import Registry
 from duly.connectors.table import Table
-from duly.faces.cli.aside import tell_tool
 from duly.rules.source import Source
 from duly.script import lacking
 from duly.script.check import check

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from duly.api.zone import find_zone
 from duly.faces.cli import duly
-from duly.faces.zone import find_zone
 from tests.faces.real import call
 
 

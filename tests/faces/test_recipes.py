@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 import duly
+from duly.api.project import Project, build_host
 from duly.config import load
-from duly.faces.project import Project, build_host
 from duly.rules.value import Json
 from tests import house
 from tests.faces.real import call, make_project

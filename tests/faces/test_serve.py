@@ -18,12 +18,12 @@ import click
 import pytest
 
 import duly
+from duly.api.project import build_host, find_project
 from duly.bus.record import Journaled
 from duly.errors import StoreUnavailable
 from duly.faces.cli import completion
 from duly.faces.cli import serve as module
 from duly.faces.cli.completion import complete_workflow
-from duly.faces.project import build_host, find_project
 from duly.host import Host
 from duly.rules.announcement import Topic
 from duly.rules.delivery import JournalStatus

@@ -13,8 +13,8 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 import pytest
 
+from duly.api.project import CHANNELS, CONNECTORS, Project, build_host
 from duly.config import APPROVALS, NO_SETTINGS, Backoff, Config, WorkflowPolicy, load
-from duly.faces.project import CHANNELS, CONNECTORS, Project, build_host
 from tests import house
 
 DOCS = house.ROOT / "docs"

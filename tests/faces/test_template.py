@@ -9,9 +9,9 @@ from typing import Final
 
 import pytest
 
+from duly.api.project import build_host, find_project
 from duly.env import Boot, Loop
 from duly.faces.cli.template import TEMPLATES
-from duly.faces.project import build_host, find_project
 from duly.rules.word import Status
 from tests.faces import example_text
 from tests.faces.real import call

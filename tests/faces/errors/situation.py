@@ -21,7 +21,7 @@ from typing import Final
 
 import apsw
 
-from duly.faces.project import build_host
+from duly.api.project import build_host
 from tests.faces.cli_stand import TOML, Facts, answer, call, flow, project, running
 from tests.house import ROOT
 

@@ -113,8 +113,8 @@ def load(place: str) -> click.Command:
     """Import a command, or make it from its verb."""
     module, _, name = place.partition(":")
     if module == VERB:
+        from duly.api.registry import VERBS
         from duly.faces.cli.verb import make
-        from duly.faces.verb import VERBS
 
         return make(VERBS[name])
     command = getattr(import_module(module), name)

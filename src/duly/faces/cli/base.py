@@ -27,8 +27,8 @@ from duly.rules.shown import visible, visible_json
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
-    from duly.faces.project import Project
-    from duly.faces.session import Session
+    from duly.api.project import Project
+    from duly.api.session import Session
     from duly.rules.value import Json
 
 R = TypeVar("R")
@@ -71,7 +71,7 @@ class Face:
             import os
             from pathlib import Path
 
-            from duly.faces.project import find_project
+            from duly.api.project import find_project
 
             try:
                 here = Path.cwd()
@@ -86,7 +86,7 @@ class Face:
     @asynccontextmanager
     async def session(self) -> AsyncIterator[Session]:
         """Connect to the running host, or open the store for this one command."""
-        from duly.faces.session import connect
+        from duly.api.session import connect
 
         async with connect(self.project) as session:
             if session.host is not None and session.host.has_other_settings(self.project):
@@ -131,8 +131,8 @@ class Face:
 
 def _tell_stopped(verb: str) -> None:
     """Say of an act that was left in the middle what nobody knows: begun acts are finished."""
-    from duly.faces.session import LOOK
-    from duly.faces.verb import VERBS
+    from duly.api.registry import VERBS
+    from duly.api.session import LOOK
 
     if not VERBS[verb].is_question:
         look = LOOK.get(verb, "`duly actions`")

@@ -12,10 +12,10 @@ from typing import Any, Final
 
 import click
 
+from duly.api.registry import BUS, VERBS
 from duly.faces.cli.base import Face, hint, run
 from duly.faces.cli.show import shown
 from duly.faces.cli.verb import Given, follow, make
-from duly.faces.verb import BUS, VERBS
 from duly.rules.delivery import OWN_SOURCE
 
 SHORT: Final = {"schedule": "bus.schedule_at"}

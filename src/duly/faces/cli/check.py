@@ -68,7 +68,7 @@ def check(face: Face, files: tuple[str, ...], language: str | None, lenient: boo
     \b
     Example: duly check workflows/welcome.py
     """
-    from duly.faces.cli.aside import read_source
+    from duly.api.aside import read_source
 
     most_bytes = face.project.config.policy.limits.source_bytes
     sources = [read_source(each, language=language, most_bytes=most_bytes) for each in files]
@@ -83,7 +83,7 @@ def check(face: Face, files: tuple[str, ...], language: str | None, lenient: boo
 
 
 async def _examine(face: Face, sources: Sequence[Source]) -> list[Remark]:
-    from duly.faces.cli.aside import open_aside
+    from duly.api.aside import open_aside
 
     await face.look()
     remarks: list[Remark] = []

@@ -16,6 +16,9 @@ from typing import Any, Final
 
 import click
 
+from duly.api.project import build_host
+from duly.api.registry import to_json
+from duly.api.session import Session
 from duly.errors import NotDeployed, RequestRefused
 from duly.faces.cli.base import (
     STILL,
@@ -30,9 +33,6 @@ from duly.faces.cli.base import (
 from duly.faces.cli.offer import quote
 from duly.faces.cli.show import finding
 from duly.faces.cli.verb import SOURCE, example
-from duly.faces.project import build_host
-from duly.faces.session import Session
-from duly.faces.verb import to_json
 from duly.host import Host
 from duly.rules.announcement import Topic
 from duly.rules.rename import REPLAYS

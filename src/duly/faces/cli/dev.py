@@ -30,7 +30,7 @@ from duly.rules.rename import REPLAYS
 from duly.rules.shown import visible
 
 if TYPE_CHECKING:
-    from duly.faces.project import Project
+    from duly.api.project import Project
     from duly.host import Host
 
 LOOK_S: Final = 0.5
@@ -56,7 +56,7 @@ def dev(face: Face, no_grant: bool, lenient: bool, verbose: bool) -> None:
     \b
     Example: duly dev
     """
-    from duly.faces.wire import name_user
+    from duly.api.wire import name_user
 
     by = name_user(os.geteuid())
     watch = Watch(face.project, by, is_granted=not no_grant, is_strict=not lenient)
@@ -112,7 +112,7 @@ class Watch:
         self._seen = now
 
     async def _take_up(self, host: Host, path: Path) -> None:
-        from duly.faces.cli.aside import read_source
+        from duly.api.aside import read_source
         from duly.rules.source import Source
 
         limits = self.project.config.policy.limits

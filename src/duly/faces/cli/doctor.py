@@ -37,7 +37,7 @@ from duly.faces.cli.progress import working
 from duly.rules.shown import visible
 
 if TYPE_CHECKING:
-    from duly.faces.project import Project
+    from duly.api.project import Project
 
 MIB: Final = 1024 * 1024
 FREE_BAD_BYTES: Final = 64 * MIB
@@ -182,7 +182,7 @@ def _settings(project: Project) -> Finding:
 
 async def _tools(project: Project) -> AsyncIterator[Finding]:
     """Build the host, and let both interpreters run something behind their lock."""
-    from duly.faces.cli.aside import find_tools, open_aside
+    from duly.api.aside import find_tools, open_aside
     from duly.rules.source import Language, Source
 
     try:
@@ -206,7 +206,7 @@ async def _tools(project: Project) -> AsyncIterator[Finding]:
 
 def _beside(project: Project) -> Finding:
     """Look at what only a serving host has: channels are made, extensions are only found."""
-    from duly.faces.project import build_host
+    from duly.api.project import build_host
 
     try:
         build_host(project)

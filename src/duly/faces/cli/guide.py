@@ -71,7 +71,7 @@ def guide(face: Face, reader: str, language: str | None) -> None:
     if reader == "people":
         click.echo(FOR_PEOPLE, nl=False)
         return
-    from duly.faces.cli.aside import find_tools
+    from duly.api.aside import find_tools
 
     zone = face.project.config.policy.timezone
     click.echo(write_guide(find_tools(face.project), language, zone=zone), nl=False)
@@ -98,7 +98,7 @@ def _spelled(found: re.Match[str], languages: tuple[str, ...]) -> str:
 
 
 def _tools(registry: Registry, languages: tuple[str, ...]) -> Iterator[str]:
-    from duly.faces.cli.aside import tell_tool
+    from duly.api.aside import tell_tool
 
     if not registry.catalog.tools:
         yield "This project has none yet: add connectors to its duly.toml."

@@ -12,13 +12,13 @@ from typing import Any, Final
 
 import click
 
+from duly.api.registry import VERBS, to_json
+from duly.api.session import RunningHost
 from duly.faces.cli import show
 from duly.faces.cli.base import Face, echo_json, json_option, pass_face, run, say
 from duly.faces.cli.completion import complete_workflow
 from duly.faces.cli.offer import quote
 from duly.faces.cli.verb import example, follow, make
-from duly.faces.session import RunningHost
-from duly.faces.verb import VERBS, to_json
 from duly.rules.standing import Facts, Standing, read
 from duly.rules.value import Json
 

@@ -12,6 +12,7 @@ from typing import Final
 
 import click
 
+from duly.api.registry import VERBS
 from duly.faces.cli.base import (
     Face,
     echo_json,
@@ -21,7 +22,6 @@ from duly.faces.cli.base import (
 )
 from duly.faces.cli.show import shown
 from duly.faces.cli.verb import example, make, read_text
-from duly.faces.verb import VERBS
 from duly.rules.shown import visible
 
 

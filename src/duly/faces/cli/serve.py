@@ -28,9 +28,9 @@ from duly.faces.cli.base import EXIT_FAILED, Face, pass_face, run
 from duly.rules.shown import visible
 
 if TYPE_CHECKING:
+    from duly.api.project import Project
     from duly.bus.record import Journaled
     from duly.desk.record import Workflow
-    from duly.faces.project import Project
     from duly.host import Host
 
 PAUSE_S: Final = 0.5  # a status changes at most twice a second
@@ -93,7 +93,7 @@ async def _serve(
     beside: Beside | None,
     leave: Leave,
 ) -> None:
-    from duly.faces.project import build_host
+    from duly.api.project import build_host
 
     host = build_host(project)
     with _signals() as stop:
@@ -121,7 +121,7 @@ async def _serve_host(
     show_status: Callable[[str], None] | None,
     beside: Beside | None,
 ) -> None:
-    from duly.faces.control import Control
+    from duly.faces.socket import Control
 
     async with host:
         async with Control(host, project.socket, settings=project.settings):

@@ -85,7 +85,7 @@ def simulate(
     \b
     Example: duly simulate workflows/welcome.py --crashes 20
     """
-    from duly.faces.cli.aside import read_source
+    from duly.api.aside import read_source
     from duly.testing.crash_test import CrashTest
 
     project = face.project
@@ -118,8 +118,8 @@ def simulate(
 
 async def _connectors(face: Face) -> Sequence[Connector]:
     """Build the project's connectors; where the store is free they get their secrets from it."""
+    from duly.api.project import build_host
     from duly.connectors.clock import Clock
-    from duly.faces.project import build_host
 
     project = face.project
     host = build_host(project, with_extensions=False)

@@ -36,7 +36,7 @@ def tools(face: Face, name: str | None, stubs: str | None) -> None:
       duly tools files.write
       duly tools --stubs javascript > workflows/duly.d.ts
     """
-    from duly.faces.cli.aside import find_tools
+    from duly.api.aside import find_tools
 
     run(face.look())
     registry = find_tools(face.project)
@@ -73,7 +73,7 @@ def _choose(registry: Registry, name: str | None) -> list[Tool]:
 
 
 def _list(registry: Registry, found: list[Tool]) -> None:
-    from duly.faces.cli.aside import tell_tool
+    from duly.api.aside import tell_tool
 
     if not found:
         say("This project has no connectors. Add one to duly.toml: [connectors.files].")
@@ -86,7 +86,7 @@ def _list(registry: Registry, found: list[Tool]) -> None:
 
 
 def _explain(registry: Registry, tool: Tool) -> None:
-    from duly.faces.cli.aside import tell_tool
+    from duly.api.aside import tell_tool
     from duly.rules.catalog import camel
     from duly.rules.shape import in_javascript as in_words
 
@@ -146,8 +146,8 @@ def in_javascript(parameter: Parameter) -> str:
 
 
 def _record(registry: Registry, tool: Tool) -> dict[str, Any]:
-    from duly.faces.cli.aside import tell_tool
-    from duly.faces.verb import to_json
+    from duly.api.aside import tell_tool
+    from duly.api.registry import to_json
 
     record = to_json(tool)
     assert isinstance(record, dict)

@@ -67,7 +67,7 @@ def try_(
       duly try workflows/welcome.py --grant
       duly try shop.py --event order.placed '{"title": "Order 7", "payload": {"id": 7}}'
     """
-    from duly.faces.cli.aside import read_source
+    from duly.api.aside import read_source
 
     most_bytes = face.project.config.policy.limits.source_bytes
     source = read_source(file, language=language, most_bytes=most_bytes)

@@ -23,7 +23,7 @@ def trust(folder: str | None, is_list: bool, is_forgotten: bool) -> None:
     \b
     Example: duly trust /srv/shared-project
     """
-    from duly.faces import trust as trusting
+    from duly.api import trust as trusting
 
     if is_list:
         for each in sorted(trusting.trusted(os.environ)):

@@ -18,13 +18,13 @@ from typing import Any, BinaryIO, Final, TypeAlias
 
 import click
 
+from duly.api.registry import BUS, BY, Kind, Parameter, Verb
 from duly.faces.cli.base import EXIT_FAILED, Face, echo_json, echo_json_line, keeper, run, say
 from duly.faces.cli.completion import complete_workflow
 from duly.faces.cli.example import EXAMPLES
 from duly.faces.cli.offer import command_of, in_commands
 from duly.faces.cli.progress import working
 from duly.faces.cli.show import shown
-from duly.faces.verb import BUS, BY, Kind, Parameter, Verb
 from duly.rules.source import SUFFIXES
 from duly.rules.value import Json
 

@@ -87,8 +87,8 @@ async def _tell(scene: Scene, letters: Sequence[Letter]) -> Entry:
 
 async def _refuse_while_served(scene: Scene) -> None:
     """Leave a folder alone whose host is at work."""
+    from duly.api.session import connect
     from duly.faces.demo.scene import MARK, SETTINGS
-    from duly.faces.session import connect
 
     if not (scene.folder / MARK).is_dir() or not (scene.folder / SETTINGS).is_file():
         return

@@ -13,10 +13,10 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from typing import Final
 
+from duly.api.session import Session, connect
 from duly.env import Env
 from duly.errors import RequestRefused
 from duly.faces.demo.scene import Scene
-from duly.faces.session import Session, connect
 
 START_S: Final = 60
 STOP_S: Final = 40  # an orderly stop waits half a minute for what was sent

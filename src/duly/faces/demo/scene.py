@@ -16,11 +16,11 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Final
 
+from duly.api.project import Project, find_project
 from duly.connectors.table_csv import LOCK
 from duly.errors import RequestRefused
 from duly.faces.demo.letter import Letter
 from duly.faces.demo.table import Signal
-from duly.faces.project import Project, find_project
 from duly.rules.source import SUFFIXES
 
 MARK: Final = ".demo"

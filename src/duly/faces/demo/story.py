@@ -13,6 +13,7 @@ from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from duly.api.session import Session, connect
 from duly.env import Env
 from duly.errors import DulyError, RequestRefused
 from duly.faces.demo.account import (
@@ -26,7 +27,6 @@ from duly.faces.demo.letter import Letter
 from duly.faces.demo.process import Process
 from duly.faces.demo.scene import FLOWS, JAVASCRIPT, PYTHON, Flow, Row, Scene
 from duly.faces.demo.table import Held, Hold
-from duly.faces.session import Session, connect
 from duly.rules.standing import InputStatus
 from duly.rules.word import Known, MutationStatus
 

@@ -10,11 +10,11 @@ from textwrap import dedent
 
 import pytest
 
+from duly.api.project import CHANNELS, CONNECTORS, Project, build_host, find_project
 from duly.bus.channel import TerminalChannel, WebhookChannel
 from duly.config import BusSettings, Config
 from duly.connectors.base import Connector
 from duly.errors import ConfigError
-from duly.faces.project import CHANNELS, CONNECTORS, Project, build_host, find_project
 from duly.host import Host
 
 MODULE = """

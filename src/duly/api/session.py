@@ -25,12 +25,9 @@ from typing import Final, Protocol, TypeAlias
 import msgspec
 
 from duly import __version__
-from duly.bus.loader import list_ids
-from duly.env import Loop
-from duly.errors import DulyError, Invalid, RequestRefused, StoreInUse, StoreUnavailable
-from duly.faces.project import Project, build_host
-from duly.faces.verb import BUS, find_verb, perform, read_arguments
-from duly.faces.wire import (
+from duly.api.project import Project, build_host
+from duly.api.registry import BUS, find_verb, perform, read_arguments
+from duly.api.wire import (
     ANSWER_BYTES_MAX,
     DEPTH_AROUND,
     REQUEST_BYTES_MAX,
@@ -42,6 +39,9 @@ from duly.faces.wire import (
     read_line,
     write_line,
 )
+from duly.bus.loader import list_ids
+from duly.env import Loop
+from duly.errors import DulyError, Invalid, RequestRefused, StoreInUse, StoreUnavailable
 from duly.host import Host
 from duly.rules.value import Json, check_json
 from duly.store.sqlite import URL_PREFIX

@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 
-from duly.faces import control
+from duly.api.registry import perform
+from duly.api.wire import REQUEST_BYTES_MAX, reach, write_line
+from duly.faces import socket as control
 from duly.faces.room import Room
-from duly.faces.verb import perform
-from duly.faces.wire import REQUEST_BYTES_MAX, reach, write_line
 from duly.host import Host
 from tests.faces.stand import EVENT, assert_alive, client, listening, project
 

@@ -28,11 +28,8 @@ from types import TracebackType
 from typing import Final, Self, TypeAlias
 
 from duly import __version__, fork
-from duly.env import Env, Loop
-from duly.errors import DulyError, Invalid, RequestRefused
-from duly.faces.room import Room, Shelf, make_place
-from duly.faces.verb import VERBS, find_verb, perform, to_json
-from duly.faces.wire import (
+from duly.api.registry import VERBS, find_verb, perform, to_json
+from duly.api.wire import (
     ANSWER_BYTES_MAX,
     DEPTH_AROUND,
     REQUEST_BYTES_MAX,
@@ -44,6 +41,9 @@ from duly.faces.wire import (
     write_error,
     write_line,
 )
+from duly.env import Env, Loop
+from duly.errors import DulyError, Invalid, RequestRefused
+from duly.faces.room import Room, Shelf, make_place
 from duly.host import Host
 from duly.rules.fault import trace
 from duly.rules.value import INTEGER_MAX, Json, refuse_unknown

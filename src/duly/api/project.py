@@ -23,13 +23,13 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
+from duly.api.trust import check_file, judge_imports
 from duly.bus.channel import Channel
 from duly.config import Config, load
 from duly.connectors.base import Connector
 from duly.connectors.private import Private
 from duly.connectors.registry import Registry
 from duly.errors import ConfigError, DulyError
-from duly.faces.trust import check_file, judge_imports
 from duly.host import Host
 from duly.rules.value import suggest
 from duly.store.sqlite import URL_PREFIX, path_from_url

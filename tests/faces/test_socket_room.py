@@ -13,12 +13,13 @@ from typing import Any
 
 import pytest
 
+from duly.api import wire
+from duly.api.session import connect
+from duly.api.wire import Peer, reach, read_line, read_strictly
 from duly.errors import Invalid, RequestRefused
-from duly.faces import control, wire
-from duly.faces.control import Control
+from duly.faces import socket as control
 from duly.faces.room import Room, Shelf
-from duly.faces.session import connect
-from duly.faces.wire import Peer, reach, read_line, read_strictly
+from duly.faces.socket import Control
 from duly.host import Host
 from tests.faces.stand import Client, assert_alive, client, listening, project
 

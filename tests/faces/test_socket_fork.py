@@ -7,13 +7,13 @@ import subprocess
 import sys
 from pathlib import Path
 
-from duly.faces.wire import reach
+from duly.api.wire import reach
 
 PROGRAM = """
 import asyncio, os, sys
 from pathlib import Path
 import duly
-from duly.faces.control import Control
+from duly.faces.socket import Control
 
 async def main():
     path = Path(sys.argv[1])

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from duly.api import trust
+from duly.api.project import build_host, find_project
+from duly.api.trust import check_file
 from duly.errors import ConfigError
-from duly.faces import trust
 from duly.faces.cli import duly
-from duly.faces.project import build_host, find_project
-from duly.faces.trust import check_file
 from duly.rules.trust import User
 
 

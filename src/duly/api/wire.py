@@ -29,8 +29,8 @@ from typing import Any, Final
 import msgspec
 
 from duly import errors
+from duly.api.registry import to_json
 from duly.errors import ConfigError, DulyError, Invalid, StoreUnavailable
-from duly.faces.verb import to_json
 from duly.fact import Offer
 from duly.rules.declaration import Problem
 from duly.rules.shown import cut, visible

@@ -14,10 +14,11 @@ from typing import Any
 import pytest
 
 from duly import __version__
+from duly.api import wire
+from duly.api.wire import Peer, reach, read_line
 from duly.errors import ConfigError, Invalid, RequestRefused
-from duly.faces import control, wire
-from duly.faces.control import REQUESTS_AT_ONCE_MAX, Control, read_request
-from duly.faces.wire import Peer, reach, read_line
+from duly.faces import socket as control
+from duly.faces.socket import REQUESTS_AT_ONCE_MAX, Control, read_request
 from duly.host import Host
 from tests.faces.stand import Client, assert_alive, client, listening, project
 

@@ -13,6 +13,18 @@ from typing import Any
 
 import pytest
 
+from duly.api import session
+from duly.api.project import Project
+from duly.api.registry import VERBS
+from duly.api.session import connect
+from duly.api.wire import (
+    REQUEST_BYTES_MAX,
+    listen,
+    read_error,
+    read_line,
+    write_error,
+    write_line,
+)
 from duly.config import Config
 from duly.errors import (
     DulyError,
@@ -24,19 +36,7 @@ from duly.errors import (
     StoreInUse,
     StoreUnavailable,
 )
-from duly.faces import session
-from duly.faces.control import Control
-from duly.faces.project import Project
-from duly.faces.session import connect
-from duly.faces.verb import VERBS
-from duly.faces.wire import (
-    REQUEST_BYTES_MAX,
-    listen,
-    read_error,
-    read_line,
-    write_error,
-    write_line,
-)
+from duly.faces.socket import Control
 from duly.host import Host
 from duly.rules.declaration import Problem
 from duly.rules.value import Json
@@ -54,7 +54,7 @@ HOST = """
 import asyncio, sys
 from pathlib import Path
 from duly.host import Host
-from duly.faces.control import Control
+from duly.faces.socket import Control
 
 async def main(database):
     async with Host(f"sqlite:///{database}") as host, Control(host, Path(database + ".socket")):

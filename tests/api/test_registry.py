@@ -14,11 +14,8 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 import pytest
 
-from duly.bus.bus import Bus
-from duly.desk.record import Output
-from duly.errors import Invalid, NotFound
-from duly.faces import verb
-from duly.faces.verb import (
+from duly.api import registry as verb
+from duly.api.registry import (
     ANNOTATIONS,
     LABOURS,
     LIFE,
@@ -31,6 +28,9 @@ from duly.faces.verb import (
     read_arguments,
     to_json,
 )
+from duly.bus.bus import Bus
+from duly.desk.record import Output
+from duly.errors import Invalid, NotFound
 from duly.host import Host
 from duly.rules.account import OutputStatus
 from duly.rules.source import Language, Source

@@ -14,9 +14,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
+from duly.api.project import Project, build_host
 from duly.connectors.registry import Registry
 from duly.errors import Invalid
-from duly.faces.project import Project, build_host
 from duly.host import Host
 from duly.rules.source import SUFFIXES, Language, Source
 

@@ -1,0 +1,1 @@
+"""What every face stands on: the registry of verbs, JSON in and out, projects, and sessions."""
