@@ -84,6 +84,9 @@ def _freeze_approvals(section: WorkflowPolicy | Policy) -> None:
     object.__setattr__(section, "approvals", MappingProxyType(dict(section.approvals)))
 
 
+URL_PREFIX = "sqlite:///"
+
+
 @dataclass(frozen=True, slots=True)
 class Limits:
     """The default limits (N); one past any of them is a logic failure, or refused from outside."""
@@ -357,3 +360,13 @@ def _variable(key: str) -> str:
 
 def _join(key: str, name: str) -> str:
     return f"{key}.{name}" if key else name
+
+
+def path_from_url(url: str) -> Path:
+    """Read `sqlite:///relative.db` or `sqlite:////absolute.db`."""
+    path = url.removeprefix(URL_PREFIX)
+    if path == url or not path or path.endswith("/") or "\0" in path:
+        raise ConfigError(
+            f"{url!r} names no SQLite file; write sqlite:///relative.db or sqlite:////absolute.db"
+        )
+    return Path(path)

@@ -36,7 +36,7 @@ from duly.bus.channel import Channel, Channels
 from duly.bus.dispatcher import Dispatcher
 from duly.bus.loader import ExtensionReport, Loader
 from duly.bus.publisher import Publisher
-from duly.config import BusSettings, Policy, SandboxSettings
+from duly.config import BusSettings, Policy, SandboxSettings, path_from_url
 from duly.connectors.attach import attach, detach
 from duly.connectors.base import Connector
 from duly.connectors.clock import Timed, with_clock
@@ -63,9 +63,10 @@ from duly.errors import ConfigError, RequestRefused, StillSending, StoreForked
 from duly.loop import outlast
 from duly.rules.repair import Repairer
 from duly.rules.schedule import moment
+from duly.rules.verb import question
 from duly.store import Store
 from duly.store.migrate import APPLICATION_ID
-from duly.store.sqlite import open_sqlite, path_from_url
+from duly.store.sqlite import open_sqlite
 
 DEFAULT_POLICY: Final = Policy()
 DEFAULT_SANDBOX: Final = SandboxSettings()
@@ -283,6 +284,21 @@ class Host(Commands, Views, Trials):
         return self._bus
 
     @property
+    def clock(self) -> Env:
+        """The clock this host lives by; in a test it is a virtual one."""
+        return self._desk().parts.env
+
+    @property
+    def policy(self) -> Policy:
+        """What this host is told to allow and to keep."""
+        return self._policy
+
+    @property
+    def connectors(self) -> Registry:
+        """The connectors, and what scripts may call; a host need not be open for that."""
+        return self._outside
+
+    @property
     def path(self) -> Path:
         """Where the store lies."""
         return self._path.resolve()
@@ -318,6 +334,7 @@ class Host(Commands, Views, Trials):
         finally:
             self._watchers.discard(told)
 
+    @question(example={})
     async def extensions(self) -> tuple[ExtensionReport, ...]:
         """List the extensions, and how far each of them got when the host opened (B9)."""
         self._desk()

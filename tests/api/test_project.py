@@ -10,7 +10,8 @@ from textwrap import dedent
 
 import pytest
 
-from duly.api.project import CHANNELS, CONNECTORS, Project, build_host, find_project
+from duly.api.build import CHANNELS, CONNECTORS, build_host
+from duly.api.project import Project, find_project
 from duly.bus.channel import TerminalChannel, WebhookChannel
 from duly.config import BusSettings, Config
 from duly.connectors.base import Connector

@@ -11,7 +11,8 @@ import pytest
 from click.testing import CliRunner
 
 from duly.api import trust
-from duly.api.project import build_host, find_project
+from duly.api.build import build_host
+from duly.api.project import find_project
 from duly.api.trust import check_file
 from duly.errors import ConfigError
 from duly.faces.cli import duly

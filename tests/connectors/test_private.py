@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 import duly
-from duly.api.project import build_host, find_project
+from duly.api.build import build_host
+from duly.api.project import find_project
 from duly.connectors import Files, Mailbox, Table
 from duly.errors import ConfigError, Refused
 from duly.host import Host

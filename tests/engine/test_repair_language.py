@@ -193,7 +193,8 @@ async def test_a_person_can_take_a_proposal(duly_world: Stage, language: str) ->
     sheet = duly_world.sheet()
     host, _ = await failed(duly_world, language, script(language, CAREFUL, TWICE))
     kept = (await host.versions("flow"))[0]
-    await host.deploy(Source(language, kept.source), by="me")  # type: ignore[arg-type]
+    text = await host.source("flow", kept.version)
+    await host.deploy(Source(language, text), by="me")  # type: ignore[arg-type]
     await host.drain()
     assert sheet.rows[-1] == ["NOBODY!"]
 

@@ -21,7 +21,8 @@ import click
 from click.testing import CliRunner, Result
 
 from duly import Call, Connector, Event, Page, Retry, UnknownOutcome, mutation, read
-from duly.api.project import Project, build_host, find_project
+from duly.api.build import build_host
+from duly.api.project import Project, find_project
 from duly.faces.cli import duly
 from duly.faces.socket import Control
 

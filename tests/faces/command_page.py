@@ -9,18 +9,17 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
-from importlib.util import find_spec
+from datetime import datetime
 from pathlib import Path
-from types import UnionType
+from types import NoneType, UnionType
 from typing import Any, Final, Union, get_args, get_origin
 
 import click
 
-from duly.api.registry import BUS, VERBS
-from duly.bus.bus import Bus
-from duly.faces.cli import SECTIONS, VERB, check, doctor, duly, load
-from duly.faces.cli.offer import command_of
-from duly.host import Host
+from duly.api.registry import VERBS
+from duly.faces.cli import check, doctor, duly, load
+from duly.faces.cli.help import sections, write_all
+from duly.faces.cli.table import command_of
 
 PAGE: Final = Path(__file__).parents[2] / "docs" / "command-line.md"
 WIDTH: Final = 80
@@ -68,6 +67,12 @@ TOGETHER: Final = {
     "why": "as below; a list of those without an ID",
     "tools": "as below, and doc: what the connector's author wrote",
 }
+NAMES: Final[dict[Any, str]] = {
+    str: "text",
+    int: "a number",
+    datetime: "a time",
+    NoneType: "null",
+}
 # These answer records of their own.
 RECORDS: Final[dict[str, Any]] = {
     "check": tuple[check.Remark, ...],
@@ -77,27 +82,17 @@ RECORDS: Final[dict[str, Any]] = {
 
 def render() -> str:
     """Write the whole page."""
-    parts = [HEAD, "```text", help_of(duly, "duly"), "```", ""]
-    for section, commands in SECTIONS.items():
+    parts = [HEAD, "```text", help_of(duly, "duly"), "```", "", "```text"]
+    parts += [write_all(click.Context(duly, terminal_width=WIDTH)), "```", ""]
+    for section, commands in sections().items():
         parts += [f"## {section}", ""]
-        for name, (place, _) in commands.items():
-            parts += _command(load_if_there(place), name)
+        for name in commands:
+            parts += _command(load(name), name)
     return "\n".join(parts)
 
 
-def load_if_there(place: str) -> click.Command | None:
-    """Import a command; a room that is not built yet has none."""
-    module = place.partition(":")[0]
-    try:
-        is_there = module == VERB or find_spec(module) is not None
-    except ModuleNotFoundError:
-        is_there = False
-    return load(place) if is_there else None
-
-
 def _command(command: click.Command | None, name: str) -> Iterator[str]:
-    if command is None:
-        return
+    assert command is not None, name
     yield from (f"### duly {name}", "", "```text", help_of(command, f"duly {name}"), "```", "")
     if isinstance(command, click.Group):
         for inner, each in command.commands.items():
@@ -123,9 +118,7 @@ def _json(name: str) -> Iterator[str]:
     verb = next((each for each in VERBS.values() if command_of(each.name) == name), None)
     if verb is None or not verb.is_question:
         return
-    owner = Bus if verb.name.startswith(BUS) else Host
-    function = getattr(owner, verb.name.removeprefix(BUS))
-    told = _shape(eval(function.__annotations__["return"], function.__globals__))
+    told = _shape(verb.returns)
     if told:
         yield from (f"JSON: {told}", "")
 
@@ -135,12 +128,12 @@ def _shape(kind: Any) -> str:
     if get_origin(kind) is tuple:
         return f"a list of {_shape(get_args(kind)[0])}"
     if get_origin(kind) in (UnionType, Union):
-        return " or ".join(_shape(each) for each in get_args(kind) if is_dataclass(each))
+        return " or ".join(filter(None, map(_shape, get_args(kind))))
     if is_dataclass(kind):
         names = [each.name for each in fields(kind)]
         names += [each for each, value in vars(kind).items() if isinstance(value, property)]
         return f"`{', '.join(names)}`"
-    return "text" if kind is str else "a number"
+    return NAMES[kind]
 
 
 def main() -> int:

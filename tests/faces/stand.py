@@ -6,10 +6,13 @@ Nothing here runs a script: the bus gives a host enough to do and to tell.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager, suppress
+from functools import wraps
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from duly.api.project import Project
 from duly.api.wire import ANSWER_BYTES_MAX, reach, read_line, write_line
@@ -20,6 +23,13 @@ from duly.host import Host
 from duly.rules.value import Json
 
 EVENT: dict[str, Json] = {"topic": "tea.ready", "payload": {"cups": 2}, "source": "kettle"}
+
+
+def replace_verb(
+    monkeypatch: pytest.MonkeyPatch, name: str, function: Callable[..., Coroutine[Any, Any, Any]]
+) -> None:
+    """Let a verb of every host do something else; it stays declared as it is."""
+    monkeypatch.setattr(Host, name, wraps(getattr(Host, name))(function))
 
 
 class Client:

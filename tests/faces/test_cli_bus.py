@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from duly.api.project import build_host
+from duly.api.build import build_host
 from duly.faces.cli import bus
 from duly.rules.announcement import Topic
 from tests.faces.cli_stand import answer, call, make, project

@@ -334,7 +334,7 @@ def test_at_a_terminal_a_secret_is_typed_unseen(
         return "s3cret"
 
     monkeypatch.setattr(click, "prompt", prompt)
-    assert call(past[0], "set-secret", "sheet", "key").exit_code == 0
+    assert call(past[0], "secret", "set", "sheet", "key").exit_code == 0
     assert asked["hide_input"]
     assert asked["text"] == "The secret key of sheet"
 

@@ -15,7 +15,6 @@ from rich.cells import cell_len
 from duly.api.registry import VERBS
 from duly.api.wire import name_user
 from duly.faces.cli import base, duly
-from duly.faces.cli.said import EMPTY, SAID
 from duly.faces.cli.show import (
     ANSWERS,
     ENTRIES,
@@ -26,6 +25,8 @@ from duly.faces.cli.show import (
     shown,
     side_by_side,
 )
+from duly.faces.cli.table import command_of
+from duly.words.done import NOTHING, SENTENCES
 from tests.faces import cli_stand
 from tests.faces.cli_stand import Facts, answer, call
 from tests.rules.test_shown import HIDDEN
@@ -98,7 +99,7 @@ def test_an_answer_fits_the_terminal_and_cannot_write_escape_codes(
     """L11, U2: whatever a script calls things, the terminal shows it and obeys nothing."""
     folder, facts = past
     words = [each.format(**facts.words) for each in ASKED[verb]]
-    told = answer(folder, *verb.split("."), *words)
+    told = answer(folder, *command_of(verb).split(), *words)
     assert told
     shown(verb, poisoned(told), {})
     text = capsys.readouterr().out
@@ -125,10 +126,11 @@ def test_a_diff_keeps_its_lines_and_obeys_nothing(capsys: pytest.CaptureFixture[
 
 def test_every_verb_has_a_shape() -> None:
     """U6: what is shown by its fields alone is a decision, not an oversight."""
-    by_fields = {"check", "tools", "try_", "deploy"}  # whose commands show their answers themselves
+    own = {"check", "tools", "try_", "deploy"}  # whose commands show their answers themselves
+    by_fields = own | {"next_due"}
     assert SHAPES | by_fields == VERBS.keys()
-    assert EMPTY.keys() == ENTRIES.keys() | TABLES.keys()
-    assert not SAID.keys() & ANSWERS.keys()
+    assert NOTHING.keys() == ENTRIES.keys() | TABLES.keys()
+    assert not SENTENCES.keys() & ANSWERS.keys()
 
 
 def test_an_answer_without_a_shape_is_shown_by_its_fields(

@@ -13,9 +13,9 @@ import click
 import pytest
 
 from duly.api.registry import VERBS
-from duly.faces.cli import COMMANDS, load
-from duly.faces.cli.example import EXAMPLES
-from duly.faces.cli.offer import command_of
+from duly.faces.cli import commands, load
+from duly.faces.cli.spelling import spell
+from duly.faces.cli.table import ROWS, command_of, row_of
 from tests.faces import cli_stand
 from tests.faces.cli_stand import Facts, call, parse
 
@@ -56,7 +56,9 @@ GIVEN: Final[Mapping[str, str]] = {
     "run": "{failed_run}",
     "run_now": "checks",
     "runs": "asks --handler file",
+    "next_due": "",
     "secrets": "",
+    "source": "rests 1.0",
     "set_secret": "sheet other",
     "settle": '{unknown} happened --yes --result {{"row":1}}',
     "skip": "rests in 1",
@@ -83,15 +85,8 @@ GIVEN: Final[Mapping[str, str]] = {
 # Refused on this store, the same way by either: everything is kept here, no tool has anything to
 # amend, and nothing was allowed.
 REFUSED: Final = frozenset({"tidy", "amend", "revoke_allowance"})
-# The modules whose commands stand in the table of examples; the others bring their own.
-OWN: Final = frozenset({"verb", "look", "decide", "deploy", "bus", "secret"})
-# Another name of the same command, whose help shows the example of the first.
-SAME_AS: Final[Mapping[str, str]] = {
-    "bus schedule": "bus schedule-at",
-    "set-secret": "secret set",
-    "secret list": "secrets",
-    "secret drop": "drop-secret",
-}
+# Commands whose help has examples of its own, with what only they can do.
+OWN_HELP: Final = frozenset({"check", "tools", "try_"})
 STDIN: Final[Mapping[str, str]] = {"set_secret": "a secret"}
 # What is another one each time: ids that are made, moments, and how long it is until then.
 NEW: Final = re.compile(
@@ -140,50 +135,63 @@ def test_every_verb_answers_the_same_with_a_running_host_and_without(
     assert (answers[0][0] != 0) == (verb in REFUSED), answers[0]
 
 
-def test_every_verb_has_a_command_of_its_name() -> None:
-    """U6: whoever adds a verb has to add its command, its example and how a test calls it."""
+def find(name: str) -> click.Command:
+    """Find a command by its words."""
+    first, *rest = name.split()
+    command = load(first)
+    assert command is not None, name
+    for each in rest:
+        assert isinstance(command, click.Group), name
+        command = command.commands[each]
+    return command
+
+
+def test_every_verb_has_exactly_one_command() -> None:
+    """U6: no verb is left out, and none has two names."""
     assert GIVEN.keys() == VERBS.keys()
-    for verb in VERBS:
-        name, *rest = command_of(verb).split()
-        command = load(COMMANDS[name])
-        if rest:
-            assert isinstance(command, click.Group)
-            assert rest[0] in command.commands, verb
+    names = [command_of(verb) for verb in VERBS]
+    assert len(names) == len(set(names))
+    groups = {name: each for name in commands() if isinstance(each := load(name), click.Group)}
+    inner = {f"{name} {each}" for name, group in groups.items() for each in group.commands}
+    found = {*commands(), *inner} - groups.keys()
+    others = {name for name, row in ROWS.items() if row.place} - set(names)
+    assert found == {*names, *others} - groups.keys()
+    assert {*ROWS} == {*found, *groups}
+    for name in names:
+        find(name)
 
 
-def own_commands() -> dict[str, click.Command]:
-    """List every command that this table of examples is for."""
-    found: dict[str, click.Command] = {}
-    for name, place in COMMANDS.items():
-        if place.partition(":")[0].rpartition(".")[2] not in OWN:
-            continue
-        command = load(place)
-        if isinstance(command, click.Group):
-            found |= {f"{name} {each}": inner for each, inner in command.commands.items()}
-        else:
-            found[name] = command
-    return found
+def help_of(name: str) -> str:
+    command = find(name)
+    return command.get_help(
+        click.Context(command, info_name=name, help_option_names=["-h", "--help"])
+    )
 
 
-def test_every_command_has_an_example_in_its_help() -> None:
-    """U6: nobody has to guess how a command is typed."""
-    commands = own_commands()
-    assert commands.keys() == EXAMPLES.keys()
-    for name, command in commands.items():
-        shown = command.get_help(
-            click.Context(command, info_name=name, help_option_names=["-h", "--help"])
-        )
-        assert EXAMPLES[SAME_AS.get(name, name)] in shown
+def example_of(verb: str) -> str:
+    return row_of(verb).example or spell(VERBS[verb], VERBS[verb].example)
 
 
-@pytest.mark.parametrize("name", EXAMPLES)
-def test_every_example_can_be_typed_as_it_stands(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_example_stands_in_the_help_and_can_be_typed_as_it_stands(
+    verb: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """U6: an example that is refused teaches nothing."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "workflows").mkdir()
     (tmp_path / "workflows" / "invoices.py").write_text("")
-    typed = shlex.split(EXAMPLES[name])
+    name = command_of(verb)
+    typed = shlex.split(example_of(verb))
     assert " ".join(typed).startswith(f"duly {name}")
     parse(typed)
+    if verb not in OWN_HELP:
+        assert example_of(verb) in help_of(name)
+
+
+@pytest.mark.parametrize("name", [name for name, row in ROWS.items() if row.example])
+def test_every_example_of_the_table_can_be_typed_as_it_stands(name: str) -> None:
+    """U6: also of a command that is more than its verb."""
+    typed = shlex.split(ROWS[name].example)
+    assert " ".join(typed).startswith(f"duly {name}")
+    parse(typed)
+    assert ROWS[name].example in help_of(name)

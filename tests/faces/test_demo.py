@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from duly.api.project import build_host
+from duly.api.build import build_host
 from duly.bus.record import Journaled
 from duly.connectors.mail import read_mail
 from duly.desk.record import Action, Input, Mutation, Run

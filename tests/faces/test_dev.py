@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from duly.api.project import Project, build_host, find_project
+from duly.api.build import build_host
+from duly.api.project import Project, find_project
 from duly.faces.cli.dev import Watch, look_at
 from duly.host import Host
 from tests.faces.real import make_project

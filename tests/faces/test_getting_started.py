@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from duly.faces.cli import COMMANDS
+from duly.faces.cli import commands
 from tests.faces.real import Running, call, running, wait_for
 from tests.readme_page import path_to_duly
 
@@ -138,4 +138,4 @@ def test_every_command_the_page_speaks_of_exists() -> None:
     named = set(re.findall(r"`duly ([a-z-]+)", PAGE.read_text(encoding="utf-8")))
     named |= {line.split()[1] for _, _, line in lines() if line.startswith("duly ")}
     assert "simulate" in named
-    assert named <= {*COMMANDS}
+    assert named <= {*commands()}

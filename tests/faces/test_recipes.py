@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 import duly
-from duly.api.project import Project, build_host
+from duly.api.build import build_host
+from duly.api.project import Project
 from duly.config import load
 from duly.rules.value import Json
 from tests import house

@@ -18,7 +18,8 @@ import click
 import pytest
 
 import duly
-from duly.api.project import build_host, find_project
+from duly.api.build import build_host
+from duly.api.project import find_project
 from duly.bus.record import Journaled
 from duly.errors import StoreUnavailable
 from duly.faces.cli import completion

@@ -13,7 +13,8 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 import pytest
 
-from duly.api.project import CHANNELS, CONNECTORS, Project, build_host
+from duly.api.build import CHANNELS, CONNECTORS, build_host
+from duly.api.project import Project
 from duly.config import APPROVALS, NO_SETTINGS, Backoff, Config, WorkflowPolicy, load
 from tests import house
 

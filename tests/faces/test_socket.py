@@ -20,7 +20,7 @@ from duly.errors import ConfigError, Invalid, RequestRefused
 from duly.faces import socket as control
 from duly.faces.socket import REQUESTS_AT_ONCE_MAX, Control, read_request
 from duly.host import Host
-from tests.faces.stand import Client, assert_alive, client, listening, project
+from tests.faces.stand import Client, assert_alive, client, listening, project, replace_verb
 
 # -- Who may speak ------------------------------------------------------------------------------
 
@@ -173,7 +173,7 @@ async def test_errors_cross_with_kind_and_message(tmp_path: Path) -> None:
         assert answer["id"] == "b"
         assert {
             "kind": "Invalid",
-            "message": "why needs id (str), which is missing.",
+            "message": "why needs id, which is missing.",
             "path": "id",
         }.items() <= answer["error"].items()
 
@@ -187,7 +187,7 @@ async def test_what_nobody_expected_crosses_as_one_sentence(
         raise ValueError(f"the password is {secret}")
 
     secret = "tea-4711"
-    monkeypatch.setattr(Host, "tools", broken)
+    replace_verb(monkeypatch, "tools", broken)
     async with listening(tmp_path) as (host, path), client(path) as each:
         host._desk().parts.outside.remember(secret)
         answer = await each.ask(id=1, verb="tools")
@@ -213,7 +213,7 @@ async def test_several_requests_are_under_way_at_once(
         await gate.wait()
         return ()
 
-    monkeypatch.setattr(Host, "tools", slow)
+    replace_verb(monkeypatch, "tools", slow)
     async with listening(tmp_path) as (_, path), client(path) as each:
         for number in range(REQUESTS_AT_ONCE_MAX - 1):
             await each.send(id=number, verb="tools")
@@ -255,7 +255,7 @@ async def test_an_answer_that_changes_with_the_time_is_looked_at_now_and_then(
     async def tools(self: Host) -> tuple[str, ...]:
         return (f"in {next(minutes)} min",)
 
-    monkeypatch.setattr(Host, "tools", tools)
+    replace_verb(monkeypatch, "tools", tools)
     monkeypatch.setattr(control, "FOLLOW_LOOK_S", control.FOLLOW_PAUSE_S)
     async with listening(tmp_path) as (_, path), client(path) as each, asyncio.timeout(60):
         assert (await each.ask(id=1, verb="tools", follow=True))["answer"] == ["in 3 min"]
@@ -287,7 +287,7 @@ async def test_many_changes_are_told_as_one_and_none_is_not_told(tmp_path: Path)
     place = project(tmp_path)
     async with (
         Host(place.url) as host,
-        Control(host, place.socket, env=watch),  # type: ignore[arg-type]  # it only sleeps
+        Control(host, place.socket, clock=watch),
         client(place.socket) as each,
     ):
         assert (await each.ask(id=1, verb="bus.journal", follow=True))["answer"] == []
@@ -348,7 +348,7 @@ async def test_what_is_answered_once_cannot_be_stopped(
         await gate.wait()
         return ()
 
-    monkeypatch.setattr(Host, "tools", slow)
+    replace_verb(monkeypatch, "tools", slow)
     async with listening(tmp_path) as (_, path), client(path) as each:
         await each.send(id=1, verb="tools")
         answer = await each.ask(id=1, stop=True)

@@ -14,12 +14,12 @@ from typing import Any
 
 import pytest
 
-from duly.api.registry import perform
+from duly.api.codec import perform
 from duly.api.wire import REQUEST_BYTES_MAX, reach, write_line
 from duly.faces import socket as control
 from duly.faces.room import Room
 from duly.host import Host
-from tests.faces.stand import EVENT, assert_alive, client, listening, project
+from tests.faces.stand import EVENT, assert_alive, client, listening, project, replace_verb
 
 FUZZ_SEED = 20260102
 FUZZ_LINES = 400
@@ -109,10 +109,10 @@ async def test_whoever_follows_takes_turns_and_no_act_waits_behind_them(
     """U6: a thousand followed questions held up every act for half a minute."""
     go, looking, most = asyncio.Event(), 0, 0
 
-    async def slowly(host: Host, name: str, args: Any, *, by: str) -> Any:
+    async def slowly(host: Host, name: str, args: Any, *, by: str, verbs: Any) -> Any:
         nonlocal looking, most
         if name != "workflows":
-            return await perform(host, name, args, by=by)
+            return await perform(host, name, args, by=by, verbs=verbs)
         looking += 1
         most = max(most, looking)
         await go.wait()
@@ -155,7 +155,7 @@ async def test_an_act_that_was_begun_is_finished_though_its_client_went_away(
         find(self)  # the host is still open
         done.append(workflow)
 
-    monkeypatch.setattr(Host, "pause", slow)
+    replace_verb(monkeypatch, "pause", slow)
     async with listening(tmp_path) as (_, path):
         async with client(path) as each:
             await each.send(id=1, verb="pause", args={"workflow": "Tea"})
@@ -178,8 +178,8 @@ async def test_closing_answers_begun_acts_and_hangs_up_on_questions(
         begun.set()
         await gate.wait()
 
-    monkeypatch.setattr(Host, "tools", never)
-    monkeypatch.setattr(Host, "pause", slow)
+    replace_verb(monkeypatch, "tools", never)
+    replace_verb(monkeypatch, "pause", slow)
     async with AsyncExitStack() as clients:
         async with listening(tmp_path) as (_, path):
             each = await clients.enter_async_context(client(path))
@@ -202,7 +202,7 @@ async def test_closing_answers_the_act_of_a_client_that_asks_no_more(
         begun.set()
         await gate.wait()
 
-    monkeypatch.setattr(Host, "pause", slow)
+    replace_verb(monkeypatch, "pause", slow)
     async with AsyncExitStack() as clients:
         async with listening(tmp_path) as (_, path):
             each = await clients.enter_async_context(client(path))
@@ -231,7 +231,7 @@ async def test_a_host_that_is_told_to_stop_twice_still_finishes_what_was_begun(
             is_up.set()
             await host.serve()
 
-    monkeypatch.setattr(Host, "pause", slow)
+    replace_verb(monkeypatch, "pause", slow)
     is_up = asyncio.Event()
     serving = asyncio.ensure_future(serve())
     await is_up.wait()

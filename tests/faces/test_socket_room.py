@@ -21,7 +21,7 @@ from duly.faces import socket as control
 from duly.faces.room import Room, Shelf
 from duly.faces.socket import Control
 from duly.host import Host
-from tests.faces.stand import Client, assert_alive, client, listening, project
+from tests.faces.stand import Client, assert_alive, client, listening, project, replace_verb
 
 FEW = Room(connections=4, user_connections=3)
 NARROW = Room(client_bytes=200_000, total_bytes=300_000, free_bytes=1000)
@@ -165,7 +165,7 @@ async def test_requests_under_way_are_held_until_they_are_answered(
     async def slow(self: Host, **_: str) -> None:
         await gate.wait()
 
-    monkeypatch.setattr(Host, "why", slow)
+    replace_verb(monkeypatch, "why", slow)
     place = project(tmp_path)
     async with (
         Host(place.url) as host,

@@ -9,7 +9,8 @@ from typing import Final
 
 import pytest
 
-from duly.api.project import build_host, find_project
+from duly.api.build import build_host
+from duly.api.project import find_project
 from duly.env import Boot, Loop
 from duly.faces.cli.template import TEMPLATES
 from duly.rules.word import Status

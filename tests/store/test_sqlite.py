@@ -17,6 +17,7 @@ from typing import Any
 import apsw
 import pytest
 
+from duly.config import path_from_url
 from duly.env import Loop
 from duly.errors import (
     ConfigError,
@@ -34,7 +35,6 @@ from duly.store.sqlite import (
     SqliteBackend,
     default_schema,
     open_sqlite,
-    path_from_url,
 )
 from duly.store.writer import CHECKPOINT_PAGES
 from tests.store import notebook

@@ -14,7 +14,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
-from duly.api.project import Project, build_host
+from duly.api.build import build_host
+from duly.api.project import Project
 from duly.connectors.registry import Registry
 from duly.errors import Invalid
 from duly.host import Host

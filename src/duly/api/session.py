@@ -20,13 +20,14 @@ from datetime import datetime
 from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Final, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
 import msgspec
 
 from duly import __version__
-from duly.api.project import Project, build_host
-from duly.api.registry import BUS, find_verb, perform, read_arguments
+from duly.api.codec import perform
+from duly.api.project import Project
+from duly.api.registry import BUS, VERBS
 from duly.api.wire import (
     ANSWER_BYTES_MAX,
     DEPTH_AROUND,
@@ -39,12 +40,13 @@ from duly.api.wire import (
     read_line,
     write_line,
 )
-from duly.bus.loader import list_ids
+from duly.config import URL_PREFIX
 from duly.env import Loop
 from duly.errors import DulyError, Invalid, RequestRefused, StoreInUse, StoreUnavailable
-from duly.host import Host
 from duly.rules.value import Json, check_json
-from duly.store.sqlite import URL_PREFIX
+
+if TYPE_CHECKING:
+    from duly.host import Host
 
 GREETING_S: Final = 10.0
 # Somebody else may have the store for the moment of one verb, or be a host that is about to listen.
@@ -131,12 +133,21 @@ class Through:
 
     async def call(self, verb: str, /, **args: Json) -> Json:
         """Carry out a verb and answer what it answered."""
-        self._check(verb, args)
+        self._check(args)
+        await self.look()
+        if self._remote is not None:
+            return await self._remote.call(verb, **args)
+        return await self._call_store(verb, args)
+
+    async def _call_store(self, verb: str, args: Mapping[str, Json]) -> Json:
+        """Carry out a verb on the store itself, or on a host that took it meanwhile."""
+        from duly.api.build import build_host
+
         for _ in range(TRIES_MAX):
             await self.look()
             if self._remote is not None:
                 return await self._remote.call(verb, **args)
-            if find_verb(verb).is_question and self._has_no_store():
+            if VERBS.find(verb).is_question and self._has_no_store():
                 return await self._ask_nothing(verb, args)
             # Extensions come to life only to be asked how they are (law 2).
             host = build_host(self._project, with_extensions=verb == "extensions")
@@ -165,6 +176,8 @@ class Through:
 
     async def _ask_nothing(self, verb: str, args: Mapping[str, Json]) -> Json:
         """Ask an empty store aside: a question makes none (law 4)."""
+        from duly.api.build import build_host
+
         with TemporaryDirectory(prefix="duly-") as folder:
             config = replace(self._project.config, url=f"{URL_PREFIX}{folder}/nothing.db")
             aside = replace(self._project, config=config)
@@ -173,6 +186,8 @@ class Through:
 
     def _reserve(self, host: Host, verb: str, args: Mapping[str, Json]) -> None:
         """Keep for the extensions what is theirs, though none of them is awake (B1, B13)."""
+        from duly.bus.loader import list_ids
+
         folder = self._project.config.extensions
         if folder is None:
             return
@@ -188,7 +203,7 @@ class Through:
 
     async def follow(self, verb: str, /, **args: Json) -> AsyncIterator[Json]:
         """Give the answer of a question, and again each time it has changed."""
-        self._check(verb, args)
+        self._check(args)
         await self.look()
         if self._remote is None:
             raise RequestRefused(
@@ -199,9 +214,8 @@ class Through:
             async for answer in answers:
                 yield answer
 
-    def _check(self, verb: str, args: Mapping[str, Json]) -> None:
-        """Tell a mistake before anybody is asked; what JSON cannot say would arrive as null."""
-        read_arguments(find_verb(verb), args)
+    def _check(self, args: Mapping[str, Json]) -> None:
+        """Refuse what JSON cannot say, which would arrive as null; a host reads the arguments."""
         depth = self._project.config.policy.limits.json_depth + DEPTH_AROUND
         for name, each in args.items():
             check_json(each, name, limit_bytes=ANSWER_BYTES_MAX, depth=depth)
@@ -332,7 +346,7 @@ def _read_answer(answer: Json | DulyError) -> Json:
 
 
 def _say_gone(gone: str, verb: str) -> str:
-    if find_verb(verb).is_question:
+    if VERBS.find(verb).is_question:
         return f"{gone} before it answered. Ask again"
     return (
         f"{gone} before it answered. Whether {verb} was done is not known: look at "

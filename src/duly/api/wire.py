@@ -29,13 +29,11 @@ from typing import Any, Final
 import msgspec
 
 from duly import errors
-from duly.api.registry import to_json
+from duly.api.codec import to_json
 from duly.errors import ConfigError, DulyError, Invalid, StoreUnavailable
 from duly.fact import Offer
-from duly.rules.declaration import Problem
 from duly.rules.shown import cut, visible
 from duly.rules.value import PATH_KEY_CHARS, Json, decode
-from duly.script.finding import Finding
 
 MIB: Final = 1024 * 1024
 REQUEST_BYTES_MAX: Final = 8 * MIB
@@ -130,6 +128,9 @@ def read_error(raw: Json) -> DulyError:
 
 
 def _read_finding(raw: Json) -> object:
+    from duly.rules.declaration import Problem
+    from duly.script.finding import Finding
+
     for kind in (Finding, Problem):
         with suppress(msgspec.ValidationError):
             found: object = msgspec.convert(raw, kind)

@@ -8,7 +8,7 @@ Law 2  Every act on a dead letter says who did it, in its own transaction (A6).
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 from duly.bus.attempt import Handler
 from duly.bus.dispatcher import Dispatcher, Subscriber
@@ -42,6 +42,7 @@ from duly.rules.delivery import (
     looks_like_own,
 )
 from duly.rules.request import check_by, read_word
+from duly.rules.verb import Crosses, Scope, act, question
 from duly.store import Store
 from duly.store.bus import LAST_ID
 from duly.store.people import page
@@ -69,6 +70,10 @@ class Bus:
         self._taken |= {source.casefold()}
         return self._publisher
 
+    @act(
+        scope=Scope.AGENT,
+        example={"topic": "task.received", "payload": {"text": "Write to Ada"}, "source": "cli"},
+    )
     async def emit(
         self,
         topic: str,
@@ -82,9 +87,18 @@ class Bus:
         publish = self._publisher.emit
         return await publish(topic, payload, source=source, correlation_id=correlation_id)
 
+    @act(
+        scope=Scope.AGENT,
+        example={
+            "delay": 3600,
+            "topic": "reminder.due",
+            "payload": {"text": "Tea"},
+            "source": "cli",
+        },
+    )
     async def schedule_at(
         self,
-        delay: float | timedelta,
+        delay: Annotated[float | timedelta, Crosses(float)],
         topic: str,
         payload: dict[str, Any],
         *,
@@ -108,6 +122,7 @@ class Bus:
         self._check_own(subscriber_id)
         self._publisher.subscriptions.connect(Subscriber(subscriber_id, topic, handler, retry))
 
+    @act(scope=Scope.DECIDE, example={"deferred_id": 7})
     async def cancel(self, deferred_id: int, *, by: str | None = None) -> bool:
         """Stop a deferred event; true once, false if it has fired or was cancelled before (B2).
 
@@ -119,6 +134,7 @@ class Bus:
         number = read_id(deferred_id, "deferred_id")
         return await self._store.cancel(number, now=self._env.now_ms(), action=action)
 
+    @act(scope=Scope.DECIDE, example={"subscriber_id": "post:task.received:send"})
     async def unsubscribe(self, subscriber_id: str, *, by: str | None = None) -> int:
         """End a subscription; answer how many deliveries were closed for it (B13).
 
@@ -133,6 +149,7 @@ class Bus:
 
     # -- Dead letters (B5) ----------------------------------------------------------------------
 
+    @act(scope=Scope.DECIDE, example={"event_id": 12, "subscriber_id": "post:task.received:send"})
     async def retry(self, event_id: int, subscriber_id: str, *, by: str = USER) -> JournalStatus:
         """Give a dead delivery all its attempts again, beginning now; answer the event's status."""
         action = self._action(by, "retry_delivery")
@@ -142,6 +159,7 @@ class Bus:
         finally:
             self._dispatcher.wake()
 
+    @act(scope=Scope.DECIDE, example={"event_id": 12, "subscriber_id": "post:task.received:send"})
     async def discard(self, event_id: int, subscriber_id: str, *, by: str = USER) -> JournalStatus:
         """Close a dead delivery for good; its error stays, and the event stays failed."""
         action = self._action(by, "discard_delivery")
@@ -150,6 +168,7 @@ class Bus:
 
     # -- After a restore (H5) -------------------------------------------------------------------
 
+    @act(scope=Scope.DECIDE, example={})
     async def resume(self, *, by: str = USER) -> bool:
         """Let a bus that was restored from a backup tell what waits; false if it does already (H5).
 
@@ -164,6 +183,7 @@ class Bus:
 
     # -- Questions (B14) ------------------------------------------------------------------------
 
+    @question(example={"topic": "task.received"})
     async def journal(
         self,
         topic: str | None = None,
@@ -183,6 +203,7 @@ class Bus:
         )
         return tuple(map(show_event, rows))
 
+    @question(example={"status": "dead"})
     async def deliveries(
         self,
         status: DeliveryStatus | str | None = None,
@@ -205,6 +226,7 @@ class Bus:
             for row in rows
         )
 
+    @question(example={})
     async def deferred(
         self,
         status: DeferredStatus | str = DeferredStatus.SCHEDULED,

@@ -31,6 +31,7 @@ from duly.rules.event import EventStatus
 from duly.rules.explanation import needs_person
 from duly.rules.schedule import DAY_MS, moment
 from duly.rules.standing import CausedEvent, Count, Facts, InputStatus
+from duly.rules.verb import question
 from duly.rules.word import MutationStatus, Way
 from duly.store import due, people, trace
 from duly.store.base import Transaction
@@ -64,6 +65,7 @@ OPEN: Final = frozenset({OutputStatus.WAITING, OutputStatus.UNKNOWN, OutputStatu
 class Accounts(HasDesk):
     """The questions of somebody who wants to know what became of things."""
 
+    @question(example={"workflow": "invoices", "status": "pending"})
     async def inputs(
         self,
         workflow: str,
@@ -96,6 +98,7 @@ class Accounts(HasDesk):
             goes_on = before is not None
         return tuple(shown)
 
+    @question(example={"workflow": "invoices", "limit": 20})
     async def outputs(
         self, workflow: str, *, limit: int = PAGE_DEFAULT, before: str | None = None
     ) -> tuple[Output, ...]:

@@ -22,6 +22,7 @@ from duly.rules.allowance import Allow, check_terms, find_end
 from duly.rules.catalog import Tool
 from duly.rules.schedule import moment
 from duly.rules.value import Json, check_json, encode, is_text, suggest
+from duly.rules.verb import Scope, act, question
 from duly.store import approval, people
 from duly.store.base import Transaction
 from duly.store.record import AllowanceRow
@@ -34,6 +35,7 @@ DETAIL_BYTES_MAX: Final = 64 * 1024
 class Approvals(HasDesk):
     """Answers to proposed calls."""
 
+    @act(scope=Scope.DECIDE, example={"mutation": "mutation_019a8b7c0d1e2f30", "seen": "3f9a51c2"})
     async def approve(self, mutation: str, seen: str, *, by: str = USER) -> None:
         """Let exactly the call whose hash was shown be sent, once, when its workflow runs (A4)."""
         desk = self._desk()
@@ -43,6 +45,7 @@ class Approvals(HasDesk):
         verb = partial(desk.engine.approve, mutation, seen, action=action)
         await desk.carry_out(verb, found.workflow_id)
 
+    @act(scope=Scope.DECIDE, example={"calls": {"mutation_019a8b7c0d1e2f30": "3f9a51c2"}})
     async def approve_all(
         self, calls: Mapping[str, str], *, by: str = USER
     ) -> tuple[Approved, ...]:
@@ -63,6 +66,16 @@ class Approvals(HasDesk):
         refused = await desk.carry_out(verb, None)
         return tuple(Approved(each, said) for each, said in zip(calls, refused, strict=True))
 
+    @act(
+        scope=Scope.DECIDE,
+        example={
+            "mutation": "mutation_019a8b7c0d1e2f30",
+            "seen": "3f9a51c2",
+            "calls": 20,
+            "until": "2026-05-01T18:00:00Z",
+            "where": {"row": "*"},
+        },
+    )
     async def allow(
         self,
         mutation: str,
@@ -94,6 +107,14 @@ class Approvals(HasDesk):
         verb = partial(desk.engine.approve, mutation, seen, action=action, allow=allowed)
         await desk.carry_out(verb, found.workflow_id)
 
+    @act(
+        scope=Scope.DECIDE,
+        example={
+            "mutation": "mutation_019a8b7c0d1e2f30",
+            "seen": "3f9a51c2",
+            "args": {"text": "Dear Ada"},
+        },
+    )
     async def amend(self, mutation: str, seen: str, args: dict[str, Any], *, by: str = USER) -> str:
         """Change arguments of a proposed call that its tool lets a person change (A3).
 
@@ -110,6 +131,10 @@ class Approvals(HasDesk):
         verb = partial(desk.engine.amend, mutation, seen, args, action=action)
         return await desk.carry_out(verb, found.workflow_id)
 
+    @act(
+        scope=Scope.DECIDE,
+        example={"mutation": "mutation_019a8b7c0d1e2f30", "reason": "Ada has left"},
+    )
     async def reject(self, mutation: str, *, reason: str | None = None, by: str = USER) -> None:
         """Decline a proposed call: nothing is sent, and its events end skipped (A4).
 
@@ -122,6 +147,7 @@ class Approvals(HasDesk):
         verb = partial(desk.engine.reject, mutation, reason=reason, action=action)
         await desk.carry_out(verb, found.workflow_id)
 
+    @act(scope=Scope.DECIDE, example={"allowance": "allowance_019a8b7c0d1e2f30"})
     async def revoke_allowance(self, allowance: str, *, by: str = USER) -> None:
         """End an allowance: the next call that it would have covered asks again (A3)."""
         desk = self._desk()
@@ -129,6 +155,7 @@ class Approvals(HasDesk):
         verb = partial(desk.parts.store.revoke_allowance, allowance, action=action, now=desk.now_ms)
         await desk.carry_out(verb, None)
 
+    @question(example={"workflow": "invoices"})
     async def allowances(
         self,
         workflow: str | None = None,

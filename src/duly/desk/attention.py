@@ -20,6 +20,7 @@ from duly.rules import account, explanation, standing
 from duly.rules.delivery import DeliveryStatus
 from duly.rules.schedule import moment
 from duly.rules.standing import Count
+from duly.rules.verb import question
 from duly.rules.word import Act
 from duly.store import bus, due, event, people
 from duly.store.base import Transaction
@@ -34,6 +35,7 @@ WORKFLOWS_AT_ONCE: Final = 100
 class Attentions(HasDesk):
     """The question of somebody who comes to help."""
 
+    @question(example={})
     async def attention(
         self, *, limit: int = PAGE_DEFAULT, after: str | None = None
     ) -> tuple[Attention, ...]:

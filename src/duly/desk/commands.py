@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from pathlib import Path
 from typing import Final
 
 from duly.bus.cause import handled_event
@@ -19,13 +18,15 @@ from duly.desk import deploy
 from duly.desk import grant as granting
 from duly.desk.approval import Approvals
 from duly.desk.base import USER, After, find, find_topic
+from duly.desk.deploy import GivenSource
 from duly.desk.record import Deployed
 from duly.desk.secret import check_secret
 from duly.desk.upkeep import Keeping
 from duly.errors import Invalid, NotFound, RequestRefused
 from duly.rules.event import Republish, parse_message_id, parse_publication
-from duly.rules.source import Source
+from duly.rules.source import EXAMPLE
 from duly.rules.value import Json, check_json, encode, suggest
+from duly.rules.verb import Scope, act
 from duly.rules.word import Act, Waits
 from duly.store import people
 from duly.store.base import Transaction
@@ -39,9 +40,10 @@ RESERVED: Final = ("bus:", "run_")  # how the bus and runs are named as makers o
 class Commands(Keeping, Approvals):
     """The commands of a host; workflows go by their names, `by` says who commands."""
 
+    @act(scope=Scope.DECIDE, example={"source": EXAMPLE, "grant": True})
     async def deploy(
         self,
-        source: str | Path | Source,
+        source: GivenSource,
         *,
         by: str = USER,
         grant: bool = False,
@@ -59,10 +61,12 @@ class Commands(Keeping, Approvals):
         how = {"grant": grant, "strict": strict, "again": again, "replay": replay}
         return await deploy.deploy(self._desk(), source, by=by, **how)
 
+    @act(scope=Scope.DECIDE, example={"workflow": "invoices", "version": "1.0"})
     async def rollback(self, workflow: str, version: str, *, by: str = USER) -> Deployed:
         """Make the text of an older or a proposed version the newest one, examined anew (W8)."""
         return await deploy.rollback(self._desk(), workflow, version, by=by)
 
+    @act(scope=Scope.ADMIN, example={"workflow": "invoices"})
     async def remove(self, workflow: str, *, by: str = USER) -> None:
         """Take a workflow out of service; its history stays, and its name is free (W10)."""
         desk = self._desk()
@@ -71,6 +75,15 @@ class Commands(Keeping, Approvals):
         verb = partial(desk.parts.store.remove, found.id, action=action, now=desk.now_ms)
         await desk.carry_out(verb, found.id)
 
+    @act(
+        scope=Scope.AGENT,
+        example={
+            "workflow": "invoices",
+            "topic": "mail.received",
+            "title": "Mail 42",
+            "payload": {"id": 42},
+        },
+    )
     async def publish(
         self,
         workflow: str,
@@ -108,6 +121,7 @@ class Commands(Keeping, Approvals):
         republish, _ = await desk.carry_out(verb, workflow_id)
         return republish
 
+    @act(scope=Scope.AGENT, example={"workflow": "invoices"})
     async def run_now(self, workflow: str, producer: str | None = None, *, by: str = USER) -> int:
         """Make every producer due now, or only the one that is named; answer how many are."""
         desk = self._desk()
@@ -116,10 +130,12 @@ class Commands(Keeping, Approvals):
         verb = partial(desk.parts.store.run_now, found.id, producer, action=action, now=desk.now_ms)
         return await desk.carry_out(verb, found.id)
 
+    @act(scope=Scope.AGENT, example={"workflow": "invoices"})
     async def pause(self, workflow: str, *, by: str = USER) -> None:
         """Let no run start; a run whose call has not begun is dropped (F7)."""
         await self._wish(workflow, by, is_paused=True)
 
+    @act(scope=Scope.AGENT, example={"workflow": "invoices"})
     async def resume(self, workflow: str, *, by: str = USER) -> None:
         """Let runs start again (F7)."""
         await self._wish(workflow, by, is_paused=False)
@@ -133,6 +149,10 @@ class Commands(Keeping, Approvals):
         )
         await desk.carry_out(verb, found.id, then=lambda dropped: After(dropped))
 
+    @act(
+        scope=Scope.DECIDE,
+        example={"workflow": "invoices", "topic": "mail.received", "message_id": "42"},
+    )
     async def skip(
         self, workflow: str, topic: str, message_id: str | int, *, by: str = USER
     ) -> bool:
@@ -164,6 +184,7 @@ class Commands(Keeping, Approvals):
         )
         return skipped.is_changed
 
+    @act(scope=Scope.AGENT, example={"run": "run_019a8b7c0d1e2f30"})
     async def retry(self, run: str, *, by: str = USER) -> str:
         """Follow a run that stands still by a new one, now (R9); answer the new run's id."""
         desk = self._desk()
@@ -187,6 +208,7 @@ class Commands(Keeping, Approvals):
         )
         return successor_id
 
+    @act(scope=Scope.DECIDE, example={"run": "run_019a8b7c0d1e2f30"})
     async def abandon(self, run: str, *, by: str = USER) -> None:
         """End a run for good; its events go where the ledger says (R9)."""
         desk = self._desk()
@@ -195,6 +217,9 @@ class Commands(Keeping, Approvals):
         verb = partial(desk.parts.store.abandon_run, run, action=action, now=desk.now_ms)
         await desk.carry_out(verb, found.workflow_id, then=lambda _: After(run))
 
+    @act(
+        scope=Scope.DECIDE, example={"mutation": "mutation_019a8b7c0d1e2f30", "answer": "happened"}
+    )
     async def settle(
         self, mutation: str, answer: str, result: Json = None, *, by: str = USER
     ) -> None:
@@ -217,6 +242,10 @@ class Commands(Keeping, Approvals):
 
     # -- What is allowed ------------------------------------------------------------------------
 
+    @act(
+        scope=Scope.DECIDE,
+        example={"workflow": "invoices", "capability": "table.insert", "mutations_per_day": 100},
+    )
     async def grant(
         self,
         workflow: str,
@@ -247,6 +276,7 @@ class Commands(Keeping, Approvals):
         )
         return await desk.carry_out(verb, found.id) is not None
 
+    @act(scope=Scope.DECIDE, example={"workflow": "invoices", "capability": "table.insert"})
     async def revoke(self, workflow: str, capability: str, *, by: str = USER) -> None:
         """Take a capability back; the next call that needs it waits for a new grant (A1)."""
         desk = self._desk()
@@ -262,6 +292,7 @@ class Commands(Keeping, Approvals):
         )
         await desk.carry_out(verb, found.id)
 
+    @act(scope=Scope.DECIDE, example={"connector": "mailbox"})
     async def reconnect(self, connector: str, *, by: str = USER) -> int:
         """Say that a connection works again; answer how many runs that waited for it go on (F4)."""
         desk = self._desk()
@@ -276,6 +307,7 @@ class Commands(Keeping, Approvals):
         verb = partial(desk.parts.store.reconnect, connector, action=action, now=desk.now_ms)
         return len(await desk.carry_out(verb, None))
 
+    @act(scope=Scope.ADMIN, example={"connector": "mailbox", "name": "password", "value": "…"})
     async def set_secret(self, connector: str, name: str, value: str, *, by: str = USER) -> None:
         """Keep a secret for a connector, sealed; it is used from the next call on (A5).
 

@@ -12,7 +12,7 @@ from collections.abc import Container
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Annotated, Final, TypeAlias
 
 from duly.bus.cause import follow
 from duly.desk.base import After, Desk, find, find_version
@@ -28,6 +28,7 @@ from duly.rules.permission import missing_capabilities
 from duly.rules.rename import Rename, Renamed
 from duly.rules.source import SUFFIXES, Language, Source
 from duly.rules.value import Json, encode
+from duly.rules.verb import Crosses
 from duly.rules.wording import in_quotes
 from duly.script.finding import Finding, found, tidy
 from duly.store import people
@@ -172,7 +173,11 @@ async def activate(
 # -- Reading ------------------------------------------------------------------------------------
 
 
-async def read_source(desk: Desk, given: str | Path | Source) -> Source:
+# A program may name a file; from outside comes the text itself, and no path is read.
+GivenSource: TypeAlias = Annotated[str | Path | Source, Crosses(Source)]
+
+
+async def read_source(desk: Desk, given: GivenSource) -> Source:
     """Take a source as it is, or read the file; its ending says the language."""
     if isinstance(given, Source):
         return given

@@ -28,6 +28,7 @@ from duly.rules.repair import STEP_AT
 from duly.rules.schedule import Producer, earliest, is_consumer_due, is_producer_due, moment
 from duly.rules.standing import Facts
 from duly.rules.turn import HandlerOutlook
+from duly.rules.verb import question
 from duly.rules.word import Act, Kind, MutationStatus, Phase, Status, Waits, Way
 from duly.store import due, people
 from duly.store.base import Transaction
@@ -43,6 +44,7 @@ IS_BUS_EVENT: Final = re.compile(r"bus:[0-9]{1,18}").fullmatch
 class Explanations(HasDesk):
     """The questions of somebody who wonders why."""
 
+    @question(example={"id": "invoices"})
     async def why(self, id: str) -> Why:  # noqa: A002  # design §5 calls it so
         """Say why a run, a mutation, a workflow or an event of the bus (`bus:7`) stands so (U7)."""
         if not isinstance(id, str):

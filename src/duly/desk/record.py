@@ -200,7 +200,6 @@ class Version:
     workflow: str
     version: str
     language: Language
-    source: str
     author: str
     origin: Origin
     parent: str | None

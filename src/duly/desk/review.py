@@ -6,23 +6,25 @@ Law 2: what is shown has no secrets in it (A5).
 
 from __future__ import annotations
 
+from datetime import datetime
 from difflib import unified_diff
-from pathlib import Path
 
 from duly.desk import deploy
 from duly.desk.base import HasDesk, find, find_history, find_version
+from duly.desk.deploy import GivenSource
 from duly.desk.page import PAGE_DEFAULT, check_page, read_names
 from duly.desk.record import Action, Approval, Preview, Version
 from duly.desk.sight import read_args
 from duly.engine import study
 from duly.engine.base import Parts
-from duly.errors import Invalid, NotDeployed, ScriptError
+from duly.errors import Invalid, NotDeployed, NotFound, ScriptError
 from duly.rules.catalog import Tool, make_form
 from duly.rules.declaration import Problem
 from duly.rules.redaction import redact, redact_text
 from duly.rules.schedule import moment
-from duly.rules.source import Language, Source
+from duly.rules.source import EXAMPLE, Language
 from duly.rules.value import Json, decode
+from duly.rules.verb import Scope, question
 from duly.rules.word import Waits
 from duly.script.check import join
 from duly.script.finding import Finding
@@ -35,6 +37,7 @@ from duly.store.record import MutationRow, Origin, VersionRow, WorkflowRow
 class Reviews(HasDesk):
     """The questions of somebody who is about to decide."""
 
+    @question(example={"workflow": "invoices"})
     async def versions(
         self, workflow: str, *, limit: int = PAGE_DEFAULT, before: str | None = None
     ) -> tuple[Version, ...]:
@@ -50,6 +53,20 @@ class Reviews(HasDesk):
 
         return await self._desk().ask(look)
 
+    @question(example={"workflow": "invoices", "version": "1.0"})
+    async def source(self, workflow: str, version: str | None = None) -> str:
+        """Return the text of a version; of the active one if none is named (W8)."""
+
+        def look(tx: Transaction) -> str:
+            found = find_history(tx, workflow)
+            wanted = found.active_version if version is None else version
+            if wanted is None:
+                raise NotFound(f'"{workflow}" has no active version. Name the one you mean.')
+            return find_version(tx, found, wanted).source
+
+        return await self._desk().ask(look)
+
+    @question(example={"workflow": "invoices", "a": "1.0", "b": "2.0"})
     async def diff(self, workflow: str, a: str, b: str) -> str:
         """Show what changed from version `a` to version `b`, as a unified diff (W8)."""
 
@@ -67,7 +84,8 @@ class Reviews(HasDesk):
         )
         return "".join(f"{line}\n" for line in lines)
 
-    async def check(self, source: str | Path | Source) -> tuple[Finding | Problem, ...]:
+    @question(scope=Scope.AGENT, follow=False, example={"source": EXAMPLE})
+    async def check(self, source: GivenSource) -> tuple[Finding | Problem, ...]:
         """Say all that is wrong with a source; nothing is stored (W5)."""
         desk = self._desk()
         text = await deploy.read_source(desk, source)
@@ -84,11 +102,20 @@ class Reviews(HasDesk):
             return join(read, proved)
         return draft.findings
 
+    @question(example={})
+    async def next_due(self) -> datetime | None:
+        """Return when this host has something to do next, if that is known (S3)."""
+        desk = self._desk()
+        due = await desk.parts.store.due(desk.now_ms)
+        return None if due.next_at is None else moment(due.next_at)
+
+    @question(example={})
     async def tools(self) -> tuple[Tool, ...]:
         """List every tool of this host by name, with its capability and its risk (A1)."""
         catalog = self._desk().parts.outside.catalog
         return tuple(sorted(catalog.tools, key=lambda each: each.name))
 
+    @question(example={"workflow": "invoices"})
     async def approvals(
         self,
         workflow: str | None = None,
@@ -108,6 +135,7 @@ class Reviews(HasDesk):
 
         return await self._desk().ask(look)
 
+    @question(example={"limit": 10})
     async def actions(
         self,
         workflow: str | None = None,
@@ -132,7 +160,6 @@ def _version(row: VersionRow, workflow: WorkflowRow) -> Version:
         workflow=workflow.name,
         version=row.version,
         language=Language(row.language),
-        source=row.source,
         author=row.author,
         origin=Origin(row.origin),
         parent=row.parent,

@@ -10,13 +10,13 @@ Law 3: what is shown has no secrets in it (A5).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Annotated, Any, Final, TypeAlias
 
 from duly.desk import deploy
 from duly.desk.base import USER, Desk, HasDesk
+from duly.desk.deploy import GivenSource
 from duly.desk.record import Preview, Trial, TriedChange, TriedEvent, TriedProblem, TriedRun
 from duly.engine import rehearsal
 from duly.engine.calls import Wanted
@@ -33,10 +33,11 @@ from duly.rules.permission import missing_capabilities
 from duly.rules.redaction import Redactor, redact, redact_text
 from duly.rules.replay import Replay
 from duly.rules.schedule import pause_after_commit
-from duly.rules.source import Source
+from duly.rules.source import EXAMPLE
 from duly.rules.standing import Count, plural
 from duly.rules.turn import HandlerOutlook, choose
 from duly.rules.value import Json, as_mapping, decode, encode
+from duly.rules.verb import Crosses, Scope, question
 from duly.rules.word import Failure, Kind
 from duly.sandbox.base import Loaded
 from duly.script.finding import Finding
@@ -47,18 +48,19 @@ CONSUMER_RUNS_MAX: Final = 100
 
 # What a mutation would answer, by the name of its tool: the result, or what makes it of the
 # arguments.
-Results: TypeAlias = "Mapping[str, Json | Callable[[dict[str, Json]], Json]]"
+Results: TypeAlias = Mapping[str, "Json | Callable[[dict[str, Json]], Json]"]
 
 
 class Trials(HasDesk):
     """The questions of somebody who has a version and has not deployed it yet."""
 
+    @question(scope=Scope.AGENT, follow=False, example={"source": EXAMPLE, "grant": True})
     async def try_(
         self,
-        source: str | Path | Source,
+        source: GivenSource,
         *,
-        events: Iterable[Mapping[str, Any]] = (),
-        results: Results | None = None,
+        events: Sequence[Mapping[str, Any]] = (),
+        results: Annotated[Results | None, Crosses(dict[str, Any] | None)] = None,
         grant: bool = False,
     ) -> Trial:
         """Run a source once with real reads; its mutations are shown, not made.
@@ -78,7 +80,8 @@ class Trials(HasDesk):
         await play.run()
         return play.tell(draft.findings)
 
-    async def what_if(self, workflow: str, source: str | Path | Source) -> Replay:
+    @question(scope=Scope.AGENT, follow=False, example={"workflow": "invoices", "source": EXAMPLE})
+    async def what_if(self, workflow: str, source: GivenSource) -> Replay:
         """Say what a source would have changed otherwise in the newest runs of a workflow (F3)."""
         desk = self._desk()
         found = await desk.find(workflow)

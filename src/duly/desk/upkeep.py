@@ -12,7 +12,7 @@ import logging
 from functools import partial
 from os import PathLike, fspath
 from pathlib import Path
-from typing import Final
+from typing import Annotated, Final
 
 from duly.desk.base import USER, Desk, HasDesk
 from duly.desk.record import Backup, Secret, Verified
@@ -22,6 +22,7 @@ from duly.errors import Invalid, NotFound, RequestRefused
 from duly.rules.retention import Tidied
 from duly.rules.schedule import moment
 from duly.rules.value import suggest
+from duly.rules.verb import Crosses, Scope, WholePath, act, question
 from duly.store import Store, backup
 from duly.store.base import Durability
 from duly.store.record import Action
@@ -36,6 +37,7 @@ log = logging.getLogger("duly.store")
 class Keeping(HasDesk):
     """What a person does to the store as a whole; `by` says who."""
 
+    @act(scope=Scope.ADMIN, example={})
     async def tidy(self, *, by: str = USER) -> Tidied:
         """Remove finished history older than the policy keeps, now; nothing open is touched (H5).
 
@@ -55,7 +57,10 @@ class Keeping(HasDesk):
 
         return await desk.complete(act)
 
-    async def backup(self, path: str | PathLike[str], *, by: str = USER) -> Backup:
+    @act(scope=Scope.ADMIN, example={"path": "/backups/monday.db"})
+    async def backup(
+        self, path: Annotated[str | PathLike[str], Crosses(WholePath)], *, by: str = USER
+    ) -> Backup:
         """Copy the store as it is now to a file that is not there yet, while runs go on (H5).
 
         Secrets stay sealed in it; the key is not copied.
@@ -72,6 +77,7 @@ class Keeping(HasDesk):
 
         return await desk.complete(act)
 
+    @question(follow=False, example={})
     async def verify(self) -> Verified:
         """Check the whole store in a copy of this moment, while runs go on (H5)."""
         desk = self._desk()
@@ -79,6 +85,7 @@ class Keeping(HasDesk):
         problems = await desk.complete(looking)
         return Verified(not problems, problems)
 
+    @question(scope=Scope.ADMIN, example={})
     async def secrets(self) -> tuple[Secret, ...]:
         """List the secrets by name, and say of each that cannot be read why, and what to do."""
         desk = self._desk()
@@ -87,6 +94,7 @@ class Keeping(HasDesk):
         ask = (lambda *_: None) if vault is None else vault.problem
         return tuple(Secret(row.connector, row.name, ask(row.connector, row.name)) for row in rows)
 
+    @act(scope=Scope.ADMIN, example={"connector": "mailbox", "name": "password"})
     async def drop_secret(self, connector: str, name: str, *, by: str = USER) -> None:
         """Forget a secret, also one nobody can read; a call that needs it asks for it (A5)."""
         desk = self._desk()

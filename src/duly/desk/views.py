@@ -22,6 +22,7 @@ from duly.rules.event import EventStatus
 from duly.rules.schedule import moment
 from duly.rules.standing import Standing
 from duly.rules.value import decode, suggest
+from duly.rules.verb import question
 from duly.rules.word import Kind, MutationStatus, Outcome, Phase, Status
 from duly.store import people
 from duly.store.base import Transaction
@@ -31,6 +32,7 @@ from duly.store.record import EventRow, HandlerRow, MutationRow, RunRow, Workflo
 class Views(Reviews, Accounts, Attentions, Explanations):
     """The questions of a host; workflows go by their names."""
 
+    @question(example={"limit": 20})
     async def workflows(
         self, *, limit: int = PAGE_DEFAULT, after: str | None = None
     ) -> tuple[Workflow, ...]:
@@ -44,11 +46,13 @@ class Views(Reviews, Accounts, Attentions, Explanations):
 
         return await self._desk().ask(look)
 
+    @question(example={"name": "invoices"})
     async def workflow(self, name: str) -> Workflow:
         """Show one workflow."""
         sight = Sight.of(self._desk().parts)
         return await self._desk().ask(lambda tx: _workflow(tx, find(tx, name), sight))
 
+    @question(example={"workflow": "invoices", "topic": "mail.received", "status": "skipped"})
     async def events(
         self,
         workflow: str,
@@ -77,6 +81,7 @@ class Views(Reviews, Accounts, Attentions, Explanations):
 
         return await self._desk().ask(look)
 
+    @question(example={"workflow": "invoices", "status": "failed:logic"})
     async def runs(
         self,
         workflow: str | None = None,
@@ -102,6 +107,7 @@ class Views(Reviews, Accounts, Attentions, Explanations):
 
         return await self._desk().ask(look)
 
+    @question(example={"id": "run_019a8b7c0d1e2f30"})
     async def run(self, id: str) -> Run:  # noqa: A002  # design §5 calls it so
         """Show one run."""
 
@@ -111,11 +117,13 @@ class Views(Reviews, Accounts, Attentions, Explanations):
 
         return await self._desk().ask(look)
 
+    @question(example={"run": "run_019a8b7c0d1e2f30"})
     async def logs(self, run: str) -> tuple[LogLine, ...]:
         """Answer what a run's script said, and what the host has to say to its author (X4)."""
         row = await self._desk().parts.store.get_run(run)
         return () if row.logs is None else read_log(row.logs)
 
+    @question(example={"status": "indeterminate"})
     async def mutations(
         self,
         workflow: str | None = None,
@@ -137,6 +145,7 @@ class Views(Reviews, Accounts, Attentions, Explanations):
 
         return await self._desk().ask(look)
 
+    @question(example={"id": "mutation_019a8b7c0d1e2f30"})
     async def mutation(self, id: str) -> Mutation:  # noqa: A002  # design §5 calls it so
         """Show one row of the ledger."""
         sight = Sight.of(self._desk().parts)

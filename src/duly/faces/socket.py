@@ -25,10 +25,11 @@ from hashlib import sha256
 from itertools import count
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Self, TypeAlias
+from typing import Final, Protocol, Self, TypeAlias
 
 from duly import __version__, fork
-from duly.api.registry import VERBS, find_verb, perform, to_json
+from duly.api.codec import perform, to_json
+from duly.api.registry import Registry
 from duly.api.wire import (
     ANSWER_BYTES_MAX,
     DEPTH_AROUND,
@@ -41,7 +42,6 @@ from duly.api.wire import (
     write_error,
     write_line,
 )
-from duly.env import Env, Loop
 from duly.errors import DulyError, Invalid, RequestRefused
 from duly.faces.room import Room, Shelf, make_place
 from duly.host import Host
@@ -72,11 +72,6 @@ class Request:
     args: Mapping[str, Json]
     is_follow: bool = False
     is_stop: bool = False
-
-    @property
-    def is_act(self) -> bool:
-        """Tell whether something may be changed by it."""
-        return self.verb in VERBS and not VERBS[self.verb].is_question
 
 
 def read_request(message: Mapping[str, Json]) -> Request:
@@ -110,6 +105,13 @@ def _read_id(given: Json) -> RequestId:
     )
 
 
+class Clock(Protocol):
+    """What a pause is waited by; a host's own, unless a test gives another."""
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait so long."""
+
+
 class Control:
     """Lets other processes of the same user speak to a host, for as long as it is entered.
 
@@ -121,12 +123,13 @@ class Control:
         host: Host,
         path: Path,
         *,
-        env: Env | None = None,
+        clock: Clock | None = None,
         settings: str | None = None,
         room: Room | None = None,
     ) -> None:
         self.host = host
-        self.env = env or Loop()
+        self.verbs = Registry(type(host))
+        self.clock = clock
         self.room = room or Room()
         self.shelf = Shelf(self.room)
         self.turns = count()
@@ -236,8 +239,8 @@ class Talk:
         self.has_spoken = False
         self.quiet_since = next(control.turns)
         self._host = control.host
-        self._parts = control.host._desk().parts
-        self._env = control.env
+        self._verbs = control.verbs
+        self._clock = control.clock or control.host.clock
         self._room = control.room
         self._shelf = control.shelf
         self._turns = control.turns
@@ -314,7 +317,7 @@ class Talk:
         self.quiet_since = next(self._turns)
         answered_id: RequestId | None = None
         try:
-            message = read_strictly(line, self._parts.policy.limits.json_depth + DEPTH_AROUND)
+            message = read_strictly(line, self._host.policy.limits.json_depth + DEPTH_AROUND)
             with suppress(Invalid):
                 answered_id = _read_id(message.get("id"))
             if answered_id in self._requests:
@@ -352,21 +355,28 @@ class Talk:
             if request.is_follow:
                 await self._follow(request)
             else:
-                answer = await perform(self._host, request.verb, request.args, by=self._by)
+                answer = await self._perform(request)
                 await self.send({"id": request.id, "answer": answer})
         except DulyError as error:
             await self.send({"id": request.id, "error": write_error(error)})
         except Exception as error:
             # What it says may be what must not be seen; where it happened is in the log.
-            where = trace(error, self._parts.outside.secrets())
+            where = trace(error, self._host.connectors.secrets())
             log.error("%s failed inside the host\n%s", request.verb, where)
             told = f"{request.verb} failed inside the host ({type(error).__name__}), which is a bug"
             trouble = DulyError(f"{told} in Duly. The host's log says where.")
             await self.send({"id": request.id, "error": write_error(trouble)})
 
+    async def _perform(self, request: Request) -> Json:
+        return await perform(self._host, request.verb, request.args, by=self._by, verbs=self._verbs)
+
+    def _is_act(self, request: Request) -> bool:
+        """Tell whether something may be changed by it."""
+        return request.verb in self._verbs and not self._verbs[request.verb].is_question
+
     async def _follow(self, request: Request) -> None:
         """Answer a question, and again each time its answer has changed."""
-        verb = find_verb(request.verb)
+        verb = self._verbs.find(request.verb)
         if not verb.is_followable:
             raise RequestRefused(
                 f"{verb.name} cannot be followed. Ask for it once, without follow."
@@ -377,12 +387,12 @@ class Talk:
             while True:
                 changed.clear()
                 async with self._looking:
-                    answer = await perform(self._host, verb.name, request.args, by=self._by)
+                    answer = await self._perform(request)
                 line = write_line({"id": request.id, "answer": answer})
                 if (digest := sha256(line).digest()) != last:
                     last = digest
                     await self._send_line(line, request.id)
-                await self._env.sleep(FOLLOW_PAUSE_S)
+                await self._clock.sleep(FOLLOW_PAUSE_S)
                 with suppress(TimeoutError):
                     async with asyncio.timeout(FOLLOW_LOOK_S - FOLLOW_PAUSE_S):
                         await changed.wait()
@@ -430,7 +440,7 @@ class Talk:
         if self._listening is not None:
             self._listening.cancel()
         for request, task in self._requests.values():
-            if not request.is_act:
+            if not self._is_act(request):
                 task.cancel()
 
     async def close(self) -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from hashlib import sha256
-from typing import Literal
+from typing import Final, Literal
 
 from duly.config import Limits
 from duly.errors import Invalid
@@ -20,6 +21,12 @@ class Language(StrEnum):
     PYTHON = "python"
 
 
+# What stands for a source where an example needs one.
+EXAMPLE: Final[Mapping[str, str]] = {
+    "language": "python",
+    "text": 'from duly import workflow\n\nflow = workflow("invoices", topics=["mail.received"])\n',
+    "name": "workflows/invoices.py",
+}
 SUFFIXES = {".js": Language.JAVASCRIPT, ".mjs": Language.JAVASCRIPT, ".py": Language.PYTHON}
 
 
@@ -29,8 +36,8 @@ class Source:
 
     language: Language
     text: str
-    name: str
-    path: str | None
+    name: str = "source"
+    path: str | None = None
 
     def __init__(
         self,

@@ -3,6 +3,8 @@
 Law 1  A declaration decides nothing and changes nothing about the method; `api` collects the
        declarations, and every face is made from that registry.
 Law 2  A verb without a declaration does not exist for any face.
+Law 3  What a verb takes and returns is said by its annotations, and only there. Where a program
+       may give what JSON cannot carry, the annotation names what crosses instead (`Crosses`).
 """
 
 from __future__ import annotations
@@ -10,11 +12,24 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Final, TypeVar
+from typing import Annotated, Any, Final, TypeAlias, TypeVar
+
+import msgspec
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 DECLARED: Final = "__duly_verb__"
+
+
+# A file that the host will write; a path is never relative to the host's own folder.
+WholePath: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"^/", description="an absolute path")]
+
+
+@dataclass(frozen=True, slots=True)
+class Crosses:
+    """Marks an argument that comes from outside as another type than a program may give."""
+
+    kind: Any
 
 
 class Scope(StrEnum):

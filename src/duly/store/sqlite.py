@@ -21,7 +21,7 @@ import apsw
 
 from duly import fork
 from duly.env import Env
-from duly.errors import ConfigError, StoreDamaged, StoreInUse, StoreUnavailable
+from duly.errors import StoreDamaged, StoreInUse, StoreUnavailable
 from duly.store import mark, queries
 from duly.store.base import Durability, Transaction
 from duly.store.disk import Disk, FileDisk, shut
@@ -33,7 +33,6 @@ R = TypeVar("R")
 
 log = logging.getLogger("duly.store")
 
-URL_PREFIX = "sqlite:///"
 CACHE_KIB = 64 * 1024
 BUSY_MS = 250
 PAGE_BYTES = 4096
@@ -112,16 +111,6 @@ class SqliteBackend:
     async def close(self) -> None:
         """Make everything durable and give the database back."""
         await self._writer.close()
-
-
-def path_from_url(url: str) -> Path:
-    """Read `sqlite:///relative.db` or `sqlite:////absolute.db`."""
-    path = url.removeprefix(URL_PREFIX)
-    if path == url or not path or path.endswith("/") or "\0" in path:
-        raise ConfigError(
-            f"{url!r} names no SQLite file; write sqlite:///relative.db or sqlite:////absolute.db"
-        )
-    return Path(path)
 
 
 def default_schema() -> Schema:

@@ -21,7 +21,7 @@ from typing import Final
 
 import apsw
 
-from duly.api.project import build_host
+from duly.api.build import build_host
 from tests.faces.cli_stand import TOML, Facts, answer, call, flow, project, running
 from tests.house import ROOT
 
@@ -183,7 +183,7 @@ def full(desk: Desk) -> Said:
 
 def open_key(desk: Desk) -> Said:
     (desk.folder / "duly.db.key").chmod(0o644)
-    return desk.type("secrets")
+    return desk.type("secret list")
 
 
 # -- Sources ------------------------------------------------------------------------------------

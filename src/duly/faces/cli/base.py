@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import click
 
 from duly.errors import DulyError, RequestRefused
+from duly.faces.cli.table import row_of
 from duly.rules.shown import visible, visible_json
 
 if TYPE_CHECKING:
@@ -123,7 +124,7 @@ class Face:
         except KeyboardInterrupt:
             _tell_stopped(verb)
             raise
-        if not is_running and verb in SETTING_IN_MOTION and answer is not False:
+        if not is_running and row_of(verb).is_moving and answer is not False:
             # After the answer, which comes first to whoever reads.
             click.get_current_context().call_on_close(lambda: hint(STILL))
         return answer
@@ -138,14 +139,6 @@ def _tell_stopped(verb: str) -> None:
         look = LOOK.get(verb, "`duly actions`")
         hint(f"Stopped. Whether {verb} was done is not known: look at {look} before you try again.")
 
-
-# Acts after which a host would do something; of the others nothing follows.
-SETTING_IN_MOTION: Final = frozenset(
-    {"deploy", "rollback", "publish", "run_now", "resume", "skip", "retry", "abandon", "settle"}
-    | {"grant", "reconnect", "set_secret", "approve", "reject", "bus.emit", "bus.schedule_at"}
-    | {"approve_all", "allow"}
-    | {"bus.retry", "bus.resume"}
-)
 
 pass_face = click.make_pass_decorator(Face, ensure=True)
 

@@ -1,6 +1,6 @@
 """The event bus on the command line: `duly bus emit`, and all the other verbs of the bus (B).
 
-Law 1  Every verb of the bus is a command of this group; `schedule` is a shorter name.
+Law 1  Every verb of the bus is a command of this group.
 Law 2  A person sees what people, extensions and workflows said; of the host's own announcements
        only those that somebody took. How many are left out is said, and JSON has all of them.
 """
@@ -18,25 +18,10 @@ from duly.faces.cli.show import shown
 from duly.faces.cli.verb import Given, follow, make
 from duly.rules.delivery import OWN_SOURCE
 
-SHORT: Final = {"schedule": "bus.schedule_at"}
 JOURNAL: Final = "bus.journal"
 PAGE: Final = 200  # of the longest payloads still fewer bytes than one answer may have
 SHOWN_DEFAULT, SHOWN_MAX = 100, 1000
 LOOKED_MAX: Final = 5000  # how far back is looked for what is worth showing
-
-TOLD: Final[Mapping[str, str]] = {
-    "cancel": "Stop a deferred event.",
-    "deferred": "List deferred events, in the order in which they fire.",
-    "deliveries": "List deliveries, oldest event first.",
-    "discard": "Close a dead delivery for good.",
-    "emit": "Put an event on the bus.",
-    "journal": "List events, newest first.",
-    "resume": "Let a bus that was restored from a backup tell what waits.",
-    "retry": "Give a dead delivery all its attempts again.",
-    "schedule-at": "Put an event on the bus after so many seconds.",
-    "unsubscribe": "End a subscription.",
-    "schedule": "Another name of schedule-at.",
-}
 
 
 @click.group()
@@ -111,7 +96,3 @@ async def _look(face: Face, args: Given) -> tuple[list[Any], int, int | None]:
 for _name in VERBS:
     if _name.startswith(BUS):
         bus.add_command(_make_journal() if _name == JOURNAL else make(VERBS[_name]))
-for _short, _name in SHORT.items():
-    bus.add_command(make(VERBS[_name]), _short)
-for _name, _command in bus.commands.items():
-    _command.short_help = TOLD[_name]

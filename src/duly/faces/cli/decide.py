@@ -33,7 +33,8 @@ from duly.faces.cli.base import (
 )
 from duly.faces.cli.completion import complete_workflow
 from duly.faces.cli.offer import quote
-from duly.faces.cli.verb import JSON, example
+from duly.faces.cli.spelling import Spelled
+from duly.faces.cli.verb import JSON
 from duly.rules.schedule import moment
 from duly.rules.value import Json
 from duly.rules.word import MutationStatus
@@ -50,7 +51,7 @@ hash_option = click.option(
 )
 
 
-@click.command(epilog=example("approve"))
+@click.command(cls=Spelled, verb="approve")
 @click.argument("mutation")
 @hash_option
 @yes_option
@@ -65,7 +66,7 @@ def approve(face: Face, mutation: str, seen: str | None, yes: bool) -> None:
     _act(face, "approve", mutation=mutation, seen=seen or row["hash"])
 
 
-@click.command(epilog=example("approve-all"))
+@click.command(cls=Spelled, verb="approve_all")
 @click.argument("mutations", metavar="[MUTATION[=HASH]]...", nargs=-1)
 @yes_option
 @json_option
@@ -92,7 +93,7 @@ def approve_all(face: Face, mutations: tuple[str, ...], yes: bool) -> None:
     _act(face, "approve_all", calls=calls)
 
 
-@click.command(epilog=example("allow"))
+@click.command(cls=Spelled, verb="allow")
 @click.argument("mutation")
 @click.argument("calls", type=int)
 @click.argument("until")
@@ -118,7 +119,7 @@ def allow(
     _act(face, "allow", mutation=mutation, seen=shown, calls=calls, until=_end(until), **given)
 
 
-@click.command(epilog=example("reject"))
+@click.command(cls=Spelled, verb="reject")
 @click.argument("mutation")
 @click.option("--reason", help="Why; it is kept with the call.")
 @yes_option
@@ -133,7 +134,7 @@ def reject(face: Face, mutation: str, reason: str | None, yes: bool) -> None:
     _act(face, "reject", mutation=mutation, **given)
 
 
-@click.command(epilog=example("settle"))
+@click.command(cls=Spelled, verb="settle")
 @click.argument("mutation")
 @click.argument("answer", metavar="ANSWER", type=click.Choice([str(each) for each in ANSWERS]))
 @click.option("--result", type=JSON, help="What the change answered, if it happened.")
@@ -161,7 +162,7 @@ def settle(face: Face, mutation: str, answer: str, result: Json, yes: bool) -> N
     _act(face, "settle", mutation=mutation, answer=answer, **given)
 
 
-@click.command(epilog=example("resume"))
+@click.command(cls=Spelled, verb="resume")
 @click.argument("workflow", required=False, shell_complete=complete_workflow)
 @click.option("--all", "is_all", is_flag=True, help="Every workflow that is paused.")
 @json_option

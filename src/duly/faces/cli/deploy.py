@@ -16,8 +16,8 @@ from typing import Any, Final
 
 import click
 
-from duly.api.project import build_host
-from duly.api.registry import to_json
+from duly.api.build import build_host
+from duly.api.codec import to_json
 from duly.api.session import Session
 from duly.errors import NotDeployed, RequestRefused
 from duly.faces.cli.base import (
@@ -32,7 +32,8 @@ from duly.faces.cli.base import (
 )
 from duly.faces.cli.offer import quote
 from duly.faces.cli.show import finding
-from duly.faces.cli.verb import SOURCE, example
+from duly.faces.cli.spelling import Spelled, example
+from duly.faces.cli.verb import SOURCE
 from duly.host import Host
 from duly.rules.announcement import Topic
 from duly.rules.rename import REPLAYS
@@ -49,7 +50,7 @@ ATTENTION_MAX: Final = 1000
 WARNS: Final = str(Severity.WARNS)
 
 
-@click.command(epilog=example("deploy"))
+@click.command(cls=Spelled, verb="deploy")
 @click.argument("files", nargs=-1, metavar="[FILE]...")
 @click.option("--grant", is_flag=True, help="Allow every capability the sources use.")
 @click.option("--lenient", is_flag=True, help="Let warnings pass; only errors refuse a source.")

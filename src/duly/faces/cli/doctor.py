@@ -206,7 +206,7 @@ async def _tools(project: Project) -> AsyncIterator[Finding]:
 
 def _beside(project: Project) -> Finding:
     """Look at what only a serving host has: channels are made, extensions are only found."""
-    from duly.api.project import build_host
+    from duly.api.build import build_host
 
     try:
         build_host(project)

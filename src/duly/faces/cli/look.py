@@ -12,17 +12,16 @@ from typing import Any, Final
 
 import click
 
-from duly.api.registry import VERBS, to_json
+from duly.api.codec import to_json
+from duly.api.registry import VERBS
 from duly.api.session import RunningHost
 from duly.faces.cli import show
 from duly.faces.cli.base import Face, echo_json, json_option, pass_face, run, say
-from duly.faces.cli.completion import complete_workflow
 from duly.faces.cli.offer import quote
-from duly.faces.cli.verb import example, follow, make
+from duly.faces.cli.spelling import example
 from duly.rules.standing import Facts, Standing, read
 from duly.rules.value import Json
 
-ATTENTION: Final = "attention"
 PAGE: Final = 1000
 SOON: Final = read(Facts(is_due=True), 0).reason
 DUE: Final = "Something is due, and waits for a host"
@@ -42,6 +41,8 @@ def status(face: Face, is_followed: bool) -> None:
     answer them.
     """
     if is_followed:
+        from duly.faces.cli.verb import follow
+
         follow(face, VERBS["workflows"], {"limit": PAGE})
         return
     host, workflows, waiting = run(_look(face))
@@ -94,40 +95,6 @@ def _say_host(host: RunningHost | None) -> str:
     if not host.serving:
         return f"A host is open (process {host.pid}), but it is not serving: nothing moves."
     return f"A host is running since {show.at(host.since.isoformat())} (process {host.pid})."
-
-
-# -- What waits for a person ----------------------------------------------------------------------
-
-
-def _make_attention() -> click.Command:
-    """Make the command of what waits, of everything or of one workflow."""
-    made = make(VERBS[ATTENTION])
-    list_all = made.callback
-    assert list_all is not None
-
-    def callback(workflow: str | None, **given: Any) -> None:
-        if workflow is None:
-            list_all(**given)
-            return
-        face = click.get_current_context().ensure_object(Face)
-        face.call("workflow", name=workflow)  # a name that nobody has is told, not answered by none
-        # Keys begin with the name, so that what waits there comes first.
-        given = {name: each for name, each in given.items() if each is not None}
-        args = {"after": workflow, **given}
-        if args.pop("follow"):
-            follow(face, VERBS[ATTENTION], args, lambda each: each["workflow"] == workflow)
-            return
-        told: Any = face.call(ATTENTION, **args)
-        found = [each for each in told if each["workflow"] == workflow]
-        echo_json(found) if face.is_json else show.shown(ATTENTION, found, args)
-
-    argument = click.Argument(["workflow"], required=False, shell_complete=complete_workflow)
-    made.params.insert(0, argument)
-    made.callback = callback
-    return made
-
-
-attention = _make_attention()
 
 
 # -- Why ------------------------------------------------------------------------------------------

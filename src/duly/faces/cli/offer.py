@@ -15,12 +15,12 @@ import shlex
 from collections.abc import Mapping
 from typing import Any, Final
 
+from duly.faces.cli.table import command_of
+
 # A text in quotation marks, or what is left open outside of one.
 OPEN: Final = re.compile(r'("(?:[^"\\]|\\.)*")|…')
 # A call as a sentence of the library writes it; a text in it may contain a bracket.
 CALL: Final = re.compile(r'`?\bhost\.[a-z_.]+\((?:[^()"]|"(?:[^"\\]|\\.)*")*\)`?')
-# Verbs whose command people know by another name.
-NAMES: Final[Mapping[str, str]] = {"set_secret": "secret set", "drop_secret": "secret drop"}
 # What a command finds out by itself: the hash of what it shows, and what is typed unseen.
 LEFT_OUT: Final[Mapping[str, frozenset[str]]] = {"approve": frozenset({"seen"})}
 ARGUMENTS_MAX: Final[Mapping[str, int]] = {"set_secret": 2}
@@ -49,14 +49,9 @@ def words(said: str) -> list[str]:
     arguments = [_text(each, "source") for each in call.args[: ARGUMENTS_MAX.get(verb)]]
     # Behind two dashes nothing is taken for an option, whatever an id begins with.
     is_odd = any(each.startswith("-") for each in arguments)
-    name = NAMES.get(verb) or command_of(verb)
+    name = command_of(verb)
     given = [*options, "--", *arguments] if is_odd else [*arguments, *options]
     return ["duly", *name.split(), *given]
-
-
-def command_of(verb: str) -> str:
-    """Name the command of a verb: `run_now` is run-now, `bus.emit` is bus emit."""
-    return verb.rstrip("_").replace("_", "-").replace(".", " ")
 
 
 def in_commands(text: str) -> str:

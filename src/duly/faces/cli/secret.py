@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import Final
 
 import click
 
@@ -21,7 +20,9 @@ from duly.faces.cli.base import (
     pass_face,
 )
 from duly.faces.cli.show import shown
-from duly.faces.cli.verb import example, make, read_text
+from duly.faces.cli.spelling import Spelled
+from duly.faces.cli.table import ROWS
+from duly.faces.cli.verb import make, read_text
 from duly.rules.shown import visible
 
 
@@ -30,7 +31,7 @@ def secret() -> None:
     """Set, list and drop secrets of connectors; what they say is never shown."""
 
 
-@click.command("set", epilog=example("secret set"))
+@click.command("set", short_help=ROWS["secret set"].short, cls=Spelled, verb="set_secret")
 @click.argument("connector")
 @click.argument("name")
 @click.argument("more", nargs=-1, metavar="")
@@ -64,14 +65,6 @@ def _read(connector: str, name: str) -> str:
     return read_text(sys.stdin.buffer, "stdin").rstrip("\r\n")
 
 
-TOLD: Final = {
-    "set": "Keep a secret for a connector, sealed.",
-    "list": "List the secrets by name.",
-    "drop": "Forget a secret.",
-}
-
 secret.add_command(set_secret)
 secret.add_command(make(VERBS["secrets"]), "list")
 secret.add_command(make(VERBS["drop_secret"]), "drop")
-for _name, _command in secret.commands.items():
-    _command.short_help = TOLD[_name]

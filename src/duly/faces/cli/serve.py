@@ -93,7 +93,7 @@ async def _serve(
     beside: Beside | None,
     leave: Leave,
 ) -> None:
-    from duly.api.project import build_host
+    from duly.api.build import build_host
 
     host = build_host(project)
     with _signals() as stop:

@@ -18,11 +18,12 @@ import click
 
 from duly.faces.cli.base import paper, say, show, table
 from duly.faces.cli.offer import command, in_commands
-from duly.faces.cli.said import EMPTY, SAID
+from duly.faces.cli.spelling import spell_done
 from duly.rules.shown import cut, visible, visible_json
 from duly.rules.standing import Standing, describe_pending
 from duly.rules.value import Json
 from duly.rules.wording import in_quotes
+from duly.words.done import SENTENCES, tell_done, tell_nothing
 
 Answer: TypeAlias = Any
 Args: TypeAlias = Mapping[str, Any]
@@ -36,7 +37,7 @@ def shown(verb: str, answer: Json, args: Args) -> None:
     """Show what a verb answered."""
     if verb in ENTRIES and isinstance(answer, list):
         if not answer:
-            say(EMPTY[verb])
+            say(spell_done(tell_nothing(verb)))
         for place, each in enumerate(answer):
             if place and verb in SPACED:
                 say("")
@@ -46,9 +47,9 @@ def shown(verb: str, answer: Json, args: Args) -> None:
         if answer:
             table(map(row, answer), columns)
         else:
-            say(EMPTY[verb])
-    elif verb in SAID:
-        say(SAID[verb](answer, args))
+            say(spell_done(tell_nothing(verb)))
+    elif (done := tell_done(verb, answer, args)) is not None:
+        say(spell_done(done))
     else:
         ANSWERS.get(verb, fields)(answer)
 
@@ -389,6 +390,7 @@ ANSWERS: Final[Mapping[str, Callable[[Answer], None]]] = {
     "mutation": whole_mutation,
     "why": why,
     "diff": diff,
+    "source": diff,
     "verify": verified,
     "what_if": replay,
 }
@@ -451,4 +453,4 @@ TABLES: Final[Mapping[str, tuple[tuple[str, ...], Row]]] = {
     ),
 }
 # The verbs whose answers have a shape of their own.
-SHAPES: Final = frozenset({*ENTRIES, *TABLES, *ANSWERS, *SAID})
+SHAPES: Final = frozenset({*ENTRIES, *TABLES, *ANSWERS, *SENTENCES})

@@ -118,7 +118,7 @@ def simulate(
 
 async def _connectors(face: Face) -> Sequence[Connector]:
     """Build the project's connectors; where the store is free they get their secrets from it."""
-    from duly.api.project import build_host
+    from duly.api.build import build_host
     from duly.connectors.clock import Clock
 
     project = face.project

@@ -147,7 +147,7 @@ def in_javascript(parameter: Parameter) -> str:
 
 def _record(registry: Registry, tool: Tool) -> dict[str, Any]:
     from duly.api.aside import tell_tool
-    from duly.api.registry import to_json
+    from duly.api.codec import to_json
 
     record = to_json(tool)
     assert isinstance(record, dict)

@@ -18,14 +18,15 @@ from typing import Any, BinaryIO, Final, TypeAlias
 
 import click
 
-from duly.api.registry import BUS, BY, Kind, Parameter, Verb
+from duly.api.registry import BUS, Parameter, Verb, WholePath
 from duly.faces.cli.base import EXIT_FAILED, Face, echo_json, echo_json_line, keeper, run, say
 from duly.faces.cli.completion import complete_workflow
-from duly.faces.cli.example import EXAMPLES
-from duly.faces.cli.offer import command_of, in_commands
+from duly.faces.cli.offer import in_commands
 from duly.faces.cli.progress import working
 from duly.faces.cli.show import shown
-from duly.rules.source import SUFFIXES
+from duly.faces.cli.spelling import example_of, is_argument
+from duly.faces.cli.table import command_of, row_of
+from duly.rules.source import SUFFIXES, Source
 from duly.rules.value import Json
 
 FILE_BYTES_MAX: Final = 8 * 1024 * 1024  # no host takes more in one request
@@ -53,25 +54,6 @@ OPTIONS: Final[Mapping[str, str]] = {
     "event_id": "Only those of this event.",
     "result": "What the change answered, if it happened.",
 }
-# What is given where nobody says anything, though the verb itself wants to be told.
-DEFAULTS: Final[Mapping[str, Json]] = {"bus.emit.source": "cli", "bus.schedule_at.source": "cli"}
-
-# What may last over a second, and what is said meanwhile.
-LONG: Final[Mapping[str, str]] = {
-    "backup": "Copying the store …",
-    "tidy": "Tidying the store …",
-    "verify": "Reading the whole store …",
-    "what_if": "Playing past runs again …",
-}
-# Answers that say that it did not go well; a program reads that off the exit code.
-FAILED: Final[Mapping[str, Callable[[Any], bool]]] = {
-    "verify": lambda answer: not answer["ok"],
-    "bus.cancel": lambda answer: not answer,
-}
-
-# What a person wants to know of besides: how it stands, or how it ended and who said so.
-EXPLAINED: Final = frozenset({"mutation"})
-
 Given: TypeAlias = dict[str, Any]
 
 
@@ -155,15 +137,15 @@ class PathType(click.ParamType[str]):
 
 JSON: Final = JsonType()
 SOURCE: Final = SourceType()
-TYPES: Final[Mapping[Kind, Any]] = {
-    Kind.STR: click.STRING,
-    Kind.INT: click.INT,
-    Kind.BOOL: click.BOOL,
-    Kind.ID: click.STRING,
-    Kind.SECONDS: click.FLOAT,
-    Kind.WORD: click.STRING,
-    Kind.SOURCE: SOURCE,
-    Kind.PATH: PathType(),
+PATH: Final = PathType()
+# What has no row crosses as JSON, and is typed as JSON.
+TYPES: Final[Mapping[Any, Any]] = {
+    str: click.STRING,
+    int: click.INT,
+    float: click.FLOAT,
+    str | int: click.STRING,
+    Source: SOURCE,
+    WholePath: PATH,
 }
 
 
@@ -187,18 +169,17 @@ def make(verb: Verb) -> click.Command:
         params=[*parameters(verb), *common(verb)],
         callback=callback,
         help=explain(verb),
-        epilog=example(command_of(verb.name)),
+        short_help=short(verb),
+        epilog=example_of(verb),
     )
 
 
 def parameters(verb: Verb) -> list[click.Parameter]:
     """Make the arguments and options of a verb."""
-    return [_parameter(verb, each) for each in verb.parameters if each.name != BY]
+    return [_parameter(verb, each) for each in verb.parameters]
 
 
 def _parameter(verb: Verb, parameter: Parameter) -> click.Parameter:
-    full_name = f"{verb.name}.{parameter.name}"
-    # Whatever has no type of its own crosses as JSON, and is typed as JSON.
     kind = click.Choice(parameter.words) if parameter.words else TYPES.get(parameter.kind, JSON)
     if is_argument(parameter):
         complete = complete_workflow if parameter.name == "workflow" else None
@@ -206,22 +187,16 @@ def _parameter(verb: Verb, parameter: Parameter) -> click.Parameter:
             [parameter.name], type=kind, required=parameter.is_required, shell_complete=complete
         )
     names = [f"--{parameter.name.replace('_', '-')}", parameter.name]
-    told = OPTIONS.get(full_name) or OPTIONS.get(parameter.name, "")
-    if parameter.kind is Kind.BOOL:
+    told = OPTIONS.get(parameter.name, "")
+    if parameter.kind is bool:
         return click.Option(names, is_flag=True, default=False, help=told)
-    default = DEFAULTS.get(full_name, parameter.default)
+    defaults = row_of(verb.name).defaults
+    default = defaults.get(parameter.name, parameter.default)
     if default not in (None, "", [], [0, ""]):
         told = f"{told} [{default} if you do not say]"
-    if full_name in DEFAULTS:
+    if parameter.name in defaults:
         return click.Option(names, type=kind, default=default, help=told)
     return click.Option(names, type=kind, required=parameter.is_required, help=told)
-
-
-def is_argument(parameter: Parameter) -> bool:
-    """Tell whether it is an argument; everything else is an option."""
-    if parameter.is_keyword:
-        return False
-    return parameter.is_required or parameter.name in ("workflow", "producer")
 
 
 def common(verb: Verb) -> list[click.Parameter]:
@@ -245,10 +220,10 @@ def explain(verb: Verb) -> str:
     return CALLED.sub(rf"`duly {group}\1`", text)
 
 
-def example(command: str) -> str:
-    """Write the example of a command; it is not broken into lines."""
-    given = EXAMPLES.get(command)
-    return "" if given is None else f"\b\nExample:\n  {given}"
+def short(verb: Verb) -> str:
+    """Write what a list of commands says of a verb: its row's words, or its first sentence."""
+    told = row_of(verb.name).short or explain(verb).split("\n\n")[0]
+    return " ".join(told.split())
 
 
 # -- Calling ------------------------------------------------------------------------------------
@@ -256,16 +231,17 @@ def example(command: str) -> str:
 
 def answer(face: Face, verb: Verb, args: Given) -> None:
     """Call the verb once and show what it answers."""
-    with working(LONG[verb.name]) if verb.name in LONG else nullcontext():
+    row = row_of(verb.name)
+    with working(row.meanwhile) if row.meanwhile else nullcontext():
         told = face.call(verb.name, **args)
     if face.is_json:
         echo_json(told)
     else:
         shown(verb.name, told, args)
-        if verb.name in EXPLAINED:
+        if row.is_explained:
             why: Any = face.call("why", **args)
             say(in_commands(why["sentence"]))
-    if verb.name in FAILED and FAILED[verb.name](told):
+    if row.is_failed is not None and row.is_failed(told):
         raise click.exceptions.Exit(EXIT_FAILED)
 
 

@@ -1,0 +1,264 @@
+"""The host that a project describes: its connectors, channels and repairer are made here.
+
+Law 1: a mistake is told with the file, the table and what to write instead, before anything of the
+       store was touched.
+Law 2: a project's own modules are found in its folder after all that is installed, and are imported
+       only when a host is built.
+Law 3: what a table uses is known to be of the right kind before it is called (K14).
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import chain
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Final
+
+from duly.api.project import FILE, Project
+from duly.api.trust import check_file, judge_imports
+from duly.bus.channel import Channel
+from duly.config import URL_PREFIX, path_from_url
+from duly.connectors.base import Connector
+from duly.connectors.private import Private
+from duly.connectors.registry import Registry
+from duly.errors import ConfigError, DulyError
+from duly.host import Host
+from duly.rules.value import suggest
+
+EXTENSION_SUFFIXES: Final = frozenset({".py", ".yaml", ".yml"})
+SOURCES_MAX: Final = 10_000  # files that are judged before a module of the project is imported
+
+# What `use` names without a module; everything else is "module:name".
+CONNECTORS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "clock": "duly.connectors.clock:Clock",
+        "files": "duly.connectors.files:Files",
+        "mailbox": "duly.connectors.mailbox:Mailbox",
+        "table": "duly.connectors.table:Table",
+    }
+)
+CHANNELS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "terminal": "duly.bus.channel:TerminalChannel",
+        "webhook": "duly.bus.channel:WebhookChannel",
+    }
+)
+
+
+def build_host(project: Project, *, with_extensions: bool = True) -> Host:
+    """Make the host that a project describes; it is not opened."""
+    config = project.config
+    extensions = config.extensions if with_extensions else None
+    if extensions is not None:
+        found = (project.folder / extensions).rglob("*")
+        _check_sources(project, (each for each in found if each.suffix in EXTENSION_SUFFIXES))
+    connectors = [*_connectors(project)]
+    repairer = _repairer(project)
+    channels = [*_channels(project)] if with_extensions else []
+    try:
+        return Host(
+            project.url,
+            connectors=connectors,
+            policy=config.policy,
+            bus=config.bus,
+            repairer=repairer,
+            extensions=None if extensions is None else project.folder / extensions,
+            channels=channels,
+            sandbox=config.sandbox,
+            private=private_of(project),
+        )
+    except DulyError as error:
+        raise ConfigError(f"{_where(project)}: {error}") from error
+
+
+def private_of(project: Project) -> Private:
+    """Say what of a project no connector serves: its settings and its sources (K13)."""
+    config, folder = project.config, project.folder.absolute()
+    named = [
+        *(table.get("use") for table in (*config.connectors.values(), *config.channels.values())),
+        config.repairer,
+    ]
+    # What is built in ("mailbox") names no module; a folder of that name is data.
+    modules = {each.partition(":")[0] for each in named if isinstance(each, str) and ":" in each}
+    packages = {each.partition(".")[0] for each in modules}
+    folders = [folder / each for each in packages if (folder / each).is_dir()]
+    # A project that keeps its workflows beside all the rest has its code alone for itself.
+    sources = [project.workflows.absolute()]
+    if config.extensions is not None:
+        sources.append((folder / config.extensions).absolute())
+    wide = [each for each in sources if folder.is_relative_to(each)]
+    return Private(
+        files=(project.file.absolute(),) if project.file is not None else (folder / FILE,),
+        folders=(*(each for each in sources if each not in wide), *folders),
+        code=(folder, *wide),
+    )
+
+
+def _connectors(project: Project) -> Iterator[Connector]:
+    for name, table in project.config.connectors.items():
+        place = f"{_where(project)}: [connectors.{name}]"
+        made = _make(project, place, CONNECTORS, name, dict(table), _check_connector)
+        if getattr(made, "name", None) != name:
+            made.name = name  # what scripts call it is said in the file
+        try:
+            Registry([made])  # alone, so that what is wrong with it is told with its table
+        except DulyError as error:
+            raise ConfigError(f"{place} {error}") from error
+        yield made
+
+
+def _channels(project: Project) -> Iterator[Channel]:
+    for name, table in project.config.channels.items():
+        place = f"{_where(project)}: [channels.{name}]"
+        made: Channel = _make(project, place, CHANNELS, name, dict(table), _check_channel)
+        yield made
+
+
+def _repairer(project: Project) -> Any:
+    named = project.config.repairer
+    if named is None:
+        return None
+    place = f"{_where(project)}: repairer"
+    found = _find(project, place, named)
+    if not callable(getattr(found, "repair", None)):
+        raise ConfigError(
+            f"{place} {_kind(found)} cannot be asked; name a class or an object that has "
+            "`async def repair(self, case)`"
+        )
+    return _call(place, found, {}) if inspect.isclass(found) else found
+
+
+def _check_connector(place: str, found: Any) -> None:
+    if not (inspect.isclass(found) and issubclass(found, Connector)):
+        raise ConfigError(f"{place} {_kind(found)} is no duly.Connector; name a class that is")
+
+
+def _check_channel(place: str, found: Any) -> None:
+    if not (inspect.isclass(found) and callable(getattr(found, "send", None))):
+        raise ConfigError(
+            f"{place} {_kind(found)} is no channel; name a class that has "
+            "`async def send(self, text, *, to=None)`"
+        )
+
+
+def _make(
+    project: Project,
+    place: str,
+    built_in: Mapping[str, str],
+    name: str,
+    table: dict[str, Any],
+    check: Callable[[str, Any], None],
+) -> Any:
+    """Make what a table describes: `use` names the class, the other keys are its arguments."""
+    use = table.pop("use", None)
+    if not isinstance(use, str):
+        known = ", ".join(f'"{each}"' for each in built_in)
+        raise ConfigError(
+            f"{place} does not say what to use; write use = {known}, or a class of your own: "
+            'use = "module:Class"'
+        )
+    if "name" in table:
+        raise ConfigError(f"{place} has a name, which is the table's; leave out name = …")
+    if ":" not in use and use not in built_in:
+        raise ConfigError(
+            f'{place} uses "{use}", which is not built in. {suggest(use, built_in)} '
+            'A class of your own is named "module:Class"'
+        )
+    found = _find(project, place, built_in.get(use, use))
+    check(place, found)  # before anything of it is called (K14)
+    arguments = _settle_paths(project, _parameters(place, found), table)
+    if "name" in _parameters(place, found):
+        arguments["name"] = name
+    return _call(place, found, arguments)
+
+
+def _parameters(place: str, found: Any) -> Mapping[str, inspect.Parameter]:
+    """Read what a class takes."""
+    if not callable(found):
+        raise ConfigError(f"{place} {_kind(found)} cannot be made; name a class")
+    return inspect.signature(found).parameters
+
+
+def _find(project: Project, place: str, named: str) -> Any:
+    """Import what "module:name" names."""
+    module_name, colon, name = named.partition(":")
+    if not (module_name and colon and name):
+        raise ConfigError(f'{place} names "{named}"; write "module:name"')
+    package = project.folder / module_name.partition(".")[0]
+    _check_sources(project, chain(project.folder.glob("*.py"), package.rglob("*.py")))
+    folder = str(project.folder)
+    if folder not in sys.path:
+        # Behind all that is installed: a file here must not take the place of Python's own.
+        sys.path.append(folder)
+    judge_imports(project.folder)
+    try:
+        module = importlib.import_module(module_name)
+    except ConfigError:
+        raise  # a file that another user could have written
+    except (Exception, SystemExit) as error:  # a program that ends itself must not end us unheard
+        told = f"{type(error).__name__}: {error}"
+        raise ConfigError(
+            f"{place} needs the module {module_name}, which cannot be imported ({told}); "
+            f"it is looked for among all that is installed, then in {folder}"
+        ) from error
+    if not hasattr(module, name):
+        raise ConfigError(f"{place} {module_name} has no {name}. {suggest(name, vars(module))}")
+    return getattr(module, name)
+
+
+def _check_sources(project: Project, files: Iterable[Path]) -> None:
+    """Refuse a source of the project that another user could have written (K14)."""
+    for count, file in enumerate(files):
+        if count >= SOURCES_MAX:
+            raise ConfigError(
+                f"{file.parent} is among more than {SOURCES_MAX} files; keep the sources of the "
+                "project in a folder of their own"
+            )
+        check_file(file, project.folder, os.environ)
+
+
+def _settle_paths(
+    project: Project, parameters: Mapping[str, inspect.Parameter], table: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Read what stands for a path, or for a SQLite URL, from the project's folder (law 1)."""
+    settled = dict(table)
+    for key, value in table.items():
+        if not isinstance(value, str):
+            continue
+        if key in parameters and "Path" in str(parameters[key].annotation):
+            settled[key] = project.folder / Path(value).expanduser()
+        elif value.startswith(URL_PREFIX):
+            settled[key] = f"{URL_PREFIX}{project.folder / path_from_url(value)}"
+    return settled
+
+
+def _call(place: str, make: Callable[..., Any], arguments: Mapping[str, Any]) -> Any:
+    """Call a class with a table's keys; what does not fit is told by its key."""
+    name = _kind(make)
+    parameters = _parameters(place, make)
+    takes_all = any(each.kind is each.VAR_KEYWORD for each in parameters.values())
+    for key in arguments:
+        if key not in parameters and not takes_all:
+            raise ConfigError(f"{place} {name} takes no {key}. {suggest(key, parameters)}")
+    for each in parameters.values():
+        is_open = each.kind in (each.VAR_POSITIONAL, each.VAR_KEYWORD)
+        if each.default is each.empty and not is_open and each.name not in arguments:
+            raise ConfigError(f"{place} {name} needs {each.name}; write {each.name} = …")
+    try:
+        return make(**arguments)
+    except (Exception, SystemExit) as error:
+        told = str(error) if isinstance(error, DulyError) else f"{type(error).__name__}: {error}"
+        raise ConfigError(f"{place} {name} could not be made: {told}") from error
+
+
+def _kind(value: object) -> str:
+    return str(getattr(value, "__name__", type(value).__name__))
+
+
+def _where(project: Project) -> str:
+    return "the settings" if project.file is None else str(project.file)

@@ -1,0 +1,185 @@
+"""Verbs with JSON: arguments are read and checked, answers are written (U6, G5).
+
+Law 1  What comes in is checked before the host sees it: an unknown, missing or wrong argument is
+       refused by its name. What goes out is JSON again.
+Law 2  Who acts is given by the face, and is never an argument from outside.
+Law 3  A path that comes from outside is never read. A source crosses as text; the one path there
+       is, a backup's, names a file that is not there yet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from datetime import UTC, datetime
+from enum import Enum
+from functools import cache
+from itertools import chain
+from math import isfinite
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Any, cast, get_args, get_origin
+
+import msgspec
+
+from duly.api import shape
+from duly.api.registry import BUS, BY, VERBS, Parameter, Registry, Verb
+from duly.errors import Invalid
+from duly.rules.value import Json, is_text, refuse_unknown
+
+if TYPE_CHECKING:
+    from duly.host import Host
+
+
+async def perform(
+    host: Host, name: str, args: Mapping[str, Json], *, by: str, verbs: Registry = VERBS
+) -> Json:
+    """Carry out a verb with JSON as arguments, in the name of a user, and return JSON (G5)."""
+    verb = verbs.find(name)
+    given = read_arguments(verb, args)
+    if verb.has_actor:
+        given[BY] = by
+    owner = host.bus if name.startswith(BUS) else host
+    return to_json(await getattr(owner, name.removeprefix(BUS))(**given))
+
+
+# -- Arguments ----------------------------------------------------------------------------------
+
+
+def read_arguments(verb: Verb, args: Mapping[str, Json]) -> dict[str, Any]:
+    """Check arguments that came as JSON and make them what the verb takes; who acts is none."""
+    if BY in args:
+        raise Invalid(
+            "by is not given: who acts is the user whose process asks, as the kernel says.", path=BY
+        )
+    refuse_unknown(args, (each.name for each in verb.parameters), verb.name)
+    for each in verb.parameters:
+        if each.name in args:
+            _check_parts(each, args[each.name])
+        elif each.is_required:
+            raise Invalid(f"{verb.name} needs {each.name}, which is missing.", path=each.name)
+    try:
+        read = msgspec.convert(args, verb.takes)
+    except msgspec.ValidationError as error:
+        raise _blame(verb, args, error) from None
+    return {name: getattr(read, name) for name in args}
+
+
+def _check_parts(parameter: Parameter, value: Json) -> None:
+    """Refuse half characters, and fields that a record does not have; JSON is the host's."""
+    if parameter.kind is Any:
+        return
+    if is_dataclass(parameter.kind) and isinstance(value, dict):
+        refuse_unknown(value, (each.name for each in fields(parameter.kind)), parameter.name)
+    _check_text(value, parameter.name)
+
+
+def _check_text(value: Json, path: str) -> None:
+    if isinstance(value, str) and not is_text(value):
+        raise Invalid(f"{path} has half a character. Send whole ones, in UTF-8.", path=path)
+    if isinstance(value, dict):
+        for key, each in value.items():
+            _check_text(each, f"{path}.{key}")
+    elif isinstance(value, list):
+        for place, each in enumerate(value):
+            _check_text(each, f"{path}[{place}]")
+
+
+def _blame(verb: Verb, args: Mapping[str, Json], error: msgspec.ValidationError) -> Invalid:
+    """Name the argument that does not fit, down to the part of it that is wrong."""
+    hints = msgspec.structs.fields(verb.takes)
+    for each in hints:
+        if each.name in args and (found := _find_wrong(args[each.name], each.type, each.name)):
+            return found
+    return Invalid(f"{verb.name}: {_sentence(error)}")
+
+
+def _find_wrong(value: Json, kind: Any, path: str) -> Invalid | None:
+    """Find the innermost part of a value that does not fit its type."""
+    try:
+        msgspec.convert(value, kind)
+    except msgspec.ValidationError as error:
+        for inner, inner_kind, inner_path in _parts(value, kind, path):
+            if found := _find_wrong(inner, inner_kind, inner_path):
+                return found
+        return Invalid(_say_wrong(value, kind, path, error), path=path)
+    return None
+
+
+def _parts(value: Json, kind: Any, path: str) -> list[tuple[Json, Any, str]]:
+    """List what a value is made of, each with its type and its name."""
+    if get_args(kind) and get_origin(kind) in shape.UNIONS:
+        return [found for each in get_args(kind) for found in _parts(value, each, path)]
+    if isinstance(value, dict) and is_dataclass(kind):
+        hints = shape.read_hints(kind)
+        return [(each, hints[key], f"{path}.{key}") for key, each in value.items() if key in hints]
+    parts = get_args(kind)
+    if isinstance(value, dict) and len(parts) == 2:
+        return [(each, parts[1], f"{path}.{key}") for key, each in value.items()]
+    if isinstance(value, list) and parts:
+        kinds = parts if len(parts) == len(value) else parts[:1] * len(value)
+        places = zip(value, kinds, range(len(value)), strict=True)
+        return [(each, inner, f"{path}[{place}]") for each, inner, place in places]
+    return []
+
+
+def _say_wrong(value: Json, kind: Any, path: str, error: msgspec.ValidationError) -> str:
+    if words := shape.words_of(kind):
+        return f"{path} is {value!r}; say one of {', '.join(words)}."
+    wanted, given = shape.name_of(kind), shape.name_of(type(value))
+    if wanted and wanted != given:
+        return f"{path} is {given}; give {wanted}."
+    return f"{path}: {_sentence(error)}"
+
+
+def _sentence(error: msgspec.ValidationError) -> str:
+    text = str(error)
+    return f"{text[:1].lower()}{text[1:]}."
+
+
+# -- Answers ------------------------------------------------------------------------------------
+
+
+def to_json(value: object) -> Json:
+    """Write what a host returns as plain JSON; the public properties of a record go with it."""
+    if isinstance(value, Enum):
+        return to_json(value.value)
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    if isinstance(value, float):
+        return value if isfinite(value) else str(value)  # JSON has no word for it: "inf"
+    if isinstance(value, datetime):
+        text = value.astimezone(UTC).isoformat(timespec="milliseconds")
+        return text.removesuffix("+00:00") + "Z"
+    if isinstance(value, PurePath):
+        return str(value)
+    if type(value) in (dict, list):
+        return cast(Json, value)  # JSON as the host has it; records hold tuples and other mappings
+    if isinstance(value, Mapping):
+        return {str(key): to_json(each) for key, each in value.items()}
+    if isinstance(value, set | frozenset):
+        return sorted((to_json(each) for each in value), key=str)
+    if isinstance(value, tuple):
+        return [to_json(each) for each in value]
+    kind: type = type(value)
+    assert is_dataclass(kind), f"an answer holds a {kind.__name__}"
+    return {name: to_json(getattr(value, name)) for name in _names(kind)}
+
+
+@cache
+def _names(kind: Any) -> tuple[str, ...]:
+    """List what a record shows of itself: its fields, then its properties."""
+    return (*(each.name for each in fields(kind)), *shape.list_properties(kind))
+
+
+# -- Schemas ------------------------------------------------------------------------------------
+
+
+def describe(verbs: Mapping[str, Verb]) -> tuple[dict[str, tuple[Any, Any]], dict[str, Any]]:
+    """Return the JSON schemas of each verb's arguments and result, and the records they name."""
+    answers = shape.Answers()
+    types = [(verb.takes, answers.find(verb.returns)) for verb in verbs.values()]
+    schemas, components = msgspec.json.schema_components(
+        [*chain.from_iterable(types), *answers.beside], ref_template=shape.REFERENCE
+    )
+    pairs = zip(schemas[::2], schemas[1::2], strict=False)  # those beside are in the components
+    return dict(zip(verbs, pairs, strict=False)), components

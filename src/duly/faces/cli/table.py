@@ -1,0 +1,227 @@
+"""What only the command line knows of its commands; all else stands at the verb's method (U6).
+
+Law 1  A verb without a row has a command of its name all the same, with its docstring as help.
+Law 2  Every verb has exactly one command. `Row.verb` says whose it is where the names differ.
+Law 3  Nothing is imported for this table, so that `duly --help` is shown at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, Final
+
+HERE: Final = "duly.faces.cli"
+BEGIN, RUN, LOOK, DECIDE, WRITE, KEEP = SECTIONS = (
+    "Begin",
+    "Run",
+    "Look",
+    "Decide",
+    "Write",
+    "Keep",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One command: where it is listed, and what is peculiar to it.
+
+    `short` stands in lists, where the docstring of the verb is too long. `place` is where a command
+    is that is more than its verb. `left_out` names the arguments that it finds out by itself.
+    `meanwhile` is said while it works. `is_moving` says that a host goes on after it; without one
+    that is told. `is_explained` asks besides why it stands so.
+    """
+
+    section: str
+    short: str = ""
+    place: str = ""
+    verb: str = ""
+    example: str = ""
+    left_out: frozenset[str] = frozenset()
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+    meanwhile: str = ""
+    is_moving: bool = False
+    is_explained: bool = False
+    is_failed: Callable[[Any], bool] | None = None
+
+
+SEEN: Final = frozenset({"seen"})
+CLI: Final = MappingProxyType({"source": "cli"})
+
+ROWS: Final[Mapping[str, Row]] = {
+    "init": Row(BEGIN, "Make a small project that works.", f"{HERE}.init:init"),
+    "demo": Row(BEGIN, "See Duly survive a crash, here.", "duly.faces.demo.command:demo"),
+    "guide": Row(BEGIN, "Read how to write a workflow; also for a model.", f"{HERE}.guide:guide"),
+    "doctor": Row(BEGIN, "Check this machine and this project.", f"{HERE}.doctor:doctor"),
+    "trust": Row(
+        BEGIN, "Use a project that another user could have written.", f"{HERE}.trust:trust"
+    ),
+    "completion": Row(BEGIN, "Print completion for your shell.", f"{HERE}.completion:completion"),
+    "help": Row(BEGIN, "List every command: `duly help all`.", f"{HERE}.help:help_"),
+    "serve": Row(RUN, "Run the host until it is stopped.", f"{HERE}.serve:serve"),
+    "dev": Row(RUN, "Run the host and deploy each file when it is saved.", f"{HERE}.dev:dev"),
+    "drain": Row(
+        RUN, "Work off what is due now, and end.", f"{HERE}.deploy:drain", example="duly drain"
+    ),
+    "status": Row(
+        LOOK,
+        "See how everything stands, on one screen.",
+        f"{HERE}.look:status",
+        example="duly status",
+    ),
+    "attention": Row(
+        LOOK,
+        "List what waits for you.",
+        f"{HERE}.attention:attention",
+        example="duly attention invoices --follow",
+    ),
+    "why": Row(
+        LOOK,
+        "Say why something stands as it does.",
+        f"{HERE}.look:why",
+        example="duly why invoices",
+    ),
+    "inputs": Row(LOOK, "List what came in, and what came of it."),
+    "outputs": Row(LOOK, "List what was changed, and because of what."),
+    "workflows": Row(LOOK, "List the workflows."),
+    "workflow": Row(LOOK, "Show one workflow."),
+    "events": Row(LOOK, "List the events of a workflow."),
+    "runs": Row(LOOK, "List runs, newest first."),
+    "run": Row(LOOK, "Show one run."),
+    "logs": Row(LOOK, "Show what the script of a run said."),
+    "mutations": Row(LOOK, "List the ledger, newest first."),
+    "mutation": Row(LOOK, "Show one row of the ledger.", is_explained=True),
+    "approvals": Row(LOOK, "List the calls that wait for a yes or no."),
+    "allowances": Row(LOOK, "List what needs no further yes."),
+    "actions": Row(LOOK, "List what people and agents did."),
+    "extensions": Row(LOOK, "List the extensions of the project."),
+    "next-due": Row(LOOK, "Say when the host has something to do next."),
+    "approve": Row(
+        DECIDE,
+        "Let a proposed call be sent, once.",
+        f"{HERE}.decide:approve",
+        left_out=SEEN,
+        is_moving=True,
+    ),
+    "approve-all": Row(
+        DECIDE,
+        "Let several calls of one tool be sent.",
+        f"{HERE}.decide:approve_all",
+        example="duly approve-all mutation_019a8b7c0d1e2f30 mutation_019a8b7c0d1e2f31",
+        is_moving=True,
+    ),
+    "allow": Row(
+        DECIDE,
+        "Approve a call and the next ones like it.",
+        f"{HERE}.decide:allow",
+        left_out=SEEN,
+        is_moving=True,
+    ),
+    "amend": Row(DECIDE, "Change a proposed call before you approve it."),
+    "reject": Row(DECIDE, "Decline a proposed call.", f"{HERE}.decide:reject", is_moving=True),
+    "revoke-allowance": Row(DECIDE, "Ask again before calls that were allowed."),
+    "settle": Row(
+        DECIDE,
+        "Say what became of an unknown change.",
+        f"{HERE}.decide:settle",
+        is_moving=True,
+    ),
+    "skip": Row(DECIDE, "Skip an event for good.", is_moving=True),
+    "retry": Row(DECIDE, "Try a run that stands still again.", is_moving=True),
+    "abandon": Row(DECIDE, "Give up a run.", is_moving=True),
+    "pause": Row(DECIDE, "Let no run of a workflow start."),
+    "resume": Row(DECIDE, "Let runs start again.", f"{HERE}.decide:resume", is_moving=True),
+    "run-now": Row(DECIDE, "Make every check of a workflow, or one, due now.", is_moving=True),
+    "publish": Row(DECIDE, "Publish an event into a workflow.", is_moving=True),
+    "grant": Row(DECIDE, "Allow a workflow a capability.", is_moving=True),
+    "revoke": Row(DECIDE, "Take a capability back."),
+    "reconnect": Row(DECIDE, "Say that a connection works again.", is_moving=True),
+    "check": Row(WRITE, "Say all that is wrong with a source.", f"{HERE}.check:check"),
+    "try": Row(
+        WRITE,
+        "See what a source would do now; nothing is sent.",
+        f"{HERE}.trial:try_",
+        verb="try_",
+    ),
+    "what-if": Row(
+        WRITE,
+        "Compare a source with what past runs did.",
+        meanwhile="Playing past runs again …",
+    ),
+    "simulate": Row(WRITE, "Crash a workflow everywhere, and count.", f"{HERE}.simulate:simulate"),
+    "tools": Row(WRITE, "List what scripts may call.", f"{HERE}.tools:tools"),
+    "deploy": Row(
+        WRITE, "Make files the active versions.", f"{HERE}.deploy:deploy", is_moving=True
+    ),
+    "versions": Row(WRITE, "List the versions of a workflow."),
+    "source": Row(WRITE, "Show the text of a version."),
+    "diff": Row(WRITE, "Show what changed between two versions."),
+    "rollback": Row(WRITE, "Go back to an older version.", is_moving=True),
+    "remove": Row(WRITE, "Take a workflow out of service."),
+    "secret": Row(KEEP, "Set, list and drop secrets of connectors.", f"{HERE}.secret:secret"),
+    "secret set": Row(
+        KEEP,
+        "Keep a secret for a connector, sealed.",
+        verb="set_secret",
+        left_out=frozenset({"value"}),
+        is_moving=True,
+    ),
+    "secret list": Row(KEEP, "List the secrets by name.", verb="secrets"),
+    "secret drop": Row(KEEP, "Forget a secret.", verb="drop_secret"),
+    "backup": Row(KEEP, "Copy the store while it runs.", meanwhile="Copying the store …"),
+    "verify": Row(
+        KEEP,
+        "Check the whole store.",
+        meanwhile="Reading the whole store …",
+        is_failed=lambda answer: not answer["ok"],
+    ),
+    "tidy": Row(
+        KEEP,
+        "Remove finished history the policy does not keep.",
+        meanwhile="Tidying the store …",
+    ),
+    "bus": Row(KEEP, "Use the event bus.", f"{HERE}.bus:bus"),
+    "bus emit": Row(KEEP, "Put an event on the bus.", defaults=CLI, is_moving=True),
+    "bus schedule": Row(
+        KEEP,
+        "Put an event on the bus after so many seconds.",
+        verb="bus.schedule_at",
+        defaults=CLI,
+        is_moving=True,
+    ),
+    "bus cancel": Row(KEEP, "Stop a deferred event.", is_failed=lambda answer: not answer),
+    "bus journal": Row(KEEP, "List events, newest first."),
+    "bus deliveries": Row(KEEP, "List deliveries, oldest event first."),
+    "bus deferred": Row(KEEP, "List deferred events, in the order in which they fire."),
+    "bus resume": Row(
+        KEEP, "Let a bus that was restored from a backup tell what waits.", is_moving=True
+    ),
+    "bus retry": Row(KEEP, "Give a dead delivery all its attempts again.", is_moving=True),
+    "bus discard": Row(KEEP, "Close a dead delivery for good."),
+    "bus unsubscribe": Row(KEEP, "End a subscription."),
+}
+# What a person needs on the first day; `duly help all` lists the rest.
+FIRST: Final = (
+    "init",
+    "dev",
+    "serve",
+    "status",
+    "attention",
+    "why",
+    "approve",
+    "check",
+    "deploy",
+    "doctor",
+)
+_OTHERWISE: Final[Mapping[str, str]] = {row.verb: name for name, row in ROWS.items() if row.verb}
+
+
+def command_of(verb: str) -> str:
+    """Name the command of a verb: `run_now` is run-now, `bus.emit` is bus emit."""
+    return _OTHERWISE.get(verb) or verb.rstrip("_").replace("_", "-").replace(".", " ")
+
+
+def row_of(verb: str, *, is_question: bool = False) -> Row:
+    """Return what is peculiar to the command of a verb; one without a row is listed by its kind."""
+    return ROWS.get(command_of(verb)) or Row(LOOK if is_question else DECIDE)

@@ -1,0 +1,171 @@
+"""What is said after an act, and where a question found nothing.
+
+Law 1  An act that was done is told in one sentence, made from its arguments and its answer.
+Law 2  What it leaves to do is an offer; each face spells it its own way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+from duly.fact import NO_FACTS, Offer
+from duly.rules.wording import in_quotes
+
+Answer: TypeAlias = Any
+Args: TypeAlias = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What to tell a person: a sentence, and an offer of what to do next."""
+
+    sentence: str
+    next: Offer | None = None
+
+
+# What comes of an offer, by its code; a face writes it behind the command or the button.
+DOES: Final[Mapping[str, str]] = {
+    "lists_allowances": "lists what is allowed",
+    "sends_it_so": "lets it be sent so",
+    "goes_on": "lets it go on",
+    "takes_it_back": "takes it back",
+    "lists_scheduled": "lists what is still scheduled",
+    "brings_one": "brings one",
+    "keeps_one": "keeps one",
+}
+PUBLISHED: Final[Mapping[str, str]] = {
+    "new": "Published.",
+    "same": "It was there already, with the same content.",
+    "replaced": "It was waiting; its content is replaced.",
+    "beside": "It is being worked on; the new content is kept beside it.",
+    "frozen": "It is over already and stays as it was.",
+    "dropped": "It is over already and stays as it was; this other content was not taken.",
+}
+
+
+def tell_done(verb: str, answer: Answer, args: Args) -> Done | None:
+    """Tell an act that was done; None of a verb that has no sentence."""
+    make = SENTENCES.get(verb)
+    if make is None:
+        return None
+    made = make(answer, args)
+    return made if isinstance(made, Done) else Done(made)
+
+
+def tell_nothing(verb: str) -> Done:
+    """Tell that a question found nothing."""
+    found = NOTHING.get(verb, "Nothing.")
+    return found if isinstance(found, Done) else Done(found)
+
+
+def _name(args: Args) -> str:
+    return in_quotes(str(args["workflow"]))
+
+
+def _count(number: int, one: str, many: str) -> str:
+    return f"{number} {one if number == 1 else many}"
+
+
+def _allow(_: Answer, args: Args) -> Done:
+    told = f"Approved: {args['mutation']}, and the next {args['calls']} like it."
+    return Done(told, Offer("allowances", NO_FACTS, "lists_allowances"))
+
+
+def _amend(seen: Answer, args: Args) -> Done:
+    given = {"mutation": args["mutation"], "seen": seen}
+    return Done("Amended.", Offer("approve", given, "sends_it_so"))
+
+
+def _pause(_: Answer, args: Args) -> Done:
+    offer = Offer("resume", {"workflow": args["workflow"]}, "goes_on")
+    return Done(f"{_name(args)} is paused.", offer)
+
+
+def _grant(is_moved: Answer, args: Args) -> str:
+    more = " What waited for it goes on." if is_moved else ""
+    return f"{_name(args)} may use {args['capability']}.{more}"
+
+
+def _tidy(counts: Answer, _: Args) -> str:
+    told = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in counts.items())
+    return f"Removed: {told}."
+
+
+def _cancel(is_done: Answer, args: Args) -> Done:
+    if is_done:
+        return Done("Cancelled.")
+    told = f"Not cancelled: {args['deferred_id']} has fired or was cancelled before."
+    return Done(told, Offer("bus.deferred", NO_FACTS, "lists_scheduled"))
+
+
+def _schedule(deferred_id: Answer, _: Args) -> Done:
+    offer = Offer("bus.cancel", {"deferred_id": deferred_id}, "takes_it_back")
+    return Done(f"Scheduled as {deferred_id}.", offer)
+
+
+SENTENCES: Final[Mapping[str, Callable[[Answer, Args], str | Done]]] = {
+    "abandon": lambda _, args: f"The run {args['run']} is given up.",
+    "allow": _allow,
+    "amend": _amend,
+    "approve": lambda _, args: f"Approved: {args['mutation']} is sent once, exactly as shown.",
+    "backup": lambda made, _: (
+        f"Written: {made['path']} ({made['bytes']} bytes). The key is not in it; keep it in "
+        "another place."
+    ),
+    "drop_secret": lambda _, args: f"The secret {args['name']} of {args['connector']} is gone.",
+    "grant": _grant,
+    "pause": _pause,
+    "publish": lambda what, _: PUBLISHED.get(what, what),
+    "reconnect": lambda count, args: (
+        f"{args['connector']} is connected; "
+        f"{_count(count, 'run', 'runs')} that waited for it go on."
+    ),
+    "reject": lambda _, args: f"Rejected: {args['mutation']} is not sent.",
+    "remove": lambda _, args: f"{_name(args)} is out of service; its history stays.",
+    "resume": lambda _, args: f"{_name(args)} goes on.",
+    "retry": lambda run_id, _: f"Tried again, as {run_id}.",
+    "revoke": lambda _, args: f"{_name(args)} may not use {args['capability']} any more.",
+    "revoke_allowance": lambda _, args: f"{args['allowance']} covers nothing any more.",
+    "rollback": lambda made, _: f"{in_quotes(made['workflow'])} is at version {made['version']}.",
+    "run_now": lambda count, _: f"{_count(count, 'check is', 'checks are')} due now.",
+    "set_secret": lambda _, args: f"The secret {args['name']} of {args['connector']} is kept.",
+    "settle": lambda _, args: f"Settled: {args['mutation']} as {args['answer']}.",
+    "skip": lambda is_new, _: "Skipped for good." if is_new else "It was over already.",
+    "tidy": _tidy,
+    "bus.cancel": _cancel,
+    "bus.discard": lambda status, _: f"Discarded; the event is {status}.",
+    "bus.emit": lambda event_id, _: f"Emitted as event {event_id}.",
+    "bus.resume": lambda done, _: "The bus tells what waits." if done else "The bus is not held.",
+    "bus.retry": lambda status, _: f"Tried again; the event is {status}.",
+    "bus.schedule_at": _schedule,
+    "bus.unsubscribe": lambda count, _: (
+        f"Unsubscribed; {_count(count, 'delivery was', 'deliveries were')} closed."
+    ),
+}
+NOTHING: Final[Mapping[str, str | Done]] = {
+    "actions": "No person and no agent has done anything.",
+    "allowances": "Nothing is allowed beyond a single yes.",
+    "approvals": "No call waits for you.",
+    "approve_all": "Nothing was approved.",
+    "attention": "Nothing waits for you.",
+    "events": "There are no such events.",
+    "extensions": 'There is no extension. duly.toml names their folder: extensions = "…".',
+    "inputs": "Nothing came in.",
+    "logs": "The script said nothing.",
+    "mutations": "There are no such mutations.",
+    "outputs": "Nothing came of it yet.",
+    "runs": "There are no such runs.",
+    "secrets": Done(
+        "There is no secret.",
+        Offer("set_secret", NO_FACTS, "keeps_one", asks=("connector", "name")),
+    ),
+    "versions": "There are no such versions.",
+    "workflows": Done(
+        "There is no workflow yet.", Offer("deploy", NO_FACTS, "brings_one", asks=("source",))
+    ),
+    "bus.deferred": "There are no such events.",
+    "bus.deliveries": "There are no such deliveries.",
+    "bus.journal": "There are no such events.",
+}

@@ -1,0 +1,244 @@
+"""Verbs with JSON: what comes in is checked before a host sees it, what goes out is JSON."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, is_dataclass
+from datetime import UTC, datetime, timedelta, timezone
+from enum import StrEnum
+from pathlib import Path
+from types import UnionType
+from typing import Any, get_args, get_origin, get_type_hints
+
+import pytest
+
+from duly.api.codec import perform, read_arguments, to_json
+from duly.api.registry import VERBS
+from duly.bus.bus import Bus
+from duly.desk.record import Output
+from duly.errors import Invalid
+from duly.host import Host
+from duly.rules.account import OutputStatus
+from duly.rules.source import Language, Source
+from duly.rules.value import INTEGER_MAX, Json
+from tests.faces.stand import EVENT
+
+# What JSON itself is, in a record or an answer; its alias refers to itself.
+JSON = {"Json": str, "Results": str, "Any": str}
+WRITTEN = {type(None), bool, int, float, str, datetime, Path, tuple, frozenset, dict, Mapping}
+WRITTEN |= {UnionType}
+NOON = datetime(2026, 1, 2, 12, 0, 0, 5000, tzinfo=UTC)
+
+
+class Colour(StrEnum):
+    RED = "red"
+
+
+@pytest.mark.parametrize(
+    ("name", "args", "path", "sentence"),
+    [
+        ("why", {}, "id", "why needs id, which is missing."),
+        ("why", {"idd": "x"}, "why.idd", 'why.idd is not known. Did you mean "id"?'),
+        ("why", {"id": 3}, "id", "id is a whole number; give text."),
+        ("why", {"id": None}, "id", "id is null; give text."),
+        ("why", {"id": "\ud800"}, "id", "id has half a character. Send whole ones, in UTF-8."),
+        ("workflows", {"limit": True}, "limit", "limit is true or false; give a whole number"),
+        ("workflows", {"limit": 1.0}, "limit", "limit is a number; give a whole number"),
+        ("workflows", {"limit": None}, "limit", "limit is null; give a whole number"),
+        (
+            "workflows",
+            {"limit": INTEGER_MAX + 1},
+            "limit",
+            "limit is a whole number; give a whole number within ±(2^53 - 1).",
+        ),
+        ("deploy", {"source": "x.py"}, "source", "source is text; give an object."),
+        (
+            "deploy",
+            {"source": {"text": "x"}},
+            "source",
+            "source: object missing required field `language`.",
+        ),
+        (
+            "deploy",
+            {"source": {"language": "perl", "text": ""}},
+            "source.language",
+            "source.language is 'perl'; say one of javascript, python.",
+        ),
+        (
+            "deploy",
+            {"source": {"language": "python", "text": "", "file": "/etc/passwd"}},
+            "source.file",
+            "source.file is not known.",
+        ),
+        (
+            "deploy",
+            {"source": {"language": "python", "text": ""}, "grant": 1},
+            "grant",
+            "grant is a whole number; give true or false.",
+        ),
+        ("backup", {"path": "copy.db"}, "path", "path is text; give an absolute path."),
+        (
+            "skip",
+            {"workflow": "w", "topic": "t", "message_id": 1.5},
+            "message_id",
+            "message_id is a number; give text or a whole number",
+        ),
+        (
+            "grant",
+            {"workflow": "w", "capability": "c", "where": {"to": 3}},
+            "where.to",
+            "where.to is a whole number; give text.",
+        ),
+        (
+            "try_",
+            {"source": {"language": "python", "text": ""}, "events": [3]},
+            "events[0]",
+            "events[0] is a whole number; give an object.",
+        ),
+        ("bus.emit", {**EVENT, "payload": []}, "payload", "payload is a list; give an object."),
+        ("bus.schedule_at", {**EVENT, "delay": "1"}, "delay", "delay is text; give a number."),
+        ("bus.deliveries", {"after": [1]}, "after", "after: expected `array` of length 2, got 1."),
+        ("bus.deliveries", {"after": ["1", "x"]}, "after[0]", "after[0] is text; give a whole"),
+        (
+            "bus.deferred",
+            {"after": {"id": 1}},
+            "after",
+            "after: object missing required field `topic`.",
+        ),
+    ],
+)
+def test_a_wrong_argument_is_refused_by_its_name(
+    name: str, args: dict[str, Json], path: str, sentence: str
+) -> None:
+    with pytest.raises(Invalid) as caught:
+        read_arguments(VERBS.find(name), args)
+    assert str(caught.value).startswith(sentence)
+    assert caught.value.path == path
+
+
+def test_what_is_left_out_is_left_to_the_default() -> None:
+    given: dict[str, Json] = {"workflow": "w", "topic": "t", "title": "T", "message_id": 7}
+    assert read_arguments(VERBS.find("publish"), given) == given
+
+
+def test_a_source_crosses_as_text() -> None:
+    source: Json = {"language": "javascript", "text": "1", "name": "a.js"}
+    read = read_arguments(VERBS.find("check"), {"source": source})
+    assert read == {"source": Source(Language.JAVASCRIPT, "1", "a.js")}
+
+
+# -- Answers ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Thing:
+    colour: Colour
+    at: datetime
+    path: Path
+    parts: tuple[Any, ...]
+    words: frozenset[Colour]
+
+    @property
+    def sentence(self) -> str:
+        return "It is red."
+
+    @property
+    def _private(self) -> str:
+        return "hidden"
+
+
+def test_records_become_plain_json() -> None:
+    east = NOON.astimezone(timezone(timedelta(hours=2)))
+    thing = Thing(Colour.RED, east, Path("/a/b"), (1, math.inf, None), frozenset({Colour.RED}))
+    assert to_json((thing, {"as": ["it", "is"]})) == [
+        {
+            "colour": "red",
+            "at": "2026-01-02T12:00:00.005Z",
+            "path": "/a/b",
+            "parts": [1, "inf", None],
+            "words": ["red"],
+            "sentence": "It is red.",
+        },
+        {"as": ["it", "is"]},
+    ]
+    assert type(to_json(Colour.RED)) is str
+
+
+def test_an_output_is_marked_as_the_scripts_words() -> None:
+    """L11: what the script calls a change goes out with the mark on it."""
+    output = Output("m", "Row", None, OutputStatus.DONE, NOON, (), "k")
+    shown = to_json(output)
+    assert isinstance(shown, dict)
+    assert (shown["claimed"], shown["words"]) == ("Row", output.words)
+
+
+def test_what_is_no_record_is_found_out() -> None:
+    with pytest.raises(AssertionError, match="an answer holds a object"):
+        to_json((object(),))
+
+
+def kinds_of(hint: Any, found: set[Any]) -> set[Any]:
+    """Collect every type that an answer can hold, through records and collections."""
+    if hint in found or hint is Ellipsis:
+        return found
+    if is_dataclass(hint):
+        found.add(hint)
+        inner = tuple(get_type_hints(hint, localns=JSON).values())
+    else:
+        found.add(get_origin(hint) or hint)
+        inner = get_args(hint)
+    for each in inner:
+        kinds_of(each, found)
+    return found
+
+
+def test_every_answer_is_of_kinds_that_can_be_written() -> None:
+    """U6: a verb that answers something new is found out here, not by whoever asks first."""
+    found: set[Any] = set()
+    for name in VERBS:
+        owner = Bus if name.startswith("bus.") else Host
+        function = getattr(owner, name.removeprefix("bus."))
+        kinds_of(get_type_hints(function, localns=JSON)["return"], found)
+    others = {each for each in found if not is_dataclass(each) and not issubclass(each, StrEnum)}
+    assert others - WRITTEN == set()
+    assert Output in found
+
+
+# -- Performing ---------------------------------------------------------------------------------
+
+
+async def test_a_verb_is_carried_out_and_answers_json(tmp_path: Path) -> None:
+    async with Host(f"sqlite:///{tmp_path / 'duly.db'}") as host:
+        assert await perform(host, "bus.emit", EVENT, by="anna") == 1
+        answer = await perform(host, "bus.journal", {}, by="anna")
+        assert isinstance(answer, list)
+        (event,) = answer
+        assert isinstance(event, dict)
+        assert (event["topic"], event["payload"]) == ("tea.ready", {"cups": 2})
+        assert event["status"] == "pending"
+        assert await perform(host, "extensions", {}, by="anna") == []
+
+
+async def test_a_page_goes_on_from_an_entry_as_it_was_answered(tmp_path: Path) -> None:
+    """B14: the key of the page before is given back as it came."""
+    async with Host(f"sqlite:///{tmp_path / 'duly.db'}") as host:
+        for seconds in (60, 120.5, 180):
+            await perform(host, "bus.schedule_at", {**EVENT, "delay": seconds}, by="anna")
+        first = await perform(host, "bus.deferred", {"limit": 2}, by="anna")
+        assert isinstance(first, list)
+        rest = await perform(host, "bus.deferred", {"after": first[-1]}, by="anna")
+        assert isinstance(rest, list)
+        assert [each["id"] for each in (*first, *rest) if isinstance(each, dict)] == [1, 2, 3]
+        assert await perform(host, "bus.deliveries", {"after": [0, ""]}, by="anna") == []
+        with pytest.raises(Invalid, match="scheduled"):
+            await perform(host, "bus.deferred", {"status": "gone"}, by="anna")
+
+
+async def test_a_number_json_does_not_know_is_refused_by_the_host(tmp_path: Path) -> None:
+    """T8: what is handed over unread is checked where it is used."""
+    async with Host(f"sqlite:///{tmp_path / 'duly.db'}") as host:
+        with pytest.raises(Invalid, match="nan"):
+            await perform(host, "bus.emit", {**EVENT, "payload": {"x": math.nan}}, by="anna")
+        with pytest.raises(Invalid):
+            await perform(host, "bus.schedule_at", {**EVENT, "delay": math.nan}, by="anna")
