@@ -10,44 +10,43 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
-from duly.config import Backoff, Limits, Policy, WorkflowPolicy
-from duly.connectors.base import (
-    Applied,
-    Call,
-    Connector,
-    NotApplied,
-    Page,
-    Unsure,
-    mutation,
-    read,
-)
-from duly.connectors.signature import Address
-from duly.errors import (
-    AuthNeeded,
-    DulyError,
-    Invalid,
-    NotDeployed,
-    NotFound,
-    NotSent,
-    PermissionDenied,
-    Refused,
-    RequestRefused,
-    StillSending,
-    StoreInUse,
-    Transient,
-    UnknownOutcome,
-)
-from duly.rules.source import Source
-from duly.script.names import consumer, producer, workflow
-
 if TYPE_CHECKING:
     from duly.bus.agent import AgentProvider
     from duly.bus.channel import Channel, TerminalChannel, WebhookChannel
     from duly.bus.extension import Extension, ExtensionContext
+    from duly.config import Backoff, Limits, Policy, WorkflowPolicy
+    from duly.connectors.base import (
+        Applied,
+        Call,
+        Connector,
+        NotApplied,
+        Page,
+        Unsure,
+        mutation,
+        read,
+    )
+    from duly.connectors.signature import Address
     from duly.desk.record import Deployed
+    from duly.errors import (
+        AuthNeeded,
+        DulyError,
+        Invalid,
+        NotDeployed,
+        NotFound,
+        NotSent,
+        PermissionDenied,
+        Refused,
+        RequestRefused,
+        StillSending,
+        StoreInUse,
+        Transient,
+        UnknownOutcome,
+    )
     from duly.host import Host
     from duly.rules.delivery import Event, Retry
     from duly.rules.repair import RepairCase, Repairer
+    from duly.rules.source import Source
+    from duly.script.names import consumer, producer, workflow
 
 __version__ = "0.1.0.dev0"
 
@@ -96,20 +95,51 @@ __all__ = [
     "workflow",
 ]
 
-# Every script's worker and every workflow imports this package, and neither wants a whole host.
+# Every command, every script's worker and every workflow imports this package; none of them waits
+# for more of it than it uses.
 _WHERE: Final = {
+    "Address": "duly.connectors.signature",
     "AgentProvider": "duly.bus.agent",
+    "Applied": "duly.connectors.base",
+    "AuthNeeded": "duly.errors",
+    "Backoff": "duly.config",
+    "Call": "duly.connectors.base",
     "Channel": "duly.bus.channel",
+    "Connector": "duly.connectors.base",
     "Deployed": "duly.desk.record",
+    "DulyError": "duly.errors",
     "Event": "duly.rules.delivery",
     "Extension": "duly.bus.extension",
     "ExtensionContext": "duly.bus.extension",
     "Host": "duly.host",
+    "Invalid": "duly.errors",
+    "Limits": "duly.config",
+    "NotApplied": "duly.connectors.base",
+    "NotDeployed": "duly.errors",
+    "NotFound": "duly.errors",
+    "NotSent": "duly.errors",
+    "Page": "duly.connectors.base",
+    "PermissionDenied": "duly.errors",
+    "Policy": "duly.config",
+    "Refused": "duly.errors",
     "RepairCase": "duly.rules.repair",
     "Repairer": "duly.rules.repair",
+    "RequestRefused": "duly.errors",
     "Retry": "duly.rules.delivery",
+    "Source": "duly.rules.source",
+    "StillSending": "duly.errors",
+    "StoreInUse": "duly.errors",
     "TerminalChannel": "duly.bus.channel",
+    "Transient": "duly.errors",
+    "UnknownOutcome": "duly.errors",
+    "Unsure": "duly.connectors.base",
     "WebhookChannel": "duly.bus.channel",
+    "WorkflowPolicy": "duly.config",
+    "consumer": "duly.script.names",
+    "mutation": "duly.connectors.base",
+    "producer": "duly.script.names",
+    "read": "duly.connectors.base",
+    "workflow": "duly.script.names",
 }
 
 if not TYPE_CHECKING:

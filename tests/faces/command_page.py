@@ -16,8 +16,9 @@ from typing import Any, Final, Union, get_args, get_origin
 
 import click
 
+from duly.api.check import Remark
 from duly.api.registry import VERBS
-from duly.faces.cli import check, doctor, duly, load
+from duly.faces.cli import doctor, duly, load
 from duly.faces.cli.help import sections, write_all
 from duly.faces.cli.table import command_of
 
@@ -75,7 +76,7 @@ NAMES: Final[dict[Any, str]] = {
 }
 # These answer records of their own.
 RECORDS: Final[dict[str, Any]] = {
-    "check": tuple[check.Remark, ...],
+    "check": tuple[Remark, ...],
     "doctor": tuple[doctor.Finding, ...],
 }
 

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from duly.faces.cli.check import REFUSES, Remark, remark_on, show, sum_up
+from duly.api.check import REFUSES, Remark, remark_on
+from duly.faces.cli.check import show, sum_up
 from duly.rules.declaration import Problem
 from tests.faces.real import call, make_project
 

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from duly.api.aside import tell_tool
 from duly.connectors.clock import Clock
 from duly.connectors.files import Files
 from duly.connectors.mailbox import Mailbox
@@ -103,7 +102,7 @@ def test_every_ready_made_tool_says_what_it_answers(make: Any, tmp_path: Path) -
     """A1: its keys as they are, in words that are right in both languages."""
     registry = Registry([make(tmp_path)] if make is not Clock else [Clock()])
     for tool in registry.catalog.tools:
-        told = tell_tool(registry, tool.name)
+        told = registry.describe(tool.name)
         assert re.search(r"^Returns (a page of )?(\{[a-z_, ]+\}|a text)", told, re.MULTILINE), told
         assert not re.search(r"\b(None|null|undefined|dict|object)\b", told)
 

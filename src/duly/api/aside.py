@@ -16,7 +16,6 @@ from typing import Final
 
 from duly.api.build import build_host
 from duly.api.project import Project
-from duly.connectors.registry import Registry
 from duly.errors import Invalid
 from duly.host import Host
 from duly.rules.source import SUFFIXES, Language, Source
@@ -33,20 +32,6 @@ async def open_aside(project: Project) -> AsyncIterator[Host]:
         host = build_host(replace(project, config=config), with_extensions=False)
         async with host:
             yield host
-
-
-def find_tools(project: Project) -> Registry:
-    """Answer the connectors of the project, and what scripts may call; nothing is opened."""
-    return build_host(project, with_extensions=False)._outside
-
-
-def tell_tool(registry: Registry, tool: str) -> str:
-    """Answer what the author of a connector wrote about one of its tools."""
-    place = registry._places[tool]
-    declared = getattr(type(place.connector), place.method)
-    function = getattr(declared, "function", declared)
-    lines = [line.strip() for line in (function.__doc__ or "").strip().splitlines()]
-    return "\n".join(lines)
 
 
 def read_source(path: str, *, language: str | None, most_bytes: int) -> Source:

@@ -88,6 +88,17 @@ class Registry:
                 self._places[tool.name] = place
         self.catalog = Catalog(tuple(tools))
 
+    def __iter__(self) -> Iterator[Connector]:
+        return iter(self._connectors.values())
+
+    def describe(self, tool: str) -> str:
+        """Return what the author of a connector wrote about one of its tools."""
+        place = self._places[tool]
+        declared = getattr(type(place.connector), place.method)
+        function = getattr(declared, "function", declared)
+        lines = [line.strip() for line in (function.__doc__ or "").strip().splitlines()]
+        return "\n".join(lines)
+
     async def read(self, tool: Tool, args: Mapping[str, Json]) -> Json:
         """Ask the outside within the tool's time, or raise TimeoutError."""
         method = self._place(tool, is_mutation=False).find()

@@ -30,6 +30,7 @@ from typing import Final, Protocol, Self, TypeAlias
 from duly import __version__, fork
 from duly.api.codec import perform, to_json
 from duly.api.registry import Registry
+from duly.api.value import INTEGER_MAX, Json, refuse_unknown, trace
 from duly.api.wire import (
     ANSWER_BYTES_MAX,
     DEPTH_AROUND,
@@ -45,8 +46,6 @@ from duly.api.wire import (
 from duly.errors import DulyError, Invalid, RequestRefused
 from duly.faces.room import Room, Shelf, make_place
 from duly.host import Host
-from duly.rules.fault import trace
-from duly.rules.value import INTEGER_MAX, Json, refuse_unknown
 
 REQUESTS_AT_ONCE_MAX: Final = 16  # of one connection, those it follows among them
 CHUNK_BYTES: Final = 64 * 1024  # read at once

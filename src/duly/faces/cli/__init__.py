@@ -19,10 +19,9 @@ from typing import Any, Final
 import click
 
 from duly import __version__
+from duly.api.text import visible
 from duly.faces.cli.base import EXIT_STOPPED, Face
 from duly.faces.cli.table import FIRST, HERE, ROWS, command_of
-from duly.rules.shown import visible
-from duly.rules.value import suggest
 
 EPILOG: Final = "`duly help all` lists every command; `duly COMMAND --help` explains one."
 
@@ -71,6 +70,8 @@ class Lazy(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Find a command, or say which one was probably meant."""
         if args and not args[0].startswith("-") and load(args[0]) is None:
+            from duly.api.value import suggest
+
             name = visible(args[0])
             known = commands()
             raise click.UsageError(f'There is no command "{name}". {suggest(name, known)}', ctx)

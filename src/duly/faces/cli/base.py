@@ -21,16 +21,16 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
+from duly.api.text import visible, visible_json
 from duly.errors import DulyError, RequestRefused
 from duly.faces.cli.table import row_of
-from duly.rules.shown import visible, visible_json
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
     from duly.api.project import Project
     from duly.api.session import Session
-    from duly.rules.value import Json
+    from duly.api.value import Json
 
 R = TypeVar("R")
 F = TypeVar("F", bound=Callable[..., Any])

@@ -13,10 +13,10 @@ from typing import Any, Final
 import click
 
 from duly.api.registry import BUS, VERBS
+from duly.api.word import OWN_SOURCE
 from duly.faces.cli.base import Face, hint, run
 from duly.faces.cli.show import shown
 from duly.faces.cli.verb import Given, follow, make
-from duly.rules.delivery import OWN_SOURCE
 
 JOURNAL: Final = "bus.journal"
 PAGE: Final = 200  # of the longest payloads still fewer bytes than one answer may have

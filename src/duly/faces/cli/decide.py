@@ -11,13 +11,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from datetime import timedelta
 from typing import Any, Final, cast
 
 import click
 
-from duly.desk.approval import SEVERAL_MAX
-from duly.desk.commands import ANSWERS
-from duly.env import Loop
+from duly.api.machine import now
+from duly.api.record import ANSWERS, SEVERAL_MAX
+from duly.api.value import Json
+from duly.api.word import MutationStatus
 from duly.errors import DulyError, RequestRefused
 from duly.faces.cli import show
 from duly.faces.cli.base import (
@@ -35,9 +37,6 @@ from duly.faces.cli.completion import complete_workflow
 from duly.faces.cli.offer import quote
 from duly.faces.cli.spelling import Spelled
 from duly.faces.cli.verb import JSON
-from duly.rules.schedule import moment
-from duly.rules.value import Json
-from duly.rules.word import MutationStatus
 
 PAGE = 1000
 PAGES_MAX = 100  # nobody has a hundred thousand workflows
@@ -213,7 +212,7 @@ def _end(until: str) -> str:
     if found is None:
         return until
     seconds = min(int(found[1]) * SECONDS[found[2]], LENGTH_MAX_S)
-    return moment(Loop().now_ms() + seconds * 1000).isoformat(timespec="seconds")
+    return (now() + timedelta(seconds=seconds)).isoformat(timespec="seconds")
 
 
 def _paused(face: Face) -> list[str]:

@@ -18,7 +18,11 @@ import click
 
 from duly.api.build import build_host
 from duly.api.codec import to_json
+from duly.api.record import Severity
 from duly.api.session import Session
+from duly.api.text import visible
+from duly.api.value import Json
+from duly.api.word import REPLAYS, SUFFIXES, Outcome, Topic
 from duly.errors import NotDeployed, RequestRefused
 from duly.faces.cli.base import (
     STILL,
@@ -35,14 +39,7 @@ from duly.faces.cli.show import finding
 from duly.faces.cli.spelling import Spelled, example
 from duly.faces.cli.verb import SOURCE
 from duly.host import Host
-from duly.rules.announcement import Topic
-from duly.rules.rename import REPLAYS
-from duly.rules.shown import visible
-from duly.rules.source import SUFFIXES
-from duly.rules.value import Json
-from duly.rules.word import Outcome
-from duly.rules.wording import in_quotes
-from duly.script.finding import Severity
+from duly.words.done import in_quotes
 
 FILES_MAX: Final = 1000
 PAGE: Final = 100

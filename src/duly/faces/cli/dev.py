@@ -22,12 +22,12 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from duly.api.text import visible
+from duly.api.word import REPLAYS
 from duly.errors import DulyError, NotDeployed
 from duly.faces.cli.base import Face, pass_face
 from duly.faces.cli.offer import quote
 from duly.faces.cli.serve import serve_project
-from duly.rules.rename import REPLAYS
-from duly.rules.shown import visible
 
 if TYPE_CHECKING:
     from duly.api.project import Project
@@ -78,7 +78,7 @@ class Watch:
 
     async def run(self, host: Host) -> None:
         """Watch for as long as the host serves."""
-        env = host._desk().parts.env
+        env = host.clock
         folder = self.project.workflows
         log.info("Watching %s; a file is deployed when it is saved", folder)
         if self.is_granted:
@@ -113,7 +113,7 @@ class Watch:
 
     async def _take_up(self, host: Host, path: Path) -> None:
         from duly.api.aside import read_source
-        from duly.rules.source import Source
+        from duly.api.word import Source
 
         limits = self.project.config.policy.limits
         try:
@@ -208,7 +208,7 @@ def look_at(paths: Iterable[Path]) -> dict[Path, Seal]:
 
 def _sources(folder: Path) -> list[Path]:
     """List the sources in the folder itself; what begins with a dot is an editor's."""
-    from duly.rules.source import SUFFIXES
+    from duly.api.word import SUFFIXES
 
     try:
         inside = [*folder.iterdir()]

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import click
 
+from duly.api.text import visible
 from duly.errors import DulyError
 from duly.faces.cli.base import (
     EXIT_FAILED,
@@ -34,7 +35,6 @@ from duly.faces.cli.base import (
 from duly.faces.cli.check import paint
 from duly.faces.cli.offer import quote
 from duly.faces.cli.progress import working
-from duly.rules.shown import visible
 
 if TYPE_CHECKING:
     from duly.api.project import Project
@@ -157,15 +157,13 @@ def _user() -> Iterator[Finding]:
 
 
 def _clock() -> Finding:
-    from duly.env import Loop
+    from duly.api.machine import read_clocks
 
-    env = Loop()
-    now_ms, first = env.now_ms(), env.monotonic_ms()
-    env.close()
+    now_ms, first = read_clocks()
     if now_ms < NO_EARLIER_MS:
         advice = "Set the machine's clock: schedules, lags and approvals are told by it."
         return Finding("clock", State.BAD, "The wall clock stands in the past.", advice)
-    if env.monotonic_ms() < first:
+    if read_clocks()[1] < first:
         return Finding("clock", State.BAD, "The monotonic clock goes back.", "Look at the kernel.")
     return Finding("clock", State.OK, "The wall clock and the monotonic clock run.")
 
@@ -182,8 +180,9 @@ def _settings(project: Project) -> Finding:
 
 async def _tools(project: Project) -> AsyncIterator[Finding]:
     """Build the host, and let both interpreters run something behind their lock."""
-    from duly.api.aside import find_tools, open_aside
-    from duly.rules.source import Language, Source
+    from duly.api.aside import open_aside
+    from duly.api.tools import find_tools
+    from duly.api.word import Language, Source
 
     try:
         registry = find_tools(project)
@@ -221,10 +220,10 @@ def _beside(project: Project) -> Finding:
 
 
 def _sandbox(language: str, problems: tuple[object, ...], *, is_locked: bool) -> Finding:
-    from duly.cell.lock import is_lockable
+    from duly.api.machine import list_missing_locks
 
     if problems:
-        missing = ", ".join(is_lockable().missing)
+        missing = ", ".join(list_missing_locks())
         advice = f"Missing here: {missing}." if missing else "See docs/sandbox.md."
         said = " ".join(str(each) for each in problems)
         return Finding("sandbox", State.BAD, f"{language} scripts cannot run: {said}", advice)
@@ -316,11 +315,9 @@ def _ahead(actions: list[dict[str, Any]]) -> Finding | None:
     """Find a clock that was set back: something in the store is yet to come."""
     from datetime import datetime
 
-    from duly.env import Loop
+    from duly.api.machine import read_clocks
 
-    env = Loop()
-    now_ms = env.now_ms()
-    env.close()
+    now_ms, _ = read_clocks()
     for each in actions:
         at_ms = datetime.fromisoformat(str(each["at"])).timestamp() * 1000
         if at_ms > now_ms + AHEAD_MAX_MS:

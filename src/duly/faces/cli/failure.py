@@ -15,10 +15,10 @@ from typing import Any, Final
 
 import click
 
+from duly.api.text import visible
 from duly.errors import DulyError, NotDeployed, StoreDamaged, StoreNewer, StoreUnavailable
 from duly.faces.cli.base import EXIT_FAILED, Face
 from duly.faces.cli.offer import in_commands, quote
-from duly.rules.shown import visible
 
 # What a sentence begins with or contains → what helps. A word in braces is what the verb was given
 # under that name, or a part of the sentence; what was not given is left open, in capitals.

@@ -13,12 +13,11 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from duly.api.text import visible
 from duly.faces.cli.base import Face, pass_face
-from duly.rules.shown import visible
 
 if TYPE_CHECKING:
-    from duly.connectors.registry import Registry
-    from duly.rules.catalog import Tool
+    from duly.api.tools import Registry, Tool
 
 LANGUAGES: Final = ("python", "javascript")
 PART: Final = re.compile(r"<!-- (python|javascript) -->\n(.*?)<!-- end -->\n", re.DOTALL)
@@ -71,7 +70,7 @@ def guide(face: Face, reader: str, language: str | None) -> None:
     if reader == "people":
         click.echo(FOR_PEOPLE, nl=False)
         return
-    from duly.api.aside import find_tools
+    from duly.api.tools import find_tools
 
     zone = face.project.config.policy.timezone
     click.echo(write_guide(find_tools(face.project), language, zone=zone), nl=False)
@@ -98,13 +97,11 @@ def _spelled(found: re.Match[str], languages: tuple[str, ...]) -> str:
 
 
 def _tools(registry: Registry, languages: tuple[str, ...]) -> Iterator[str]:
-    from duly.api.aside import tell_tool
-
     if not registry.catalog.tools:
         yield "This project has none yet: add connectors to its duly.toml."
     for tool in sorted(registry.catalog.tools, key=lambda each: each.name):
         spelled = " or ".join(f"`{_SPELL[each](tool)}`" for each in languages)
-        told = " ".join(tell_tool(registry, tool.name).split())
+        told = " ".join(registry.describe(tool.name).split())
         yield f"- {_KINDS[tool.kind]} {spelled} ({tool.capability}): {visible(told)}".rstrip(": ")
 
 
@@ -116,8 +113,8 @@ def _in_python(tool: Tool) -> str:
 
 
 def _in_javascript(tool: Tool) -> str:
+    from duly.api.tools import camel
     from duly.faces.cli.tools import in_javascript
-    from duly.rules.catalog import camel
 
     takes = "; ".join(in_javascript(each) for each in tool.parameters)
     return f"ctx.{camel(tool.name)}({f'{{ {takes} }}' if takes else ''})"
@@ -131,7 +128,7 @@ _KINDS: Final = {"read": "read", "read_by_id": "read by id", "mutation": "**chan
 
 
 def _python_lacks() -> str:
-    from duly.script import lacking
+    from duly.api.tools import lacking
 
     modules = ", ".join(f"`{each}`" for each in sorted(lacking.MODULES - {"__future__", "duly"}))
     syntax = dict(lacking.INSTEAD_OF_SYNTAX.values())
@@ -163,7 +160,7 @@ def _python_lacks() -> str:
 
 
 def _javascript_lacks() -> str:
-    from duly.script.javascript import LACKING
+    from duly.api.tools import LACKING
 
     head = "JavaScript here is the language alone, without a browser and without Node. Not there:"
     tail = "A step is an ordinary or async function, never a generator."

@@ -8,9 +8,9 @@ from typing import Final
 import click
 
 from duly.api.registry import VERBS
+from duly.api.text import visible
 from duly.faces.cli import commands
 from duly.faces.cli.table import ROWS, SECTIONS, command_of, row_of
-from duly.rules.shown import visible
 
 ALL: Final = "all"
 

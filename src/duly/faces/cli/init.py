@@ -16,11 +16,11 @@ from typing import Final
 
 import click
 
+from duly.api.text import visible
 from duly.api.zone import find_zone
 from duly.errors import RequestRefused
 from duly.faces.cli.offer import quote
 from duly.faces.cli.template import TEMPLATES, Template
-from duly.rules.shown import visible
 
 # Where a file goes, and the text it begins with.
 FILES: Final = {

@@ -15,12 +15,12 @@ import click
 from duly.api.codec import to_json
 from duly.api.registry import VERBS
 from duly.api.session import RunningHost
+from duly.api.value import Json
 from duly.faces.cli import show
 from duly.faces.cli.base import Face, echo_json, json_option, pass_face, run, say
 from duly.faces.cli.offer import quote
 from duly.faces.cli.spelling import example
 from duly.rules.standing import Facts, Standing, read
-from duly.rules.value import Json
 
 PAGE: Final = 1000
 SOON: Final = read(Facts(is_due=True), 0).reason

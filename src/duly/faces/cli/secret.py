@@ -12,6 +12,7 @@ from collections.abc import Sequence
 import click
 
 from duly.api.registry import VERBS
+from duly.api.text import visible
 from duly.faces.cli.base import (
     Face,
     echo_json,
@@ -23,7 +24,6 @@ from duly.faces.cli.show import shown
 from duly.faces.cli.spelling import Spelled
 from duly.faces.cli.table import ROWS
 from duly.faces.cli.verb import make, read_text
-from duly.rules.shown import visible
 
 
 @click.group()

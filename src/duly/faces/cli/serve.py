@@ -23,14 +23,13 @@ from typing import TYPE_CHECKING, Final, NoReturn
 
 import click
 
+from duly.api.text import visible
 from duly.errors import DulyError, StillSending
 from duly.faces.cli.base import EXIT_FAILED, Face, pass_face, run
-from duly.rules.shown import visible
 
 if TYPE_CHECKING:
     from duly.api.project import Project
-    from duly.bus.record import Journaled
-    from duly.desk.record import Workflow
+    from duly.api.record import Journaled, Workflow
     from duly.host import Host
 
 PAUSE_S: Final = 0.5  # a status changes at most twice a second
@@ -195,7 +194,7 @@ def _for(waited: list[str]) -> str:
 
 async def _waited_for(host: Host) -> list[str]:
     """Name what has left and is not answered yet, else the runs that come to an end."""
-    from duly.rules.word import MutationStatus, Status
+    from duly.api.word import MutationStatus, Status
 
     try:
         sent = await host.mutations(status=MutationStatus.IN_FLIGHT)
@@ -248,8 +247,7 @@ def _signals() -> Iterator[Stop]:
 
 async def _tell_start(host: Host, project: Project) -> None:
     from duly import __version__
-    from duly.cell.lock import is_lockable
-    from duly.store.migrate import SCHEMA_VERSION
+    from duly.api.machine import SCHEMA_VERSION, list_missing_locks
 
     log.info("Duly %s, store version %d", __version__, SCHEMA_VERSION)
     log.info("Store %s", project.database)
@@ -260,7 +258,7 @@ async def _tell_start(host: Host, project: Project) -> None:
     if project.config.sandbox.unlocked == "i-accept":
         log.warning("Scripts run WITHOUT a lock, as duly.toml accepts ([sandbox] unlocked)")
     else:
-        missing = ", ".join(is_lockable().missing)
+        missing = ", ".join(list_missing_locks())
         if missing:
             log.warning("Sandbox: no script can run here; this machine lacks %s", missing)
         else:
@@ -283,7 +281,7 @@ async def _tell_left(host: Host) -> None:
 
 async def _left(host: Host) -> list[str]:
     """Say what is open: workflows that stand, deliveries that wait, events that are to come."""
-    from duly.rules.standing import Standing
+    from duly.api.word import Standing
 
     lines = [
         f"Left: {visible(each.name)} {each.standing}: {visible(each.reason)}"
@@ -342,7 +340,7 @@ async def _newest_id(host: Host) -> int:
 
 async def _changes(host: Host, *, is_refreshed: bool) -> AsyncIterator[None]:
     """Come back after every write, at most twice a second; a status also as time goes on."""
-    env = host._desk().parts.env
+    env = host.clock
     changed = asyncio.Event()
     with host.watched_by(changed.set):
         while True:
@@ -369,8 +367,7 @@ async def _journal_since(host: Host, last_id: int) -> list[Journaled]:
 
 def _tell(event: Journaled) -> None:
     """Write one line about one event of the host's own, if it is worth one."""
-    from duly.rules.announcement import Topic
-    from duly.rules.delivery import OWN_SOURCE
+    from duly.api.word import OWN_SOURCE, Topic
 
     if event.source != OWN_SOURCE or event.payload is None:
         log.debug("Event %d %s of %s", event.id, visible(event.topic), visible(event.source))
@@ -409,9 +406,8 @@ async def _status(host: Host) -> str:
     from duly.rules.standing import Standing, describe_pending
 
     workflows: tuple[Workflow, ...] = await host.workflows(limit=1000)
-    parts = host._desk().parts
-    now_ms = parts.env.now_ms()
-    due = await parts.store.due(now_ms)
+    next_due = await host.next_due()
+    next_ms = None if next_due is None else round(next_due.timestamp() * 1000)
 
     def count(standing: Standing) -> int:
         return sum(each.standing is standing for each in workflows)
@@ -422,7 +418,7 @@ async def _status(host: Host) -> str:
         f"{count(Standing.RUNNING)} running",
         f"{count(Standing.NEEDS_ATTENTION)} need attention",
         f"{pending} with work waiting",
-        describe_next(due.next_at, now_ms),
+        describe_next(next_ms, host.clock.now_ms()),
     ]
     return " · ".join(words)
 

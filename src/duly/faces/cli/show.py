@@ -16,12 +16,12 @@ from typing import Any, Final, TypeAlias, cast
 
 import click
 
+from duly.api.text import cut, visible, visible_json
+from duly.api.value import Json
 from duly.faces.cli.base import paper, say, show, table
 from duly.faces.cli.offer import command, in_commands
 from duly.faces.cli.spelling import spell_done
-from duly.rules.shown import cut, visible, visible_json
 from duly.rules.standing import Standing, describe_pending
-from duly.rules.value import Json
 from duly.rules.wording import in_quotes
 from duly.words.done import SENTENCES, tell_done, tell_nothing
 

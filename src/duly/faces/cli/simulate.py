@@ -30,8 +30,7 @@ from duly.faces.cli.offer import quote
 from duly.faces.cli.progress import progress_bar
 
 if TYPE_CHECKING:
-    from duly.connectors.base import Connector
-    from duly.testing.crash_test import CrashTestReport, Props
+    from duly.api.simulate import Connector, CrashTestReport, Props
 
 CHANGES_SHOWN_MAX: Final = 20
 STORIES_SHOWN_MAX: Final = 5
@@ -86,13 +85,13 @@ def simulate(
     Example: duly simulate workflows/welcome.py --crashes 20
     """
     from duly.api.aside import read_source
-    from duly.testing.crash_test import CrashTest
+    from duly.api.simulate import CrashTest, read_length
 
     project = face.project
     policy = project.config.policy
     source = read_source(file, language=language, most_bytes=policy.limits.source_bytes)
     props = _read_given(events)
-    length_s = _seconds(length)
+    length_s = read_length(length, "--for")
     connectors = run(_connectors(face))
     with (
         CrashTest(
@@ -119,7 +118,7 @@ def simulate(
 async def _connectors(face: Face) -> Sequence[Connector]:
     """Build the project's connectors; where the store is free they get their secrets from it."""
     from duly.api.build import build_host
-    from duly.connectors.clock import Clock
+    from duly.api.simulate import list_connectors
 
     project = face.project
     host = build_host(project, with_extensions=False)
@@ -130,8 +129,7 @@ async def _connectors(face: Face) -> Sequence[Connector]:
         except StoreInUse:
             if await _has_secrets(face):
                 hint(SECRETS_STAY)
-    # The clock of a play is its own, and virtual.
-    return [each for each in host._outside._connectors.values() if not isinstance(each, Clock)]
+    return list_connectors(host)
 
 
 async def _has_secrets(face: Face) -> bool:
@@ -144,8 +142,8 @@ async def _has_secrets(face: Face) -> bool:
 
 
 def _read_given(path: str | None) -> Props:
-    from duly.rules.value import decode
-    from duly.testing.crash_test import Props
+    from duly.api.simulate import Props
+    from duly.api.value import decode
 
     if path is None:
         return Props()
@@ -164,14 +162,6 @@ def _read_given(path: str | None) -> Props:
     return Props(tuple(cast("Any", events)), answers)
 
 
-def _seconds(length: str) -> float:
-    from duly.rules import schedule
-
-    interval_ms = schedule.parse({"interval": length}, path="--for").interval_ms
-    assert interval_ms is not None
-    return interval_ms / 1000
-
-
 # -- What is told ---------------------------------------------------------------------------------
 
 
@@ -185,7 +175,7 @@ def _again(face: Face, file: str, events: str | None, length: str, language: str
 
 
 def _show(told: CrashTestReport, again: str, props: Props) -> None:
-    from duly.rules.value import encode
+    from duly.api.value import encode
 
     count = len(told.changes)
     if count:

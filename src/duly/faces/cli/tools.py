@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from duly.api.text import visible
 from duly.faces.cli.base import Face, echo_json, json_option, pass_face, run, say, table
 from duly.faces.cli.check import paint
-from duly.rules.shown import visible
 
 if TYPE_CHECKING:
-    from duly.connectors.registry import Registry
-    from duly.rules.catalog import Parameter, Tool
+    from duly.api.tools import Parameter, Registry, Tool
 
 
 @click.command()
@@ -36,12 +35,12 @@ def tools(face: Face, name: str | None, stubs: str | None) -> None:
       duly tools files.write
       duly tools --stubs javascript > workflows/duly.d.ts
     """
-    from duly.api.aside import find_tools
+    from duly.api.tools import find_tools
 
     run(face.look())
     registry = find_tools(face.project)
     if stubs:
-        from duly.script.stubs import javascript_types, python_stubs
+        from duly.api.tools import javascript_types, python_stubs
 
         write = python_stubs if stubs == "python" else javascript_types
         click.echo(write(registry.catalog), nl=False)
@@ -58,8 +57,8 @@ def tools(face: Face, name: str | None, stubs: str | None) -> None:
 
 def _choose(registry: Registry, name: str | None) -> list[Tool]:
     """Take all, those of a connector, or one; for an unknown name the nearest is given."""
+    from duly.api.value import suggest
     from duly.errors import NotFound
-    from duly.rules.value import suggest
 
     known = sorted(registry.catalog.tools, key=lambda each: each.name)
     if name is None:
@@ -73,22 +72,19 @@ def _choose(registry: Registry, name: str | None) -> list[Tool]:
 
 
 def _list(registry: Registry, found: list[Tool]) -> None:
-    from duly.api.aside import tell_tool
-
     if not found:
         say("This project has no connectors. Add one to duly.toml: [connectors.files].")
         return
     rows = [
-        (each.name, each.kind, each.risk, _first_line(tell_tool(registry, each.name)))
+        (each.name, each.kind, each.risk, _first_line(registry.describe(each.name)))
         for each in found
     ]
     table(rows, ("tool", "kind", "risk", "what it does"))
 
 
 def _explain(registry: Registry, tool: Tool) -> None:
-    from duly.api.aside import tell_tool
-    from duly.rules.catalog import camel
-    from duly.rules.shape import in_javascript as in_words
+    from duly.api.tools import camel
+    from duly.api.tools import in_javascript as in_words
 
     takes = ", ".join(in_python(each) for each in tool.parameters)
     names = ", ".join(
@@ -96,7 +92,7 @@ def _explain(registry: Registry, tool: Tool) -> None:
     )
     given = f"{{ {names} }}" if names else ""
     click.echo(paint(visible(tool.name), bold=True))
-    if told := tell_tool(registry, tool.name):
+    if told := registry.describe(tool.name):
         click.echo(visible(told, is_block=True))
     rows = [
         ("Python", f"await ctx.{tool.name}({takes})"),
@@ -114,7 +110,7 @@ def _explain(registry: Registry, tool: Tool) -> None:
 
 def _terms(tool: Tool) -> list[tuple[str, str]]:
     """Say how an unknown outcome of a mutation is settled (L5, L7)."""
-    from duly.rules.catalog import ToolKind
+    from duly.api.tools import ToolKind
 
     if tool.kind is not ToolKind.MUTATION:
         return []
@@ -127,8 +123,7 @@ def _terms(tool: Tool) -> list[tuple[str, str]]:
 
 def in_python(parameter: Parameter) -> str:
     """Write one parameter as a Python signature does."""
-    from duly.rules.catalog import JsonType
-    from duly.script.stubs import PYTHON_TYPES
+    from duly.api.tools import PYTHON_TYPES, JsonType
 
     types = [PYTHON_TYPES[each] for each in JsonType if each in parameter.types]
     default = "" if parameter.required else " = …"
@@ -137,8 +132,7 @@ def in_python(parameter: Parameter) -> str:
 
 def in_javascript(parameter: Parameter) -> str:
     """Write one parameter as a TypeScript type does."""
-    from duly.rules.catalog import JsonType, camel
-    from duly.script.stubs import JAVASCRIPT_TYPES
+    from duly.api.tools import JAVASCRIPT_TYPES, JsonType, camel
 
     types = dict.fromkeys(JAVASCRIPT_TYPES[each] for each in JsonType if each in parameter.types)
     mark = "" if parameter.required else "?"
@@ -146,12 +140,11 @@ def in_javascript(parameter: Parameter) -> str:
 
 
 def _record(registry: Registry, tool: Tool) -> dict[str, Any]:
-    from duly.api.aside import tell_tool
     from duly.api.codec import to_json
 
     record = to_json(tool)
     assert isinstance(record, dict)
-    return {**record, "doc": tell_tool(registry, tool.name)}
+    return {**record, "doc": registry.describe(tool.name)}
 
 
 def _first_line(text: str) -> str:

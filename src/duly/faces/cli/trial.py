@@ -10,6 +10,7 @@ from typing import Any, Final, cast
 
 import click
 
+from duly.api.text import visible
 from duly.faces.cli.base import (
     EXIT_FAILED,
     Face,
@@ -19,7 +20,6 @@ from duly.faces.cli.base import (
     pass_face,
     say,
 )
-from duly.rules.shown import visible
 
 Record = dict[str, Any]
 
@@ -105,8 +105,8 @@ def _event(topic: str, text: str) -> Record:
 
 
 def _json(text: str, option: str) -> Any:
+    from duly.api.value import decode
     from duly.errors import Invalid
-    from duly.rules.value import decode
 
     try:
         return decode(text, option)
@@ -137,7 +137,7 @@ def _show(trial: Record) -> None:
 
 
 def _show_change(change: Record) -> None:
-    from duly.rules.value import encode
+    from duly.api.value import encode
 
     observed = change["observed"]
     args = encode(observed["args"], limit_bytes=16 * 1024 * 1024)

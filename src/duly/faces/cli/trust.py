@@ -7,8 +7,8 @@ from pathlib import Path
 
 import click
 
+from duly.api.text import visible
 from duly.errors import RequestRefused
-from duly.rules.shown import visible
 
 
 @click.command()

@@ -19,6 +19,8 @@ from typing import Any, BinaryIO, Final, TypeAlias
 import click
 
 from duly.api.registry import BUS, Parameter, Verb, WholePath
+from duly.api.value import Json
+from duly.api.word import SUFFIXES, Source
 from duly.faces.cli.base import EXIT_FAILED, Face, echo_json, echo_json_line, keeper, run, say
 from duly.faces.cli.completion import complete_workflow
 from duly.faces.cli.offer import in_commands
@@ -26,8 +28,6 @@ from duly.faces.cli.progress import working
 from duly.faces.cli.show import shown
 from duly.faces.cli.spelling import example_of, is_argument
 from duly.faces.cli.table import command_of, row_of
-from duly.rules.source import SUFFIXES, Source
-from duly.rules.value import Json
 
 FILE_BYTES_MAX: Final = 8 * 1024 * 1024  # no host takes more in one request
 RULE_IDS: Final = re.compile(r" ?\([A-Z]\d+(?:[,–] ?[A-Z]\d+)*\)")

@@ -1,0 +1,53 @@
+"""All that can be said about a source, as one kind of remark (W5)."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from duly.host import Host
+    from duly.rules.declaration import Problem
+    from duly.rules.source import Source
+    from duly.script.finding import Finding
+
+PLACED: Final = re.compile(r":(\d+)(?::(\d+))?$")
+REFUSES: Final = "refuses"
+
+
+@dataclass(frozen=True, slots=True)
+class Remark:
+    """One thing to say about a source; a line of 0 is the whole of it."""
+
+    file: str
+    line: int
+    column: int
+    rule: str
+    severity: str
+    sentence: str
+    suggestion: str
+
+    def __str__(self) -> str:
+        place = f"{self.line}:{self.column}" if self.line else "1:1"
+        told = f"{self.severity}: {self.rule}: {self.sentence} {self.suggestion}"
+        return f"{self.file}:{place}: {told}"
+
+
+async def examine(host: Host, source: Source) -> list[Remark]:
+    """Load a source with no tools and analyse it; return everything found, by place."""
+    return [remark_on(each, source.name) for each in await host.check(source)]
+
+
+def remark_on(found: Finding | Problem, file: str) -> Remark:
+    """Make a remark out of a finding, or of a problem that loading proved."""
+    from duly.script.finding import Finding
+
+    if isinstance(found, Finding):
+        severity = str(found.severity)
+        place = (found.line, found.column)
+        return Remark(file, *place, found.rule, severity, found.sentence, found.suggestion)
+    placed = PLACED.search(found.path)
+    line, column = (int(placed[1]), int(placed[2] or 1)) if placed else (0, 0)
+    sentence = found.sentence.removeprefix(f"{found.path}: ") if placed else found.sentence
+    return Remark(file, line, column, found.rule, REFUSES, sentence, found.suggestion)

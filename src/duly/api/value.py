@@ -1,0 +1,11 @@
+"""JSON as every face reads and writes it (N)."""
+
+from __future__ import annotations
+
+from duly.rules.fault import trace as trace
+from duly.rules.value import INTEGER_MAX as INTEGER_MAX
+from duly.rules.value import Json as Json
+from duly.rules.value import decode as decode
+from duly.rules.value import encode as encode
+from duly.rules.value import refuse_unknown as refuse_unknown
+from duly.rules.value import suggest as suggest
