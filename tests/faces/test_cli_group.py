@@ -21,16 +21,6 @@ from duly.faces.cli.help import sections
 from duly.faces.cli.table import FIRST, ROWS
 from tests.faces.cli_stand import call, make
 
-LIGHT = """
-import sys
-from click.testing import CliRunner
-from duly.faces.cli import duly
-result = CliRunner().invoke(duly, ["--help"])
-assert result.exit_code == 0, result.output
-heavy = [name for name in ("rich", "duly.host", "duly.api.registry", "apsw") if name in sys.modules]
-print(heavy)
-"""
-
 
 def program(*words: str, **options: Any) -> subprocess.CompletedProcess[str]:
     """Run the real program."""
@@ -42,14 +32,6 @@ def program(*words: str, **options: Any) -> subprocess.CompletedProcess[str]:
         timeout=60,
         **options,
     )
-
-
-def test_help_imports_neither_rich_nor_a_host() -> None:
-    """U6: whoever asks for help waits for nothing else."""
-    done = subprocess.run(
-        [sys.executable, "-c", LIGHT], capture_output=True, text=True, check=True, timeout=60
-    )
-    assert done.stdout.strip() == "[]"
 
 
 def test_help_lists_what_is_needed_first_and_where_the_rest_is() -> None:

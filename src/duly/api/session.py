@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 import msgspec
 
 from duly import __version__
-from duly.api.codec import perform
+from duly.api.codec import perform, read_arguments
 from duly.api.project import Project
 from duly.api.registry import BUS, VERBS
 from duly.api.wire import (
@@ -206,6 +206,7 @@ class Through:
         self._check(args)
         await self.look()
         if self._remote is None:
+            read_arguments(VERBS.find(verb), args)
             raise RequestRefused(
                 f"No host runs on {self._project.database}, so nothing changes there. "
                 "Start `duly serve`, then follow."

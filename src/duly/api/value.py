@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from duly.rules.fault import trace as trace
 from duly.rules.value import INTEGER_MAX as INTEGER_MAX
 from duly.rules.value import Json as Json
 from duly.rules.value import decode as decode

@@ -29,8 +29,9 @@ from typing import Final, Protocol, Self, TypeAlias
 
 from duly import __version__, fork
 from duly.api.codec import perform, to_json
+from duly.api.record import trace
 from duly.api.registry import Registry
-from duly.api.value import INTEGER_MAX, Json, refuse_unknown, trace
+from duly.api.value import INTEGER_MAX, Json, refuse_unknown
 from duly.api.wire import (
     ANSWER_BYTES_MAX,
     DEPTH_AROUND,
