@@ -26,7 +26,7 @@ def _make_attention() -> click.Command:
             list_all(**given)
             return
         face = click.get_current_context().ensure_object(Face)
-        face.call("workflow", name=workflow)  # a name that nobody has is told, not answered by none
+        face.call("workflow", name=workflow)  # an unknown name is an error, not an empty list
         # Keys begin with the name, so that what waits there comes first.
         given = {name: each for name, each in given.items() if each is not None}
         args = {"after": workflow, **given}
