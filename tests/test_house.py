@@ -125,10 +125,17 @@ def test_rooms_import_downward_only() -> None:
     assert status == 0, words
 
 
+# Every room that a contract names.
+ROOMS = (
+    *("rules", "store", "engine", "bus", "desk", "config", "env", "errors", "fork", "cell"),
+    *("sandbox", "script", "connectors", "testing", "faces"),
+)
+
+
 @pytest.fixture
 def small_house(tmp_path: Path) -> Path:
     """Build a house of empty rooms that keeps the contracts of this one."""
-    for room in ("rules", "store", "engine", "bus", "desk", "config", "env", "errors"):
+    for room in ROOMS:
         (tmp_path / "duly" / room).mkdir(parents=True)
         (tmp_path / "duly" / room / "__init__.py").touch()
         (tmp_path / "duly" / room / "planted.py").touch()
@@ -155,6 +162,8 @@ def small_house(tmp_path: Path) -> Path:
         ("desk/planted.py", "import apsw", "Only the store"),
         ("desk/planted.py", "import verification.disk", "The package stands alone"),
         ("desk/planted.py", "import tests.house", "The package stands alone"),
+        ("faces/planted.py", "import duly.rules.planted", "Faces stand on"),
+        ("faces/planted.py", "import duly.store.base", "Faces stand on"),
         ("rules/planted.py", "import duly.rules.other", "No cycles"),
     ],
 )

@@ -82,8 +82,8 @@ BREAKS = (
     Break(
         rule="A6",
         module="duly.faces.socket",
-        attribute="Request.is_act",
-        replacement=False,
+        attribute="Talk._is_act",
+        replacement=lambda self, request: False,
         tests=TESTS,
         says="closing cuts off an act that was begun",
     ),
