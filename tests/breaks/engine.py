@@ -236,10 +236,26 @@ def engine(rule: str, attribute: str, replacement: object, tests: Any, says: str
 
 
 BREAKS = (
-    engine("B10", "herald:Herald.committed", keep_quiet, ANNOUNCE, "nobody hears of a commit"),
-    engine("B10", "herald:Herald.changed", keep_quiet_later, ANNOUNCE, "nobody hears of trouble"),
     engine(
-        "B10", "herald:Herald.proposed", keep_quiet_later, ANNOUNCE, "nobody is asked for a yes"
+        "B10",
+        "announcements:Announcements.committed",
+        keep_quiet,
+        ANNOUNCE,
+        "nobody hears of a commit",
+    ),
+    engine(
+        "B10",
+        "announcements:Announcements.changed",
+        keep_quiet_later,
+        ANNOUNCE,
+        "nobody hears of trouble",
+    ),
+    engine(
+        "B10",
+        "announcements:Announcements.proposed",
+        keep_quiet_later,
+        ANNOUNCE,
+        "nobody is asked for a yes",
     ),
     Break(
         "B12",

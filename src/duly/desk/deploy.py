@@ -18,10 +18,10 @@ from duly.bus.cause import follow
 from duly.desk.base import After, Desk, find, find_version
 from duly.desk.record import Deployed
 from duly.engine import draft as drafts
+from duly.engine.announcements import Announcements
 from duly.engine.draft import EXTRACT_BYTES_MAX
 from duly.engine.draft import Draft as Draft
 from duly.engine.draft import read_findings as read_findings
-from duly.engine.herald import Herald
 from duly.errors import Invalid, RequestRefused
 from duly.rules.announcement import Topic
 from duly.rules.permission import missing_capabilities
@@ -160,7 +160,9 @@ async def activate(
             action=desk.action(by, verb, encode(detail, limit_bytes=EXTRACT_BYTES_MAX)),
             now=desk.now_ms,
             # A handler that deploys whenever something was deployed is a loop like any other.
-            announce=(follow(desk.parts.store, Herald(desk.parts).deployed(Topic.DEPLOYED, told)),),
+            announce=(
+                follow(desk.parts.store, Announcements(desk.parts).deployed(Topic.DEPLOYED, told)),
+            ),
         ),
         deployment.workflow_id,
         then=lambda followed: After(is_followed=followed is not None),

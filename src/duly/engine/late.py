@@ -15,8 +15,8 @@ import logging
 from collections.abc import Callable
 from typing import Final
 
+from duly.engine.announcements import Announcements
 from duly.engine.base import Parts, StepFailed
-from duly.engine.herald import Herald
 from duly.engine.ledger import Heard
 from duly.engine.live import Live
 from duly.engine.sends import Sending
@@ -43,7 +43,7 @@ class Late:
     def __init__(self, parts: Parts, worker: Worker, on_written: Callable[[str], None]) -> None:
         self._parts = parts
         self._worker = worker
-        self._herald = Herald(parts)
+        self._announcements = Announcements(parts)
         self._on_written = on_written
         self._tasks: set[asyncio.Task[None]] = set()
         worker.ledger.on_late = self.take
@@ -125,7 +125,7 @@ class Late:
             refused = heard.answer in GROWS_GENERATION
             recorded = Recorded(row.attempt, error=stop.error, refused=refused, known=known)
         tells, error = (None, None) if stop is None else (stop.escalated, stop.error)
-        announce = await self._herald.changed(live, new, tells=tells, error=error)
+        announce = await self._announcements.changed(live, new, tells=tells, error=error)
         writing = parts.store.record_late(
             live.fence, run.id, run.state, new, recorded, stop=stop, now=now, announce=announce
         )

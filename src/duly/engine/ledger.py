@@ -23,10 +23,10 @@ from typing import TypeAlias
 from duly.connectors.base import Applied, Call, NotApplied, Unasked, Unsure
 from duly.connectors.watch import Reply, Watch
 from duly.engine import entry
+from duly.engine.announcements import Announcements
 from duly.engine.base import Details, Parts, StepFailed, stamp
 from duly.engine.calls import Wanted, say
 from duly.engine.envelope import find_missing
-from duly.engine.herald import Herald
 from duly.engine.live import Live
 from duly.engine.sends import Heard as Heard
 from duly.engine.sends import Sending, Sends
@@ -58,7 +58,7 @@ class Ledger:
     def __init__(self, parts: Parts, successor: Successor) -> None:
         self._parts = parts
         self._successor = successor
-        self._herald = Herald(parts)
+        self._announcements = Announcements(parts)
         self.sends = Sends(parts.env)
         # Told of an answer that came when nobody waited for it any more (L1).
         self.on_late: Callable[[str, Sending, Heard], None] = lambda *_: None
@@ -85,7 +85,7 @@ class Ledger:
                 calls=live.notes.calls_text,
                 logs=live.notes.logs_text,
                 now=env.now_ms(),
-                announce=await self._herald.proposed(live, new, call),
+                announce=await self._announcements.proposed(live, new, call),
             )
             live.move(new)
             return
@@ -425,7 +425,7 @@ class Ledger:
         """Begin to write that it happened; `next` runs meanwhile, the commit comes after (L9)."""
         recorded = Recorded(attempt, result=text or "null", known=known)
         old = live.stored
-        announce = await self._herald.changed(live, new)
+        announce = await self._announcements.changed(live, new)
         live.result_text = recorded.result
         live.move(new)
         writing = self._parts.store.record(
@@ -456,7 +456,7 @@ class Ledger:
             recorded,
             stop=stop,
             now=self._parts.env.now_ms(),
-            announce=await self._herald.changed(
+            announce=await self._announcements.changed(
                 live, new, tells=stop.escalated, notice=stop.notice, error=stop.error
             ),
         )

@@ -17,8 +17,8 @@ import math
 from dataclasses import replace
 
 from duly.connectors.base import Applied, Call, NotApplied, Unasked, Unsure
+from duly.engine.announcements import Announcements
 from duly.engine.base import Parts, stamp
-from duly.engine.herald import Herald
 from duly.engine.ledger import Ledger, Sent
 from duly.engine.live import Live
 from duly.errors import Invalid, StoreError
@@ -41,7 +41,7 @@ class Reconciler:
     def __init__(self, parts: Parts, ledger: Ledger) -> None:
         self._parts = parts
         self._ledger = ledger
-        self._herald = Herald(parts)
+        self._announcements = Announcements(parts)
 
     async def attempt(self, live: Live, row: MutationRow, *, is_paused: bool) -> None:
         """Make one attempt to settle a row; the run is active again if it turned out applied."""
@@ -163,7 +163,7 @@ class Reconciler:
     ) -> MutationRow:
         # A send that hangs is shown when its time is over, not at the next question (L6).
         wait_ms = self._ledger.sends.until_overdue(row.id, self._terms(row), wait_ms)
-        announce = await self._herald.changed(live, live.run, notice=notice)
+        announce = await self._announcements.changed(live, live.run, notice=notice)
         now = self._parts.env.now_ms()
         due_at = now + math.ceil(wait_ms)
         await self._parts.store.count_attempt(

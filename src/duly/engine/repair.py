@@ -19,10 +19,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final, cast
 
+from duly.engine.announcements import Announcements
 from duly.engine.base import Parts
 from duly.engine.case import build_case, error_of
 from duly.engine.draft import Draft, deployment_of, examine, version_of
-from duly.engine.herald import Herald
 from duly.engine.live import Live
 from duly.engine.replay import replay
 from duly.engine.study import fingerprint
@@ -71,7 +71,7 @@ class Repairs:
     ) -> None:
         self._parts = parts
         self._successor = successor
-        self._herald = Herald(parts)
+        self._announcements = Announcements(parts)
         self._in_hand = in_hand
         self._on_end = on_end
         self._tasks: set[asyncio.Task[None]] = set()
@@ -285,7 +285,7 @@ class Repairs:
                 successor_id=successor_id,
                 action=self._action("repair", {"repairs": row.version, "run": row.id}),
                 now=parts.env.now_ms(),
-                announce=(self._herald.deployed(Topic.REPAIRED, told),),
+                announce=(self._announcements.deployed(Topic.REPAIRED, told),),
             )
         except Exception as error:
             self._in_hand.discard(successor_id)
@@ -321,7 +321,7 @@ class Repairs:
                 proposal=proposal,
                 action=action,
                 now=now,
-                announce=await self._herald.changed(live, row.state, tells=said),
+                announce=await self._announcements.changed(live, row.state, tells=said),
             )
         except Stale:
             if proposal is None or action is None:

@@ -10,9 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from duly.engine.announcements import Announcements
 from duly.engine.base import Parts, StepFailed
 from duly.engine.calls import Calls, Wanted
-from duly.engine.herald import Herald
 from duly.engine.ledger import Ledger
 from duly.engine.live import Live
 from duly.engine.reach import Reach, think
@@ -76,7 +76,7 @@ async def produce(parts: Parts, live: Live) -> None:
         reads=_produced(live, told, now),
     )
     change = lifecycle.commit(live.run)
-    announce = Herald(parts).committed(live, change.run)
+    announce = Announcements(parts).committed(live, change.run)
     await parts.store.commit_producer(
         live.fence, live.id, live.stored, change, commit, now=now, announce=announce
     )
@@ -148,7 +148,7 @@ async def tell(parts: Parts, live: Live) -> None:
         reads=live.reads_text,
     )
     change = lifecycle.commit(live.run)
-    announce = Herald(parts).committed(live, change.run)
+    announce = Announcements(parts).committed(live, change.run)
     await parts.store.commit_run(
         live.fence, live.id, live.stored, change, commit, now=now, announce=announce
     )

@@ -11,8 +11,8 @@ from __future__ import annotations
 from functools import partial
 from typing import Final
 
+from duly.engine.announcements import Announcements
 from duly.engine.base import Parts, StepFailed
-from duly.engine.herald import Herald
 from duly.engine.worker import Worker
 from duly.errors import Invalid, RequestRefused
 from duly.rules import lifecycle
@@ -65,7 +65,7 @@ async def settle(
         due_at=due_at,
         action=action,
         now=now,
-        announce=await Herald(parts).changed(live, decided),
+        announce=await Announcements(parts).changed(live, decided),
     )
     if decided.status is Status.ACTIVE:
         async with worker.holding(run.id):

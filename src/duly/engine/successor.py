@@ -14,8 +14,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
+from duly.engine.announcements import Announcements
 from duly.engine.base import Details, Parts, StepFailed
-from duly.engine.herald import Herald
 from duly.engine.live import Live, show_args
 from duly.rules import chain, lifecycle
 from duly.rules import outage as outages
@@ -61,7 +61,7 @@ class Successor:
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
-        self._herald = Herald(parts)
+        self._announcements = Announcements(parts)
 
     # -- Stopping -------------------------------------------------------------------------------
 
@@ -77,7 +77,7 @@ class Successor:
             new,
             stop,
             now=self._parts.env.now_ms(),
-            announce=await self._herald.changed(
+            announce=await self._announcements.changed(
                 live, new, tells=stop.escalated, notice=stop.notice, error=stop.error
             ),
         )
@@ -193,7 +193,7 @@ class Successor:
             await store.move_run(fence, row.id, state, change.run, now=now)
             return None
         stop = self._stop_crashed(live, row, change.run, counts)
-        announce = await self._herald.changed(
+        announce = await self._announcements.changed(
             live, change.run, tells=stop.escalated, notice=stop.notice
         )
         await store.stop_run(fence, row.id, state, change.run, stop, now=now, announce=announce)

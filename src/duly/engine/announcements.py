@@ -44,7 +44,7 @@ class Made:
     args_text: str
 
 
-class Herald:
+class Announcements:
     """Puts announcements into words."""
 
     def __init__(self, parts: Parts) -> None:
