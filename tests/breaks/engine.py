@@ -11,9 +11,9 @@ from duly.engine.base import Parts, StepFailed
 from duly.engine.calls import Calls, Wanted
 from duly.engine.ledger import Ledger
 from duly.engine.live import Live
-from duly.engine.reach import Reach
 from duly.engine.reconciler import Reconciler
 from duly.engine.scheduler import Engine
+from duly.engine.step_env import StepEnv
 from duly.engine.worker import Worker
 from duly.errors import Invalid
 from duly.rules import lifecycle, turn
@@ -117,12 +117,12 @@ def resume_without_state(outlook: Any, row: Any, limits: Any) -> Live:
     return taken
 
 
-def dice_of_the_run(parts: Reach, run_live: Live, step: Step) -> World:
+def dice_of_the_run(parts: StepEnv, run_live: Live, step: Step) -> World:
     world = _world(parts, run_live, step)
     return replace(world, seed=seed(run_live.id, step)) if world.frozen else world
 
 
-def clock_of_the_step(parts: Reach, run_live: Live, step: Step) -> World:
+def clock_of_the_step(parts: StepEnv, run_live: Live, step: Step) -> World:
     world = _world(parts, run_live, step)
     return replace(world, now_ms=world.now_ms + 1) if world.frozen else world
 

@@ -20,7 +20,7 @@ import msgspec
 from duly.engine.base import Details, StepFailed, sandbox_failure
 from duly.engine.envelope import count_today, read_envelope
 from duly.engine.live import Live, Reads
-from duly.engine.reach import Reach, think
+from duly.engine.step_env import StepEnv, think
 from duly.engine.together import Together
 from duly.errors import DulyError, Invalid, NotFound
 from duly.rules import permission
@@ -72,7 +72,7 @@ class Wanted:
 class Calls:
     """One step's conversation with its host."""
 
-    parts: Reach
+    parts: StepEnv
     live: Live
     step: Step
     publications: list[Publication] = field(default_factory=list)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from duly.engine.base import Parts
-from duly.engine.reach import Reach
+from duly.engine.step_env import StepEnv
 from duly.rules.catalog import Tool, ToolKind
 from duly.rules.permission import Envelope, Grant, Missing, check_grant
 from duly.rules.schedule import DAY_MS
@@ -17,14 +17,14 @@ from duly.rules.value import Json, as_mapping, decode
 from duly.store.people import GrantRow
 
 
-async def read_envelope(parts: Reach, workflow_id: str) -> Envelope:
+async def read_envelope(parts: StepEnv, workflow_id: str) -> Envelope:
     """Read everything a workflow is granted now."""
     rows = await parts.store.list_grants(workflow_id)
     return Envelope(tuple(_grant(row) for row in rows))
 
 
 async def count_today(
-    parts: Reach, workflow_id: str, tool: Tool, envelope: Envelope, *, besides: str = ""
+    parts: StepEnv, workflow_id: str, tool: Tool, envelope: Envelope, *, besides: str = ""
 ) -> int:
     """Answer how often the tool's capability was used today; nobody counts where no limit is.
 

@@ -17,8 +17,8 @@ from duly.config import Policy, WorkflowPolicy
 from duly.engine.base import PLAIN_POLICY, StepFailed
 from duly.engine.calls import Wanted
 from duly.engine.live import Live, Notes
-from duly.engine.reach import Clock, Window
 from duly.engine.run import Told, ask_mutate, ask_next, ask_prepare, ask_producer, pin
+from duly.engine.step_env import Clock, StepOutside
 from duly.errors import Invalid, NotFound
 from duly.rules.catalog import Catalog, Tool
 from duly.rules.event import (
@@ -205,7 +205,7 @@ class Rehearsal:
     env: Clock
     store: Bench
     sandbox: Sandbox
-    outside: Window
+    outside: StepOutside
     policy: Policy
 
     def policy_of(self, workflow: str) -> WorkflowPolicy:

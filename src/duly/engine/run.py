@@ -15,7 +15,7 @@ from duly.engine.base import Parts, StepFailed
 from duly.engine.calls import Calls, Wanted
 from duly.engine.ledger import Ledger
 from duly.engine.live import Live
-from duly.engine.reach import Reach, think
+from duly.engine.step_env import StepEnv, think
 from duly.errors import Invalid
 from duly.rules import lifecycle
 from duly.rules.access import Step
@@ -167,7 +167,7 @@ class Told:
     state_text: str | None = None
 
 
-async def ask_producer(parts: Reach, live: Live) -> Told:
+async def ask_producer(parts: StepEnv, live: Live) -> Told:
     """Run a producer to its end (P1, P2)."""
     calls = Calls(parts, live, Step.PRODUCE)
     returned = await calls.until_return((_state(live),), _world(parts, live, calls.step))
@@ -175,7 +175,7 @@ async def ask_producer(parts: Reach, live: Live) -> Told:
     return Told(tuple(calls.publications), await _state_text(parts, returned))
 
 
-async def ask_prepare(parts: Reach, live: Live) -> tuple[Prepared, dict[tuple[str, str], int]]:
+async def ask_prepare(parts: StepEnv, live: Live) -> tuple[Prepared, dict[tuple[str, str], int]]:
     """Run `prepare`; answer what it wants, and what it was offered (C4, C5)."""
     calls = Calls(parts, live, Step.PREPARE)
     returned = await calls.until_return((_state(live),), _world(parts, live, calls.step))
@@ -190,7 +190,7 @@ async def ask_prepare(parts: Reach, live: Live) -> tuple[Prepared, dict[tuple[st
     return prepared, calls.offered
 
 
-async def ask_mutate(parts: Reach, live: Live) -> Wanted | None:
+async def ask_mutate(parts: StepEnv, live: Live) -> Wanted | None:
     """Run `mutate` until it asks for its mutation, or ends without one (C8, C9)."""
     if Step.MUTATE not in live.consumer.steps:
         return None
@@ -200,7 +200,7 @@ async def ask_mutate(parts: Reach, live: Live) -> Wanted | None:
     return wanted
 
 
-async def ask_next(parts: Reach, live: Live) -> Told:
+async def ask_next(parts: StepEnv, live: Live) -> Told:
     """Run `next` with how it ended; a consumer without one keeps its state (C10, W3)."""
     if Step.NEXT not in live.consumer.steps:
         return Told()
@@ -210,7 +210,7 @@ async def ask_next(parts: Reach, live: Live) -> Told:
     return Told(tuple(calls.publications), await _state_text(parts, returned))
 
 
-def pin(parts: Reach, live: Live, prepared: Prepared, now: int) -> Pinned:
+def pin(parts: StepEnv, live: Live, prepared: Prepared, now: int) -> Pinned:
     """Write the prepare result as it is kept for mutate, next and every heir (C6, C13)."""
     return Pinned(
         script_text(prepared),
@@ -251,7 +251,7 @@ def _state(live: Live) -> Json | Missing:
     return MISSING if live.state_text is None else decode(live.state_text)
 
 
-async def _reads_text(parts: Reach, live: Live, calls: Calls) -> str | None:
+async def _reads_text(parts: StepEnv, live: Live, calls: Calls) -> str | None:
     """Write what a step read without secrets, beside the event loop if that is much (X2)."""
     reads, secrets = calls.reads, live.notes.secrets()
     if reads.size_bytes <= READS_AT_ONCE_BYTES:
@@ -259,7 +259,7 @@ async def _reads_text(parts: Reach, live: Live, calls: Calls) -> str | None:
     return await parts.env.compute(lambda: reads.text(secrets))
 
 
-async def _state_text(parts: Reach, returned: Json | Missing) -> str | None:
+async def _state_text(parts: StepEnv, returned: Json | Missing) -> str | None:
     """Write a new state; returning nothing keeps the old one (P2, C10)."""
     if returned is MISSING:
         return None
@@ -283,7 +283,7 @@ def _wake_at(parts: Parts, live: Live, now: int) -> int | None:
     return clamp_wake_at(asked, now, policy.wake_min_s, policy.wake_max_s).at_ms
 
 
-def _wake_at_asked(parts: Reach, live: Live, raw: object, now: int) -> str | None:
+def _wake_at_asked(parts: StepEnv, live: Live, raw: object, now: int) -> str | None:
     """Keep a wakeAt that can be read; another is ignored, and its author told (S6)."""
     policy = parts.policy
     warning = clamp_wake_at(raw, now, policy.wake_min_s, policy.wake_max_s).warning
@@ -293,7 +293,7 @@ def _wake_at_asked(parts: Reach, live: Live, raw: object, now: int) -> str | Non
     return raw if isinstance(raw, str) else None
 
 
-def _world(parts: Reach, live: Live, step: Step) -> World:
+def _world(parts: StepEnv, live: Live, step: Step) -> World:
     """Time and chance of a step: as they are, or as they stood at the pinning (C13)."""
     pinned_at, first_run = 0, ""
     if live.pinned is not None:

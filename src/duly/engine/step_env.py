@@ -1,7 +1,7 @@
-"""What the steps of a script can reach: a shelf to look into, and a window to look out of.
+"""What the steps of a script can use: clock, events and grants, reads, and the sandbox.
 
-Law: there is no way here to change anything, neither kept nor outside. A real run and a rehearsal
-answer their scripts with the same code, and differ only in what stands behind these four.
+Law: nothing here can change anything, neither stored nor outside. A real run and a rehearsal run
+their scripts with the same code, and differ only in what stands behind these protocols.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ async def think(clock: Clock, value: object, function: Callable[[], R]) -> R:
     return function() if is_light(value) else await clock.compute(function)
 
 
-class Shelf(Protocol):
+class StepStore(Protocol):
     """The events and the grants of a workflow, as the store answers for them."""
 
     def peek(
@@ -71,7 +71,7 @@ class Shelf(Protocol):
         """Answer for how many inputs a major version has sent a tool, up to so many (A3)."""
 
 
-class Window(Protocol):
+class StepOutside(Protocol):
     """The outside, to be looked at."""
 
     @property
@@ -82,7 +82,7 @@ class Window(Protocol):
         """Ask the outside."""
 
 
-class Reach(Protocol):
+class StepEnv(Protocol):
     """All of it; `Parts` is one, and has more."""
 
     @property
@@ -90,7 +90,7 @@ class Reach(Protocol):
         """Time and chance."""
 
     @property
-    def store(self) -> Shelf:
+    def store(self) -> StepStore:
         """Events and grants."""
 
     @property
@@ -98,7 +98,7 @@ class Reach(Protocol):
         """Where scripts run."""
 
     @property
-    def outside(self) -> Window:
+    def outside(self) -> StepOutside:
         """What scripts may look at."""
 
     @property
