@@ -19,7 +19,7 @@ from duly.env import Loop
 from duly.rules.event import Publication
 from duly.rules.lifecycle import CONSUMER_START, advance, answer, commit
 from duly.rules.word import Answer, Kind, Progress
-from duly.store import Store, part
+from duly.store import Store, statements
 from duly.store.base import Durability, Fence, Transaction
 from duly.store.disk import FileDisk
 from duly.store.record import (
@@ -163,7 +163,7 @@ class Subject:
             for workflow_id, events in missing.items():
                 for _ in range(events):
                     publication = self._publication(INBOX)
-                    part.publish(tx, workflow_id, publication, created_by="bench", now=now)
+                    statements.publish(tx, workflow_id, publication, created_by="bench", now=now)
 
         await self.store.backend.transact(fill, Durability.BARRIER)
         for workflow_id, events in missing.items():

@@ -83,16 +83,16 @@ def test_a_test_that_can_notice_a_mutant_enters_a_function(kind: str) -> None:
 
 
 def test_tests_that_take_a_changed_branch_are_asked_first() -> None:
-    key = "store.part must_change [condition] not rows → rows"
+    key = "store.statements must_change [condition] not rows → rows"
     mutant = ALL[key]
-    place = "store.part must_change"
+    place = "store.statements must_change"
     runs, takes = generate.line(mutant), generate.line(mutant) | generate.branch(mutant)
     entered = {
         "many[a]": {"seconds": 0.1, "enters": {place: runs}},
         "many[b]": {"seconds": 0.1, "enters": {place: runs}},
         "once": {"seconds": 0.15, "enters": {place: runs}},
         "raises": {"seconds": 0.5, "enters": {place: takes}},
-        "elsewhere": {"seconds": 0.1, "enters": {"store.part touch": 1}},
+        "elsewhere": {"seconds": 0.1, "enters": {"store.statements touch": 1}},
         "enters only": {"seconds": 0.1, "enters": {place: 0}},
     }
     assert [*score.judges(mutant, entered, 9)] == ["raises", "many[a]", "once", "many[b]"]

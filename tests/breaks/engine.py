@@ -259,7 +259,7 @@ BREAKS = (
     ),
     Break(
         "B12",
-        "duly.store.part",
+        "duly.store.statements",
         "depth_after",
         lambda handled, *_: handled + 2,
         ANNOUNCE,

@@ -16,7 +16,7 @@ def _same_key(key: str, _: object) -> str:
 BREAKS = (
     Break(
         rule="A6",
-        module="duly.store.part",
+        module="duly.store.statements",
         attribute="note",
         replacement=_forget,
         tests=("tests/store/test_exam_workflow.py",),

@@ -11,7 +11,7 @@ from typing import Any
 
 from duly.rules.prepared import Judgement
 from duly.rules.word import Reserved
-from duly.store import approval, due, ledger, part, queries
+from duly.store import approval, due, ledger, queries, statements
 from duly.store.base import Fence, Transaction, barrier, read
 from duly.store.record import MutationRow
 from tests.breaks import Break
@@ -52,8 +52,8 @@ def _nothing(*_: Any, **__: Any) -> None:
     """Do nothing."""
 
 
-def _look_only(tx: Transaction, fence: Fence) -> part.Standing:
-    return part.look(tx, fence.workflow_id)
+def _look_only(tx: Transaction, fence: Fence) -> statements.Standing:
+    return statements.look(tx, fence.workflow_id)
 
 
 def _always_reserve(judgements: Any) -> Judgement:
@@ -63,7 +63,7 @@ def _always_reserve(judgements: Any) -> Judgement:
 
 
 def _disposing(instead: dict[Reserved, Reserved]) -> Callable[..., int]:
-    dispose = part.dispose
+    dispose = statements.dispose
 
     def broken(
         tx: Transaction, workflow_id: str, run_id: str, reserved: Reserved, now: int, **more: Any

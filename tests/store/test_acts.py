@@ -13,7 +13,7 @@ from duly.errors import NotFound, RequestRefused
 from duly.rules import lifecycle
 from duly.rules.lifecycle import Change, Counts, Run
 from duly.rules.word import Act, Kind, MutationStatus, Reserved, Status, Waits
-from duly.store import Store, part
+from duly.store import Store, statements
 from duly.store.base import Durability, Transaction
 from duly.store.record import RunRow, Stop
 from tests.store.exam import World
@@ -123,14 +123,14 @@ async def world(tmp_path: Path) -> AsyncIterator[World]:
 
 def look(tx: Transaction, run_id: str) -> Found:
     """Read what there is, inside the transaction of the act."""
-    run = part.read_run(tx, run_id)
+    run = statements.read_run(tx, run_id)
     after = tx.one("get_run", id=NEXT)
     rows = (
         tx.one(
             "get_events",
             workflow_id=WORKFLOW,
             topic=each.topic,
-            ids=part.as_set((each.message_id,)),
+            ids=statements.as_set((each.message_id,)),
         )
         for each in INPUTS
     )

@@ -11,7 +11,7 @@ from duly.errors import Stale
 from duly.rules import lifecycle
 from duly.rules.lifecycle import Counts, Run
 from duly.rules.word import Act, Answer, Failure, Progress, Verdict, Waits
-from duly.store import Store, part, queries, upkeep
+from duly.store import Store, queries, statements, upkeep
 from duly.store.backup import INVARIANTS
 from duly.store.record import Action, Commit, Recorded, Stop
 from duly.store.sqlite import default_schema
@@ -271,7 +271,7 @@ def test_a_publish_touches_the_consumer_of_its_topic_alone(memory: Memory) -> No
     memory.handler("workflow", "file")
     memory.topic("workflow", "letter", "sort")
     memory.handler("workflow", "sort", position=1)
-    part.touch(memory.transaction, "workflow", ["letter"], 7)
+    statements.touch(memory.transaction, "workflow", ["letter"], 7)
     found = memory.connection.execute("select name, changed from handler order by name").fetchall()
     assert found == [("file", 0), ("sort", 7)]
 

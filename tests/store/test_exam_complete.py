@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from duly.errors import NotFound, Stale
-from duly.store import Store, part
+from duly.store import Store, statements
 from duly.store.base import Durability, Fence, Transaction, Verb, barrier, rider
 from duly.store.record import Action, VersionSpec
 from duly.store.workflow import Deployment
@@ -103,7 +103,7 @@ def test_no_two_trials_have_one_name() -> None:
 
 
 def _take(tx: Transaction) -> int:
-    return int(part.must(tx.one("take_bus_number", name="journal"), "The counter")[0])
+    return int(statements.must(tx.one("take_bus_number", name="journal"), "The counter")[0])
 
 
 def _take_two_and_hush(tx: Transaction) -> int:
@@ -114,12 +114,12 @@ def _take_two_and_hush(tx: Transaction) -> int:
 
 
 def _take_under_any_epoch(tx: Transaction, fence: Fence) -> None:
-    part.look(tx, fence.workflow_id)
+    statements.look(tx, fence.workflow_id)
     _take(tx)
 
 
 def _note(tx: Transaction) -> None:
-    part.note(tx, Action("action_1", "somebody", "note"), 1, workflow_id=None, target=None)
+    statements.note(tx, Action("action_1", "somebody", "note"), 1, workflow_id=None, target=None)
 
 
 class WrongStore(Store):

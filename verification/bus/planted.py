@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from duly.env import Boot
 from duly.rules.delivery import Delivery, DeliveryStatus, JournalStatus
-from duly.store import part
+from duly.store import statements
 from duly.store.base import rider
 from duly.store.bus import delivery_of, find_subscription
 from duly.store.record import JournalEvent
@@ -94,7 +94,7 @@ def _never_recover(_: Any) -> Any:
 def _promote_twice(original: Any) -> Any:
     def promote(tx: Any, deferred: Any, now: int) -> Any:
         event_id = original(tx, deferred, now)
-        part.emit(tx, JournalEvent(deferred.topic, deferred.source, deferred.payload), now)
+        statements.emit(tx, JournalEvent(deferred.topic, deferred.source, deferred.payload), now)
         return event_id
 
     return promote
@@ -266,7 +266,7 @@ _STORE: Final[Lines] = (
     ("delivered-and-not-entered", "A delivery into a workflow is recorded, and nothing enters.",
      "duly.store.delivery", "_enter", _nothing),
     ("entered-twice", "A bus event enters a workflow twice.",
-     "duly.store.part", "publish", _publish_twice),
+     "duly.store.statements", "publish", _publish_twice),
 )  # fmt: skip
 
 _BUS: Final[Lines] = (

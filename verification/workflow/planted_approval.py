@@ -14,7 +14,7 @@ from duly.rules.lifecycle import Change, Run
 from duly.rules.permission import Approval
 from duly.rules.word import Act, Outcome, Reserved, Status, Waits
 from duly.rules.word import MutationStatus as Row
-from duly.store import ledger, part
+from duly.store import ledger, statements
 from duly.store import run as runs
 from duly.store.base import rider
 from duly.store.record import MutationRow
@@ -56,11 +56,11 @@ def _grant_approves(original: Any) -> Any:
     def grant(tx: Any, workflow_id: str, capability: str, *, now: int, **further: Any) -> Any:
         woken = original(tx, workflow_id, capability, now=now, **further)
         found = tx.one("open_run", workflow_id=workflow_id)
-        run = None if found is None else part.read_run(tx, found[0])
+        run = None if found is None else statements.read_run(tx, found[0])
         if run is not None and run.state.waits is Waits.APPROVAL:
             sent = replace(run.state, status=Status.ACTIVE, row=Row.IN_FLIGHT, waits=None)
-            part.change_run(tx, "move_run", workflow_id, run.id, run.state, sent, now=now)
-            part.move_row(tx, run.id, run.state, sent, now)
+            statements.change_run(tx, "move_run", workflow_id, run.id, run.state, sent, now=now)
+            statements.move_row(tx, run.id, run.state, sent, now)
         return woken
 
     return grant
@@ -94,7 +94,7 @@ def _withdraw_nothing(original: Any) -> Any:
 def _deploy_retries(original: Any) -> Any:
     def follow(tx: Any, workflow_id: str, origin: Any, successor_id: str, now: int) -> Any:
         found = tx.one("open_run", workflow_id=workflow_id)
-        run = None if found is None else part.read_run(tx, found[0])
+        run = None if found is None else statements.read_run(tx, found[0])
         if run is None or run.state.waits is not Waits.APPROVAL:
             return original(tx, workflow_id, origin, successor_id, now)
         change = lifecycle.act(run.state, Act.RETRY)
@@ -167,7 +167,7 @@ PEOPLE: Final = (
     ("sent-without-a-time", "An approved call leaves without its send time.",
      "duly.store", "Store.send_approved.body", _without_send_time),
     ("withdrawn-calls-stay", "A proposal outlives the run it belongs to.",
-     "duly.store.part", "move_row", _withdraw_nothing),
+     "duly.store.statements", "move_row", _withdraw_nothing),
     ("a-deploy-withdraws", "A new version takes a waiting proposal away.",
      "duly.store.workflow", "_follow_failed", _deploy_retries),
     ("a-revoke-is-overlooked", "Nobody looks at the grant of a recorded call again.",

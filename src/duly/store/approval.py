@@ -18,7 +18,7 @@ from duly.rules.allowance import find_end
 from duly.rules.lifecycle import Change, Run, act
 from duly.rules.seal import AllowanceFacts
 from duly.rules.word import Act
-from duly.store import ledger, part
+from duly.store import ledger, statements
 from duly.store.base import Fence, Transaction
 from duly.store.people import SecretRow, page
 from duly.store.record import Action, AllowanceRow, Call, JournalEvent, MutationRow
@@ -62,18 +62,18 @@ def approve(
     It is in flight from now on and has no send time yet: `send_approved` writes that, so a host
     that dies in between leaves a call that is known not to have left.
     """
-    standing = part.check(tx, fence)
+    standing = statements.check(tx, fence)
     mutation, run = ledger.read_held(tx, mutation_id)
     _check_seen(mutation, seen)
     change = act(run.state, Act.APPROVE, is_paused=standing.paused)
-    part.change_run(tx, "move_run", run.workflow_id, run.id, run.state, change.run, now=now)
-    part.move_row(tx, run.id, run.state, change.run, now)
+    statements.change_run(tx, "move_run", run.workflow_id, run.id, run.state, change.run, now=now)
+    statements.move_row(tx, run.id, run.state, change.run, now)
     agreed = tx.run("approve_mutation", id=mutation_id, hash=seen, by=action.by, seal=seal)
-    part.must_change(agreed, f"Mutation {mutation_id}")
+    statements.must_change(agreed, f"Mutation {mutation_id}")
     if given is not None:
         _give(tx, given)
-    part.note(tx, action, now, workflow_id=mutation.workflow_id, target=mutation_id)
-    part.announce(tx, announce, now, run_id=run.id)
+    statements.note(tx, action, now, workflow_id=mutation.workflow_id, target=mutation_id)
+    statements.announce(tx, announce, now, run_id=run.id)
     return ledger.read_mutation(tx, mutation_id)
 
 
@@ -104,7 +104,7 @@ def amend(
     now: int,
 ) -> None:
     """Put a person's own arguments in place of a proposed call's, under another hash (A3)."""
-    part.check(tx, fence)
+    statements.check(tx, fence)
     mutation, run = ledger.read_held(tx, mutation_id)
     _check_seen(mutation, seen)
     act(run.state, Act.AMEND)
@@ -118,8 +118,8 @@ def amend(
         by=action.by,
         now=now,
     )
-    part.must_change(amended, f"Mutation {mutation_id}")
-    part.note(tx, action, now, workflow_id=mutation.workflow_id, target=mutation_id)
+    statements.must_change(amended, f"Mutation {mutation_id}")
+    statements.note(tx, action, now, workflow_id=mutation.workflow_id, target=mutation_id)
 
 
 def reject(
@@ -135,9 +135,9 @@ def reject(
     mutation, run = ledger.read_held(tx, mutation_id)
     change = act(run.state, Act.REJECT)
     ledger.settle_run(tx, run.workflow_id, run.id, run.state, change.run, None, None, now)
-    part.move_row(tx, run.id, run.state, change.run, now, by=action.by, said=reason)
-    part.note(tx, action, now, workflow_id=mutation.workflow_id, target=mutation_id)
-    part.announce(tx, announce, now, run_id=run.id)
+    statements.move_row(tx, run.id, run.state, change.run, now, by=action.by, said=reason)
+    statements.note(tx, action, now, workflow_id=mutation.workflow_id, target=mutation_id)
+    statements.announce(tx, announce, now, run_id=run.id)
     return change
 
 
@@ -157,7 +157,7 @@ def send_allowed(
 ) -> int | None:
     """Write a call that is about to be sent under an allowance; nothing, if that has ended."""
     standing = ledger.check_sending(tx, fence)
-    run = part.check_run(tx, fence, run_id, old)
+    run = statements.check_run(tx, fence, run_id, old)
     allowance = read_allowance(tx, call.allowance_id or "")
     # A run may outlive its version by a deploy; the allowance does not.
     if run.version != standing.active_version:
@@ -192,7 +192,7 @@ def revoke_allowance(tx: Transaction, allowance_id: str, *, action: Action, now:
     allowance = read_allowance(tx, allowance_id)
     if not tx.run("revoke_allowance", id=allowance_id, by=action.by, now=now):
         raise RequestRefused(f"Allowance {allowance_id} was revoked already.")
-    part.note(tx, action, now, workflow_id=allowance.workflow_id, target=allowance_id)
+    statements.note(tx, action, now, workflow_id=allowance.workflow_id, target=allowance_id)
 
 
 def read_allowance(tx: Transaction, allowance_id: str) -> AllowanceRow:
@@ -206,7 +206,7 @@ def read_allowance(tx: Transaction, allowance_id: str) -> AllowanceRow:
 def count_first(tx: Transaction, workflow_id: str, tool: str, major: str, *, most: int) -> int:
     """Answer for how many inputs a major version has sent a tool, up to so many (A3)."""
     here = {"workflow_id": workflow_id, "tool": tool, "major": f"{major}.%", "most": most}
-    (count,) = part.must(tx.one("count_first", **here), "The ledger")
+    (count,) = statements.must(tx.one("count_first", **here), "The ledger")
     return int(count)
 
 
@@ -254,15 +254,15 @@ def reseal(
     """Put new seals in place of those they were checked by, all or none."""
     for each in mutations:
         done = tx.run("reseal_mutation", id=each.id, old_seal=each.old, seal=each.new)
-        part.must_change(done, f"Mutation {each.id}")
+        statements.must_change(done, f"Mutation {each.id}")
     for each in allowances:
         done = tx.run("reseal_allowance", id=each.id, old_seal=each.old, seal=each.new)
-        part.must_change(done, f"Allowance {each.id}")
+        statements.must_change(done, f"Allowance {each.id}")
     for each in secrets:
         here = {"connector": each.id, "name": each.name}
         done = tx.run("reseal_secret", **here, old_sealed=each.old, sealed=each.new)
-        part.must_change(done, f"The secret {each.name} of {each.id}")
-    part.note(tx, action, now, workflow_id=None, target=None)
+        statements.must_change(done, f"The secret {each.name} of {each.id}")
+    statements.note(tx, action, now, workflow_id=None, target=None)
 
 
 def _check_seen(mutation: MutationRow, seen: str) -> None:

@@ -30,7 +30,7 @@ from duly.rules.delivery import (
     depth_after,
 )
 from duly.rules.value import DEFAULT_LIMITS, decode
-from duly.store import part
+from duly.store import statements
 from duly.store.base import Row, Transaction
 from duly.store.people import page
 from duly.store.record import Action, JournalEvent
@@ -105,7 +105,7 @@ class DeferredRow:
 def emit(tx: Transaction, event: JournalEvent, *, now: int) -> int:
     """Put an event on the bus; answer its id (B1)."""
     check_topic(event.topic)
-    return part.emit(tx, event, now)
+    return statements.emit(tx, event, now)
 
 
 def defer(
@@ -129,7 +129,7 @@ def defer(
             " (bus.deferred_max). Cancel some, or wait until they have fired."
         )
     boot = boot or Boot("", now)
-    (number,) = part.must(tx.one("take_bus_number", name="deferred"), "The bus's counter")
+    (number,) = statements.must(tx.one("take_bus_number", name="deferred"), "The bus's counter")
     tx.run(
         "insert_deferred_event",
         id=number,
@@ -173,7 +173,7 @@ def cancel(
         return False
     _move_deferred(tx, deferred_id, DeferredMove.CANCEL, fired_at=None, event_id=None)
     if action is not None:
-        part.note(tx, action, now, workflow_id=None, target=str(deferred_id))
+        statements.note(tx, action, now, workflow_id=None, target=str(deferred_id))
     return True
 
 
@@ -233,7 +233,7 @@ def resume_bus(tx: Transaction, *, action: Action, now: int) -> bool:
     """Let a bus that was held back tell what waits; answer whether it was."""
     if not tx.run("drop_upkeep", name=HELD):
         return False
-    part.note(tx, action, now, workflow_id=None, target="bus")
+    statements.note(tx, action, now, workflow_id=None, target="bus")
     return True
 
 
@@ -381,7 +381,7 @@ def _promote(tx: Transaction, deferred: DeferredRow, now: int) -> int:
         deferred.causation_id,
         deferred.depth,
     )
-    event_id = part.emit(tx, event, now)
+    event_id = statements.emit(tx, event, now)
     _move_deferred(tx, deferred.id, DeferredMove.FIRE, fired_at=now, event_id=event_id)
     return event_id
 
@@ -403,4 +403,4 @@ def _move_deferred(
         fired_at=fired_at,
         event_id=event_id,
     )
-    part.must(moved, f"Deferred event {deferred_id}")
+    statements.must(moved, f"Deferred event {deferred_id}")

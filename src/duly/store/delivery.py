@@ -45,7 +45,7 @@ from duly.rules.delivery import (
 from duly.rules.delivery import discard as discard_dead
 from duly.rules.event import Publication, check_ingress
 from duly.rules.value import decode
-from duly.store import part
+from duly.store import statements
 from duly.store.base import Transaction
 from duly.store.bus import (
     JournalRow,
@@ -406,7 +406,7 @@ def _move_event(
         error=error,
         processed_at=(event.processed_at or now) if is_closed else None,
     )
-    part.must(moved, f"Event {event.id}")
+    statements.must(moved, f"Event {event.id}")
 
 
 # -- Deliveries ---------------------------------------------------------------------------------
@@ -434,7 +434,7 @@ def _decide(
 ) -> JournalStatus:
     """Write what a person decided, and who it was (A6)."""
     move_row(tx, old, new, now)
-    part.note(tx, action, now, workflow_id=None, target=f"{old.event_id}/{old.subscriber_id}")
+    statements.note(tx, action, now, workflow_id=None, target=f"{old.event_id}/{old.subscriber_id}")
     return settle_event(tx, old.event_id, now)
 
 
@@ -444,12 +444,12 @@ def _enter(tx: Transaction, delivery: Delivery, ingress: Ingress, now: int) -> N
     event = read_event(tx, delivery.event_id)
     if not starts_runs(event.source, _source_of_cause(tx, event)):
         return
-    part.look(tx, ingress.workflow_id)
-    topic = part.read_topic(tx, ingress.workflow_id, publication.topic)
+    statements.look(tx, ingress.workflow_id)
+    topic = statements.read_topic(tx, ingress.workflow_id, publication.topic)
     check_ingress(topic, "bus", bus_topic=delivery.topic)
     name = f"bus:{delivery.event_id}"
     assert publication.message_id == name, publication
-    part.publish(
+    statements.publish(
         tx,
         ingress.workflow_id,
         publication,
@@ -484,7 +484,7 @@ def move_row(tx: Transaction, old: Delivery, new: Delivery, now: int) -> None:
         suspect=int(new.is_suspect),
         now=now,
     )
-    part.must(moved, _name(old))
+    statements.must(moved, _name(old))
 
 
 def _name(delivery: Delivery) -> str:

@@ -20,7 +20,7 @@ from duly.rules.schedule import (
     earliest,
 )
 from duly.rules.turn import HandlerOutlook, OpenRun
-from duly.store import part
+from duly.store import statements
 from duly.store.base import Fence, Transaction
 from duly.store.bus import held_since
 from duly.store.delivery import OpenDelivery, open_deliveries
@@ -163,7 +163,7 @@ def bus_outlook(
 
 def outlook(tx: Transaction, workflow_id: str) -> Outlook:
     """Read what one workflow could do next; a removed one is not found."""
-    standing = part.look(tx, workflow_id)
+    standing = statements.look(tx, workflow_id)
     found = tx.one("open_run_outlook", workflow_id=workflow_id)
     handlers = () if found else tx.all("handler_outlook", workflow_id=workflow_id)
     return Outlook(

@@ -18,7 +18,7 @@ from duly.rules.event import (
 from duly.rules.lifecycle import Counts, act
 from duly.rules.value import DEFAULT_LIMITS
 from duly.rules.word import Act, Status
-from duly.store import part
+from duly.store import statements
 from duly.store.base import Transaction
 from duly.store.record import Action, EventRow
 from duly.store.run import end_run, follow_run
@@ -43,9 +43,11 @@ def publish(
     now: int,
 ) -> tuple[Republish, int]:
     """Write an event that comes from outside; only a topic with ingress takes it (T10)."""
-    part.look(tx, workflow_id)
-    check_ingress(part.read_topic(tx, workflow_id, publication.topic), "request")
-    return part.publish(tx, workflow_id, publication, created_by=by, bus_event=bus_event, now=now)
+    statements.look(tx, workflow_id)
+    check_ingress(statements.read_topic(tx, workflow_id, publication.topic), "request")
+    return statements.publish(
+        tx, workflow_id, publication, created_by=by, bus_event=bus_event, now=now
+    )
 
 
 def skip_event(
@@ -59,7 +61,7 @@ def skip_event(
     now: int,
 ) -> Skipped:
     """Skip an event for good (U3); a run that had reserved it ends, its other events are free."""
-    part.look(tx, workflow_id)
+    statements.look(tx, workflow_id)
     found = tx.one("find_event", workflow_id=workflow_id, topic=topic, message_id=message_id)
     if found is None:
         raise NotFound(f"Topic {topic} has no event {message_id}.")
@@ -69,7 +71,7 @@ def skip_event(
     abandoned = None
     if status is EventStatus.RESERVED:
         abandoned = found[6]
-        run = part.read_run(tx, abandoned)
+        run = statements.read_run(tx, abandoned)
         tx.run("drop_content_beside", workflow_id=workflow_id, seq=seq)
         if found[3] is not None:  # nobody was ever shown it
             tx.run("drop_payload", workflow_id=workflow_id, content=found[3])
@@ -77,8 +79,8 @@ def skip_event(
         status = EventStatus.PENDING
     skipped = move(status, EventMove.SKIP)
     tx.run("skip_event", workflow_id=workflow_id, seq=seq, status=skipped, now=now)
-    part.touch(tx, workflow_id, (topic,), part.take(tx, workflow_id))
-    part.note(tx, action, now, workflow_id=workflow_id, target=f"{topic}/{message_id}")
+    statements.touch(tx, workflow_id, (topic,), statements.take(tx, workflow_id))
+    statements.note(tx, action, now, workflow_id=workflow_id, target=f"{topic}/{message_id}")
     retried = None if abandoned else _retry_failed(tx, workflow_id, topic, successor_id, now)
     return Skipped(True, abandoned, retried)
 
@@ -90,7 +92,7 @@ def _retry_failed(
     found = tx.one("open_run_of_topic", workflow_id=workflow_id, topic=topic)
     if found is None or found[1] != Status.FAILED_LOGIC:
         return None
-    run = part.read_run(tx, found[0])
+    run = statements.read_run(tx, found[0])
     follow_run(tx, run, act(run.state, Act.RETRY), successor_id, Counts(), now)
     return run.id
 
@@ -127,8 +129,8 @@ def get_by_ids(
     bytes_max: int = DEFAULT_LIMITS.peek_bytes,
 ) -> tuple[EventRow, ...]:
     """Read known events of any status, as they were asked for; unknown ids are left out (T7)."""
-    where = {"workflow_id": workflow_id, "topic": topic, "ids": part.as_set(message_ids)}
-    (size_bytes,) = part.must(tx.one("size_events", **where), "The size of the events")
+    where = {"workflow_id": workflow_id, "topic": topic, "ids": statements.as_set(message_ids)}
+    (size_bytes,) = statements.must(tx.one("size_events", **where), "The size of the events")
     check_fitting(size_bytes, bytes_max)
     found = {row[1]: EventRow(*row) for row in tx.all("get_events", **where)}
     return tuple(found[each] for each in dict.fromkeys(message_ids) if each in found)

@@ -17,7 +17,7 @@ from duly.rules.lifecycle import Change, Run, act
 from duly.rules.outage import Outage
 from duly.rules.schedule import DAY_MS
 from duly.rules.word import Act, Known, Status
-from duly.store import part, recording
+from duly.store import recording, statements
 from duly.store.base import Fence, Transaction
 from duly.store.record import Action, Call, JournalEvent, MutationRow, Recorded, RunRow, Stop
 from duly.store.run import write_stop
@@ -31,13 +31,15 @@ def count_sent(
     """Answer how often any of these tools was sent since a moment, one row left out (A1)."""
     until = since + 2 * DAY_MS  # a later time was written by a clock that was wrong
     here = {"workflow_id": workflow_id, "since": since, "until": until, "besides": besides}
-    counted = (part.must(tx.one("count_sent", tool=each, **here), "The ledger") for each in tools)
+    counted = (
+        statements.must(tx.one("count_sent", tool=each, **here), "The ledger") for each in tools
+    )
     return sum(int(count) for (count,) in counted)
 
 
 def count_refusals(tx: Transaction, inputs: str) -> int:
     """Answer the generation of a set of inputs: how often it was refused on its merits (L7)."""
-    (count,) = part.must(tx.one("count_refusals", inputs=inputs), "The ledger")
+    (count,) = statements.must(tx.one("count_refusals", inputs=inputs), "The ledger")
     return int(count)
 
 
@@ -55,10 +57,10 @@ def propose(
     announce: tuple[JournalEvent, ...] = (),
 ) -> None:
     """Write a call that waits for a person, with what its run called and logged so far (A3, R1)."""
-    part.check(tx, fence)
+    statements.check(tx, fence)
     open_row(tx, fence, run_id, old, new, call, now=now, sent_at=None)
     tx.run("keep_notes", id=run_id, calls=calls, logs=logs)
-    part.announce(tx, announce, now, run_id=run_id)
+    statements.announce(tx, announce, now, run_id=run_id)
 
 
 def send(
@@ -75,7 +77,9 @@ def send(
     """Write the call that is about to be sent (L2); answer when its key was first sent (L7)."""
     check_sending(tx, fence)
     open_row(tx, fence, run_id, old, new, call, now=now, sent_at=now, boot=boot)
-    (first_at,) = part.must(tx.one("first_send", key=call.key), f"The key of mutation {call.id}")
+    (first_at,) = statements.must(
+        tx.one("first_send", key=call.key), f"The key of mutation {call.id}"
+    )
     return int(first_at)
 
 
@@ -92,7 +96,7 @@ def send_again(
     """Write that the recorded call is about to be sent once more: same row, same key (F4, L7)."""
     check_sending(tx, fence)
     is_resend = old.status is Status.PAUSED_RECONCILIATION
-    part.change_run(tx, "move_run", fence.workflow_id, run_id, old, new, now=now)
+    statements.change_run(tx, "move_run", fence.workflow_id, run_id, old, new, now=now)
     return _send_row(tx, run_id, old, now, boot, is_resend=is_resend)
 
 
@@ -101,8 +105,10 @@ def send_approved(
 ) -> MutationRow:
     """Write that an approved call is about to be sent; until here nobody has begun to (A4, L2)."""
     check_sending(tx, fence)
-    part.check_run(tx, fence, run_id, old)
-    found = part.must(tx.one("get_held_mutation", held_by=run_id), f"The mutation of run {run_id}")
+    statements.check_run(tx, fence, run_id, old)
+    found = statements.must(
+        tx.one("get_held_mutation", held_by=run_id), f"The mutation of run {run_id}"
+    )
     mutation = MutationRow(*found)
     if not mutation.is_unsent:
         raise Stale(f"Mutation {mutation.id} was sent already.")
@@ -122,10 +128,10 @@ def record(
     announce: tuple[JournalEvent, ...] = (),
 ) -> None:
     """Write what became known of a mutation, with the phase or the stop that follows (L9, L4)."""
-    part.check(tx, fence)
+    statements.check(tx, fence)
     settle_run(tx, fence.workflow_id, run_id, old, new, recorded.result, stop, now)
     _settle_row(tx, run_id, old, new, recorded, now)
-    part.announce(tx, announce, now, run_id=run_id)
+    statements.announce(tx, announce, now, run_id=run_id)
 
 
 def count_attempt(
@@ -146,7 +152,7 @@ def count_attempt(
 
     `outage` is what is kept of questions that could not be asked, `announce` tells a person (L5).
     """
-    part.check(tx, fence)
+    statements.check(tx, fence)
     counted = tx.run(
         "count_ask",
         id=mutation_id,
@@ -159,9 +165,9 @@ def count_attempt(
         now=now,
         **_outage_columns(outage),
     )
-    part.must_change(counted, f"Mutation {mutation_id}")
+    statements.must_change(counted, f"Mutation {mutation_id}")
     if announce:
-        part.announce(tx, announce, now, run_id=read_mutation(tx, mutation_id).held_by)
+        statements.announce(tx, announce, now, run_id=read_mutation(tx, mutation_id).held_by)
 
 
 def settle(
@@ -185,8 +191,8 @@ def settle(
     _settle_row(tx, run.id, run.state, change.run, recorded, now)
     if answer is Act.TRY_AGAIN:
         tx.run("reset_asks", id=mutation_id)
-    part.note(tx, action, now, workflow_id=mutation.workflow_id, target=mutation_id)
-    part.announce(tx, announce, now, run_id=run.id)
+    statements.note(tx, action, now, workflow_id=mutation.workflow_id, target=mutation_id)
+    statements.announce(tx, announce, now, run_id=run.id)
     return change
 
 
@@ -211,7 +217,9 @@ def record_late(
 
 def keep_late_answer(tx: Transaction, mutation_id: str, late: str) -> None:
     """Write what a send answered when it decided nothing any more; it is shown beside (L1)."""
-    part.must(tx.one("keep_late_answer", id=mutation_id, late=late), f"Mutation {mutation_id}")
+    statements.must(
+        tx.one("keep_late_answer", id=mutation_id, late=late), f"Mutation {mutation_id}"
+    )
 
 
 def list_first_sends(tx: Transaction, key: str) -> tuple[Stamp, ...]:
@@ -230,16 +238,16 @@ def read_mutation(tx: Transaction, mutation_id: str) -> MutationRow:
 def read_held(tx: Transaction, mutation_id: str) -> tuple[MutationRow, RunRow]:
     """Read a row and the run that answers for it, under the workflow's lock."""
     mutation = read_mutation(tx, mutation_id)
-    part.look(tx, mutation.workflow_id)
-    run = part.read_run(tx, mutation.held_by)
+    statements.look(tx, mutation.workflow_id)
+    run = statements.read_run(tx, mutation.held_by)
     if not run.open:
         raise Stale(f"Mutation {mutation_id} is {mutation.status}; its run is over.")
     return mutation, run
 
 
-def check_sending(tx: Transaction, fence: Fence) -> part.Standing:
+def check_sending(tx: Transaction, fence: Fence) -> statements.Standing:
     """Refuse to send in a paused workflow: the pause may have come after the decision (F7)."""
-    standing = part.check(tx, fence)
+    standing = statements.check(tx, fence)
     if standing.paused:
         raise Stale(
             f"Workflow {fence.workflow_id} is paused; nothing is sent before it is resumed."
@@ -263,7 +271,7 @@ def open_row(
     assert old.row is None, old
     assert new.row is not None, new
     terms = call.terms
-    part.change_run(tx, "move_run", fence.workflow_id, run_id, old, new, now=now)
+    statements.change_run(tx, "move_run", fence.workflow_id, run_id, old, new, now=now)
     inserted = tx.run(
         "insert_mutation",
         id=call.id,
@@ -289,7 +297,7 @@ def open_row(
         seal=call.seal,
         now=now,
     )
-    part.must_change(inserted, f"Run {run_id}, which has its mutation already,")
+    statements.must_change(inserted, f"Run {run_id}, which has its mutation already,")
     if call.reads is not None:
         recording.keep_reads(tx, run_id, Step.MUTATE, call.reads)
 
@@ -306,7 +314,7 @@ def _send_row(
         boot_ms=boot.ms,
         now=now,
     )
-    (mutation_id,) = part.must(sent, f"The mutation of run {run_id}")
+    (mutation_id,) = statements.must(sent, f"The mutation of run {run_id}")
     return read_mutation(tx, mutation_id)
 
 
@@ -327,7 +335,7 @@ def settle_run(
     if stop is not None:
         write_stop(tx, workflow_id, run_id, old, new, stop, now)
         return
-    part.change_run(tx, "settle_run", workflow_id, run_id, old, new, result=result, now=now)
+    statements.change_run(tx, "settle_run", workflow_id, run_id, old, new, result=result, now=now)
 
 
 def _settle_row(
@@ -351,7 +359,7 @@ def _settle_row(
         now=now,
         **_outage_columns(recorded.outage),
     )
-    part.must_change(settled, f"The mutation of run {run_id}")
+    statements.must_change(settled, f"The mutation of run {run_id}")
 
 
 def _outage_columns(outage: Outage | None) -> dict[str, int | None]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from duly.errors import Invalid, NotFound
-from duly.store import ledger, part
+from duly.store import ledger, statements
 from duly.store.base import Transaction
 from duly.store.record import (
     EventRow,
@@ -223,7 +223,7 @@ def list_runs(
 
 def get_run(tx: Transaction, run_id: str) -> RunRow:
     """Read one run."""
-    return part.read_run(tx, run_id)
+    return statements.read_run(tx, run_id)
 
 
 def list_mutations(

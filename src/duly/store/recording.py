@@ -14,7 +14,7 @@ from typing import Final
 
 from duly.errors import Invalid
 from duly.rules.access import Step
-from duly.store import part
+from duly.store import statements
 from duly.store.base import Transaction
 from duly.store.record import EventRow, MutationRow, RunRow
 
@@ -55,7 +55,7 @@ def begin_recording(
 
 def keep_reads(tx: Transaction, run_id: str, step: Step, reads: str) -> None:
     """Keep what one step read."""
-    part.must_change(
+    statements.must_change(
         tx.run("put_recording", run_id=run_id, step=step.value, reads=reads), f"Run {run_id}"
     )
 
@@ -91,7 +91,7 @@ def list_past(tx: Transaction, workflow_id: str, *, limit: int = 20) -> tuple[Pa
 
 
 def _past(tx: Transaction, run_id: str) -> Past:
-    run = part.read_run(tx, run_id)
+    run = statements.read_run(tx, run_id)
     held = tx.one("get_held_mutation", held_by=run_id)
     kept = tx.all("list_recordings", workflow_id=run.workflow_id, chain=run.chain)
     return Past(

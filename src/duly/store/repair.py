@@ -11,7 +11,7 @@ from __future__ import annotations
 from duly.errors import Stale
 from duly.rules.lifecycle import Counts, Run
 from duly.rules.schedule import DAY_MS
-from duly.store import part
+from duly.store import statements
 from duly.store.base import Fence, Transaction
 from duly.store.record import Action, JournalEvent, VersionSpec
 from duly.store.workflow import insert_version
@@ -21,9 +21,9 @@ def ask_repair(
     tx: Transaction, fence: Fence, run_id: str, old: Run, counts: Counts, *, now: int
 ) -> None:
     """Count a question to the repairer that is about to be asked (F3); none while paused (F7)."""
-    if part.check(tx, fence).paused:
+    if statements.check(tx, fence).paused:
         raise Stale("The workflow is paused; nobody is asked for a repair before it is resumed.")
-    part.change_run(
+    statements.change_run(
         tx, "ask_repair", fence.workflow_id, run_id, old, old, repair_count=counts.repair, now=now
     )
     tx.run("count_repair", id=fence.workflow_id, day_ms=DAY_MS, now=now)
@@ -46,11 +46,11 @@ def decline_repair(
     Whoever proposes a version is written down with it (A6).
     """
     assert (proposal is None) == (action is None), "a proposal has an author, and nothing else has"
-    part.check(tx, fence)
-    part.change_run(
+    statements.check(tx, fence)
+    statements.change_run(
         tx, "escalate_run", fence.workflow_id, run_id, old, old, escalated=escalated, now=now
     )
     if proposal is not None and action is not None:
         insert_version(tx, fence.workflow_id, proposal, activated_at=None, now=now)
-        part.note(tx, action, now, workflow_id=fence.workflow_id, target=proposal.version)
-    part.announce(tx, announce, now, run_id=run_id)
+        statements.note(tx, action, now, workflow_id=fence.workflow_id, target=proposal.version)
+    statements.announce(tx, announce, now, run_id=run_id)

@@ -18,7 +18,7 @@ from duly.rules.lifecycle import START, Change, Counts, Run, act
 from duly.rules.prepared import Judgement, judge_all, judge_reservation
 from duly.rules.schedule import pause_after_commit
 from duly.rules.word import Act, Kind, Status
-from duly.store import part, recording
+from duly.store import recording, statements
 from duly.store.base import Fence, Transaction
 from duly.store.record import Action, Commit, JournalEvent, Pinned, Reserve, RunRow, Stop
 
@@ -39,7 +39,7 @@ class Started:
 
 def start_run(tx: Transaction, fence: Fence, run_id: str, handler: str, *, now: int) -> Started:
     """Open a run of a handler with the active version; a workflow has at most one open run (F6)."""
-    standing = part.check(tx, fence)
+    standing = statements.check(tx, fence)
     if standing.paused:
         raise Stale(f"Workflow {fence.workflow_id} is paused; no run starts.")
     found = tx.one("get_handler", workflow_id=fence.workflow_id, name=handler)
@@ -47,7 +47,7 @@ def start_run(tx: Transaction, fence: Fence, run_id: str, handler: str, *, now: 
         raise NotFound(f"Workflow {fence.workflow_id} has no handler {handler} to run.")
     state: str | None = found[5]
     begun = START[Kind(found[1])]
-    part.must_change(
+    statements.must_change(
         tx.run(
             "insert_run",
             id=run_id,
@@ -77,14 +77,14 @@ def prepare_run(
     now: int,
 ) -> Judgement:
     """Pin the prepare result and reserve all it asks for, or nothing of it (C5, C6)."""
-    part.check(tx, fence)
+    statements.check(tx, fence)
     looked = _look(tx, fence.workflow_id, reserves)
     if looked.judgement is not Judgement.RESERVE:
-        part.check_run(tx, fence, run_id, old)  # a run that is over made no mistake
+        statements.check_run(tx, fence, run_id, old)  # a run that is over made no mistake
         if looked.refusal is not None:
             raise looked.refusal
         return looked.judgement
-    part.change_run(
+    statements.change_run(
         tx,
         "prepare_run",
         fence.workflow_id,
@@ -102,15 +102,15 @@ def prepare_run(
     if reserves:
         _reserve(tx, fence.workflow_id, run_id, looked.seqs)
         topics = {reserve.topic for reserve in reserves}
-        part.touch(tx, fence.workflow_id, topics, part.take(tx, fence.workflow_id))
+        statements.touch(tx, fence.workflow_id, topics, statements.take(tx, fence.workflow_id))
     return looked.judgement
 
 
 def move_run(tx: Transaction, fence: Fence, run_id: str, old: Run, new: Run, *, now: int) -> None:
     """Let the same run go on: another phase, status or ledger row (R4, F4)."""
-    _check_going_on(part.check(tx, fence), old)
-    part.change_run(tx, "move_run", fence.workflow_id, run_id, old, new, now=now)
-    part.move_row(tx, run_id, old, new, now)
+    _check_going_on(statements.check(tx, fence), old)
+    statements.change_run(tx, "move_run", fence.workflow_id, run_id, old, new, now=now)
+    statements.move_row(tx, run_id, old, new, now)
 
 
 def stop_run(
@@ -125,10 +125,10 @@ def stop_run(
     announce: tuple[JournalEvent, ...] = (),
 ) -> None:
     """Write down why a run stopped, until when, and what a person is told (F2–F5, F8)."""
-    part.check(tx, fence)
+    statements.check(tx, fence)
     write_stop(tx, fence.workflow_id, run_id, old, new, stop, now)
-    part.move_row(tx, run_id, old, new, now)
-    part.announce(tx, announce, now, run_id=run_id)
+    statements.move_row(tx, run_id, old, new, now)
+    statements.announce(tx, announce, now, run_id=run_id)
 
 
 def succeed_run(
@@ -144,10 +144,10 @@ def succeed_run(
     announce: tuple[JournalEvent, ...] = (),
 ) -> None:
     """Close a stopped run and open the one that follows it, with all it inherits (R5–R7)."""
-    _check_going_on(part.check(tx, fence), old)
-    run = part.check_run(tx, fence, run_id, old)
+    _check_going_on(statements.check(tx, fence), old)
+    run = statements.check_run(tx, fence, run_id, old)
     follow_run(tx, run, change, successor_id, counts, now)
-    part.announce(tx, announce, now, run_id=run_id)
+    statements.announce(tx, announce, now, run_id=run_id)
 
 
 def commit_producer(
@@ -162,7 +162,7 @@ def commit_producer(
     announce: tuple[JournalEvent, ...] = (),
 ) -> None:
     """Write a producer's events, its state and its next time at once (P3)."""
-    part.check(tx, fence)
+    statements.check(tx, fence)
     handler, counter, _ = _finish(tx, fence, run_id, old, change.run, commit, now)
     _publish(tx, fence.workflow_id, run_id, commit, now)
     tx.run(
@@ -176,14 +176,14 @@ def commit_producer(
     )
     if commit.reads is not None:
         recording.keep_produced(tx, fence.workflow_id, run_id, handler, commit.reads)
-    part.announce(tx, announce, now)
+    statements.announce(tx, announce, now)
 
 
 def replan(
     tx: Transaction, fence: Fence, handler: str, old: int, new: int | None, *, now: int
 ) -> None:
     """Plan a producer again whose next time a clock that was wrong wrote (S2)."""
-    part.check(tx, fence)
+    statements.check(tx, fence)
     changed = tx.run(
         "replan_producer",
         workflow_id=fence.workflow_id,
@@ -192,7 +192,7 @@ def replan(
         next_run_at=new,
         now=now,
     )
-    part.must_change(changed, f"The plan of {handler}")
+    statements.must_change(changed, f"The plan of {handler}")
 
 
 def commit_run(
@@ -207,7 +207,7 @@ def commit_run(
     announce: tuple[JournalEvent, ...] = (),
 ) -> None:
     """End a consumer's run: events finished, publishes, state, wakeAt, all or nothing (C11)."""
-    standing = part.check(tx, fence)
+    standing = statements.check(tx, fence)
     handler, counter, prepared_by = _finish(tx, fence, run_id, old, change.run, commit, now)
     if commit.reads is not None:
         recording.keep_reads(tx, run_id, Step.MUTATE, commit.reads)
@@ -216,10 +216,10 @@ def commit_run(
         roots = [
             root for (root,) in tx.all("run_roots", workflow_id=fence.workflow_id, run_id=run_id)
         ]
-    reserved = part.dispose(tx, fence.workflow_id, run_id, change.reserved, now)
+    reserved = statements.dispose(tx, fence.workflow_id, run_id, change.reserved, now)
     _publish(tx, fence.workflow_id, run_id, commit, now, roots)
     # Before `seen` moves: what came since then is what a run that reserved nothing goes back to.
-    part.announce(tx, announce, now, run_id=run_id)
+    statements.announce(tx, announce, now, run_id=run_id)
     tx.run(
         "commit_consumer",
         workflow_id=fence.workflow_id,
@@ -241,12 +241,12 @@ def abandon_run(
     announce: tuple[JournalEvent, ...] = (),
 ) -> Change:
     """End a run by a person's act; its events go where the ledger says (R9)."""
-    run = part.read_run(tx, run_id)
-    part.look(tx, run.workflow_id)
+    run = statements.read_run(tx, run_id)
+    statements.look(tx, run.workflow_id)
     change = act(run.state, Act.ABANDON)
     end_run(tx, run, change, now)
-    part.note(tx, action, now, workflow_id=run.workflow_id, target=run_id)
-    part.announce(tx, announce, now, run_id=run_id)
+    statements.note(tx, action, now, workflow_id=run.workflow_id, target=run_id)
+    statements.announce(tx, announce, now, run_id=run_id)
     return change
 
 
@@ -264,24 +264,24 @@ def retry_run(
 
     `bus_event` is what was being handled on the bus: the chain goes on through the run (B12).
     """
-    run = part.read_run(tx, run_id)
-    part.look(tx, run.workflow_id)
+    run = statements.read_run(tx, run_id)
+    statements.look(tx, run.workflow_id)
     change = act(run.state, Act.RETRY)
     if not run.open:
         raise Stale(f"Run {run_id} has been followed by another run already.")
     follow_run(tx, run, change, successor_id, Counts(), now)
     if bus_event is not None:
         tx.run("set_run_bus_event", id=successor_id, bus_event=bus_event)
-    part.note(tx, action, now, workflow_id=run.workflow_id, target=run_id)
-    part.announce(tx, announce, now, run_id=run_id)
+    statements.note(tx, action, now, workflow_id=run.workflow_id, target=run_id)
+    statements.announce(tx, announce, now, run_id=run_id)
     return change
 
 
 def end_run(tx: Transaction, run: RunRow, change: Change, now: int) -> None:
     """Write a change that ends a run without a successor."""
-    part.change_run(tx, "close_run", run.workflow_id, run.id, run.state, change.run, now=now)
-    part.move_row(tx, run.id, run.state, change.run, now)
-    part.dispose(tx, run.workflow_id, run.id, change.reserved, now)
+    statements.change_run(tx, "close_run", run.workflow_id, run.id, run.state, change.run, now=now)
+    statements.move_row(tx, run.id, run.state, change.run, now)
+    statements.dispose(tx, run.workflow_id, run.id, change.reserved, now)
 
 
 def follow_run(
@@ -290,10 +290,10 @@ def follow_run(
     """Write a change that closes a run and opens its successor, in that order (R6)."""
     assert change.successor is not None, change
     old = run.state
-    part.change_run(tx, "close_run", run.workflow_id, run.id, old, change.run, now=now)
-    part.move_row(tx, run.id, old, change.run, now)
+    statements.change_run(tx, "close_run", run.workflow_id, run.id, old, change.run, now=now)
+    statements.move_row(tx, run.id, old, change.run, now)
     if not change.inherits:
-        part.dispose(tx, run.workflow_id, run.id, change.reserved, now)
+        statements.dispose(tx, run.workflow_id, run.id, change.reserved, now)
     inserted = tx.run(
         "insert_heir" if change.inherits else "insert_successor",
         id=successor_id,
@@ -304,18 +304,20 @@ def follow_run(
         **_count_columns(counts),
         now=now,
     )
-    part.must_change(inserted, f"Run {run.id}")
+    statements.must_change(inserted, f"Run {run.id}")
     if change.inherits:
-        part.dispose(tx, run.workflow_id, run.id, change.reserved, now, successor_id=successor_id)
+        statements.dispose(
+            tx, run.workflow_id, run.id, change.reserved, now, successor_id=successor_id
+        )
         held = tx.run("pass_mutation", held_by=run.id, successor_id=successor_id, now=now)
-        part.must_change(held, f"The mutation of run {run.id}")
+        statements.must_change(held, f"The mutation of run {run.id}")
 
 
 def write_stop(
     tx: Transaction, workflow_id: str, run_id: str, old: Run, new: Run, stop: Stop, now: int
 ) -> None:
     """Write a stopped run, guarded; its ledger row is the caller's to move."""
-    part.change_run(
+    statements.change_run(
         tx,
         "stop_run",
         workflow_id,
@@ -348,7 +350,7 @@ def _count_columns(counts: Counts) -> dict[str, int | None]:
     }
 
 
-def _check_going_on(standing: part.Standing, old: Run) -> None:
+def _check_going_on(standing: statements.Standing, old: Run) -> None:
     """Refuse to end a wait in a paused workflow: the pause may be newer than the decision (F7)."""
     waits = (Status.PAUSED_TRANSIENT, Status.PAUSED_APPROVAL, Status.CRASHED)
     if standing.paused and old.status in waits:
@@ -366,7 +368,7 @@ def _publish(
     """Write what a run publishes; what a finished event does not take is in its log (T5)."""
     dropped = []
     for each in commit.publications:
-        came = part.publish(tx, workflow_id, each, created_by=run_id, roots=roots, now=now)
+        came = statements.publish(tx, workflow_id, each, created_by=run_id, roots=roots, now=now)
         if came[0] is Republish.DROPPED:
             dropped.append(each)
     if dropped:
@@ -380,13 +382,13 @@ def _finish(
     """Write the committed run; answer its handler, S3's counter and who prepared it."""
     finished = tx.one(
         "finish_run",
-        **part.guarded(fence.workflow_id, run_id, old, new),
+        **statements.guarded(fence.workflow_id, run_id, old, new),
         state_after=commit.state,
         calls=commit.calls,
         logs=commit.logs,
         now=now,
     )
-    handler, counter, prepared_by = part.must(finished, f"Run {run_id}")
+    handler, counter, prepared_by = statements.must(finished, f"Run {run_id}")
     return handler, counter, prepared_by
 
 
@@ -427,7 +429,7 @@ def _find(
         (topic, message_id): (EventStatus(status), seq, content)
         for topic, ids in ids_of.items()
         for message_id, status, seq, content in tx.all(
-            "find_events", workflow_id=workflow_id, topic=topic, ids=part.as_set(ids)
+            "find_events", workflow_id=workflow_id, topic=topic, ids=statements.as_set(ids)
         )
     }
 
@@ -436,9 +438,9 @@ def _reserve(tx: Transaction, workflow_id: str, run_id: str, seqs: list[int]) ->
     """Reserve all of these events and pin their contents, or refuse (C5, C6)."""
     for at in range(0, len(seqs), LOOKED_AT_ONCE):
         some = seqs[at : at + LOOKED_AT_ONCE]
-        which = {"workflow_id": workflow_id, "run_id": run_id, "seqs": part.as_set(some)}
+        which = {"workflow_id": workflow_id, "run_id": run_id, "seqs": statements.as_set(some)}
         reserved = tx.run("reserve_events", **which)
-        part.must_change(int(reserved == len(some)), f"An event of run {run_id}")
+        statements.must_change(int(reserved == len(some)), f"An event of run {run_id}")
         tx.run("insert_reservations", **which)
 
 

@@ -23,7 +23,7 @@ from duly.rules.delivery import (
     place_of,
 )
 from duly.rules.value import DEFAULT_LIMITS, encode
-from duly.store import part
+from duly.store import statements
 from duly.store.base import Transaction
 from duly.store.bus import delivery_of, read_subscription
 from duly.store.delivery import move_row, settle_event
@@ -63,7 +63,9 @@ def subscribe(
         if close_left(tx, subscriber_id, now=now).is_over:
             known = None
     if known is None:
-        (number,) = part.must(tx.one("take_bus_number", name="subscription"), "The bus's counter")
+        (number,) = statements.must(
+            tx.one("take_bus_number", name="subscription"), "The bus's counter"
+        )
         position = place_of(int(number), is_wired=is_wired)
         tx.run("insert_subscription", topic=check_topic(topic), position=position, now=now, **kept)
         return position
@@ -86,7 +88,7 @@ def unsubscribe(
     if read_subscription(tx, subscriber_id) is None:
         raise NotFound(f"There is no subscriber {subscriber_id}.")
     if tx.run("leave_subscription", subscriber_id=subscriber_id) and action is not None:
-        part.note(tx, action, now, workflow_id=None, target=subscriber_id)
+        statements.note(tx, action, now, workflow_id=None, target=subscriber_id)
     return close_left(tx, subscriber_id, now=now, limit=limit)
 
 

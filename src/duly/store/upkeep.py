@@ -23,7 +23,7 @@ from duly.rules import retention
 from duly.rules.deferral import DeferredStatus
 from duly.rules.retention import ChainRun, Tidied
 from duly.rules.word import MutationStatus
-from duly.store import bus, part
+from duly.store import bus, statements
 from duly.store.base import Transaction
 from duly.store.record import Action
 
@@ -81,7 +81,7 @@ def tidied_at(tx: Transaction) -> int | None:
 
 def note_act(tx: Transaction, *, target: str | None, action: Action, now: int) -> None:
     """Write down an act on the store as a whole (A6)."""
-    part.note(tx, action, now, workflow_id=None, target=target)
+    statements.note(tx, action, now, workflow_id=None, target=target)
 
 
 def note_restore(tx: Transaction, *, action: Action, now: int) -> int | None:
@@ -108,7 +108,7 @@ def note_restore(tx: Transaction, *, action: Action, now: int) -> int | None:
             tx.run("doubt_approved", workflow_id=workflow_id, since=since, now=now)
             tx.run("doubt_unblocked", workflow_id=workflow_id, now=now)
             own = replace(action, id=f"{action.id}_{workflow_id}")
-            part.note(tx, own, now, workflow_id=workflow_id, target=None)
+            statements.note(tx, own, now, workflow_id=workflow_id, target=None)
         turn = _next_workflow(tx, workflow_id)
     return since
 
@@ -123,7 +123,7 @@ def drop_secret(tx: Transaction, connector: str, name: str, *, action: Action, n
     """Forget a secret (A5)."""
     if not tx.run("drop_secret", connector=connector, name=name):
         raise NotFound(f'There is no secret "{name}" of {connector}.')
-    part.note(tx, action, now, workflow_id=None, target=f"{connector}.{name}")
+    statements.note(tx, action, now, workflow_id=None, target=f"{connector}.{name}")
 
 
 # -- The turns ----------------------------------------------------------------------------------

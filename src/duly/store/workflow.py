@@ -11,7 +11,7 @@ from duly.rules.rename import Kept, Rename, Renamed, find_rename
 from duly.rules.schedule import Schedule, next_run_at_on_deploy, parse, run_now_refusal
 from duly.rules.value import decode, suggest
 from duly.rules.word import Act, Kind, Status
-from duly.store import part
+from duly.store import statements
 from duly.store.base import Fence, Transaction
 from duly.store.ingress import change_ways, ways_of
 from duly.store.record import (
@@ -61,9 +61,9 @@ def deploy(
             version=version.version,
             now=now,
         )
-        part.must(inserted, f"The name {deployment.name}, which another workflow has,")
+        statements.must(inserted, f"The name {deployment.name}, which another workflow has,")
     else:
-        standing = part.look(tx, workflow_id)
+        standing = statements.look(tx, workflow_id)
         if version.origin is Origin.REPAIR:
             _check_repair(tx, workflow_id, standing)
         activated = tx.one(
@@ -72,14 +72,14 @@ def deploy(
             version=version.version,
             old_version=deployment.replaces,
         )
-        part.must(activated, f"Workflow {workflow_id}")
+        statements.must(activated, f"Workflow {workflow_id}")
     insert_version(tx, workflow_id, version, activated_at=now, now=now)
     _declare(tx, deployment, now)
     for capability in deployment.grants:
         _put_grant(tx, workflow_id, capability, None, "{}", action.by, now)
         tx.one("wake_granted_run", workflow_id=workflow_id, capability=capability, now=now)
-    part.note(tx, action, now, workflow_id=workflow_id, target=version.version)
-    part.announce(tx, announce, now)
+    statements.note(tx, action, now, workflow_id=workflow_id, target=version.version)
+    statements.announce(tx, announce, now)
     return _follow_failed(tx, workflow_id, version.origin, successor_id, now)
 
 
@@ -122,23 +122,23 @@ def keep_version(
     announce: tuple[JournalEvent, ...] = (),
 ) -> None:
     """Keep a version that is not active: what a repair proposes to a person (F3)."""
-    part.look(tx, workflow_id)
+    statements.look(tx, workflow_id)
     insert_version(tx, workflow_id, version, activated_at=None, now=now)
-    part.note(tx, action, now, workflow_id=workflow_id, target=version.version)
-    part.announce(tx, announce, now)
+    statements.note(tx, action, now, workflow_id=workflow_id, target=version.version)
+    statements.announce(tx, announce, now)
 
 
 def set_wish(
     tx: Transaction, workflow_id: str, *, is_paused: bool, action: Action, now: int
 ) -> str | None:
     """Store a person's wish to pause or resume; a run that the pause drops is answered (F7)."""
-    part.look(tx, workflow_id)
+    statements.look(tx, workflow_id)
     tx.run("set_wish", id=workflow_id, paused=int(is_paused), now=now)
-    part.note(tx, action, now, workflow_id=workflow_id, target=None)
+    statements.note(tx, action, now, workflow_id=workflow_id, target=None)
     open_run = tx.one("open_run", workflow_id=workflow_id)
     if not is_paused or open_run is None:
         return None
-    run = part.read_run(tx, open_run[0])
+    run = statements.read_run(tx, open_run[0])
     if not is_dropped_by_pause(run.state):
         return None
     end_run(tx, run, act(run.state, Act.PAUSE), now)
@@ -149,7 +149,7 @@ def run_now(
     tx: Transaction, workflow_id: str, producer: str | None = None, *, action: Action, now: int
 ) -> int:
     """Make every producer due now, or the one that is named (S7, W2); answer how many are."""
-    standing = part.look(tx, workflow_id)
+    standing = statements.look(tx, workflow_id)
     if producer is not None:
         names = [name for (name,) in tx.all("list_producers", workflow_id=workflow_id)]
         if producer not in names:
@@ -160,7 +160,7 @@ def run_now(
     refusal = run_now_refusal(has_open_run, standing.paused)
     if refusal is not None:
         raise RequestRefused(refusal)
-    part.note(tx, action, now, workflow_id=workflow_id, target=producer)
+    statements.note(tx, action, now, workflow_id=workflow_id, target=producer)
     return tx.run("run_now", workflow_id=workflow_id, producer=producer, now=now)
 
 
@@ -173,7 +173,7 @@ def remove(
     announce: tuple[JournalEvent, ...] = (),
 ) -> None:
     """Take a workflow out of service; its history stays and its name is free (W10)."""
-    name = part.look(tx, workflow_id).name
+    name = statements.look(tx, workflow_id).name
     if tx.one("open_run", workflow_id=workflow_id) is not None:
         raise RequestRefused(f'"{name}" has an open run; finish or abandon it first.')
     ways = ways_of(tx, workflow_id)
@@ -181,8 +181,8 @@ def remove(
     tx.run("orphan_handlers", workflow_id=workflow_id)
     tx.run("orphan_topics", workflow_id=workflow_id)
     change_ways(tx, workflow_id, ways, now=now)
-    part.note(tx, action, now, workflow_id=workflow_id, target=None)
-    part.announce(tx, announce, now)
+    statements.note(tx, action, now, workflow_id=workflow_id, target=None)
+    statements.announce(tx, announce, now)
 
 
 def grant(
@@ -196,24 +196,24 @@ def grant(
     now: int,
 ) -> str | None:
     """Allow a capability (A1); an open run that waits for it is due now and answered (F4)."""
-    part.look(tx, workflow_id)
+    statements.look(tx, workflow_id)
     _put_grant(tx, workflow_id, capability, mutations_per_day, matching, action.by, now)
-    part.note(tx, action, now, workflow_id=workflow_id, target=capability)
+    statements.note(tx, action, now, workflow_id=workflow_id, target=capability)
     woken = tx.one("wake_granted_run", workflow_id=workflow_id, capability=capability, now=now)
     return None if woken is None else str(woken[0])
 
 
 def revoke(tx: Transaction, workflow_id: str, capability: str, *, action: Action, now: int) -> None:
     """Take a capability back."""
-    name = part.look(tx, workflow_id).name
+    name = statements.look(tx, workflow_id).name
     if not tx.run("drop_grant", workflow_id=workflow_id, capability=capability):
         raise NotFound(f'"{name}" has no grant for {capability}.')
-    part.note(tx, action, now, workflow_id=workflow_id, target=capability)
+    statements.note(tx, action, now, workflow_id=workflow_id, target=capability)
 
 
 def reconnect(tx: Transaction, connector: str, *, action: Action, now: int) -> tuple[str, ...]:
     """Make every open run that waits for this connection due now (F4); answer their ids."""
-    part.note(tx, action, now, workflow_id=None, target=connector)
+    statements.note(tx, action, now, workflow_id=None, target=connector)
     return tuple(
         run_id for (run_id,) in tx.all("wake_connected_runs", connector=connector, now=now)
     )
@@ -227,7 +227,7 @@ def set_secret(
     Every open run that waits for this connection is due now (F4); answer their ids.
     """
     tx.run("put_secret", connector=connector, name=name, sealed=sealed, now=now)
-    part.note(tx, action, now, workflow_id=None, target=f"{connector}.{name}")
+    statements.note(tx, action, now, workflow_id=None, target=f"{connector}.{name}")
     return tuple(
         run_id for (run_id,) in tx.all("wake_connected_runs", connector=connector, now=now)
     )
@@ -239,20 +239,20 @@ def claim(tx: Transaction, workflow_id: str, holder: str, *, lease_until: int, n
         "claim_workflow", id=workflow_id, holder=holder, lease_until=lease_until, now=now
     )
     if claimed is None:
-        part.look(tx, workflow_id)
+        statements.look(tx, workflow_id)
         raise Stale(f"Workflow {workflow_id} is held by another host until its lease ends.")
     return Fence(workflow_id, claimed[0])
 
 
 def renew(tx: Transaction, fence: Fence, *, lease_until: int) -> None:
     """Hold the lease for longer."""
-    part.check(tx, fence)
+    statements.check(tx, fence)
     tx.run("renew_workflow", id=fence.workflow_id, epoch=fence.epoch, lease_until=lease_until)
 
 
 def release(tx: Transaction, fence: Fence) -> None:
     """Give the lease back."""
-    part.check(tx, fence)
+    statements.check(tx, fence)
     tx.run("release_workflow", id=fence.workflow_id, epoch=fence.epoch)
 
 
@@ -296,7 +296,7 @@ def insert_version(
         activated_at=activated_at,
         now=now,
     )
-    part.must(inserted, f"Version {version.version} of workflow {workflow_id}, which exists,")
+    statements.must(inserted, f"Version {version.version} of workflow {workflow_id}, which exists,")
 
 
 def _declare(tx: Transaction, deployment: Deployment, now: int) -> None:
@@ -315,7 +315,7 @@ def _declare(tx: Transaction, deployment: Deployment, now: int) -> None:
             bus_topic=topic.bus_topic,
         )
     change_ways(tx, workflow_id, ways, now=now)
-    number = part.take(tx, workflow_id)
+    number = statements.take(tx, workflow_id)
     for handler in deployment.handlers:
         tx.run(
             "put_handler",
@@ -347,7 +347,7 @@ def _schedule(text: str | None) -> Schedule:
     return parse(None if text is None else decode(text))
 
 
-def _check_repair(tx: Transaction, workflow_id: str, standing: part.Standing) -> None:
+def _check_repair(tx: Transaction, workflow_id: str, standing: statements.Standing) -> None:
     """Refuse a repair where a person was faster: it paused, or nothing waits for one (F3, F7)."""
     open_run = tx.one("open_run", workflow_id=workflow_id)
     if standing.paused or open_run is None or open_run[1] != Status.FAILED_LOGIC:
@@ -361,7 +361,7 @@ def _follow_failed(
     open_run = tx.one("open_run", workflow_id=workflow_id)
     if open_run is None or open_run[1] != Status.FAILED_LOGIC:
         return None
-    run = part.read_run(tx, open_run[0])
+    run = statements.read_run(tx, open_run[0])
     # Only a person's act lets the counts begin again; a repair was counted when it was asked for.
     counts = run.counts if origin is Origin.REPAIR else Counts()
     follow_run(tx, run, act(run.state, Act.DEPLOY), successor_id, counts, now)

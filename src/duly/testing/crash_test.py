@@ -33,7 +33,7 @@ from duly.rules.event import Publication, parse_publication
 from duly.rules.source import Source
 from duly.rules.value import Json, as_mapping, canonical, suggest
 from duly.rules.word import Act, MutationStatus, Status, Waits
-from duly.store import Store, part
+from duly.store import Store, statements
 from duly.store.base import Durability, Transaction, Verb
 from duly.testing.crash import AFTER
 from duly.testing.fault import Fault
@@ -242,8 +242,8 @@ class CrashTest:
         # Into any topic, as in a trial: the user's events stand for those of producers, too.
         def publish(tx: Transaction) -> None:
             for each in self._events:
-                part.read_topic(tx, found.id, each.topic)
-                part.publish(tx, found.id, each, created_by=BY, now=desk.now_ms)
+                statements.read_topic(tx, found.id, each.topic)
+                statements.publish(tx, found.id, each, created_by=BY, now=desk.now_ms)
 
         await desk.parts.store.backend.transact(publish, Durability.BARRIER)
         await host.close()
