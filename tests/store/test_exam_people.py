@@ -100,7 +100,7 @@ def _read(
         says = "a page of no rows"
         refusals.append(Refusal(says, Invalid, call=_ask(verb, *given, limit=0)))
         too_many = _ask(verb, *given, limit=PAGE_ROWS_MAX + 1)
-        refusals.append(Refusal("too long a page", Invalid, call=too_many, match="1 to 1000 rows"))
+        refusals.append(Refusal("too long a page", Invalid, call=too_many, match="from 1 to 1000"))
     return ReadCase(verb, _arrange, _ask(verb, *given), sees, tuple(refusals), edge)
 
 
