@@ -235,28 +235,14 @@ def engine(rule: str, attribute: str, replacement: object, tests: Any, says: str
     return Break(rule, f"duly.engine.{module}", name, replacement, tests, says)
 
 
+def silent(attribute: str, replacement: object, says: str) -> Break:
+    return engine("B10", f"announcements:Announcements.{attribute}", replacement, ANNOUNCE, says)
+
+
 BREAKS = (
-    engine(
-        "B10",
-        "announcements:Announcements.committed",
-        keep_quiet,
-        ANNOUNCE,
-        "nobody hears of a commit",
-    ),
-    engine(
-        "B10",
-        "announcements:Announcements.changed",
-        keep_quiet_later,
-        ANNOUNCE,
-        "nobody hears of trouble",
-    ),
-    engine(
-        "B10",
-        "announcements:Announcements.proposed",
-        keep_quiet_later,
-        ANNOUNCE,
-        "nobody is asked for a yes",
-    ),
+    silent("committed", keep_quiet, "nobody hears of a commit"),
+    silent("changed", keep_quiet_later, "nobody hears of trouble"),
+    silent("proposed", keep_quiet_later, "nobody is asked for a yes"),
     Break(
         "B12",
         "duly.store.statements",
