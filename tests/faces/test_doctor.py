@@ -129,10 +129,24 @@ def test_a_clock_that_was_set_back_is_told() -> None:
     assert found.state is State.WARN
 
 
-@pytest.mark.parametrize(("user", "states"), [(0, [State.WARN]), (1000, [])])
-def test_a_host_that_runs_as_root_is_told_so(
-    monkeypatch: pytest.MonkeyPatch, user: int, states: list[State]
+@pytest.mark.parametrize(
+    ("user", "staying", "words"),
+    [
+        (1000, (), None),
+        (0, (), "Each locked process has its own user"),
+        (0, ("interpreter",), "so are the workers of Python scripts"),
+        (0, ("nothing", "interpreter"), "so is every locked process"),
+    ],
+)
+def test_a_host_that_runs_as_root_is_told_who_stays_root_with_it(
+    monkeypatch: pytest.MonkeyPatch, user: int, staying: tuple[str, ...], words: str | None
 ) -> None:
-    """X1: a host needs no privilege, and not every worker can be given a user of its own."""
+    """X1: a host needs no privilege, and not every machine can give its workers another user."""
     monkeypatch.setattr("os.geteuid", lambda: user)
-    assert [each.state for each in module._user()] == states
+    monkeypatch.setattr(
+        "duly.api.machine.stays_root",
+        lambda needed=(): ("interpreter" if needed else "nothing") in staying,
+    )
+    found = list(module._user())
+    assert [each.state for each in found] == ([] if words is None else [State.WARN])
+    assert all(words is not None and words in each.sentence for each in found)

@@ -67,6 +67,8 @@ def test_a_host_is_deployed_to_over_its_socket_and_stopped_with_nothing_left(
     assert f"Store {folder / 'duly.db'}" in host.said
     assert f"Duly {duly.__version__}, store version {SCHEMA_VERSION}\n" in host.said
     assert "Sandbox: scripts are locked in" in host.said
+    # A word where the host runs as root, and none where it does not (X1).
+    assert ("This is root" in host.said) is (os.geteuid() == 0)
     assert "welcome 1.0 deployed by" in host.said
     assert host.said.rstrip().endswith("Stopped.")
 

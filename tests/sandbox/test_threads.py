@@ -11,6 +11,7 @@ import pytest
 
 from duly.cell import lock
 from duly.cell.process import Stat
+from duly.cell.user import FIRST_USER
 from duly.config import Limits
 from duly.rules.access import Step
 from duly.rules.catalog import Catalog
@@ -55,7 +56,7 @@ def test_a_worker_of_a_root_host_is_a_user_of_its_own_with_few_threads() -> None
         assert (made, user) == (TRIED, os.getuid())
         return
     assert made < THREADS_MAX
-    assert user == group > lock.FIRST_USER
+    assert user == group > FIRST_USER
 
 
 async def test_a_worker_with_many_threads_is_ended_by_its_host(

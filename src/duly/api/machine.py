@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from datetime import datetime
+from enum import StrEnum
 
 from duly.cell.lock import is_lockable
+from duly.cell.user import stays_root
 from duly.env import Loop
 from duly.rules.schedule import moment
+from duly.sandbox.python_launcher import find_binary, needed_files
 from duly.store.migrate import SCHEMA_VERSION as SCHEMA_VERSION
 
 
@@ -27,3 +31,21 @@ def now() -> datetime:
 def list_missing_locks() -> tuple[str, ...]:
     """Name what this machine lacks to lock a script in; nothing where it can."""
     return tuple(is_lockable().missing)
+
+
+class StaysRoot(StrEnum):
+    """Which locked processes of a root host stay root."""
+
+    NONE = "none"
+    PYTHON = "python"  # the workers of Python scripts: no other user can reach the interpreter
+    EVERY = "every"  # this machine gives a process no other user
+
+
+def find_root() -> StaysRoot | None:
+    """Tell which locked processes stay root; None where the host is not root itself (X1)."""
+    if not hasattr(os, "geteuid") or os.geteuid() != 0:
+        return None
+    if stays_root():
+        return StaysRoot.EVERY
+    executes, reads = needed_files(str(find_binary()))
+    return StaysRoot.PYTHON if stays_root((*executes, *reads)) else StaysRoot.NONE

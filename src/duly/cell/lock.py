@@ -14,6 +14,8 @@ The layers, in the order they are put on; only Linux has them all:
     files         Landlock: no file, folder or device, but what the profile names
     system calls  seccomp: an allow-list; no sockets, no processes, no signals to others
 
+Before the layers the process becomes a user of its own, where a root host started it (`user`).
+
 The process that spawns a worker empties its environment. On other systems the interpreter, which
 offers no files, sockets or processes, is the only wall; a host says so and asks for consent.
 """
@@ -31,7 +33,7 @@ import socket
 import stat
 import struct
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
@@ -46,6 +48,7 @@ from duly.cell.syscall import (
     LANDLOCK,
     X32_BIT,
 )
+from duly.cell.user import become_own_user
 
 
 class Layer(StrEnum):
@@ -77,8 +80,8 @@ class Profile:
 
     An interpreter in this process needs no file at all. To become another program the process
     names that program and the files its loader reads: `executes` may be executed, `reads` be read.
-    `threads` is for a process with a user of its own: the kernel counts threads per user, and does
-    not count those of root.
+    `threads` holds only where the process has a user of its own: the kernel counts threads per
+    user, and does not count those of root.
     """
 
     memory_bytes: int
@@ -94,8 +97,6 @@ class Profile:
 
 
 DESCRIPTORS_MAX: Final = 64
-# Far from every user of a machine; the number of the process is added.
-FIRST_USER: Final = 2_000_000_000
 DESCRIPTORS_PROBED: Final = 4096
 DESCRIPTORS_WITHOUT_LIMIT: Final = 65_536
 
@@ -126,6 +127,8 @@ def lock(channels: Collection[int], profile: Profile) -> Report:
     """Lock this process but for its channels, and return what held when it was tried."""
     _warm_up()
     _ignore_signals()
+    if not become_own_user((*profile.executes, *profile.reads)):
+        profile = replace(profile, threads=None)
     failures = _put_on(
         {
             Layer.DESCRIPTORS: lambda: _close_all_but(channels),
@@ -146,30 +149,6 @@ def lock(channels: Collection[int], profile: Profile) -> Report:
     above = self_test(channels, profile)
     failed = tuple(f"{name} ({why})" for name, why in failures.items())
     return Report((*below.held, *above.held), (*failed, *below.missing, *above.missing))
-
-
-def become_own_user(needed: Collection[str]) -> bool:
-    """Become a user of its own, if a root host started this process; tell whether it did.
-
-    Then the kernel can count its threads, and files that only root may read are out of reach even
-    without the lock. The process stays root if that user could not read what it still needs.
-    """
-    if os.geteuid() != 0:
-        return False
-    user = FIRST_USER + os.getpid()
-    try:
-        os.setgroups([])
-        os.setresgid(user, user, 0)
-        os.setresuid(user, user, 0)
-        if all(os.access(path, os.R_OK | os.X_OK, effective_ids=True) for path in needed):
-            os.setresgid(user, user, user)
-            os.setresuid(user, user, user)
-            return True
-    except OSError:
-        pass  # a container may know a few users only
-    os.setresuid(0, 0, 0)
-    os.setresgid(0, 0, 0)
-    return False
 
 
 def self_test(channels: Collection[int], profile: Profile) -> Report:

@@ -54,6 +54,13 @@ def find_binary() -> Path:
     )
 
 
+def needed_files(binary: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return what the interpreter's process executes, and what it reads."""
+    loaders = (str(path) for path in map(Path, LOADERS) if path.is_file())
+    libraries = (str(path) for path in map(Path, LIBRARIES) if path.is_dir())
+    return (binary, *loaders), tuple(libraries)
+
+
 def write_launcher(folder: Path, *, is_unlocked: bool = False) -> Path:
     """Write the program that starts one worker, locked as far as this machine can."""
     root = Path(__file__).resolve().parents[2]
@@ -69,21 +76,13 @@ def main(root: str, accepted: str, binary: str, *words: str) -> None:
     """Lock this process and become the interpreter."""
     sys.path.insert(0, root)
     # Found only now, by the path that was given.
-    from duly.cell.lock import Layer, Profile, become_own_user, lock
+    from duly.cell.lock import Layer, Profile, lock
 
     # What a worker says on its way down is for nobody: it could carry a script's words (A5).
     silence = os.open(os.devnull, os.O_WRONLY)
     os.dup2(silence, 2)
-    libraries = tuple(str(path) for path in map(Path, LIBRARIES) if path.is_dir())
-    loaders = tuple(str(path) for path in map(Path, LOADERS) if path.is_file())
-    "x".encode("idna")  # the last file of ours that may be out of another user's reach
-    is_own_user = become_own_user((binary, *loaders, *libraries))
-    profile = Profile(
-        ADDRESS_SPACE_BYTES,
-        executes=(binary, *loaders),
-        reads=libraries,
-        threads=THREADS_MAX if is_own_user else None,
-    )
+    executes, reads = needed_files(binary)
+    profile = Profile(ADDRESS_SPACE_BYTES, executes=executes, reads=reads, threads=THREADS_MAX)
     report = lock((0, 1, 2), profile)
     if not report.is_complete and accepted != ACCEPTED:
         missing = report.missing[0].partition(" (")[0]

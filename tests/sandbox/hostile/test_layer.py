@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from duly.cell import lock, syscall
+from duly.cell import user as user_module
 from duly.cell.lock import Layer
 from duly.env import Loop
 from duly.errors import ConfigError
@@ -141,7 +142,7 @@ def copied() -> Iterator[Path]:
     with tempfile.TemporaryDirectory() as folder:
         room = Path(folder) / "duly" / "cell"
         room.mkdir(parents=True)
-        for module in (lock, syscall):
+        for module in (lock, syscall, user_module):
             assert module.__file__ is not None
             shutil.copy(module.__file__, room)
         for place in (Path(folder), room.parent, room):

@@ -147,13 +147,28 @@ def _versions() -> Iterator[Finding]:
 
 
 def _user() -> Iterator[Finding]:
-    if hasattr(os, "geteuid") and os.geteuid() == 0:
-        yield Finding(
-            "user",
-            State.WARN,
-            "This is root; a host needs no privilege, and its JavaScript workers stay root too.",
-            "Run hosts as an ordinary user (docs/sandbox.md, Hosts that run as root).",
-        )
+    said = tell_root()
+    if said is not None:
+        advice = "Run hosts as an ordinary user (docs/sandbox.md, Hosts that run as root)."
+        yield Finding("user", State.WARN, said, advice)
+
+
+def tell_root() -> str | None:
+    """Say what it means that this host runs as root; None where it does not."""
+    from duly.api.machine import StaysRoot, find_root
+
+    match find_root():
+        case None:
+            return None
+        case StaysRoot.EVERY:
+            return "This is root, and so is every locked process: this machine gives them no user."
+        case StaysRoot.PYTHON:
+            return (
+                "This is root, and so are the workers of Python scripts: no other user can reach"
+                " the interpreter. Every other locked process is a user of its own."
+            )
+        case StaysRoot.NONE:
+            return "This is root; a host needs no privilege. Each locked process has its own user."
 
 
 def _clock() -> Finding:

@@ -248,6 +248,7 @@ def _signals() -> Iterator[Stop]:
 async def _tell_start(host: Host, project: Project) -> None:
     from duly import __version__
     from duly.api.machine import SCHEMA_VERSION, list_missing_locks
+    from duly.faces.cli.doctor import tell_root
 
     log.info("Duly %s, store version %d", __version__, SCHEMA_VERSION)
     log.info("Store %s", project.database)
@@ -263,6 +264,8 @@ async def _tell_start(host: Host, project: Project) -> None:
             log.warning("Sandbox: no script can run here; this machine lacks %s", missing)
         else:
             log.info("Sandbox: scripts are locked in before they run")
+    if (said := tell_root()) is not None:
+        log.warning("%s", said)
     for each in await host.extensions():
         if each.error is not None:
             log.warning("Extension %s failed at %s: %s", each.id, each.stage, visible(each.error))
