@@ -133,6 +133,9 @@ def looked_up(text: str) -> set[str]:
     ]
     inside = [node for function in functions for node in ast.walk(function)]
     given = {node.arg for node in inside if isinstance(node, ast.arg)}
+    given |= {node.name for node in inside if isinstance(node, ast.FunctionDef)} - {
+        node.name for node in tree.body if isinstance(node, ast.FunctionDef)
+    }
     return {node.id for node in inside if isinstance(node, ast.Name)} - given
 
 

@@ -65,6 +65,7 @@ from duly.sandbox.python_text import (
     TypeQuestion,
     context_text,
     decode_reading,
+    print_text,
     read,
 )
 from duly.sandbox.python_world import Clock
@@ -144,7 +145,7 @@ class PythonSandbox:
             raise ScriptError(str(error)) from None
         reading = await self._read_text(source.text)
         context = context_text(catalog, reading, self.limits.json_depth + WRAPPING_DEPTH)
-        texts = (self._names, PRELUDE + context, reading.text)
+        texts = (self._names, PRELUDE + print_text(self.limits) + context, reading.text)
         world = World(self.env.now_ms(), frozen=False, seed=0)
         cpu_s, wall_s = self.limits.load_s, self.limits.load_wall_s
         first = Image({}, texts=texts)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Final
 
 from pydantic_monty import FunctionSnapshot, FutureSnapshot, MontyComplete, NameLookupSnapshot
 
@@ -33,6 +33,10 @@ from duly.sandbox.border import WRAPPING_DEPTH, to_python, written
 from duly.sandbox.python_text import HOST, NO_CALLS, OWN_VERBS
 from duly.sandbox.python_world import Clock
 from duly.sandbox.wire import TOO_MANY_VALUES, VALUES_MAX, count_values
+
+PRINTED: Final = "stdout"  # the other stream brings the numbers of lines that `print` dropped
+DROPPED_CHARS_MAX: Final = 1024 * 1024
+DROPPED_DIGITS_MAX: Final = 12
 
 
 class Seat:
@@ -199,8 +203,11 @@ class Seat:
 
     # -- What the script says -------------------------------------------------------------------
 
-    def hear(self, _stream: str, text: str) -> None:
+    def hear(self, stream: str, text: str) -> None:
         """Take what was printed; a line ends where the script ends it, or makes a call (X4)."""
+        if stream != PRINTED:
+            self._hear_dropped(text)
+            return
         # A flood of lines is counted, never cut into pieces: that would cost the host its memory.
         room = max(0, self._limits.log_lines - self._lines_taken - len(self._logs))
         *lines, rest = (self._said + text).split("\n", room + 1)
@@ -208,6 +215,19 @@ class Seat:
             self._say(line)
         self._left_out += rest.count("\n")
         self._said = rest[rest.rfind("\n") + 1 :][: self._limits.log_line_chars]
+
+    def _hear_dropped(self, text: str) -> None:
+        """Count lines that `print` dropped in the worker: 3 for three, 3+ if a fourth has begun.
+
+        A worker that was taken over may say anything here; it changes its own count only.
+        """
+        for each in text[:DROPPED_CHARS_MAX].split():
+            number = each.removesuffix("+")
+            if not number.isdecimal() or len(number) > DROPPED_DIGITS_MAX:
+                continue
+            self._left_out += int(number)
+            begun = "" if int(number) else self._said
+            self._said = (begun or "+") if number != each else begun
 
     def _say(self, line: str) -> None:
         if self._lines_taken + len(self._logs) >= self._limits.log_lines:

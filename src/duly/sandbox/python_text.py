@@ -26,6 +26,7 @@ from typing import Final
 
 import msgspec
 
+from duly.config import Limits
 from duly.errors import ScriptError
 from duly.rules.catalog import Catalog
 from duly.sandbox.study_problem import LOST, decode_problem, encode_problem
@@ -56,6 +57,49 @@ def _duly_make_module():
     return duly()
 
 _duly_module = _duly_make_module()
+
+def _duly_make_print(raw, string, lines_max, chars_max):
+    from sys import stderr
+    passed, is_begun = 0, False
+    dropped, is_begun_line = 0, False
+
+    def begin():
+        nonlocal passed, is_begun
+        if not is_begun:
+            passed, is_begun = 0, True
+
+    def say(text):
+        nonlocal passed, dropped, is_begun_line
+        start = 0
+        while passed < lines_max:
+            end = text.find("\\n", start)
+            if end < 0:
+                raw(text[start : start + chars_max], end="")
+                return
+            raw(text[start : end if end - start < chars_max else start + chars_max])
+            start, passed = end + 1, passed + 1
+        count = text.count("\\n", start)
+        if count:
+            dropped, is_begun_line = dropped + count, False
+            start = text.rfind("\\n") + 1
+        if text[start : start + 1]:
+            is_begun_line = True
+
+    def print(*args, sep=None, end=None, file=None, flush=False):
+        nonlocal dropped, is_begun_line
+        raw(sep=sep, end=end if end is not None and end != string(end) else "", file=file)
+        is_first = True
+        for each in args:
+            if not is_first:
+                say(" " if sep is None else sep)
+            is_first = False
+            say(string(each))
+        say("\\n" if end is None else end)
+        if dropped or is_begun_line:
+            raw(f"{dropped}+" if is_begun_line else dropped, file=stderr)
+            dropped, is_begun_line = 0, False
+
+    return print, begin
 
 def _duly_problem(value, path, depth):
     kind = _duly_type(value).__name__
@@ -100,6 +144,7 @@ def _duly_call(path, args, kwargs):
     return _duly_read(_duly_host("call", path, text))
 
 async def _duly_step(handler, step, given):
+    _duly_begin_log()
     function = _duly_function(_duly_declared[0], handler, step)
     value = function(_duly_context, *_duly_json.loads(given))
     if _duly_type(value).__name__ == "coroutine":
@@ -169,6 +214,16 @@ def read(text: str) -> Reading:
         frozenset(_rooms(tree)),
         _lines(tree),
     )
+
+
+def print_text(limits: Limits) -> str:
+    """Write the `print` of a script: it drops what the log has no room for before it crosses (X4).
+
+    It passes on at least what the host keeps: so many lines, so much of each. Of the rest only the
+    number of lines crosses, on the other stream, which no script can write to.
+    """
+    rooms = f"{limits.log_lines}, {limits.log_line_chars}"
+    return f"print, _duly_begin_log = _duly_make_print(print, str, {rooms})\n"
 
 
 def context_text(catalog: Catalog, reading: Reading, depth: int) -> str:
