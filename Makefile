@@ -7,7 +7,7 @@ STAMP := .venv/.ready
 # What one process compiles is kept for the hundreds that the tests start.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup demo test check quick slow breaks mutants fire where docs bench crash-window lock clean
+.PHONY: setup demo test check quick hook slow breaks mutants fire where docs bench crash-window lock clean
 .DEFAULT_GOAL := test
 
 setup: $(STAMP)
@@ -37,19 +37,15 @@ test: setup
 
 check: test
 
-# Half a minute between two edits: the house but its types, the rules, and of each room the tests
-# that notice most.
-QUICK := tests/test_house.py tests/test_rules_map.py tests/test_config.py tests/test_errors.py \
-	tests/rules tests/store/test_exam_ledger.py tests/store/test_exam_run.py \
-	tests/script/test_javascript.py tests/sandbox/test_contract.py tests/connectors/test_registry.py \
-	tests/engine/test_ledger.py tests/engine/test_crashes.py tests/bus/test_subscription.py \
-	tests/bus/test_retry.py tests/desk/test_approval.py tests/testing/test_world.py \
-	tests/verification/test_unkind.py tests/api/test_registry.py tests/api/test_session.py
-NOT_QUICK := tests/test_house.py::test_types_are_strict tests/rules/test_schedule_cron.py \
-	tests/test_house.py::test_every_python_example_of_the_docs_runs tests/rules/test_schedule_due.py
-
+# Half a minute between two edits: format, lint, types, layers, rules, and the tests nearest to what
+# changed against `main` (tests/quick.py).
 quick: setup
-	$(BIN)/python -m pytest -n 2 --dist worksteal $(QUICK) $(NOT_QUICK:%=--deselect=%)
+	@$(BIN)/python -m tests.quick
+
+# Before every commit of this clone: the same without tests. `rm "$$(git rev-parse --git-path hooks/pre-commit)"` ends it.
+hook: setup
+	@printf '#!/bin/sh\nexec .venv/bin/python -m tests.quick --commit\n' > "$$(git rev-parse --git-path hooks/pre-commit)"
+	@chmod +x "$$(git rev-parse --git-path hooks/pre-commit)"
 
 # What the tests cost in processor time, the dearest first.
 slow: setup

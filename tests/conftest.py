@@ -9,7 +9,7 @@ import hypothesis
 import pytest
 
 from tests.breaks import BREAK_VARIABLE
-from tests.order import rank
+from tests.order import MARKS, marks, rank
 
 # Tests start hundreds of processes. What the first one compiles is kept for the others, also where
 # the environment says otherwise: without that each break costs three times as much.
@@ -33,6 +33,16 @@ def anyio_backend() -> str:
     return "asyncio"
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Let `-m` know the marks of the long parts."""
+    for mark, names in MARKS.items():
+        config.addinivalue_line("markers", f"{mark}: {', '.join(names)}")
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with the long tests; the others keep their order."""
+    """Mark the long parts, and begin with the long tests; the others keep their order."""
+    for item in items:
+        for mark in marks(item.nodeid):
+            item.add_marker(mark)
     items.sort(key=lambda item: rank(item.nodeid))

@@ -40,7 +40,7 @@ MACHINE = re.compile(
 WAYS_NOT_TO_RUN = frozenset({"skip", "skipif", "xfail", "importorskip"})
 NOT_OURS = frozenset(
     {".git", ".venv", ".hypothesis", ".import_linter_cache", ".mypy_cache", ".pytest_cache"}
-    | {".ruff_cache", "__pycache__", ".bench", "dist", "duly-demo"}
+    | {".ruff_cache", "__pycache__", ".bench", ".dmypy.json", "dist", "duly-demo"}
 )
 EXAMPLE = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 CHECK_LIST = re.compile(r"check \((\w+) (?:in \(|= )('[^']*'(?:(?:,|\s+or \1 =) '[^']*')*)\)")

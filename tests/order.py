@@ -1,8 +1,10 @@
-"""Which tests are begun first: at the end no worker waits for a long test of another.
+"""Which tests are begun first, and the marks of the parts that are long.
 
-Law: the order decides how long a run takes, never what it says; every test stands by itself.
+Law: the order decides how long a run takes, never what it says; every test stands by itself. At the
+end no worker waits for a long test of another.
 
 `make slow` prints the dearest tests. One that costs more than a few seconds has its line here.
+`pytest -m "not fire and not breaks"` leaves parts out by their marks; `make test` runs them all.
 """
 
 from __future__ import annotations
@@ -29,3 +31,21 @@ FIRST: Final = (
 def rank(nodeid: str) -> int:
     """Return the place of a test among those that are begun first; all others come after them."""
     return next((place for place, name in enumerate(FIRST) if nodeid.startswith(name)), len(FIRST))
+
+
+# Every long part of the suite has a mark: the beginnings of its tests' names.
+MARKS: Final = {
+    "slow": FIRST,
+    "fire": ("tests/fire/",),
+    "simulation": ("tests/simulation/",),
+    "hostile": ("tests/sandbox/hostile/",),
+    "breaks": ("tests/test_breaks.py",),
+    "mutants": ("tests/test_mutants.py",),
+    "power": ("tests/store/test_power",),
+    "bench": ("tests/test_bench",),
+}
+
+
+def marks(nodeid: str) -> list[str]:
+    """Return the marks of a test."""
+    return [mark for mark, names in MARKS.items() if nodeid.startswith(names)]
