@@ -17,11 +17,12 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
 import pytest
+from _pytest.outcomes import Skipped
 
 from tests.cost import spent_s
 from tests.house import ROOT
@@ -129,8 +130,8 @@ class Quick:
     def __init__(self, nearest: Sequence[str], cpu_s: float = CPU_S) -> None:
         self._cpu_s = cpu_s
         self._nearest = nearest
-        self._chosen: int | None = None
-        self._begun: set[str] = set()
+        self._begun = 0
+        self._left_out = 0
 
     def _rank(self, item: pytest.Item) -> int:
         places = range(len(self._nearest))
@@ -143,31 +144,27 @@ class Quick:
         items.sort(key=self._rank)
 
     @pytest.hookimpl(tryfirst=True)
-    def pytest_runtest_protocol(self) -> bool | None:
+    def pytest_runtest_setup(self) -> None:
         """Leave a test out once the time is used up: it is neither passed nor failed."""
-        return True if spent_s() > self._cpu_s else None
-
-    @pytest.hookimpl(wrapper=True)
-    def pytest_collection(self, session: pytest.Session) -> Generator[None, object, object]:
-        """Count what was chosen, where the tests run in this process."""
-        result = yield
-        self._chosen = len(getattr(session, "items", ())) or None
-        return result
-
-    @pytest.hookimpl(optionalhook=True)
-    def pytest_xdist_node_collection_finished(self, ids: Sequence[str]) -> None:
-        """Count what was chosen, where they run in others."""
-        self._chosen = len(ids)
+        if spent_s() > self._cpu_s:
+            raise Skipped("no time left")
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Note that a test was begun."""
-        self._begun.add(report.nodeid)
+        """Count what was begun and what was left out."""
+        if report.when == "setup":
+            self._left_out += report.skipped
+            self._begun += not report.skipped
+
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        """Call it wrong if no test was begun (law 1)."""
+        if self._left_out and not self._begun:
+            session.exitstatus = pytest.ExitCode.NO_TESTS_COLLECTED
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Say how many tests were not begun."""
-        left = (self._chosen or 0) - len(self._begun)
-        if left > 0:
-            terminalreporter.write_line(f"{left} tests not begun in time; `make test` runs them.")
+        if self._left_out:
+            left = f"{self._left_out} tests not begun in time; `make test` runs them."
+            terminalreporter.write_line(left)
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -7,8 +7,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from _pytest.outcomes import Skipped
 
 from tests import quick
+from tests.house import ROOT
 from tests.order import FIRST, MARKS, marks
 
 
@@ -48,25 +50,31 @@ def test_what_was_chosen_nearest_is_begun_first_and_nothing_when_the_time_is_use
     chosen = quick.Quick(["tests/engine/test_c.py", "tests/engine"], cpu_s=1e9)
     chosen.pytest_collection_modifyitems(items)
     assert [item.nodeid for item in items] == names[::-1]
-    assert chosen.pytest_runtest_protocol() is None
-    assert quick.Quick([], cpu_s=0.0).pytest_runtest_protocol() is True
+    chosen.pytest_runtest_setup()
+    with pytest.raises(Skipped):
+        quick.Quick([], cpu_s=0.0).pytest_runtest_setup()
 
 
-def test_how_many_tests_were_not_begun_is_said() -> None:
+@pytest.mark.parametrize(("begun", "status"), [(1, 0), (0, 5)])
+def test_how_many_tests_were_not_begun_is_said(begun: int, status: int) -> None:
+    """None begun is wrong: a run that tried nothing must not look like one that found nothing."""
     said: list[str] = []
-    report: Any = SimpleNamespace(nodeid="tests/rules/test_a.py::t")
     reporter: Any = SimpleNamespace(write_line=said.append)
+    session: Any = SimpleNamespace(exitstatus=0)
     chosen = quick.Quick([])
-    chosen.pytest_xdist_node_collection_finished(["tests/rules/test_a.py::t", "other"])
-    chosen.pytest_runtest_logreport(report)
+    for is_skipped in [True] * 2 + [False] * begun:
+        report: Any = SimpleNamespace(when="setup", skipped=is_skipped)
+        chosen.pytest_runtest_logreport(report)
+    chosen.pytest_sessionfinish(session)
     chosen.pytest_terminal_summary(reporter)
-    assert said == ["1 tests not begun in time; `make test` runs them."]
+    assert said == ["2 tests not begun in time; `make test` runs them."]
+    assert session.exitstatus == status
 
 
 def test_every_mark_names_tests_that_exist() -> None:
     for names in MARKS.values():
         for name in names:
-            place = quick.ROOT / name.partition("::")[0]
+            place = ROOT / name.partition("::")[0]
             assert list(place.parent.glob(f"{place.name}*")), name
     assert marks(FIRST[0]) == ["slow"]
     assert marks("tests/fire/test_kill.py::t") == ["slow", "fire"]
