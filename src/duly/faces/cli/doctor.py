@@ -8,7 +8,6 @@ Law 3  One thing that is bad keeps no other from being looked at.
 
 from __future__ import annotations
 
-import os
 import platform
 import shutil
 import stat
