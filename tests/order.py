@@ -37,7 +37,7 @@ def rank(nodeid: str) -> int:
 MARKS: Final = {
     "slow": FIRST,
     "fire": ("tests/fire/",),
-    "simulation": ("tests/simulation/",),
+    "verification": ("tests/verification/",),
     "hostile": ("tests/sandbox/hostile/",),
     "breaks": ("tests/test_breaks.py",),
     "mutants": ("tests/test_mutants.py",),

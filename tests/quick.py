@@ -30,7 +30,7 @@ from tests.order import MARKS
 
 CPU_S: Final = 22.0  # of 30; the tools and the last tests that are begun take the rest
 BASE: Final = "main"
-NEAREST: Final = "DULY_QUICK_NEAREST"
+NEAREST: Final = "QUICK_NEAREST"  # not DULY_: those are settings of a host
 ALWAYS: Final = ("tests/test_house.py", "tests/test_rules_map.py", "tests/rules")
 # Those that run the tools are left to the tools themselves.
 NOT_HERE: Final = (
