@@ -278,4 +278,20 @@ BREAKS = (
         _dropped("python"),
         "a Python script that was left goes on",
     ),
+    Break(
+        "X4",
+        "duly.sandbox.python_text",
+        "print_text",
+        lambda _: "print, _duly_begin_log = _duly_make_print(print, str, 10**9, 10**9)\n",
+        ("tests/sandbox/test_python_print.py",),
+        "all that a script prints crosses to the host",
+    ),
+    Break(
+        "X4",
+        "duly.sandbox.python_seat",
+        "Seat._hear_dropped",
+        lambda *_: None,
+        ("tests/sandbox/test_python_print.py",),
+        "lines that a worker dropped are not counted",
+    ),
 )
