@@ -10,6 +10,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
+from duly.words import error as _error  # noqa: F401  # it makes the sentences of errors
+
 if TYPE_CHECKING:
     from duly.bus.agent import AgentProvider
     from duly.bus.channel import Channel, TerminalChannel, WebhookChannel

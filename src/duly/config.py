@@ -44,7 +44,7 @@ from types import MappingProxyType
 from typing import Any, Literal, TypeAlias, get_args, get_origin, get_type_hints
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from duly.errors import ConfigError
+from duly.errors import ConfigError, short
 
 KIB = 1024
 MIB = 1024 * KIB
@@ -69,8 +69,11 @@ def _check_numbers(section: object) -> None:
             continue
         lowest = 0 if name in MAY_BE_ZERO else math.ulp(0.0)
         if not lowest <= number < math.inf:
-            least = "0 or more" if name in MAY_BE_ZERO else "more than 0"
-            raise ConfigError(f"{name} is {number}; give a number that is {least}, and finite")
+            raise ConfigError(
+                code="wrong_number",
+                subject=name,
+                facts={"given": number, "least" if name in MAY_BE_ZERO else "above": 0},
+            )
 
 
 def _freeze_approvals(section: WorkflowPolicy | Policy) -> None:
@@ -78,8 +81,9 @@ def _freeze_approvals(section: WorkflowPolicy | Policy) -> None:
     for pattern, word in section.approvals.items():
         if word not in APPROVALS and not FIRST.fullmatch(str(word)):
             raise ConfigError(
-                f"approvals: {pattern!r} asks for {word!r}; say one of {', '.join(APPROVALS)}, "
-                "first:3"
+                code="not_one_of",
+                subject=f"approvals.{pattern}",
+                facts={"given": short(word), "known": [*APPROVALS, "first:3"]},
             )
     object.__setattr__(section, "approvals", MappingProxyType(dict(section.approvals)))
 
@@ -133,10 +137,14 @@ class Backoff:
     def __post_init__(self) -> None:
         _check_numbers(self)
         if self.factor < 1:
-            raise ConfigError(f"factor is {self.factor}; give 1 or more, waits do not get shorter")
+            raise ConfigError(
+                code="wrong_number", subject="factor", facts={"given": self.factor, "least": 1}
+            )
         if self.longest_s < self.first_s:
             raise ConfigError(
-                f"longest_s is {self.longest_s}, shorter than first_s ({self.first_s}); raise it"
+                code="less_than",
+                subject="longest_s",
+                facts={"given": self.longest_s, "other": "first_s", "value": self.first_s},
             )
 
 
@@ -150,7 +158,11 @@ class WorkflowPolicy:
     def __post_init__(self) -> None:
         _freeze_approvals(self)
         if self.mutate_reads not in ("none", "by_id"):
-            raise ConfigError(f"mutate_reads is {self.mutate_reads!r}; say none or by_id")
+            raise ConfigError(
+                code="not_one_of",
+                subject="mutate_reads",
+                facts={"given": short(self.mutate_reads), "known": ["none", "by_id"]},
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,19 +190,26 @@ class Policy:
         object.__setattr__(self, "workflows", MappingProxyType(dict(self.workflows)))
         if self.allowance_risk_max not in ("low", "medium", "high"):
             raise ConfigError(
-                f"allowance_risk_max is {self.allowance_risk_max!r}; say low, medium or high"
+                code="not_one_of",
+                subject="allowance_risk_max",
+                facts={
+                    "given": short(self.allowance_risk_max),
+                    "known": ["low", "medium", "high"],
+                },
             )
         if self.wake_max_s < self.wake_min_s:
             raise ConfigError(
-                f"wake_max_s is {self.wake_max_s}, less than wake_min_s ({self.wake_min_s}); "
-                "raise it"
+                code="less_than",
+                subject="wake_max_s",
+                facts={"given": self.wake_max_s, "other": "wake_min_s", "value": self.wake_min_s},
             )
         try:
             ZoneInfo(self.timezone)
         except (ZoneInfoNotFoundError, ValueError, OSError):
             raise ConfigError(
-                f"timezone is {self.timezone!r}, which nobody knows; "
-                'give a name such as "Europe/Berlin"'
+                code="wrong_value",
+                subject="timezone",
+                facts={"wanted": "timezone", "given": short(self.timezone)},
             ) from None
 
 
@@ -205,7 +224,11 @@ class BusSettings:
     def __post_init__(self) -> None:
         _check_numbers(self)
         if type(self.batch) is not int or self.batch > BATCH_MAX:
-            raise ConfigError(f"batch is {self.batch}; give a whole number from 1 to {BATCH_MAX}")
+            raise ConfigError(
+                code="out_of_range",
+                subject="batch",
+                facts={"given": self.batch, "least": 1, "most": BATCH_MAX},
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,7 +255,7 @@ class Config:
     def __post_init__(self) -> None:
         for name in ("workflows", "extensions", "repairer"):
             if getattr(self, name) == "":
-                raise ConfigError(f"{name} is empty; name one, or leave the line out")
+                raise ConfigError(code="blank", subject=name)
         for name in ("connectors", "channels"):
             given = getattr(self, name).items()
             tables = {key: MappingProxyType(dict(table)) for key, table in given}
@@ -248,14 +271,14 @@ def load(path: Path | None, environ: Mapping[str, str]) -> Config:
             # The file is checked by itself, so that an error names the file or the environment.
             _build(Config, tree, "")
         except ConfigError as error:
-            raise ConfigError(f"{path}: {error}") from None
+            raise _in(error, str(path)) from None
     try:
         given = {name for name in environ if name.startswith(PREFIX)} - NO_SETTINGS
         for variable in sorted(given):
             _overlay(tree, variable, environ[variable])
         config = _build(Config, tree, "")
     except ConfigError as error:
-        raise ConfigError(f"the environment: {error}") from None
+        raise _in(error, "environment") from None
     assert isinstance(config, Config)
     return config
 
@@ -264,9 +287,9 @@ def _read(path: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"the file cannot be read ({error}); check its name and mode") from error
+        raise ConfigError(code="unreadable", facts={"cause": str(error)}) from error
     except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"this is not TOML: {error}") from error
+        raise ConfigError(code="not_toml", facts={"cause": str(error)}) from error
 
 
 def _overlay(tree: dict[str, Any], variable: str, text: str) -> None:
@@ -281,14 +304,20 @@ def _overlay(tree: dict[str, Any], variable: str, text: str) -> None:
     for part in path:
         tree = tree.setdefault(part, {})
         if not isinstance(tree, dict):
-            raise ConfigError(f"{_variable(part)} is {tree!r}; write a table")
+            raise ConfigError(
+                code="wrong_value",
+                subject=_variable(part),
+                facts={"wanted": "table", "given": _plain(tree)},
+            )
     if _is_text(kind) or get_origin(kind) is Literal:
         tree[name] = text
         return
     try:
         tree[name] = tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:
-        raise ConfigError(f"{variable} is {text!r}; write {_wanted(kind)}") from None
+        raise ConfigError(
+            code="wrong_value", subject=variable, facts={"given": text[:100], **_wanted(kind)}
+        ) from None
 
 
 def _build(kind: Any, value: Any, key: str) -> Any:
@@ -301,12 +330,14 @@ def _build(kind: Any, value: Any, key: str) -> Any:
         try:
             return kind(**made)
         except ConfigError as error:
-            raise ConfigError(f"[{key}] {error}" if key else str(error)) from None
+            raise _in(error, "", key) from None
     if get_origin(kind) is Mapping and isinstance(value, dict):
         inner = get_args(kind)[1]
         return {name: _build(inner, each, _join(key, name)) for name, each in value.items()}
     if not _fits(kind, value):
-        raise ConfigError(f"{key} is {value!r}; write {_wanted(kind)}")
+        raise ConfigError(
+            code="wrong_value", subject=key, facts={"given": _plain(value), **_wanted(kind)}
+        )
     return value
 
 
@@ -329,14 +360,24 @@ def _fits(kind: Any, value: Any) -> bool:
     return isinstance(value, int) and (kind is int or int in get_args(kind))
 
 
-def _wanted(kind: Any) -> str:
+def _wanted(kind: Any) -> dict[str, object]:
     if get_origin(kind) is Literal:
-        return "one of " + ", ".join(f'"{word}"' for word in get_args(kind))
+        return {"wanted": "word", "known": [*get_args(kind)]}
     if is_dataclass(kind) or get_origin(kind) is Mapping:
-        return "a table"
+        return {"wanted": "table"}
     if _is_text(kind):
-        return "text in quotes"
-    return "a number" if kind is float else "a whole number"
+        return {"wanted": "quoted_text"}
+    return {"wanted": "number" if kind is float else "whole_number"}
+
+
+def _plain(value: object) -> object:
+    return value if isinstance(value, bool | int | float) else str(value)[:100]
+
+
+def _in(error: ConfigError, place: str, key: str = "") -> ConfigError:
+    """Return an error with the file it is in, or with the table its setting is in."""
+    facts = {**error.facts, "place": place} if place else error.facts
+    return ConfigError(code=error.code, subject=_join(key, error.subject), facts=facts)
 
 
 def _keys(kind: Any, key: str) -> list[str]:
@@ -351,7 +392,7 @@ def _keys(kind: Any, key: str) -> list[str]:
 
 def _unknown(key: str, known: list[str]) -> ConfigError:
     (nearest,) = get_close_matches(key, known, n=1, cutoff=0)
-    return ConfigError(f"{key} is no setting; the nearest one is {nearest}")
+    return ConfigError(code="unknown_setting", subject=key, facts={"near": nearest})
 
 
 def _variable(key: str) -> str:
@@ -366,7 +407,5 @@ def path_from_url(url: str) -> Path:
     """Read `sqlite:///relative.db` or `sqlite:////absolute.db`."""
     path = url.removeprefix(URL_PREFIX)
     if path == url or not path or path.endswith("/") or "\0" in path:
-        raise ConfigError(
-            f"{url!r} names no SQLite file; write sqlite:///relative.db or sqlite:////absolute.db"
-        )
+        raise ConfigError(code="no_sqlite_file", subject=url)
     return Path(path)

@@ -35,11 +35,12 @@ Law 2  Its sentence is made from its code and its facts in `words`. Only a conne
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Final, Literal
 
 from duly.fact import NO_FACTS, Offer
 
 Outcome = Literal["refused", "not_sent"]
+SHORT_CHARS: Final = 100
 
 
 class DulyError(Exception):
@@ -73,6 +74,30 @@ def _first_line(kind: type[DulyError]) -> str:
 
 def _render_code(error: DulyError) -> str:
     return f"{error.code}: {error.subject}" if error.subject else error.code
+
+
+def see(verb: str, *asks: str, **args: Any) -> Offer:
+    """Offer a verb that shows what a person needs to know next; `asks` is left to them."""
+    return Offer(verb, args, "see", asks)
+
+
+def short(value: object) -> str:
+    """Return a value as a short text, to be a fact; also a number too long for Python to write."""
+    try:
+        return str(value)[:SHORT_CHARS]
+    except ValueError:
+        return type(value).__name__
+
+
+def parts_of(error: DulyError) -> dict[str, Any]:
+    """Return what an error says, to raise it again as another class."""
+    return {
+        "message": str(error),
+        "code": error.code,
+        "subject": error.subject,
+        "facts": error.facts,
+        "next": error.next,
+    }
 
 
 # How a sentence is made from a code; `words` sets it, so that no sentence stands here.

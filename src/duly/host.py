@@ -141,7 +141,7 @@ class Host(Commands, Views, Trials):
     async def open(self) -> Self:
         """Take the store and build everything that stands on it."""
         if self._open_desk is not None:
-            raise RequestRefused("A host is opened once; make another one.")
+            raise RequestRefused(code="opened_before")
         async with AsyncExitStack() as kept, AsyncExitStack() as stack:
             env = self._env or _own_loop(kept)
             self._prepare_connectors(env, stack)
@@ -259,11 +259,7 @@ class Host(Commands, Views, Trials):
         if out := await self._outside.until_sent(END_S):
             names = tuple(sorted(each.tool for each in out))
             log.warning("Still being sent while the host closes: %s", ", ".join(names))
-            raise StillSending(
-                f"{', '.join(names)}: still being sent, so the store is kept and its lock with it."
-                " Close the host again when that is over, or end the process.",
-                out=names,
-            )
+            raise StillSending(code="still_sending", facts={"tools": [*names]}, out=names)
 
     # -- Working --------------------------------------------------------------------------------
 
@@ -383,22 +379,16 @@ class Host(Commands, Views, Trials):
 
     def _desk(self) -> Desk:
         if self._open_desk is None:
-            raise RequestRefused(
-                "The host is not open. Use it inside `async with duly.Host(…) as host:`."
-            )
+            raise RequestRefused(code="not_open")
         self._check_process()
         self._check_loop()
         if self._closing is not None:
-            raise RequestRefused("The host is closed. Open another one on the same store.")
+            raise RequestRefused(code="closed")
         return self._open_desk
 
     def _check_process(self) -> None:
         if self._is_inherited:
-            raise StoreForked(
-                f"{self.path}: this host belongs to the process that forked this one, which goes "
-                "on with it. Open a host on another store here, or start a process instead of "
-                "forking one."
-            )
+            raise StoreForked(code="host_forked", subject=str(self.path))
 
     @property
     def _is_inherited(self) -> bool:
@@ -409,9 +399,7 @@ class Host(Commands, Views, Trials):
 
     def _check_loop(self) -> None:
         if asyncio.get_running_loop() is not self._loop:
-            raise RequestRefused(
-                "The host belongs to the event loop that opened it. Use it there, or open another."
-            )
+            raise RequestRefused(code="another_loop")
 
 
 def _own_loop(stack: AsyncExitStack) -> Env:
@@ -423,17 +411,14 @@ def _own_loop(stack: AsyncExitStack) -> Env:
 
 def _path(url: str) -> Path:
     if url.startswith(("postgresql:", "postgres:")):
-        raise ConfigError("PostgreSQL is not in this version; give a URL like sqlite:///duly.db.")
+        raise ConfigError(code="no_postgresql")
     return path_from_url(url)
 
 
 def _check_repairer(repairer: Repairer | None) -> Repairer | None:
     """Refuse what cannot be asked when the host is built, not when the first script fails."""
     if repairer is not None and not callable(getattr(repairer, "repair", None)):
-        raise ConfigError(
-            f"repairer: {type(repairer).__name__} cannot be asked. "
-            "Give something that has `async def repair(self, case)`."
-        )
+        raise ConfigError(code="not_repairer", subject=type(repairer).__name__)
     return repairer
 
 

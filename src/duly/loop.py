@@ -189,7 +189,7 @@ class OneAtATime:
     def __call__(self) -> Iterator[None]:
         """Be the one caller until the block ends."""
         if self._is_taken:
-            raise RequestRefused("This host is being drained or served already; do one at a time.")
+            raise RequestRefused(code="works_already")
         self._is_taken = True
         try:
             yield

@@ -178,7 +178,7 @@ async def test_a_name_that_listens_elsewhere_is_refused_to_its_maker_and_to_no_o
     listen(host, "mail", "first")
     await host.drain()
     host = await again(duly_world, host)
-    with pytest.raises(RequestRefused, match="has subscribed to mail"):
+    with pytest.raises(RequestRefused, match="listens to mail"):
         listen(host, "news", "first")
     host._bus._dispatcher._topics.clear()
     listen(host, "news", "first")
@@ -205,7 +205,7 @@ async def test_a_refused_name_does_not_end_a_host_that_serves(
         await say(host, "news")
         await duly_world.advance(1)
     assert other.ids == [1]
-    assert "a subscription was refused: Subscriber first has subscribed to mail" in caplog.text
+    assert "a subscription was refused: Subscriber first listens to mail" in caplog.text
 
 
 # -- The host's own (B13) -----------------------------------------------------------------------
@@ -300,7 +300,7 @@ async def test_a_dead_letter_is_not_retried_for_a_subscriber_that_went_elsewhere
     await say(host)
     await host.drain()
     await move(host, "s", "news")
-    with pytest.raises(RequestRefused, match="Nobody subscribes to mail as s"):
+    with pytest.raises(RequestRefused, match="No handler subscribes to mail as s"):
         await host.bus.retry(1, "s")
     assert await host.bus.discard(1, "s") == "failed"
 
@@ -351,5 +351,5 @@ async def test_a_person_who_ends_or_cancels_is_written_down_and_a_program_is_not
     await host.bus.unsubscribe("theirs", by="ada")
     told = [(each.by, each.verb, each.target) for each in await host.actions()]
     assert told == [("ada", "unsubscribe", "theirs"), ("ada", "cancel_deferred", str(timers[1]))]
-    with pytest.raises(Invalid, match="who acts"):
+    with pytest.raises(Invalid, match="by must be"):
         await host.bus.cancel(timers[1], by=" ")

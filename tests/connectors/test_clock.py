@@ -71,8 +71,8 @@ async def test_a_weekday_can_be_asked_for() -> None:
         ("9:00", "UTC", None, 'Write hours and minutes, as in "09:00"'),
         ("24:00", "UTC", None, "Write hours"),
         ("09:00\n", "UTC", None, "Write hours"),
-        ("09:00", "Mars/Olympus", None, "no timezone 'Mars/Olympus'"),
-        ("09:00", "../etc", None, "no timezone"),
+        ("09:00", "Mars/Olympus", None, "clock.timezone is 'Mars/Olympus'"),
+        ("09:00", "../etc", None, "must be a timezone"),
         ("09:00", "UTC", "Mon", "Say one of sunday, monday"),
     ],
 )

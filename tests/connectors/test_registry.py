@@ -198,7 +198,7 @@ def asked_by(method: Any) -> Mutation[Any, ..., Any]:
         (lambda: [connector("publish")], "Made has the name 'publish'."),
         (lambda: [connector("class")], "Made has the name 'class'."),
         (lambda: [connector(7)], "Made has the name 7."),
-        (lambda: [connector("a" * 101, ask=duly.read(ask))], "The tool name is"),
+        (lambda: [connector("a" * 101, ask=duly.read(ask))], "cannot be the name of a tool"),
         (lambda: [connector(), connector()], 'Two connectors are called "c".'),
         (lambda: [Sheets], "Sheets is a class. Pass a connector: Sheets()."),
         (lambda: [object()], "A object is no connector."),
@@ -220,12 +220,15 @@ def asked_by(method: Any) -> Mutation[Any, ..., Any]:
         ),
         (lambda: [connector(x=duly.read(by_many))], "Made.x: *texts: 'str' has no name"),
         (lambda: [connector(x=duly.read(by_bytes))], "Made.x: the annotation of text cannot"),
-        (lambda: [connector(x=duly.read(takes_peek))], 'The parameter name has "peek"'),
+        (lambda: [connector(x=duly.read(takes_peek))], '"peek" cannot be the name of a parameter'),
         (lambda: [connector(secret=duly.read(ask))], "every connector has its own secret."),
         (lambda: [connector(in_thread=duly.read(ask))], "every connector has its own in_thread"),
         (lambda: [connector(then=duly.read(ask))], 'The tool name has "then"'),
         (lambda: [connector(_x=duly.read(ask))], 'The tool name has "_x"'),
-        (lambda: [connector(x=duly.read(capability="all")(ask))], 'The capability of c.x is "all"'),
+        (
+            lambda: [connector(x=duly.read(capability="all")(ask))],
+            '"all" cannot be the name of a capability',
+        ),
         (lambda: [connector(x=duly.read(timeout_s=0)(ask))], "c.x: timeout_s is 0."),
         (
             lambda: [connector(x=duly.mutation(risk="huge")(send))],  # type: ignore[call-overload]

@@ -404,7 +404,7 @@ async def test_an_amended_call_is_sent_as_the_persons_own(duly_world: Stage) -> 
     assert (amended.hash, amended.amended_by) == (hash_, "bob")
     assert amended.observed.args == {"to": "a@acme.com", "body": "Dear A", "note": "n"}
     assert amended.proposed == call.observed.args
-    with pytest.raises(RequestRefused, match="look at it again"):
+    with pytest.raises(RequestRefused, match="Look at it again"):
         await play.host.approve(call.mutation, call.hash)
     await play.host.approve(call.mutation, hash_, by=ANNA)
     await play.restart()
@@ -420,14 +420,14 @@ async def test_only_what_the_tool_marks_can_be_amended(duly_world: Stage) -> Non
     """A3: by its type, and to something else."""
     play, post, call = await posting(duly_world)
     for args, words in (
-        ({"to": "b@evil.com"}, "editable: body, copies"),
+        ({"to": "b@evil.com"}, "Editable: body, copies"),
         ({"body": 7}, "Pass string"),
         ({"body": "a"}, "changes nothing"),
         ({}, "args maps"),
     ):
         with pytest.raises(Invalid, match=words):
             await play.host.amend(call.mutation, call.hash, args)
-    with pytest.raises(RequestRefused, match="look at it again"):
+    with pytest.raises(RequestRefused, match="Look at it again"):
         await play.host.amend(call.mutation, "0", {"body": "b"})
     assert await shown(play) == call
     assert post.sent == []
@@ -466,5 +466,5 @@ async def test_a_rejection_keeps_its_reason(duly_world: Stage) -> None:
     (act,) = [each for each in await play.host.actions() if each.verb == "reject"]
     assert act.detail == "Not before Monday."
     for reason in ("", " ", "x" * 501):
-        with pytest.raises(Invalid, match="reason is a text"):
+        with pytest.raises(Invalid, match="reason must be a text"):
             await play.host.reject(call.mutation, reason=reason)

@@ -356,16 +356,16 @@ async def _nothing(play: Play, shown: Approval) -> None:
 
 
 DEEDS: dict[str, tuple[Deed, str, str]] = {
-    "another hash": (_nothing, "0" * 64, "look at it again"),
-    "after a rejection": (lambda p, s: p.host.reject(s.mutation), "", "rejected; it waits for no"),
+    "another hash": (_nothing, "0" * 64, "Look at it again"),
+    "after a rejection": (lambda p, s: p.host.reject(s.mutation), "", "rejected; it does not wait"),
     "after an approval": (
         lambda p, s: p.host.approve(s.mutation, s.hash),
         "",
-        "in_flight; it waits for no",
+        "in_flight; it does not wait",
     ),
-    "after an abandon": (lambda p, s: p.host.abandon(s.run), "", "failed; it waits for no"),
-    "after a retry": (lambda p, s: p.host.retry(s.run), "", "failed; it waits for no"),
-    "while paused": (lambda p, s: p.host.pause(NAME), "", "resume it first"),
+    "after an abandon": (lambda p, s: p.host.abandon(s.run), "", "failed; it does not wait"),
+    "after a retry": (lambda p, s: p.host.retry(s.run), "", "failed; it does not wait"),
+    "while paused": (lambda p, s: p.host.pause(NAME), "", "Resume it first"),
     "without a grant": (lambda p, s: p.host.revoke(NAME, TOOL), "", "is not granted"),
     "past a limit": (_limit, "", "which is all its grant allows"),
     "outside a glob": (_narrow, "", "goes beyond the grant"),
@@ -397,7 +397,7 @@ async def test_an_answer_to_nothing_is_refused(duly_world: Stage, verb: str) -> 
     more = ("hash",) if verb == "approve" else ()
     with pytest.raises(NotFound, match="no mutation"):
         await getattr(play.host, verb)("mutation_9", *more)
-    with pytest.raises(RequestRefused, match="applied; it waits for no answer"):
+    with pytest.raises(RequestRefused, match="applied; it does not wait for approval"):
         await getattr(play.host, verb)((await play.row()).id, *more)
     with pytest.raises(DulyError):
         await play.host.approve((await play.row()).id, None)  # type: ignore[arg-type]

@@ -243,7 +243,7 @@ SMALL = Policy(limits=Limits(payload_bytes=10, result_bytes=10))
 
 
 REFUSALS: list[tuple[str, Run | None, Command, type[DulyError], str]] = [
-    ("F6", scene.LATER, lambda d: d.run_now(NAME), RequestRefused, "still busy"),
+    ("F6", scene.LATER, lambda d: d.run_now(NAME), RequestRefused, "still works on"),
     ("W1", None, lambda d: d.pause("mial"), NotFound, 'Did you mean "mail"?'),
     ("W1", None, lambda d: d.resume("Mail"), NotFound, 'Did you mean "mail"?'),
     ("W1", None, lambda d: d.run_now(""), NotFound, "Known: mail."),
@@ -276,11 +276,11 @@ REFUSALS: list[tuple[str, Run | None, Command, type[DulyError], str]] = [
     ),
     ("T2", None, lambda d: d.skip(NAME, "mail", "none"), NotFound, "no event none"),
     ("T3", None, lambda d: d.skip(NAME, "mail", ""), Invalid, "message_id"),
-    ("U3", scene.IN_FLIGHT, lambda d: d.skip(NAME, "mail", "mail:1"), RequestRefused, "settle it"),
+    ("U3", scene.IN_FLIGHT, lambda d: d.skip(NAME, "mail", "mail:1"), RequestRefused, "Settle it"),
     ("U3", scene.APPLIED, lambda d: d.skip(NAME, "mail", "mail:1"), RequestRefused, "applied"),
-    ("R9", scene.UNKNOWN, lambda d: d.retry(RUN), RequestRefused, "settle it first"),
+    ("R9", scene.UNKNOWN, lambda d: d.retry(RUN), RequestRefused, "Settle it first"),
     ("R9", scene.PREPARED, lambda d: d.retry(RUN), RequestRefused, "the run is active"),
-    ("R9", scene.UNKNOWN, lambda d: d.abandon(RUN), RequestRefused, "settle it first"),
+    ("R9", scene.UNKNOWN, lambda d: d.abandon(RUN), RequestRefused, "Settle it first"),
     ("R1", None, lambda d: d.retry("run_none"), NotFound, "There is no run run_none"),
     ("R1", None, lambda d: d.abandon("run_none"), NotFound, "There is no run run_none"),
     ("L1", None, lambda d: d.settle("none", "skip"), NotFound, "There is no mutation none"),
@@ -292,7 +292,7 @@ REFUSALS: list[tuple[str, Run | None, Command, type[DulyError], str]] = [
         "needs_reconcile",
     ),
     ("L10", scene.INDETERMINATE, lambda d: d.settle(MUTATION, "yes"), Invalid, "try_again, did_"),
-    ("L10", scene.INDETERMINATE, lambda d: d.settle(MUTATION, "retry"), Invalid, "say one of"),
+    ("L10", scene.INDETERMINATE, lambda d: d.settle(MUTATION, "retry"), Invalid, "Use one of"),
     ("L10", scene.INDETERMINATE, lambda d: d.settle(MUTATION, "skip", 1), Invalid, "has a result"),
     (
         "N",
@@ -301,10 +301,10 @@ REFUSALS: list[tuple[str, Run | None, Command, type[DulyError], str]] = [
         Invalid,
         "longer than 10 bytes",
     ),
-    ("A6", None, lambda d: d.pause(NAME, by=""), Invalid, "who acts"),
+    ("A6", None, lambda d: d.pause(NAME, by=""), Invalid, "by must be"),
     ("A6", None, lambda d: d.pause(NAME, by="x" * 101), Invalid, "1 to 100"),
     ("A6", None, lambda d: d.pause(NAME, by="a\nb"), Invalid, "printable"),
-    ("A6", None, lambda d: d.publish(NAME, "mail", title="x", by=" "), Invalid, "who acts"),
+    ("A6", None, lambda d: d.publish(NAME, "mail", title="x", by=" "), Invalid, "by must be"),
 ]
 
 
@@ -332,7 +332,7 @@ async def test_run_now_is_refused_while_paused(tmp_path: Path) -> None:
     """S7: the wish of the person who paused holds."""
     async with reception(tmp_path) as desk:
         await desk.pause(NAME)
-        with pytest.raises(RequestRefused, match="resume it first"):
+        with pytest.raises(RequestRefused, match="Resume it first"):
             await desk.run_now(NAME)
 
 

@@ -339,7 +339,7 @@ REFUSED = [
     ("python", "while True: pass", "longer than 1 s"),
     ("python", "from duly import workflow\nworkflow('bad', topics=[])", "has no handler"),
     ("python", "import socket\nimport uuid", "source:2:1: Scripts have no module uuid"),
-    ("python", "x" * 5001, "5001 bytes"),
+    ("python", "x" * 5001, "longer than 5000 bytes"),
     ("javascript", "const x = [", "not JavaScript"),
     ("javascript", "const x = 1;", "declares no workflow"),
     ("javascript", "throw new Error('oh')", "oh"),
@@ -411,7 +411,7 @@ async def test_a_lost_worker_is_not_the_sources_fault(
         raise ScriptError("gone", is_lost=True)
 
     monkeypatch.setattr(desk_of(host).parts.sandbox, "load", lose)
-    with pytest.raises(RequestRefused, match="deploy it again"):
+    with pytest.raises(RequestRefused, match="Deploy it again"):
         await host.deploy(python("lost"))
 
 
@@ -485,5 +485,5 @@ async def test_a_path_that_is_no_source_is_refused(host: Host, tmp_path: Path) -
 
 async def test_whoever_deploys_says_who_they_are(host: Host) -> None:
     """A6: and that is checked before anything is loaded."""
-    with pytest.raises(Invalid, match="who acts"):
+    with pytest.raises(Invalid, match="by must be"):
         await host.deploy(Source(Language.PYTHON, "while True: pass"), by="")

@@ -133,9 +133,9 @@ REFUSALS: dict[str, tuple[Ask, type[DulyError], str]] = {
     "globs in a list": (
         lambda p: p.host.grant(NAME, TOOL, where=["*"]),  # type: ignore[arg-type]
         Invalid,
-        "maps an argument",
+        "a glob for each argument",
     ),
-    "by nobody": (lambda p: p.host.grant(NAME, TOOL, by=" "), Invalid, "who acts"),
+    "by nobody": (lambda p: p.host.grant(NAME, TOOL, by=" "), Invalid, "by must be"),
     "revoke of what is not there": (
         lambda p: p.host.revoke(NAME, "sheet.apend"),
         NotFound,

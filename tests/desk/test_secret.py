@@ -316,7 +316,7 @@ async def test_a_lost_key_closes_its_secrets_and_nothing_else(
     await play.drain()
     run = await play.run()
     assert (run.status, run.waits_on) == (Status.PAUSED_APPROVAL, "leaky")
-    assert 'set_secret("leaky", "token", …)' in (await play.error())["message"]
+    assert "set the secret again" in (await play.error())["message"]
     await play.host.set_secret("leaky", "token", OTHER)
     assert [each.problem for each in await play.host.secrets()] == [None]
     assert leaky.secret("token") == OTHER
@@ -364,7 +364,7 @@ async def test_a_dropped_secret_is_gone_and_still_taken_out_of_what_is_shown(
     """A5, A6: at once and for good; who did it is written down."""
     play, leaky = await leaking(duly_world, "")
     await play.host.set_secret("leaky", "token", CANARY)
-    with pytest.raises(NotFound, match='no secret "tokn" of leaky'):
+    with pytest.raises(NotFound, match=r'no secret "leaky\.tokn"'):
         await play.host.drop_secret("leaky", "tokn")
     await play.host.drop_secret("leaky", "token", by="anna")
     assert await play.host.secrets() == ()
@@ -402,7 +402,7 @@ async def test_a_key_in_the_environment_leaves_no_file(
 @pytest.mark.parametrize(
     ("connector", "name", "value", "words"),
     [
-        ("nobody", "token", OTHER, "known: leaky, sheet|known: sheet, leaky"),
+        ("nobody", "token", OTHER, "Known: clock, leaky, sheet"),
         ("leaky", "", OTHER, "1 to 100"),
         ("leaky", "x" * 101, OTHER, "1 to 100"),
         ("leaky", "a\nb", OTHER, "printable"),

@@ -212,7 +212,7 @@ async def test_a_backup_is_made_while_runs_go_on(duly_world: Stage) -> None:
 async def test_what_names_no_file_is_refused(duly_world: Stage, path: Any) -> None:
     """H5: and nothing is written."""
     play = await worked(duly_world)
-    with pytest.raises(Invalid, match="path must name"):
+    with pytest.raises(Invalid, match="path must be the name"):
         await play.host.backup(path)
 
 
@@ -373,7 +373,7 @@ async def test_every_act_says_who(duly_world: Stage, verb: str) -> None:
         "backup": lambda: play.host.backup("copy.db", by=" "),
         "drop_secret": lambda: play.host.drop_secret("a", "b", by=" "),
     }
-    with pytest.raises(Invalid, match="by must say who acts"):
+    with pytest.raises(Invalid, match="by must say by must be"):
         await acts[verb]()
 
 

@@ -274,7 +274,7 @@ REFUSALS: dict[str, tuple[Ask, type[DulyError], str]] = {
     "rollback of nobody": (lambda h: h.rollback("x", "1.0"), NotFound, "no workflow"),
     "rollback to nothing": (lambda h: h.rollback(NAME, "7.0"), NotFound, "no version"),
     "rollback to what is": (lambda h: h.rollback(NAME, "1.0"), RequestRefused, "active already"),
-    "rollback by nobody": (lambda h: h.rollback(NAME, "1.0", by=""), Invalid, "who acts"),
+    "rollback by nobody": (lambda h: h.rollback(NAME, "1.0", by=""), Invalid, "by must be"),
     "remove nobody": (lambda h: h.remove("x"), NotFound, "no workflow"),
     "actions past a page": (lambda h: h.actions(limit=1001), Invalid, "1 to 1000"),
     "actions of nobody": (lambda h: h.actions("x"), NotFound, "no workflow"),

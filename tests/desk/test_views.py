@@ -220,7 +220,9 @@ async def test_why_a_run_stopped_is_shown_as_it_was_kept(tmp_path: Path) -> None
     async with reception(tmp_path) as desk:
         await desk.scene.start()
         stopped = scene.reach(Failure.LOGIC)
-        kept = '{"class":"logic","message":"no","line":3,"tool":"a.b","args":{"x":1}}'
+        kept = (
+            '{"class":"logic","code":"blank","message":"no","line":3,"tool":"a.b","args":{"x":1}}'
+        )
         await desk.world.store.stop_run(
             desk.scene.fence,
             desk.scene.run_id,
@@ -230,7 +232,7 @@ async def test_why_a_run_stopped_is_shown_as_it_was_kept(tmp_path: Path) -> None
             now=NOON,
         )
         shown = await desk.run(desk.scene.run_id)
-        assert shown.error == RunError("logic", "no", 3, "a.b", {"x": 1})
+        assert shown.error == RunError("logic", "no", 3, "a.b", {"x": 1}, "blank")
     async with reception(tmp_path / "other", scene.FAILED) as desk:
         shown = await desk.run(desk.scene.run_id)
         assert shown.error == RunError("", "stopped: failed:logic")
@@ -311,7 +313,7 @@ REFUSALS: list[tuple[Question, type[DulyError], str]] = [
     (lambda d: d.runs(before=3), Invalid, "id or name"),  # type: ignore[arg-type]
     (lambda d: d.runs(limit="all"), Invalid, "whole number"),  # type: ignore[arg-type]
     *(
-        (ask, Invalid, "1 to 1000 rows")
+        (ask, Invalid, "from 1 to 1000")
         for limit in (0, 1001)
         for ask in (
             lambda d, limit=limit: d.workflows(limit=limit),

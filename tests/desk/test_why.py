@@ -250,7 +250,7 @@ async def test_attention_goes_from_workflow_to_workflow_by_its_key(duly_world: S
 async def test_a_page_of_attention_has_its_limits(tmp_path: Path, limit: int) -> None:
     """N: one to a thousand entries."""
     async with reception(tmp_path) as desk:
-        with pytest.raises(Invalid, match="1 to 1000 rows"):
+        with pytest.raises(Invalid, match="from 1 to 1000"):
             await desk.attention(limit=limit)
         assert await desk.attention(limit=1000) == ()
 

@@ -290,7 +290,7 @@ async def test_a_retry_after_the_mutation_begins_at_next(duly_world: Stage) -> N
 async def test_what_is_unknown_is_neither_retried_nor_abandoned(
     duly_world: Stage, act: str
 ) -> None:
-    """R9, L8: refused; settle it first."""
+    """R9, L8: refused; Settle it first."""
     play = await unknown(duly_world)
     with pytest.raises(RequestRefused, match="settle"):
         await getattr(play.host, act)((await play.run()).id)

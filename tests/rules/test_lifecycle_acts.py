@@ -259,7 +259,7 @@ def test_a_version_that_is_activated_follows_only_a_failed_logic_run() -> None:
 
 def test_a_refused_act_says_what_stands_in_its_way() -> None:
     """R9: the sentence names the act and the state."""
-    with pytest.raises(RequestRefused, match=r"settle it first"):
+    with pytest.raises(RequestRefused, match=r"Settle it first"):
         lifecycle.act(indeterminate(), Act.RETRY)
     with pytest.raises(RequestRefused, match=r"already abandoned"):
         lifecycle.act(Run(status=Status.ABANDONED), Act.ABANDON)

@@ -237,7 +237,7 @@ def test_nothing_is_overwritten(path: Path, copy: Path, take: Callable[[Path], N
     take(copy)
 
     async def story(env: Loop, backend: SqliteBackend) -> None:
-        with pytest.raises(RequestRefused, match=r"copy\.db is there already"):
+        with pytest.raises(RequestRefused, match=r"copy\.db exists already"):
             await back_up(backend, copy, env)
 
     play(path, story, lines=1)
@@ -258,7 +258,7 @@ def test_a_file_that_appears_meanwhile_is_not_overwritten(
     monkeypatch.setattr(backup, "sync_path", sync_path)
 
     async def story(env: Loop, backend: SqliteBackend) -> None:
-        with pytest.raises(RequestRefused, match="there already"):
+        with pytest.raises(RequestRefused, match="exists already"):
             await back_up(backend, copy, env)
 
     play(path, story, lines=1)
@@ -272,7 +272,7 @@ def test_a_name_taken_for_a_moment_is_refused(
 
     async def story(env: Loop, backend: SqliteBackend) -> None:
         monkeypatch.setattr(os, "link", Mock(side_effect=FileExistsError))
-        with pytest.raises(RequestRefused, match="there already"):
+        with pytest.raises(RequestRefused, match="exists already"):
             await back_up(backend, copy, env)
 
     play(path, story, lines=1)
@@ -282,7 +282,7 @@ def test_a_missing_folder_is_named(path: Path, copy: Path) -> None:
     """H5: it is not made in silence."""
 
     async def story(env: Loop, backend: SqliteBackend) -> None:
-        with pytest.raises(RequestRefused, match="There is no folder"):
+        with pytest.raises(RequestRefused, match="there is no folder"):
             await back_up(backend, copy.parent / "elsewhere" / "copy.db", env)
 
     play(path, story, lines=1)

@@ -133,7 +133,7 @@ AMEND = Case(
     _see_amended,
     Again.REFUSED,
     refusals=(
-        Refusal("another hash", RequestRefused, call=_amend_unseen, match="look at it again"),
+        Refusal("another hash", RequestRefused, call=_amend_unseen, match="Look at it again"),
         Refusal("what was approved", RequestRefused, broken=reached(Act.APPROVE)),
         Refusal("what was withdrawn", Stale, broken=abandon),
     ),

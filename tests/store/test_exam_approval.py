@@ -108,9 +108,9 @@ APPROVE = Case(
     _see_approved,
     Again.REFUSED,
     refusals=(
-        Refusal("another hash", RequestRefused, call=_approve_another, match="look at it again"),
+        Refusal("another hash", RequestRefused, call=_approve_another, match="Look at it again"),
         Refusal("what was rejected", RequestRefused, broken=reached(Act.REJECT)),
-        Refusal("a paused workflow", RequestRefused, broken=pause, match="resume it first"),
+        Refusal("a paused workflow", RequestRefused, broken=pause, match="Resume it first"),
         Refusal("what was withdrawn", Stale, broken=abandon, match="failed; its run is over"),
     ),
 )

@@ -148,7 +148,7 @@ SKIP_RESERVED = Case(
             "an event whose call is out",
             RequestRefused,
             broken=reached(Act.APPROVE),
-            match="settle it first",
+            match="Settle it first",
         ),
         Refusal("an event that was declined", RequestRefused, broken=reached(Act.REJECT)),
     ),

@@ -394,7 +394,7 @@ ABANDON = Case(
             "a call that is out",
             RequestRefused,
             broken=reached(Act.APPROVE),
-            match="settle it first",
+            match="Settle it first",
         ),
         Refusal("a committed run", RequestRefused, broken=commit_it, match="already committed"),
         Refusal("a run nobody knows", NotFound, call=_abandon_nobody),

@@ -242,7 +242,7 @@ RUN_NOW = Case(
     _see_due_now,
     Again.STALE,
     refusals=(
-        Refusal("an open run", RequestRefused, broken=_start, match="busy"),
+        Refusal("an open run", RequestRefused, broken=_start, match="still works on"),
         Refusal("a paused workflow", RequestRefused, broken=pause, match="paused"),
         Refusal(NO_WORKFLOW, NotFound, call=_run_nobody_now),
         Refusal("no such producer", NotFound, call=_run_stranger_now, match='Did you mean "poll"?'),

@@ -14,12 +14,12 @@ PATH = "/data/duly.db"
 @pytest.mark.parametrize(
     ("error", "expected", "words"),
     [
-        (apsw.FullError("x"), StoreUnavailable, "the disk is full; free some space"),
-        (apsw.BusyError("x"), StoreUnavailable, "another program has the database open; end it"),
+        (apsw.FullError("x"), StoreUnavailable, "Free some space"),
+        (apsw.BusyError("x"), StoreUnavailable, "End it and open again"),
         (apsw.ReadOnlyError("x"), StoreUnavailable, "cannot be written"),
         (apsw.CantOpenError("x"), StoreUnavailable, "cannot be opened"),
-        (apsw.IOError("x"), StoreUnavailable, "the disk answered with an error"),
-        (apsw.CorruptError("x"), StoreDamaged, "is damaged; restore a backup"),
+        (apsw.IOError("x"), StoreUnavailable, "the disk returned an error"),
+        (apsw.CorruptError("x"), StoreDamaged, "Restore a backup"),
         (apsw.NotADBError("x"), StoreDamaged, "not a SQLite database"),
         (apsw.ConstraintError("x"), IllegalTransition, "a bug in Duly"),
         (apsw.SQLError("x"), IllegalTransition, "a bug in Duly"),

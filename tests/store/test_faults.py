@@ -23,7 +23,7 @@ from tests.store.virtual import VirtualEnv
 from verification.disk import NAME, Kind, Loss, MemoryDisk, Operation
 
 CHECKPOINT_PAGES = 10
-CAUSES = ("the disk is full", "the disk answered with an error", "cannot be written")
+CAUSES = ("the disk is full", "the disk returned an error", "cannot be written")
 LIFE = (
     (("alone", 10, Durability.BARRIER),),
     (
@@ -167,7 +167,7 @@ def test_a_failed_sync_stops_the_store_until_it_is_opened_again(wait: int, calle
         for answer in answers:
             assert isinstance(answer, StoreUnavailable)
             assert "memory.db: the store stopped" in str(answer)
-            assert "open it again" in str(answer)
+            assert "Open it again" in str(answer)
         for call in (
             backend.sync(),
             backend.transact(notebook.write("later"), Durability.RIDER),
@@ -265,7 +265,7 @@ def test_a_store_whose_log_cannot_be_emptied_is_not_opened() -> None:
     async def scene() -> None:
         disk = await left_behind("in the log")
         disk.fail(Operation.WRITE, 0, Kind.FULL, lasting=True)
-        with pytest.raises(StoreUnavailable, match=r"memory\.db: the disk is full; free some"):
+        with pytest.raises(StoreUnavailable, match=r"memory\.db: the disk is full; nothing was"):
             await open_sqlite(disk, VirtualEnv(), schema=notebook.SCHEMA)
         assert disk.faults_met
         assert await read_back(disk.next_process()) == ["in the log"]
@@ -279,7 +279,7 @@ def test_a_store_whose_log_cannot_be_synced_is_not_opened() -> None:
     async def scene() -> None:
         disk = await left_behind("in the log")
         disk.fail(Operation.SYNC, 0, Kind.IOERR, lasting=False)
-        with pytest.raises(StoreUnavailable, match=r"memory\.db: the disk answered with an error"):
+        with pytest.raises(StoreUnavailable, match=r"memory\.db: the disk returned an error"):
             await open_sqlite(disk, VirtualEnv(), schema=notebook.SCHEMA)
 
     asyncio.run(scene())
@@ -319,7 +319,7 @@ def test_a_log_that_cannot_be_moved_grows_to_its_limit_and_then_says_so() -> Non
         )
         for error in refused:
             assert isinstance(error, StoreUnavailable)
-            assert "memory.db: the disk is full; free some space; nothing was" in str(error)
+            assert "memory.db: the disk is full; nothing was" in str(error)
             assert "the log is at its limit" in str(error)
         await backend.sync()
         assert await backend.transact(notebook.read, Durability.READ) == written
@@ -410,7 +410,7 @@ def test_an_opening_that_died_of_a_failed_sync_writes_nothing_more(wait: int) ->
         disk.fail(Operation.SYNC, wait, Kind.IOERR, lasting=False)
         steps: list[int] = []
         disk.on_operation = lambda: steps.append(disk.faults_met)
-        with pytest.raises(StoreUnavailable, match="the disk answered with an error"):
+        with pytest.raises(StoreUnavailable, match="the disk returned an error"):
             await open_sqlite(disk, VirtualEnv(), schema=notebook.SCHEMA)
         assert disk.faults_met == 1
         assert 1 not in steps

@@ -119,7 +119,7 @@ def test_a_verb_whose_sync_failed_was_not_confirmed_and_can_be_found_out(verb: s
         scene, call = await arrange(verb, disk)
         before = await facts(scene.store, scene)
         disk.fail(Operation.SYNC, 0, Kind.IOERR, lasting=False)
-        with pytest.raises(StoreUnavailable, match="open it again"):
+        with pytest.raises(StoreUnavailable, match="Open it again"):
             await call(scene)
         for left in (disk.next_process(), MemoryDisk(disk.cut_power(Loss.ALL, Random(0)))):
             store = Store(await open_sqlite(left, VirtualEnv(), schema=SCHEMA))

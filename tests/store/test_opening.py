@@ -30,7 +30,7 @@ from tests.store.test_sqlite import content, open_notebook, other_process, run
 
 BARRIER, READ = Durability.BARRIER, Durability.READ
 PATIENCE_S = 120
-HELD = r"duly\.db: another program has this database open, .*; end it and open again"
+HELD = r"duly\.db: another program has the database open, .* End it and open again"
 
 # A program that knows nothing of Duly: it does one thing to a database, and goes on or is gone.
 OUTSIDER = """
@@ -202,7 +202,9 @@ def test_a_restored_copy_beside_the_log_of_a_dead_host_is_refused(path: Path) ->
         restore(path)
         copied, left = content(path), content(log)
         assert left
-        with pytest.raises(StoreUnavailable, match=r"duly\.db-wal belongs to .*; move it away"):
+        with pytest.raises(
+            StoreUnavailable, match=r"duly\.db-wal is the log of another .* Move it away"
+        ):
             await open_notebook(path, env)
         assert (content(path), content(log)) == (copied, left)
         remove(log)

@@ -128,7 +128,7 @@ async def test_a_removed_handler_is_never_scheduled_and_its_events_stay(world: W
     assert len(await scene.store.list_events(WORKFLOW, topic="mail")) == 2
     topics = {each.name: each.orphaned for each in await scene.store.list_topics(WORKFLOW)}
     assert topics == {"letter": 1, "mail": 1, "row": 0, "told": 0}
-    with pytest.raises(NotFound, match="no handler file"):
+    with pytest.raises(NotFound, match='no handler "file"'):
         await scene.start()
     with pytest.raises(NotFound, match="no topic mail"):
         await scene.publish("mail", "mail:9")

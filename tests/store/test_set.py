@@ -103,7 +103,7 @@ async def test_the_first_id_that_cannot_be_had_ends_the_looking(
     await publish(scene, *(each for at, each in enumerate(ids) if at < place))
     before = world.dump()
     said.clear()
-    with pytest.raises(Invalid, match=f"event m{place} of topic mail does not exist"):
+    with pytest.raises(Invalid, match=f"event m{place} of topic mail cannot be reserved"):
         await prepare(scene, *(Reserve("mail", each) for each in ids))
     assert [name for name, _ in said].count("find_events") == place // 10 + 1
     assert world.dump() == before

@@ -147,7 +147,7 @@ def test_a_url_names_a_file(url: str, expected: str) -> None:
 )
 def test_a_url_that_names_no_file_is_refused(url: str) -> None:
     """H1: the error shows how to write it."""
-    with pytest.raises(ConfigError, match=r"write sqlite:///relative\.db"):
+    with pytest.raises(ConfigError, match=r"Write sqlite:///relative\.db"):
         path_from_url(url)
 
 
@@ -315,7 +315,7 @@ def test_a_damaged_store_is_found_by_the_integrity_check(path: Path) -> None:
         overwrite(path, 3 * PAGE_BYTES, b"\xff" * (2 * PAGE_BYTES))
         backend = await open_notebook(path, env)
         for full in (False, True):
-            with pytest.raises(StoreDamaged, match=r"duly\.db: .*restore a backup"):
+            with pytest.raises(StoreDamaged, match=r"duly\.db: .*Restore a backup"):
                 await backend.integrity_check(full=full)
         await backend.close()
 
@@ -432,7 +432,7 @@ def test_a_disk_that_cannot_sync_stops_the_store(
             broken.setattr("duly.store.disk.sync_data", fail)
             with pytest.raises(StoreUnavailable, match=r"duly\.db: .*stopped.*Input/output error"):
                 await backend.transact(write("unsure"), BARRIER)
-        with pytest.raises(StoreUnavailable, match="open it again"):
+        with pytest.raises(StoreUnavailable, match="Open it again"):
             await backend.transact(write("later"), BARRIER)
         await backend.close()
         await (await open_notebook(path, env)).close()

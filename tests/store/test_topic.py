@@ -219,7 +219,7 @@ async def test_a_mistake_of_the_script_outweighs_a_change(world: World) -> None:
     offered = Reserve("mail", "mail:1", (await event(scene)).content)
     await republish(scene, "second")
     before = world.dump()
-    with pytest.raises(Invalid, match=r"mail:9 of topic mail does not exist"):
+    with pytest.raises(Invalid, match=r"mail:9 of topic mail cannot be reserved"):
         await prepare(scene, offered, Reserve("mail", "mail:9"))
     assert world.dump() == before
 
@@ -232,7 +232,7 @@ async def test_a_consumed_event_cannot_be_reserved(is_offered: bool, world: Worl
     await scene.start()
     offered = (await event(scene)).content if is_offered else None
     before = world.dump()
-    with pytest.raises(Invalid, match="mail:1 of topic mail is consumed"):
+    with pytest.raises(Invalid, match="mail:1 of topic mail cannot be reserved: it is consumed"):
         await prepare(scene, Reserve("mail", "mail:2"), Reserve("mail", "mail:1", offered))
     assert world.dump() == before
 
@@ -241,7 +241,7 @@ async def test_a_skipped_event_that_was_never_offered_is_a_mistake(world: World)
     """C5: nobody took it away under this prepare."""
     scene = await at(world.store, PREPARING)
     await skip(scene)
-    with pytest.raises(Invalid, match="mail:1 of topic mail is skipped"):
+    with pytest.raises(Invalid, match="mail:1 of topic mail cannot be reserved: it is skipped"):
         await prepare(scene, FIRST)
 
 

@@ -124,6 +124,8 @@ def read_error(raw: Json) -> DulyError:
         fields["next"] = msgspec.convert(given["next"], Offer)
     if isinstance(fields.get("findings"), list):
         fields["findings"] = tuple(map(_read_finding, fields["findings"]))
+    if isinstance(fields.get("out"), list):
+        fields["out"] = tuple(fields["out"])
     return kind(message, **fields)
 
 

@@ -59,25 +59,13 @@ def choose_provider(manifest: Manifest, extensions: Mapping[str, object]) -> Age
     for ids in nearest:
         able = [each for each in ids if is_provider(extensions.get(each))]
         if len(able) > 1:
-            raise Invalid(
-                f"It says invoke_agent, and depends on several agents: {', '.join(able)}. Leave one"
-                " in depends_on.",
-                path="depends_on",
-            )
+            raise Invalid(code="several_agents", path="depends_on", facts={"agents": able})
         if able:
             found: Any = extensions[able[0]]
             return found  # type: ignore[no-any-return]  # it has the method, by law 1
     if manifest.module is None:
-        raise Invalid(
-            "It is an agent without code, to be answered by a model, and no model is configured."
-            " Until one is, add an extension that answers to depends_on.",
-            path="agent",
-        )
-    raise Invalid(
-        "It says invoke_agent, and nobody is there to answer: neither it nor what it depends on has"
-        " an `async def answer(self, event, instructions, model)`. Add one to depends_on.",
-        path="depends_on",
-    )
+        raise Invalid(code="no_model", path="agent")
+    raise Invalid(code="no_agent", path="depends_on")
 
 
 async def ask_agent(
@@ -99,9 +87,9 @@ async def ask_agent(
     answer: object = await provider.answer(event, manifest.agent.instructions, manifest.agent.model)
     if not isinstance(answer, str):
         raise Invalid(
-            f"{type(provider).__name__} answered event {event.id} with a {type(answer).__name__};"
-            " an agent answers with a text.",
+            code="wrong_value",
             path="answer",
+            facts={"wanted": "agent_text", "kind": type(answer).__name__},
         )
     if not answer.strip():
         return

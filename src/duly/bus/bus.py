@@ -66,7 +66,7 @@ class Bus:
         """Keep a name for an extension; return the publisher that emits under that name."""
         check_source(source, self._limits)
         if self._is_taken(source):
-            raise RequestRefused(f"The name {source} is taken on the bus; choose another.")
+            raise RequestRefused(code="name_taken", subject=source)
         self._taken |= {source.casefold()}
         return self._publisher
 
@@ -244,9 +244,7 @@ class Bus:
 
     def _check_free(self, source: object) -> None:
         if isinstance(source, str) and self._is_taken(source):
-            raise RequestRefused(
-                f"Only {source} itself can emit as {source}; give a source of your own."
-            )
+            raise RequestRefused(code="not_your_source", subject=source)
 
     def _is_taken(self, name: str) -> bool:
         """Tell whether a name is the host's or an extension's, or would be read as that (B1)."""
@@ -255,7 +253,9 @@ class Bus:
     def _check_own(self, subscriber_id: object) -> None:
         owner, colon, _ = str(subscriber_id).partition(":")
         if colon and self._is_taken(owner):
-            raise RequestRefused(f"The subscriber {subscriber_id} belongs to {owner}.")
+            raise RequestRefused(
+                code="not_your_subscriber", subject=str(subscriber_id), facts={"owner": owner}
+            )
 
     def _action(self, by: object, verb: str) -> Action:
         return Action(self._env.new_id("action"), check_by(by, self._limits), verb)

@@ -29,11 +29,11 @@ from threading import Thread
 from typing import Final, Protocol, TextIO, runtime_checkable
 from urllib.parse import urlsplit
 
-from duly.errors import Invalid, NotSent, Refused, Transient, UnknownOutcome
+from duly.errors import Invalid, NotSent, Refused, Transient, UnknownOutcome, short
 from duly.rules.declaration import NAME
 from duly.rules.delivery import Event
 from duly.rules.shown import visible
-from duly.rules.value import DEFAULT_LIMITS, suggest
+from duly.rules.value import DEFAULT_LIMITS, nearest
 
 NOTIFY_TOPIC: Final = "user.notify"  # what `ExtensionContext.notify_user` emits
 SEND_S: Final = 30.0  # what one send may take, whatever the channel (B9)
@@ -66,7 +66,7 @@ class Channels:
         for channel in channels:
             name = _name_of(channel)
             if name in self._channels:
-                raise Invalid(f'Two channels are called "{name}". Rename one.', path="channels")
+                raise Invalid(code="name_twice", path="channels", facts={"name": name})
             self._channels[name] = channel
 
     @property
@@ -77,15 +77,16 @@ class Channels:
     def find(self, channel_id: object = None) -> Channel:
         """Answer the channel of this name, or the default one; there may be none."""
         if not self._channels:
-            raise Invalid(
-                "There is no channel to the user. Give the host one: Host(…, channels=[…]).",
-                path="channel_id",
-            )
+            raise Invalid(code="no_channels", path="channel_id")
         if channel_id is None:
             return next(iter(self._channels.values()))
         if not isinstance(channel_id, str) or channel_id not in self._channels:
-            known = suggest(str(channel_id), self._channels)
-            raise Invalid(f"There is no channel {str(channel_id)[:100]!a}. {known}", path="channel")
+            raise Invalid(
+                code="no_channel",
+                path="channel",
+                subject=short(channel_id),
+                facts=nearest(str(channel_id), self._channels),
+            )
         return self._channels[channel_id]
 
     async def notify_user(self, event: Event) -> None:
@@ -93,8 +94,7 @@ class Channels:
         text = event.payload.get("text")
         if not isinstance(text, str) or not text.strip():
             raise Invalid(
-                f'Event {event.id} ({event.topic}) has no text to send. Put it under "text".',
-                path="payload.text",
+                code="no_text", path="payload.text", facts={"event": event.id, "topic": event.topic}
             )
         user_id = event.payload.get("user_id")
         channel = self.find(event.payload.get("channel_id"))
@@ -107,16 +107,17 @@ def _name_of(channel: object) -> str:
     name = getattr(channel, "name", None)
     most = DEFAULT_LIMITS.name_chars
     if isinstance(channel, type) or not callable(getattr(channel, "send", None)):
-        raise Invalid(f"{channel!r} is no channel. Give one an `async def send`.", path="channels")
+        raise Invalid(code="not_channel", path="channels", subject=repr(channel))
     if not iscoroutinefunction(channel.send):  # type: ignore[attr-defined]  # it has one, see above
         # It would send, then fail because nobody can wait for it, and so send at every attempt.
         kind = type(channel).__name__
-        raise Invalid(f"{kind}.send is not async. Write `async def send`.", path="channels")
+        raise Invalid(code="not_async", path="channels", subject=f"{kind}.send")
     if not isinstance(name, str) or NAME.fullmatch(name) is None or len(name) > most:
         raise Invalid(
-            f"A {type(channel).__name__} has the name {name!r}. Use 1 to {most} letters, digits,"
-            " dots, underscores and hyphens.",
+            code="not_name",
             path="channels",
+            subject=f"{type(channel).__name__}.name",
+            facts={"given": short(name), "most": most},
         )
     return name
 
@@ -223,7 +224,9 @@ class WebhookChannel:
         self._header = header
         if not 0 < timeout_s <= SEND_S:
             most = f"{SEND_S:g}"
-            raise Invalid(f"timeout_s is more than 0 and at most {most}.", path="timeout_s")
+            raise Invalid(
+                code="out_of_range", path="timeout_s", facts={"more_than": 0, "most": most}
+            )
         self._timeout_s = timeout_s
 
     async def send(self, text: str, *, to: str | None = None) -> None:
@@ -301,5 +304,5 @@ def _shown(url: object) -> str:
     except ValueError:
         host = None
     if not host:
-        raise Invalid("A webhook has an address that begins with https:// or http://.", path="url")
+        raise Invalid(code="wrong_value", path="url", facts={"wanted": "web_address"})
     return f"{host}{port}"

@@ -37,44 +37,46 @@ _numbers = count(1)  # a package's name is never used again in this process
 # -- Folders --------------------------------------------------------------------------------------
 
 
-def scan(folder: Path) -> dict[Path, bytes | str]:
+def scan(folder: Path) -> dict[Path, bytes | Invalid]:
     """Read the manifest of every folder in a folder; where that fails, say why (law 1)."""
     try:
         names = sorted(each.name for each in folder.iterdir())
     except OSError as error:
-        why = f" ({error.strerror})" if isinstance(error, PermissionError) else ""
+        why = error.strerror if isinstance(error, PermissionError) else None
         raise ConfigError(
-            f"extensions: {folder} is no folder{why}. Give the folder they stand in."
+            code="no_folder", subject="extensions", facts={"folder": str(folder), "cause": why}
         ) from None
-    found: dict[Path, bytes | str] = {}
+    found: dict[Path, bytes | Invalid] = {}
     for name in names:
         if not name.startswith((".", "_")) and (data := _look(folder / name)) is not None:
             found[folder / name] = data
     if len(found) > FOLDERS_MAX:
-        raise ConfigError(f"extensions: {folder} holds more than {FOLDERS_MAX} folders.")
+        raise ConfigError(
+            code="too_many", subject=str(folder), facts={"limit": FOLDERS_MAX, "unit": "folders"}
+        )
     return found
 
 
-def _look(place: Path) -> bytes | str | None:
+def _look(place: Path) -> bytes | Invalid | None:
     """Read the manifest in a folder, or say why not; None where there is no folder."""
     try:
         is_folder = stat.S_ISDIR(os.stat(place).st_mode)  # noqa: PTH116  # pathlib hides errors
     except OSError as error:
-        return f"Its folder cannot be read: {error.strerror}."
+        return Invalid(code="unreadable", subject=str(place), facts={"cause": error.strerror})
     return _read_file(place / FILE) if is_folder else None
 
 
-def _read_file(path: Path) -> bytes | str:
+def _read_file(path: Path) -> bytes | Invalid:
     try:
         # Looked at before it is opened: a pipe would wait for a writer.
         if not stat.S_ISREG(os.stat(path).st_mode):  # noqa: PTH116  # pathlib hides errors
-            return "It is no file. Write one, or move the folder elsewhere."
+            return Invalid(code="no_file", subject=path.name)
         with path.open("rb") as file:
             return file.read(MANIFEST_BYTES + 1)
     except FileNotFoundError:
-        return "There is no such file. Write one, or move the folder elsewhere."
+        return Invalid(code="no_file", subject=path.name)
     except OSError as error:
-        return f"It cannot be read: {error.strerror}."
+        return Invalid(code="unreadable", subject=path.name, facts={"cause": error.strerror})
 
 
 # -- Modules --------------------------------------------------------------------------------------
@@ -105,7 +107,7 @@ class _Finder(MetaPathFinder):
             return None
         places = [*(spec.submodule_search_locations or ()), *([spec.origin] if spec.origin else [])]
         if not all(lies_in(place, folder) for place in places):
-            raise Invalid(f"The module {rest} lies outside of {folder.name}; it was not run.")
+            raise Invalid(code="module_outside", subject=rest, facts={"folder": folder.name})
         if isinstance(spec.loader, SourceFileLoader):
             spec.loader = _Source(spec.loader.name, spec.loader.path)
             spec.cached = None
@@ -132,9 +134,7 @@ def import_from(folder: Path, module: str) -> tuple[str, ModuleType]:
         forget(package)
         if not _is_in(name, error.name or ""):
             raise  # its module is there; what that one imports is not
-        raise Invalid(
-            f"There is no module {module} in {folder.name}. See its entrypoint."
-        ) from None
+        raise Invalid(code="no_module", subject=module, facts={"folder": folder.name}) from None
     except BaseException:
         forget(package)
         raise

@@ -142,23 +142,18 @@ class Dispatcher(WorkLoop[int]):
         except RuntimeError:
             loop = None
         if loop is not self._loop_of:
-            raise RequestRefused(
-                "The bus belongs to the event loop that opened its host. From a thread, use"
-                " asyncio.run_coroutine_threadsafe."
-            )
+            raise RequestRefused(code="another_loop")
 
     def connect(self, subscriber: Subscriber) -> None:
         """Take a handler; its durable record is written before anything else is done (B13)."""
         name, topic = subscriber.subscriber_id, subscriber.topic
         if name in self._connected or name in self._unregistered:
-            raise RequestRefused(
-                f"Subscriber {name} is connected already; give this one another subscriber_id."
-            )
+            raise RequestRefused(code="connected_already", subject=name)
         if (known := self._topics.get(name, topic)) != topic:
-            raise RequestRefused(listens_elsewhere(name, known, topic))
+            raise listens_elsewhere(name, known, topic)
         if len(self._connected) + len(self._unregistered) >= SUBSCRIBERS_MAX:
             raise RequestRefused(
-                f"{SUBSCRIBERS_MAX} subscribers are connected; unsubscribe one before {name}."
+                code="too_many_subscribers", subject=name, facts={"limit": SUBSCRIBERS_MAX}
             )
         self._unregistered[name] = subscriber
         self.wake()

@@ -235,5 +235,5 @@ def _check_handler(topic: str, handler: object) -> str:
 
 def _check_retry(retry: object) -> Retry:
     if not isinstance(retry, Retry):
-        raise Invalid("The retry of a subscription is a duly.Retry.", path="retry")
+        raise Invalid(code="wrong_value", path="retry", facts={"wanted": "retry"})
     return retry

@@ -196,12 +196,12 @@ class Loader:
                 topic, send, f"{BuiltIn.NOTIFY_USER}.{each}", retry, channel=each, **kept
             )
 
-    def _read(self, found: dict[Path, bytes | str]) -> dict[Path, Manifest]:
+    def _read(self, found: dict[Path, bytes | Invalid]) -> dict[Path, Manifest]:
         manifests: dict[Path, Manifest] = {}
         for folder, data in found.items():
             try:
-                if isinstance(data, str):
-                    raise Invalid(data)
+                if isinstance(data, Invalid):
+                    raise data
                 manifests[folder] = read_manifest(data, self._limits)
             except Invalid as error:
                 self._leave_out(folder, folder.name, f"{folder.name}/{FILE}: {error}")
@@ -241,7 +241,8 @@ class Loader:
                     handler = self._asker(manifest, publisher)
                     seat.subscribe(each.topic, handler, each.handler, is_wired=True)
             candidate = _Candidate(manifest, folders[extension_id], seat, Stage.DEPENDENCIES)
-            candidate.error = planned.left_out.get(extension_id)
+            left_out = planned.left_out.get(extension_id)
+            candidate.error = None if left_out is None else str(left_out)
             await self._keep(candidate, Stage.MANIFEST)
             self._candidates[extension_id] = candidate
 
@@ -280,7 +281,7 @@ class Loader:
         ]
         if broken:
             each.stage = Stage.DEPENDENCIES
-            each.error = needs_broken(each.manifest.depends_on, broken)
+            each.error = str(needs_broken(each.manifest.depends_on, broken))
         return not broken
 
     def _step(self, each: _Candidate, stage: Stage, work: Callable[[], None]) -> None:
@@ -364,22 +365,19 @@ def _create(each: _Candidate) -> None:
     name = each.manifest.class_name or ""
     kind = getattr(each.code, name, None)
     if kind is None:
-        raise Invalid(f"The module {each.manifest.module} has no class {name}. See its entrypoint.")
+        raise Invalid(code="no_class", subject=name, facts={"module": each.manifest.module})
     if not isinstance(kind, type) or not callable(getattr(kind, "initialize", None)):
-        raise Invalid(
-            f"{name} is no extension. Give its class an `async def initialize(self, context)`."
-        )
+        raise Invalid(code="not_extension", subject=name)
     for method, given in (("initialize", ("self", "context")), ("close", ("self",))):
         found = getattr(kind, method, None)
         if found is None:
             continue
         if not iscoroutinefunction(found):
-            raise Invalid(f"{name}.{method} is not async. Write `async def {method}`.")
+            raise Invalid(code="not_async", subject=f"{name}.{method}")
         try:
             signature(found).bind(*given)
         except TypeError:
             raise Invalid(
-                f"{name}.{method} takes other arguments than it is given. Write"
-                f" `async def {method}({', '.join(given)})`."
+                code="other_arguments", subject=f"{name}.{method}", facts={"wanted": [*given]}
             ) from None
     each.instance = kind()

@@ -43,11 +43,11 @@ WRITTEN: Final = {
 def read_manifest(data: bytes, limits: Limits = DEFAULT_LIMITS) -> Manifest:
     """Read the bytes of a manifest, or refuse them with place and advice."""
     if len(data) > MANIFEST_BYTES:
-        raise Invalid(f"It has more than {MANIFEST_BYTES} bytes. Shorten it.", path=ROOT)
+        raise Invalid(code="too_long", path=ROOT, facts={"limit": MANIFEST_BYTES, "unit": "bytes"})
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise Invalid(f"It is not UTF-8 at byte {error.start}. Save it as UTF-8.") from None
+        raise Invalid(code="not_utf8", path=ROOT, facts={"byte": error.start}) from None
     return check(read_yaml(text), limits)
 
 
@@ -56,13 +56,15 @@ def read_yaml(text: str) -> Json:
     try:
         node = yaml.compose(text, Loader=yaml.SafeLoader)
     except yaml.YAMLError as error:
-        raise Invalid(f"It is not YAML: {_sentence(error)}", path=ROOT) from None
+        raise Invalid(code="not_yaml", path=ROOT, facts={"cause": _sentence(error)}) from None
     except (ValueError, OverflowError):  # "\\U00110000", or a %YAML line of many digits
-        raise Invalid("It is not YAML: it has a number no character has.", path=ROOT) from None
+        raise Invalid(
+            code="not_yaml", path=ROOT, facts={"cause": "it has a number that no character has."}
+        ) from None
     except RecursionError:
-        raise Invalid(f"It is nested deeper than {DEPTH_MAX}. Make it flatter.") from None
+        raise Invalid(code="too_deep", path=ROOT, facts={"limit": DEPTH_MAX}) from None
     if node is None:
-        raise Invalid("It is empty. Write at least id, name, version and entrypoint.", path=ROOT)
+        raise Invalid(code="empty", path=ROOT)
     return _Walk().visit(node, ROOT, 0)
 
 
@@ -84,12 +86,12 @@ class _Walk:
     def visit(self, node: yaml.Node, path: str, depth: int) -> Json:
         """Answer what a node holds."""
         if id(node) in self._met:
-            _refuse(path, node, "is written once for two places, by an alias", "Write it out.")
+            _refuse(path, node, "yaml_alias")
         self._met.add(id(node))
         if node.tag not in PLAIN:
-            _refuse(path, node, f"is a {node.tag.rpartition(':')[2]}", "Put it in quotes.")
+            _refuse(path, node, "not_quoted", kind=node.tag.rpartition(":")[2])
         if depth > DEPTH_MAX:
-            _refuse(path, node, f"is nested deeper than {DEPTH_MAX}", "Make it flatter.")
+            _refuse(path, node, "too_deep", limit=DEPTH_MAX)
         if isinstance(node, yaml.MappingNode):
             return self._mapping(node, path, depth)
         if isinstance(node, yaml.SequenceNode):
@@ -102,24 +104,25 @@ class _Walk:
             value: Json = self._plain.construct_object(node)
             shown = repr(value)  # within: a number may have more digits than Python writes
         except (ValueError, LookupError, yaml.YAMLError):
-            _refuse(path, node, f"is no {kind}", "Put it in quotes.")
+            _refuse(path, node, "not_quoted", kind=kind)
         if kind in WRITTEN and WRITTEN[kind].fullmatch(node.value) is None:
-            _refuse(path, node, f"is {shown} to YAML", "Put it in quotes, or write that.")
+            _refuse(path, node, "not_quoted", kind=kind, read=shown)
         return value
 
     def _mapping(self, node: yaml.MappingNode, path: str, depth: int) -> dict[str, Json]:
         found: dict[str, Json] = {}
         for key, value in node.value:
             if not isinstance(key, yaml.ScalarNode) or key.tag != TEXT:
-                _refuse(path, key, "has a key that is no text", "Put the key in quotes.")
+                _refuse(path, key, "wrong_key")
             place = f"{path}.{key.value[:PATH_KEY_CHARS]}"
             if key.value in found:
-                _refuse(place, key, "stands here twice", "Take one of them out.")
+                _refuse(place, key, "given_twice")
             found[key.value] = self.visit(value, place, depth + 1)
         return found
 
 
-def _refuse(path: str, node: yaml.Node, what: str, advice: str) -> Never:
+def _refuse(path: str, node: yaml.Node, code: str, **facts: object) -> Never:
     mark = node.start_mark
-    where = f" (line {mark.line + 1}, column {mark.column + 1})" if mark else ""
-    raise Invalid(f"{path}{where} {what}. {advice}", path=path)
+    if mark:
+        facts.update(line=mark.line + 1, column=mark.column + 1)
+    raise Invalid(code=code, path=path, facts=facts)

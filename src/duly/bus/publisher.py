@@ -73,7 +73,7 @@ class Subscriptions:
         check_subscriber_id(asked.subscriber_id)
         check_handler(asked.handler, f"The handler of {asked.subscriber_id}")
         if not isinstance(asked.retry, Retry):
-            raise Invalid(f"The retry of {asked.subscriber_id} is not a Retry.", path="retry")
+            raise Invalid(code="wrong_value", path="retry", facts={"wanted": "retry"})
 
 
 class Publisher:
@@ -144,10 +144,7 @@ class Publisher:
         self, topic: object, payload: object, source: object, correlation_id: object
     ) -> JournalEvent:
         if str(topic).casefold() in ANNOUNCED:
-            raise RequestRefused(
-                f"Only the host itself emits on {topic}, by which it announces what happened."
-                " Choose a topic of your own."
-            )
+            raise RequestRefused(code="own_topic", subject=str(topic))
         if correlation_id is not None:
             correlation_id = parse_message_id(correlation_id, "correlation_id", self._limits)
         return cause(
@@ -162,14 +159,11 @@ class Publisher:
 def check_handler(handler: object, what: str) -> None:
     """Refuse what cannot be called with an event and waited for (B3)."""
     if not is_async(handler):
-        raise Invalid(
-            f"{what} is not an async function. Write `async def` with the event as its argument.",
-            path="handler",
-        )
+        raise Invalid(code="not_async", path="handler", subject=what)
     try:
         inspect.signature(handler).bind(object())  # type: ignore[arg-type]  # it is callable
     except TypeError:
-        raise Invalid(f"{what} must take one argument, the event.", path="handler") from None
+        raise Invalid(code="takes_no_event", path="handler", subject=what) from None
     except ValueError:
         return  # it does not say what it takes
 

@@ -17,7 +17,7 @@ from duly.store.bus import LAST_ID
 def read_id(given: object, path: str) -> int:
     """Read the number of an event, or of a deferred one."""
     if type(given) is not int or not 0 <= given <= LAST_ID:
-        raise Invalid(f"{path} must be an id that the bus gave, a whole number.", path=path)
+        raise Invalid(code="wrong_value", path=path, facts={"wanted": "bus_id"})
     return given
 
 
@@ -37,8 +37,7 @@ def read_place(given: object) -> tuple[int, str]:
         event_id, name = given if isinstance(given, tuple | list) else ()
         return read_id(event_id, "after"), "" if name == "" else check_subscriber_id(name)
     except (Invalid, ValueError):
-        said = "after must be (event_id, subscriber_id) of the last delivery of the page before."
-        raise Invalid(said, path="after") from None
+        raise Invalid(code="wrong_value", path="after", facts={"wanted": "last_delivery"}) from None
 
 
 def read_time(given: object) -> tuple[int, int]:
@@ -46,5 +45,5 @@ def read_time(given: object) -> tuple[int, int]:
     if given is None:
         return 0, 0
     if not isinstance(given, Deferred):
-        raise Invalid("after must be the last deferred event of the page before.", path="after")
+        raise Invalid(code="wrong_value", path="after", facts={"wanted": "last_deferred"})
     return round(given.fire_at.timestamp() * 1000), given.id

@@ -106,7 +106,7 @@ def iso(at_ms: int) -> str:
 
 def _zone(name: str) -> ZoneInfo:
     try:
-        schedule.parse({"cron": "0 0 * * *", "timezone": name}, path="")
+        schedule.parse({"cron": "0 0 * * *", "timezone": name}, path="clock")
     except Invalid as error:
-        raise Refused(f"clock: {error}") from error
+        raise Refused(str(error)) from error
     return ZoneInfo(name)

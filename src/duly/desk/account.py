@@ -18,7 +18,7 @@ from duly.desk.base import HasDesk, find_history
 from duly.desk.page import PAGE_DEFAULT, check_page, read_word
 from duly.desk.record import Input, Output
 from duly.desk.sight import Sight, name_person
-from duly.errors import Invalid
+from duly.errors import Invalid, short
 from duly.rules import standing
 from duly.rules.account import (
     OUTPUT_OF,
@@ -135,7 +135,9 @@ def read_place(key: str | None) -> Place:
     seq, colon, mutation = key.partition(":")
     is_number = seq.isdecimal() and seq.isascii() and int(seq) <= SEQ_MAX
     if not colon or (seq and not is_number):
-        raise Invalid(f"A page goes on from the key of an output, not {key!r}.", path="page")
+        raise Invalid(
+            code="wrong_value", path="page", facts={"wanted": "output_key", "given": short(key)}
+        )
     return Place(mutation or LAST, int(seq) if seq else SEQ_MAX)
 
 

@@ -21,7 +21,7 @@ from duly.errors import Invalid
 from duly.rules.allowance import Allow, check_terms, find_end
 from duly.rules.catalog import Tool
 from duly.rules.schedule import moment
-from duly.rules.value import Json, check_json, encode, is_text, suggest
+from duly.rules.value import Json, check_json, encode, is_text, nearest
 from duly.rules.verb import Scope, act, question
 from duly.store import approval, people
 from duly.store.base import Transaction
@@ -57,8 +57,9 @@ class Approvals(HasDesk):
         desk = self._desk()
         if not 1 <= len(calls) <= SEVERAL_MAX:
             raise Invalid(
-                f"calls maps 1 to {SEVERAL_MAX} mutations to the hash that was shown with each.",
+                code="wrong_value",
                 path="calls",
+                facts={"wanted": "hash_by_mutation", "most": SEVERAL_MAX},
             )
         for each in calls.values():
             _check_seen(each)
@@ -124,7 +125,7 @@ class Approvals(HasDesk):
         desk = self._desk()
         _check_seen(seen)
         if not args:
-            raise Invalid("args maps the arguments to change to their new values.", path="args")
+            raise Invalid(code="wrong_value", path="args", facts={"wanted": "values_by_argument"})
         check_json(args, "args", limit_bytes=desk.parts.policy.limits.data_bytes)
         action = desk.action(by, "amend")
         found = await desk.parts.store.get_mutation(mutation)
@@ -199,7 +200,7 @@ def _allowance(tx: Transaction, row: AllowanceRow, workflow: str, sight: Sight) 
 
 def _check_seen(seen: object) -> None:
     if not isinstance(seen, str):
-        raise Invalid("seen is the hash that was shown with the call.", path="seen")
+        raise Invalid(code="wrong_value", path="seen", facts={"wanted": "hash"})
 
 
 def _check_reason(reason: object) -> None:
@@ -207,7 +208,9 @@ def _check_reason(reason: object) -> None:
         return
     is_said = isinstance(reason, str) and is_text(reason) and reason.strip()
     if not is_said or len(cast("str", reason)) > REASON_CHARS_MAX:
-        raise Invalid(f"reason is a text of 1 to {REASON_CHARS_MAX} characters.", path="reason")
+        raise Invalid(
+            code="wrong_length", path="reason", facts={"least": 1, "most": REASON_CHARS_MAX}
+        )
 
 
 def _check_globs(tool: Tool, globs: Mapping[str, str]) -> None:
@@ -215,8 +218,9 @@ def _check_globs(tool: Tool, globs: Mapping[str, str]) -> None:
     for name in globs:
         if name not in names:
             raise Invalid(
-                f"where.{name}: {tool.name} has no such argument. {suggest(name, names)}",
+                code="unknown_argument",
                 path=f"where.{name}",
+                facts={"of": tool.name, **nearest(name, names)},
             )
 
 
@@ -227,5 +231,5 @@ def _read_time(until: object) -> int:
     except (TypeError, ValueError):
         at = None
     if at is None or at.utcoffset() is None:
-        raise Invalid("until is a time with its zone, such as 2026-05-01T18:00:00Z.", path="until")
+        raise Invalid(code="wrong_value", path="until", facts={"wanted": "aware_time"})
     return round(at.astimezone(UTC).timestamp() * 1000)

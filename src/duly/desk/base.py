@@ -16,10 +16,10 @@ from typing import Any, Final, TypeVar
 from duly.desk.secret import Vault
 from duly.engine.base import Parts
 from duly.engine.scheduler import Engine
-from duly.errors import NotFound, RequestRefused, Stale
+from duly.errors import NotFound, RequestRefused, Stale, parts_of, see
 from duly.rules.delivery import Presence
 from duly.rules.request import check_by
-from duly.rules.value import suggest
+from duly.rules.value import nearest
 from duly.store import people
 from duly.store.base import Durability, Transaction
 from duly.store.record import Action, VersionRow, WorkflowRow
@@ -83,7 +83,7 @@ class Desk:
         *,
         then: Callable[[R], After] = _nothing_more,
         successor_id: str | None = None,
-        late: str | None = None,
+        late: RequestRefused | None = None,
     ) -> R:
         """Call a verb and tell the engine which run ended, which follows, and where to look.
 
@@ -100,7 +100,7 @@ class Desk:
                 answer = await verb()
                 after = then(answer)
             except Stale as error:
-                raise RequestRefused(late or str(error)) from error
+                raise (late or RequestRefused(**parts_of(error))) from error
             finally:
                 if successor_id is not None and not after.is_followed:
                     self.engine.drop(successor_id)
@@ -132,7 +132,12 @@ def find(tx: Transaction, name: str) -> WorkflowRow:
     found = people.find_workflow(tx, name)
     if found is None:
         known = (each.name for each in people.list_workflows(tx, limit=people.PAGE_ROWS_MAX))
-        raise NotFound(f'There is no workflow "{name}". {suggest(str(name), known)}')
+        raise NotFound(
+            code="no_workflow",
+            subject=str(name),
+            facts=nearest(str(name), known),
+            next=see("workflows"),
+        )
     return found
 
 
@@ -154,7 +159,10 @@ def find_version(tx: Transaction, workflow: WorkflowRow, version: str) -> Versio
     except NotFound:
         known = [each.version for each in people.list_versions(tx, workflow.id)]
         raise NotFound(
-            f'"{workflow.name}" has no version "{version}". {suggest(str(version), known)}'
+            code="no_version",
+            subject=str(version),
+            facts={"workflow": workflow.name, **nearest(str(version), known)},
+            next=see("versions", workflow=workflow.name),
         ) from None
 
 
@@ -168,4 +176,9 @@ def find_topic(
         if is_orphan_fine or not each.orphaned
     ]
     if name not in known:
-        raise NotFound(f'"{workflow.name}" has no topic "{name}". {suggest(str(name), known)}')
+        raise NotFound(
+            code="no_topic",
+            subject=str(name),
+            facts={"workflow": workflow.name, **nearest(str(name), known)},
+            next=see("events", workflow=workflow.name),
+        )

@@ -22,10 +22,10 @@ from duly.desk.deploy import GivenSource
 from duly.desk.record import Deployed
 from duly.desk.secret import check_secret
 from duly.desk.upkeep import Keeping
-from duly.errors import Invalid, NotFound, RequestRefused
+from duly.errors import Invalid, NotFound, RequestRefused, see, short
 from duly.rules.event import Republish, parse_message_id, parse_publication
 from duly.rules.source import EXAMPLE
-from duly.rules.value import Json, check_json, encode, suggest
+from duly.rules.value import Json, check_json, encode, nearest
 from duly.rules.verb import Scope, act
 from duly.rules.word import Act, Waits
 from duly.store import people
@@ -229,11 +229,14 @@ class Commands(Keeping, Approvals):
         """
         desk = self._desk()
         if answer not in ANSWERS:
-            known = ", ".join(ANSWERS)
-            raise Invalid(f"{answer!r} settles nothing; say one of {known}.", path="answer")
+            raise Invalid(
+                code="not_one_of",
+                path="answer",
+                facts={"given": short(answer), "known": [*ANSWERS]},
+            )
         given = Act(answer)
         if result is not None and given is not Act.HAPPENED:
-            raise Invalid(f"Only a change that happened has a result, not {given}.", path="result")
+            raise Invalid(code="no_result", path="result", facts={"answer": given})
         check_json(result, "result", limit_bytes=desk.parts.policy.limits.result_bytes)
         action = desk.action(by, "settle", given)
         found = await desk.parts.store.get_mutation(mutation)
@@ -285,7 +288,10 @@ class Commands(Keeping, Approvals):
         held = [each.capability for each in await desk.parts.store.list_grants(found.id)]
         if capability not in held:
             raise NotFound(
-                f'"{workflow}" has no grant for "{capability}". {suggest(str(capability), held)}'
+                code="no_grant",
+                subject=str(capability),
+                facts={"workflow": workflow, **nearest(str(capability), held)},
+                next=see("actions", workflow=workflow),
             )
         verb = partial(
             desk.parts.store.revoke, found.id, capability, action=action, now=desk.now_ms
@@ -302,7 +308,7 @@ class Commands(Keeping, Approvals):
         known = {*desk.parts.outside.connectors, *(each.partition(".")[0] for each in named)} - {""}
         if connector not in known:
             raise NotFound(
-                f'There is no connector "{connector}". {suggest(str(connector), sorted(known))}'
+                code="no_connector", subject=str(connector), facts=nearest(str(connector), known)
             )
         verb = partial(desk.parts.store.reconnect, connector, action=action, now=desk.now_ms)
         return len(await desk.carry_out(verb, None))
@@ -318,7 +324,7 @@ class Commands(Keeping, Approvals):
         check_secret(connector, name, value, desk.parts.outside.connectors)
         vault = desk.vault
         if vault is None:
-            raise RequestRefused("This host keeps no secrets.")
+            raise RequestRefused(code="no_vault")
         sealed = await vault.seal(connector, name, value)
         verb = partial(
             desk.parts.store.set_secret, connector, name, sealed, action=action, now=desk.now_ms
@@ -334,6 +340,5 @@ class Commands(Keeping, Approvals):
 def _check_publisher(by: str) -> str:
     """Refuse a name under which a script or the bus publishes: nobody could tell them apart."""
     if by.startswith(RESERVED):
-        words = " or ".join(RESERVED)
-        raise Invalid(f"by is {by!r}; whoever publishes is not called {words}….", path="by")
+        raise Invalid(code="reserved_name", path="by", facts={"given": by, "reserved": [*RESERVED]})
     return by

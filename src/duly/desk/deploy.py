@@ -22,7 +22,7 @@ from duly.engine.announcements import Announcements
 from duly.engine.draft import EXTRACT_BYTES_MAX
 from duly.engine.draft import Draft as Draft
 from duly.engine.draft import read_findings as read_findings
-from duly.errors import Invalid, RequestRefused
+from duly.errors import Invalid, RequestRefused, see
 from duly.rules.announcement import Topic
 from duly.rules.permission import missing_capabilities
 from duly.rules.rename import Rename, Renamed
@@ -119,7 +119,12 @@ def _old_version(tx: Transaction, workflow: str, version: str) -> tuple[VersionR
     found = find(tx, workflow)
     row = find_version(tx, found, version)
     if version == found.active_version:
-        raise RequestRefused(f'Version {version} of "{workflow}" is active already.')
+        raise RequestRefused(
+            code="active_already",
+            subject=version,
+            facts={"workflow": workflow},
+            next=see("versions", workflow=workflow),
+        )
     return row, found.active_version
 
 
@@ -128,13 +133,12 @@ async def activate(
 ) -> Deployed:
     """Make a source that was examined the active version of its workflow (W8, W9)."""
     name = draft.declaration.name
-    late = (
-        f'Somebody else deployed "{name}" at the same moment, and nothing was stored here. '
-        "Look at the version that is active now, then deploy again."
+    late = RequestRefused(
+        code="deployed_meanwhile", subject=name, next=see("versions", workflow=name)
     )
     current = await desk.parts.store.find_workflow(name)
     if back is not None and (current is None or current.active_version != back.over):
-        raise RequestRefused(late)
+        raise late
     parent = None if back is None else back.to
     granted = await _granted(desk, current)
     missing = missing_capabilities(granted, draft.capabilities)
@@ -185,20 +189,17 @@ async def read_source(desk: Desk, given: GivenSource) -> Source:
         return given
     if not isinstance(given, str | Path):
         raise Invalid(
-            f"A {type(given).__name__} is no source. Give a path, or duly.Source(language, text).",
+            code="wrong_value",
             path="source",
+            facts={"wanted": "source", "kind": type(given).__name__},
         )
     if isinstance(given, str) and "\n" in given:
-        raise Invalid(
-            "This is a text, not the path of one. Give duly.Source(language, text).", path="source"
-        )
+        raise Invalid(code="wrong_value", path="source", facts={"wanted": "source", "kind": "text"})
     path = Path(given)
     language = SUFFIXES.get(path.suffix)
     if language is None:
-        known = ", ".join(SUFFIXES)
         raise Invalid(
-            f"{path}: the ending says no language. Name it {known}, or give duly.Source(…).",
-            path="source",
+            code="no_language", path="source", facts={"file": str(path), "known": [*SUFFIXES]}
         )
     most_bytes = desk.parts.policy.limits.source_bytes
     text = await desk.parts.env.call_blocking(lambda: _read_text(path, most_bytes))
@@ -211,10 +212,17 @@ def _read_text(path: Path, most_bytes: int) -> str:
         with path.open("rb") as file:
             content = file.read(most_bytes + 1)
         if len(content) > most_bytes:
-            raise Invalid(f"{path} is longer than {most_bytes} bytes. Shorten it.", path="source")
+            raise Invalid(
+                code="too_long",
+                path="source",
+                subject=str(path),
+                facts={"limit": most_bytes, "unit": "bytes"},
+            )
         return content.decode("utf-8-sig")
     except (OSError, UnicodeDecodeError, ValueError) as error:
-        raise Invalid(f"{path} cannot be read: {error}. Check its name.", path="source") from error
+        raise Invalid(
+            code="unreadable", path="source", subject=str(path), facts={"cause": str(error)}
+        ) from error
 
 
 # -- Examining ----------------------------------------------------------------------------------

@@ -48,10 +48,7 @@ class Explanations(HasDesk):
     async def why(self, id: str) -> Why:  # noqa: A002  # design §5 calls it so
         """Say why a run, a mutation, a workflow or an event of the bus (`bus:7`) stands so (U7)."""
         if not isinstance(id, str):
-            raise Invalid(
-                "Ask why of a run's id, a mutation's id, a workflow's name or bus:<event id>.",
-                path="id",
-            )
+            raise Invalid(code="wrong_value", path="id", facts={"wanted": "explained"})
         desk = self._desk()
         sight = Sight.of(desk.parts)
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from duly.desk.sight import read_args, read_error
-from duly.errors import Invalid, NotFound
+from duly.errors import Invalid, NotFound, see
 from duly.rules import permission
 from duly.rules.catalog import Catalog, Tool, ToolKind
 from duly.rules.permission import Envelope, Grant, Lack
 from duly.rules.schedule import DAY_MS
-from duly.rules.value import Json, as_mapping, decode, suggest
+from duly.rules.value import Json, as_mapping, decode, nearest
 from duly.store import ledger, people
 from duly.store.base import Transaction
 from duly.store.record import MutationRow, RunRow
@@ -29,21 +29,26 @@ def check_grant(
     tools = [each for each in catalog.tools if each.capability == capability]
     if not isinstance(capability, str) or not tools:
         known = sorted({each.capability for each in catalog.tools})
-        raise NotFound(f'No tool here needs "{capability}". {suggest(str(capability), known)}')
+        raise NotFound(
+            code="no_capability",
+            subject=str(capability),
+            facts=nearest(str(capability), known),
+            next=see("tools"),
+        )
     is_read = all(each.kind is not ToolKind.MUTATION for each in tools)
     if mutations_per_day is not None and is_read:
         raise Invalid(
-            f"{capability} only reads: mutations_per_day would limit nothing. Leave it out.",
-            path="mutations_per_day",
+            code="limits_nothing", path="mutations_per_day", facts={"capability": capability}
         )
     globs = read_globs(where)
     arguments = sorted({each.name for tool in tools for each in tool.parameters})
     for name in globs:
         if name not in arguments:
             raise Invalid(
-                f"where.{name}: no tool of {capability} has such an argument. "
-                f"{suggest(name, arguments)}",
+                code="unknown_argument",
                 path=f"where.{name}",
+                facts={"of": capability, **nearest(name, arguments)},
+                next=see("tools"),
             )
     return Grant(capability, mutations_per_day, globs)  # type: ignore[arg-type]  # it is checked
 
@@ -58,7 +63,7 @@ def read_globs(where: object) -> dict[str, str]:
     if where is None:
         return {}
     if not isinstance(where, Mapping):
-        raise Invalid('where maps an argument to a glob: {"to": "*@acme.com"}.', path="where")
+        raise Invalid(code="wrong_value", path="where", facts={"wanted": "glob_by_argument"})
     for name, glob in where.items():
         if (
             not isinstance(name, str)
@@ -66,7 +71,10 @@ def read_globs(where: object) -> dict[str, str]:
             or not 0 < len(glob) <= GLOB_CHARS_MAX
         ):
             raise Invalid(
-                f"where.{name} must be a glob of 1 to {GLOB_CHARS_MAX} characters.", path="where"
+                code="wrong_length",
+                path="where",
+                subject=f"where.{name}",
+                facts={"least": 1, "most": GLOB_CHARS_MAX},
             )
     return dict(where)
 
@@ -75,7 +83,7 @@ def find_grant(tx: Transaction, workflow_id: str, capability: str) -> Grant | No
     """Read the grant a workflow has of a capability."""
     for row in people.list_grants(tx, workflow_id):
         if row.capability == capability:
-            where = as_mapping(decode(row.matching), "where", "Give globs by argument.")
+            where = as_mapping(decode(row.matching), "where")
             limits = {name: str(glob) for name, glob in where.items()}
             return Grant(capability, row.mutations_per_day, limits)
     return None

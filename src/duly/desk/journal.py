@@ -42,7 +42,7 @@ def why(tx: Transaction, sight: Sight, presence: Callable[[str], Presence], even
     event = bus.find_event(tx, event_id)
     if event is None:
         if not 1 <= event_id <= bus.last_number(tx, "journal"):
-            raise NotFound(f"There is no event {event_id} on the bus, and there never was.")
+            raise NotFound(code="no_bus_event", subject=str(event_id))
         return _answer("", GONE, NOTHING_MORE)
     name = f"{event.topic} from {event.source}"
     deliveries = bus.deliveries_of(tx, event_id)

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from enum import StrEnum
 from typing import Final, TypeVar
 
-from duly.errors import Invalid
+from duly.errors import Invalid, short
 from duly.rules import request
 from duly.store import people
 from duly.store.base import Transaction
@@ -23,8 +23,10 @@ def check_page(limit: object, key: object, kind: type) -> None:
     """Refuse a page of a wrong size, or one that goes on from no entry."""
     people.page(limit)
     if key is not None and type(key) is not kind:
-        wanted = "number" if kind is int else "id or name"
-        raise Invalid(f"A page goes on from the {wanted} of an entry, not {key!r}.", path="page")
+        wanted = "entry_number" if kind is int else "entry_name"
+        raise Invalid(
+            code="wrong_value", path="page", facts={"wanted": wanted, "given": short(key)}
+        )
 
 
 def read_word(words: type[Word], given: str | None) -> Word | None:

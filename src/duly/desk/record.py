@@ -80,13 +80,14 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class RunError:
-    """Why a run stopped: the class of the failure (F1), and where it happened."""
+    """Why a run stopped: the class of the failure (F1), its code, and where it happened (R1)."""
 
     failure: str
     message: str
     line: int | None = None
     tool: str | None = None
     args: Json = None
+    code: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

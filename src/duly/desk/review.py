@@ -17,7 +17,7 @@ from duly.desk.record import Action, Approval, Preview, Version
 from duly.desk.sight import read_args
 from duly.engine import study
 from duly.engine.base import Parts
-from duly.errors import Invalid, NotDeployed, NotFound, ScriptError
+from duly.errors import Invalid, NotDeployed, NotFound, ScriptError, see
 from duly.rules.catalog import Tool, make_form
 from duly.rules.declaration import Problem
 from duly.rules.redaction import redact, redact_text
@@ -61,7 +61,11 @@ class Reviews(HasDesk):
             found = find_history(tx, workflow)
             wanted = found.active_version if version is None else version
             if wanted is None:
-                raise NotFound(f'"{workflow}" has no active version. Name the one you mean.')
+                raise NotFound(
+                    code="no_active_version",
+                    subject=workflow,
+                    next=see("versions", workflow=workflow),
+                )
             return find_version(tx, found, wanted).source
 
         return await self._desk().ask(look)

@@ -29,9 +29,10 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from duly.connectors.registry import Registry
 from duly.env import Env
-from duly.errors import AuthNeeded, ConfigError, Invalid
+from duly.errors import AuthNeeded, ConfigError, Invalid, short
+from duly.fact import Offer
 from duly.rules.seal import name_key
-from duly.rules.value import canonical, is_text
+from duly.rules.value import canonical, is_text, nearest
 from duly.store import Store
 from duly.store.people import SecretRow
 
@@ -64,7 +65,7 @@ class Vault:
         self.old_key: bytes | None = None  # what was sealed with it is sealed anew (L11)
         self._finding = asyncio.Lock()
         self._open: dict[tuple[str, str], str] = {}
-        self._closed: dict[tuple[str, str], str] = {}
+        self._closed: dict[tuple[str, str], AuthNeeded] = {}
 
     async def read_keys(self) -> None:
         """Read the keys that are there; refuse one that cannot be right. None is made yet."""
@@ -120,37 +121,31 @@ class Vault:
 
     def problem(self, connector: str, name: str) -> str | None:
         """Say why a secret of the store cannot be read, if it cannot."""
-        return self._closed.get((connector, name))
+        problem = self._closed.get((connector, name))
+        return None if problem is None else str(problem)
 
     def _hand_out(self, connector: str, name: str) -> str:
         problem = self._closed.get((connector, name))
         if problem is not None:
-            raise AuthNeeded(problem, connect=connector)
+            raise problem
         return self._open[connector, name]
 
-    def _unseal(self, row: SecretRow, key: bytes | None) -> str | None:
+    def _unseal(self, row: SecretRow, key: bytes | None) -> AuthNeeded | None:
         """Open one secret, or answer why it stays closed and what to do."""
-        what = f'The secret "{row.name}" of {row.connector}'
-        again = f'Set it again: set_secret("{row.connector}", "{row.name}", …).'
         if self.old_key is not None and _key_name(row) == name_key(self.old_key):
             key = self.old_key
         if key is None:
-            return (
-                f"{what} is sealed, and its key is gone: neither {VARIABLE} nor {self._path} is "
-                f"there. Bring the key back and start again, or give the secret anew. {again}"
-            )
+            places = {"variable": VARIABLE, "file": str(self._path)}
+            return _closed(row, "secret_key_gone", **places)
         named, _, text = row.sealed.removeprefix(f"{SEAL}:").partition(":")
         if named != name_key(key):
-            return (
-                f"{what} was sealed with another key than the one in {self._where}. Bring that key "
-                f"back and start again, or give the secret anew. {again}"
-            )
+            return _closed(row, "secret_key_other", where=str(self._where))
         try:
             kept = base64.b64decode(text, validate=True)
             nonce, sealed = kept[:NONCE_BYTES], kept[NONCE_BYTES:]
             opened = AESGCM(key).decrypt(nonce, sealed, _place(row.connector, row.name))
         except (InvalidTag, ValueError, binascii.Error):
-            return f"{what} is damaged, though its key is right. {again}"
+            return _closed(row, "secret_damaged")
         self.keep(row.connector, row.name, opened.decode())
         return None
 
@@ -196,20 +191,40 @@ async def find_vault(env: Env, outside: Registry, path: Path) -> Vault:
 def check_secret(connector: object, name: object, value: object, known: tuple[str, ...]) -> None:
     """Refuse what cannot be a secret; what it says is not repeated."""
     if connector not in known:
-        told = ", ".join(known) or "none"
-        raise Invalid(f"There is no connector {connector!r} here; known: {told}.", path="connector")
+        raise Invalid(
+            code="no_connector",
+            path="connector",
+            subject=short(connector),
+            facts=nearest(str(connector), known),
+        )
     is_name = isinstance(name, str) and 0 < len(name) <= NAME_CHARS_MAX and name.isprintable()
     if not is_name:
         raise Invalid(
-            f"A secret has a name of 1 to {NAME_CHARS_MAX} printable characters.", path="name"
+            code="wrong_length",
+            path="name",
+            facts={"least": 1, "most": NAME_CHARS_MAX, "of": "printable"},
         )
     if not isinstance(value, str) or not is_text(value) or len(value) < SECRET_CHARS_MIN:
         raise Invalid(
-            f'The secret "{name}" must be a text of at least {SECRET_CHARS_MIN} characters.',
+            code="short_secret",
             path="value",
+            facts={"name": name, "limit": SECRET_CHARS_MIN, "unit": "characters"},
         )
     if len(value.encode()) > SECRET_BYTES_MAX:
-        raise Invalid(f'The secret "{name}" is longer than {SECRET_BYTES_MAX} bytes.', path="value")
+        raise Invalid(
+            code="too_long", path="value", facts={"limit": SECRET_BYTES_MAX, "unit": "bytes"}
+        )
+
+
+def _closed(row: SecretRow, code: str, **facts: str) -> AuthNeeded:
+    args = {"connector": row.connector, "name": row.name}
+    return AuthNeeded(
+        code=code,
+        subject=row.name,
+        facts={"connector": row.connector, **facts},
+        next=Offer("set_secret", args, "set_secret", asks=("value",)),
+        connect=row.connector,
+    )
 
 
 def _key_name(row: SecretRow) -> str:
@@ -226,10 +241,7 @@ def _read_key(text: str, where: str) -> bytes:
     except (binascii.Error, ValueError):
         key = b""
     if len(key) != KEY_BYTES:
-        raise ConfigError(
-            f"{where} is no key. It must be {KEY_BYTES} bytes written in base64. If the key is "
-            "lost, take this one away and set the secrets again."
-        )
+        raise ConfigError(code="no_key", subject=where, facts={"bytes": KEY_BYTES})
     return key
 
 
@@ -244,9 +256,11 @@ def _key_of(path: Path, fresh: bytes | None) -> bytes | None:
             _write_key(path, fresh)
         return fresh
     except OSError as error:
-        raise ConfigError(f"{path} cannot be read: {error.strerror}.") from error
+        raise ConfigError(
+            code="unreadable", subject=str(path), facts={"cause": error.strerror}
+        ) from error
     if mode & OTHERS:
-        raise ConfigError(f"{path} can be read by others. Make it yours alone: chmod 600.")
+        raise ConfigError(code="key_open_to_others", subject=str(path))
     return _read_key(text, str(path))
 
 
@@ -267,4 +281,6 @@ def _write_key(path: Path, key: bytes) -> None:
         finally:
             os.close(folder)
     except OSError as error:
-        raise ConfigError(f"{path} cannot be written: {error.strerror}.") from error
+        raise ConfigError(
+            code="unwritable", subject=str(path), facts={"cause": error.strerror}
+        ) from error

@@ -143,7 +143,8 @@ def read_args(text: Json) -> Json:
 def read_error(text: str) -> RunError:
     """Show a stored error."""
     found = kept.read_error(text)
-    return RunError(found.failure, found.message, found.line, found.tool, found.args)
+    told = (found.failure, found.message, found.line, found.tool, found.args, found.code)
+    return RunError(*told)
 
 
 def read_log(text: str) -> tuple[LogLine, ...]:

@@ -24,7 +24,7 @@ from duly.engine.draft import Draft
 from duly.engine.live import Live, Notes
 from duly.engine.rehearsal import Attempt, Bench, Glass, Rehearsal
 from duly.engine.replay import replay
-from duly.errors import Invalid, RequestRefused
+from duly.errors import Invalid, RequestRefused, see
 from duly.rules.access import check_publishes
 from duly.rules.catalog import Catalog, Tool, ToolKind
 from duly.rules.declaration import ConsumerDeclaration
@@ -88,8 +88,10 @@ class Trials(HasDesk):
         draft = await deploy.examine(desk, await deploy.read_source(desk, source), strict=False)
         if draft.declaration.name != workflow:
             raise RequestRefused(
-                f'The source declares "{draft.declaration.name}", not "{workflow}". '
-                "A version of another workflow has no past here."
+                code="another_workflow",
+                subject=workflow,
+                facts={"declared": draft.declaration.name},
+                next=see("what_if", "source", workflow=draft.declaration.name),
             )
         return await replay(desk.parts, found.id, _loaded(draft))
 
@@ -106,11 +108,11 @@ def _read_events(
     budget = PublishBudget()
     given: list[Publication] = []
     for place, event in enumerate(events):
-        fields = dict(as_mapping(event, f"events[{place}]", "Give {topic, title, …}."))
+        fields = dict(as_mapping(event, f"events[{place}]", "topic", "title", "payload"))
         topic = fields.pop("topic", None)
         if not isinstance(topic, str):
             path = f"events[{place}].topic"
-            raise Invalid(f"{path} must be a string. Name a topic.", path=path)
+            raise Invalid(code="not_text", path=path)
         check_publishes(topic, declared, None)
         publication = parse_publication(topic, fields, limits)
         budget = budget.spend(publication, limits)
@@ -121,7 +123,7 @@ def _read_events(
 def _read_results(results: Results, catalog: Catalog) -> Results:
     for name in results:
         if catalog.find(name).kind is not ToolKind.MUTATION:
-            raise Invalid(f"results: {name} only reads, and is really asked.", path="results")
+            raise Invalid(code="really_read", path="results", facts={"tool": name})
     return {catalog.find(name).name: result for name, result in results.items()}
 
 

@@ -18,10 +18,10 @@ from duly.desk.base import USER, Desk, HasDesk
 from duly.desk.record import Backup, Secret, Verified
 from duly.engine import upkeep
 from duly.env import Env
-from duly.errors import Invalid, NotFound, RequestRefused
+from duly.errors import Invalid, NotFound, RequestRefused, see
 from duly.rules.retention import Tidied
 from duly.rules.schedule import moment
-from duly.rules.value import suggest
+from duly.rules.value import nearest
 from duly.rules.verb import Crosses, Scope, WholePath, act, question
 from duly.store import Store, backup
 from duly.store.base import Durability
@@ -47,9 +47,7 @@ class Keeping(HasDesk):
         action = desk.action(by, "tidy")
         days = desk.parts.policy.retention_days
         if days is None:
-            raise RequestRefused(
-                "This host keeps everything. Set retention_days in its policy to remove history."
-            )
+            raise RequestRefused(code="keeps_everything")
 
         async def act() -> Tidied:
             await desk.parts.store.note_act(target=None, action=action, now=desk.now_ms)
@@ -101,8 +99,12 @@ class Keeping(HasDesk):
         action = desk.action(by, "drop_secret")
         known = [f"{each.connector}.{each.name}" for each in await self.secrets()]
         if f"{connector}.{name}" not in known:
-            near = suggest(f"{connector}.{name}", known)
-            raise NotFound(f'There is no secret "{name}" of {connector}. {near}')
+            raise NotFound(
+                code="no_secret",
+                subject=f"{connector}.{name}",
+                facts=nearest(f"{connector}.{name}", known),
+                next=see("secrets"),
+            )
 
         async def act() -> None:
             now_ms = desk.now_ms
@@ -133,11 +135,11 @@ async def note_restore(store: Store, env: Env) -> None:
 def _backend(desk: Desk) -> SqliteBackend:
     backend = desk.parts.store.backend
     if not isinstance(backend, SqliteBackend):
-        raise RequestRefused("Only a SQLite store is copied here; use the database's own tools.")
+        raise RequestRefused(code="not_sqlite")
     return backend
 
 
 def _path(path: object) -> Path:
     if not isinstance(path, str | PathLike) or not fspath(path) or "\0" in str(path):
-        raise Invalid("path must name the file to write.", path="path")
+        raise Invalid(code="wrong_value", path="path", facts={"wanted": "file_to_write"})
     return Path(path).absolute()

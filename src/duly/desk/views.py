@@ -16,12 +16,12 @@ from duly.desk.page import PAGE_DEFAULT, check_page, read_names, read_word
 from duly.desk.record import Ending, Event, LogLine, Mutation, Run, Workflow
 from duly.desk.review import Reviews
 from duly.desk.sight import Sight, read_args, read_error, read_log
-from duly.errors import NotFound
+from duly.errors import NotFound, see
 from duly.rules import schedule, standing
 from duly.rules.event import EventStatus
 from duly.rules.schedule import moment
 from duly.rules.standing import Standing
-from duly.rules.value import decode, suggest
+from duly.rules.value import decode, nearest
 from duly.rules.verb import question
 from duly.rules.word import Kind, MutationStatus, Outcome, Phase, Status
 from duly.store import people
@@ -163,7 +163,9 @@ class Views(Reviews, Accounts, Attentions, Explanations):
 def _find_handler(tx: Transaction, workflow_id: str, name: str) -> None:
     known = [each.name for each in people.list_handlers(tx, workflow_id)]
     if name not in known:
-        raise NotFound(f'There is no handler "{name}". {suggest(str(name), known)}')
+        raise NotFound(
+            code="no_handler", subject=str(name), facts=nearest(str(name), known), next=see("runs")
+        )
 
 
 # -- Rows shown ---------------------------------------------------------------------------------

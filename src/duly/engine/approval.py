@@ -18,7 +18,7 @@ from duly.engine.base import Parts
 from duly.engine.entry import find_flaw
 from duly.engine.envelope import find_missing
 from duly.engine.worker import Worker
-from duly.errors import Invalid, NotFound, RequestRefused
+from duly.errors import Invalid, NotFound, RequestRefused, parts_of, see
 from duly.rules import lifecycle
 from duly.rules.allowance import Allow, find_misfit, is_risk_allowed
 from duly.rules.catalog import Tool, amend_args
@@ -77,10 +77,7 @@ async def approve_all(
         rows[mutation_id] = row
         answers.append(yes)
     if len(tools) > 1:
-        raise Invalid(
-            f"These are calls of {', '.join(sorted(tools))}. Approve those of one tool at a time.",
-            path="calls",
-        )
+        raise Invalid(code="several_tools", path="calls", facts={"tools": sorted(tools)})
     async with worker.holding(*(each.held_by for each in rows.values())) as untaken:
         told = await parts.store.approve_all(tuple(answers), now=parts.env.now_ms())
         for yes, reason in zip(answers, told, strict=True):
@@ -141,7 +138,7 @@ async def _judge(
     args = cast("dict[str, Json]", decode(row.args))
     missing = await find_missing(parts, row.workflow_id, _tool(parts, row), args, besides=row.id)
     if missing is not None:
-        raise RequestRefused(f"Nothing was sent. {missing.sentence}")
+        raise RequestRefused(**parts_of(missing.error))
     # What the person was shown is sealed, whatever the row says when the yes is written.
     facts = replace(row.facts, hash=seen, approved_by=action.by)
     seal = make_seal(await parts.seal_key(), facts)
@@ -153,16 +150,13 @@ async def _give(parts: Parts, row: MutationRow, run: RunRow, allow: Allow, actio
     tool = _tool(parts, row)
     if not is_risk_allowed(tool, parts.policy.allowance_risk_max):
         raise RequestRefused(
-            f"{tool.name} is of {tool.risk} risk, and the policy takes an allowance up to "
-            f"{parts.policy.allowance_risk_max} (allowance_risk_max). Approve this call alone."
+            code="too_risky",
+            subject=tool.name,
+            facts={"risk": tool.risk, "most": parts.policy.allowance_risk_max},
         )
     misfit = find_misfit(allow.where, tool, cast("dict[str, Json]", decode(row.args)))
     if misfit is not None:
-        raise Invalid(
-            f"where.{misfit}: {allow.where[misfit]!r} does not fit this call itself. A glob is "
-            'compared with texts and lists of texts; "*" alone covers every value.',
-            path=f"where.{misfit}",
-        )
+        raise Invalid(code="misfit", path=f"where.{misfit}", facts={"given": allow.where[misfit]})
     facts = AllowanceFacts(
         parts.env.new_id("allowance"),
         row.workflow_id,
@@ -183,7 +177,12 @@ async def _proposed(parts: Parts, mutation_id: str) -> MutationRow:
     """Read a row that waits for an answer; whoever comes too late is told what became of it."""
     row = await parts.store.get_mutation(mutation_id)
     if row.status != MutationStatus.PROPOSED:
-        raise RequestRefused(f"Mutation {row.id} is {row.status}; it waits for no answer any more.")
+        raise RequestRefused(
+            code="not_proposed",
+            subject=row.id,
+            facts={"status": row.status},
+            next=see("why", id=row.id),
+        )
     return row
 
 
@@ -192,8 +191,7 @@ async def _check_whole(parts: Parts, row: MutationRow, run: RunRow) -> None:
     flaw = await find_flaw(parts, row, run.prepared, is_proposal=True)
     if flaw is not None:
         raise RequestRefused(
-            f"Mutation {row.id} is never sent: {flaw}. Reject it, or retry run {run.id}, which "
-            "makes the call anew."
+            code="never_sent", subject=row.id, facts={"flaw": str(flaw), "run": run.id}
         )
 
 
@@ -201,7 +199,4 @@ def _tool(parts: Parts, row: MutationRow) -> Tool:
     try:
         return parts.outside.catalog.find(row.tool)
     except Invalid as error:
-        raise RequestRefused(
-            f"{row.tool} cannot be sent: its connector is not here. Open the host with it, or "
-            "reject the call."
-        ) from error
+        raise RequestRefused(code="connector_gone", subject=row.tool) from error

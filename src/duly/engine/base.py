@@ -75,8 +75,12 @@ def stamp(env: Env) -> Stamp:
 class StepFailed(DulyError):
     """A step of a script ended without a result (F1)."""
 
-    def __init__(self, message: str, failure: Failure, details: Details | None = None) -> None:
-        super().__init__(message)
+    default_code = ""
+
+    def __init__(
+        self, message: str, failure: Failure, details: Details | None = None, *, code: str = ""
+    ) -> None:
+        super().__init__(message, code=code)
         self.failure = failure
         self.details = details or Details()
 
@@ -92,7 +96,8 @@ def sandbox_failure(error: DulyError | OSError) -> StepFailed:
         failure = Failure.INTERNAL
     elif isinstance(error, NotDeployed) or (isinstance(error, ScriptError) and not error.is_lost):
         failure = Failure.LOGIC
-    return StepFailed(str(error), failure, Details(line=getattr(error, "line", None)))
+    details = Details(line=getattr(error, "line", None))
+    return StepFailed(str(error), failure, details, code=getattr(error, "code", ""))
 
 
 @dataclass(frozen=True, slots=True)

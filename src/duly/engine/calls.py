@@ -22,7 +22,7 @@ from duly.engine.envelope import count_today, read_envelope
 from duly.engine.live import Live, Reads
 from duly.engine.step_env import StepEnv, think
 from duly.engine.together import Together
-from duly.errors import DulyError, Invalid, NotFound
+from duly.errors import DulyError, Invalid, NotFound, parts_of
 from duly.rules import permission
 from duly.rules.access import Operation, Step, check_access, check_publishes, check_subscribed
 from duly.rules.catalog import Tool, ToolKind
@@ -157,7 +157,7 @@ class Calls:
             return await self._use(call)
         except Invalid as error:
             details = Details(line=call.line, tool=call.path)
-            raise StepFailed(str(error), Failure.LOGIC, details) from error
+            raise StepFailed(str(error), Failure.LOGIC, details, code=error.code) from error
 
     # -- Events ---------------------------------------------------------------------------------
 
@@ -167,7 +167,7 @@ class Calls:
         declared = tuple(each.name for each in self.live.script.declaration.topics)
         check_publishes(topic, declared, self.live.publishes)
         if rest:
-            named = as_mapping(rest[0], "publish", "Pass {message_id, title, payload}.")
+            named = as_mapping(rest[0], "publish", "message_id", "title", "payload")
         limits = self.parts.policy.limits
         async with self.publishing:  # one after the other, so that their order stays
             publication = await think(
@@ -193,7 +193,7 @@ class Calls:
         topic, rest, named = _split(call)
         check_subscribed("peek", topic, self.live.consumer.subscribe)
         if rest:
-            named = as_mapping(rest[0], "peek", "Pass {limit, after}.")
+            named = as_mapping(rest[0], "peek", "limit", "after")
         refuse_unknown(named, ("limit", "after"), "peek")
         wish = parse_peek(topic, named.get("limit"), named.get("after"), limits)
         try:
@@ -205,7 +205,7 @@ class Calls:
                 after=wish.after,
             )
         except NotFound as error:
-            raise Invalid(str(error), path="peek.after") from error
+            raise Invalid(**parts_of(error), path="peek.after") from error
         return self._show(rows)
 
     async def _get_by_ids(self, call: ScriptCall) -> Result:
@@ -252,10 +252,12 @@ class Calls:
             )
         )
         if isinstance(decision, Forbidden):
-            raise Invalid(decision.sentence, path=decision.path)
+            raise decision.error
         if isinstance(decision, permission.Missing):
             details = Details(call.line, tool.name, call.kwargs, waits_on=decision.capability)
-            raise StepFailed(decision.sentence, Failure.PERMISSION, details)
+            raise StepFailed(
+                str(decision.error), Failure.PERMISSION, details, code=decision.error.code
+            )
         if tool.kind is ToolKind.MUTATION:
             is_asked = isinstance(decision, NeedsApproval)
             return Wanted(tool, decision.args, is_asked, call.line)
@@ -274,10 +276,7 @@ class Calls:
         self.connector_calls += 1
         most = self.parts.policy.limits.calls_per_step
         if self.connector_calls > most:
-            raise Invalid(
-                f"{tool.name}: a step calls tools at most {most} times. Do less in one run.",
-                path=tool.name,
-            )
+            raise Invalid(code="too_many", path=tool.name, facts={"limit": most, "unit": "calls"})
 
     async def _read(self, tool: Tool, args: Mapping[str, Json], call: ScriptCall) -> Result:
         env, outside = self.parts.env, self.parts.outside
@@ -321,7 +320,7 @@ class Calls:
             waits_on(failure, tool, error),
             getattr(error, "retry_after_s", None),
         )
-        return StepFailed(say(tool.name, error), failure, details)
+        return StepFailed(say(tool.name, error), failure, details, code=getattr(error, "code", ""))
 
 
 def say(tool: str, error: BaseException) -> str:
@@ -334,7 +333,7 @@ def say(tool: str, error: BaseException) -> str:
 
 def _broke(turn: Broke) -> StepFailed:
     failure = Failure.TRANSIENT if turn.is_lost else Failure.LOGIC
-    return StepFailed(str(turn.error), failure, Details(line=turn.error.line))
+    return StepFailed(str(turn.error), failure, Details(line=turn.error.line), code=turn.error.code)
 
 
 def _split(call: ScriptCall) -> tuple[str, tuple[Json, ...], Mapping[str, object]]:
@@ -342,7 +341,7 @@ def _split(call: ScriptCall) -> tuple[str, tuple[Json, ...], Mapping[str, object
     named: dict[str, object] = dict(call.kwargs)
     topic, rest = (call.args[0], call.args[1:]) if call.args else (named.pop("topic", None), ())
     if not isinstance(topic, str):
-        raise Invalid(f"{call.path}: the first argument is the topic's name.", path=call.path)
+        raise Invalid(code="missing", path=f"{call.path}.topic")
     if len(rest) > 1 or (rest and named):
-        raise Invalid(f"{call.path} takes the topic and one more argument.", path=call.path)
+        raise Invalid(code="too_many", path=call.path, facts={"limit": 2, "unit": "arguments"})
     return topic, rest, named

@@ -17,7 +17,7 @@ import msgspec
 
 from duly.engine import study
 from duly.engine.base import Parts
-from duly.errors import Invalid, NotDeployed, RequestRefused, ScriptError
+from duly.errors import Invalid, NotDeployed, RequestRefused, ScriptError, parts_of
 from duly.rules import declaration as declared
 from duly.rules import schedule
 from duly.rules.declaration import Declaration, Problem
@@ -65,7 +65,7 @@ async def examine(parts: Parts, source: Source, *, strict: bool) -> Draft:
             raise
         # A source without a workflow is told how to write one.
         told = (await study.study(parts.env, parts.apart, source, catalog)).analysis.findings
-        raise NotDeployed(str(error), findings=told) from error
+        raise NotDeployed(**parts_of(error), findings=told) from error
     reads = parts.policy_of(loaded.declaration.name).mutate_reads
     try:
         findings, analysis = await study.examine(parts.env, parts.apart, source, catalog, reads)
@@ -88,10 +88,7 @@ def refuse(source: Source, findings: tuple[Finding, ...], *, strict: bool) -> No
 
 
 def _lost(source: Source) -> RequestRefused:
-    return RequestRefused(
-        f"{source.name}: the process that was to load it died, which is not the source's "
-        "fault. Nothing was stored; deploy it again."
-    )
+    return RequestRefused(code="loader_died", subject=source.name)
 
 
 async def _reasons(
@@ -115,9 +112,9 @@ def _problem(source: Source, said: str, line: int | None, column: int | None) ->
 
 
 def _refused(source: Source, reasons: tuple[Finding | Problem, ...]) -> NotDeployed:
-    sentences = " ".join(str(reason) for reason in reasons)
+    sentences = [str(reason) for reason in reasons]
     return NotDeployed(
-        f"{source.name} was refused, so nothing was stored. {sentences}", findings=reasons
+        code="source_refused", subject=source.name, facts={"problems": sentences}, findings=reasons
     )
 
 

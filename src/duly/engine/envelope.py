@@ -52,5 +52,5 @@ async def find_missing(
 
 
 def _grant(row: GrantRow) -> Grant:
-    where = as_mapping(decode(row.matching), "where", "Give globs by argument.")
+    where = as_mapping(decode(row.matching), "where")
     return Grant(row.capability, row.mutations_per_day, {k: str(v) for k, v in where.items()})

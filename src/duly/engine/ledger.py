@@ -32,7 +32,7 @@ from duly.engine.sends import Heard as Heard
 from duly.engine.sends import Sending, Sends
 from duly.engine.sends import Sent as Sent
 from duly.engine.successor import Successor
-from duly.errors import NotSent, PermissionDenied
+from duly.errors import NotSent
 from duly.rules import chain, lifecycle
 from duly.rules import ledger as rules
 from duly.rules import outage as outages
@@ -160,9 +160,9 @@ class Ledger:
         sent = Sent(row.id, tool, asked, terms, row.resends, outage)
         is_resend = live.run.status is Status.PAUSED_RECONCILIATION
         if lacking is not None:
-            heard = Heard(Answer.PERMISSION, error=PermissionDenied(lacking.sentence))
+            heard = Heard(Answer.PERMISSION, error=lacking.error)
         elif is_resend and not rules.is_key_alive(terms, firsts, stamp(env)):
-            told = NotSent("it was not sent again, for its key may be forgotten by now")
+            told = NotSent(code="key_forgotten")
             heard = Heard(Answer.NOT_SENT, error=told, is_expired=True)
         else:
             live.is_out = True
@@ -195,7 +195,7 @@ class Ledger:
         if await self.refuse_changed(live, row):
             return
         tool = Tool(row.tool, ToolKind.MUTATION, row.tool)
-        heard = Heard(Answer.NOT_SENT, error=NotSent("its connector is not here"))
+        heard = Heard(Answer.NOT_SENT, error=NotSent(code="connector_gone", subject=row.tool))
         call = self.recorded_call(live, tool, row)
         terms = rules.terms_of(row.terms, None)
         await self._take_in(live, Sent(row.id, tool, call, terms), heard)
@@ -272,7 +272,9 @@ class Ledger:
         needed = waits_on(failure, tool, error)
         retry_after_s = getattr(error, "retry_after_s", None)
         details = Details(sent.line, tool.name, call.args, needed, retry_after_s)
-        failed = StepFailed(say(tool.name, error), failure, details)
+        failed = StepFailed(
+            say(tool.name, error), failure, details, code=getattr(error, "code", "")
+        )
         stop = self._successor.stop(live, new, failed)
         recorded = Recorded(
             call.attempt,

@@ -44,7 +44,7 @@ class Library:
         try:
             row = await self._parts.store.get_version(workflow_id, version)
         except NotFound as error:
-            raise StepFailed(str(error), Failure.INTERNAL) from error
+            raise StepFailed(str(error), Failure.INTERNAL, code=error.code) from error
         source = Source(Language(row.language), row.source)
         try:
             loaded = await self._parts.sandbox.load(source, self._parts.outside.catalog)

@@ -80,7 +80,7 @@ class Bench:
         start = -1
         if after is not None:
             if (topic, after) not in self.events:
-                raise NotFound(f"Topic {topic} has no event {after} to peek after.")
+                raise NotFound(code="no_event", subject=str(after), facts={"topic": topic})
             start = self.events[topic, after].seq
         found = [each for each in self.pending(topic) if each.seq > start][:limit]
         return tuple(found[: count_fitting(map(_size_bytes, found), bytes_max)])
@@ -294,7 +294,7 @@ async def prepare(stage: Rehearsal, live: Live) -> tuple[EventRow, ...]:
         inputs = stage.store.reserve(prepared, offered)
         live.pin(pin(stage, live, prepared, stage.env.now_ms()))
     except Invalid as error:
-        raise StepFailed(str(error), Failure.LOGIC) from error
+        raise StepFailed(str(error), Failure.LOGIC, code=error.code) from error
     return inputs
 
 

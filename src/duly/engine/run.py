@@ -91,7 +91,7 @@ async def prepare(parts: Parts, live: Live) -> None:
             if await _pin(parts, live, prepared, offered) is Judgement.RESERVE:
                 return
         except Invalid as error:
-            raise StepFailed(str(error), Failure.LOGIC) from error
+            raise StepFailed(str(error), Failure.LOGIC, code=error.code) from error
 
 
 async def _pin(
@@ -184,7 +184,7 @@ async def ask_prepare(parts: StepEnv, live: Live) -> tuple[Prepared, dict[tuple[
         subscribed, limits = live.consumer.subscribe, parts.policy.limits
         prepared = await think(parts.env, given, lambda: parse_prepared(given, subscribed, limits))
     except Invalid as error:
-        raise StepFailed(str(error), Failure.LOGIC) from error
+        raise StepFailed(str(error), Failure.LOGIC, code=error.code) from error
     # Whoever reserves nothing changes nothing: nobody will ask what another version would do.
     live.reads_text = None if prepared.is_empty else await _reads_text(parts, live, calls)
     return prepared, calls.offered
@@ -273,7 +273,7 @@ async def _state_text(parts: StepEnv, returned: Json | Missing) -> str | None:
             ),
         )
     except Invalid as error:
-        raise StepFailed(str(error), Failure.LOGIC) from error
+        raise StepFailed(str(error), Failure.LOGIC, code=error.code) from error
 
 
 def _wake_at(parts: Parts, live: Live, now: int) -> int | None:

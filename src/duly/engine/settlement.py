@@ -77,7 +77,7 @@ async def settle(
 def _result_text(parts: Parts, answer: Act, result: Json) -> str | None:
     if answer is not Act.HAPPENED:
         if result is not None:
-            raise Invalid("Only 'happened' comes with a result.", path="result")
+            raise Invalid(code="no_result", path="result", facts={"answer": answer})
         return None
     limits = parts.policy.limits
     return encode(result, "result", limit_bytes=limits.result_bytes, depth=limits.json_depth)
@@ -85,11 +85,7 @@ def _result_text(parts: Parts, answer: Act, result: Json) -> str | None:
 
 def _check_returned(worker: Worker, row: MutationRow) -> None:
     if worker.ledger.sends.is_out(row.id):
-        raise RequestRefused(
-            f"The call {row.tool} itself has not returned, so it may still be made. Stop the host: "
-            "that ends the call, and from the next start on you can say so when its lag is over. "
-            "That it happened, or to skip it, can be said now."
-        )
+        raise RequestRefused(code="still_out", subject=row.tool)
 
 
 def _check_time(now: int, wait_ms: int) -> None:
@@ -97,10 +93,7 @@ def _check_time(now: int, wait_ms: int) -> None:
         return
     # Whole seconds, and never too early: at the named moment the answer is taken.
     whole_ms = -(-(now + wait_ms) // SECOND_MS) * SECOND_MS
-    raise RequestRefused(
-        "The request may still arrive, so it is too early to say that it did not happen. "
-        f"Say so from {moment(whole_ms).isoformat()} on."
-    )
+    raise RequestRefused(code="too_early", facts={"from": moment(whole_ms).isoformat()})
 
 
 def _find(parts: Parts, name: str) -> Tool | None:

@@ -259,7 +259,8 @@ class Successor:
         shown = show_args(dict(details.args), self._parts.outside.secrets(), ARGS_CHARS)
         said = self.clean(str(failed))
         failure, status = failed.failure.value, run.status.value
-        return KeptError(failure, status, said, details.line, details.tool, shown).text
+        code = failed.code or None
+        return KeptError(failure, status, said, details.line, details.tool, shown, code).text
 
     def clean(self, text: str) -> str:
         """Take secrets out of an error's words, and keep a readable part of them (A5)."""

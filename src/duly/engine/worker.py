@@ -307,10 +307,7 @@ class Worker:
     async def check_repeatable(self, tool: Tool | None, row: MutationRow) -> None:
         """Refuse to try again where nothing could be tried: neither asking nor sending (L10)."""
         if not await self._reconciler.may_try_again(tool, row):
-            raise RequestRefused(
-                f"{row.tool} can neither be asked what happened nor be sent again safely. "
-                "Say whether it happened, or skip it."
-            )
+            raise RequestRefused(code="cannot_ask_or_resend", subject=row.tool)
 
     def resume(self, outlook: Outlook, row: RunRow) -> Live:
         """Take up a run that is already there."""

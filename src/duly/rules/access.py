@@ -13,7 +13,7 @@ from typing import Final, Literal
 
 from duly.errors import Invalid
 from duly.rules.catalog import ToolKind
-from duly.rules.value import suggest
+from duly.rules.value import nearest
 
 
 class Step(StrEnum):
@@ -63,17 +63,6 @@ OPERATION_OF: Final[Mapping[ToolKind, Operation]] = MappingProxyType(
     }
 )
 
-WORDS: Final[Mapping[Operation, str]] = MappingProxyType(
-    {
-        Operation.READ: "search or list",
-        Operation.READ_BY_ID: "read by id",
-        Operation.MUTATION: "change anything outside",
-        Operation.PEEK: "peek at topics",
-        Operation.GET_BY_IDS: "get events by id",
-        Operation.PUBLISH: "publish",
-    }
-)
-
 
 def steps_for(operation: Operation, mutate_reads: MutateReads = "none") -> frozenset[Step]:
     """Answer the steps that may do this (C2)."""
@@ -90,10 +79,11 @@ def check_access(
 ) -> None:
     """Refuse a call its step forbids; `called` is the name the script used."""
     if not is_allowed(operation, step, mutate_reads):
-        fitting = " or ".join(each for each in Step if is_allowed(operation, each, mutate_reads))
+        fitting = [each for each in Step if is_allowed(operation, each, mutate_reads)]
         raise Invalid(
-            f"{called}: the step {step} may not {WORDS[operation]}. Do it in {fitting}.",
+            code="not_in_step",
             path=called,
+            facts={"step": step, "operation": operation, "steps": fitting},
         )
 
 
@@ -101,9 +91,7 @@ def check_subscribed(called: str, topic: str, subscribed: Collection[str]) -> No
     """Refuse to read or reserve events of a topic this consumer does not subscribe to (T7)."""
     if topic not in subscribed:
         raise Invalid(
-            f'{called}: this consumer does not subscribe to "{topic}".'
-            f" {suggest(topic, subscribed)}",
-            path=called,
+            code="not_subscribed", path=called, facts={"topic": topic, **nearest(topic, subscribed)}
         )
 
 
@@ -113,12 +101,9 @@ def check_publishes(
     """Refuse to publish into a topic nobody declared (W4) or the handler did not name (W3)."""
     if topic not in declared:
         raise Invalid(
-            f'publish: the topic "{topic}" is not declared. {suggest(topic, declared)}',
+            code="undeclared_topic",
             path="publish",
+            facts={"topic": topic, **nearest(topic, declared)},
         )
     if publishes is not None and topic not in publishes:
-        raise Invalid(
-            f'publish: the handler\'s own list "publishes" does not name "{topic}". Add it there,'
-            " or publish elsewhere.",
-            path="publish",
-        )
+        raise Invalid(code="not_in_publishes", path="publish", facts={"topic": topic})

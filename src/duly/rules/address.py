@@ -28,11 +28,8 @@ SEPARATORS: Final = frozenset("@,;:<>()[]\\")  # what a display name must not ha
 
 def parse_address(text: str, path: str, *, is_named_fine: bool = True) -> str:
     """Return the one address in a field, its domain in lower case, or raise Invalid."""
-    shown = repr(text[:ADDRESS_CHARS_MAX])
     if unicodedata.normalize("NFKC", text) != text:
-        raise Invalid(
-            f"{path}: {shown} has characters that only look like others. Type it anew.", path=path
-        )
+        raise Invalid(code="lookalike", path=path, facts={"given": text[:ADDRESS_CHARS_MAX]})
     found = NAMED.fullmatch(text) if is_named_fine else None
     address = text if found is None else found["address"]
     name = "" if found is None else found["name"].strip('"')
@@ -48,7 +45,8 @@ def parse_address(text: str, path: str, *, is_named_fine: bool = True) -> str:
     )
     if not is_one:
         raise Invalid(
-            f"{path}: {shown} is not one address. Give one in each field, as in ada@acme.com.",
+            code="wrong_value",
             path=path,
+            facts={"wanted": "address", "given": text[:ADDRESS_CHARS_MAX]},
         )
     return f"{local}@{domain.lower()}"

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from duly.errors import Invalid
+from duly.errors import Invalid, short
 from duly.rules.catalog import Risk, Tool
 from duly.rules.permission import fits
 from duly.rules.schedule import DAY_MS
@@ -108,11 +108,13 @@ def check_terms(calls: object, until: int, now: int) -> int:
     """Refuse an allowance without an end; answer how many calls it is for."""
     if type(calls) is not int or not 1 <= calls <= CALLS_MAX:
         raise Invalid(
-            f"calls is {calls!r}; give a whole number from 1 to {CALLS_MAX}.", path="calls"
+            code="out_of_range",
+            path="calls",
+            facts={"given": short(calls), "least": 1, "most": CALLS_MAX},
         )
     if not now < until <= now + DAYS_MAX * DAY_MS:
         raise Invalid(
-            f"until must be a time to come, at most {DAYS_MAX} days from now.", path="until"
+            code="wrong_value", path="until", facts={"wanted": "time_to_come", "days": DAYS_MAX}
         )
     return calls
 

@@ -17,8 +17,8 @@ from math import isfinite
 from types import MappingProxyType
 from typing import Final, TypeVar
 
-from duly.errors import Invalid
-from duly.rules.value import DEFAULT_LIMITS, Json, check_json, encode, suggest
+from duly.errors import Invalid, see
+from duly.rules.value import DEFAULT_LIMITS, Json, check_json, encode, nearest
 
 Named = TypeVar("Named")
 
@@ -88,11 +88,14 @@ class Parameter:
     editable: bool = False  # a person may change it before they agree
 
     def __post_init__(self) -> None:
-        _check_snake(self.name, "The parameter name")
+        _check_snake(self.name, "parameter")
         is_shown = self.label is None or (self.label.strip() and self.label.isprintable())
         if not is_shown or len(self.label or "") > LABEL_CHARS:
             raise Invalid(
-                f"{self.name}: a label is 1 to {LABEL_CHARS} printable characters.", path=self.name
+                code="wrong_length",
+                path=self.name,
+                subject=f"{self.name}.label",
+                facts={"least": 1, "most": LABEL_CHARS, "of": "printable"},
             )
 
 
@@ -124,26 +127,18 @@ class Tool:
     result: Shape | None = None  # what it answers, if its author says
 
     def __post_init__(self) -> None:
-        _check_dotted(self.name, "The tool name")
-        _check_dotted(self.capability, f"The capability of {self.name}")
-        _table(f"The parameters of {self.name}", ((each.name, each) for each in self.parameters))
+        _check_dotted(self.name, "tool")
+        _check_dotted(self.capability, "capability")
+        _table(self.name, ((each.name, each) for each in self.parameters))
         # A lag of zero says that nothing lands late; a tool inside this process may say so.
         _check_seconds(self, "lag_s", self.lag_s, is_zero_fine=True)
         _check_seconds(self, "timeout_s", self.timeout_s)
         if self.key_lifetime_s is not None:
             _check_seconds(self, "key_lifetime_s", self.key_lifetime_s, is_endless_fine=True)
         if self.idempotent != (self.key_lifetime_s is not None):
-            raise Invalid(
-                f"{self.name}: idempotent and key_lifetime_s go together (L7). Say how long the"
-                " outside remembers a key (math.inf for a unique column), or say neither.",
-                path="key_lifetime_s",
-            )
+            raise Invalid(code="half_idempotent", path="key_lifetime_s", subject=self.name)
         if self.kind is not ToolKind.MUTATION and (self.idempotent or self.reconciles):
-            raise Invalid(
-                f"{self.name} only reads, so there is nothing to settle. Make it a mutation, or"
-                " drop idempotent and reconciles.",
-                path="kind",
-            )
+            raise Invalid(code="settles_read", path="kind", subject=self.name)
 
     @property
     def pages(self) -> bool:
@@ -159,15 +154,20 @@ class Catalog:
     names: Mapping[str, Tool] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        table = _table("The catalogue", ((tool.name, tool) for tool in self.tools))
+        table = _table("catalogue", ((tool.name, tool) for tool in self.tools))
         object.__setattr__(self, "names", MappingProxyType(table))
 
     def find(self, script_name: str) -> Tool:
         """Answer the tool a script calls by this name, in either language."""
         tool = self.names.get(script_name)
         if tool is None:
-            hint = suggest(script_name, self.names)
-            raise Invalid(f"There is no tool {script_name[:TOOL_NAME_CHARS]}. {hint}", path="tool")
+            raise Invalid(
+                code="no_tool",
+                path="tool",
+                subject=script_name[:TOOL_NAME_CHARS],
+                facts=nearest(script_name, self.names),
+                next=see("tools"),
+            )
         return tool
 
 
@@ -176,7 +176,7 @@ def bind(tool: Tool, named: Mapping[str, Json], positional: Sequence[Json] = ())
     known = _table(tool.name, ((each.name, each) for each in tool.parameters))
     if len(positional) > len(tool.parameters):
         most = len(tool.parameters)
-        raise Invalid(f"{tool.name} takes at most {most} arguments. Name them.", path=tool.name)
+        raise Invalid(code="too_many", path=tool.name, facts={"limit": most, "unit": "arguments"})
     bound: dict[str, Json] = {}
     for parameter, value in zip(tool.parameters, positional, strict=False):
         _bind_one(tool, parameter, value, bound)
@@ -184,12 +184,14 @@ def bind(tool: Tool, named: Mapping[str, Json], positional: Sequence[Json] = ())
         if name not in known:
             own = [each.name for each in tool.parameters]
             path = f"{tool.name}.{name[:TOOL_NAME_CHARS]}"
-            raise Invalid(f"{path}: no such argument. {suggest(name, own)}", path=path)
+            raise Invalid(
+                code="unknown_argument", path=path, facts={"of": tool.name, **nearest(name, own)}
+            )
         _bind_one(tool, known[name], value, bound)
     for parameter in tool.parameters:
         if parameter.required and parameter.name not in bound:
             path = f"{tool.name}.{parameter.name}"
-            raise Invalid(f"{path} is missing. Pass it.", path=path)
+            raise Invalid(code="missing", path=path)
     # They are hashed and kept in the ledger: what is no strict JSON is refused before that (F1).
     check_json(bound, tool.name, limit_bytes=DEFAULT_LIMITS.data_bytes)
     return bound
@@ -200,14 +202,14 @@ def amend_args(tool: Tool, args: Mapping[str, Json], given: Mapping[str, Json]) 
     editable = [each.name for each in tool.parameters if each.editable]
     for name in given:
         if name not in editable:
-            known = ", ".join(editable) or "none"
             raise Invalid(
-                f"{tool.name}.{name} is not a person's to change; editable: {known}.",
+                code="not_editable",
                 path=f"args.{name}",
+                facts={"tool": tool.name, "known": editable},
             )
     amended = bind(tool, {**args, **given})
     if amended == dict(args):
-        raise Invalid("args changes nothing. Give another value, or approve the call.", path="args")
+        raise Invalid(code="changes_nothing", path="args")
     return amended
 
 
@@ -237,24 +239,22 @@ def camel(name: str) -> str:
 def _bind_one(tool: Tool, parameter: Parameter, value: Json, bound: dict[str, Json]) -> None:
     path = f"{tool.name}.{parameter.name}"
     if parameter.name in bound:
-        raise Invalid(f"{path} is given twice. Pass it once.", path=path)
+        raise Invalid(code="given_twice", path=path)
     if parameter.types and not parameter.types & TYPES_OF[type(value)]:
-        wanted = " or ".join(sorted(parameter.types))
-        given = " or ".join(sorted(TYPES_OF[type(value)]))
-        raise Invalid(f"{path} is {given}. Pass {wanted}.", path=path)
+        wanted = sorted(parameter.types)
+        given = sorted(TYPES_OF[type(value)])
+        raise Invalid(code="wrong_type", path=path, facts={"given": given, "wanted": wanted})
     bound[parameter.name] = value
 
 
-def _table(what: str, entries: Iterable[tuple[str, Named]]) -> dict[str, Named]:
+def _table(where: str, entries: Iterable[tuple[str, Named]]) -> dict[str, Named]:
     """Map every name, and what JavaScript calls it, to its owner."""
     table: dict[str, Named] = {}
     for name, owner in entries:
         for spelling in dict.fromkeys((name, camel(name))):
             if spelling in table:
                 raise Invalid(
-                    f'{what}: "{name}" and another both answer to "{spelling}" in a script.'
-                    " Rename one of them.",
-                    path=name,
+                    code="same_spelling", path=name, facts={"where": where, "spelling": spelling}
                 )
             table[spelling] = owner
     return table
@@ -263,18 +263,14 @@ def _table(what: str, entries: Iterable[tuple[str, Named]]) -> dict[str, Named]:
 def _check_dotted(name: str, what: str) -> None:
     parts = name.split(".")
     if len(parts) != 2 or len(name) > TOOL_NAME_CHARS:
-        raise Invalid(f'{what} is "{name}". Write it as "sheets.append_row".', path=name)
+        raise Invalid(code="wrong_name", path=name, facts={"what": what, "form": "dotted"})
     for part in parts:
         _check_snake(part, what)
 
 
 def _check_snake(name: str, what: str) -> None:
     if not SNAKE.fullmatch(name) or iskeyword(name) or name in TAKEN:
-        raise Invalid(
-            f'{what} has "{name}". Use lower-case letters, digits and single underscores, and'
-            " no word that Python or ctx already uses.",
-            path=name,
-        )
+        raise Invalid(code="wrong_name", path=name, facts={"what": what, "form": "snake"})
 
 
 def _check_seconds(
@@ -288,4 +284,9 @@ def _check_seconds(
     is_long_enough = value > 0 or (value == 0 and is_zero_fine)
     is_short_enough = isfinite(value) or is_endless_fine
     if not (is_long_enough and is_short_enough) or isinstance(value, bool):
-        raise Invalid(f"{tool.name}: {name} is {value}. Give a positive number.", path=name)
+        raise Invalid(
+            code="not_positive",
+            path=name,
+            subject=f"{tool.name}.{name}",
+            facts={"given": str(value)},
+        )

@@ -70,7 +70,7 @@ def way(
     `was_empty` says of a crashed run that it had reserved and sent nothing (R7).
     """
     if run.status in ENDED:
-        raise IllegalTransition(f"A run that is {run.status} does not move any more.")
+        raise IllegalTransition(code="bug", facts={"detail": "chain", "status": run.status})
     if run.status is Status.PAUSED_TRANSIENT:
         is_tried = counts.outage is not None or counts.transient <= retries_max
         return Way.BACKOFF if is_tried else Way.PERSON

@@ -99,10 +99,10 @@ def parse(raw: object, limits: Limits = DEFAULT_LIMITS) -> Declaration:
     declaration = reader.read(raw)
     if reader.problems:
         count = len(reader.problems)
-        sentences = " ".join(str(problem) for problem in reader.problems)
+        problems = [str(problem) for problem in reader.problems]
         raise NotDeployed(
-            f"The workflow has {count} problem{'s' * (count > 1)}, so nothing was stored."
-            f" {sentences}",
+            code="source_problems",
+            facts={"count": count, "problems": problems},
             findings=tuple(reader.problems),
         )
     return declaration

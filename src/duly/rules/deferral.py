@@ -43,7 +43,9 @@ def move_deferred(status: DeferredStatus, move: DeferredMove) -> DeferredStatus:
     try:
         return DEFERRED[status, move]
     except KeyError:
-        raise IllegalTransition(f"A deferred event that is {status} cannot {move}.") from None
+        raise IllegalTransition(
+            code="bug", facts={"detail": "deferred", "status": status, "move": move}
+        ) from None
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from enum import StrEnum
 from typing import Any, Final
 
 from duly.config import Limits
-from duly.errors import IllegalTransition, Invalid
+from duly.errors import IllegalTransition, Invalid, RequestRefused
 from duly.rules.declaration import NAME
 from duly.rules.shown import cut
 from duly.rules.value import DEFAULT_LIMITS, encode
@@ -118,7 +118,9 @@ def move_delivery(status: DeliveryStatus, move: DeliveryMove) -> DeliveryStatus:
     try:
         return DELIVERIES[status, move]
     except KeyError:
-        raise IllegalTransition(f"A delivery that is {status} cannot {move}.") from None
+        raise IllegalTransition(
+            code="bug", facts={"detail": "delivery", "status": status, "move": move}
+        ) from None
 
 
 # -- What is put on the bus (B1, B2, B8, B12, B13) ----------------------------------------------
@@ -145,11 +147,12 @@ def copy_event(event: Event) -> Event:
 def check_topic(topic: object, limits: Limits = DEFAULT_LIMITS) -> str:
     """Refuse what is not the name of a topic (N)."""
     if not isinstance(topic, str) or not 1 <= len(topic) <= limits.name_chars:
-        raise Invalid(f"A topic is a name of 1 to {limits.name_chars} characters.", path="topic")
+        raise Invalid(
+            code="wrong_length", path="topic", facts={"least": 1, "most": limits.name_chars}
+        )
     if NAME.fullmatch(topic) is None:
         raise Invalid(
-            f"The topic {topic!a} may contain only letters, digits, dots, underscores and hyphens.",
-            path="topic",
+            code="not_name", path="topic", facts={"given": topic[:100], "most": limits.name_chars}
         )
     return topic
 
@@ -158,11 +161,7 @@ def check_source(source: object, limits: Limits = DEFAULT_LIMITS) -> str:
     """Refuse what is not the name of somebody who speaks on the bus (B1, N)."""
     is_name = isinstance(source, str) and NAME.fullmatch(source) is not None
     if not isinstance(source, str) or not is_name or len(source) > limits.name_chars:
-        raise Invalid(
-            f"A source is a name of 1 to {limits.name_chars} letters, digits, dots, underscores"
-            " and hyphens.",
-            path="source",
-        )
+        raise Invalid(code="not_name", path="source", facts={"most": limits.name_chars})
     return source
 
 
@@ -174,7 +173,7 @@ def looks_like_own(source: str) -> bool:
 def encode_payload(payload: object, limits: Limits = DEFAULT_LIMITS) -> str:
     """Refuse what is not a JSON object within its size; else copy it, as the text kept (B1)."""
     if type(payload) is not dict:
-        raise Invalid("The payload of an event is a JSON object.", path="payload")
+        raise Invalid(code="wrong_value", path="payload", facts={"wanted": "object"})
     most_bytes, depth = limits.payload_bytes, limits.json_depth
     return encode(payload, "payload", limit_bytes=most_bytes, depth=depth)
 
@@ -186,11 +185,11 @@ def parse_delay_ms(delay: object) -> int:
     """
     seconds = delay.total_seconds() if isinstance(delay, timedelta) else delay
     if isinstance(seconds, bool) or not isinstance(seconds, int | float) or seconds != seconds:
-        raise Invalid("A delay is a number of seconds or a timedelta.", path="delay")
+        raise Invalid(code="wrong_value", path="delay", facts={"wanted": "duration"})
     # Bounded before it is multiplied: infinity has no ceiling.
     delay_ms = math.ceil(min(max(seconds, 0), DELAY_MAX_MS) * 1_000)
     if delay_ms > DELAY_MAX_MS:
-        raise Invalid("A delay is at most a century.", path="delay")
+        raise Invalid(code="too_long", path="delay", facts={"limit": 100, "unit": "years"})
     return delay_ms
 
 
@@ -227,11 +226,10 @@ def subscriber_id(extension: str, topic: str, handler: str, taken: Container[str
     return found
 
 
-def listens_elsewhere(subscriber_id: str, known: str, topic: str) -> str:
-    """Say why a subscriber cannot subscribe to a topic: it listens to another one (B13)."""
-    return (
-        f"Subscriber {subscriber_id} has subscribed to {known}; "
-        f"unsubscribe it before it subscribes to {topic}."
+def listens_elsewhere(subscriber_id: str, known: str, topic: str) -> RequestRefused:
+    """Return why a subscriber cannot subscribe to a topic: it listens to another one (B13)."""
+    return RequestRefused(
+        code="listens_elsewhere", subject=subscriber_id, facts={"known": known, "topic": topic}
     )
 
 
@@ -263,10 +261,12 @@ def check_subscriber_id(name: object) -> str:
     """Refuse a name that could not be read in a list (B13)."""
     if not isinstance(name, str) or not 1 <= len(name) <= SUBSCRIBER_ID_CHARS:
         raise Invalid(
-            f"A subscriber id has 1 to {SUBSCRIBER_ID_CHARS} characters.", path="subscriber_id"
+            code="wrong_length",
+            path="subscriber_id",
+            facts={"least": 1, "most": SUBSCRIBER_ID_CHARS},
         )
     if not name.isprintable() or name.isspace():
-        raise Invalid(f"The subscriber id {name!a} is not readable.", path="subscriber_id")
+        raise Invalid(code="unprintable", path="subscriber_id", facts={"given": name})
     return name
 
 
@@ -282,15 +282,23 @@ class Retry:
 
     def __post_init__(self) -> None:
         if type(self.attempts) is not int or not 1 <= self.attempts <= ATTEMPTS_MAX:
-            raise Invalid(f"A retry has 1 to {ATTEMPTS_MAX} attempts.", path="retry.attempts")
+            raise Invalid(
+                code="out_of_range", path="retry.attempts", facts={"least": 1, "most": ATTEMPTS_MAX}
+            )
         is_listed = isinstance(self.delays_s, tuple | list)
         if not is_listed or any(isinstance(each, timedelta) for each in self.delays_s):
-            raise Invalid("delays_s must be a tuple of seconds.", path="retry.delays_s")
+            raise Invalid(
+                code="wrong_value", path="retry.delays_s", facts={"wanted": "seconds_tuple"}
+            )
         object.__setattr__(self, "delays_s", tuple(self.delays_s))
         if self.attempts > 1 and not self.delays_s:
-            raise Invalid("A retry needs at least one delay.", path="retry.delays_s")
+            raise Invalid(code="empty", path="retry.delays_s")
         if len(self.delays_s) > ATTEMPTS_MAX:
-            raise Invalid(f"A retry has at most {ATTEMPTS_MAX} delays.", path="retry.delays_s")
+            raise Invalid(
+                code="too_many",
+                path="retry.delays_s",
+                facts={"limit": ATTEMPTS_MAX, "unit": "delays"},
+            )
         for delay_s in self.delays_s:
             parse_delay_ms(delay_s)
 

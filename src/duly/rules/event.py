@@ -22,7 +22,7 @@ from unicodedata import category
 import msgspec
 
 from duly.config import Limits
-from duly.errors import IllegalTransition, Invalid
+from duly.errors import IllegalTransition, Invalid, see
 from duly.rules.declaration import Topic
 from duly.rules.kept import DULY, LogLine, read_log
 from duly.rules.shown import is_seen
@@ -76,7 +76,9 @@ def move(status: EventStatus, event_move: EventMove) -> EventStatus:
     try:
         return MOVES[status, event_move]
     except KeyError:
-        raise IllegalTransition(f"An event that is {status} cannot {event_move}.") from None
+        raise IllegalTransition(
+            code="bug", facts={"detail": "event", "status": status, "move": event_move}
+        ) from None
 
 
 # -- Publishing ---------------------------------------------------------------------------------
@@ -95,7 +97,7 @@ class Publication:
 
 def parse_publication(topic: str, raw: object, limits: Limits = DEFAULT_LIMITS) -> Publication:
     """Check what a script or an outside caller publishes into a declared topic (T3, T7, T8)."""
-    fields = as_mapping(raw, "publish", "Pass {message_id, title, payload}.")
+    fields = as_mapping(raw, "publish", "message_id", "title", "payload")
     refuse_unknown(fields, ("message_id", "title", "payload"), "publish")
     title = parse_title(fields.get("title"), "publish.title", limits)
     payload_text = encode(
@@ -115,13 +117,15 @@ def parse_publication(topic: str, raw: object, limits: Limits = DEFAULT_LIMITS) 
 def parse_title(raw: object, path: str, limits: Limits = DEFAULT_LIMITS) -> str:
     """Check a title: something to read, on one line (T3)."""
     if not isinstance(raw, str):
-        raise Invalid(f"{path} must be a string. Say what this is, for a person.", path=path)
+        raise Invalid(code="not_text", path=path)
     if len(raw) > limits.title_chars:
-        raise Invalid(f"{path} is longer than {limits.title_chars} characters. Cut it.", path=path)
+        raise Invalid(
+            code="too_long", path=path, facts={"limit": limits.title_chars, "unit": "characters"}
+        )
     if any(_is_control(character) for character in raw):
-        raise Invalid(f"{path} has a control character. Keep it on one plain line.", path=path)
+        raise Invalid(code="control_character", path=path)
     if _is_blank(raw):
-        raise Invalid(f"{path} is blank. Say what this is, for a person.", path=path)
+        raise Invalid(code="blank", path=path)
     return raw
 
 
@@ -130,13 +134,13 @@ def parse_message_id(raw: object, path: str, limits: Limits = DEFAULT_LIMITS) ->
     if type(raw) is int and abs(raw) <= INTEGER_MAX:
         return str(raw)
     if not isinstance(raw, str):
-        raise Invalid(f"{path} must be a string or an integer. Use a stable id.", path=path)
+        raise Invalid(code="wrong_value", path=path, facts={"wanted": "message_id"})
     if not 1 <= len(raw) <= limits.message_id_chars:
         most = limits.message_id_chars
-        raise Invalid(f"{path} must have 1 to {most} characters. Use a stable id.", path=path)
+        raise Invalid(code="wrong_length", path=path, facts={"least": 1, "most": most})
     if "\0" in raw or not is_text(raw):
         # It is a plain column, and PostgreSQL keeps neither of the two in one.
-        raise Invalid(f"{path} has a NUL or half a character. Use a stable id.", path=path)
+        raise Invalid(code="half_character", path=path)
     return raw
 
 
@@ -193,7 +197,7 @@ def on_republish(status: EventStatus | None, is_same_content: bool) -> Republish
     try:
         return REPUBLISH[status, is_same_content]
     except KeyError:
-        raise IllegalTransition("There is no event whose content could be the same.") from None
+        raise IllegalTransition(code="bug", facts={"detail": "no_content"}) from None
 
 
 def warn_of_dropped(logs: str | None, dropped: Sequence[Publication], now: int) -> str:
@@ -226,16 +230,10 @@ class PublishBudget:
         payload_bytes = self.payload_bytes + len(publication.payload_text.encode())
         if count > limits.publishes_per_run:
             most = limits.publishes_per_run
-            raise Invalid(
-                f"publish: a run publishes at most {most} events. Leave the rest to the next run.",
-                path="publish",
-            )
+            raise Invalid(code="too_many", path="publish", facts={"limit": most, "unit": "events"})
         if payload_bytes > limits.publish_bytes_per_run:
             most = limits.publish_bytes_per_run
-            raise Invalid(
-                f"publish: a run publishes at most {most} bytes. Leave the rest to the next run.",
-                path="publish",
-            )
+            raise Invalid(code="too_many", path="publish", facts={"limit": most, "unit": "bytes"})
         return PublishBudget(count, payload_bytes)
 
 
@@ -259,7 +257,7 @@ def parse_peek(
         limit = min(PEEK_LIMIT_DEFAULT, limits.peek_events)
     if type(limit) is not int or not 1 <= limit <= limits.peek_events:
         most = limits.peek_events
-        raise Invalid(f"peek.limit must be a whole number from 1 to {most}.", path="peek.limit")
+        raise Invalid(code="out_of_range", path="peek.limit", facts={"least": 1, "most": most})
     if after is not None:
         after = parse_message_id(after, "peek.after", limits)
     return Peek(topic, limit, after)
@@ -284,7 +282,7 @@ def parse_ids(raw: object, limits: Limits = DEFAULT_LIMITS) -> tuple[str, ...]:
     path = "get_by_ids.ids"
     if not isinstance(raw, list) or len(raw) > limits.peek_events:
         most = limits.peek_events
-        raise Invalid(f"{path} must be a list of at most {most} message ids.", path=path)
+        raise Invalid(code="wrong_value", path=path, facts={"wanted": "message_ids", "most": most})
     return tuple(
         parse_message_id(each, f"{path}[{place}]", limits) for place, each in enumerate(raw)
     )
@@ -294,9 +292,9 @@ def check_fitting(size_bytes: int, bytes_max: int) -> None:
     """Refuse an answer that is too large as a whole: a shorter one would look complete (T7)."""
     if size_bytes > bytes_max:
         raise Invalid(
-            f"get_by_ids: these events are {size_bytes} bytes, and one answer has at most "
-            f"{bytes_max}. Ask for fewer at a time.",
+            code="answer_too_long",
             path="get_by_ids",
+            facts={"given": size_bytes, "limit": bytes_max},
         )
 
 
@@ -342,16 +340,9 @@ def roots(reserved: Sequence[Caused]) -> tuple[int, ...]:
 def check_ingress(topic: Topic, way: Literal["request", "bus"], bus_topic: str = "") -> None:
     """Refuse a publisher the topic does not let in: a request of a person, or a bus topic."""
     if way == "request" and not topic.ingress:
-        raise Invalid(
-            f'The topic "{topic.name}" takes nothing from outside. Declare it with ingress: true.',
-            path=topic.name,
-        )
+        raise Invalid(code="no_ingress", path=topic.name, next=see("deploy", "source"))
     if way == "bus" and (topic.bus is None or topic.bus != bus_topic):
-        raise Invalid(
-            f'The topic "{topic.name}" does not listen to "{bus_topic}" on the bus. Declare it'
-            f' with ingress: {{bus: "{bus_topic}"}}.',
-            path=topic.name,
-        )
+        raise Invalid(code="not_listening", path=topic.name, facts={"bus_topic": bus_topic})
 
 
 def bus_publication(

@@ -19,7 +19,7 @@ DULY: Final = "duly"  # who said a line that is not the script's
 
 @dataclass(frozen=True, slots=True)
 class KeptError:
-    """Why a run stopped: the class of the failure (F1), the words, and where it happened.
+    """Why a run stopped: class of the failure (F1), words, place, and the code if it has one (R1).
 
     `args` are those of the call, as they were shown: a cut text, or a value.
     """
@@ -30,12 +30,14 @@ class KeptError:
     line: int | None = None
     tool: str | None = None
     args: Json = None
+    code: str | None = None
 
     @property
     def text(self) -> str:
         """The error as it is stored."""
         kept: Json = {
             "class": self.failure,
+            "code": self.code,
             "status": self.status,
             "message": self.message,
             "line": self.line,
@@ -59,6 +61,7 @@ def read_error(text: str | None) -> KeptError:
         line=kept.get("line"),
         tool=kept.get("tool"),
         args=kept.get("args"),
+        code=kept.get("code"),
     )
 
 

@@ -21,7 +21,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final, TypeVar
 
-from duly.errors import IllegalTransition, RequestRefused
+from duly.errors import IllegalTransition, RequestRefused, see
 from duly.rules.state import CONSUMER_START as CONSUMER_START
 from duly.rules.state import ENDED as ENDED
 from duly.rules.state import FINAL as FINAL
@@ -299,7 +299,7 @@ ON_COMMIT: Final[Mapping[Outcome, Reserved]] = {
 def advance(run: Run, step: Progress) -> Run:
     """Take one step forward; only an active run may."""
     if run.status is not Status.ACTIVE:
-        raise IllegalTransition(f"A run that is {run.status} cannot take the step '{step}'.")
+        raise _bug(run, step=step)
     return _move(run, _look_up(STEPS.get((run.phase, run.row), {}), step, run))
 
 
@@ -315,37 +315,37 @@ def commit(run: Run) -> Change:
 def fail(run: Run, failure: Failure) -> Run:
     """Stop an active run that has no call out; with a call out, its answer decides (`answer`)."""
     if run.status is not Status.ACTIVE or run.row is Row.IN_FLIGHT:
-        raise IllegalTransition(f"A run that is {run.status} with a row {run.row} cannot fail.")
+        raise _bug(run, move="fail")
     if failure not in FAILS_AT.get(run.phase, ()):
-        raise IllegalTransition(f"A run that is {run.phase} cannot fail by '{failure}'.")
+        raise _bug(run, failure=failure)
     return _move(run, FAILURES[failure])
 
 
 def answer(run: Run, given: Answer) -> Run:
     """Record how a send ended."""
     if run.row is not Row.IN_FLIGHT:
-        raise IllegalTransition(f"There is no call out: the row is {run.row}.")
+        raise _bug(run, move="answer")
     return _move(run, _look_up(ANSWERS.get(run.status, {}), given, run))
 
 
 def resend(run: Run) -> Run:
     """Send an unknown call again under its key (L7), where `ledger.may_resend` allows it."""
     if (run.status, run.row) != (Status.PAUSED_RECONCILIATION, Row.NEEDS_RECONCILE):
-        raise IllegalTransition(f"A row {run.row} of a {run.status} run is not sent again.")
+        raise _bug(run, move="send_again")
     return _move(run, To(row=Row.IN_FLIGHT))
 
 
 def judge(run: Run, verdict: Verdict) -> Run:
     """Record what asking gave; `ledger.is_absence_settled` comes before NOT_APPLIED (L6)."""
     if (run.status, run.row) not in ASKABLE:
-        raise IllegalTransition(f"A row {run.row} of a {run.status} run is not asked about.")
+        raise _bug(run, move="ask")
     return _move(run, VERDICTS[verdict])
 
 
 def spoil(run: Run, *, was_sent: bool) -> Run:
     """Stop a run whose row was changed in the store: nothing of it is sent or asked (L11)."""
     if (run.status, run.row) not in CHANGED_AT:
-        raise IllegalTransition(f"A row {run.row} of a {run.status} run is neither sent nor asked.")
+        raise _bug(run, move="send_or_ask")
     is_unknown = run.status is Status.PAUSED_RECONCILIATION  # something of it was sent before
     return _move(run, CHANGED[was_sent or is_unknown])
 
@@ -376,12 +376,12 @@ def act(run: Run, wish: Act, *, is_paused: bool = False, is_told: bool = False) 
     if run.row is Row.NEEDS_RECONCILE and not is_told:
         is_possible = False
     if not is_possible or (wish is Act.SKIP_EVENT and run.phase in HOLDS_NOTHING):
-        raise RequestRefused(_refusal(run, wish))
+        raise _refusal(run, wish)
     if run.waits is not ACT_WAITS.get(wish, run.waits):
-        raise RequestRefused(f"Cannot {wish}: this run waits for a {run.waits}, not for that.")
+        raise RequestRefused(code="waits_for_other", facts={"act": wish, "waits": run.waits})
     to, reserved = rows[run.row]
     if is_paused and to is SENT:
-        raise RequestRefused(f"Cannot {wish} while the workflow is paused; resume it first (F7).")
+        raise RequestRefused(code="paused", facts={"act": wish}, next=see("attention"))
     after = _move(run, to)
     if rows is _FOLLOWED:
         return Change(after, reserved, _successor(run))
@@ -398,7 +398,7 @@ def crash(run: Run, counts: Counts) -> Change:
     if run.status is Status.PAUSED_RECONCILIATION and run.row is Row.IN_FLIGHT:
         return Change(_move(run, To(row=Row.NEEDS_RECONCILE)))
     if run.status is not Status.ACTIVE:
-        raise IllegalTransition(f"A run that is {run.status} cannot crash.")
+        raise _bug(run, move="crash")
     crashed = replace(run, status=Status.CRASHED)
     if run.row is Row.IN_FLIGHT:
         crashed = _move(crashed, To(row=Row.NEEDS_RECONCILE))
@@ -414,7 +414,7 @@ def succeed(run: Run) -> Change:
     a new version or a person, whose act is decided by `act`.
     """
     if run.status not in FOLLOWED_BY_HOST:
-        raise IllegalTransition(f"The host does not follow a run that is {run.status}.")
+        raise _bug(run, move="follow")
     reserved = Reserved.RELEASE if run.row in FRESH else Reserved.TRANSFER
     return Change(run, reserved, _successor(run))
 
@@ -426,7 +426,7 @@ def _successor(run: Run) -> Run:
 def _move(run: Run, to: To) -> Run:
     row = to.row or run.row
     if row is not run.row and row not in LEDGER[run.row]:
-        raise IllegalTransition(f"A ledger row cannot go from {run.row} to {row} (L1).")
+        raise _bug(run, to=row)
     status = to.status or run.status
     # What a run waits for is a fact of paused:approval alone.
     waits = (to.waits or run.waits) if status is Status.PAUSED_APPROVAL else None
@@ -437,22 +437,20 @@ def _look_up(table: Mapping[K, V], key: K, run: Run) -> V:
     try:
         return table[key]
     except KeyError:
-        message = f"'{key}' is not allowed for a {run.status} run, {run.phase}, row {run.row}."
-        raise IllegalTransition(message) from None
+        raise _bug(run, key=str(key)) from None
 
 
-def _refusal(run: Run, wish: Act) -> str:
+def _bug(run: Run, **more: object) -> IllegalTransition:
+    where = {"phase": run.phase, "status": run.status, "row": run.row}
+    return IllegalTransition(code="bug", facts={"detail": "run", **where, **more})
+
+
+def _refusal(run: Run, wish: Act) -> RequestRefused:
+    facts = {"act": wish, "status": run.status, "row": run.row}
     if run.status in ENDED:
-        return f"Cannot {wish}: the run is already {run.status}."
+        return RequestRefused(code="run_over", facts=facts)
     if run.row in UNKNOWN and wish in (Act.RETRY, Act.ABANDON, Act.SKIP_EVENT):
-        return (
-            f"Cannot {wish}: whether the outside change happened is not known yet ({run.row}); "
-            "settle it first."
-        )
+        return RequestRefused(code="outcome_unknown", facts=facts, next=see("attention"))
     if run.row is Row.NEEDS_RECONCILE and wish in SETTLING:
-        return (
-            f"Cannot {wish}: its mutation is {run.row}, and Duly is still asking by itself. "
-            "Your answer is taken when it gives up, or when nothing could be asked for an hour."
-        )
-    row = f", its mutation {run.row}" if run.row else ""
-    return f"Cannot {wish}: the run is {run.status}{row}."
+        return RequestRefused(code="still_asking", facts=facts)
+    return RequestRefused(code="not_possible_now", facts=facts)

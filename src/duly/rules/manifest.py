@@ -34,7 +34,15 @@ from duly.config import KIB, Limits
 from duly.errors import Invalid
 from duly.rules.declaration import NAME
 from duly.rules.delivery import check_topic, looks_like_own
-from duly.rules.value import DEFAULT_LIMITS, Json, decode, encode, is_text, refuse_unknown, suggest
+from duly.rules.value import (
+    DEFAULT_LIMITS,
+    Json,
+    decode,
+    encode,
+    is_text,
+    nearest,
+    refuse_unknown,
+)
 
 ROOT: Final = "manifest"
 KEYS: Final = ("id", "name", "version", "entrypoint", "depends_on", "agent", "events", "config")
@@ -113,7 +121,7 @@ def check(tree: object, limits: Limits = DEFAULT_LIMITS) -> Manifest:
         config=_config(given.get("config", {}), limits),
     )
     if manifest.id in manifest.depends_on:
-        _refuse(f"{ROOT}.depends_on", "names the extension itself", "Take it out.")
+        _refuse(f"{ROOT}.depends_on", "depends_on_itself")
     return manifest
 
 
@@ -122,8 +130,9 @@ def _entrypoint(given: Mapping[str, object]) -> tuple[str, str]:
     if found is None:
         _refuse(
             f"{ROOT}.entrypoint",
-            f"is {str(given['entrypoint'])!a}",
-            "Name a module of this folder and its class, like `main:Reminders`.",
+            "wrong_value",
+            wanted="entrypoint",
+            given=str(given["entrypoint"]),
         )
     return found[1], found[2]
 
@@ -132,30 +141,30 @@ def _id(raw: object, path: str, limits: Limits) -> str:
     if not isinstance(raw, str) or NAME.fullmatch(raw) is None or len(raw) > limits.name_chars:
         _refuse(
             path,
-            "is no name" if raw else "is missing",
-            f"Write 1 to {limits.name_chars} letters, digits, dots, underscores or hyphens.",
+            "not_name" if raw else "missing",
+            most=limits.name_chars,
         )
     if looks_like_own(raw):
-        _refuse(path, f'is "{raw}", by which the host itself speaks', "Choose another one.")
+        _refuse(path, "reserved_name", given=raw)
     return raw
 
 
 def _depends_on(raw: object, limits: Limits) -> tuple[str, ...]:
     path = f"{ROOT}.depends_on"
-    ids = _list(raw, path, DEPENDENCIES_MAX, "Write a list of extension ids.")
+    ids = _list(raw, path, DEPENDENCIES_MAX)
     found = tuple(_id(each, f"{path}[{index}]", limits) for index, each in enumerate(ids))
     return tuple(dict.fromkeys(found))
 
 
 def _agent(raw: object) -> AgentSettings:
     path = f"{ROOT}.agent"
-    given = _mapping(raw, path, f"Write {', '.join(AGENT_KEYS)} below it.")
+    given = _mapping(raw, path, *AGENT_KEYS)
     refuse_unknown(given, AGENT_KEYS, path)
     instructions = given.get("instructions")
     if not isinstance(instructions, str) or not instructions.strip() or not is_text(instructions):
-        _refuse(f"{path}.instructions", "is missing or no text", "Say what the agent is to do.")
+        _refuse(f"{path}.instructions", "blank")
     if len(instructions.encode()) > INSTRUCTIONS_BYTES:
-        _refuse(f"{path}.instructions", f"has more than {INSTRUCTIONS_BYTES} bytes", "Shorten it.")
+        _refuse(f"{path}.instructions", "too_long", limit=INSTRUCTIONS_BYTES, unit="bytes")
     return AgentSettings(
         instructions,
         _text(given, "model", path) if "model" in given else None,
@@ -165,19 +174,18 @@ def _agent(raw: object) -> AgentSettings:
 
 def _events(raw: object, agent: AgentSettings | None, limits: Limits) -> tuple[Subscribes, ...]:
     path = f"{ROOT}.events"
-    advice = "Write `subscribes:` and a list of {topic, handler} below it."
-    given = _mapping(raw, path, advice)
+    given = _mapping(raw, path, "subscribes")
     refuse_unknown(given, ("subscribes",), path)
     path = f"{path}.subscribes"
-    wanted = _list(given.get("subscribes", []), path, SUBSCRIPTIONS_MAX, advice)
+    wanted = _list(given.get("subscribes", []), path, SUBSCRIPTIONS_MAX)
     found: list[Subscribes] = []
     for index, each in enumerate(wanted):
         place = f"{path}[{index}]"
         one = _subscribes(each, place, agent, limits)
         if one in found:
-            _refuse(place, f"subscribes to {one.topic} by {one.handler} again", "Take it out.")
+            _refuse(place, "given_twice")
         if one.handler is BuiltIn.INVOKE_AGENT and agent is None:
-            _refuse(f"{place}.handler", "is invoke_agent", "Add `agent:` with its instructions.")
+            _refuse(f"{place}.handler", "agent_missing")
         found.append(one)
     return tuple(found)
 
@@ -187,45 +195,45 @@ def _subscribes(raw: object, path: str, agent: AgentSettings | None, limits: Lim
 
     Only what the user says to an agent is for the agent itself.
     """
-    given = _mapping(raw, path, "Write a topic, and a handler if it is not the code's own.")
+    given = _mapping(raw, path, "topic", "handler")
     refuse_unknown(given, ("topic", "handler"), path)
     try:
         topic = check_topic(given.get("topic"), limits)
     except Invalid as error:
-        raise Invalid(f"{path}.topic: {error}", path=f"{path}.topic") from None
+        raise Invalid(code=error.code, path=f"{path}.topic", facts=error.facts) from None
     is_said_to_agent = agent is not None and topic == USER_TOPIC
     default = BuiltIn.INVOKE_AGENT if is_said_to_agent else BuiltIn.CUSTOM
     handler = given.get("handler", default)
     if not isinstance(handler, str) or handler not in list(BuiltIn):
-        what = f"is {handler[:LABEL_CHARS]!a}" if isinstance(handler, str) else "is no text"
-        _refuse(f"{path}.handler", what, suggest(str(handler), list(BuiltIn)))
+        given_handler = str(handler)[:LABEL_CHARS]
+        _refuse(f"{path}.handler", "not_one_of", given=given_handler, known=[*BuiltIn])
     return Subscribes(topic, BuiltIn(handler))
 
 
 def _config(raw: object, limits: Limits) -> Mapping[str, Json]:
     """Copy what the extension's author set; it is JSON, like everything that is kept (T8)."""
     path = f"{ROOT}.config"
-    _mapping(raw, path, "Write names and values below it.")
+    _mapping(raw, path)
     text = encode(raw, path, limit_bytes=limits.state_bytes, depth=limits.json_depth)
     copied = decode(text)
     assert isinstance(copied, dict)
     return MappingProxyType(copied)
 
 
-def _mapping(raw: object, path: str, advice: str) -> Mapping[str, object]:
+def _mapping(raw: object, path: str, *fields: str) -> Mapping[str, object]:
     if not isinstance(raw, dict):
-        _refuse(path, f"is {_kind(raw)}", advice)
+        _refuse(path, "wrong_value", wanted="object", kind=_kind(raw), fields=[*fields])
     for key in raw:
         if not isinstance(key, str):
-            _refuse(path, f"has the key {key!r}, which is {_kind(key)}", "Put it in quotes.")
+            _refuse(path, "wrong_key", given=str(key)[:LABEL_CHARS], kind=_kind(key))
     return raw
 
 
-def _list(raw: object, path: str, most: int, advice: str) -> list[object]:
+def _list(raw: object, path: str, most: int) -> list[object]:
     if not isinstance(raw, list):
-        _refuse(path, f"is {_kind(raw)}", advice)
+        _refuse(path, "wrong_value", wanted="list", kind=_kind(raw))
     if len(raw) > most:
-        _refuse(path, f"has more than {most} entries", "Shorten it.")
+        _refuse(path, "too_many", limit=most, unit="entries")
     return raw
 
 
@@ -233,23 +241,21 @@ def _text(given: Mapping[str, object], key: str, path: str, *, most: int = LABEL
     """Read one line that a person can read."""
     raw, path = given.get(key), f"{path}.{key}"
     if raw is None:
-        _refuse(path, "is missing", f"Write `{key}:` and a text.")
+        _refuse(path, "missing")
     if not isinstance(raw, str):
         # YAML makes a number of 1.0 and a truth of yes.
-        _refuse(path, f"is {_kind(raw)}", f'Put it in quotes: {key}: "{str(raw)[:20]}".')
+        _refuse(path, "not_quoted", key=key, given=str(raw)[:20], kind=_kind(raw))
     if not raw.strip() or not raw.isprintable() or len(raw) > most:
-        _refuse(path, "is no readable line", f"Write 1 to {most} printable characters.")
+        _refuse(path, "wrong_length", least=1, most=most, of="printable")
     return raw
 
 
 def _kind(value: object) -> str:
-    kinds = {dict: "a mapping", list: "a list", str: "a text", bool: "a truth value"}
-    known = {**kinds, int: "a number", float: "a number", type(None): "empty"}
-    return known.get(type(value), f"a {type(value).__name__}")
+    return type(value).__name__
 
 
-def _refuse(path: str, what: str, advice: str) -> Never:
-    raise Invalid(f"{path} {what}. {advice}", path=path)
+def _refuse(path: str, code: str, **facts: object) -> Never:
+    raise Invalid(code=code, path=path, facts=facts)
 
 
 # -- Which load, and in which order ---------------------------------------------------------------
@@ -260,7 +266,7 @@ class Order:
     """The extensions that can load, each after all it needs; the others' ids, and why."""
 
     loads: tuple[Manifest, ...]
-    left_out: Mapping[str, str]
+    left_out: Mapping[str, Invalid]
 
 
 def order(manifests: Iterable[Manifest]) -> Order:
@@ -280,20 +286,20 @@ def order(manifests: Iterable[Manifest]) -> Order:
     return Order(tuple(loads), left_out)
 
 
-def _missing(known: Mapping[str, Manifest]) -> dict[str, str]:
+def _missing(known: Mapping[str, Manifest]) -> dict[str, Invalid]:
     """Say of those whose own dependency is not there which one it is."""
     found = {}
     for each in known.values():
         absent = [needed for needed in each.depends_on if needed not in known]
         if absent:
-            found[each.id] = (
-                f'It depends on "{absent[0]}", which is not there. '
-                f"{suggest(absent[0], (other for other in known if other != each.id))}"
+            others = (other for other in known if other != each.id)
+            found[each.id] = Invalid(
+                code="no_dependency", subject=absent[0], facts=nearest(absent[0], others)
             )
     return found
 
 
-def _why_not(manifest: Manifest, stuck: Mapping[str, Manifest]) -> str:
+def _why_not(manifest: Manifest, stuck: Mapping[str, Manifest]) -> Invalid:
     """Follow what holds an extension back: a circle it stands in, or somebody else's trouble."""
     trail = [manifest.id]
     while True:
@@ -301,15 +307,14 @@ def _why_not(manifest: Manifest, stuck: Mapping[str, Manifest]) -> str:
         if needed is None:
             return needs_broken(manifest.depends_on, stuck)
         if needed == manifest.id:
-            circle = " → ".join([*trail, needed])
-            return f"It depends on itself: {circle}. Take one of these out of depends_on."
+            return Invalid(code="circle", path="depends_on", facts={"circle": [*trail, needed]})
         if needed in trail:
             return needs_broken(manifest.depends_on, stuck)
         trail.append(needed)
 
 
-def needs_broken(depends_on: Iterable[str], broken: Iterable[str]) -> str:
+def needs_broken(depends_on: Iterable[str], broken: Iterable[str]) -> Invalid:
     """Say which dependency an extension waits for in vain."""
     lost = set(broken)
     needed = next(each for each in depends_on if each in lost)
-    return f'It needs "{needed}", which is not loaded. See to that one first.'
+    return Invalid(code="dependency_not_loaded", subject=needed)

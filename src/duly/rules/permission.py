@@ -17,11 +17,11 @@ from fnmatch import fnmatchcase
 from types import MappingProxyType
 from typing import Final
 
-from duly.errors import Invalid
+from duly.errors import Invalid, PermissionDenied, short
 from duly.rules.access import OPERATION_OF, MutateReads, Step, check_access
 from duly.rules.address import parse_address
 from duly.rules.catalog import Risk, Tool, ToolKind, bind
-from duly.rules.value import Json, digest, suggest
+from duly.rules.value import Json, digest
 
 FIRST: Final = re.compile(r"first:([1-9][0-9]{0,3})")
 
@@ -41,8 +41,9 @@ class Grant:
         limit = self.mutations_per_day
         if limit is not None and (type(limit) is not int or limit < 0):
             raise Invalid(
-                f"{self.capability}: mutations_per_day is {limit}. Give a whole number, or none.",
+                code="wrong_value",
                 path="mutations_per_day",
+                facts={"wanted": "count_or_none", "given": short(limit)},
             )
 
 
@@ -79,15 +80,14 @@ class Missing:
 
     lack: Lack
     capability: str
-    sentence: str
+    error: PermissionDenied
 
 
 @dataclass(frozen=True, slots=True)
 class Forbidden:
     """The script must not do this, here or so: a logic failure (F1)."""
 
-    sentence: str
-    path: str
+    error: Invalid
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,30 +107,22 @@ def check_grant(
     capability = tool.capability
     held = [grant for grant in envelope.grants if grant.capability == capability]
     if not held:
-        return Missing(
-            Lack.CAPABILITY,
-            capability,
-            f"{tool.name} needs {capability}, which is not granted. Grant it to go on.",
-        )
+        return _missing(Lack.CAPABILITY, "not_granted", tool)
     fitting = [grant for grant in held if fits(grant.where, tool, args)]
     if not fitting:
-        limits = "; ".join(f"{name}={glob}" for name, glob in held[0].where.items())
-        return Missing(
-            Lack.WHERE,
-            capability,
-            f"{tool.name} goes beyond the grant of {capability} ({limits}). Widen it to go on.",
-        )
+        limits = [f"{name}={glob}" for name, glob in held[0].where.items()]
+        return _missing(Lack.WHERE, "beyond_grant", tool, limits=limits)
     if tool.kind is ToolKind.MUTATION and all(
         _is_used_up(each, mutations_today) for each in fitting
     ):
-        return Missing(
-            Lack.MUTATIONS_PER_DAY,
-            capability,
-            f"{capability} was used {_times(mutations_today)} since midnight UTC, which is all its"
-            " grant allows in a day. Grant it with a higher limit, or try it again after midnight"
-            " UTC; nothing goes on before.",
-        )
+        return _missing(Lack.MUTATIONS_PER_DAY, "used_up", tool, count=mutations_today)
     return Allowed(args)
+
+
+def _missing(lack: Lack, code: str, tool: Tool, **facts: object) -> Missing:
+    told = {"tool": tool.name, **facts}
+    error = PermissionDenied(code=code, subject=tool.capability, facts=told)
+    return Missing(lack, tool.capability, error)
 
 
 def check_addresses(tool: Tool, args: Mapping[str, Json]) -> None:
@@ -141,7 +133,7 @@ def check_addresses(tool: Tool, args: Mapping[str, Json]) -> None:
             path = f"{tool.name}.{parameter.name}"
             for each in value if isinstance(value, list) else (value,):
                 if not isinstance(each, str):
-                    raise Invalid(f"{path} is no address. Give one, or a list of them.", path=path)
+                    raise Invalid(code="wrong_value", path=path, facts={"wanted": "addresses"})
                 parse_address(each, path)
 
 
@@ -174,10 +166,6 @@ def _matches(value: Json, glob: str, *, is_address: bool) -> bool:
         return False
     local, at, domain = glob.rpartition("@")
     return fnmatchcase(parsed, f"{local}{at}{domain.lower()}")
-
-
-def _times(count: int) -> str:
-    return "once" if count == 1 else f"{count} times"
 
 
 def _is_used_up(grant: Grant, mutations_today: int) -> bool:
@@ -225,7 +213,9 @@ def parse_approval(word: object, path: str) -> Approval | First:
     try:
         return Approval(word)  # type: ignore[arg-type]  # an object that is no word is refused too
     except ValueError:
-        raise Invalid(f"{path} is not known. {suggest(str(word), Approval)}", path=path) from None
+        raise Invalid(
+            code="not_one_of", path=path, facts={"given": short(word), "known": [*Approval]}
+        ) from None
 
 
 def approval_for(tool: Tool, *policies: Mapping[str, str]) -> Approval:
@@ -298,7 +288,7 @@ def permit(request: Request) -> Permission:
         args = bind(tool, request.named, request.positional)
         check_addresses(tool, args)
     except Invalid as error:
-        return Forbidden(str(error), error.path)
+        return Forbidden(error)
     granted = check_grant(tool, args, request.envelope, request.mutations_today)
     if isinstance(granted, Missing):
         return granted

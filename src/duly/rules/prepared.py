@@ -62,16 +62,16 @@ def parse_prepared(
     raw: object, subscribed: Collection[str], limits: Limits = DEFAULT_LIMITS
 ) -> Prepared:
     """Read what `prepare` returned; every shape error names its field (C4)."""
-    fields = as_mapping(raw, "prepare", "Return {reservations, data, ui, wake_at}.")
+    fields = as_mapping(raw, "prepare", "reservations", "data", "ui", "wake_at")
     refuse_unknown(fields, ("reservations", "data", "ui", "wake_at"), "prepare")
     if "reservations" not in fields:
         path = "prepare.reservations"
-        raise Invalid(f"{path} is missing. Return an empty list to reserve nothing.", path=path)
+        raise Invalid(code="missing", path=path)
     reservations = _parse_reservations(fields["reservations"], subscribed, limits)
     data_text = _encode(fields.get("data", {}), "prepare.data", limits)
     if "ui" not in fields:
         return Prepared(reservations, data_text, wake_at_raw=fields.get("wake_at"))
-    shown = as_mapping(fields["ui"], "prepare.ui", "Return {title}.")
+    shown = as_mapping(fields["ui"], "prepare.ui", "title")
     title = parse_title(shown.get("title"), "prepare.ui.title", limits)
     ui_text = _encode(fields["ui"], "prepare.ui", limits)
     return Prepared(reservations, data_text, title, ui_text, fields.get("wake_at"))
@@ -89,11 +89,11 @@ def _parse_reservations(
     room = limits.reservations_per_run
     for index, each in enumerate(_as_list(raw, "prepare.reservations")):
         path = f"prepare.reservations[{index}]"
-        fields = as_mapping(each, path, "Give it topic and ids.")
+        fields = as_mapping(each, path, "topic", "ids")
         refuse_unknown(fields, ("topic", "ids"), path)
         topic = fields.get("topic")
         if not isinstance(topic, str):
-            raise Invalid(f"{path}.topic must be a string. Name a topic.", path=f"{path}.topic")
+            raise Invalid(code="not_text", path=f"{path}.topic")
         check_subscribed(f"{path}.topic", topic, subscribed)
         ids = ids_of.setdefault(topic, {})
         for place, message_id in enumerate(_as_list(fields.get("ids"), f"{path}.ids")):
@@ -109,14 +109,13 @@ def _parse_reservations(
 
 def _too_many(most: int) -> Invalid:
     return Invalid(
-        f"prepare.reservations: a run reserves at most {most} events. Leave the rest to the next.",
-        path="prepare.reservations",
+        code="too_many", path="prepare.reservations", facts={"limit": most, "unit": "events"}
     )
 
 
 def _as_list(raw: object, path: str) -> list[object]:
     if not isinstance(raw, list):
-        raise Invalid(f"{path} must be a list. Return [] for nothing.", path=path)
+        raise Invalid(code="wrong_value", path=path, facts={"wanted": "list"})
     return raw
 
 

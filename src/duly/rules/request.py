@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import TypeVar
 
 from duly.config import Limits
-from duly.errors import Invalid
+from duly.errors import Invalid, short
 
 Word = TypeVar("Word", bound=StrEnum)
 
@@ -19,7 +19,9 @@ def check_by(by: object, limits: Limits) -> str:
     """Return the name of who acts, or refuse it (A6)."""
     most = limits.name_chars
     if not isinstance(by, str) or not by.strip() or not by.isprintable() or len(by) > most:
-        raise Invalid(f"by must say who acts, in 1 to {most} printable characters.", path="by")
+        raise Invalid(
+            code="wrong_length", path="by", facts={"least": 1, "most": most, "of": "printable"}
+        )
     return by
 
 
@@ -27,5 +29,7 @@ def read_word(words: type[Word], given: object) -> Word:
     """Read a status as it was given, or name those there are."""
     known = {str(each): each for each in words}
     if not isinstance(given, str) or given not in known:
-        raise Invalid(f"status must be one of {', '.join(known)}.", path="status")
+        raise Invalid(
+            code="not_one_of", path="status", facts={"given": short(given), "known": [*known]}
+        )
     return known[given]

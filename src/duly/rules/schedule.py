@@ -29,7 +29,7 @@ from zoneinfo import ZoneInfo
 from cronsim import CronSim, CronSimError
 
 from duly.config import Backoff
-from duly.errors import Invalid
+from duly.errors import Invalid, RequestRefused, see
 from duly.rules.value import refuse_unknown
 
 SECOND_MS: Final = 1_000
@@ -80,21 +80,21 @@ def parse(declared: object, *, path: str = "schedule") -> Schedule:
     if declared is None:
         return MANUAL
     if not isinstance(declared, Mapping):
-        raise Invalid('A schedule is {interval: "5m"} or {cron: "0 9 * * *"}.', path=path)
+        raise Invalid(code="wrong_value", path=path, facts={"wanted": "schedule"})
     refuse_unknown(declared, ("interval", "cron", "timezone", "on_deploy"), path)
     if ("interval" in declared) == ("cron" in declared):
-        raise Invalid("A schedule has exactly one of interval and cron.", path=path)
+        raise Invalid(code="wrong_value", path=path, facts={"wanted": "interval_or_cron"})
     on_deploy = declared.get("on_deploy", True)
     if not isinstance(on_deploy, bool):
-        raise Invalid("It is true or false.", path=f"{path}.on_deploy")
+        raise Invalid(
+            code="wrong_value", path=f"{path}.on_deploy", facts={"wanted": "true_or_false"}
+        )
     if "interval" not in declared:
         timezone = _parse_timezone(declared.get("timezone"), f"{path}.timezone")
         cron = _parse_cron(declared["cron"], f"{path}.cron")
         return Schedule(cron=cron, timezone=timezone, on_deploy=on_deploy)
     if "timezone" in declared:
-        raise Invalid(
-            "An interval has no timezone; only a cron pattern has one.", path=f"{path}.timezone"
-        )
+        raise Invalid(code="interval_timezone", path=f"{path}.timezone")
     interval_ms = _parse_interval(declared["interval"], f"{path}.interval")
     return Schedule(interval_ms=interval_ms, on_deploy=on_deploy)
 
@@ -113,29 +113,27 @@ def declare(schedule: Schedule) -> dict[str, str | bool] | None:
 def _parse_interval(text: object, path: str) -> int:
     match = _INTERVAL.fullmatch(text) if isinstance(text, str) else None
     if match is None or int(match[1]) < 1:
-        raise Invalid(
-            "An interval is a whole number of at least 1 and one of s, m, h or d, such as 5m.",
-            path=path,
-        )
+        raise Invalid(code="wrong_value", path=path, facts={"wanted": "interval"})
     interval_ms = int(match[1]) * UNIT_MS[match[2]]
     if interval_ms > INTERVAL_MAX_MS:
-        raise Invalid(f"An interval is at most {INTERVAL_MAX_MS // DAY_MS}d.", path=path)
+        raise Invalid(
+            code="too_long", path=path, facts={"limit": INTERVAL_MAX_MS // DAY_MS, "unit": "days"}
+        )
     return interval_ms
 
 
 def _parse_cron(text: object, path: str) -> str:
     if not isinstance(text, str) or len(text) > CRON_CHARS_MAX or len(text.split()) != 5:
-        raise Invalid(
-            "A cron pattern has five fields: minute, hour, day of month, month, day of week.",
-            path=path,
-        )
+        raise Invalid(code="wrong_value", path=path, facts={"wanted": "cron"})
     pattern = " ".join(text.split())
     try:
         happens = next(CronSim(pattern, datetime(2000, 1, 1, tzinfo=UTC)), None)
     except CronSimError as error:
-        raise Invalid(f"The cron pattern {pattern!r} is wrong: {error}.", path=path) from error
+        raise Invalid(
+            code="wrong_cron", path=path, facts={"given": pattern, "cause": str(error)}
+        ) from error
     if happens is None:
-        raise Invalid(f"The cron pattern {pattern!r} never happens.", path=path)
+        raise Invalid(code="cron_never", path=path, facts={"given": pattern})
     return pattern
 
 
@@ -143,7 +141,7 @@ def _parse_timezone(name: object, path: str) -> str | None:
     if name is None:
         return None
     if not isinstance(name, str):
-        raise Invalid("A timezone is a name such as Europe/Berlin.", path=path)
+        raise Invalid(code="wrong_value", path=path, facts={"wanted": "timezone"})
     _find_zone(name, path)
     return name
 
@@ -153,7 +151,7 @@ def _find_zone(name: str, path: str) -> ZoneInfo:
         return ZoneInfo(name)
     except (KeyError, ValueError, OSError) as error:
         raise Invalid(
-            f"There is no timezone {name[:100]!r}; write a name such as Europe/Berlin.", path=path
+            code="wrong_value", path=path, facts={"wanted": "timezone", "given": name[:100]}
         ) from error
 
 
@@ -354,12 +352,14 @@ def order(candidates: Iterable[Candidate]) -> tuple[Candidate, ...]:
     return tuple(sorted(candidates, key=precedence))
 
 
-def run_now_refusal(open_run: bool, paused: bool) -> str | None:
-    """Say why *Run now* is refused, or answer `None` (S7)."""
+def run_now_refusal(workflow: str, open_run: bool, paused: bool) -> RequestRefused | None:
+    """Return why *Run now* is refused, or `None` (S7)."""
     if open_run:
-        return "The workflow is still busy with earlier work; wait for it, or settle it first."
+        return RequestRefused(code="busy", subject=workflow, next=see("why", id=workflow))
     if paused:
-        return "The workflow is paused; resume it first."
+        return RequestRefused(
+            code="workflow_paused", subject=workflow, next=see("resume", workflow=workflow)
+        )
     return None
 
 

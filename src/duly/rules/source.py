@@ -62,9 +62,8 @@ def check_source(source: Source, limits: Limits = DEFAULT_LIMITS) -> None:
     try:
         size_bytes = len(source.text.encode())
     except UnicodeEncodeError:
-        raise Invalid(f"{source.name}: the text has half a character.", path=source.name) from None
+        raise Invalid(code="half_character", path=source.name) from None
     if size_bytes > limits.source_bytes:
         raise Invalid(
-            f"{source.name}: the text has {size_bytes} bytes; the limit is {limits.source_bytes}.",
-            path=source.name,
+            code="too_long", path=source.name, facts={"limit": limits.source_bytes, "unit": "bytes"}
         )

@@ -465,7 +465,7 @@ def why(
 ) -> Why:
     """Say of an open run what it works on, why it waits, who moves it on, and when (U7)."""
     if facts.run is None:
-        raise RequestRefused("Nothing is open in this workflow, so there is nothing to explain.")
+        raise RequestRefused(code="nothing_open")
     # F7: what goes on although the workflow is paused sends nothing new.
     goes_on = facts.has_call_out or facts.status is Status.PAUSED_RECONCILIATION
     is_held = facts.paused and not goes_on

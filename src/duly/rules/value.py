@@ -56,7 +56,7 @@ def decode(text: str, path: str = "value") -> Json:
     try:
         value: Json = msgspec.json.decode(text)
     except (msgspec.DecodeError, RecursionError, UnicodeError) as error:
-        raise Invalid(f"{path} is not JSON: {error}. Send valid JSON text.", path=path) from error
+        raise Invalid(code="not_json", path=path, facts={"cause": str(error)}) from error
     return value
 
 
@@ -99,7 +99,16 @@ def refuse_unknown(given: Iterable[object], known: Iterable[str], path: str) -> 
     for name in given:
         if name not in names:
             place = f"{path}.{str(name)[:PATH_KEY_CHARS]}"
-            raise Invalid(f"{place} is not known. {suggest(str(name), names)}", path=place)
+            raise Invalid(code="unknown_field", path=place, facts=nearest(str(name), names))
+
+
+def nearest(name: str, known: Iterable[str]) -> dict[str, object]:
+    """Return the facts about a name that is not known: the one probably meant, or some others."""
+    names = sorted(known)
+    close = get_close_matches(name[:PATH_KEY_CHARS], names, n=1)
+    if close:
+        return {"near": close[0]}
+    return {"known": names[:SUGGESTIONS_MAX], "count": len(names)}
 
 
 def suggest(name: str, known: Iterable[str]) -> str:
@@ -113,9 +122,7 @@ def suggest(name: str, known: Iterable[str]) -> str:
 
 
 def _too_long(path: str, limit_bytes: int) -> Invalid:
-    return Invalid(
-        f"{path} is longer than {limit_bytes} bytes of JSON. Keep less in it.", path=path
-    )
+    return Invalid(code="too_long", path=path, facts={"limit": limit_bytes, "unit": "bytes"})
 
 
 @dataclass(slots=True)
@@ -139,30 +146,29 @@ class _Walk:
             self.visit_text(value)
         elif type(value) is int:
             if abs(value) > INTEGER_MAX:
-                self.refuse("is an integer beyond ±(2^53 - 1)", "Send it as a string.")
+                self.refuse("too_large_number")
         elif type(value) is float:
             if not isfinite(value):
-                self.refuse(f"is {value}, which JSON does not know", "Send null or a string.")
+                self.refuse("not_finite", given=str(value))
         elif type(value) is list:
             self.enter(value, enumerate(value))
         elif type(value) is dict:
             self.enter(value, value.items())
         elif value is not None and type(value) is not bool:
-            kind = type(value).__name__
-            self.refuse(f"is a {kind}", "Use an object, list, string, number, boolean or null.")
+            self.refuse("wrong_value", wanted="json", kind=type(value).__name__)
 
     def enter(self, holder: object, items: Iterable[tuple[object, object]]) -> None:
         """Check what an object or a list holds; its depth is bounded, so the recursion is."""
         if id(holder) in self.around:
-            self.refuse("contains itself", "Remove the cycle.")
+            self.refuse("contains_itself")
         if len(self.trail) >= self.depth:
-            self.refuse(f"is nested deeper than {self.depth}", "Make it flatter.")
+            self.refuse("too_deep", limit=self.depth)
         self.around.add(id(holder))
         for key, value in items:
             if type(key) is str:
                 self.visit_text(key)
             elif type(holder) is dict:
-                self.refuse(f"has a key that is a {type(key).__name__}", "Keys must be strings.")
+                self.refuse("wrong_key", kind=type(key).__name__)
             self.trail.append(key)  # type: ignore[arg-type]  # a string, or the index in a list
             self.visit(value)
             self.trail.pop()
@@ -172,7 +178,7 @@ class _Walk:
         """Check a string or a key."""
         self.take(len(text))
         if not is_text(text):
-            self.refuse("has a lone surrogate", "Send whole characters.")
+            self.refuse("half_character")
 
     def take(self, count: int) -> None:
         """Count bytes that the text will have at least."""
@@ -180,10 +186,10 @@ class _Walk:
         if self.room_bytes < 0:
             raise _too_long(self.root, self.limit_bytes)
 
-    def refuse(self, what: str, advice: str) -> Never:
+    def refuse(self, code: str, **facts: object) -> Never:
         """Raise, naming where the walk stands."""
         path = self.root + "".join(_part(key) for key in self.trail)
-        raise Invalid(f"{path} {what}. {advice}", path=path)
+        raise Invalid(code=code, path=path, facts=facts)
 
 
 def is_text(text: str) -> bool:
@@ -205,8 +211,10 @@ def _part(key: str | int) -> str:
     return f"[{key[:PATH_KEY_CHARS]!a}]"
 
 
-def as_mapping(raw: object, path: str, advice: str) -> Mapping[str, object]:
-    """Read an object, or refuse with the advice given."""
+def as_mapping(raw: object, path: str, *fields: str) -> Mapping[str, object]:
+    """Read an object; `fields` names what it may hold, for the author who gave something else."""
     if type(raw) is not dict or not all(type(key) is str for key in raw):
-        raise Invalid(f"{path} must be an object. {advice}", path=path)
+        raise Invalid(
+            code="wrong_value", path=path, facts={"wanted": "object", "fields": [*fields]}
+        )
     return raw

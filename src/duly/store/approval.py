@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from duly.env import Boot
-from duly.errors import NotFound, RequestRefused, Stale
+from duly.errors import NotFound, RequestRefused, Stale, see
 from duly.rules.allowance import find_end
 from duly.rules.lifecycle import Change, Run, act
 from duly.rules.seal import AllowanceFacts
@@ -191,7 +191,7 @@ def revoke_allowance(tx: Transaction, allowance_id: str, *, action: Action, now:
     """End an allowance: the next call asks again."""
     allowance = read_allowance(tx, allowance_id)
     if not tx.run("revoke_allowance", id=allowance_id, by=action.by, now=now):
-        raise RequestRefused(f"Allowance {allowance_id} was revoked already.")
+        raise RequestRefused(code="revoked_already", subject=allowance_id)
     statements.note(tx, action, now, workflow_id=allowance.workflow_id, target=allowance_id)
 
 
@@ -199,7 +199,7 @@ def read_allowance(tx: Transaction, allowance_id: str) -> AllowanceRow:
     """Read an allowance and how often it was used."""
     found = tx.one("get_allowance", id=allowance_id)
     if found is None:
-        raise NotFound(f"There is no allowance {allowance_id}.")
+        raise NotFound(code="no_allowance", subject=allowance_id)
     return AllowanceRow(*found)
 
 
@@ -268,7 +268,7 @@ def reseal(
 def _check_seen(mutation: MutationRow, seen: str) -> None:
     if mutation.hash != seen:
         raise RequestRefused(
-            f"Mutation {mutation.id} is not what was shown when it was approved; look at it again."
+            code="not_as_shown", subject=mutation.id, next=see("mutation", id=mutation.id)
         )
 
 

@@ -114,11 +114,13 @@ def _refuse_taken(target: Path) -> None:
     if os.path.lexists(target):
         raise _taken(target)
     if not target.parent.is_dir():
-        raise RequestRefused(f"There is no folder {target.parent}; make it first.")
+        raise RequestRefused(
+            code="no_folder", subject=str(target), facts={"folder": str(target.parent)}
+        )
 
 
 def _taken(target: Path) -> RequestRefused:
-    return RequestRefused(f"{target} is there already; name another file, nothing was written.")
+    return RequestRefused(code="file_exists", subject=str(target))
 
 
 def _begin(draft: Path) -> apsw.Connection:
@@ -184,4 +186,6 @@ def _texts(connection: apsw.Connection, statement: str) -> list[str]:
 def _explain(error: apsw.Error | OSError, draft: Path) -> Exception:
     if isinstance(error, apsw.Error):
         return explain(error, str(draft))
-    return StoreUnavailable(f"{draft} cannot be written: {error.strerror or error}.")
+    return StoreUnavailable(
+        code="unwritable", subject=str(draft), facts={"cause": str(error.strerror or error)}
+    )

@@ -13,7 +13,7 @@ from typing import Any, cast
 
 from duly.config import DEFERRED_MAX, Limits
 from duly.env import Boot
-from duly.errors import Invalid, NotFound, RequestRefused
+from duly.errors import Invalid, NotFound, RequestRefused, see
 from duly.rules.deferral import (
     Deferred,
     DeferredMove,
@@ -125,8 +125,10 @@ def defer(
     (scheduled,) = tx.all("count_deferred_of", source=event.source, limit=scheduled_max)[0]
     if scheduled >= scheduled_max:
         raise RequestRefused(
-            f"{event.source} has {scheduled_max} events scheduled, which is the limit"
-            " (bus.deferred_max). Cancel some, or wait until they have fired."
+            code="too_many_deferred",
+            subject=event.source,
+            facts={"limit": scheduled_max},
+            next=see("bus.deferred"),
         )
     boot = boot or Boot("", now)
     (number,) = statements.must(tx.one("take_bus_number", name="deferred"), "The bus's counter")
@@ -164,11 +166,13 @@ def cancel(
     found = tx.one("get_deferred_event", id=deferred_id)
     if found is None:
         if not 1 <= deferred_id <= last_number(tx, "deferred"):
-            raise NotFound(f"There is no deferred event {deferred_id}, and there never was.")
+            raise NotFound(code="no_deferred", subject=str(deferred_id), next=see("bus.deferred"))
         return False  # retention removes only what has fired or was cancelled (H5)
     deferred = DeferredRow(*found)
     if source is not None and deferred.source != source:
-        raise RequestRefused(f"Deferred event {deferred_id} was not scheduled by {source}.")
+        raise RequestRefused(
+            code="not_your_deferred", subject=str(deferred_id), facts={"source": source}
+        )
     if deferred.status != DeferredStatus.SCHEDULED:
         return False
     _move_deferred(tx, deferred_id, DeferredMove.CANCEL, fired_at=None, event_id=None)
@@ -251,9 +255,14 @@ def put_state(
 ) -> None:
     """Keep an extension's value under a key."""
     if not 1 <= len(key) <= STATE_KEY_CHARS:
-        raise Invalid(f"A key of state has 1 to {STATE_KEY_CHARS} characters.", path="key")
+        raise Invalid(code="wrong_length", path="key", facts={"least": 1, "most": STATE_KEY_CHARS})
     if len(value.encode()) > limits.state_bytes:
-        raise Invalid(f"The state {key} has more than {limits.state_bytes} bytes.", path="value")
+        raise Invalid(
+            code="too_long",
+            path="value",
+            subject=key,
+            facts={"limit": limits.state_bytes, "unit": "bytes"},
+        )
     tx.run("put_extension_state", extension=extension, key=key, value=value, now=now)
 
 
@@ -332,7 +341,7 @@ def read_event(tx: Transaction, event_id: int) -> JournalRow:
     """Read an event as it is now."""
     found = find_event(tx, event_id)
     if found is None:
-        raise NotFound(f"There is no event {event_id} on the bus.")
+        raise NotFound(code="no_bus_event", subject=str(event_id))
     return found
 
 

@@ -16,7 +16,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 from duly.env import Boot
-from duly.errors import Invalid, NotFound, RequestRefused, Stale
+from duly.errors import Invalid, NotFound, RequestRefused, Stale, see
 from duly.rules.delivery import (
     DELIVERIES,
     JOURNAL,
@@ -194,7 +194,9 @@ def begin_delivery(
     able = _startable(tx, here, now)
     chosen = next((each for each in able if each.event_id == event_id), None)
     if chosen is None:
-        raise Stale(f"Event {event_id} is {row.status}; no delivery of it may begin now.")
+        raise Stale(
+            code="changed_meanwhile", subject=f"event {event_id}", facts={"status": row.status}
+        )
     for subscription in subscriptions:
         _open(tx, row, subscription, now)
     begun = begin(chosen)
@@ -221,7 +223,11 @@ def finish_delivery(
     """
     found = _known_delivery(tx, event_id, subscriber_id)
     if found.attempts != attempt:
-        raise Stale(f"{_name(found)} is at its attempt {found.attempts}, not {attempt}.")
+        raise Stale(
+            code="changed_meanwhile",
+            subject=_name(found),
+            facts={"attempts": found.attempts, "attempt": attempt},
+        )
     running = replace(found, status=DeliveryStatus.RUNNING)
     subscription = _subscription(tx, found)
     retry = subscription.retry if subscription else Retry()
@@ -230,7 +236,9 @@ def finish_delivery(
         ended = close(ended)
     if found.status is not DeliveryStatus.RUNNING:
         if (found.status, found.error) != (ended.status, ended.error):
-            raise Stale(f"{_name(found)} is {found.status}; this attempt has ended otherwise.")
+            raise Stale(
+                code="changed_meanwhile", subject=_name(found), facts={"status": found.status}
+            )
         return Finished(found, JournalStatus(read_event(tx, event_id).status))
     if error is None and ingress is not None:
         _enter(tx, found, ingress, now)
@@ -253,7 +261,7 @@ def retry_delivery(
     dead = _dead(tx, event_id, subscriber_id, DeliveryMove.RETRY)
     if _subscription(tx, dead) is None:
         raise RequestRefused(
-            f"Nobody subscribes to {dead.topic} as {subscriber_id} any more; discard this one."
+            code="nobody_subscribes", subject=subscriber_id, facts={"topic": dead.topic}
         )
     return _decide(tx, dead, reopen(dead, now), action, now)
 
@@ -415,7 +423,12 @@ def _move_event(
 def _known_delivery(tx: Transaction, event_id: int, subscriber_id: str) -> Delivery:
     found = tx.one("get_delivery", event_id=event_id, subscriber_id=subscriber_id)
     if found is None:
-        raise NotFound(f"There is no delivery of event {event_id} to {subscriber_id}.")
+        raise NotFound(
+            code="no_delivery",
+            subject=subscriber_id,
+            facts={"event": event_id},
+            next=see("bus.deliveries", status="dead"),
+        )
     return delivery_of(found)
 
 
@@ -424,7 +437,10 @@ def _dead(tx: Transaction, event_id: int, subscriber_id: str, move: DeliveryMove
     delivery = _known_delivery(tx, event_id, subscriber_id)
     if (delivery.status, move) not in DELIVERIES:
         raise RequestRefused(
-            f"{_name(delivery)} is {delivery.status}; only a dead delivery can {move}."
+            code="not_dead",
+            subject=_name(delivery),
+            facts={"status": delivery.status, "move": move},
+            next=see("bus.deliveries", status="dead"),
         )
     return delivery
 

@@ -24,7 +24,7 @@ from urllib.parse import quote
 import apsw
 
 from duly import fork
-from duly.errors import StoreForked, StoreInUse, StoreUnavailable
+from duly.errors import StoreForked, StoreInUse, StoreUnavailable, see
 
 STATEMENT_CACHE_MAX = 512
 # Where the header says how the file is written and read, and how a file without a log says it.
@@ -97,10 +97,7 @@ class FileDisk:
     def take(self) -> None:
         """Lock the file beside the database; it stays there for good, only the lock goes."""
         if self._path in _INHERITED:
-            raise StoreForked(
-                f"{self._path}: this process was forked from one that had the store open; open it "
-                "in a process that was not"
-            )
+            raise StoreForked(code="store_forked", subject=str(self._path))
         make_folder(self._path.parent)
         try:
             with fork.HELD:
@@ -112,8 +109,10 @@ class FileDisk:
             assert self._lock is not None
             holder = os.read(self._lock, 32).decode("ascii", "replace").strip()
             raise StoreInUse(
-                f"{self._path}: another host holds this store"
-                f"{f' (process {holder})' if holder else ''}; stop it or name another file"
+                code="store_in_use",
+                subject=str(self._path),
+                facts={"process": holder},
+                next=see("status"),
             ) from None
         self._holds_lock = True
         os.ftruncate(self._lock, 0)
@@ -143,10 +142,7 @@ class FileDisk:
         """
         has_log = self._wal_path.exists() and self._wal_path.stat().st_size > 0
         if has_log and _header(self._path)[FORMAT_BYTES] == FORMAT_WITHOUT_LOG:
-            raise StoreUnavailable(
-                f"{self._wal_path} belongs to the database that {self._path.name} has replaced; "
-                "move it away and open again, nothing was written"
-            )
+            raise StoreUnavailable(code="log_of_another", subject=str(self._wal_path))
 
     def connect_main(self) -> apsw.Connection | None:
         """Open the main file for reading; SQLite takes no locks then, and opens no log."""
@@ -178,9 +174,9 @@ class FileDisk:
             try:
                 found = _identity(path)
             except FileNotFoundError:
-                raise StoreUnavailable(f"{path} was removed while it was open") from None
+                raise StoreUnavailable(code="store_removed", subject=str(path)) from None
             if found != identity:
-                raise StoreUnavailable(f"{path} was replaced by another file while it was open")
+                raise StoreUnavailable(code="store_replaced", subject=str(path))
 
     def copy(self, connection: apsw.Connection, version: int, mark: Mark = unmarked) -> None:
         """Copy the database to `<name>.v<version>.backup`, whole or not at all."""

@@ -64,7 +64,7 @@ def skip_event(
     statements.look(tx, workflow_id)
     found = tx.one("find_event", workflow_id=workflow_id, topic=topic, message_id=message_id)
     if found is None:
-        raise NotFound(f"Topic {topic} has no event {message_id}.")
+        raise NotFound(code="no_event", subject=str(message_id), facts={"topic": topic})
     seq, status = found[0], EventStatus(found[1])
     if status in (EventStatus.CONSUMED, EventStatus.SKIPPED):
         return Skipped(is_changed=False)
@@ -111,7 +111,7 @@ def peek(
     if after is not None:
         found = tx.one("find_event", workflow_id=workflow_id, topic=topic, message_id=after)
         if found is None:
-            raise NotFound(f"Topic {topic} has no event {after} to peek after.")
+            raise NotFound(code="no_event", subject=str(after), facts={"topic": topic})
         start = found[0]
     where = {"workflow_id": workflow_id, "topic": topic, "after": start}
     if limit > 1:  # the first is shown whatever its size

@@ -7,18 +7,18 @@ import apsw
 from duly.errors import IllegalTransition, StoreDamaged, StoreUnavailable
 
 _CAUSES: dict[type[apsw.Error], str] = {
-    apsw.FullError: "the disk is full; free some space",
-    apsw.BusyError: "another program has the database open; end it",
-    apsw.LockedError: "another program has the database open; end it",
-    apsw.ReadOnlyError: "the database cannot be written; give this user the right to write to it",
-    apsw.PermissionsError: "the database cannot be read; give this user the right to read it",
-    apsw.CantOpenError: "the database cannot be opened; see that its folder exists and is readable",
-    apsw.NoMemError: "there is no memory left; free some",
-    apsw.IOError: "the disk answered with an error; see to the disk",
+    apsw.FullError: "disk_full",
+    apsw.BusyError: "database_busy",
+    apsw.LockedError: "database_busy",
+    apsw.ReadOnlyError: "database_read_only",
+    apsw.PermissionsError: "database_unreadable",
+    apsw.CantOpenError: "database_cannot_open",
+    apsw.NoMemError: "no_memory",
+    apsw.IOError: "disk_error",
 }
 _DAMAGE: dict[type[apsw.Error], str] = {
-    apsw.CorruptError: "the database is damaged; restore a backup",
-    apsw.NotADBError: "this is not a SQLite database; name another file or restore a backup",
+    apsw.CorruptError: "database_damaged",
+    apsw.NotADBError: "not_a_database",
 }
 _SYNC_FAILURES = {apsw.SQLITE_IOERR_FSYNC, apsw.SQLITE_IOERR_DIR_FSYNC}
 
@@ -29,9 +29,9 @@ def explain(error: Exception, path: str) -> Exception:
         return error
     kind = type(error)
     if kind in _CAUSES:
-        return StoreUnavailable(f"{path}: {_CAUSES[kind]}; nothing was written ({error})")
+        return StoreUnavailable(code=_CAUSES[kind], subject=path, facts={"cause": str(error)})
     if kind in _DAMAGE:
-        return StoreDamaged(f"{path}: {_DAMAGE[kind]} ({error})")
+        return StoreDamaged(code=_DAMAGE[kind], subject=path, facts={"cause": str(error)})
     # The verbs check before they write, so a constraint or a wrong statement is our own bug.
     return IllegalTransition(f"{path}: SQLite refused a statement; this is a bug in Duly: {error}")
 

@@ -75,7 +75,8 @@ def unsubscribe(
     for way in list_ways(tx):
         if way.subscriber_id == subscriber_id:
             raise RequestRefused(
-                f"The subscriber {subscriber_id} belongs to a workflow, whose topic {way.topic}"
-                f" listens to {way.bus_topic}. Deploy it without that, or remove it."
+                code="subscriber_of_workflow",
+                subject=subscriber_id,
+                facts={"topic": way.topic, "bus_topic": way.bus_topic},
             )
     return subscription.unsubscribe(tx, subscriber_id, now=now, limit=limit, action=action)

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from duly.env import Boot
-from duly.errors import NotFound, Stale
+from duly.errors import NotFound, Stale, see
 from duly.rules.access import Step
 from duly.rules.ledger import Knowledge, Stamp
 from duly.rules.lifecycle import Change, Run, act
@@ -111,7 +111,11 @@ def send_approved(
     )
     mutation = MutationRow(*found)
     if not mutation.is_unsent:
-        raise Stale(f"Mutation {mutation.id} was sent already.")
+        raise Stale(
+            code="changed_meanwhile",
+            subject=f"mutation {mutation.id}",
+            facts={"status": mutation.status},
+        )
     return _send_row(tx, run_id, old, now, boot, is_resend=False)
 
 
@@ -231,7 +235,7 @@ def read_mutation(tx: Transaction, mutation_id: str) -> MutationRow:
     """Read a row of the ledger."""
     found = tx.one("get_mutation", id=mutation_id)
     if found is None:
-        raise NotFound(f"There is no mutation {mutation_id}.")
+        raise NotFound(code="no_mutation", subject=mutation_id, next=see("mutations"))
     return MutationRow(*found)
 
 
@@ -241,7 +245,11 @@ def read_held(tx: Transaction, mutation_id: str) -> tuple[MutationRow, RunRow]:
     statements.look(tx, mutation.workflow_id)
     run = statements.read_run(tx, mutation.held_by)
     if not run.open:
-        raise Stale(f"Mutation {mutation_id} is {mutation.status}; its run is over.")
+        raise Stale(
+            code="changed_meanwhile",
+            subject=f"mutation {mutation_id}",
+            facts={"status": mutation.status},
+        )
     return mutation, run
 
 
@@ -249,9 +257,7 @@ def check_sending(tx: Transaction, fence: Fence) -> statements.Standing:
     """Refuse to send in a paused workflow: the pause may have come after the decision (F7)."""
     standing = statements.check(tx, fence)
     if standing.paused:
-        raise Stale(
-            f"Workflow {fence.workflow_id} is paused; nothing is sent before it is resumed."
-        )
+        raise Stale(code="workflow_paused", subject=fence.workflow_id)
     return standing
 
 

@@ -64,10 +64,7 @@ def look(disk: Disk, statements: Mapping[str, str]) -> Left:
         except apsw.Error:
             return Left(found=found)  # no database of ours, or damaged: the opening will say so
     if open_at is not None and log is not None and found is not None and log != found:
-        raise StoreUnavailable(
-            f"{disk.path}-wal is the log of another database, or of another time; move it away, "
-            "or bring back the one that belongs here, and open again; nothing was written"
-        )
+        raise StoreUnavailable(code="log_of_another", subject=f"{disk.path}-wal")
     return Left(open_at, log, found, ahead)
 
 

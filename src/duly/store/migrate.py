@@ -53,8 +53,7 @@ def check_version(connection: apsw.Connection, path: str, version: int) -> int |
     found = version_of(connection, path)
     if found is not None and found > version:
         raise StoreNewer(
-            f"{path}: written by a newer Duly (its schema is {found}, this Duly knows {version}); "
-            "upgrade Duly, nothing was changed"
+            code="store_newer", subject=str(path), facts={"found": found, "known": version}
         )
     return found
 
@@ -67,9 +66,7 @@ def version_of(connection: apsw.Connection, path: str) -> int | None:
     # The schema version counts every change of the schema: at nought nobody has made a table.
     if not any(map(connection.pragma, ("application_id", "user_version", "schema_version"))):
         return None
-    raise StoreError(
-        f"{path}: a SQLite database of another program; name another file, nothing was changed"
-    )
+    raise StoreError(code="another_program", subject=str(path))
 
 
 def _steps(found: int, version: int, migrations: Mapping[int, str]) -> list[str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from duly.errors import Invalid, NotFound
+from duly.errors import Invalid, NotFound, short
 from duly.store import ledger, statements
 from duly.store.base import Transaction
 from duly.store.record import (
@@ -117,7 +117,7 @@ def find_former_workflow(tx: Transaction, name: str) -> WorkflowRow | None:
 
 def get_workflow(tx: Transaction, workflow_id: str) -> WorkflowRow:
     """Read a workflow, removed or not."""
-    return WorkflowRow(*_known(tx.one("get_workflow", id=workflow_id), "workflow", workflow_id))
+    return WorkflowRow(*_known(tx.one("get_workflow", id=workflow_id), "no_workflow", workflow_id))
 
 
 def list_handlers(tx: Transaction, workflow_id: str) -> tuple[HandlerRow, ...]:
@@ -149,7 +149,7 @@ def list_versions(
 def get_version(tx: Transaction, workflow_id: str, version: str) -> VersionRow:
     """Read one version."""
     found = tx.one("get_version", workflow_id=workflow_id, version=version)
-    return VersionRow(*_known(found, "version", version))
+    return VersionRow(*_known(found, "no_version", version))
 
 
 def find_proposed_version(tx: Transaction, workflow: WorkflowRow) -> VersionRow | None:
@@ -269,7 +269,7 @@ def list_waiting(tx: Transaction, *, limit: int = 100) -> tuple[WaitingRow, ...]
 def get_held_mutation(tx: Transaction, run_id: str) -> MutationRow:
     """Read the row of the ledger a run answers for now (L1)."""
     found = tx.one("get_held_mutation", held_by=run_id)
-    return MutationRow(*_known(found, "mutation of run", run_id))
+    return MutationRow(*_known(found, "no_mutation", run_id))
 
 
 def find_held_mutation(tx: Transaction, run_id: str) -> MutationRow | None:
@@ -323,7 +323,7 @@ def list_grants(tx: Transaction, workflow_id: str) -> tuple[GrantRow, ...]:
 def get_secret(tx: Transaction, connector: str, name: str) -> str:
     """Read a secret, sealed as it is (A5)."""
     found = tx.one("get_secret", connector=connector, name=name)
-    return str(_known(found, "secret", f"{connector}.{name}")[0])
+    return str(_known(found, "no_secret", f"{connector}.{name}")[0])
 
 
 def list_secrets(tx: Transaction) -> tuple[SecretRow, ...]:
@@ -334,11 +334,15 @@ def list_secrets(tx: Transaction) -> tuple[SecretRow, ...]:
 def page(limit: object) -> int:
     """Return the size of a page, or refuse it."""
     if type(limit) is not int or not 1 <= limit <= PAGE_ROWS_MAX:
-        raise Invalid(f"limit must be a whole number from 1 to {PAGE_ROWS_MAX}.", path="limit")
+        raise Invalid(
+            code="out_of_range",
+            path="limit",
+            facts={"given": short(limit), "least": 1, "most": PAGE_ROWS_MAX},
+        )
     return limit
 
 
-def _known(found: tuple[object, ...] | None, kind: str, name: str) -> tuple[Any, ...]:
+def _known(found: tuple[object, ...] | None, code: str, name: str) -> tuple[Any, ...]:
     if found is None:
-        raise NotFound(f"There is no {kind} {name}.")
+        raise NotFound(code=code, subject=name)
     return found

@@ -78,8 +78,9 @@ def list_past(tx: Transaction, workflow_id: str, *, limit: int = 20) -> tuple[Pa
     """
     if not 1 <= limit <= PAST_RUNS_MAX:
         raise Invalid(
-            f"limit is {limit}; of 1 to {PAST_RUNS_MAX} past runs is kept what they read.",
+            code="out_of_range",
             path="limit",
+            facts={"given": limit, "least": 1, "most": PAST_RUNS_MAX},
         )
     taken: Counter[str] = Counter()
     found: list[str] = []

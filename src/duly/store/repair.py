@@ -22,7 +22,7 @@ def ask_repair(
 ) -> None:
     """Count a question to the repairer that is about to be asked (F3); none while paused (F7)."""
     if statements.check(tx, fence).paused:
-        raise Stale("The workflow is paused; nobody is asked for a repair before it is resumed.")
+        raise Stale(code="workflow_paused")
     statements.change_run(
         tx, "ask_repair", fence.workflow_id, run_id, old, old, repair_count=counts.repair, now=now
     )

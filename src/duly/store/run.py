@@ -41,10 +41,10 @@ def start_run(tx: Transaction, fence: Fence, run_id: str, handler: str, *, now: 
     """Open a run of a handler with the active version; a workflow has at most one open run (F6)."""
     standing = statements.check(tx, fence)
     if standing.paused:
-        raise Stale(f"Workflow {fence.workflow_id} is paused; no run starts.")
+        raise Stale(code="workflow_paused", subject=fence.workflow_id)
     found = tx.one("get_handler", workflow_id=fence.workflow_id, name=handler)
     if found is None or found[3] or standing.active_version is None:
-        raise NotFound(f"Workflow {fence.workflow_id} has no handler {handler} to run.")
+        raise NotFound(code="no_handler", subject=handler, facts={"workflow": fence.workflow_id})
     state: str | None = found[5]
     begun = START[Kind(found[1])]
     statements.must_change(
@@ -268,7 +268,7 @@ def retry_run(
     statements.look(tx, run.workflow_id)
     change = act(run.state, Act.RETRY)
     if not run.open:
-        raise Stale(f"Run {run_id} has been followed by another run already.")
+        raise Stale(code="changed_meanwhile", subject=f"run {run_id}")
     follow_run(tx, run, change, successor_id, Counts(), now)
     if bus_event is not None:
         tx.run("set_run_bus_event", id=successor_id, bus_event=bus_event)
@@ -354,7 +354,7 @@ def _check_going_on(standing: statements.Standing, old: Run) -> None:
     """Refuse to end a wait in a paused workflow: the pause may be newer than the decision (F7)."""
     waits = (Status.PAUSED_TRANSIENT, Status.PAUSED_APPROVAL, Status.CRASHED)
     if standing.paused and old.status in waits:
-        raise Stale("The workflow is paused; a run that waits goes on when it is resumed.")
+        raise Stale(code="workflow_paused")
 
 
 def _publish(
@@ -446,9 +446,8 @@ def _reserve(tx: Transaction, workflow_id: str, run_id: str, seqs: list[int]) ->
 
 def not_to_be_had(reserve: Reserve, status: EventStatus | None) -> Invalid:
     """Say why an event cannot be reserved (C5)."""
-    state = f"is {status}" if status else "does not exist"
     return Invalid(
-        f"reservations: event {reserve.message_id} of topic {reserve.topic} {state}; "
-        "reserve only events that peek returned.",
+        code="not_reservable",
         path="reservations",
+        facts={"event": reserve.message_id, "topic": reserve.topic, "status": status},
     )

@@ -91,7 +91,9 @@ class SqliteBackend:
         problems = await self._writer.transact(check, Durability.BARRIER)
         if problems != "ok":
             raise StoreDamaged(
-                f"{self._disk.path}: the integrity check failed; restore a backup ({problems})"
+                code="database_damaged",
+                subject=str(self._disk.path),
+                facts={"cause": str(problems)},
             )
 
     @property
@@ -243,7 +245,7 @@ def _configure(connection: apsw.Connection, path: str) -> None:
     # Otherwise a statement whose plan might depend on a value is compiled again at every call.
     connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
     if connection.pragma("journal_mode", "wal") != "wal":
-        raise StoreUnavailable(f"{path}: this disk cannot hold a write-ahead log; use a local disk")
+        raise StoreUnavailable(code="disk_without_log", subject=str(path))
     settings: dict[str, Any] = {
         "synchronous": "normal",
         # SQLite would checkpoint inside COMMIT and keep a failed sync to itself.
@@ -295,10 +297,9 @@ def _say_ahead(connection: apsw.Connection, schema: Schema) -> None:
 
 def _unopened(error: apsw.Error | OSError, path: str) -> Exception:
     if isinstance(error, apsw.BusyError):
-        return StoreInUse(
-            f"{path}: another program has this database open, under this name or another; "
-            f"end it and open again ({error})"
-        )
+        return StoreInUse(code="database_busy", subject=str(path), facts={"cause": str(error)})
     if isinstance(error, apsw.Error):
         return explain(error, path)
-    return StoreUnavailable(f"{path} cannot be opened: {error}; nothing was written")
+    return StoreUnavailable(
+        code="database_cannot_open", subject=str(path), facts={"cause": str(error)}
+    )

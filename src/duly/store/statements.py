@@ -13,7 +13,7 @@ from typing import Final
 
 import msgspec
 
-from duly.errors import Fenced, NotFound, Stale
+from duly.errors import Fenced, NotFound, Stale, see
 from duly.rules.declaration import Topic
 from duly.rules.delivery import depth_after
 from duly.rules.event import CHANGES, EventStatus, Publication, Republish, on_republish
@@ -40,7 +40,7 @@ def look(tx: Transaction, workflow_id: str) -> Standing:
     """Read the workflow, on PostgreSQL locked until the end of the transaction."""
     found = tx.one("look_at_workflow", id=workflow_id)
     if found is None:
-        raise NotFound(f"There is no workflow {workflow_id}.")
+        raise NotFound(code="no_workflow", subject=workflow_id, next=see("workflows"))
     return Standing(found[0], found[1], bool(found[2]), found[3], found[4])
 
 
@@ -49,8 +49,9 @@ def check(tx: Transaction, fence: Fence) -> Standing:
     standing = look(tx, fence.workflow_id)
     if standing.epoch != fence.epoch:
         raise Fenced(
-            f"Workflow {fence.workflow_id} is in its epoch {standing.epoch}, not {fence.epoch}: "
-            "another host has taken it over."
+            code="fenced",
+            subject=fence.workflow_id,
+            facts={"epoch": standing.epoch, "given": fence.epoch},
         )
     return standing
 
@@ -138,7 +139,7 @@ def note(
         detail=action.detail,
     )
     if noted is None:
-        raise Stale(f"Action {action.id} was done already; nothing was changed.")
+        raise Stale(code="done_already", subject=action.id)
 
 
 def take(tx: Transaction, workflow_id: str, count: int = 1) -> int:
@@ -249,7 +250,7 @@ def read_topic(tx: Transaction, workflow_id: str, name: str) -> Topic:
     """Read a topic the active version declares."""
     found = tx.one("get_topic", workflow_id=workflow_id, name=name)
     if found is None or found[2]:
-        raise NotFound(f"Workflow {workflow_id} has no topic {name}.")
+        raise NotFound(code="no_topic", subject=name, facts={"workflow": workflow_id})
     return Topic(name, bool(found[1]), found[3])
 
 
@@ -257,7 +258,7 @@ def read_run(tx: Transaction, run_id: str) -> RunRow:
     """Read a run as it is now."""
     found = tx.one("get_run", id=run_id)
     if found is None:
-        raise NotFound(f"There is no run {run_id}.")
+        raise NotFound(code="no_run", subject=run_id, next=see("runs"))
     return RunRow(*found)
 
 
@@ -265,7 +266,7 @@ def check_run(tx: Transaction, fence: Fence, run_id: str, old: Run) -> RunRow:
     """Read a run and refuse to go on if it is not the one a decision was made on (R8)."""
     run = read_run(tx, run_id)
     if run.workflow_id != fence.workflow_id or run.state != old or not run.open:
-        raise Stale(f"Run {run_id} is no longer in the state this was decided on.")
+        raise Stale(code="changed_meanwhile", subject=f"run {run_id}")
     return run
 
 
@@ -325,7 +326,7 @@ def move_row(
 
 
 def _stale(what: str) -> Stale:
-    return Stale(f"{what} is no longer in the state this was decided on; nothing was changed.")
+    return Stale(code="changed_meanwhile", subject=what)
 
 
 def _keep(tx: Transaction, workflow_id: str, content: int, publication: Publication) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from duly.errors import NotFound, RequestRefused
+from duly.errors import NotFound, see
 from duly.rules.delivery import (
     ATTEMPTS_MAX,
     DeliveryStatus,
@@ -70,7 +70,7 @@ def subscribe(
         tx.run("insert_subscription", topic=check_topic(topic), position=position, now=now, **kept)
         return position
     if known.topic != topic:
-        raise RequestRefused(listens_elsewhere(subscriber_id, known.topic, topic))
+        raise listens_elsewhere(subscriber_id, known.topic, topic)
     position = place_of(known.position, is_wired=is_wired)
     tx.run("change_subscription", position=position, **kept)
     return position
@@ -86,7 +86,7 @@ def unsubscribe(
 ) -> Left:
     """End a subscription and close the first of what waited for it; what runs may end (B13)."""
     if read_subscription(tx, subscriber_id) is None:
-        raise NotFound(f"There is no subscriber {subscriber_id}.")
+        raise NotFound(code="no_subscriber", subject=subscriber_id, next=see("bus.deliveries"))
     if tx.run("leave_subscription", subscriber_id=subscriber_id) and action is not None:
         statements.note(tx, action, now, workflow_id=None, target=subscriber_id)
     return close_left(tx, subscriber_id, now=now, limit=limit)

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
-from duly.errors import NotFound
+from duly.errors import NotFound, see
 from duly.rules import retention
 from duly.rules.deferral import DeferredStatus
 from duly.rules.retention import ChainRun, Tidied
@@ -122,7 +122,7 @@ def is_log_lost(tx: Transaction, since: int | None) -> bool:
 def drop_secret(tx: Transaction, connector: str, name: str, *, action: Action, now: int) -> None:
     """Forget a secret (A5)."""
     if not tx.run("drop_secret", connector=connector, name=name):
-        raise NotFound(f'There is no secret "{name}" of {connector}.')
+        raise NotFound(code="no_secret", subject=f"{connector}.{name}", next=see("secrets"))
     statements.note(tx, action, now, workflow_id=None, target=f"{connector}.{name}")
 
 

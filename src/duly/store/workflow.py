@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from duly.errors import NotFound, RequestRefused, Stale
+from duly.errors import NotFound, RequestRefused, Stale, see
 from duly.rules.lifecycle import Counts, act, is_dropped_by_pause
 from duly.rules.rename import Kept, Rename, Renamed, find_rename
 from duly.rules.schedule import Schedule, next_run_at_on_deploy, parse, run_now_refusal
-from duly.rules.value import decode, suggest
+from duly.rules.value import decode, nearest
 from duly.rules.word import Act, Kind, Status
 from duly.store import statements
 from duly.store.base import Fence, Transaction
@@ -154,12 +154,14 @@ def run_now(
         names = [name for (name,) in tx.all("list_producers", workflow_id=workflow_id)]
         if producer not in names:
             raise NotFound(
-                f'"{standing.name}" has no producer "{producer}". {suggest(producer, names)}'
+                code="no_producer",
+                subject=producer,
+                facts={"workflow": standing.name, **nearest(producer, names)},
             )
     has_open_run = tx.one("open_run", workflow_id=workflow_id) is not None
-    refusal = run_now_refusal(has_open_run, standing.paused)
+    refusal = run_now_refusal(standing.name, has_open_run, standing.paused)
     if refusal is not None:
-        raise RequestRefused(refusal)
+        raise refusal
     statements.note(tx, action, now, workflow_id=workflow_id, target=producer)
     return tx.run("run_now", workflow_id=workflow_id, producer=producer, now=now)
 
@@ -175,7 +177,7 @@ def remove(
     """Take a workflow out of service; its history stays and its name is free (W10)."""
     name = statements.look(tx, workflow_id).name
     if tx.one("open_run", workflow_id=workflow_id) is not None:
-        raise RequestRefused(f'"{name}" has an open run; finish or abandon it first.')
+        raise RequestRefused(code="has_open_run", subject=name, next=see("why", id=name))
     ways = ways_of(tx, workflow_id)
     tx.run("remove_workflow", id=workflow_id, now=now)
     tx.run("orphan_handlers", workflow_id=workflow_id)
@@ -207,7 +209,7 @@ def revoke(tx: Transaction, workflow_id: str, capability: str, *, action: Action
     """Take a capability back."""
     name = statements.look(tx, workflow_id).name
     if not tx.run("drop_grant", workflow_id=workflow_id, capability=capability):
-        raise NotFound(f'"{name}" has no grant for {capability}.')
+        raise NotFound(code="no_grant", subject=capability, facts={"workflow": name})
     statements.note(tx, action, now, workflow_id=workflow_id, target=capability)
 
 
@@ -240,7 +242,7 @@ def claim(tx: Transaction, workflow_id: str, holder: str, *, lease_until: int, n
     )
     if claimed is None:
         statements.look(tx, workflow_id)
-        raise Stale(f"Workflow {workflow_id} is held by another host until its lease ends.")
+        raise Stale(code="leased", subject=workflow_id)
     return Fence(workflow_id, claimed[0])
 
 
@@ -351,7 +353,7 @@ def _check_repair(tx: Transaction, workflow_id: str, standing: statements.Standi
     """Refuse a repair where a person was faster: it paused, or nothing waits for one (F3, F7)."""
     open_run = tx.one("open_run", workflow_id=workflow_id)
     if standing.paused or open_run is None or open_run[1] != Status.FAILED_LOGIC:
-        raise Stale(f'"{standing.name}" no longer waits for a repair; nothing was changed.')
+        raise Stale(code="no_repair_wanted", subject=standing.name)
 
 
 def _follow_failed(

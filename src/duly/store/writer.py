@@ -36,6 +36,7 @@ from duly.errors import (
     StoreForked,
     StoreLost,
     StoreUnavailable,
+    parts_of,
 )
 from duly.store.base import Durability, Row, Transaction
 from duly.store.disk import shut
@@ -182,10 +183,7 @@ class Writer:
         """Leave the store to the parent, in a forked child (H1): nothing is asked of SQLite."""
         if self._shut_down:
             return
-        self._broken = StoreForked(
-            f"{self._path}: this process was forked from the one that has the store open, and "
-            "only that one can use it; open a host in a process that was not forked from a host's"
-        )
+        self._broken = StoreForked(code="store_forked", subject=str(self._path))
         self._shut_down = True
         # A thread of the parent may hold it, and that thread does not exist here.
         self._lock = threading.Lock()
@@ -198,7 +196,7 @@ class Writer:
         cancelled later may have: the job is carried out.
         """
         if self._closing:
-            raise StoreUnavailable(f"{self._path}: the store is closed; open it again")
+            raise StoreUnavailable(code="store_closed", subject=str(self._path))
         value: R = await self._enqueue(body, durability)
         return value
 
@@ -315,13 +313,12 @@ class Writer:
         told = isinstance(error, DulyError | OSError | apsw.Error)
         cause = str(error) if told else repr(error)
         self._broken = StoreLost(
-            f"{self._path}: the store stopped, what it had not yet confirmed may be lost; "
-            f"open it again ({cause})"
+            code="store_stopped", subject=str(self._path), facts={"cause": cause}
         )
         batch.extend(self._waiting)
         self._waiting.clear()
         for job in batch:
-            job.error = StoreLost(str(self._broken))
+            job.error = StoreLost(**parts_of(self._broken))
             job.answer()
 
     def _require_sound(self) -> None:
@@ -414,7 +411,7 @@ class Writer:
         if is_sync_failure(error):
             raise error
         if isinstance(error, TransactionLost):
-            error = StoreUnavailable(f"{self._path}: SQLite gave up; nothing was written")
+            error = StoreUnavailable(code="sqlite_gave_up", subject=str(self._path))
         if isinstance(error, StopIteration):
             # A future refuses this one, and with it the answers of a whole batch.
             error = IllegalTransition("a transaction raised StopIteration; this is a bug in Duly")
@@ -484,9 +481,7 @@ class Writer:
                 self._connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
             else:
                 self._say_closed()
-            self._broken = self._broken or StoreLost(
-                f"{self._path}: the store is closed; open it again"
-            )
+            self._broken = self._broken or StoreLost(code="store_closed", subject=str(self._path))
             shut(self._connection)
             self._release()
 

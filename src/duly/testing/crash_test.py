@@ -295,7 +295,7 @@ class CrashTest:
 def _read_events(events: Iterable[Mapping[str, Json]], policy: Policy) -> Iterator[Publication]:
     """Check given events as if they were published."""
     for place, event in enumerate(events):
-        fields = dict(as_mapping(event, f"events[{place}]", "Give {topic, title, …}."))
+        fields = dict(as_mapping(event, f"events[{place}]", "topic", "title", "payload"))
         topic = fields.pop("topic", None)
         if not isinstance(topic, str):
             raise Invalid(f"events[{place}] names no topic.", path=f"events[{place}].topic")

@@ -76,8 +76,8 @@ async def test_an_empty_answer_is_said_to_nobody(
     ("answer", "words"),
     [
         ("1 / 0", "ZeroDivisionError: division by zero"),
-        ("None", "Main answered event 1 with a NoneType; an agent answers with a text."),
-        ("{'text': 'x'}", "with a dict"),
+        ("None", "answer is nothing; it must be a text, which is what an agent answers with."),
+        ("{'text': 'x'}", "answer is an object"),
     ],
 )
 async def test_an_agent_that_fails_fails_the_delivery(
@@ -187,7 +187,7 @@ def test_an_extension_asks_itself_before_those_it_depends_on() -> None:
 
 @pytest.mark.parametrize(
     ("depends_on", "words"),
-    [((), "nobody is there to answer"), (("b", "c"), "several agents: b, c")],
+    [((), "no agent is there"), (("b", "c"), "several agents: b, c")],
 )
 def test_where_it_is_not_clear_who_is_meant_nobody_is_asked(
     depends_on: tuple[str, ...], words: str
@@ -214,7 +214,7 @@ async def test_an_extension_without_an_agent_is_not_started_and_its_events_wait(
     shelf.put("assistant", NOTHING)
     host = await duly_world.host(extensions=shelf.folder, channels=[user])
     assert await stages(host) == {"assistant": "ready", "reminders": "agent"}
-    assert "nobody is there to answer" in (await errors(host))["reminders"]
+    assert "no agent is there" in (await errors(host))["reminders"]
     await ask(host)
     await host.drain()
     assert [str(each.status) for each in await host.bus.deliveries()] == ["waiting"]

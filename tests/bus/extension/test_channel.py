@@ -97,7 +97,7 @@ def test_what_is_no_channel_is_refused_at_once(channel: Any) -> None:
 
 def test_two_channels_of_one_name_are_refused() -> None:
     """B9: nobody could say which is meant."""
-    with pytest.raises(Invalid, match='Two channels are called "user"'):
+    with pytest.raises(Invalid, match='two of them are called "user"'):
         Channels([User(), User()])
 
 

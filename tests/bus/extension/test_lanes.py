@@ -76,7 +76,7 @@ async def test_a_text_is_sent_once_and_by_one_subscriber(duly_world: World, shel
     assert (a.texts, b.texts) == (["to None", "to a"], ["to b"])
     found = await host.bus.deliveries()
     assert [each.subscriber_id for each in found] == [NOTIFY, NOTIFY, f"{NOTIFY}.b", NOTIFY]
-    assert "There is no channel 'c'" in str(found[-1].error)
+    assert 'There is no channel "c"' in str(found[-1].error)
 
 
 async def test_what_waits_for_a_channel_finds_it_in_another_place(

@@ -1,13 +1,15 @@
 """What is said when a command fails: one sentence, and what to do about it.
 
-Law 1  The library's sentence is kept and its calls become commands; where it names nothing to act
-       on, the command or the file is added from the table below.
-Law 2  What nobody expected is one sentence as well; its details go to a file of the person's own.
+Law 1  The sentence is the error's own, made in `words`. What to type comes from the error's offer;
+       what only the command line knows, an option or a file, comes from the tables below, by code.
+Law 2  An error that Duly did not expect is one sentence as well; its details go to a file of the
+       person's own.
+Law 3  Under `--json` an error is one JSON object on stderr: code, subject, facts, next, message.
 """
 
 from __future__ import annotations
 
-import re
+import json
 import tempfile
 import traceback
 from collections.abc import Iterator, Mapping
@@ -15,66 +17,44 @@ from typing import Any, Final
 
 import click
 
-from duly.api.text import visible
-from duly.errors import DulyError, NotDeployed, StoreDamaged, StoreNewer, StoreUnavailable
-from duly.faces.cli.base import EXIT_FAILED, Face
-from duly.faces.cli.offer import in_commands, quote
-
-# What a sentence begins with or contains → what helps. A word in braces is what the verb was given
-# under that name, or a part of the sentence; what was not given is left open, in capitals.
-ADVICE: Final[tuple[tuple[str, str], ...]] = (
-    (r"^There is no workflow", "`duly workflows` lists them."),
-    (r"^There is no run ", "`duly runs` lists them."),
-    (r"^There is no mutation ", "`duly mutations` lists them."),
-    (r"^There is no handler", "`duly runs {workflow}` shows the handlers."),
-    (r"^There is no secret", "`duly secret list` lists them."),
-    (r"^There is no connector", "duly.toml lists them under [connectors]."),
-    (
-        r"^There is no delivery|only a dead delivery",
-        "`duly bus deliveries --status dead` lists them.",
-    ),
-    (r"^There is no subscriber", "`duly bus deliveries` shows the subscribers."),
-    (r"^There is no deferred", "`duly bus deferred` lists what is scheduled."),
-    (r'" has no version "', "`duly versions {workflow}` lists them."),
-    (r"^Version .* (active already|never active)", "`duly versions {workflow}` lists them."),
-    (r'" has no topic "', "`duly events {workflow}` shows what its topics hold."),
-    (r"^Topic .* has no event", "`duly events {workflow} --topic {topic}` lists them."),
-    (r'" has no grant for "', "`duly actions {workflow}` shows who granted what."),
-    (r"^No tool here needs|^where\.", "`duly tools` lists capabilities and arguments."),
-    (r"is not what was shown", "`duly mutation {mutation}` shows it."),
-    (r"waits for no answer", "`duly why {mutation}` says how it stands."),
-    (r"while the workflow is paused", "`duly attention` shows how to resume it."),
-    (r"is paused; resume it", "`duly resume {workflow}` does."),
-    (r"has an open run|still busy", "`duly why {workflow}` says what it waits for."),
-    (r"settle it first", "`duly attention` shows how."),
-    (r"takes nothing from outside", "Then `duly deploy FILE`."),
-    (r'^The source declares "(?P<other>[^"]*)"', "`duly what-if {other} FILE` is about that one."),
-    (r"^limit is", "Say it with --limit."),
-    (
-        r"^publish\.(?P<field>title|payload|message_id) is (blank|longer than \d+ char)",
-        "Give it with --{field}.",
-    ),
-    (r"^publish\.payload is longer", "The limit is payload_bytes in duly.toml, [policy.limits]."),
-    (r"has a result", "Leave --result out."),
-    (r"give a source of your own", "Say it with --source."),
-    (
-        r"^payload is .*; give an object",
-        'Write it like this: `duly bus emit {topic} \'{{"text": "x"}}\'`.',
-    ),
-    (r"^The secret ", "Type it again: `duly secret set {connector} {name}`."),
-    (r"retention_days", "It stands in duly.toml under [policy]."),
-    (r"names no SQLite file", "It is `url` in duly.toml, or DULY_URL."),
-    (r"another host holds", "`duly status` asks it how everything stands."),
+from duly.api.text import visible, visible_json
+from duly.api.wire import write_error
+from duly.errors import (
+    DulyError,
+    Invalid,
+    NotDeployed,
+    StoreDamaged,
+    StoreNewer,
+    StoreUnavailable,
 )
-# What a kind of error leaves a person to do, where nothing above fits.
+from duly.faces.cli.base import EXIT_FAILED, Face
+from duly.faces.cli.offer import quote
+from duly.faces.cli.table import command_of as name_of
+from duly.fact import Offer
+
+# What helps, by code, where only the command line knows it. A word in braces is what the verb was
+# given under that name; what was not given is left open, in capitals.
+ADVICE: Final[Mapping[str, str]] = {
+    "keeps_everything": "It stands in duly.toml under [policy].",
+    "no_connector": "duly.toml lists them under [connectors].",
+    "no_event": "`duly events {workflow} --topic {topic}` lists them.",
+    "no_sqlite_file": "It is `url` in duly.toml, or DULY_URL.",
+    "not_your_source": "Give it with --source.",
+    "short_secret": "Type it again: `duly secret set {connector} {name}`.",
+}
+# What a kind of error leaves a person to do, where nothing else fits.
 BY_KIND: Final[tuple[tuple[type[DulyError], str], ...]] = (
     (StoreNewer, "`duly --version` says which one this is."),
     (StoreDamaged, "`duly doctor` says more; docs/operations.md says how to restore a backup."),
     (StoreUnavailable, "`duly doctor` looks at the disk."),
 )
-RULE_IDS: Final = re.compile(r" ?\([A-Z]\d+(?:[,–] ?[A-Z]\d+)*\)")
-# Arguments of the library that are options here.
-OPTIONS: Final[Mapping[str, str]] = {"mutations_per_day": "--mutations-per-day"}
+# Arguments that are options here; an error about one of them names the option.
+OPTIONS: Final = frozenset(
+    {"limit", "message_id", "mutations_per_day", "payload", "result", "source", "title", "where"}
+)
+# Of an offer: arguments that are options, and what stands for an argument left to the person.
+OFFERED_OPTIONS: Final = frozenset({"status", "topic"})
+LEFT_OPEN: Final[Mapping[str, str]] = {"source": "FILE"}
 
 
 class Failure(click.ClickException):
@@ -84,7 +64,9 @@ class Failure(click.ClickException):
 
 
 def tell(error: Exception, face: Face) -> Failure:
-    """Say an error to the person who typed the command."""
+    """Say an error to the person who typed the command, or to the program."""
+    if face.is_json and isinstance(error, DulyError) and not face.is_debug:
+        return Failure(visible_json(json.dumps({"error": write_error(error)})))
     lines = list(_lines(error, face.asked))
     if face.is_debug:
         lines = [visible("".join(traceback.format_exception(error)), is_block=True), *lines]
@@ -96,11 +78,7 @@ def tell(error: Exception, face: Face) -> Failure:
 
 def sentence(error: DulyError, asked: Mapping[str, Any]) -> str:
     """Write the sentence of an error with something to act on."""
-    text = end(RULE_IDS.sub("", in_commands(visible(error)).strip()))
-    for name, option in OPTIONS.items():
-        text = text.replace(name, option)
-    if "`duly " in text or "duly.toml" in text:
-        return text
+    text = end(visible(error).strip())
     advice = _advice(error, asked)
     return f"{text} {advice}" if advice else text
 
@@ -110,10 +88,29 @@ def end(text: str) -> str:
     return text if text.endswith((".", "?", "!", "`", "…")) else f"{text}."
 
 
+def command_of(offer: Offer) -> str:
+    """Write an offer as a command line; what the person has to choose is left open."""
+    options: list[str] = []
+    arguments: list[str] = []
+    for name, value in offer.args.items():
+        if name in OFFERED_OPTIONS:
+            options += [f"--{name.replace('_', '-')}", str(value)]
+        else:
+            arguments.append(str(value))
+    given = ["--", *arguments] if any(each.startswith("-") for each in arguments) else arguments
+    command = name_of(offer.verb)
+    left = [LEFT_OPEN[name] for name in offer.asks if name in LEFT_OPEN]
+    return " ".join(["duly", command, *map(quote, [*options, *given]), *left])
+
+
 def _advice(error: DulyError, asked: Mapping[str, Any]) -> str:
-    for pattern, advice in ADVICE:
-        if found := re.search(pattern, str(error)):
-            return advice.format_map(_Given({**asked, **found.groupdict()}))
+    if error.next is not None:
+        return f"Next: `{command_of(error.next)}`."
+    if error.code in ADVICE:
+        return ADVICE[error.code].format_map(_Given(asked))
+    if isinstance(error, Invalid):
+        name = error.path.rpartition(".")[2]
+        return f"The option is --{name.replace('_', '-')}." if name in OPTIONS else ""
     return next((advice for kind, advice in BY_KIND if isinstance(error, kind)), "")
 
 

@@ -1,0 +1,182 @@
+"""The sentence of an error, made from its code, its subject and its facts (U6, G15).
+
+Law 1  Every code has one pair of sentences: what happened, and what to do. They are the same for
+       every face; the command to type is made from the error's offer, never written here.
+Law 2  A fact that is missing never breaks a sentence: an error must be told, whatever it lacks.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from duly import errors
+from duly.errors import DulyError
+from duly.words import error_state, error_value
+
+SECTIONS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
+    "Values": error_value.VALUES,
+    "Schedules": error_value.SCHEDULES,
+    "Workflows and their scripts": error_value.SCRIPTS,
+    "Connectors, channels and handlers": error_value.AUTHORS,
+    "Extensions": error_value.EXTENSIONS,
+    "Names that are not known": error_state.UNKNOWN_NAMES,
+    "Requests that are refused": error_state.REQUESTS,
+    "Grants": error_state.GRANTS,
+    "The bus": error_state.BUS,
+    "Hosts": error_state.HOSTS,
+    "Secrets": error_state.SECRETS,
+    "Stores and files": error_state.STORES,
+}
+PAIRS: Final[Mapping[str, tuple[str, str]]] = {
+    code: pair for section in SECTIONS.values() for code, pair in section.items()
+}
+
+# What a value must be, by the fact `wanted`; in braces stand other facts.
+WANTED: Final[Mapping[str, str]] = {
+    "address": "one address, as in ada@acme.com",
+    "addresses": "an address, or a list of them",
+    "agent_text": "a text, which is what an agent answers with",
+    "aware_time": "a time with its zone, such as 2026-05-01T18:00:00Z",
+    "bus_id": "an id that the bus gave, a whole number",
+    "count_or_none": "a whole number, or none",
+    "cron": "five fields: minute, hour, day of month, month, day of week",
+    "duration": "a number of seconds or a timedelta",
+    "entry_name": "the id or name of an entry",
+    "entry_number": "the number of an entry",
+    "entrypoint": "a module of this folder and its class, as in main:Reminders",
+    "explained": "the id of a run or a mutation, the name of a workflow, or bus:<event id>",
+    "file_to_write": "the name of the file to write",
+    "glob_by_argument": 'a glob for each argument, as in {{"to": "*@acme.com"}}',
+    "hash": "the hash that was shown with the call",
+    "hash_by_mutation": "1 to {most} mutations, each with the hash that was shown",
+    "interval": "a whole number of at least 1 and one of s, m, h or d, such as 5m",
+    "interval_or_cron": "either an interval or a cron pattern",
+    "json": "an object, list, string, number, boolean or null",
+    "last_deferred": "the last deferred event of the page before",
+    "last_delivery": "event id and subscriber id of the last delivery of the page before",
+    "list": "a list",
+    "message_id": "a text or a whole number that stays the same",
+    "message_ids": "a list of at most {most} message ids",
+    "number": "a number",
+    "object": "an object[ with {fields:list}]",
+    "output_key": "the key of an output",
+    "quoted_text": "a text in quotes",
+    "retry": "a duly.Retry",
+    "schedule": 'an interval or a cron pattern, as in {{interval: "5m"}} or {{cron: "0 9 * * *"}}',
+    "seconds_tuple": "a tuple of seconds",
+    "source": "the path of a source, or a duly.Source",
+    "table": "a table",
+    "time_to_come": "a time to come, at most {days} days from now",
+    "timezone": "a timezone such as Europe/Berlin",
+    "true_or_false": "true or false",
+    "values_by_argument": "the arguments to change, each with its new value",
+    "web_address": "an address that begins with https:// or http://",
+    "whole_number": "a whole number",
+    "word": "one of {known:list}",
+}
+# What a value is, by the name of its type.
+KINDS: Final[Mapping[str, str]] = {
+    "NoneType": "nothing",
+    "bool": "true or false",
+    "dict": "an object",
+    "float": "a number",
+    "int": "a number",
+    "list": "a list",
+    "str": "a text",
+    "text": "a text",
+}
+OPERATIONS: Final[Mapping[str, str]] = {
+    "read": "search or list",
+    "read_by_id": "read by id",
+    "mutation": "change anything outside",
+    "peek": "peek at topics",
+    "get_by_ids": "get events by id",
+    "publish": "publish",
+}
+FORMS: Final[Mapping[str, str]] = {
+    "dotted": "two names with a dot between them, as in sheets.append_row",
+    "snake": "lower-case letters, digits and single underscores",
+}
+# What stands where a fact is missing.
+NOTHING: Final[Mapping[str, str]] = {"file": "the file"}
+PLACES: Final[Mapping[str, str]] = {"environment": "the environment"}
+
+# A brace that is written twice, or a fact and how it is written.
+FIELD: Final = re.compile(r"(?P<brace>[{}])(?P=brace)|\{(?P<name>\w+)(?::(?P<how>\w+))?\}")
+PART: Final = re.compile(r"\[([^\[\]]*)\]")
+
+
+def say(error: DulyError) -> str:
+    """Write what happened, to what, and what to do."""
+    pair = PAIRS.get(error.code)
+    if pair is None:
+        return f"{error.code}: {error.subject}" if error.subject else error.code
+    facts = {**error.facts, "subject": error.subject or None}
+    place = str(facts.get("place", ""))
+    text = " ".join(filter(None, (_fill(each, facts).strip() for each in pair)))
+    return f"{PLACES.get(place, place)}: {text}" if place else text
+
+
+def fields_of(template: str) -> list[str]:
+    """Return the names of the facts in a template."""
+    return [each["name"] for each in FIELD.finditer(template) if each["name"]]
+
+
+def _fill(template: str, facts: Mapping[str, Any]) -> str:
+    whole = PART.sub(lambda part: part[1] if _has_all(part[1], facts) else "", template)
+    return FIELD.sub(lambda field: field["brace"] or _write(field, facts), whole)
+
+
+def _has_all(part: str, facts: Mapping[str, Any]) -> bool:
+    return all(facts.get(name) not in (None, []) for name in fields_of(part))
+
+
+def _write(field: re.Match[str], facts: Mapping[str, Any]) -> str:
+    name, how = field["name"], field["how"]
+    if name == "nearest":
+        return say_nearest(facts)
+    if name == "all":
+        return ", ".join(f"{key} {value}" for key, value in facts.items() if value)
+    value = facts.get(name)
+    if value is None:
+        return NOTHING.get(how or "", "")
+    return str(value) if how is None else WAYS[how](value, facts)
+
+
+def say_nearest(facts: Mapping[str, Any]) -> str:
+    """Say which name was probably meant, or which there are."""
+    if near := facts.get("near"):
+        return f'Did you mean "{near}"?'
+    if "known" not in facts:
+        return ""
+    known = [str(each) for each in facts["known"]]
+    more = ", …" if facts.get("count", 0) > len(known) else ""
+    return f"Known: {', '.join(known)}{more}." if known else "There are none."
+
+
+def _count(value: Any, noun: str) -> str:
+    return f"{value} {noun}{'' if value == 1 else 's'}"
+
+
+Way = Callable[[Any, Mapping[str, Any]], str]
+# How a fact is written, by the word behind its name in a template.
+WAYS: Final[Mapping[str, Way]] = {
+    "arrows": lambda value, _: " → ".join(map(str, value)),
+    "bare": lambda value, _: str(value).rstrip("."),
+    "each": lambda value, _: " ".join(map(str, value)),
+    "file": lambda value, _: str(value),
+    "form": lambda value, _: FORMS.get(value, str(value)),
+    "kind": lambda value, _: KINDS.get(value, f"a {value}"),
+    "list": lambda value, _: ", ".join(map(str, value)),
+    "operation": lambda value, _: OPERATIONS.get(value, str(value)),
+    "or": lambda value, _: " or ".join(map(str, value)),
+    "problem": lambda value, _: _count(value, "problem"),
+    "shown": lambda value, _: repr(value),
+    "quoted": lambda value, _: f'"{value}"',
+    "times": lambda value, _: "once" if value == 1 else f"{value} times",
+    "wanted": lambda value, facts: _fill(WANTED.get(value, str(value)), facts),
+}
+
+errors.render = say

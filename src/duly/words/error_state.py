@@ -1,0 +1,328 @@
+"""What does not exist, cannot be done now, or failed below: one pair of sentences for each code.
+
+The first says what happened to what, the second what to do. In braces stands a fact of the error; a
+part in square brackets is left out where one of its facts is missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+Pair = tuple[str, str]
+
+UNKNOWN_NAMES: Final[Mapping[str, Pair]] = {
+    "no_workflow": ('There is no workflow "{subject}".', "{nearest}"),
+    "no_version": ('There is no version "{subject}"[ of "{workflow}"].', "{nearest}"),
+    "no_active_version": ('"{subject}" has no active version.', "Name the one you mean."),
+    "no_topic": ('"{workflow}" has no topic "{subject}".', "{nearest}"),
+    "no_handler": ('There is no handler "{subject}".', "{nearest}"),
+    "no_producer": ('"{workflow}" has no producer "{subject}".', "{nearest}"),
+    "no_run": ("There is no run {subject}.", ""),
+    "no_mutation": ("There is no mutation {subject}.", ""),
+    "no_event": ("Topic {topic} has no event {subject}.", ""),
+    "no_allowance": ("There is no allowance {subject}.", ""),
+    "no_grant": ('"{workflow}" has no grant for "{subject}".', "{nearest}"),
+    "no_capability": ('No tool here needs "{subject}".', "{nearest}"),
+    "no_tool": ("There is no tool {subject}.", "{nearest}"),
+    "no_connector": ('There is no connector "{subject}".', "{nearest}"),
+    "no_secret": ('There is no secret "{subject}".', "{nearest}"),
+    "no_bus_event": ("There is no event {subject} on the bus.", ""),
+    "no_delivery": ("There is no delivery of event {event} to {subject}.", ""),
+    "no_deferred": ("There is no deferred event {subject}, and there never was.", ""),
+    "no_subscriber": ("There is no subscriber {subject}.", ""),
+}
+
+REQUESTS: Final[Mapping[str, Pair]] = {
+    "run_over": ("Cannot {act}: the run is already {status}.", ""),
+    "outcome_unknown": (
+        "Cannot {act}: whether the outside change happened is not known yet ({row}).",
+        "Settle it first.",
+    ),
+    "still_asking": (
+        "Cannot {act}: its mutation is {row}, and Duly is still asking by itself.",
+        "Your answer is taken when Duly gives up, or when nothing could be asked for an hour.",
+    ),
+    "not_possible_now": ("Cannot {act}: the run is {status}[, its mutation {row}].", ""),
+    "waits_for_other": ("Cannot {act}: this run waits for a {waits}.", ""),
+    "paused": ("Cannot {act} while the workflow is paused.", "Resume it first."),
+    "workflow_paused": ("The workflow[ {subject}] is paused.", "Resume it first."),
+    "busy": ('"{subject}" still works on earlier input.', "Wait for it, or settle it first."),
+    "has_open_run": ('"{subject}" has an open run.', "Finish or abandon it first."),
+    "nothing_open": ("No run of this workflow is open, so there is nothing to explain.", ""),
+    "active_already": (
+        'Version {subject} of "{workflow}" is active already.',
+        "Choose another one.",
+    ),
+    "deployed_meanwhile": (
+        'Another caller deployed "{subject}" at the same moment; nothing was stored here.',
+        "Look at the version that is active now, then deploy again.",
+    ),
+    "no_repair_wanted": ('"{subject}" no longer waits for a repair; nothing was changed.', ""),
+    "not_proposed": ("Mutation {subject} is {status}; it does not wait for approval.", ""),
+    "not_as_shown": (
+        "Mutation {subject} is not what was shown when it was approved.",
+        "Look at it again.",
+    ),
+    "never_sent": (
+        "Mutation {subject} is never sent: {flaw}.",
+        "Reject it, or retry run {run}, which makes the call again.",
+    ),
+    "connector_gone": (
+        "{subject} cannot be sent: its connector is not here.",
+        "Open the host with it, or reject the call.",
+    ),
+    "key_forgotten": ("It was not sent again: the outside may have forgotten its key by now.", ""),
+    "too_risky": (
+        (
+            "{subject} is of {risk} risk, and the policy takes an allowance up to {most} "
+            "(allowance_risk_max)."
+        ),
+        "Approve this call alone.",
+    ),
+    "still_out": (
+        (
+            "The call {subject} itself has not returned, so it may still be made. That it "
+            "happened, or to skip it, can be said now."
+        ),
+        (
+            "Stop the host: that ends the call, and you can say so after the next start, when its "
+            "lag is over."
+        ),
+    ),
+    "too_early": (
+        "The request may still arrive, so it is too early to say that it did not happen.",
+        "Say so from {from} on.",
+    ),
+    "cannot_ask_or_resend": (
+        "{subject} can neither be asked what happened nor be sent again safely.",
+        "Say whether it happened, or skip it.",
+    ),
+    "revoked_already": ("Allowance {subject} was revoked already.", ""),
+    "no_vault": ("This host keeps no secrets.", "Give them to the connector itself."),
+    "keeps_everything": (
+        "This host keeps everything.",
+        "Set retention_days in its policy to remove history.",
+    ),
+    "not_sqlite": ("Only a SQLite store is copied here.", "Use the database's own tools."),
+    "file_exists": ("{subject} exists already; nothing was written.", "Name another file."),
+    "no_folder": (
+        "{subject}: there is no folder {folder}[ ({cause})].",
+        "Make it, or name another one.",
+    ),
+}
+
+GRANTS: Final[Mapping[str, Pair]] = {
+    "not_granted": ("{tool} needs {subject}, which is not granted.", "Grant it to continue."),
+    "beyond_grant": (
+        "{tool} goes beyond the grant of {subject} ({limits:list}).",
+        "Widen it to continue.",
+    ),
+    "used_up": (
+        (
+            "{subject} was used {count:times} since midnight UTC, which is all its grant allows in "
+            "a day."
+        ),
+        "Grant it with a higher limit, or try it again after midnight UTC.",
+    ),
+}
+
+BUS: Final[Mapping[str, Pair]] = {
+    "name_taken": ("The name {subject} is taken on the bus.", "Choose another."),
+    "own_topic": (
+        "Only the host itself emits on {subject}, where it announces what happened.",
+        "Choose a topic of your own.",
+    ),
+    "not_your_source": (
+        "Only {subject} itself can emit as {subject}.",
+        "Give a source of your own.",
+    ),
+    "not_your_subscriber": ("The subscriber {subject} belongs to {owner}.", "Choose another name."),
+    "not_your_deferred": (
+        "Deferred event {subject} was not scheduled by {source}.",
+        "Cancel it as its own source.",
+    ),
+    "listens_elsewhere": (
+        "Subscriber {subject} listens to {known}.",
+        "Unsubscribe it before it subscribes to {topic}.",
+    ),
+    "connected_already": (
+        "Subscriber {subject} is connected already.",
+        "Give this one another subscriber_id.",
+    ),
+    "too_many_subscribers": (
+        "{limit} subscribers are connected, which is the limit.",
+        "Unsubscribe one before {subject}.",
+    ),
+    "too_many_deferred": (
+        "{subject} has {limit} events scheduled, which is the limit (bus.deferred_max).",
+        "Cancel some, or wait until they have fired.",
+    ),
+    "subscriber_of_workflow": (
+        (
+            "The subscriber {subject} belongs to a workflow, whose topic {topic} listens to "
+            "{bus_topic}."
+        ),
+        "Deploy the workflow without that, or remove it.",
+    ),
+    "nobody_subscribes": (
+        "No handler subscribes to {topic} as {subject} any more.",
+        "Discard this delivery.",
+    ),
+    "not_dead": ("{subject} is {status}; only a dead delivery can {move}.", ""),
+}
+
+HOSTS: Final[Mapping[str, Pair]] = {
+    "opened_before": ("A host is opened once.", "Make another one."),
+    "not_open": ("The host is not open.", "Use it inside `async with`."),
+    "closed": ("The host is closed.", "Open another one on the same store."),
+    "another_loop": (
+        "The host and its bus belong to the event loop that opened them.",
+        "Use them there; from a thread, use asyncio.run_coroutine_threadsafe.",
+    ),
+    "works_already": ("This host is being drained or served already.", "Do one at a time."),
+    "still_sending": (
+        "{tools:list}: still being sent, so the host keeps its store and the lock on it.",
+        "Close the host again when that is over, or end the process.",
+    ),
+    "host_forked": (
+        (
+            "{subject}: this host belongs to the process that forked this one, which continues "
+            "with it."
+        ),
+        "Open a host on another store here, or start a process instead of forking one.",
+    ),
+    "no_postgresql": ("PostgreSQL is not in this version.", "Give a URL like sqlite:///duly.db."),
+    "bug": ("Duly asked itself for a change that its rules do not allow ({all}).", "Report it."),
+}
+
+SECRETS: Final[Mapping[str, Pair]] = {
+    "secret_key_gone": (
+        (
+            'The secret "{subject}" of {connector} is sealed, and its key is gone: '
+            "neither {variable} nor {file} is there."
+        ),
+        "Bring the key back and start again, or set the secret again.",
+    ),
+    "secret_key_other": (
+        (
+            'The secret "{subject}" of {connector} was sealed with another key than the one in '
+            "{where}."
+        ),
+        "Bring that key back and start again, or set the secret again.",
+    ),
+    "secret_damaged": (
+        'The secret "{subject}" of {connector} is damaged, though its key is right.',
+        "Set it again.",
+    ),
+    "no_key": (
+        "{subject} is no key. A key is {bytes} bytes written in base64.",
+        "If the key is lost, remove this one and set the secrets again.",
+    ),
+    "key_open_to_others": ("{subject} can be read by others.", "Make it yours alone: chmod 600."),
+}
+
+STORES: Final[Mapping[str, Pair]] = {
+    "changed_meanwhile": (
+        (
+            "{subject} is no longer in the state this was decided on[: it is {status}]"
+            "[: it is at attempt {attempts}, not {attempt}]; nothing was changed."
+        ),
+        "",
+    ),
+    "done_already": ("Action {subject} was done already; nothing was changed.", ""),
+    "leased": ("Workflow {subject} is held by another host until its lease ends.", ""),
+    "fenced": (
+        "Workflow {subject} is in its epoch {epoch}, not {given}: another host has taken it over.",
+        "",
+    ),
+    "store_in_use": (
+        "{subject}: another host holds this store[ (process {process})].",
+        "Stop it, or name another file.",
+    ),
+    "store_newer": (
+        (
+            "{subject}: written by a newer Duly (its schema is {found}, this Duly knows {known}); "
+            "nothing was changed."
+        ),
+        "Upgrade Duly.",
+    ),
+    "store_forked": (
+        (
+            "{subject}: this process was forked from the one that has the store open, and only "
+            "that one can use it."
+        ),
+        "Open it in a process that was not forked from a host.",
+    ),
+    "store_closed": ("{subject}: the store is closed.", "Open it again."),
+    "store_stopped": (
+        "{subject}: the store stopped; what it had not yet confirmed may be lost ({cause}).",
+        "Open it again.",
+    ),
+    "store_removed": (
+        "{subject} was removed while it was open.",
+        "Bring it back and open it again.",
+    ),
+    "store_replaced": (
+        "{subject} was replaced by another file while it was open.",
+        "Open it again.",
+    ),
+    "log_of_another": (
+        "{subject} is the log of another database, or of another time; nothing was written.",
+        "Move it away, or bring back the one that belongs here, and open again.",
+    ),
+    "another_program": (
+        "{subject}: a SQLite database of another program; nothing was changed.",
+        "Name another file.",
+    ),
+    "no_sqlite_file": (
+        "{subject:quoted} names no SQLite file.",
+        "Write sqlite:///relative.db or sqlite:////absolute.db.",
+    ),
+    "disk_full": (
+        "{subject}: the disk is full; nothing was written ({cause}).",
+        "Free some space.",
+    ),
+    "disk_error": (
+        "{subject}: the disk returned an error; nothing was written ({cause}).",
+        "Check the disk.",
+    ),
+    "disk_without_log": (
+        "{subject}: this disk cannot hold a write-ahead log.",
+        "Use a local disk.",
+    ),
+    "no_memory": (
+        "{subject}: there is no memory left; nothing was written ({cause}).",
+        "Free some memory.",
+    ),
+    "sqlite_gave_up": ("{subject}: SQLite gave up; nothing was written.", "Try again."),
+    "database_busy": (
+        (
+            "{subject}: another program has the database open, under this name or another; nothing "
+            "was written ({cause})."
+        ),
+        "End it and open again.",
+    ),
+    "database_read_only": (
+        "{subject}: the database cannot be written; nothing was written ({cause}).",
+        "Give this user the right to write to it.",
+    ),
+    "database_unreadable": (
+        "{subject}: the database cannot be read; nothing was written ({cause}).",
+        "Give this user the right to read it.",
+    ),
+    "database_cannot_open": (
+        "{subject} cannot be opened: {cause}; nothing was written.",
+        "Check that its folder exists and can be written.",
+    ),
+    "database_damaged": ("{subject}: the database is damaged ({cause}).", "Restore a backup."),
+    "not_a_database": (
+        "{subject}: this is not a SQLite database ({cause}).",
+        "Name another file, or restore a backup.",
+    ),
+    "unreadable": ("{subject:file} cannot be read: {cause:bare}.", "Check its name and its mode."),
+    "unwritable": (
+        "{subject:file} cannot be written: {cause:bare}.",
+        "Check its folder and its mode.",
+    ),
+}

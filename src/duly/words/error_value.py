@@ -1,0 +1,274 @@
+"""What is wrong with a value that somebody gave: one pair of sentences for each code.
+
+The first says what is wrong with what, the second what to do. In braces stands a fact of the error;
+a part in square brackets is left out where one of its facts is missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+Pair = tuple[str, str]
+
+VALUES: Final[Mapping[str, Pair]] = {
+    "blank": ("{subject} is blank.", "Write a text."),
+    "empty": ("{subject} is empty.", "Put at least one entry in it."),
+    "missing": ("{subject} is missing.", "Add it."),
+    "not_text": ("{subject} must be a string[, not {kind:kind}].", ""),
+    "not_name": (
+        "{subject} is not a name[: {given:shown}].",
+        "Use 1 to {most} letters, digits, dots, underscores or hyphens.",
+    ),
+    "reserved_name": (
+        "{subject} is {given:shown}, a name that belongs to Duly[ ({reserved:list})].",
+        "Choose another name.",
+    ),
+    "wrong_name": (
+        "{subject:quoted} cannot be the name of a {what}.",
+        "Use {form:form}, and no word that Python or ctx already uses.",
+    ),
+    "wrong_value": (
+        "{subject}[ is {given:shown}; it][ is {kind:kind}; it] must be {wanted:wanted}.",
+        "",
+    ),
+    "wrong_type": ("{subject} is {given:or}.", "Give {wanted:or}."),
+    "wrong_key": (
+        "{subject}[ (line {line}, column {column})] has a key that is {kind:kind}.",
+        "Keys must be strings; put it in quotes.",
+    ),
+    "wrong_length": ("{subject} must be a text of {least} to {most} [{of} ]characters.", ""),
+    "wrong_number": (
+        (
+            "{subject} is {given}; give a number that is[ {least} or more][ more than {above}], "
+            "and finite."
+        ),
+        "",
+    ),
+    "less_than": ("{subject} is {given}, less than {other} ({value}).", "Raise it."),
+    "not_positive": ("{subject} is {given}.", "Give a positive number."),
+    "not_finite": ("{subject} is {given}, which JSON does not have.", "Send null or a string."),
+    "not_one_of": ("{subject} is {given:shown}.", "Use one of {known:list}."),
+    "out_of_range": (
+        (
+            "{subject}[ is {given}; it] must be [more than {more_than} and at most {most}]"
+            "[a whole number from {least} to {most}]."
+        ),
+        "",
+    ),
+    "too_large_number": ("{subject} is an integer beyond ±(2^53 - 1).", "Send it as a string."),
+    "too_long": ("{subject} is longer than {limit} {unit}.", "Shorten it."),
+    "short_secret": (
+        'The secret "{name}" must be a text of at least {limit} {unit}.',
+        "Choose a longer one.",
+    ),
+    "too_many": (
+        "{subject}: at most {limit} {unit} are allowed.",
+        "Use fewer, or leave the rest to the next run.",
+    ),
+    "too_deep": ("{subject} is nested deeper than {limit}.", "Make it flatter."),
+    "answer_too_long": (
+        "{subject}: these events are {given} bytes, and one call returns at most {limit}.",
+        "Ask for fewer at a time.",
+    ),
+    "contains_itself": ("{subject} contains itself.", "Remove the cycle."),
+    "control_character": (
+        "{subject} has a control character.",
+        "Keep it on one plain line.",
+    ),
+    "half_character": (
+        "{subject} has a NUL or half a character.",
+        "Send whole characters, in UTF-8.",
+    ),
+    "lookalike": (
+        "{subject}: {given:shown} has characters that only look like others.",
+        "Type it again.",
+    ),
+    "unprintable": (
+        "{subject}: {given:shown} has characters that cannot be printed.",
+        "Use plain ones.",
+    ),
+    "given_twice": (
+        "{subject} is given twice[ (line {line}, column {column})].",
+        "Give it once.",
+    ),
+    "unknown_field": ("{subject} is not known.", "{nearest}"),
+    "unknown_setting": ("{subject} is no setting.", "The nearest one is {near}."),
+    "unknown_argument": ("{subject}: {of} has no such argument.", "{nearest}"),
+    "not_json": ("{subject} is not JSON: {cause}.", "Send valid JSON text."),
+    "not_toml": ("this is not TOML: {cause}.", "Correct it."),
+    "not_utf8": ("{subject} is not UTF-8 at byte {byte}.", "Save it as UTF-8."),
+    "not_yaml": ("{subject} is not YAML: {cause:bare}.", "Correct it."),
+    "not_quoted": (
+        "{subject}[ (line {line}, column {column})] is {kind:kind}[; YAML reads it as {read}].",
+        'Put it in quotes[: {key}: "{given}"].',
+    ),
+    "yaml_alias": (
+        "{subject}[ (line {line}, column {column})] is an alias of another place.",
+        "Write it out.",
+    ),
+    "misfit": (
+        (
+            "{subject}: {given:shown} does not fit this call itself. A glob is compared with "
+            "texts and lists of texts."
+        ),
+        'Use "*" to cover every value.',
+    ),
+    "limits_nothing": (
+        "{capability} only reads, so {subject} would limit nothing.",
+        "Leave it out.",
+    ),
+    "no_result": (
+        "Only a change that happened has a result, not {answer}.",
+        "Leave {subject} out.",
+    ),
+    "really_read": ("{subject}: {tool} only reads, and is really asked.", "Leave it out."),
+    "changes_nothing": (
+        "{subject} changes nothing.",
+        "Give another value, or approve the call as it is.",
+    ),
+    "not_editable": (
+        "{subject}: a person cannot change this argument of {tool}.",
+        "[Editable: {known:list}.]",
+    ),
+    "several_tools": (
+        "These are calls of {tools:list}.",
+        "Approve the calls of one tool at a time.",
+    ),
+}
+
+SCHEDULES: Final[Mapping[str, Pair]] = {
+    "interval_timezone": (
+        "{subject}: an interval has no timezone; only a cron pattern has one.",
+        "Leave it out.",
+    ),
+    "wrong_cron": (
+        "{subject}: the cron pattern {given:shown} is wrong: {cause:bare}.",
+        "Correct it.",
+    ),
+    "cron_never": ("{subject}: the cron pattern {given:shown} never happens.", "Correct it."),
+}
+
+SCRIPTS: Final[Mapping[str, Pair]] = {
+    "source_problems": (
+        "The workflow has {count:problem}, so nothing was stored.",
+        "{problems:each}",
+    ),
+    "source_refused": ("{subject} was refused, so nothing was stored.", "{problems:each}"),
+    "no_language": ("{file}: the ending says no language.", "Name the file {known:or}."),
+    "another_workflow": (
+        (
+            'The source declares "{declared}", not "{subject}". A version of another workflow has '
+            "no past here."
+        ),
+        "",
+    ),
+    "loader_died": (
+        (
+            "{subject}: the process that was to load it died, which is not the source's fault. "
+            "Nothing was stored."
+        ),
+        "Deploy it again.",
+    ),
+    "not_in_step": (
+        "{subject}: the step {step} may not {operation:operation}.",
+        "Do it in {steps:or}.",
+    ),
+    "not_subscribed": (
+        '{subject}: this consumer does not subscribe to "{topic}".',
+        "{nearest}",
+    ),
+    "undeclared_topic": ('{subject}: the topic "{topic}" is not declared.', "{nearest}"),
+    "not_in_publishes": (
+        '{subject}: the list "publishes" of this handler does not name "{topic}".',
+        "Add it there, or publish elsewhere.",
+    ),
+    "no_ingress": (
+        'The topic "{subject}" takes nothing from outside.',
+        "Declare it with ingress: true, then deploy.",
+    ),
+    "not_listening": (
+        'The topic "{subject}" does not listen to "{bus_topic}" on the bus.',
+        'Declare it with ingress: {{bus: "{bus_topic}"}}, then deploy.',
+    ),
+    "not_reservable": (
+        "{subject}: event {event} of topic {topic} cannot be reserved[: it is {status}].",
+        "Reserve only events that peek returned.",
+    ),
+}
+
+AUTHORS: Final[Mapping[str, Pair]] = {
+    "half_idempotent": (
+        "{subject}: idempotent and key_lifetime_s go together.",
+        (
+            "Say how long the outside remembers a key (math.inf for a unique column), or leave "
+            "both out."
+        ),
+    ),
+    "settles_read": (
+        "{subject} only reads, so there is nothing to settle.",
+        "Make it a mutation, or leave idempotent and reconciles out.",
+    ),
+    "same_spelling": (
+        '{where}: "{subject}" and another name are both "{spelling}" in a script.',
+        "Rename one of them.",
+    ),
+    "not_repairer": (
+        "repairer: {subject} cannot be asked.",
+        "Give an object that has `async def repair(self, case)`.",
+    ),
+    "not_channel": ("{subject} is no channel.", "Give it an `async def send`."),
+    "not_async": ("{subject} is not async.", "Write it as `async def`."),
+    "takes_no_event": (
+        "{subject} must take one argument, the event.",
+        "Write `async def handler(event)`.",
+    ),
+    "name_twice": ('{subject}: two of them are called "{name}".', "Rename one."),
+    "no_channels": ("There is no channel to the user.", "Give the host one."),
+    "no_channel": ('There is no channel "{subject}".', "{nearest}"),
+    "no_text": ("Event {event} ({topic}) has no text to send.", 'Put it under "text".'),
+}
+
+EXTENSIONS: Final[Mapping[str, Pair]] = {
+    "no_file": ("There is no file {subject}.", "Write one, or move the folder elsewhere."),
+    "no_module": ("There is no module {subject} in {folder}.", "Correct its entrypoint."),
+    "module_outside": (
+        "The module {subject} is outside of {folder}; it was not run.",
+        "Move it there.",
+    ),
+    "no_class": ("The module {module} has no class {subject}.", "Correct its entrypoint."),
+    "not_extension": (
+        "{subject} is no extension.",
+        "Give its class an `async def initialize(self, context)`.",
+    ),
+    "other_arguments": (
+        "{subject} takes other arguments than it is given.",
+        "Let it take {wanted:list}.",
+    ),
+    "no_dependency": ('It depends on "{subject}", which is not there.', "{nearest}"),
+    "depends_on_itself": ("{subject} names the extension itself.", "Remove it."),
+    "circle": ("It depends on itself: {circle:arrows}.", "Remove one of these from {subject}."),
+    "dependency_not_loaded": (
+        'It needs "{subject}", which is not loaded.',
+        "Correct that one first.",
+    ),
+    "agent_missing": (
+        "{subject} is invoke_agent, and there is no agent.",
+        "Add `agent:` with its instructions.",
+    ),
+    "several_agents": (
+        "It says invoke_agent, and depends on several agents: {agents:list}.",
+        "Leave one in {subject}.",
+    ),
+    "no_model": (
+        "It is an agent without code, to be answered by a model, and no model is configured.",
+        "Add an extension that answers to depends_on.",
+    ),
+    "no_agent": (
+        (
+            "It says invoke_agent, and no agent is there: neither it nor what it depends on has an "
+            "`async def answer(self, event, instructions, model)`."
+        ),
+        "Add one to {subject}.",
+    ),
+}

@@ -1,0 +1,35 @@
+"""Errors cross the control socket whole: class, code, subject, facts, next and message."""
+
+from __future__ import annotations
+
+import inspect
+
+import msgspec
+import pytest
+
+from duly import errors
+from duly.errors import DulyError, see
+from duly.api.wire import read_error, write_error
+
+KINDS = [
+    each for each in vars(errors).values() if inspect.isclass(each) and issubclass(each, DulyError)
+]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_error_crosses_whole(kind: type[DulyError]) -> None:
+    """G15: what is raised over there is what was raised here."""
+    facts = {"near": "mail", "count": 3, "known": ["a", "b"]}
+    offer = see("what_if", "source", workflow="mail")
+    error = kind(code="no_workflow", subject="mial", facts=facts, next=offer)
+    line = msgspec.json.encode(write_error(error))
+    made = read_error(msgspec.json.decode(line))
+    assert type(made) is kind
+    assert {**vars(made)} == {**vars(error)}
+    assert (made.next, str(made)) == (offer, str(error))
+
+
+def test_an_unknown_kind_of_error_keeps_its_sentence() -> None:
+    """G15: a client that is older than its host tells at least what happened."""
+    made = read_error({"kind": "FromLater", "message": "It broke."})
+    assert (type(made), str(made)) == (DulyError, "It broke.")

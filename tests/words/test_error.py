@@ -1,0 +1,130 @@
+"""The sentences of errors: every code has one, every one has a site, and none breaks."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from duly import errors
+from duly.errors import DulyError, Invalid
+from duly.words import error as words
+from duly.words.error import PAIRS, SECTIONS, WANTED, fields_of, say
+from tests import error_page
+from tests.error_sites import CLASSES, Site, find_sites, find_texts
+
+SITES = find_sites()
+# What is made of several facts, and so is no fact of its own.
+MADE = {"nearest", "subject", "all"}
+# Two or more words with a space between them, and a command or a call.
+CALLS = re.compile(r"\bduly [a-z]|\bhost\.[a-z]|\)\.$")
+CODES = sorted(PAIRS)
+
+
+def required(code: str) -> set[str]:
+    """Return the facts without which a sentence would have a hole."""
+    text = re.sub(r"\[[^\[\]]*\]", "", " ".join(PAIRS[code]))
+    return set(fields_of(text)) - MADE
+
+
+def test_every_code_has_one_pair_of_sentences() -> None:
+    """U6, G15: a code that a site names is in the table, and stands there once."""
+    used = {site.code for site in SITES if site.code}
+    assert used - PAIRS.keys() == set()
+    assert len(PAIRS) == sum(len(section) for section in SECTIONS.values())
+
+
+def test_every_pair_of_sentences_has_a_site() -> None:
+    """U6: a sentence that no error has is deleted."""
+    assert PAIRS.keys() - find_texts(without="words") == set()
+
+
+@pytest.mark.parametrize("site", [each for each in SITES if each.code], ids=lambda s: s.code)
+def test_every_site_gives_the_facts_its_sentence_needs(site: Site) -> None:
+    """U6: no sentence has a hole."""
+    if not site.is_open:
+        assert required(site.code) - site.facts == set(), f"{site.file}:{site.line}"
+
+
+def test_every_word_of_what_is_wanted_is_known() -> None:
+    """U6: what a value must be is said in words."""
+    used = {site.wanted for site in SITES if site.code == "wrong_value" and site.wanted}
+    assert used - WANTED.keys() == set()
+    assert WANTED.keys() - find_texts(without="words") == set()
+
+
+@pytest.mark.parametrize("code", CODES)
+def test_every_sentence_is_whole_with_and_without_its_facts(code: str) -> None:
+    """U6: an error is told, whatever it lacks; no brace or bracket of a template is left."""
+    template = " ".join(PAIRS[code])
+    lists = set(re.findall(r"\{(\w+):(?:list|or|each|arrows)\}", template))
+    names = {*fields_of(template), "near"} - {"all"}
+    facts = {name: ["x", "y."] if name in lists else "x" for name in names}
+    whole = say(DulyError(code=code, subject="thing", facts=facts))
+    assert "  " not in whole
+    assert whole[-1] in ".?"
+    for text in (whole, say(DulyError(code=code, subject="thing"))):
+        assert text
+        assert "{{" in template or not set("{}[]") & set(text), text
+
+
+@pytest.mark.parametrize("code", CODES)
+def test_no_sentence_names_a_command_or_a_call(code: str) -> None:
+    """U6: what to type is in the offer, in each face's own way."""
+    assert not CALLS.search(" ".join(PAIRS[code]))
+
+
+def test_rules_and_desk_have_no_prose_in_their_errors() -> None:
+    """U6: sentences are made in `words` alone."""
+    prose = [
+        (site.file, site.line, site.prose) for site in find_sites("rules", "desk") if site.prose
+    ]
+    assert prose == []
+
+
+def test_a_scan_finds_prose_and_codes() -> None:
+    """U6: the scan is awake: it finds an error, its code, and a sentence."""
+    assert {"Invalid", "NotFound"} <= CLASSES
+    assert any(site.code == "no_workflow" and site.verb == "workflows" for site in SITES)
+    assert any(site.prose for site in find_sites("connectors"))
+
+
+def test_an_unknown_code_is_told_as_it_is() -> None:
+    """U6: an error of a newer host is told by its code."""
+    assert say(DulyError(code="from_later", subject="x")) == "from_later: x"
+    assert errors.render is words.say
+
+
+@pytest.mark.parametrize(
+    ("error", "sentence"),
+    [
+        (
+            Invalid(code="wrong_value", path="x", facts={"wanted": "object", "fields": ["a", "b"]}),
+            "x must be an object with a, b.",
+        ),
+        (
+            Invalid(code="wrong_value", path="x", facts={"wanted": "number", "given": "{y}[z]"}),
+            "x is '{y}[z]'; it must be a number.",
+        ),
+        (
+            Invalid(code="out_of_range", path="n", facts={"given": 0, "least": 1, "most": 5}),
+            "n is 0; it must be a whole number from 1 to 5.",
+        ),
+        (
+            Invalid(code="unknown_field", path="x.y", facts={"known": ["a", "b"], "count": 3}),
+            "x.y is not known. Known: a, b, ….",
+        ),
+        (
+            Invalid(code="blank", path="x", facts={"place": "environment"}),
+            "the environment: x is blank. Write a text.",
+        ),
+    ],
+)
+def test_a_sentence_is_made_from_the_facts(error: DulyError, sentence: str) -> None:
+    """U6: by example."""
+    assert str(error) == sentence
+
+
+def test_the_page_shows_every_code() -> None:
+    """G15: `python -m tests.error_page --write` writes it anew."""
+    assert error_page.PAGE.read_text(encoding="utf-8") == error_page.page()
