@@ -159,7 +159,7 @@ def test_two_names_of_one_database_meet_at_one_socket(tmp_path: Path) -> None:
 
 def test_a_mistake_in_the_file_is_told_with_its_name(tmp_path: Path) -> None:
     file = write(tmp_path, "[conectors.mailbox]\nuse = 'mailbox'")
-    with pytest.raises(ConfigError, match=f"^{file}: conectors is no setting; .* connectors$"):
+    with pytest.raises(ConfigError, match=f"^{file}: conectors is no setting. .* connectors.$"):
         find_project(None, {}, tmp_path)
 
 
@@ -317,8 +317,8 @@ def test_an_object_is_taken_as_it_is_and_a_class_is_called(tmp_path: Path, own: 
             'repairer = "OWN:nothing"',
             "repairer int cannot be asked; name a class or an object that has `async def",
         ),
-        ('url = "postgresql://x"', "PostgreSQL is not in this version; give a URL like"),
-        ('url = "duly.db"', "'duly.db' names no SQLite file; write sqlite:///relative.db or"),
+        ('url = "postgresql://x"', "PostgreSQL is not in this version. Give a URL like"),
+        ('url = "duly.db"', '"duly.db" names no SQLite file. Write sqlite:///relative.db or'),
     ],
 )
 def test_a_mistake_is_told_with_the_table_and_what_to_write(

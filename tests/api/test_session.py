@@ -130,7 +130,7 @@ async def test_a_verb_is_carried_out_by_the_host_that_runs(place: Project, tmp_p
 @pytest.mark.parametrize(
     ("verb", "args", "kind", "message"),
     [
-        ("why", {"id": "Tea"}, NotFound, 'There is no workflow "Tea". There is none.'),
+        ("why", {"id": "Tea"}, NotFound, 'There is no workflow "Tea". There are none.'),
         ("whi", {}, NotFound, 'There is no verb "whi". Did you mean "why"?'),
         ("why", {"idd": "Tea"}, Invalid, 'why.idd is not known. Did you mean "id"?'),
         ("workflows", {"limit": 1001}, Invalid, "limit"),
@@ -367,7 +367,7 @@ async def test_a_request_that_is_too_long_is_not_sent(place: Project, tmp_path: 
 @pytest.mark.parametrize("is_running", [True, False])
 @pytest.mark.parametrize(
     ("value", "words"),
-    [(float("inf"), "payload.x is inf"), ("\ud800", "payload.x has a lone surrogate")],
+    [(float("inf"), "payload.x is inf"), ("\ud800", "payload.x has a NUL or half a character")],
 )
 async def test_what_json_cannot_say_is_refused_and_never_arrives_as_something_else(
     place: Project, tmp_path: Path, value: Json, words: str, is_running: bool

@@ -223,13 +223,13 @@ def asked_by(method: Any) -> Mutation[Any, ..., Any]:
         (lambda: [connector(x=duly.read(takes_peek))], '"peek" cannot be the name of a parameter'),
         (lambda: [connector(secret=duly.read(ask))], "every connector has its own secret."),
         (lambda: [connector(in_thread=duly.read(ask))], "every connector has its own in_thread"),
-        (lambda: [connector(then=duly.read(ask))], 'The tool name has "then"'),
-        (lambda: [connector(_x=duly.read(ask))], 'The tool name has "_x"'),
+        (lambda: [connector(then=duly.read(ask))], '"then" cannot be the name of a tool'),
+        (lambda: [connector(_x=duly.read(ask))], '"_x" cannot be the name of a tool'),
         (
             lambda: [connector(x=duly.read(capability="all")(ask))],
             '"all" cannot be the name of a capability',
         ),
-        (lambda: [connector(x=duly.read(timeout_s=0)(ask))], "c.x: timeout_s is 0."),
+        (lambda: [connector(x=duly.read(timeout_s=0)(ask))], "c.x.timeout_s is 0."),
         (
             lambda: [connector(x=duly.mutation(risk="huge")(send))],  # type: ignore[call-overload]
             "Made.x: risk is 'huge'. Say low, medium, high.",

@@ -290,7 +290,7 @@ async def test_a_wrong_allowance_is_refused_by_name(duly_world: Stage) -> None:
     for calls, until, where, words in (
         (0, soon(duly_world), None, "calls is 0"),
         (1, soon(duly_world, -1), None, "until must"),
-        (1, "tomorrow", None, "until is a time"),
+        (1, "tomorrow", None, "until must be a time"),
         (1, "2026-01-02T00:00:00", None, "with its zone"),
         (1, soon(duly_world), {"texts": "*"}, 'Did you mean "text"'),
         (1, soon(duly_world), {"text": ""}, "must be a glob"),
@@ -421,7 +421,7 @@ async def test_only_what_the_tool_marks_can_be_amended(duly_world: Stage) -> Non
     play, post, call = await posting(duly_world)
     for args, words in (
         ({"to": "b@evil.com"}, "Editable: body, copies"),
-        ({"body": 7}, "Pass string"),
+        ({"body": 7}, "Give string"),
         ({"body": "a"}, "changes nothing"),
         ({}, "args maps"),
     ):

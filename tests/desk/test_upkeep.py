@@ -373,7 +373,7 @@ async def test_every_act_says_who(duly_world: Stage, verb: str) -> None:
         "backup": lambda: play.host.backup("copy.db", by=" "),
         "drop_secret": lambda: play.host.drop_secret("a", "b", by=" "),
     }
-    with pytest.raises(Invalid, match="by must say by must be"):
+    with pytest.raises(Invalid, match="by must be a text"):
         await acts[verb]()
 
 

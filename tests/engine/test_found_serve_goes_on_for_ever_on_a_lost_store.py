@@ -24,5 +24,5 @@ async def test_serving_ends_with_the_store_it_served(duly_world: Stage) -> None:
     play.desk.engine.wake()
     await duly_world.advance(60)
     assert serving.done()  # was pending for ever
-    with pytest.raises(StoreUnavailable, match="open it again"):
+    with pytest.raises(StoreUnavailable, match="Open it again"):
         await serving

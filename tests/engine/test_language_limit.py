@@ -81,12 +81,12 @@ CASES: dict[str, dict[str, tuple[str, str, str]]] = {
         "python": (
             'assert len(await ctx.get_by_ids("in", ["a", "b"])) == 2',
             'await ctx.get_by_ids("in", ["a", "b", "c"])',
-            "one answer has at most 60. Ask for fewer at a time",
+            "one call returns at most 60. Ask for fewer at a time",
         ),
         "javascript": (
             'if ((await ctx.getByIds("in", ["a", "b"])).length !== 2) throw new Error("no");',
             'await ctx.getByIds("in", ["a", "b", "c"]);',
-            "one answer has at most 60. Ask for fewer at a time",
+            "one call returns at most 60. Ask for fewer at a time",
         ),
     },
     "reservations": {

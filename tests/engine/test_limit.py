@@ -69,7 +69,7 @@ CASES: dict[str, tuple[tuple[Move, ...], tuple[Move, ...], str]] = {
     "calls": (
         many(3, Call("tape.play", (), {"chars": 1})),
         many(4, Call("tape.play", (), {"chars": 1})),
-        "at most 3 times",
+        "at most 3 calls",
     ),
 }
 

@@ -202,5 +202,5 @@ async def test_a_paused_workflow_refuses_run_now(duly_world: Stage) -> None:
     play = await polling(duly_world, every="5m")
     await play.drain()
     await play.host.pause("flow")
-    with pytest.raises(RequestRefused, match="resume"):
+    with pytest.raises(RequestRefused, match="Resume"):
         await play.host.run_now("flow")

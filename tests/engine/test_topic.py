@@ -90,7 +90,7 @@ async def test_an_argument_too_many_is_a_logic_failure(duly_world: Stage, call: 
     play = await holding(duly_world, "a", "b")
     await see(play, call)
     assert (await play.run()).status == Status.FAILED_LOGIC
-    assert "one more argument" in (await play.error())["message"]
+    assert "at most 2 arguments" in (await play.error())["message"]
 
 
 @pytest.mark.parametrize("call", [Call("peek", (OUT,)), Call("get_by_ids", (OUT, ["a"]))])

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from duly.faces.cli.failure import ADVICE
+from duly.faces.cli.failure import ADVICE, BY_PATH
 from tests.faces.cli_stand import Facts, prepare
 from tests.faces.errors import sheet
 from tests.faces.errors.situation import SITUATIONS
@@ -54,6 +54,6 @@ def test_every_message_names_something_to_act_on_and_no_python(name: str) -> Non
 def test_every_piece_of_advice_is_given_somewhere() -> None:
     """U6: a row nobody is told is a row nobody read."""
     text = sheet.FILE.read_text(encoding="utf-8")
-    for advice in ADVICE.values():
+    for advice in (*ADVICE.values(), *BY_PATH.values()):
         pattern = ".*".join(map(re.escape, re.split(r"\{\w+\}", advice)))
-        assert re.search(pattern, text), advice
+        assert re.search(pattern.replace(r"\{\{", r"\{").replace(r"\}\}", r"\}"), text), advice

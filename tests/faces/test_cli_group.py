@@ -14,11 +14,12 @@ import pytest
 from click.testing import CliRunner
 
 from duly import __version__
-from duly.errors import DulyError, NotFound
+from duly.errors import DulyError, Invalid, NotFound, StoreUnavailable, see
 from duly.faces.cli import base, commands, duly
-from duly.faces.cli.failure import sentence
+from duly.faces.cli.failure import command_of, sentence
 from duly.faces.cli.help import sections
 from duly.faces.cli.table import FIRST, ROWS
+from duly.fact import Offer
 from tests.faces.cli_stand import call, make
 
 
@@ -215,26 +216,60 @@ def test_the_real_program_answers_and_fails_with_its_codes(tmp_path: Path) -> No
     assert (done.returncode, done.stdout, done.stderr) == (0, "[]\n", "")
     failed = program("--project", str(folder), "workflow", "x")
     assert (failed.returncode, failed.stdout) == (1, "")
-    assert failed.stderr == (
-        'There is no workflow "x". There is none. `duly workflows` lists them.\n'
-    )
+    assert failed.stderr == ('There is no workflow "x". There are none. Next: `duly workflows`.\n')
     assert program("--project", str(folder), "workflow").returncode == 2
 
 
-def test_a_text_that_names_a_file_or_a_command_gets_no_more_advice() -> None:
-    """U6: nobody is told twice."""
-    told = sentence(NotFound("There is no workflow; see `duly workflows`"), {})
-    assert told.count("duly") == 1
-    assert sentence(DulyError("Broken (F7)"), {}) == "Broken."
+def test_under_json_an_error_is_one_object(tmp_path: Path) -> None:
+    """G15: code, subject, facts, next and message, on stderr; nothing on stdout."""
+    folder = make(tmp_path / "a")
+    failed = program("--project", str(folder), "workflow", "x", "--json")
+    assert (failed.returncode, failed.stdout) == (1, "")
+    assert json.loads(failed.stderr) == {
+        "error": {
+            "kind": "NotFound",
+            "code": "no_workflow",
+            "subject": "x",
+            "facts": {"known": [], "count": 0},
+            "next": {"verb": "workflows", "args": {}, "does": "see", "asks": []},
+            "message": 'There is no workflow "x". There are none.',
+        }
+    }
+
+
+def test_advice_is_found_by_code_and_never_by_words() -> None:
+    """U6: an error of nobody's code is told as it is."""
+    assert sentence(DulyError("There is no workflow"), {}) == "There is no workflow."
+    error = Invalid(code="out_of_range", path="limit", facts={"least": 1, "most": 9})
+    assert sentence(error, {}).endswith("from 1 to 9. The option is --limit.")
+    assert sentence(StoreUnavailable("Gone"), {}) == "Gone. `duly doctor` looks at the disk."
+
+
+@pytest.mark.parametrize(
+    ("offer", "command"),
+    [
+        (see("workflows"), "duly workflows"),
+        (see("what_if", "source", workflow="my flow"), "duly what-if 'my flow' FILE"),
+        (see("bus.deliveries", status="dead"), "duly bus deliveries --status dead"),
+        (see("why", id="-x"), "duly why -- -x"),
+        (
+            Offer("set_secret", {"connector": "a", "name": "b"}, "x", ("value",)),
+            "duly secret set a b",
+        ),
+    ],
+)
+def test_an_offer_is_a_command_to_paste(offer: Offer, command: str) -> None:
+    """U6: quoted; what the person chooses is left open, a secret is typed unseen."""
+    assert command_of(offer) == command
 
 
 def test_advice_names_what_was_given_and_leaves_open_what_was_not() -> None:
     """U6: a command to paste, quoted, or a word in capitals to fill in."""
-    error = NotFound('"a" has no version "7.0". There is none.')
-    assert sentence(error, {"workflow": "my flow"}).endswith(
-        "`duly versions 'my flow'` lists them."
+    error = NotFound(code="no_event", subject="1", facts={"topic": "in"})
+    assert sentence(error, {"workflow": "my flow", "topic": "in"}).endswith(
+        "`duly events 'my flow' --topic in` lists them."
     )
-    assert sentence(error, {}).endswith("`duly versions WORKFLOW` lists them.")
+    assert sentence(error, {}).endswith("`duly events WORKFLOW --topic TOPIC` lists them.")
 
 
 def test_every_command_stands_in_one_section() -> None:

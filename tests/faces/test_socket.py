@@ -167,7 +167,7 @@ async def test_errors_cross_with_kind_and_message(tmp_path: Path) -> None:
         assert answer["id"] == 1
         assert {
             "kind": "NotFound",
-            "message": 'There is no workflow "Tea". There is none.',
+            "message": 'There is no workflow "Tea". There are none.',
         }.items() <= answer["error"].items()
         answer = await each.ask(id="b", verb="why", args={})
         assert answer["id"] == "b"

@@ -8,8 +8,8 @@ import msgspec
 import pytest
 
 from duly import errors
-from duly.errors import DulyError, see
 from duly.api.wire import read_error, write_error
+from duly.errors import DulyError, see
 
 KINDS = [
     each for each in vars(errors).values() if inspect.isclass(each) and issubclass(each, DulyError)

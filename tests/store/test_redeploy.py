@@ -130,7 +130,7 @@ async def test_a_removed_handler_is_never_scheduled_and_its_events_stay(world: W
     assert topics == {"letter": 1, "mail": 1, "row": 0, "told": 0}
     with pytest.raises(NotFound, match='no handler "file"'):
         await scene.start()
-    with pytest.raises(NotFound, match="no topic mail"):
+    with pytest.raises(NotFound, match='no topic "mail"'):
         await scene.publish("mail", "mail:9")
     action, now = scene.action("skip"), scene.tick()
     skipped = await scene.store.skip_event(

@@ -164,7 +164,7 @@ class Through:
             finally:
                 await host.close()
         raise StoreInUse(
-            f"{held}. It does not listen at {self._project.socket.name}: if it is a program that "
+            f"{held} It does not listen at {self._project.socket.name}: if it is a program that "
             "embeds Duly, ask in that program; if it is `duly serve`, it is starting or stopping, "
             "so try again"
         ) from held

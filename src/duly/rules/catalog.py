@@ -184,9 +184,7 @@ def bind(tool: Tool, named: Mapping[str, Json], positional: Sequence[Json] = ())
         if name not in known:
             own = [each.name for each in tool.parameters]
             path = f"{tool.name}.{name[:TOOL_NAME_CHARS]}"
-            raise Invalid(
-                code="unknown_argument", path=path, facts={"of": tool.name, **nearest(name, own)}
-            )
+            raise Invalid(code="unknown_argument", path=path, facts=nearest(name, own))
         _bind_one(tool, known[name], value, bound)
     for parameter in tool.parameters:
         if parameter.required and parameter.name not in bound:

@@ -64,7 +64,7 @@ VALUES: Final[Mapping[str, Pair]] = {
     ),
     "too_many": (
         "{subject}: at most {limit} {unit} are allowed.",
-        "Use fewer, or leave the rest to the next run.",
+        "Use fewer at a time.",
     ),
     "too_deep": ("{subject} is nested deeper than {limit}.", "Make it flatter."),
     "answer_too_long": (
@@ -94,7 +94,7 @@ VALUES: Final[Mapping[str, Pair]] = {
     ),
     "unknown_field": ("{subject} is not known.", "{nearest}"),
     "unknown_setting": ("{subject} is no setting.", "The nearest one is {near}."),
-    "unknown_argument": ("{subject}: {of} has no such argument.", "{nearest}"),
+    "unknown_argument": ("{subject}: no such argument[ of {of}].", "{nearest}"),
     "not_json": ("{subject} is not JSON: {cause}.", "Send valid JSON text."),
     "not_toml": ("this is not TOML: {cause}.", "Correct it."),
     "not_utf8": ("{subject} is not UTF-8 at byte {byte}.", "Save it as UTF-8."),

@@ -143,7 +143,7 @@ BROKEN: list[tuple[str, str, str]] = [
     (
         raising("initialize", "_[0].subscribe_event('two words', self.initialize)"),
         "initialize",
-        "may contain only letters",
+        "Use 1 to 100 letters",
     ),
 ]
 
@@ -234,7 +234,7 @@ async def test_an_entrypoint_that_leads_out_of_the_folder_is_refused(
     host = await duly_world.host(extensions=shelf.folder)
     found = await errors(host)
     assert found["link"] == "The module main is outside of link; it was not run. Move it there."
-    assert found["library"] == "There is no module json in library. See its entrypoint."
+    assert found["library"] == "There is no module json in library. Correct its entrypoint."
 
 
 async def test_a_failing_close_is_reported_and_the_others_are_closed(

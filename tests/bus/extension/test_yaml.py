@@ -55,7 +55,7 @@ def test_a_file_at_the_limit_is_read_and_one_past_it_is_not_even_parsed(
     padding = b"#" * (MANIFEST_BYTES - len(SEED))
     read_manifest(SEED + padding)
     monkeypatch.setattr(yaml, "compose", None)
-    assert f"more than {MANIFEST_BYTES} bytes" in refusal(SEED + padding + b"#")
+    assert f"longer than {MANIFEST_BYTES} bytes" in refusal(SEED + padding + b"#")
 
 
 def nested(depth: int) -> str:

@@ -39,7 +39,7 @@ ADVICE: Final[Mapping[str, str]] = {
     "no_connector": "duly.toml lists them under [connectors].",
     "no_event": "`duly events {workflow} --topic {topic}` lists them.",
     "no_sqlite_file": "It is `url` in duly.toml, or DULY_URL.",
-    "not_your_source": "Give it with --source.",
+    "not_your_source": "The option is --source.",
     "short_secret": "Type it again: `duly secret set {connector} {name}`.",
 }
 # What a kind of error leaves a person to do, where nothing else fits.
@@ -48,10 +48,16 @@ BY_KIND: Final[tuple[tuple[type[DulyError], str], ...]] = (
     (StoreDamaged, "`duly doctor` says more; docs/operations.md says how to restore a backup."),
     (StoreUnavailable, "`duly doctor` looks at the disk."),
 )
-# Arguments that are options here; an error about one of them names the option.
-OPTIONS: Final = frozenset(
-    {"limit", "message_id", "mutations_per_day", "payload", "result", "source", "title", "where"}
-)
+# What helps, by the place of a wrong value.
+BY_PATH: Final[Mapping[str, str]] = {
+    "limit": "The option is --limit.",
+    "mutations_per_day": "The option is --mutations-per-day.",
+    "payload": 'Write it like this: `duly bus emit {topic} \'{{"text": "x"}}\'`.',
+    "publish.message_id": "The option is --message-id.",
+    "publish.payload": "The option is --payload; duly.toml sets its limit, payload_bytes.",
+    "publish.title": "The option is --title.",
+    "result": "The option is --result.",
+}
 # Of an offer: arguments that are options, and what stands for an argument left to the person.
 OFFERED_OPTIONS: Final = frozenset({"status", "topic"})
 LEFT_OPEN: Final[Mapping[str, str]] = {"source": "FILE"}
@@ -109,8 +115,7 @@ def _advice(error: DulyError, asked: Mapping[str, Any]) -> str:
     if error.code in ADVICE:
         return ADVICE[error.code].format_map(_Given(asked))
     if isinstance(error, Invalid):
-        name = error.path.rpartition(".")[2]
-        return f"The option is --{name.replace('_', '-')}." if name in OPTIONS else ""
+        return BY_PATH.get(error.path, "").format_map(_Given(asked))
     return next((advice for kind, advice in BY_KIND if isinstance(error, kind)), "")
 
 
