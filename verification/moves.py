@@ -190,7 +190,11 @@ class Context:
         self.tool_calls += move.path not in border.OWN_CALLS.values()
         if self.tool_calls > self.limits.calls_per_step:
             most = self.limits.calls_per_step
-            raise ScriptError(f"The step made more than {most} calls of tools.", line=move.line)
+            raise ScriptError(
+                code="too_many_calls",
+                facts={"limit": most, "unit": "calls of tools"},
+                line=move.line,
+            )
         given = self.evaluate([list(move.args), {**move.kwargs}])
         copied: Value = decode(self.copy_out(given, move.path))
         args, kwargs = copied

@@ -134,7 +134,7 @@ class ScriptedScript:
         # Others may run between any two turns, as they do while a worker is busy.
         await self._env.sleep(0)
         if self.is_lost:
-            return Broke(ScriptError("The worker was lost."), is_lost=True)
+            return Broke(ScriptError(code="worker_lost"), is_lost=True)
         if self not in self._sandbox.running:
             raise IllegalTransition("A script runs only between entering and leaving it.")
         if self._end is None:
@@ -147,7 +147,7 @@ class ScriptedScript:
         if context.waiting and not is_lost:
             return Asked(calls, logs)
         if self._end is None:
-            self._end = Broke(ScriptError("The script waits for something that never comes."))
+            self._end = Broke(ScriptError(code="script_stalled"))
         return replace(self._end, logs=logs)
 
     def _advance(self) -> Returned | Broke | None:
@@ -159,7 +159,7 @@ class ScriptedScript:
         except Ended as end:
             return self._returned(end.value)
         except Lost:
-            return Broke(ScriptError("The worker was lost."), is_lost=True)
+            return Broke(ScriptError(code="worker_lost"), is_lost=True)
         except ScriptError as error:
             return Broke(error)
         return None
@@ -223,7 +223,7 @@ class ScriptedSandbox:
     def enter(self, script: ScriptedScript) -> None:
         """Take a script in, unless the sandbox is closed."""
         if self._is_closed:
-            raise DulyError("The sandbox is closed; scripts no longer run.")
+            raise DulyError(code="sandbox_closed")
         self.running.add(script)
 
     def _fresh(self, scripted: Scripted, world: World) -> Context:

@@ -293,7 +293,7 @@ async def test_a_wrong_allowance_is_refused_by_name(duly_world: Stage) -> None:
         (1, "tomorrow", None, "until must be a time"),
         (1, "2026-01-02T00:00:00", None, "with its zone"),
         (1, soon(duly_world), {"texts": "*"}, 'Did you mean "text"'),
-        (1, soon(duly_world), {"text": ""}, "must be a glob"),
+        (1, soon(duly_world), {"text": ""}, "must be a text"),
         (1, soon(duly_world), {"text": "b*"}, "where.text: .* does not fit this call"),
     ):
         with pytest.raises(Invalid, match=words):
@@ -423,7 +423,7 @@ async def test_only_what_the_tool_marks_can_be_amended(duly_world: Stage) -> Non
         ({"to": "b@evil.com"}, "Editable: body, copies"),
         ({"body": 7}, "Give string"),
         ({"body": "a"}, "changes nothing"),
-        ({}, "args maps"),
+        ({}, "args must be"),
     ):
         with pytest.raises(Invalid, match=words):
             await play.host.amend(call.mutation, call.hash, args)

@@ -93,12 +93,12 @@ CASES: dict[str, dict[str, tuple[str, str, str]]] = {
         "python": (
             RESERVE_TWICE["python"],
             'return {"reservations": [{"topic": "in", "ids": ["c", "d", "e"]}]}',
-            "a run reserves at most 2 events",
+            "at most 2 events are allowed",
         ),
         "javascript": (
             RESERVE_TWICE["javascript"],
             'return {reservations: [{topic: "in", ids: ["c", "d", "e"]}]};',
-            "a run reserves at most 2 events",
+            "at most 2 events are allowed",
         ),
     },
 }

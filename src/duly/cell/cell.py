@@ -221,6 +221,6 @@ def command(program: str, needed: tuple[str, ...], channel: int) -> list[str]:
 def _place(module: str) -> str:
     spec = find_spec(module)
     if spec is None or spec.origin is None:
-        raise ConfigError(f"The module {module} is not installed; install duly with all it needs.")
+        raise ConfigError(code="module_not_installed", subject=module)
     origin = Path(spec.origin)
     return str(origin.parents[1] if origin.stem == "__init__" else origin.parent)

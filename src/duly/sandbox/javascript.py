@@ -48,7 +48,6 @@ READ_AT_ONCE_BYTES: Final = 64 * 1024
 SCRIPT_LINE: Final = 1_000  # what stands above this line is the prelude, not the script
 LEFT_OUT_CHARS: Final = 60  # "… more lines were left out."
 PLACE: Final = re.compile(r"<input>:(\d{1,9}):(\d{1,9})")
-STALLED: Final = "The script waits for something that never comes."
 NO_TOOLS: Final = Catalog()
 # A declaration is loaded at no time at all, so that it cannot depend on one (W7).
 NO_WORLD: Final = World(now_ms=0, frozen=True, seed=0)
@@ -243,7 +242,7 @@ class _Run:
     def _error(self, end: wire.End) -> ScriptError:
         fault = end.error
         if fault is None:
-            return ScriptError(STALLED)
+            return ScriptError(code="script_stalled")
         line, column = find_place(fault.stack)
         words = LIMIT_WORDS.get((fault.name, fault.message))
         if words is None:
@@ -321,7 +320,11 @@ class JavaScriptScript(_Run):
             call = self._call(each)
             if self._tool_calls > most:
                 del self._paths[call.id]
-                self._over = Broke(ScriptError(f"The step made more than {most} calls of tools."))
+                self._over = Broke(
+                    ScriptError(
+                        code="too_many_calls", facts={"limit": most, "unit": "calls of tools"}
+                    )
+                )
                 break
             calls.append(call)
         if self._over is not None and not self._paths:
@@ -340,7 +343,7 @@ def _the_workflow(turn: wire.Turn) -> Json:
     told = turn.end.value if turn.end is not None else None
     count = told.get("count") if isinstance(told, dict) else None
     if not isinstance(told, dict) or type(count) is not int:
-        raise ScriptError("The source was not read to its end. Load it again.")
+        raise ScriptError(code="half_read")
     if count != 1:
         problem = declaration.Problem(
             "W1",

@@ -223,7 +223,7 @@ def command(channel: int, program: Program | None = None) -> list[str]:
 def _place(module: str) -> str:
     spec = find_spec(module)
     if spec is None or spec.origin is None:
-        raise ConfigError(f"The module {module} is not installed; install duly with all it needs.")
+        raise ConfigError(code="module_not_installed", subject=module)
     origin = Path(spec.origin)
     return str(origin.parents[1] if origin.stem == "__init__" else origin.parent)
 
@@ -329,7 +329,7 @@ class Pool:
 
     def _idle_worker(self) -> Worker | None:
         if self._is_closed:
-            raise DulyError("The sandbox is closed; scripts no longer run.")
+            raise DulyError(code="sandbox_closed")
         while self._idle and len(self._all) >= self._warm:
             worker = self._idle.popleft()
             if worker.is_alive:
@@ -356,7 +356,7 @@ class Pool:
             self._check_lock(await worker.ready())
         except (wire.Closed, wire.Violation) as error:
             self._end(worker)
-            raise DulyError(f"A worker for scripts could not be started: {error}") from None
+            raise DulyError(code="no_worker", facts={"cause": str(error)}) from None
         except BaseException:
             self._end(worker)
             raise

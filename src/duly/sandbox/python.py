@@ -72,7 +72,7 @@ from duly.sandbox.python_world import Clock
 from duly.sandbox.reaper import IDLE_S
 from duly.sandbox.slot import RUNNING_MAX, Slots
 from duly.sandbox.study import STUDY_CPU_S, Studies, too_long
-from duly.sandbox.study_problem import LOST, decode_problem
+from duly.sandbox.study_problem import decode_problem
 from duly.sandbox.watch import Limit, Watch
 
 WORKERS_MAX: Final = 64
@@ -81,10 +81,8 @@ THREADS_LOOK_S: Final = 0.5
 # A script that makes a larger image while it loads is loaded again for every step: the host keeps
 # the images of hundreds of versions.
 IMAGE_BYTES_MAX: Final = 1024 * 1024
-NOT_STARTED: Final = "A worker for scripts could not be started in time; it is tried again."
 REFUSE: Final = "python refuse"  # the functions that read a text apart
 READ: Final = "python text"
-LEFT: Final = "This step was left; it does not go on."
 START: Final = "await _duly_step(_duly_given[0], _duly_given[1], _duly_given[2])"
 
 
@@ -209,7 +207,7 @@ class PythonSandbox:
 
     def _check_open(self) -> None:
         if self._is_closed:
-            raise DulyError("The sandbox is closed; scripts no longer run.")
+            raise DulyError(code="sandbox_closed")
 
     async def _read_text(self, text: str) -> Reading:
         """Read a text apart where there is a way (W6), else here; a long one in a thread."""
@@ -347,7 +345,7 @@ class PythonScript:
         if self._broken is not None:
             wall_s = self._watch.wall_s
             raise ScriptError(too_long(self._broken, wall_s, self._watch.cpu_s))
-        raise ScriptError(LOST, is_lost=True) if turn.is_lost else turn.error
+        raise ScriptError(code="reader_died", is_lost=True) if turn.is_lost else turn.error
 
     def _ask_types(self, question: TypeQuestion) -> str | None:
         self._take_worker(
@@ -376,7 +374,7 @@ class PythonScript:
 
     async def _turn(self, function: Callable[[], None]) -> Turn:
         if self._is_left:
-            return Broke(ScriptError(LEFT, is_lost=True), is_lost=True)
+            return Broke(ScriptError(code="step_left", is_lost=True), is_lost=True)
         if not self._is_entered:
             raise IllegalTransition("A script runs only between entering and leaving it.")
         try:
@@ -384,7 +382,7 @@ class PythonScript:
                 # A sandbox that closes takes the worker from under its script, also from one that
                 # waits for its turn: nobody's fault (F1).
                 if self._is_left:
-                    raise ScriptError(LEFT, is_lost=True)
+                    raise ScriptError(code="step_left", is_lost=True)
                 await self._run_watched(function)
         except MontyError as error:
             broken = python_error.explain(
@@ -465,7 +463,7 @@ class PythonScript:
             self._session = self._sandbox.processes.take(limits, **options)
         except MontyCrashedError as error:
             if error.timed_out:  # nothing of the script ran yet, so it broke no limit (F1)
-                raise ScriptError(NOT_STARTED, is_lost=True) from None
+                raise ScriptError(code="worker_late", is_lost=True) from None
             raise
         self._stat = Stat(self._session.worker_pid)
         self._cpu_before_s = self._stat.cpu_s() or 0.0

@@ -20,7 +20,6 @@ SOURCE_FEED: Final = "<python-input-2>"  # the names, the prelude, then the scri
 RECURSION_MAX: Final = 500
 SUSPENSIONS_MAX: Final = 100_000
 MESSAGE_CHARS: Final = 2000
-LOST: Final = "The worker of this script died; it can run again."
 FROZEN: Final = "FrozenInstanceError: "
 # What the interpreter says of its limit, and what its pool says where the process itself met it.
 MEMORY_WORDS: Final = ("memory limit exceeded", "exceeded its memory limit")
@@ -42,7 +41,9 @@ def explain(
                 " Run Duly on Linux with Landlock and seccomp, or accept the risk:"
                 ' sandbox.unlocked = "i-accept".'
             )
-        return ScriptError(limit or LOST, is_lost=limit is None)
+        if limit is None:
+            return ScriptError(code="worker_lost", is_lost=True)
+        return ScriptError(limit)
     if isinstance(error, MontyRuntimeError | MontySyntaxError):
         line, column = place(error.traceback())
         words = limit or error.display("type-msg")

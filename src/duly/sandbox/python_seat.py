@@ -74,7 +74,7 @@ class Seat:
             return Asked(calls, self._take_logs(heard - self._lines_taken, left_out))
         self._end_line()
         if self.end is None:
-            self.end = Broke(ScriptError("The script waits for something that never comes."))
+            self.end = Broke(ScriptError(code="script_stalled"))
         logs = self._take_logs(None, self._left_out)
         if isinstance(self.end, Returned):
             return Returned(self.end.value, logs)
@@ -99,7 +99,7 @@ class Seat:
             snapshot = begin()
             while not isinstance(snapshot, MontyComplete):
                 if self.is_left:
-                    raise ScriptError("This step was left.", is_lost=True)
+                    raise ScriptError(code="step_left", is_lost=True)
                 if isinstance(snapshot, FutureSnapshot):
                     self._blocked = snapshot
                     return
@@ -159,7 +159,7 @@ class Seat:
         self._made[is_own] += 1
         self._made_bytes += size_bytes
         if self._made[is_own] > most:
-            raise ScriptError(f"The step made more than {most} {what}.", line=line)
+            raise ScriptError(code="too_many_calls", facts={"limit": most, "unit": what}, line=line)
         if self._made_bytes > self._limits.step_memory_bytes:
             raise ScriptError(
                 "The arguments of its calls take more memory than a step has. Do less in one step.",

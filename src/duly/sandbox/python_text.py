@@ -29,7 +29,7 @@ import msgspec
 from duly.config import Limits
 from duly.errors import ScriptError
 from duly.rules.catalog import Catalog
-from duly.sandbox.study_problem import LOST, decode_problem, encode_problem
+from duly.sandbox.study_problem import decode_problem, encode_problem
 
 HOST: Final = "_duly_host"
 WARM_UP: Final = "import duly\nä = duly.x()".encode()
@@ -196,9 +196,9 @@ def decode_reading(body: bytes) -> Reading:
     try:
         problem, reading = _READING.decode(body)
     except msgspec.MsgspecError:
-        raise ScriptError(LOST, is_lost=True) from None
+        raise ScriptError(code="reader_died", is_lost=True) from None
     if reading is None:
-        raise decode_problem(problem or b"") or ScriptError(LOST, is_lost=True)
+        raise decode_problem(problem or b"") or ScriptError(code="reader_died", is_lost=True)
     return reading
 
 

@@ -17,7 +17,6 @@ from duly.sandbox import wire
 from duly.sandbox.pool import WORD, Overrun, Pool, Program
 from duly.sandbox.reaper import IDLE_S
 from duly.sandbox.slot import Slots
-from duly.sandbox.study_problem import LOST
 from duly.sandbox.watch import Limit
 
 STUDY_CPU_S: Final = 5.0
@@ -80,7 +79,7 @@ class Studies:
         except Overrun as error:
             raise ScriptError(too_long(error.limit, self._wall_s, self._cpu_s)) from None
         except (wire.Closed, wire.Violation):
-            raise ScriptError(LOST, is_lost=True) from None
+            raise ScriptError(code="reader_died", is_lost=True) from None
         finally:
             await self.pool.give_back(worker)
         return studied.body

@@ -8,7 +8,6 @@ import msgspec
 
 from duly.errors import ScriptError
 
-LOST: Final = "The process that read the source died, which is not the source's fault."
 _PROBLEM: Final = msgspec.msgpack.Decoder(tuple[str, int | None, int | None] | None)
 
 
@@ -24,5 +23,5 @@ def decode_problem(body: bytes) -> ScriptError | None:
     try:
         told = _PROBLEM.decode(body)
     except msgspec.MsgspecError:
-        raise ScriptError(LOST, is_lost=True) from None
+        raise ScriptError(code="reader_died", is_lost=True) from None
     return None if told is None else ScriptError(told[0], line=told[1], column=told[2])

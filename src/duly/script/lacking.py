@@ -168,10 +168,12 @@ def parse(text: str) -> ast.Module:
             return ast.parse(text.removeprefix(BYTE_ORDER_MARK))
     except SyntaxError as error:
         raise ScriptError(
-            f"This is not Python: {error.msg}.", line=error.lineno, column=error.offset
+            code="not_python", facts={"cause": error.msg}, line=error.lineno, column=error.offset
         ) from None
     except (ValueError, RecursionError, MemoryError):
-        raise ScriptError("This is not Python: it is nested too deeply, or has a NUL.") from None
+        raise ScriptError(
+            code="not_python", facts={"cause": "it is nested too deeply, or has a NUL"}
+        ) from None
 
 
 def find_lacking(tree: ast.Module) -> list[Lacking]:

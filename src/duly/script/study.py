@@ -135,7 +135,7 @@ def _decode(body: bytes, kind: Any) -> Any:
     try:
         return msgspec.msgpack.decode(body, type=kind)
     except msgspec.MsgspecError:
-        raise ScriptError("The process that read the source broke.", is_lost=True) from None
+        raise ScriptError(code="reader_died", is_lost=True) from None
 
 
 def refuse_apart(body: bytes) -> bytes:

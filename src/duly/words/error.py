@@ -19,6 +19,7 @@ SECTIONS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
     "Values": error_value.VALUES,
     "Schedules": error_value.SCHEDULES,
     "Workflows and their scripts": error_value.SCRIPTS,
+    "Workers that run scripts": error_value.WORKERS,
     "Connectors, channels and handlers": error_value.AUTHORS,
     "Extensions": error_value.EXTENSIONS,
     "Names that are not known": error_state.UNKNOWN_NAMES,

@@ -197,6 +197,23 @@ SCRIPTS: Final[Mapping[str, Pair]] = {
     ),
 }
 
+WORKERS: Final[Mapping[str, Pair]] = {
+    "script_stalled": ("The script waits for something that never comes.", ""),
+    "too_many_calls": ("The step made more than {limit} {unit}.", ""),
+    "step_left": ("This step was left; it does not continue.", ""),
+    "worker_lost": ("The worker of this script died; it can run again.", ""),
+    "worker_late": ("A worker for scripts could not be started in time; it is tried again.", ""),
+    "no_worker": ("A worker for scripts could not be started: {cause}", ""),
+    "reader_died": ("The process that read the source died, which is not the source's fault.", ""),
+    "half_read": ("The source was not read to its end.", "Load it again."),
+    "not_python": ("This is not Python: {cause}.", ""),
+    "sandbox_closed": ("The sandbox is closed; scripts no longer run.", ""),
+    "module_not_installed": (
+        "The module {subject} is not installed.",
+        "Install Duly with all it needs.",
+    ),
+}
+
 AUTHORS: Final[Mapping[str, Pair]] = {
     "half_idempotent": (
         "{subject}: idempotent and key_lifetime_s go together.",

@@ -53,7 +53,6 @@ BY_PATH: Final[Mapping[str, str]] = {
     "limit": "The option is --limit.",
     "mutations_per_day": "The option is --mutations-per-day.",
     "payload": 'Write it like this: `duly bus emit {topic} \'{{"text": "x"}}\'`.',
-    "publish.message_id": "The option is --message-id.",
     "publish.payload": "The option is --payload; duly.toml sets its limit, payload_bytes.",
     "publish.title": "The option is --title.",
     "result": "The option is --result.",
