@@ -485,7 +485,7 @@ BREAKS = (
         "S7",
         "duly.rules.schedule",
         "run_now_refusal",
-        lambda open_run, paused: None,
+        lambda workflow, open_run, paused: None,
         PEOPLE,
         "a host runs now although a run is open",
     ),

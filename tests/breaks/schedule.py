@@ -172,7 +172,9 @@ BREAKS = (
         (TURN,),
         "a plan of a wrong clock is waited for",
     ),
-    schedule_break("S7", "run_now_refusal", lambda open_run, paused: None, "Run now always runs"),
+    schedule_break(
+        "S7", "run_now_refusal", lambda workflow, open_run, paused: None, "Run now always runs"
+    ),
     schedule_break(
         "S8", "why_due", look_again_at_what_is_pending, "a restart starts what was declined"
     ),

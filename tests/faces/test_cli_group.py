@@ -221,7 +221,7 @@ def test_the_real_program_answers_and_fails_with_its_codes(tmp_path: Path) -> No
 
 
 def test_under_json_an_error_is_one_object(tmp_path: Path) -> None:
-    """G15: code, subject, facts, next and message, on stderr; nothing on stdout."""
+    """U6: code, subject, facts, next and message, on stderr; nothing on stdout."""
     folder = make(tmp_path / "a")
     failed = program("--project", str(folder), "workflow", "x", "--json")
     assert (failed.returncode, failed.stdout) == (1, "")

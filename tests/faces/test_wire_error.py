@@ -18,7 +18,7 @@ KINDS = [
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_error_crosses_whole(kind: type[DulyError]) -> None:
-    """G15: what is raised over there is what was raised here."""
+    """U6: what is raised over there is what was raised here."""
     facts = {"near": "mail", "count": 3, "known": ["a", "b"]}
     offer = see("what_if", "source", workflow="mail")
     error = kind(code="no_workflow", subject="mial", facts=facts, next=offer)
@@ -30,6 +30,6 @@ def test_an_error_crosses_whole(kind: type[DulyError]) -> None:
 
 
 def test_an_unknown_kind_of_error_keeps_its_sentence() -> None:
-    """G15: a client that is older than its host tells at least what happened."""
+    """U6: a client that is older than its host tells at least what happened."""
     made = read_error({"kind": "FromLater", "message": "It broke."})
     assert (type(made), str(made)) == (DulyError, "It broke.")

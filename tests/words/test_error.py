@@ -28,7 +28,7 @@ def required(code: str) -> set[str]:
 
 
 def test_every_code_has_one_pair_of_sentences() -> None:
-    """U6, G15: a code that a site names is in the table, and stands there once."""
+    """U6: a code that a site names is in the table, and stands there once."""
     used = {site.code for site in SITES if site.code}
     assert used - PAIRS.keys() == set()
     assert len(PAIRS) == sum(len(section) for section in SECTIONS.values())
@@ -126,5 +126,5 @@ def test_a_sentence_is_made_from_the_facts(error: DulyError, sentence: str) -> N
 
 
 def test_the_page_shows_every_code() -> None:
-    """G15: `python -m tests.error_page --write` writes it anew."""
+    """U6: `python -m tests.error_page --write` writes it anew."""
     assert error_page.PAGE.read_text(encoding="utf-8") == error_page.page()

@@ -1,4 +1,4 @@
-"""The sentence of an error, made from its code, its subject and its facts (U6, G15).
+"""The sentence of an error, made from its code, its subject and its facts (U6).
 
 Law 1  Every code has one pair of sentences: what happened, and what to do. They are the same for
        every face; the command to type is made from the error's offer, never written here.
