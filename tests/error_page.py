@@ -56,6 +56,7 @@ def _sections(sites: list[Site]) -> list[str]:
 
 
 def _show(template: str) -> str:
+    template = template.replace("{nearest}", "The nearest name is given, or those there are.")
     text = re.sub(r"(?<!\{)\{(\w+)(?::\w+)?\}(?!\})", lambda found: found[1].upper(), template)
     return text.replace("{{", "{").replace("}}", "}").replace("|", "\\|")
 
