@@ -46,7 +46,7 @@ def test_a_full_disk_is_said_and_nothing_is_acknowledged(light: Light) -> None:
             refused = host.publish(NAME, "m2")
             assert refused["kind"] == "StoreUnavailable"
             assert str(fire.store) in refused["error"]
-            assert "see to the disk; nothing was written" in refused["error"]
+            assert "the disk returned an error; nothing was written" in refused["error"]
             inbox = host.ask("look")["events"][NAME][INBOX]
             assert {mail: each[0] for mail, each in inbox.items()} == {"m1": "consumed"}
         assert host.publish(NAME, "m2") == {"acknowledged": "new"}

@@ -20,7 +20,7 @@ from enum import StrEnum
 from typing import Any, Final
 
 from duly.config import Limits
-from duly.errors import IllegalTransition, Invalid, RequestRefused
+from duly.errors import IllegalTransition, Invalid, RequestRefused, short
 from duly.rules.declaration import NAME
 from duly.rules.shown import cut
 from duly.rules.value import DEFAULT_LIMITS, encode
@@ -146,14 +146,10 @@ def copy_event(event: Event) -> Event:
 
 def check_topic(topic: object, limits: Limits = DEFAULT_LIMITS) -> str:
     """Refuse what is not the name of a topic (N)."""
-    if not isinstance(topic, str) or not 1 <= len(topic) <= limits.name_chars:
-        raise Invalid(
-            code="wrong_length", path="topic", facts={"least": 1, "most": limits.name_chars}
-        )
-    if NAME.fullmatch(topic) is None:
-        raise Invalid(
-            code="not_name", path="topic", facts={"given": topic[:100], "most": limits.name_chars}
-        )
+    is_name = isinstance(topic, str) and NAME.fullmatch(topic) is not None
+    if not isinstance(topic, str) or not is_name or len(topic) > limits.name_chars:
+        facts = {"given": short(topic), "most": limits.name_chars}
+        raise Invalid(code="not_name", path="topic", facts=facts)
     return topic
 
 
@@ -294,11 +290,8 @@ class Retry:
         if self.attempts > 1 and not self.delays_s:
             raise Invalid(code="empty", path="retry.delays_s")
         if len(self.delays_s) > ATTEMPTS_MAX:
-            raise Invalid(
-                code="too_many",
-                path="retry.delays_s",
-                facts={"limit": ATTEMPTS_MAX, "unit": "delays"},
-            )
+            facts = {"limit": ATTEMPTS_MAX, "unit": "delays"}
+            raise Invalid(code="too_many", path="retry.delays_s", facts=facts)
         for delay_s in self.delays_s:
             parse_delay_ms(delay_s)
 

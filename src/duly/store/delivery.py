@@ -194,9 +194,8 @@ def begin_delivery(
     able = _startable(tx, here, now)
     chosen = next((each for each in able if each.event_id == event_id), None)
     if chosen is None:
-        raise Stale(
-            code="changed_meanwhile", subject=f"event {event_id}", facts={"status": row.status}
-        )
+        facts = {"status": row.status}
+        raise Stale(code="changed_meanwhile", subject=f"event {event_id}", facts=facts)
     for subscription in subscriptions:
         _open(tx, row, subscription, now)
     begun = begin(chosen)
@@ -223,11 +222,8 @@ def finish_delivery(
     """
     found = _known_delivery(tx, event_id, subscriber_id)
     if found.attempts != attempt:
-        raise Stale(
-            code="changed_meanwhile",
-            subject=_name(found),
-            facts={"attempts": found.attempts, "attempt": attempt},
-        )
+        facts = {"attempts": found.attempts, "attempt": attempt}
+        raise Stale(code="changed_meanwhile", subject=_name(found), facts=facts)
     running = replace(found, status=DeliveryStatus.RUNNING)
     subscription = _subscription(tx, found)
     retry = subscription.retry if subscription else Retry()
@@ -236,9 +232,7 @@ def finish_delivery(
         ended = close(ended)
     if found.status is not DeliveryStatus.RUNNING:
         if (found.status, found.error) != (ended.status, ended.error):
-            raise Stale(
-                code="changed_meanwhile", subject=_name(found), facts={"status": found.status}
-            )
+            raise Stale(code="changed_meanwhile", subject=_name(found))
         return Finished(found, JournalStatus(read_event(tx, event_id).status))
     if error is None and ingress is not None:
         _enter(tx, found, ingress, now)
@@ -423,12 +417,9 @@ def _move_event(
 def _known_delivery(tx: Transaction, event_id: int, subscriber_id: str) -> Delivery:
     found = tx.one("get_delivery", event_id=event_id, subscriber_id=subscriber_id)
     if found is None:
-        raise NotFound(
-            code="no_delivery",
-            subject=subscriber_id,
-            facts={"event": event_id},
-            next=see("bus.deliveries", status="dead"),
-        )
+        dead = see("bus.deliveries", status="dead")
+        facts = {"event": event_id}
+        raise NotFound(code="no_delivery", subject=subscriber_id, facts=facts, next=dead)
     return delivery_of(found)
 
 
@@ -436,12 +427,9 @@ def _dead(tx: Transaction, event_id: int, subscriber_id: str, move: DeliveryMove
     """Read a delivery that a person wants to move, or refuse: only the dead can be (B5)."""
     delivery = _known_delivery(tx, event_id, subscriber_id)
     if (delivery.status, move) not in DELIVERIES:
-        raise RequestRefused(
-            code="not_dead",
-            subject=_name(delivery),
-            facts={"status": delivery.status, "move": move},
-            next=see("bus.deliveries", status="dead"),
-        )
+        facts = {"status": delivery.status, "move": move}
+        dead = see("bus.deliveries", status="dead")
+        raise RequestRefused(code="not_dead", subject=_name(delivery), facts=facts, next=dead)
     return delivery
 
 
