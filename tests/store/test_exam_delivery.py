@@ -297,7 +297,7 @@ RETRY = Case(
             "a subscriber that is gone",
             RequestRefused,
             broken=lambda world: world.store.unsubscribe(SECOND, now=NOW),
-            match="discard",
+            match="Discard",
         ),
     ),
     again=Again.REFUSED,

@@ -104,9 +104,9 @@ class _Walk:
             value: Json = self._plain.construct_object(node)
             shown = repr(value)  # within: a number may have more digits than Python writes
         except (ValueError, LookupError, yaml.YAMLError):
-            _refuse(path, node, "not_quoted", kind=kind)
+            _refuse(path, node, "not_quoted", claimed=kind)
         if kind in WRITTEN and WRITTEN[kind].fullmatch(node.value) is None:
-            _refuse(path, node, "not_quoted", kind=kind, read=shown)
+            _refuse(path, node, "not_quoted", read=shown)
         return value
 
     def _mapping(self, node: yaml.MappingNode, path: str, depth: int) -> dict[str, Json]:

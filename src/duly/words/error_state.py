@@ -312,7 +312,7 @@ STORES: Final[Mapping[str, Pair]] = {
         "Give this user the right to read it.",
     ),
     "database_cannot_open": (
-        "{subject} cannot be opened: {cause}; nothing was written.",
+        "{subject}: the database cannot be opened; nothing was written ({cause}).",
         "Check that its folder exists and can be written.",
     ),
     "database_damaged": ("{subject}: the database is damaged ({cause}).", "Restore a backup."),

@@ -34,7 +34,7 @@ VALUES: Final[Mapping[str, Pair]] = {
     ),
     "wrong_type": ("{subject} is {given:or}.", "Give {wanted:or}."),
     "wrong_key": (
-        "{subject}[ (line {line}, column {column})] has a key that is {kind:kind}.",
+        "{subject}[ (line {line}, column {column})] has a key that is no text[ but {kind:kind}].",
         "Keys must be strings; put it in quotes.",
     ),
     "wrong_length": ("{subject} must be a text of {least} to {most} [{of} ]characters.", ""),
@@ -88,10 +88,7 @@ VALUES: Final[Mapping[str, Pair]] = {
         "{subject}: {given:shown} has characters that cannot be printed.",
         "Use plain ones.",
     ),
-    "given_twice": (
-        "{subject} is given twice[ (line {line}, column {column})].",
-        "Give it once.",
-    ),
+    "given_twice": ("{subject}[ (line {line}, column {column})] is given twice.", "Give it once."),
     "unknown_field": ("{subject} is not known.", "{nearest}"),
     "unknown_setting": ("{subject} is no setting.", "The nearest one is {near}."),
     "unknown_argument": ("{subject}: no such argument[ of {of}].", "{nearest}"),
@@ -100,7 +97,10 @@ VALUES: Final[Mapping[str, Pair]] = {
     "not_utf8": ("{subject} is not UTF-8 at byte {byte}.", "Save it as UTF-8."),
     "not_yaml": ("{subject} is not YAML: {cause:bare}.", "Correct it."),
     "not_quoted": (
-        "{subject}[ (line {line}, column {column})] is {kind:kind}[; YAML reads it as {read}].",
+        (
+            "{subject}[ (line {line}, column {column})][ is {kind:kind}][ is no {claimed}]"
+            "[ is {read} to YAML]."
+        ),
         'Put it in quotes[: {key}: "{given}"].',
     ),
     "yaml_alias": (

@@ -189,8 +189,11 @@ class Main(duly.Extension):
 @pytest.mark.parametrize(
     ("written", "words"),
     [
-        (None, "broken/manifest.yaml: There is no such file"),
-        ("id: broken\nid: other\n", "broken/manifest.yaml: manifest.id (line 2, column 1) stands"),
+        (None, "broken/manifest.yaml: There is no file"),
+        (
+            "id: broken\nid: other\n",
+            "broken/manifest.yaml: manifest.id (line 2, column 1) is given",
+        ),
         (
             "id: broken\nnme: x\n",
             'broken/manifest.yaml: manifest.nme is not known. Did you mean "na',
