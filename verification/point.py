@@ -122,6 +122,11 @@ class PointedTransaction:
         """Run a statement that returns no rows; return how many rows it changed."""
         return self._after(self._tx.run(statement, **parameters))
 
+    @property
+    def seal_key(self) -> bytes | None:
+        """The key that rows are sealed with."""
+        return self._tx.seal_key
+
     def _after(self, answer: R) -> R:
         self._points.reach(BETWEEN, self._verb)
         return answer

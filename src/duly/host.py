@@ -147,6 +147,7 @@ class Host(Commands, Views, Trials):
             self._prepare_connectors(env, stack)
             vault = await find_vault(env, self._outside, self._path)
             backend = await open_sqlite(self._path, env)
+            backend.seal_with(vault.known_key)
             self._watchers = backend.watchers
             store = Store(backend)
             kept.push_async_callback(_quietly, "the store", store.close)

@@ -21,6 +21,7 @@ from tests.breaks.store import _approve_anything
 GRANT = ("tests/desk/test_grant.py",)
 ALLOWANCES = ("tests/desk/test_allowance.py",)
 SEALS = ("tests/engine/test_ledger_seal.py",)
+ENDS = ("tests/engine/test_end_seal.py",)
 APPROVAL = ("tests/desk/test_approval.py",)
 SECRET = ("tests/desk/test_secret.py",)
 VERSION = ("tests/desk/test_version.py",)
@@ -271,6 +272,24 @@ BREAKS = (
         _do_nothing,
         SEALS,
         "a yes seals what another program wrote",
+    ),
+    Break("L15", "duly.store.part", "seal_end", _do_nothing, ENDS, "an end is not sealed"),
+    Break("L15", "duly.store.seal", "_is_whole", lambda *_: True, ENDS, "a changed row is sealed"),
+    Break(
+        "L15",
+        "duly.store.seal",
+        "find_changed_parts",
+        lambda *_: (),
+        ENDS,
+        "contents are not compared with their digests",
+    ),
+    Break(
+        "L15",
+        "duly.store.seal",
+        "_may_be_sealed",
+        lambda *_, **__: True,
+        ENDS,
+        "a rotation seals what was changed",
     ),
     Break(
         "L12",

@@ -222,6 +222,10 @@ class InterruptedTransaction:
         self._interruption.count()
         return changed
 
+    @property
+    def seal_key(self) -> bytes | None:
+        return self._transaction.seal_key
+
 
 # -- What a case says ---------------------------------------------------------------------------
 

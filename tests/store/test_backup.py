@@ -17,7 +17,7 @@ import pytest
 from duly.env import Loop
 from duly.errors import RequestRefused, StoreLost, StoreUnavailable
 from duly.store import backup, disk
-from duly.store.backup import INVARIANTS, PAGES_PER_STEP, back_up, find_problems
+from duly.store.backup import INVARIANTS, PAGES_PER_STEP, Problems, back_up, find_problems
 from duly.store.base import Durability, Transaction
 from duly.store.sqlite import SqliteBackend, open_sqlite
 from tests.store.attic import attic
@@ -214,7 +214,7 @@ def test_of_two_copies_to_one_file_one_is_refused(path: Path, copy: Path) -> Non
         refused = [each for each in answers if isinstance(each, RequestRefused)]
         assert len(refused) == 2, answers
         checks = await asyncio.gather(*(find_problems(backend, env) for _ in range(3)))
-        assert checks == [(), (), ()]
+        assert checks == [Problems()] * 3
 
     play(path, story)
     assert read(copy) == (LINES, LINES)
@@ -407,7 +407,7 @@ def backend_of(world: World) -> SqliteBackend:
 
 
 async def problems_of(world: World) -> tuple[str, ...]:
-    return await find_problems(backend_of(world), VirtualEnv())
+    return (await find_problems(backend_of(world), VirtualEnv())).texts
 
 
 async def test_a_sound_store_has_no_problems_and_keeps_no_copy(tmp_path: Path) -> None:
@@ -478,7 +478,7 @@ async def test_a_damaged_page_is_found(name: str, tmp_path: Path) -> None:
         problems = await find_problems(backend, Loop())
     finally:
         await backend.close()
-    assert problems
+    assert problems.texts
 
 
 async def test_an_index_that_disagrees_with_its_table_is_found(tmp_path: Path) -> None:

@@ -425,14 +425,6 @@ class Backup:
 
 
 @dataclass(frozen=True, slots=True)
-class Verified:
-    """Whether the store is sound, and what is not, in sentences."""
-
-    ok: bool
-    problems: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
 class Secret:
     """A secret by its name alone; `problem` says why it cannot be read and what to do."""
 

@@ -1,4 +1,4 @@
-"""Seals everything anew that is still in use: under a rotated key, or after an upgrade (L11, A5).
+"""Seals everything anew: under a rotated key, or after an upgrade (L11, L15, A5).
 
 Law 1  What was sealed with the old key and does not fit it stays as it is: it is never used.
 Law 2  A row without a seal is sealed only by the process that has just brought its store up from a
@@ -26,6 +26,7 @@ async def seal_anew(env: Env, store: Store, vault: Vault, *, has_unsealed: bool)
     """Seal what is in use under the key of now, if there is an old one or no seal yet."""
     if vault.old_key is None and not has_unsealed:
         return
+    await _seal_ended(store, vault, has_unsealed=has_unsealed)
     sealed = await store.list_sealed()
     if not (sealed.mutations or sealed.allowances or sealed.secrets):
         return
@@ -44,9 +45,28 @@ async def seal_anew(env: Env, store: Store, vault: Vault, *, has_unsealed: bool)
         )
     if vault.old_key is not None:
         log.warning(
-            "Secrets and open changes are sealed with the new key now. Take the old one away (%s).",
+            "Secrets and changes are sealed with the new key now. Take the old one away (%s).",
             vault.where_old,
         )
+
+
+async def _seal_ended(store: Store, vault: Vault, *, has_unsealed: bool) -> None:
+    """Seal the rows that ended anew, a page at a time (L15).
+
+    A host that dies meanwhile goes on at its next start: the old key is still there, and a row
+    that has its new seal already does not fit the old key.
+    """
+    after: str | None = ""
+    while after is not None:
+        seals, after = await store.list_ended(
+            old_key=vault.old_key,
+            new_key=await vault.find_key(),
+            has_unsealed=has_unsealed,
+            after=after,
+        )
+        if seals:
+            await store.reseal_ended(seals)
+    await store.sync()
 
 
 def _rows(

@@ -103,6 +103,10 @@ class Vault:
         assert key is not None
         return key
 
+    def known_key(self) -> bytes | None:
+        """Return the key, if there is one already; no change exists before it is made (L15)."""
+        return self._key
+
     def _seal(self, key: bytes, connector: str, name: str, value: str) -> str:
         nonce = self._env.random_bytes(NONCE_BYTES)
         sealed = AESGCM(key).encrypt(nonce, value.encode(), _place(connector, name))

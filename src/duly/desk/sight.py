@@ -12,7 +12,7 @@ from typing import Final, Self
 
 from duly.config import Policy
 from duly.desk.base import USER
-from duly.desk.record import LogLine, Preview, RunError
+from duly.desk.record import Ending, LogLine, Preview, RunError
 from duly.engine.base import Parts
 from duly.errors import Invalid
 from duly.rules import kept
@@ -66,6 +66,13 @@ class Sight:
     def claimed(self, row: MutationRow) -> str | None:
         """Show what the script calls its call."""
         return None if row.title is None else self.text(row.title)
+
+    def ending(self, row: MutationRow) -> Ending | None:
+        """Show how the outcome of a change became known, if it did (L12)."""
+        if row.known is None or row.known_at is None:
+            return None
+        said = None if row.known.said is None else self.text(row.known.said)
+        return Ending(row.known.how, moment(row.known_at), row.known.by, said)
 
     def observed(self, row: MutationRow) -> Preview:
         """Show the call the host saw."""

@@ -15,7 +15,9 @@ from pathlib import Path
 from typing import Annotated, Final
 
 from duly.desk.base import USER, Desk, HasDesk
-from duly.desk.record import Backup, Secret, Verified
+from duly.desk.page import read_names
+from duly.desk.proof import Changed, Verified
+from duly.desk.record import Backup, Secret
 from duly.engine import upkeep
 from duly.env import Env
 from duly.errors import Invalid, NotFound, RequestRefused, see
@@ -77,11 +79,21 @@ class Keeping(HasDesk):
 
     @question(follow=False, example={})
     async def verify(self) -> Verified:
-        """Check the whole store in a copy of this moment, while runs go on (H5)."""
+        """Check the whole store in a copy of this moment, while runs go on (H5, L15).
+
+        It names every row that was changed. It cannot see that a whole row was removed.
+        """
         desk = self._desk()
-        looking = partial(backup.find_problems, _backend(desk), desk.parts.env)
-        problems = await desk.complete(looking)
-        return Verified(not problems, problems)
+        found = await desk.complete(
+            partial(backup.find_problems, _backend(desk), desk.parts.env)
+        )
+        ids = {each.workflow_id for each in found.flawed}
+        names = await desk.ask(lambda tx: read_names(tx, ids))
+        changed = tuple(
+            Changed(each.id, names[each.workflow_id], each.flaw, each.parts)
+            for each in found.flawed
+        )
+        return Verified(not found.texts and not changed, found.texts, changed)
 
     @question(scope=Scope.ADMIN, example={})
     async def secrets(self) -> tuple[Secret, ...]:

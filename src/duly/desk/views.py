@@ -10,10 +10,11 @@ from __future__ import annotations
 from duly.desk.account import Accounts, Book
 from duly.desk.attention import Attentions
 from duly.desk.base import find, find_history, find_topic
+from duly.desk.certificate import Certificates
 from duly.desk.deploy import read_findings
 from duly.desk.explanation import Explanations, read_facts
 from duly.desk.page import PAGE_DEFAULT, check_page, read_names, read_word
-from duly.desk.record import Ending, Event, LogLine, Mutation, Run, Workflow
+from duly.desk.record import Event, LogLine, Mutation, Run, Workflow
 from duly.desk.review import Reviews
 from duly.desk.sight import Sight, read_args, read_error, read_log
 from duly.errors import NotFound, see
@@ -29,7 +30,7 @@ from duly.store.base import Transaction
 from duly.store.record import EventRow, HandlerRow, MutationRow, RunRow, WorkflowRow
 
 
-class Views(Reviews, Accounts, Attentions, Explanations):
+class Views(Reviews, Accounts, Attentions, Explanations, Certificates):
     """The questions of a host; workflows go by their names."""
 
     @question(example={"limit": 20})
@@ -258,16 +259,9 @@ def _mutation(row: MutationRow, workflow: str, sight: Sight) -> Mutation:
         hash=row.hash,
         sent_at=None if row.sent_at is None else moment(row.sent_at),
         late=None if row.late is None else sight.text(row.late),
-        known=_known(row, sight),
+        known=sight.ending(row),
         approved_by=row.approved_by,
         allowance=row.allowance_id,
         amended_by=row.amended_by,
         proposed=None if row.args_proposed is None else sight.value(decode(row.args_proposed)),
     )
-
-
-def _known(row: MutationRow, sight: Sight) -> Ending | None:
-    if row.known is None or row.known_at is None:
-        return None
-    said = None if row.known.said is None else sight.text(row.known.said)
-    return Ending(row.known.how, moment(row.known_at), row.known.by, said)

@@ -25,7 +25,7 @@ from duly.rules.lifecycle import Run
 from duly.rules.permission import proposal_hash
 from duly.rules.schedule import moment
 from duly.rules.seal import find_flaw as find_seal_flaw
-from duly.rules.seal import find_proposal_flaw, find_row_flaw, make_seal
+from duly.rules.seal import find_proposal_flaw, find_row_flaw, make_seal, observe
 from duly.rules.value import Json, decode, encode
 from duly.store import record
 from duly.store.record import AllowanceRow, MutationRow
@@ -102,21 +102,10 @@ async def find_flaw(
 
     A proposal may still wait for its yes; what is sent or asked about must have it.
     """
-    key, observed = await parts.seal_key(), observe(row, prepared_text)
+    key, observed = await parts.seal_key(), observe(row.tool, row.args, prepared_text)
     if is_proposal:
         return find_proposal_flaw(key, row.facts, row.seal, observed)
     return find_row_flaw(key, row.facts, row.seal, observed)
-
-
-def observe(row: MutationRow, prepared_text: str | None) -> str:
-    """Hash the call a row records, as it is read now; one that cannot be read has no hash."""
-    try:
-        args, prepared = decode(row.args), decode(prepared_text or "null")
-        if not isinstance(args, dict):
-            return ""
-        return proposal_hash(row.tool, args, prepared)
-    except (Invalid, ValueError):
-        return ""
 
 
 def keepable(parts: Parts, tool: Tool, result: Json) -> tuple[str, str | None]:

@@ -1,10 +1,13 @@
-"""Seals: a keyed hash that shows whether what a host wrote was changed in the store (L11).
+"""Seals: a keyed hash that shows whether what a host wrote was changed in the store (L11, L15).
 
 Law 1  The key is never in the store. Without it no one can make a seal that fits.
 Law 2  A seal of a ledger row covers its id, workflow, tool, key and inputs, the hash of the
        observed call, whether a person had to agree, who agreed, under which allowance, and who
        amended it.
 Law 3  A row that asks for a yes and has none is not whole, whatever its status says.
+Law 4  A row that ends gets a second seal, over all that does not change any more. Texts and
+       contents are in it as digests, which stay on the row when retention removes the texts (L15).
+Law 5  A row that was changed before it ended gets no second seal.
 
 A seal names its key by a short hash, so that another key and a changed row can be told apart.
 """
@@ -12,10 +15,16 @@ A seal names its key by a short hash, so that another key and a changed row can 
 from __future__ import annotations
 
 import hmac
+from collections.abc import Iterable
 from dataclasses import astuple, dataclass
+from enum import StrEnum
+from hashlib import sha256
 from typing import Final
 
-from duly.rules.value import Json, canonical
+from duly.errors import Invalid
+from duly.rules.permission import proposal_hash
+from duly.rules.retention import REMOVED_ARGS
+from duly.rules.value import Json, canonical, decode, digest
 
 KEY_NAME_CHARS: Final = 16
 # For parts that are built without a host, as in a simulation: a changed row is noticed, and
@@ -56,7 +65,65 @@ class AllowanceFacts:
     given_at: int
 
 
-Facts = RowFacts | AllowanceFacts
+@dataclass(frozen=True, slots=True)
+class EndFacts:
+    """What the second seal of a ledger row covers, once the row has ended (L15)."""
+
+    begun: RowFacts
+    run_id: str
+    created_at: int
+    status: str
+    refused: bool
+    attempt: int
+    resends: int
+    first_sent_at: int | None
+    sent_at: int | None
+    known_how: str | None
+    known_at: int | None
+    known_by: str | None
+    known_said: str | None
+    digests: str
+
+
+Facts = RowFacts | AllowanceFacts | EndFacts
+
+
+class Flaw(StrEnum):
+    """Why a seal does not fit."""
+
+    UNSEALED = "unsealed"
+    OTHER_KEY = "other_key"
+    CHANGED = "changed"
+
+
+class Part(StrEnum):
+    """What the second seal covers by a digest, because retention may remove it (L15)."""
+
+    ARGS = "args"
+    RESULT = "result"
+    ERROR = "error"
+    CONTENTS = "contents"
+
+
+@dataclass(frozen=True, slots=True)
+class Texts:
+    """The parts of an ended row that retention may remove, as they are now.
+
+    `contents` holds topic, message id and content digest of each input; it is empty where the
+    contents are not there any more.
+    """
+
+    args: str
+    result: str | None
+    error: str | None
+    contents: tuple[tuple[str, str, str], ...]
+
+
+_SENTENCES: Final = {
+    Flaw.UNSEALED: "it has no seal",
+    Flaw.OTHER_KEY: "it was sealed with another key than this host has",
+    Flaw.CHANGED: "it was changed in the store",
+}
 
 
 def name_key(key: bytes) -> str:
@@ -71,15 +138,37 @@ def make_seal(key: bytes, facts: Facts) -> str:
     return f"{name_key(key)}:{hmac.digest(own, canonical(covered), 'sha256').hex()}"
 
 
+def judge(key: bytes, facts: Facts, seal: str | None) -> Flaw | None:
+    """Return what is wrong with a seal; None if it fits."""
+    if seal is None:
+        return Flaw.UNSEALED
+    if name_seal_key(seal) != name_key(key):
+        return Flaw.OTHER_KEY
+    if not hmac.compare_digest(make_seal(key, facts).encode(), seal.encode()):
+        return Flaw.CHANGED
+    return None
+
+
+def name_seal_key(seal: str) -> str:
+    """Return the name of the key that a seal was made with."""
+    return seal.partition(":")[0]
+
+
 def find_flaw(key: bytes, facts: Facts, seal: str | None) -> str | None:
     """Say what is wrong with a seal; None if it fits."""
-    if seal is None:
-        return "it has no seal"
-    if seal.partition(":")[0] != name_key(key):
-        return "it was sealed with another key than this host has"
-    if not hmac.compare_digest(make_seal(key, facts).encode(), seal.encode()):
-        return "it was changed in the store"
-    return None
+    flaw = judge(key, facts, seal)
+    return None if flaw is None else _SENTENCES[flaw]
+
+
+def observe(tool: str, args_text: str, prepared_text: str | None) -> str:
+    """Hash the call a row records, as it is read now; one that cannot be read has no hash."""
+    try:
+        args, prepared = decode(args_text), decode(prepared_text or "null")
+        if not isinstance(args, dict):
+            return ""
+        return proposal_hash(tool, args, prepared)
+    except (Invalid, ValueError):
+        return ""
 
 
 def find_proposal_flaw(key: bytes, facts: RowFacts, seal: str | None, observed: str) -> str | None:
@@ -95,3 +184,36 @@ def find_row_flaw(key: bytes, facts: RowFacts, seal: str | None, observed: str) 
     if flaw is None and facts.asked and facts.approved_by is None:
         return "a person has to agree to it first, and none has"
     return flaw
+
+
+# -- Rows that ended (L15) ------------------------------------------------------------------------
+
+
+def digest_parts(texts: Texts) -> str:
+    """Write the digests of what retention may remove, as they are kept on the row."""
+    made: dict[str, Json] = {each: _digest_part(texts, each) for each in Part}
+    return canonical(made).decode()
+
+
+def find_changed_parts(texts: Texts, digests: str) -> tuple[Part, ...]:
+    """Name the parts that differ from their digests; what retention removed is not compared."""
+    try:
+        kept = decode(digests)
+    except Invalid:
+        kept = None
+    known = kept if isinstance(kept, dict) else {}
+    return tuple(each for each in _present(texts) if _digest_part(texts, each) != known.get(each))
+
+
+def _present(texts: Texts) -> Iterable[Part]:
+    if texts.args != REMOVED_ARGS:
+        yield from (Part.ARGS, Part.RESULT, Part.ERROR)
+    if texts.contents:
+        yield Part.CONTENTS
+
+
+def _digest_part(texts: Texts, part: Part) -> str | None:
+    if part is Part.CONTENTS:
+        return digest([list(each) for each in texts.contents])
+    text: str | None = getattr(texts, part)
+    return None if text is None else sha256(text.encode()).hexdigest()

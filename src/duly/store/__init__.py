@@ -17,6 +17,7 @@ from duly.store import (
     recording,
     repair,
     run,
+    seal,
     subscription,
     workflow,
 )
@@ -95,6 +96,8 @@ class Store:
     count_first = read(approval.count_first)
     list_sealed = read(approval.list_sealed)
     reseal = barrier(approval.reseal)
+    list_ended = read(seal.list_ended)
+    reseal_ended = rider(seal.reseal_ended)
     count_refusals = read(ledger.count_refusals)
     list_first_sends = read(ledger.list_first_sends)
     count_sent = read(ledger.count_sent)

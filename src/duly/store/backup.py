@@ -28,7 +28,9 @@ from duly.errors import RequestRefused, StoreDamaged, StoreError, StoreUnavailab
 from duly.store import mark, queries
 from duly.store.disk import create, sync_path
 from duly.store.failure import explain
+from duly.store.seal import Flawed, find_flaws
 from duly.store.sqlite import SqliteBackend
+from duly.store.writer import NamedTransaction
 
 PAGES_PER_STEP: Final = 64  # a quarter of a MiB: a writer waits less than a millisecond for it
 PROBLEMS_MAX: Final = 100
@@ -57,6 +59,14 @@ class Copy:
     at: int
 
 
+@dataclass(frozen=True, slots=True)
+class Problems:
+    """What is wrong with a store: sentences, and the rows whose seal does not fit (L15)."""
+
+    texts: tuple[str, ...] = ()
+    flawed: tuple[Flawed, ...] = ()
+
+
 async def back_up(backend: SqliteBackend, target: Path, env: Env) -> Copy:
     """Write a copy of the store as it is now under a name that is free."""
     await env.call_blocking(lambda: _refuse_taken(target))
@@ -66,14 +76,14 @@ async def back_up(backend: SqliteBackend, target: Path, env: Env) -> Copy:
     return Copy(size_bytes, at)
 
 
-async def find_problems(backend: SqliteBackend, env: Env) -> tuple[str, ...]:
-    """Say what is wrong with the store: its pages, its references, what must always hold."""
+async def find_problems(backend: SqliteBackend, env: Env) -> Problems:
+    """Say what is wrong with the store: pages, references, what must always hold, seals."""
     draft = backend.path.with_name(backend.path.name + CHECKED)
     try:
         async with _copied(backend, draft, env) as (connection, _):
-            return await env.call_blocking(lambda: _check(connection))
+            return await env.call_blocking(lambda: _check(connection, backend.seal_key))
     except StoreDamaged as error:
-        return (str(error),)
+        return Problems((str(error),))
 
 
 @asynccontextmanager
@@ -162,9 +172,10 @@ def _finish(connection: apsw.Connection, draft: Path, target: Path, at: int) -> 
     return size_bytes
 
 
-def _check(connection: apsw.Connection) -> tuple[str, ...]:
+def _check(connection: apsw.Connection, seal_key: bytes | None) -> Problems:
     statements = queries.load("upkeep")
     found: list[str] = []
+    flawed: tuple[Flawed, ...] = ()
     try:
         pages = _texts(connection, f"pragma integrity_check({PROBLEMS_MAX})")
         found += [text for text in pages if text != "ok"]
@@ -173,9 +184,16 @@ def _check(connection: apsw.Connection) -> tuple[str, ...]:
             found += _texts(connection, "pragma foreign_key_check")
             for name, sentence in INVARIANTS.items():
                 found += [sentence.format(text) for text in _texts(connection, statements[name])]
+            flawed = _check_seals(connection, seal_key)
     except apsw.Error as error:
         found.append(str(error))
-    return tuple(found[:PROBLEMS_MAX])
+    return Problems(tuple(found[:PROBLEMS_MAX]), flawed)
+
+
+def _check_seals(connection: apsw.Connection, seal_key: bytes | None) -> tuple[Flawed, ...]:
+    transaction = NamedTransaction(connection, queries.prepare(queries.load("queries")))
+    transaction.closed_by = None  # the copy is this check's alone
+    return find_flaws(transaction, seal_key, PROBLEMS_MAX)
 
 
 def _texts(connection: apsw.Connection, statement: str) -> list[str]:

@@ -43,6 +43,10 @@ class Transaction(Protocol):
     def run(self, statement: str, /, **parameters: Any) -> int:
         """Run a statement that returns no rows; answer how many rows it changed."""
 
+    @property
+    def seal_key(self) -> bytes | None:
+        """The key that rows are sealed with, if there is one; it is not in the database (L15)."""
+
 
 class Backend(Protocol):
     """A database that runs transactions."""

@@ -15,12 +15,14 @@ from duly.rules.access import Step
 from duly.rules.ledger import Knowledge, Stamp
 from duly.rules.lifecycle import Change, Run, act
 from duly.rules.outage import Outage
+from duly.rules.retention import FINAL
 from duly.rules.schedule import DAY_MS
 from duly.rules.word import Act, Known, Status
 from duly.store import recording, statements
 from duly.store.base import Fence, Transaction
 from duly.store.record import Action, Call, JournalEvent, MutationRow, Recorded, RunRow, Stop
 from duly.store.run import write_stop
+from duly.store.seal import seal_end
 
 NO_BOOT: Final = Boot(None, 0)  # of a caller that does not know it: nothing is compared with it
 
@@ -366,6 +368,8 @@ def _settle_row(
         **_outage_columns(recorded.outage),
     )
     statements.must_change(settled, f"The mutation of run {run_id}")
+    if new.row in FINAL:
+        seal_end(tx, run_id)
 
 
 def _outage_columns(outage: Outage | None) -> dict[str, int | None]:

@@ -16,7 +16,8 @@ from duly.rules.event import Publication
 from duly.rules.ledger import Knowledge, Terms
 from duly.rules.lifecycle import Counts, Run
 from duly.rules.outage import Outage
-from duly.rules.seal import AllowanceFacts, RowFacts
+from duly.rules.retention import FINAL
+from duly.rules.seal import AllowanceFacts, EndFacts, RowFacts
 from duly.rules.value import Json, decode
 from duly.rules.word import Kind, Known, MutationStatus, Outcome, Phase, Status, Waits
 
@@ -369,6 +370,8 @@ class MutationRow:
     known_at: int | None = None
     known_by: str | None = None
     known_said: str | None = None
+    digests: str | None = None
+    end_seal: str | None = None
     key_sent_at: int | None = None  # when any row first sent its key; not in lists (L7)
 
     @property
@@ -400,6 +403,30 @@ class MutationRow:
             self.approved_by,
             self.allowance_id,
             self.amended_by,
+        )
+
+    @property
+    def has_ended(self) -> bool:
+        """Tell whether nothing more becomes of it: its status is final (L15)."""
+        return self.status in FINAL
+
+    def end_facts(self, digests: str) -> EndFacts:
+        """Return what the seal of its end covers, with these digests of its texts (L15)."""
+        return EndFacts(
+            self.facts,
+            self.run_id,
+            self.created_at,
+            self.status,
+            bool(self.refused),
+            self.attempt,
+            self.resends,
+            self.first_sent_at,
+            self.sent_at,
+            self.known_how,
+            self.known_at,
+            self.known_by,
+            self.known_said,
+            digests,
         )
 
     @property

@@ -27,7 +27,7 @@ from duly.store.base import Durability, Transaction
 from duly.store.disk import Disk, FileDisk, shut
 from duly.store.failure import explain, is_sync_failure
 from duly.store.migrate import MIGRATIONS, SCHEMA_VERSION, bring_up, check_version
-from duly.store.writer import CHECKPOINT_PAGES, Writer
+from duly.store.writer import CHECKPOINT_PAGES, FindKey, Writer
 
 R = TypeVar("R")
 
@@ -75,6 +75,15 @@ class SqliteBackend:
                 told()
             except Exception as error:
                 log.error("a watcher of the store raised: %r", error, exc_info=error)
+
+    @property
+    def seal_key(self) -> bytes | None:
+        """The key that rows are sealed with, if there is one."""
+        return self._writer.seal_key
+
+    def seal_with(self, find_key: FindKey) -> None:
+        """Seal the rows that end from now on with this key; it is looked up each time (L15)."""
+        self._writer.seal_with(find_key)
 
     async def sync(self) -> None:
         """Return when everything committed so far is power-loss durable."""

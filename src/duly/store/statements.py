@@ -18,9 +18,11 @@ from duly.rules.declaration import Topic
 from duly.rules.delivery import depth_after
 from duly.rules.event import CHANGES, EventStatus, Publication, Republish, on_republish
 from duly.rules.lifecycle import Run
+from duly.rules.retention import FINAL
 from duly.rules.word import Reserved
 from duly.store.base import Fence, Row, Transaction
 from duly.store.record import Action, JournalEvent, RunRow
+from duly.store.seal import seal_end
 
 GONE: Final = ""  # the digest of a content that retention took away
 
@@ -323,6 +325,8 @@ def move_row(
         now=now,
     )
     must_change(moved, f"The mutation of run {run_id}")
+    if new.row in FINAL:
+        seal_end(tx, run_id)
 
 
 def _stale(what: str) -> Stale:

@@ -23,7 +23,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import apsw
 
@@ -38,12 +38,14 @@ from duly.errors import (
     StoreUnavailable,
     parts_of,
 )
+from duly.rules.seal import OPEN_KEY
 from duly.store.base import Durability, Row, Transaction
 from duly.store.disk import shut
 from duly.store.failure import explain, is_sync_failure
 from duly.store.queries import Statement
 
 R = TypeVar("R")
+FindKey: TypeAlias = Callable[[], bytes | None]
 
 BATCH_JOBS_MAX = 500
 IDLE_SYNC_MS = 10
@@ -64,12 +66,18 @@ class NamedTransaction:
     back, and the next statement of a body that shrugged would commit on its own.
     """
 
-    __slots__ = ("_changes", "_cursor", "_statements", "closed_by")
+    __slots__ = ("_changes", "_cursor", "_statements", "closed_by", "find_key")
 
-    def __init__(self, connection: apsw.Connection, statements: Mapping[str, Statement]) -> None:
+    def __init__(
+        self,
+        connection: apsw.Connection,
+        statements: Mapping[str, Statement],
+        find_key: FindKey = lambda: OPEN_KEY,
+    ) -> None:
         self._cursor = connection.cursor()
         self._changes = connection.changes
         self._statements = statements
+        self.find_key = find_key
         self.closed_by: Exception | None = _NOT_OPEN
 
     def all(self, statement: str, /, **parameters: Any) -> list[Row]:
@@ -87,6 +95,11 @@ class NamedTransaction:
         rows = self._rows(statement, parameters)
         assert not rows, f"statement {statement} answered {len(rows)} rows"
         return self._changes()
+
+    @property
+    def seal_key(self) -> bytes | None:
+        """The key that rows are sealed with, which is not in the database (L15)."""
+        return self.find_key()
 
     def _rows(self, statement: str, parameters: dict[str, Any]) -> list[Row]:
         if self.closed_by is not None:
@@ -178,6 +191,15 @@ class Writer:
         # SQLite checkpoints by such a hook of its own, inside COMMIT; ours takes its place.
         connection.set_wal_hook(self._note_growth)
         fork.own(self)
+
+    @property
+    def seal_key(self) -> bytes | None:
+        """The key that rows are sealed with, if there is one."""
+        return self._transaction.seal_key
+
+    def seal_with(self, find_key: FindKey) -> None:
+        """Seal the rows that end from now on with this key; it is looked up each time (L15)."""
+        self._transaction.find_key = find_key
 
     def abandon(self) -> None:
         """Leave the store to the parent, in a forked child (H1): nothing is asked of SQLite."""

@@ -31,6 +31,9 @@ alter table mutation add column known_how text check (known_how = 'answered' or 
 alter table mutation add column known_at bigint;
 alter table mutation add column known_by text;
 alter table mutation add column known_said text;
+-- L15: the host that brings a store up seals the rows that ended before, as they are then.
+alter table mutation add column digests text;
+alter table mutation add column end_seal text;
 create index mutation_by_key on mutation (key) where first_sent_at is not null;
 create index mutation_allowed on mutation (allowance_id) where allowance_id is not null;
 update mutation set is_resent = 1 where attempt > 1;

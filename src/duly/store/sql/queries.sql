@@ -481,6 +481,33 @@ update mutation set status = :status, result = :result, error = :error, refused 
   known_how = :known_how, known_at = case when :known_how is null then null else :now end, known_by = :known_by, known_said = :known_said
 where held_by = :held_by and status = :old_status and attempt = :attempt
 
+-- list_contents
+-- The inputs of the row a run holds, with the digest of the content each was shown with; a run reserves few (L15).
+select e.topic, e.message_id, p.digest, v.content, p.title, p.body from reservation v join run r on r.id = v.run_id
+join event e on e.workflow_id = r.workflow_id and e.seq = v.seq
+join payload p on p.workflow_id = r.workflow_id and p.content = v.content
+where v.run_id = :run_id order by v.seq
+
+-- get_prepared
+-- What the call of a run was made from (L11).
+select prepared from run where id = :id
+
+-- seal_end
+-- Once: a row that has ended changes no more (L15).
+update mutation set digests = :digests, end_seal = :seal where id = :id and status = :status and end_seal is null
+
+-- reseal_end
+-- Under another key, guarded by the seal that was checked (L15).
+update mutation set end_seal = :seal, seal = :begun, digests = :digests where id = :id and end_seal is not distinct from :old_seal
+
+-- walk_mutations
+-- The ledger in the order of its ids, a page at a time: for a new key and for a check (scan of mutation, cut by the limit).
+select id, workflow_id, run_id, held_by, tool, args, title, inputs, key, hash, status, refused, result, error, attempt, resends, asks,
+  first_sent_at, sent_at, due_at, created_at, updated_at, lag_ms, timeout_ms, key_lifetime_ms, first_boot, first_boot_ms, is_resent,
+  outage_since, outage_count, outage_ms, outage_told, late, asked, approved_by, allowance_id, args_proposed, amended_by,
+  seal, known_how, known_at, known_by, known_said, digests, end_seal
+from mutation where id > :after order by id limit :limit
+
 -- pass_mutation
 -- A row passes to the successor; it is never copied (L1).
 update mutation set held_by = :successor_id, updated_at = :now where held_by = :held_by
@@ -583,7 +610,7 @@ update secret set sealed = :sealed where connector = :connector and name = :name
 select id, workflow_id, run_id, held_by, tool, args, title, inputs, key, hash, status, refused, result, error, attempt, resends, asks,
   first_sent_at, sent_at, due_at, created_at, updated_at, lag_ms, timeout_ms, key_lifetime_ms, first_boot, first_boot_ms, is_resent,
   outage_since, outage_count, outage_ms, outage_told, late, asked, approved_by, allowance_id, args_proposed, amended_by,
-  seal, known_how, known_at, known_by, known_said,
+  seal, known_how, known_at, known_by, known_said, digests, end_seal,
   (select min(o.first_sent_at) from mutation o where o.key = mutation.key and o.first_sent_at is not null)
 from mutation where id = :id
 
@@ -592,7 +619,7 @@ from mutation where id = :id
 select id, workflow_id, run_id, held_by, tool, args, title, inputs, key, hash, status, refused, result, error, attempt, resends, asks,
   first_sent_at, sent_at, due_at, created_at, updated_at, lag_ms, timeout_ms, key_lifetime_ms, first_boot, first_boot_ms, is_resent,
   outage_since, outage_count, outage_ms, outage_told, late, asked, approved_by, allowance_id, args_proposed, amended_by,
-  seal, known_how, known_at, known_by, known_said,
+  seal, known_how, known_at, known_by, known_said, digests, end_seal,
   (select min(o.first_sent_at) from mutation o where o.key = mutation.key and o.first_sent_at is not null)
 from mutation where held_by = :held_by
 

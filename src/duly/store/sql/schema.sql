@@ -235,6 +235,8 @@ create table mutation (
   known_at        bigint,                                                -- L12: when its outcome became known, and how
   known_by        text,                                                  -- the person, if a person said so
   known_said      text,                                                  -- what the outside said, or the person
+  digests         text,                                                  -- L15: of what retention may remove; null until the row ends
+  end_seal        text,                                                  -- L15: over all that changes no more; its first word names the key
   check (status <> 'needs_reconcile' or due_at is not null)              -- L5: whoever is unknown is asked about
 );
 create index mutation_due on mutation (due_at) where status = 'needs_reconcile';

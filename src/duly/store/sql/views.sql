@@ -116,7 +116,7 @@ order by r.id desc limit :limit
 select id, workflow_id, run_id, held_by, tool, args, title, inputs, key, hash, status, refused, result, error, attempt, resends, asks,
   first_sent_at, sent_at, due_at, created_at, updated_at, lag_ms, timeout_ms, key_lifetime_ms, first_boot, first_boot_ms, is_resent,
   outage_since, outage_count, outage_ms, outage_told, late, asked, approved_by, allowance_id, args_proposed, amended_by,
-  seal, known_how, known_at, known_by, known_said
+  seal, known_how, known_at, known_by, known_said, digests, end_seal
 from mutation where id < :before and (:status is null or status = :status) order by id desc limit :limit
 
 -- list_workflow_mutations
@@ -124,7 +124,7 @@ from mutation where id < :before and (:status is null or status = :status) order
 select id, workflow_id, run_id, held_by, tool, args, title, inputs, key, hash, status, refused, result, error, attempt, resends, asks,
   first_sent_at, sent_at, due_at, created_at, updated_at, lag_ms, timeout_ms, key_lifetime_ms, first_boot, first_boot_ms, is_resent,
   outage_since, outage_count, outage_ms, outage_told, late, asked, approved_by, allowance_id, args_proposed, amended_by,
-  seal, known_how, known_at, known_by, known_said
+  seal, known_how, known_at, known_by, known_said, digests, end_seal
 from mutation where workflow_id = :workflow_id and id < :before and (:status is null or status = :status)
 order by id desc limit :limit
 
@@ -133,7 +133,7 @@ order by id desc limit :limit
 select m.id, m.workflow_id, m.run_id, m.held_by, m.tool, m.args, m.title, m.inputs, m.key, m.hash, m.status, m.refused, m.result, m.error,
   m.attempt, m.resends, m.asks, m.first_sent_at, m.sent_at, m.due_at, m.created_at, m.updated_at, m.lag_ms, m.timeout_ms, m.key_lifetime_ms,
   m.first_boot, m.first_boot_ms, m.is_resent, m.outage_since, m.outage_count, m.outage_ms, m.outage_told, m.late, m.asked, m.approved_by, m.allowance_id,
-  m.args_proposed, m.amended_by, m.seal, m.known_how, m.known_at, m.known_by, m.known_said
+  m.args_proposed, m.amended_by, m.seal, m.known_how, m.known_at, m.known_by, m.known_said, m.digests, m.end_seal
 from run r join mutation m on m.held_by = r.id
 where r.open = 1 and (:workflow_id is null or r.workflow_id = :workflow_id) and m.status = 'proposed' and m.id < :before
 order by m.id desc limit :limit
@@ -279,3 +279,16 @@ select v.version, v.language, v.source, v.hash, v.declaration, v.findings, v.aut
 from version v join version a on a.workflow_id = v.workflow_id and a.version = :active_version
 where v.workflow_id = :workflow_id and v.origin = 'repair' and v.activated_at is null and v.created_at >= a.created_at
 order by v.created_at desc, v.version desc limit 1
+
+-- list_changes
+-- The changes behind an input: of the runs that reserved it, or anything it caused; a row and the reservations of its inputs are held by one run (L15, T9); sort of what it finds.
+select m.id from (
+  select seq from cause where workflow_id = :workflow_id and root = :root union select :root) as traced
+join reservation v on v.seq = traced.seq
+join run r on r.id = v.run_id and r.workflow_id = :workflow_id
+join mutation m on m.held_by = r.id
+group by m.id order by m.id limit :limit
+
+-- list_same_key
+-- Other rows that were sent under one key (L7, L15); they are few (sort of what it finds).
+select id from mutation where key = :key and first_sent_at is not null and id <> :id order by id limit :limit

@@ -1,0 +1,111 @@
+"""What a check of the store and a certificate return: facts, and what they cannot show (L15).
+
+Law: what a check cannot see is part of what it returns.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+from duly.desk.record import Ending
+from duly.rules.event import EventStatus
+from duly.rules.seal import Flaw, Part
+from duly.rules.word import MutationStatus
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """A ledger row or an allowance whose seal does not fit, and why (L15).
+
+    `parts` names what differs from the digest that was sealed.
+    """
+
+    id: str
+    workflow: str
+    flaw: Flaw
+    parts: tuple[Part, ...] = ()
+
+
+class Unseen(StrEnum):
+    """What a check of the store cannot see (L15)."""
+
+    REMOVED_ROWS = "removed_rows"
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """Whether the store is sound: problems in sentences, and the rows that were changed (L15).
+
+    `unseen` says what this check cannot find.
+    """
+
+    ok: bool
+    problems: tuple[str, ...] = ()
+    changed: tuple[Changed, ...] = ()
+    unseen: tuple[Unseen, ...] = tuple(Unseen)
+
+
+@dataclass(frozen=True, slots=True)
+class Seal:
+    """Whether the seal of a change fits: `flaw` is None if it does (L15).
+
+    `is_final` tells whether the change has ended: only then its outcome is sealed as well.
+    """
+
+    is_whole: bool
+    is_final: bool
+    key_id: str | None
+    flaw: Flaw | None = None
+    parts: tuple[Part, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """All that is known about one change being made once (L15).
+
+    `sends` counts every send, `resends` those made while an earlier one was unknown; all used one
+    `key`. `same_key` names other changes with that key. `late` is what a send returned when it
+    decided nothing any more.
+    """
+
+    id: str
+    workflow: str
+    tool: str
+    status: MutationStatus
+    key: str
+    hash: str
+    inputs: tuple[tuple[str, str], ...]
+    proposed_at: datetime
+    sends: int
+    resends: int
+    first_sent_at: datetime | None
+    last_sent_at: datetime | None
+    known: Ending | None
+    late: str | None
+    needed_approval: bool
+    approved_by: str | None
+    allowance: str | None
+    amended_by: str | None
+    is_emptied: bool
+    same_key: tuple[str, ...]
+    seal: Seal
+
+
+@dataclass(frozen=True, slots=True)
+class Certificate:
+    """What the ledger shows about one input or one change being made once (L15).
+
+    `topic` and `status` are those of the input; both are None for a change. `applied` and `open`
+    count the changes that were made, and those whose outcome is still open.
+    """
+
+    id: str
+    workflow: str
+    topic: str | None
+    status: EventStatus | None
+    applied: int
+    open: int
+    changes: tuple[Made, ...]
+    unseen: tuple[Unseen, ...] = tuple(Unseen)

@@ -1,0 +1,195 @@
+"""Seals of ledger rows that ended: made in the transaction that ends them, checked later (L15).
+
+Law 1  A row that ends is sealed in the same transaction, unless it was changed before, or the key
+       is not here. A row without this seal is named by every check.
+Law 2  Retention and successors leave the seal valid: it covers digests, which stay on the row.
+Law 3  A check sees what was changed in a row. It cannot see that a whole row was removed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from duly.errors import Invalid, Stale
+from duly.rules.seal import (
+    Flaw,
+    Part,
+    Texts,
+    digest_parts,
+    find_changed_parts,
+    judge,
+    make_seal,
+    observe,
+)
+from duly.rules.value import decode, digest
+from duly.store.base import Transaction
+from duly.store.record import AllowanceRow, MutationRow
+
+PAGE_ROWS: Final = 200
+REMOVED_CONTENT: Final = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Flawed:
+    """A row whose seal does not fit; `parts` names what differs from its digest."""
+
+    id: str
+    workflow_id: str
+    flaw: Flaw
+    parts: tuple[Part, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class EndSeal:
+    """The seals of one ended row under another key."""
+
+    id: str
+    old: str | None
+    digests: str
+    begun: str
+    end: str
+
+
+# -- Making seals -------------------------------------------------------------------------------
+
+
+def seal_end(tx: Transaction, run_id: str) -> None:
+    """Seal the row that a run holds, if it has just ended and is whole."""
+    found = tx.one("get_held_mutation", held_by=run_id)
+    assert found is not None, run_id
+    row, key = MutationRow(*found), tx.seal_key
+    if not row.has_ended or key is None or not _is_whole(tx, key, row):
+        return
+    digests = digest_parts(_texts(row, _kept_contents(tx, run_id)))
+    seal = make_seal(key, row.end_facts(digests))
+    sealed = tx.run("seal_end", id=row.id, status=row.status, digests=digests, seal=seal)
+    assert sealed == 1, row.id
+
+
+def _is_whole(tx: Transaction, key: bytes, row: MutationRow) -> bool:
+    """Tell whether a row is still what the host wrote (L11)."""
+    if judge(key, row.facts, row.seal) is not None:
+        return False
+    found = tx.one("get_prepared", id=row.held_by)
+    assert found is not None, row.held_by
+    return observe(row.tool, row.args, found[0]) == row.hash
+
+
+def _kept_contents(tx: Transaction, run_id: str) -> tuple[tuple[str, str, str], ...]:
+    rows = tx.all("list_contents", run_id=run_id)
+    return tuple((topic, message_id, kept) for topic, message_id, kept, *_ in rows)
+
+
+def _texts(row: MutationRow, contents: tuple[tuple[str, str, str], ...]) -> Texts:
+    return Texts(row.args, row.result, row.error, contents)
+
+
+# -- Checking seals -----------------------------------------------------------------------------
+
+
+def find_flaws(tx: Transaction, key: bytes | None, limit: int) -> tuple[Flawed, ...]:
+    """Check the seal of every row of the ledger and of every allowance; name those that fail."""
+    found: list[Flawed] = []
+    for row in walk(tx):
+        flawed = check_row(tx, key, row)
+        if flawed is not None:
+            found.append(flawed)
+        if len(found) == limit:
+            break
+    for allowance in (AllowanceRow(*row) for row in tx.all("live_allowances")):
+        flaw = Flaw.OTHER_KEY if key is None else judge(key, allowance.facts, allowance.seal)
+        if flaw is not None and len(found) < limit:
+            found.append(Flawed(allowance.id, allowance.workflow_id, flaw))
+    return tuple(found)
+
+
+def walk(tx: Transaction) -> Iterator[MutationRow]:
+    """Go through the whole ledger, a page at a time."""
+    after = ""
+    while page := tx.all("walk_mutations", after=after, limit=PAGE_ROWS):
+        yield from (MutationRow(*row) for row in page)
+        after = page[-1][0]
+
+
+def check_row(tx: Transaction, key: bytes | None, row: MutationRow) -> Flawed | None:
+    """Check the seals of one row: of its call, and of its end if it has ended."""
+    flaw = Flaw.OTHER_KEY if key is None else _judge(key, row)
+    if flaw is not None or not row.has_ended:
+        return None if flaw is None else Flawed(row.id, row.workflow_id, flaw)
+    assert row.digests is not None, row.id
+    texts = _texts(row, _contents_now(tx, row.held_by))
+    parts = find_changed_parts(texts, row.digests)
+    return Flawed(row.id, row.workflow_id, Flaw.CHANGED, parts) if parts else None
+
+
+def _judge(key: bytes, row: MutationRow) -> Flaw | None:
+    flaw = judge(key, row.facts, row.seal)
+    if flaw is not None or not row.has_ended:
+        return flaw
+    if row.digests is None:
+        return Flaw.UNSEALED
+    return judge(key, row.end_facts(row.digests), row.end_seal)
+
+
+def _contents_now(tx: Transaction, run_id: str) -> tuple[tuple[str, str, str], ...]:
+    """Digest the contents as they are now; nothing, where retention removed one of them."""
+    rows = tx.all("list_contents", run_id=run_id)
+    if any(content == REMOVED_CONTENT for _, _, _, content, _, _ in rows):
+        return ()
+    return tuple(
+        (topic, message_id, _digest_content(title, body))
+        for topic, message_id, _, _, title, body in rows
+    )
+
+
+def _digest_content(title: str, body: str) -> str:
+    try:
+        return digest([title, decode(body)])
+    except (Invalid, ValueError):
+        return ""
+
+
+# -- Another key --------------------------------------------------------------------------------
+
+
+def list_ended(
+    tx: Transaction, *, old_key: bytes | None, new_key: bytes, has_unsealed: bool, after: str = ""
+) -> tuple[tuple[EndSeal, ...], str | None]:
+    """Seal a page of ended rows under another key, without writing; return where to go on.
+
+    A row that does not fit the old key stays as it is. `has_unsealed` says that rows without any
+    seal come from a schema that had none (L11).
+    """
+    page = [MutationRow(*row) for row in tx.all("walk_mutations", after=after, limit=PAGE_ROWS)]
+    made = [
+        _seal_anew(tx, row, new_key)
+        for row in page
+        if row.has_ended and _may_be_sealed(tx, row, old_key, has_unsealed=has_unsealed)
+    ]
+    return tuple(made), page[-1].id if page else None
+
+
+def _may_be_sealed(
+    tx: Transaction, row: MutationRow, old_key: bytes | None, *, has_unsealed: bool
+) -> bool:
+    if row.seal is None and row.end_seal is None:
+        return has_unsealed
+    return old_key is not None and check_row(tx, old_key, row) is None
+
+
+def _seal_anew(tx: Transaction, row: MutationRow, key: bytes) -> EndSeal:
+    digests = row.digests
+    if digests is None:
+        digests = digest_parts(_texts(row, _contents_now(tx, row.held_by)))
+    end = make_seal(key, row.end_facts(digests))
+    return EndSeal(row.id, row.end_seal, digests, make_seal(key, row.facts), end)
+
+
+def reseal_ended(tx: Transaction, seals: Iterable[EndSeal]) -> None:
+    """Put new seals in place of those they were checked by."""
+    for each in seals:
+        here = {"id": each.id, "old_seal": each.old, "digests": each.digests}
+        if not tx.run("reseal_end", **here, begun=each.begun, seal=each.end):
+            raise Stale(f"The seal of mutation {each.id} was replaced meanwhile.")

@@ -1,0 +1,239 @@
+"""A ledger row that ended is sealed; what another program changes in it later is found (L15)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from duly.config import Policy
+from duly.desk.proof import Unseen
+from duly.errors import Invalid, NotFound
+from duly.rules.event import EventStatus
+from duly.rules.seal import Flaw, Part
+from duly.rules.word import Known
+from duly.rules.word import MutationStatus as Row
+from duly.testing import Fault, Stage
+from tests.engine.stand import IN, NAME, Play, flow, opened, plan
+
+ASKED = Policy(approvals={"*": "always"})
+
+
+async def applied(stage: Stage, **options: Any) -> Play:
+    """Bring one change to its end."""
+    play = await opened(stage, **options)
+    await play.deploy(flow())
+    await play.publish("a")
+    await play.drain()
+    assert (await play.row()).status == Row.APPLIED
+    return play
+
+
+# What was changed, and the parts whose digest it no longer has.
+CHANGES: dict[str, tuple[str, tuple[Part, ...]]] = {
+    "tool": ("update mutation set tool = 'sheet.other'", ()),
+    "arguments": ("""update mutation set args = '{"text":"pay"}'""", (Part.ARGS,)),
+    "key": ("update mutation set key = 'k'", ()),
+    "inputs": ("update mutation set inputs = 'i'", ()),
+    "content of an input": ("update payload set body = '1'", (Part.CONTENTS,)),
+    "title of an input": ("update payload set title = 'x'", (Part.CONTENTS,)),
+    "id of an input": ("update event set message_id = 'b'", (Part.CONTENTS,)),
+    "number of sends": ("update mutation set attempt = 0", ()),
+    "first send": ("update mutation set first_sent_at = 1", ()),
+    "last send": ("update mutation set sent_at = 1", ()),
+    "outcome": ("update mutation set status = 'failed'", ()),
+    "result": ("update mutation set result = '1'", (Part.RESULT,)),
+    "error": ("update mutation set error = '1'", (Part.ERROR,)),
+    "how it became known": ("update mutation set known_how = 'settled'", ()),
+    "when it became known": ("update mutation set known_at = 1", ()),
+    "by whom it became known": ("update mutation set known_by = 'eve'", ()),
+    "what was said": ("update mutation set known_said = 'yes'", ()),
+    "who approved": ("update mutation set approved_by = 'eve'", ()),
+    "digests": ("update mutation set digests = '{}'", ()),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+async def test_verify_names_a_row_that_was_changed_after_its_end(
+    duly_world: Stage, change: str
+) -> None:
+    """L15: every field that a reader would trust is under the seal."""
+    play = await applied(duly_world)
+    assert (await play.host.verify()).ok
+    statement, parts = CHANGES[change]
+    play.tamper(statement)
+    verified = await play.host.verify()
+    assert not verified.ok
+    (found,) = verified.changed
+    assert (found.id, found.workflow) == ((await play.row()).id, NAME)
+    assert (found.flaw, found.parts) == (Flaw.CHANGED, parts)
+    shown = await play.host.certificate(found.id)
+    assert (shown.changes[0].seal.flaw, shown.changes[0].seal.is_whole) == (Flaw.CHANGED, False)
+
+
+@pytest.mark.parametrize("gone", ["end_seal = null", "seal = null", "digests = null"])
+async def test_verify_names_a_row_whose_seal_was_taken_away(duly_world: Stage, gone: str) -> None:
+    """L15: a row that ended and has no seal was not written by this host."""
+    play = await applied(duly_world)
+    play.tamper(f"update mutation set {gone}")
+    (found,) = (await play.host.verify()).changed
+    assert found.flaw is Flaw.UNSEALED
+
+
+async def test_a_check_says_that_it_cannot_see_a_removed_row(duly_world: Stage) -> None:
+    """L15: a row that is gone as a whole is in no seal."""
+    play = await applied(duly_world)
+    play.tamper("pragma foreign_keys = off")
+    play.tamper("delete from mutation")
+    verified = await play.host.verify()
+    assert (verified.changed, verified.unseen) == ((), (Unseen.REMOVED_ROWS,))
+
+
+@pytest.mark.parametrize("end", ["applied", "refused", "rejected", "withdrawn", "skipped"])
+async def test_every_end_is_sealed(duly_world: Stage, end: str) -> None:
+    """L15: however a row ends, it is sealed in that transaction."""
+    play = await opened(
+        duly_world, policy=ASKED if end in ("rejected", "withdrawn") else None, reconcile=False
+    )
+    plan(duly_world, *{"refused": (Fault.REFUSE,), "skipped": (Fault.TIMEOUT_AFTER,)}.get(end, ()))
+    await play.deploy(flow())
+    await play.publish("a")
+    await play.drain()
+    row = await play.row()
+    if end == "rejected":
+        await play.host.reject(row.id, by="anna")
+    elif end == "withdrawn":
+        await play.host.abandon(row.held_by)
+    elif end == "skipped":
+        await play.host.settle(row.id, "skip")
+    row = await play.store.get_mutation(row.id)
+    assert row.has_ended
+    assert row.end_seal is not None
+    assert (await play.host.verify()).ok
+
+
+async def test_a_row_changed_before_its_end_gets_no_seal(duly_world: Stage) -> None:
+    """L15, L11: otherwise the end would vouch for what another program wrote."""
+    play = await opened(duly_world, policy=ASKED)
+    await play.deploy(flow())
+    await play.publish("a")
+    await play.drain()
+    play.tamper("""update mutation set args = '{"text":"pay"}'""")
+    await play.host.reject((await play.row()).id)
+    row = await play.row()
+    assert (row.has_ended, row.end_seal) == (True, None)
+    (found,) = (await play.host.verify()).changed
+    assert found.flaw is Flaw.UNSEALED
+
+
+async def test_retention_and_successors_leave_the_seal_valid(duly_world: Stage) -> None:
+    """L15, H5: the digests stay when arguments, results and contents are removed."""
+    play = await applied(duly_world, policy=Policy(retention_days=1))
+    await play.pass_by(3 * 86_400)
+    await play.host.tidy()
+    assert "removed" in (await play.row()).args
+    assert (await play.host.verify()).ok
+    (made,) = (await play.host.certificate((await play.row()).id)).changes
+    assert (made.is_emptied, made.seal.is_whole) == (True, True)
+
+
+def key_of(stage: Stage) -> Path:
+    """Find the file with the key of the seals."""
+    return Path(f"{stage.url.removeprefix('sqlite:///')}.key")
+
+
+async def test_another_key_seals_ended_rows_anew(duly_world: Stage) -> None:
+    """L15: after a rotation the old key vouches for nothing, and can be taken away."""
+    play = await applied(duly_world)
+    before, key = (await play.row()).end_seal, key_of(duly_world)
+    old = key.rename(f"{key}.old")
+    await play.restart()
+    old.unlink()
+    await play.restart()
+    assert (await play.row()).end_seal != before
+    assert (await play.host.verify()).ok
+
+
+async def test_a_rotation_does_not_seal_what_was_changed(duly_world: Stage) -> None:
+    """L15: a row that does not fit the old key stays as it is, and is named."""
+    play = await applied(duly_world)
+    play.tamper("update mutation set attempt = 0")
+    key = key_of(duly_world)
+    old = key.rename(f"{key}.old")
+    await play.restart()
+    old.unlink()
+    await play.restart()
+    (found,) = (await play.host.verify()).changed
+    assert found.flaw is Flaw.OTHER_KEY
+
+
+async def test_without_its_key_no_row_can_be_vouched_for(duly_world: Stage) -> None:
+    """L15: the check says that the key is another one, and not that the row was changed."""
+    play = await applied(duly_world)
+    key_of(duly_world).unlink()
+    await play.restart()
+    (found,) = (await play.host.verify()).changed
+    assert found.flaw is Flaw.OTHER_KEY
+
+
+async def test_a_certificate_holds_what_is_known_of_a_change(duly_world: Stage) -> None:
+    """L15, L12: sends, times, outcome, how it became known, who approved, inputs, seal."""
+    play = await opened(duly_world, policy=ASKED)
+    await play.deploy(flow())
+    await play.publish("a")
+    await play.drain()
+    (shown,) = await play.host.approvals()
+    await play.host.approve(shown.mutation, shown.hash, by="anna")
+    await play.drain()
+    certificate = await play.host.certificate(shown.mutation)
+    (made,) = certificate.changes
+    assert (certificate.applied, certificate.open, certificate.topic) == (1, 0, None)
+    assert (made.sends, made.resends, made.first_sent_at) == (1, 0, made.last_sent_at)
+    assert (made.needed_approval, made.approved_by, made.inputs) == (True, "anna", ((IN, "a"),))
+    assert made.known is not None
+    assert made.known.how is Known.ANSWERED
+    assert (made.seal.is_whole, made.seal.is_final, made.seal.flaw) == (True, True, None)
+    assert made.seal.key_id is not None
+    assert made.same_key == ()
+
+
+async def test_a_certificate_of_an_input_holds_every_change_it_led_to(duly_world: Stage) -> None:
+    """L15: a refused call and the one that was made later are both there, one was applied."""
+    play = await opened(duly_world)
+    plan(duly_world, Fault.NOT_SENT)
+    await play.deploy(flow())
+    await play.publish("a")
+    await play.drain()
+    await play.pass_by(3600)
+    certificate = await play.host.certificate("a", workflow=NAME)
+    assert (certificate.topic, certificate.status) == (IN, EventStatus.CONSUMED)
+    assert [each.status for each in certificate.changes] == [Row.FAILED, Row.APPLIED]
+    assert (certificate.applied, certificate.open) == (1, 0)
+    assert all(each.seal.is_whole for each in certificate.changes)
+    assert await play.host.certificate("a", workflow=NAME, topic=IN) == certificate
+
+
+async def test_an_open_change_has_a_certificate_without_an_end(duly_world: Stage) -> None:
+    """L15: the call is sealed, its outcome is not there yet."""
+    play = await opened(duly_world, policy=ASKED)
+    await play.deploy(flow())
+    await play.publish("a")
+    await play.drain()
+    certificate = await play.host.certificate((await play.row()).id)
+    (made,) = certificate.changes
+    assert (certificate.applied, certificate.open) == (0, 1)
+    assert (made.seal.is_whole, made.seal.is_final, made.known) == (True, False, None)
+
+
+async def test_a_certificate_of_nothing_is_refused(duly_world: Stage) -> None:
+    """L15: an unknown id, an unknown input, a topic without its workflow."""
+    play = await applied(duly_world)
+    with pytest.raises(NotFound):
+        await play.host.certificate("mutation_0")
+    with pytest.raises(NotFound, match="no event"):
+        await play.host.certificate("nothing", workflow=NAME)
+    with pytest.raises(NotFound, match="no topic"):
+        await play.host.certificate("a", workflow=NAME, topic="nothing")
+    with pytest.raises(Invalid, match="which workflow"):
+        await play.host.certificate("a", topic=IN)
