@@ -235,6 +235,15 @@ class MemoryDisk:
         self._connection.pragma("locking_mode", "exclusive")
         return self._connection
 
+    @property
+    def has_readers(self) -> bool:
+        """Tell that one connection uses this disk."""
+        return False
+
+    def connect_reader(self) -> apsw.Connection:
+        """Refuse: one connection uses this disk."""
+        raise NotImplementedError
+
     def connect_main(self) -> apsw.Connection | None:
         """Open the main file alone for reading."""
         if NAME not in self.files or not self.files[NAME].content:

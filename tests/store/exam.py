@@ -182,6 +182,9 @@ class Interruption:
         self._left = statements
         self.happened = False
 
+    async def ask(self, body: Callable[[Transaction], R]) -> R:
+        return await self.transact(body, Durability.READ)
+
     async def transact(self, body: Callable[[Transaction], R], durability: Durability) -> R:
         return await self._backend.transact(
             lambda tx: body(InterruptedTransaction(tx, self)), durability

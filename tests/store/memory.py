@@ -93,6 +93,9 @@ class MemoryBackend:
     def __init__(self, memory: Memory) -> None:
         self._memory = memory
 
+    async def ask(self, body: Callable[[Transaction], R]) -> R:
+        return await self.transact(body, Durability.READ)
+
     async def transact(self, body: Callable[[Transaction], R], durability: Durability) -> R:
         """Run a verb; one that raises leaves nothing."""
         execute = self._memory.connection.execute

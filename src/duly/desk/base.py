@@ -21,7 +21,7 @@ from duly.rules.delivery import Presence
 from duly.rules.request import check_by
 from duly.rules.value import nearest
 from duly.store import people
-from duly.store.base import Durability, Transaction
+from duly.store.base import Transaction
 from duly.store.record import Action, VersionRow, WorkflowRow
 
 R = TypeVar("R")
@@ -69,8 +69,8 @@ class Desk:
         return Action(self.parts.env.new_id("action"), who, verb, detail)
 
     async def ask(self, body: Callable[[Transaction], R]) -> R:
-        """Read in one transaction."""
-        return await self.parts.store.backend.transact(body, Durability.READ)
+        """Read in one transaction, beside whatever is written meanwhile."""
+        return await self.parts.store.backend.ask(body)
 
     async def find(self, name: str) -> WorkflowRow:
         """Answer the workflow that has this name now."""

@@ -54,6 +54,12 @@ class Backend(Protocol):
     async def transact(self, body: Callable[[Transaction], R], durability: Durability) -> R:
         """Run `body` in a transaction of its own and answer what it returned, once durable."""
 
+    async def ask(self, body: Callable[[Transaction], R]) -> R:
+        """Run `body`, which changes nothing and may take long, beside whatever is written.
+
+        It sees one moment, and everything that was committed before it was asked.
+        """
+
     async def sync(self) -> None:
         """Return when everything committed so far is power-loss durable."""
 

@@ -16,6 +16,7 @@ import contextlib
 import fcntl
 import os
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol, TypeAlias
@@ -32,6 +33,11 @@ HEADER_BYTES = 100
 LOG_HEAD_BYTES = 32
 FORMAT_BYTES = slice(18, 20)
 FORMAT_WITHOUT_LOG = b"\x01\x01"
+# One process has the file, with as many connections as it likes (decision 080).
+VFS = "unix-excl"
+# The files that hosts of this process have open, by device and number.
+_CLAIMED: set[tuple[int, int]] = set()
+_CLAIMING = threading.Lock()
 # The stores that were open in the process this one was forked from.
 _INHERITED: set[Path] = set()
 
@@ -55,6 +61,13 @@ class Disk(Protocol):
 
     def connect(self) -> apsw.Connection:
         """Open the database, making an empty one if there is none."""
+
+    @property
+    def has_readers(self) -> bool:
+        """Tell whether the database can be opened once more, to read beside the writer."""
+
+    def connect_reader(self) -> apsw.Connection:
+        """Open the database once more, to read beside the writer."""
 
     def connect_main(self) -> apsw.Connection | None:
         """Open the main file alone for reading, as if it had no log; none if there is none."""
@@ -87,12 +100,18 @@ class FileDisk:
         self._holds_lock = False
         self._wal: int | None = None
         self._connection: apsw.Connection | None = None
+        self._claimed: tuple[int, int] | None = None
         self._files: dict[Path, tuple[int, int]] = {}
 
     @property
     def path(self) -> str:
         """The file's absolute path."""
         return str(self._path)
+
+    @property
+    def has_readers(self) -> bool:
+        """Tell that several connections of this process can read the file."""
+        return True
 
     def take(self) -> None:
         """Lock the file beside the database; it stays there for good, only the lock goes."""
@@ -122,17 +141,43 @@ class FileDisk:
         """Open the database file."""
         # Nobody but this user reads what is in it (A5); SQLite gives its log the same mode.
         create(self._path)
-        connection = apsw.Connection(str(self._path), statementcachesize=STATEMENT_CACHE_MAX)
+        self._claim_file()
+        connection = self._open()
         self._connection = connection  # kept here, so that a forked child does not free it
         try:
             self._refuse_the_log_of_another()
-            # SQLite locks the file itself, under whatever name (H1), and keeps the log's index in
-            # memory: a COMMIT cannot fail after its frames were written, for want of room for it.
-            connection.pragma("locking_mode", "exclusive")
         except BaseException:
             shut(connection)
             raise
         return connection
+
+    def connect_reader(self) -> apsw.Connection:
+        """Open the database file once more; it writes nothing and moves no log."""
+        connection = self._open()
+        connection.pragma("query_only", True)
+        connection.pragma("wal_autocheckpoint", 0)
+        connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+        connection.pragma("trusted_schema", False)
+        return connection
+
+    def _open(self) -> apsw.Connection:
+        # By this way SQLite locks the file itself for this process, under whatever name (H1), and
+        # keeps the index of the log in memory, where all connections of the process find it: a
+        # COMMIT cannot fail after its frames were written, for want of room for it. A connection
+        # that were opened read-only would take other locks, and end those of the writer.
+        return apsw.Connection(str(self._path), vfs=VFS, statementcachesize=STATEMENT_CACHE_MAX)
+
+    def _claim_file(self) -> None:
+        """Refuse a file that this process has open by another name: SQLite would share it (H1)."""
+        identity = _identity(self._path)
+        with _CLAIMING:
+            if identity in _CLAIMED:
+                raise StoreInUse(
+                    f"{self._path}: this process has this file open already, under this name or "
+                    "another; close that host, or name another file"
+                )
+            _CLAIMED.add(identity)
+            self._claimed = identity
 
     def _refuse_the_log_of_another(self) -> None:
         """Refuse a restored copy beside the log of the database it replaced (H5).
@@ -201,6 +246,9 @@ class FileDisk:
             fcntl.flock(self._lock, fcntl.LOCK_UN)
         self._close_descriptors()
         self._connection = None
+        with _CLAIMING:
+            _CLAIMED.discard(self._claimed or (0, 0))
+            self._claimed = None
 
     def abandon(self) -> None:
         """Leave lock and files to the parent, in a forked child.

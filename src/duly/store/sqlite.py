@@ -27,6 +27,7 @@ from duly.store.base import Durability, Transaction
 from duly.store.disk import Disk, FileDisk, shut
 from duly.store.failure import explain, is_sync_failure
 from duly.store.migrate import MIGRATIONS, SCHEMA_VERSION, bring_up, check_version
+from duly.store.reader import Questions, Reader
 from duly.store.writer import CHECKPOINT_PAGES, FindKey, Writer
 
 R = TypeVar("R")
@@ -52,10 +53,17 @@ class Schema:
 class SqliteBackend:
     """Runs transactions in one SQLite file."""
 
-    def __init__(self, disk: Disk, connection: apsw.Connection, writer: Writer) -> None:
+    def __init__(
+        self,
+        disk: Disk,
+        connection: apsw.Connection,
+        writer: Writer,
+        questions: Questions | None = None,
+    ) -> None:
         self._disk = disk
         self._connection = connection
         self._writer = writer
+        self._questions = questions  # none, where the disk has room for one connection
         self.was_brought_up = False  # by this process, from an older schema (L11)
         # Called after whoever wrote was answered; who looks again then sees what was written.
         self.watchers: set[Callable[[], None]] = set()
@@ -67,6 +75,12 @@ class SqliteBackend:
         finally:
             if self.watchers and durability is not Durability.READ:
                 self._tell_watchers()
+
+    async def ask(self, body: Callable[[Transaction], R]) -> R:
+        """Run a question on a connection of its own; it sees all that was committed before."""
+        if self._questions is None:
+            return await self._writer.transact(body, Durability.READ)
+        return await self._questions.ask(body)
 
     def _tell_watchers(self) -> None:
         """Call whoever watches; what one raises is its own matter, for the write is done."""
@@ -121,6 +135,9 @@ class SqliteBackend:
 
     async def close(self) -> None:
         """Make everything durable and give the database back."""
+        # The writer's connection is closed last: that one moves the log.
+        if self._questions is not None:
+            await self._questions.close()
         await self._writer.close()
 
 
@@ -164,7 +181,10 @@ async def open_sqlite(
         say_ahead=lambda: _say_ahead(connection, wanted),
         checkpoint_pages=checkpoint_pages,
     )
-    backend = SqliteBackend(disk, connection, writer)
+    questions = None
+    if disk.has_readers:
+        questions = Questions(Reader(disk, env, writer), statements, writer)
+    backend = SqliteBackend(disk, connection, writer, questions)
     backend.was_brought_up = opening.was_brought_up
     return backend
 

@@ -172,6 +172,9 @@ class Writer:
         self._say_level = say_level
         self._say_ahead = say_ahead
         self._waiting: deque[Job] = deque()
+        # How many read on connections of their own. Both belong to the event loop.
+        self._reading = 0
+        self._moving = asyncio.Lock()
         self._drainer: asyncio.Task[None] | None = None
         self._sweeper: asyncio.Task[None] | None = None
         self._broken: StoreLost | None = None
@@ -217,8 +220,7 @@ class Writer:
         A caller that is cancelled before its job was taken has changed nothing; one that is
         cancelled later may have: the job is carried out.
         """
-        if self._closing:
-            raise StoreUnavailable(code="store_closed", subject=str(self._path))
+        self.require_open()
         value: R = await self._enqueue(body, durability)
         return value
 
@@ -275,13 +277,16 @@ class Writer:
         """Commit batch after batch until nobody waits."""
         batch: list[Job] = []
         try:
-            while self._waiting:
+            while self._waiting or (self._is_log_long() and not self._reading):
+                if self._is_log_overgrown():
+                    await self._make_room()
                 batch = self._take()
-                await self._perform(batch)
+                if batch:
+                    await self._perform(batch)
                 for job in batch:
                     job.answer()
-                if self._wal_pages >= self._checkpoint_at_pages:
-                    await self._env.call_blocking(self._checkpoint)
+                if self._is_log_long():
+                    await self._make_room()
         except BaseException as error:
             self._break(error, batch)
             if not isinstance(error, Exception):
@@ -289,6 +294,34 @@ class Writer:
         is_swept = self._sweeper is not None and not self._sweeper.done()
         if self._unsynced and not is_swept and self._broken is None:
             self._sweeper = self._env.spawn(self._sweep(), "store sync")
+
+    async def begin_reading(self) -> None:
+        """Wait until a second connection may begin to read: not while the log is being moved.
+
+        The log is moved as a whole or not at all (mark, law 3), so no reader may hold a part back.
+        """
+        self.require_open()
+        async with self._moving:
+            self._reading += 1
+
+    def end_reading(self) -> None:
+        """Note that a reader has ended; a log that waited for it is moved now."""
+        self._reading -= 1
+        is_idle = self._drainer is None or self._drainer.done()
+        if is_idle and self._is_log_long() and self._broken is None:
+            self._start_drain()
+
+    def require_open(self) -> None:
+        """Refuse a caller that comes after the store was closed, lost or forked."""
+        self._require_sound()
+        if self._closing:
+            raise StoreUnavailable(code="store_closed", subject=str(self._path))
+
+    async def _make_room(self) -> None:
+        """Move the log into the database, unless a reader would hold a part of it back."""
+        async with self._moving:
+            if not self._reading:
+                await self._env.call_blocking(self._checkpoint)
 
     def _take(self) -> list[Job]:
         """Take all that wait, up to the limit; a job nobody waits for any more is dropped."""
@@ -314,7 +347,6 @@ class Writer:
         return (
             self._inline_pause_batches == 0
             and not self._is_log_fresh
-            and not self._is_log_overgrown()
             and len(batch) <= INLINE_JOBS_MAX
             and all(job.durability is not Durability.BARRIER for job in batch)
         )
@@ -356,7 +388,6 @@ class Writer:
             self._require_sound()
             jobs = [job for job in batch if job.body is not _nothing]
             if self._is_log_overgrown():
-                self._move_log()
                 jobs = self._refuse_writers(jobs)
             try:
                 if len(jobs) == 1:
@@ -471,13 +502,16 @@ class Writer:
             # tried again when the log has grown as much once more.
             self._checkpoint_error = error
         else:
-            # The file is ours alone, so no reader can have stood in the way.
+            # Nothing reads while the log is moved, so no reader can have stood in the way.
             assert moved == pages, (moved, pages)
             self._checkpoint_error = None
             self._wal_pages = 0
             self._is_log_fresh = True
             self._say_ahead()
         self._checkpoint_at_pages = self._wal_pages + self._checkpoint_pages
+
+    def _is_log_long(self) -> bool:
+        return self._wal_pages >= self._checkpoint_at_pages
 
     def _is_log_overgrown(self) -> bool:
         return self._wal_pages > LOG_GROWTH_MAX * self._checkpoint_pages

@@ -91,6 +91,10 @@ class CrashingBackend:
         self._points = points
         self._with_reads = with_reads
 
+    async def ask(self, body: Callable[[Transaction], R]) -> R:
+        """Read as any other reader does."""
+        return await self.transact(body, Durability.READ)
+
     async def transact(self, body: Callable[[Transaction], R], durability: Durability) -> R:
         """Run a verb, unless the host crashes before it or right after."""
         if durability is Durability.READ and not self._with_reads:

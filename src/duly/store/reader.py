@@ -1,0 +1,149 @@
+"""Reads beside the writer: a connection of its own, so that no commit waits for a question.
+
+Law 1: a question sees one moment: it is one transaction, begun when everything that was committed
+       before it was asked is visible.
+Law 2: it takes no longer than its limit, because the log cannot be moved while it lasts.
+Law 3: one question at a time uses the connection. A caller that is cancelled ends its question.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeVar
+
+import apsw
+
+from duly import fork
+from duly.env import Env
+from duly.errors import RequestRefused
+from duly.store.base import Transaction
+from duly.store.disk import Disk, shut
+from duly.store.failure import explain
+from duly.store.queries import Statement
+from duly.store.writer import NamedTransaction, Writer
+
+R = TypeVar("R")
+
+QUESTION_MS_MAX: Final = 30_000
+STEPS_PER_LOOK: Final = 10_000  # of SQLite's machine, between two looks at the clock
+CACHE_KIB: Final = 16 * 1024
+
+Setup = Callable[[apsw.Connection], None]
+
+
+def _as_it_is(connection: apsw.Connection) -> None:
+    """Set nothing up."""
+
+
+class Reader:
+    """One reading connection; it is opened by the first question."""
+
+    def __init__(self, disk: Disk, env: Env, writer: Writer, setup: Setup = _as_it_is) -> None:
+        self._disk = disk
+        self._env = env
+        self._writer = writer
+        self._setup = setup
+        self._turn = asyncio.Lock()
+        self._connection: apsw.Connection | None = None
+        self._ends_ms = 0
+        self._current: asyncio.Task[Any] | None = None  # the question that has its turn
+        self._is_left = False  # whether its caller went away
+        fork.own(self)
+
+    def abandon(self) -> None:
+        """Leave the connection to the parent, in a forked child (H1)."""
+
+    async def read(self, work: Callable[[apsw.Connection], R], *, limit_ms: int) -> R:
+        """Do something with the connection inside a read transaction, for so long at most."""
+        reading = asyncio.ensure_future(self._read(work, limit_ms))
+        try:
+            return await asyncio.shield(reading)
+        except asyncio.CancelledError:
+            reading.add_done_callback(_hush)
+            if reading is self._current:
+                self._is_left = True  # its thread sees that and ends
+            else:
+                reading.cancel()  # it waits for its turn
+            raise
+
+    async def close(self) -> None:
+        """Wait for the question that is being read, and close the connection."""
+        async with self._turn:
+            connection, self._connection = self._connection, None
+            if connection is not None:
+                await self._env.call_blocking(lambda: shut(connection))
+
+    async def _read(self, work: Callable[[apsw.Connection], R], limit_ms: int) -> R:
+        async with self._turn:
+            self._current, self._is_left = asyncio.current_task(), False
+            await self._writer.begin_reading()
+            self._ends_ms = self._env.monotonic_ms() + limit_ms
+            try:
+                return await self._env.call_blocking(lambda: self._in_transaction(work, limit_ms))
+            finally:
+                self._writer.end_reading()
+
+    def _in_transaction(self, work: Callable[[apsw.Connection], R], limit_ms: int) -> R:
+        try:
+            connection = self._open()
+            connection.execute("begin")
+            try:
+                return work(connection)
+            finally:
+                connection.execute("rollback")
+        except apsw.InterruptError:
+            raise RequestRefused(
+                f"The question took longer than {limit_ms / 1000:g} s. Ask for less.",
+                facts={"limit_ms": limit_ms},
+            ) from None
+        except apsw.Error as error:
+            raise explain(error, self._disk.path) from error
+
+    def _open(self) -> apsw.Connection:
+        if self._connection is None:
+            connection = self._disk.connect_reader()
+            connection.pragma("cache_size", -CACHE_KIB)
+            connection.set_progress_handler(self._is_over, STEPS_PER_LOOK)
+            self._setup(connection)
+            self._connection = connection
+        return self._connection
+
+    def _is_over(self) -> bool:
+        return self._is_left or self._env.monotonic_ms() > self._ends_ms
+
+
+class Questions:
+    """Answers questions in named statements, by a reader."""
+
+    def __init__(self, reader: Reader, statements: Mapping[str, Statement], writer: Writer) -> None:
+        self._reader = reader
+        self._statements = statements
+        self._writer = writer
+        self._transaction: NamedTransaction | None = None
+
+    async def ask(self, body: Callable[[Transaction], R]) -> R:
+        """Run `body` in a read transaction of its own."""
+        return await self._reader.read(
+            lambda connection: self._run(connection, body), limit_ms=QUESTION_MS_MAX
+        )
+
+    async def close(self) -> None:
+        """Close the connection."""
+        await self._reader.close()
+
+    def _run(self, connection: apsw.Connection, body: Callable[[Transaction], R]) -> R:
+        if self._transaction is None:
+            find_key = lambda: self._writer.seal_key  # noqa: E731  # looked up each time
+            self._transaction = NamedTransaction(connection, self._statements, find_key)
+        opened, self._transaction.closed_by = self._transaction.closed_by, None
+        try:
+            return body(self._transaction)
+        finally:
+            self._transaction.closed_by = opened
+
+
+def _hush(reading: asyncio.Future[Any]) -> None:
+    """Take what a question raised whose caller went away."""
+    if not reading.cancelled():
+        reading.exception()

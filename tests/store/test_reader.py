@@ -1,0 +1,166 @@
+"""Questions are read beside the writer: they see one moment, and no commit waits for them."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from pathlib import Path
+from typing import Any
+
+import apsw
+import pytest
+
+from duly.env import Loop
+from duly.errors import RequestRefused, StoreUnavailable
+from duly.store import reader, sqlite
+from duly.store.base import Durability, Transaction
+from tests.store import notebook
+from tests.store.notebook import write
+from tests.store.test_sqlite import files_beside, open_notebook, run
+
+BARRIER, RIDER = Durability.BARRIER, Durability.RIDER
+SLOW_S = 1.5
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "duly.db"
+
+
+def labels(tx: Transaction) -> list[str]:
+    """Read what was written."""
+    return [row[0] for row in tx.all("read_labels")]
+
+
+def slow(tx: Transaction) -> tuple[list[str], list[str]]:
+    """Read, take long, and read again."""
+    before = labels(tx)
+    time.sleep(SLOW_S)
+    return before, labels(tx)
+
+
+def test_a_long_question_does_not_hold_up_a_commit(path: Path) -> None:
+    """H1, G13: hundreds of commits are made while it is read, and it sees one moment."""
+
+    async def story(env: Loop) -> None:
+        backend = await open_notebook(path, env)
+        await backend.transact(write("before"), BARRIER)
+        asked = asyncio.ensure_future(backend.ask(slow))
+        await asyncio.sleep(SLOW_S / 5)
+        made = 0
+        while not asked.done():
+            await backend.transact(write(f"meanwhile {made}"), BARRIER)
+            made += 1
+        assert await asked == (["before"], ["before"])
+        assert made > 10
+        assert len(await backend.ask(labels)) == made + 1
+        await backend.close()
+
+    run(story)
+
+
+@pytest.mark.parametrize("durability", [BARRIER, RIDER])
+def test_a_question_sees_what_was_committed_before_it(path: Path, durability: Durability) -> None:
+    """U6: whoever asks after an act sees the act."""
+
+    async def story(env: Loop) -> None:
+        backend = await open_notebook(path, env)
+        for number in range(50):
+            await backend.transact(write(f"{number}"), durability)
+            assert len(await backend.ask(labels)) == number + 1
+        await backend.close()
+
+    run(story)
+
+
+def test_the_log_is_not_moved_while_a_question_is_read_and_is_moved_after_it(path: Path) -> None:
+    """H1: a part of the log in the main file would look like all of it, were the log lost then."""
+
+    async def story(env: Loop) -> None:
+        backend = await sqlite.open_sqlite(path, env, schema=notebook.SCHEMA, checkpoint_pages=10)
+        writer = backend._writer
+        asked = asyncio.ensure_future(backend.ask(slow))
+        await asyncio.sleep(SLOW_S / 5)
+        for number in range(40):
+            await backend.transact(write(f"{number}"), BARRIER)
+        assert writer._wal_pages >= 40
+        await asked
+        await asyncio.sleep(0.3)
+        assert writer._wal_pages < 10
+        await backend.close()
+
+    run(story)
+
+
+def test_a_question_cannot_write(path: Path) -> None:
+    """H1: the connection refuses it."""
+
+    async def story(env: Loop) -> None:
+        backend = await open_notebook(path, env)
+        with pytest.raises(Exception, match=r"cannot be written"):
+            await backend.ask(write("one"))
+        assert await backend.ask(labels) == []
+        await backend.close()
+
+    run(story)
+
+
+def test_a_question_that_takes_too_long_is_ended(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """H1: the log waits for it, so it has a limit."""
+    monkeypatch.setattr(reader, "QUESTION_MS_MAX", 200)
+
+    async def story(env: Loop) -> None:
+        backend = await open_notebook(path, env)
+        with pytest.raises(RequestRefused, match=r"longer than 0\.2 s"):
+            await backend.ask(endless)
+        assert await backend.ask(labels) == []
+        await backend.close()
+
+    run(story)
+
+
+def endless(tx: Any) -> None:
+    """Compute for ever, on the connection of the question."""
+    tx._cursor.execute(
+        "with recursive n (x) as (select 1 union all select x + 1 from n) select max(x) from n"
+    ).fetchall()
+
+
+def test_a_caller_that_leaves_ends_its_own_question_and_no_other(path: Path) -> None:
+    """H1: one that waits for its turn takes nothing from the one that has it."""
+
+    async def story(env: Loop) -> None:
+        backend = await open_notebook(path, env)
+        first = asyncio.ensure_future(backend.ask(slow))
+        await asyncio.sleep(SLOW_S / 5)
+        second = asyncio.ensure_future(backend.ask(labels))
+        await asyncio.sleep(0)
+        second.cancel()
+        assert await first == ([], [])
+        gone = asyncio.ensure_future(backend.ask(endless))
+        await asyncio.sleep(0.2)
+        gone.cancel()
+        assert await asyncio.wait_for(backend.ask(labels), 10) == []
+        await backend.close()
+
+    run(story)
+
+
+def test_closing_waits_for_the_question_and_leaves_no_log(path: Path) -> None:
+    """H1: the writer's connection is the last one, and moves the log."""
+
+    async def story(env: Loop) -> None:
+        backend = await open_notebook(path, env)
+        await backend.transact(write("one"), BARRIER)
+        asked = asyncio.ensure_future(backend.ask(slow))
+        await asyncio.sleep(SLOW_S / 5)
+        await backend.close()
+        assert (await asked)[1] == ["one"]
+        assert files_beside(path) == ["duly.db", "duly.db.lock"]
+        with pytest.raises(StoreUnavailable, match="closed"):
+            await backend.ask(labels)
+        assert apsw.Connection(str(path)).execute("select count(*) from line").get == 1
+
+    run(story)
