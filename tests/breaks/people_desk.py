@@ -21,6 +21,7 @@ from tests.breaks.store import _approve_anything
 GRANT = ("tests/desk/test_grant.py",)
 ALLOWANCES = ("tests/desk/test_allowance.py",)
 SEALS = ("tests/engine/test_ledger_seal.py",)
+FINDING = ("tests/desk/test_find.py",)
 ENDS = ("tests/engine/test_end_seal.py",)
 APPROVAL = ("tests/desk/test_approval.py",)
 SECRET = ("tests/desk/test_secret.py",)
@@ -273,6 +274,15 @@ BREAKS = (
         SEALS,
         "a yes seals what another program wrote",
     ),
+    Break(
+        "H1",
+        "duly.store.inquiry",
+        "_learn",
+        lambda connection: lambda *_: 0,
+        FINDING,
+        "a SELECT reads every table",
+    ),
+    Break("H1", "duly.store.inquiry", "INQUIRY_MS_MAX", 10**9, FINDING, "a SELECT never ends"),
     Break("L15", "duly.store.part", "seal_end", _do_nothing, ENDS, "an end is not sealed"),
     Break("L15", "duly.store.seal", "_is_whole", lambda *_: True, ENDS, "a changed row is sealed"),
     Break(

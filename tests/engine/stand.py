@@ -308,14 +308,19 @@ def timed(stage: Stage) -> Timed:
 
 
 def statements(play: Play) -> list[str]:
-    """List the transactions of a store from now on, by how durable they are."""
+    """List the transactions of a store from now on: how durable they are, or that one asks."""
     seen: list[str] = []
     backend = play.store.backend
-    transact = backend.transact
+    transact, ask = backend.transact, backend.ask
 
     def counted(body: Any, durability: Any) -> Any:
         seen.append(str(durability))
         return transact(body, durability)
 
+    def asked(body: Any) -> Any:
+        seen.append("ask")
+        return ask(body)
+
     object.__setattr__(backend, "transact", counted)
+    object.__setattr__(backend, "ask", asked)
     return seen

@@ -85,6 +85,7 @@ UNCOVERED: Final = {
     "send_allowed": _RANDOM,
     "revoke_allowance": _RANDOM,
     "reseal": "no scenario changes the key of the seals",
+    "reseal_ended": "no scenario changes the key of the seals",
     "claim": _LEASE,
     "renew": _LEASE,
     "release": _LEASE,

@@ -425,6 +425,40 @@ class Backup:
 
 
 @dataclass(frozen=True, slots=True)
+class Rows:
+    """What a SELECT found; `is_cut` says that a limit left rows out (H1)."""
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Json, ...], ...]
+    is_cut: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """An event whose message id or title has the text that was looked for (U6)."""
+
+    workflow: str
+    topic: str
+    message_id: str
+    title: str
+    status: EventStatus
+    seq: int
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Hits:
+    """A page of what was found; with `after` the search goes on where this page ended.
+
+    `after` is None when everything was looked through. `looked` counts the titles that were read.
+    """
+
+    hits: tuple[Hit, ...]
+    after: str | None
+    looked: int
+
+
+@dataclass(frozen=True, slots=True)
 class Secret:
     """A secret by its name alone; `problem` says why it cannot be read and what to do."""
 

@@ -13,6 +13,8 @@ from duly.desk.base import find, find_history, find_topic
 from duly.desk.certificate import Certificates
 from duly.desk.deploy import read_findings
 from duly.desk.explanation import Explanations, read_facts
+from duly.desk.find import Finds
+from duly.desk.inquiry import Inquiries
 from duly.desk.page import PAGE_DEFAULT, check_page, read_names, read_word
 from duly.desk.record import Event, LogLine, Mutation, Run, Workflow
 from duly.desk.review import Reviews
@@ -30,7 +32,7 @@ from duly.store.base import Transaction
 from duly.store.record import EventRow, HandlerRow, MutationRow, RunRow, WorkflowRow
 
 
-class Views(Reviews, Accounts, Attentions, Explanations, Certificates):
+class Views(Reviews, Accounts, Attentions, Explanations, Certificates, Finds, Inquiries):
     """The questions of a host; workflows go by their names."""
 
     @question(example={"limit": 20})

@@ -21,11 +21,12 @@ import apsw
 
 from duly import fork
 from duly.env import Env
-from duly.errors import StoreDamaged, StoreInUse, StoreUnavailable
+from duly.errors import RequestRefused, StoreDamaged, StoreInUse, StoreUnavailable
 from duly.store import mark, queries
 from duly.store.base import Durability, Transaction
 from duly.store.disk import Disk, FileDisk, shut
 from duly.store.failure import explain, is_sync_failure
+from duly.store.inquiry import Inquiries, Table
 from duly.store.migrate import MIGRATIONS, SCHEMA_VERSION, bring_up, check_version
 from duly.store.reader import Questions, Reader
 from duly.store.writer import CHECKPOINT_PAGES, FindKey, Writer
@@ -59,11 +60,13 @@ class SqliteBackend:
         connection: apsw.Connection,
         writer: Writer,
         questions: Questions | None = None,
+        inquiries: Inquiries | None = None,
     ) -> None:
         self._disk = disk
         self._connection = connection
         self._writer = writer
         self._questions = questions  # none, where the disk has room for one connection
+        self._inquiries = inquiries
         self.was_brought_up = False  # by this process, from an older schema (L11)
         # Called after whoever wrote was answered; who looks again then sees what was written.
         self.watchers: set[Callable[[], None]] = set()
@@ -81,6 +84,12 @@ class SqliteBackend:
         if self._questions is None:
             return await self._writer.transact(body, Durability.READ)
         return await self._questions.ask(body)
+
+    async def inquire(self, query: str, rows_max: int) -> Table:
+        """Run a person's own SELECT over the documented views (H1)."""
+        if self._inquiries is None:
+            raise RequestRefused("This store has room for one connection, and none for this query.")
+        return await self._inquiries.ask(query, rows_max)
 
     def _tell_watchers(self) -> None:
         """Call whoever watches; what one raises is its own matter, for the write is done."""
@@ -136,8 +145,9 @@ class SqliteBackend:
     async def close(self) -> None:
         """Make everything durable and give the database back."""
         # The writer's connection is closed last: that one moves the log.
-        if self._questions is not None:
-            await self._questions.close()
+        for each in (self._questions, self._inquiries):
+            if each is not None:
+                await each.close()
         await self._writer.close()
 
 
@@ -181,10 +191,11 @@ async def open_sqlite(
         say_ahead=lambda: _say_ahead(connection, wanted),
         checkpoint_pages=checkpoint_pages,
     )
-    questions = None
+    questions, inquiries = None, None
     if disk.has_readers:
         questions = Questions(Reader(disk, env, writer), statements, writer)
-    backend = SqliteBackend(disk, connection, writer, questions)
+        inquiries = Inquiries(disk, env, writer)
+    backend = SqliteBackend(disk, connection, writer, questions, inquiries)
     backend.was_brought_up = opening.was_brought_up
     return backend
 

@@ -145,6 +145,7 @@ class CrashingStore:
         # too, and the backend is still of the class that its backups need.
         crashing: Any = CrashingBackend(store.backend, self.points, with_reads=True)
         object.__setattr__(store.backend, "transact", crashing.transact)
+        object.__setattr__(store.backend, "ask", crashing.ask)
 
     def plan(self, at: Mapping[str, Moment]) -> None:
         """Crash at the next call of each of these verbs, before it begins or after it returned."""

@@ -292,3 +292,19 @@ group by m.id order by m.id limit :limit
 -- list_same_key
 -- Other rows that were sent under one key (L7, L15); they are few (sort of what it finds).
 select id from mutation where key = :key and first_sent_at is not null and id <> :id order by id limit :limit
+
+-- find_message_ids
+-- By how a message id begins, exactly: one range of its index for each topic, and a store has few topics (scan of topic) (U6).
+select e.workflow_id, e.topic, e.message_id, p.title, e.status, e.seq, e.created_at
+from topic t cross join event e cross join payload p
+where (:workflow_id is null or t.workflow_id = :workflow_id) and (t.workflow_id, t.name) >= (:after_workflow, :after_topic)
+  and e.workflow_id = t.workflow_id and e.topic = t.name and e.message_id >= :text and e.message_id < :end
+  and (t.workflow_id > :after_workflow or t.name > :after_topic or e.message_id > :after)
+  and p.workflow_id = e.workflow_id and p.content = e.content
+order by t.workflow_id, t.name, e.message_id limit :limit
+
+-- list_titles
+-- Of the newest events before a number, to be looked through (U6).
+select e.topic, e.message_id, p.title, e.status, e.seq, e.created_at
+from event e join payload p on p.workflow_id = e.workflow_id and p.content = e.content
+where e.workflow_id = :workflow_id and e.seq < :before order by e.seq desc limit :limit

@@ -1,0 +1,70 @@
+"""`find`: events by a text, in their message ids and titles (U6)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from duly.desk.base import HasDesk, find_history
+from duly.desk.page import PAGE_DEFAULT, check_page, read_names
+from duly.desk.record import Hit, Hits
+from duly.desk.sight import Sight
+from duly.errors import Invalid
+from duly.rules.event import EventStatus
+from duly.rules.schedule import moment
+from duly.rules.verb import question
+from duly.store.base import Transaction
+from duly.store.find import HitRow, Wanted, find
+
+TEXT_CHARS_MAX: Final = 500  # as long as a message id or a title can be
+PAGE_MS_MAX: Final = 1_000
+
+
+class Finds(HasDesk):
+    """What a person asks who knows a word of it."""
+
+    @question(follow=False, example={"text": "invoice 2026-001"})
+    async def find(
+        self,
+        text: str,
+        *,
+        workflow: str | None = None,
+        limit: int = PAGE_DEFAULT,
+        after: str | None = None,
+    ) -> Hits:
+        """Find events whose message id begins with a text, or whose title has it (U6).
+
+        Titles are looked through newest first, 10,000 at most for a page; with `after` it goes on.
+        """
+        check_page(limit, after, str)
+        if not _is_findable(text):
+            raise Invalid(f"text must have 1 to {TEXT_CHARS_MAX} characters.", path="text")
+        desk = self._desk()
+        sight = Sight.of(desk.parts)
+        env = desk.parts.env
+        ends_ms = env.monotonic_ms() + PAGE_MS_MAX
+
+        def look(tx: Transaction) -> Hits:
+            found = None if workflow is None else find_history(tx, workflow).id
+            wanted = Wanted(text, found, sight.text, lambda: env.monotonic_ms() > ends_ms)
+            page = find(tx, wanted, limit=limit, after=after)
+            names = read_names(tx, (each.workflow_id for each in page.hits))
+            hits = tuple(_hit(each, names[each.workflow_id], sight) for each in page.hits)
+            return Hits(hits, page.after, page.looked)
+
+        return await desk.ask(look)
+
+
+def _is_findable(text: object) -> bool:
+    return isinstance(text, str) and bool(text.strip()) and len(text) <= TEXT_CHARS_MAX
+
+
+def _hit(row: HitRow, workflow: str, sight: Sight) -> Hit:
+    return Hit(
+        workflow=workflow,
+        topic=row.topic,
+        message_id=row.message_id,
+        title=sight.text(row.title),
+        status=EventStatus(row.status),
+        seq=row.seq,
+        created_at=moment(row.created_at),
+    )

@@ -1,0 +1,50 @@
+"""`sql`: a person's own SELECT over the documented views (H1)."""
+
+from __future__ import annotations
+
+from duly.desk.base import HasDesk
+from duly.desk.record import Rows
+from duly.desk.sight import Sight
+from duly.errors import Invalid, RequestRefused
+from duly.rules.value import Json
+from duly.rules.verb import Scope, question
+from duly.store.inquiry import ROWS_MAX, Value
+from duly.store.sqlite import SqliteBackend
+
+
+class Inquiries(HasDesk):
+    """What a person asks that no other question shows."""
+
+    @question(
+        scope=Scope.DECIDE,
+        follow=False,
+        example={"query": "select name, open_status from workflows"},
+    )
+    async def sql(self, query: str, *, limit: int = 100) -> Rows:
+        """Run one SELECT over the documented views, while the host runs (H1).
+
+        It changes nothing, and takes five seconds at most.
+        """
+        desk = self._desk()
+        if not _is_given(query):
+            raise Invalid("query is empty. Send one SELECT.", path="query")
+        if type(limit) is not int or not 1 <= limit <= ROWS_MAX:
+            raise Invalid(f"limit is {limit!r}; give 1 to {ROWS_MAX}.", path="limit")
+        backend = desk.parts.store.backend
+        if not isinstance(backend, SqliteBackend):
+            raise RequestRefused("Only a SQLite store is asked here.")
+        sight = Sight.of(desk.parts)
+        table = await backend.inquire(query, limit)
+        rows = tuple(tuple(_show(sight, each) for each in row) for row in table.rows)
+        return Rows(table.columns, rows, table.is_cut)
+
+
+def _is_given(query: object) -> bool:
+    return isinstance(query, str) and bool(query.strip())
+
+
+def _show(sight: Sight, value: Value) -> Json:
+    """Show a value without secrets (A5); bytes are shown as hexadecimal digits."""
+    if isinstance(value, bytes):
+        return value.hex()
+    return sight.text(value) if isinstance(value, str) else value

@@ -1,0 +1,144 @@
+"""Finding events by text: message ids by how they begin, titles by what is in them (U6).
+
+Law 1  A message id is found by its beginning, exactly, along its index.
+Law 2  Titles are looked through newest first, workflow by workflow, so many at a time: a page costs
+       the same whatever the history. Where it ended, the next page goes on.
+
+There is no index over words: SQLite's and PostgreSQL's differ in what they call a word.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from duly.errors import Invalid
+from duly.store.base import Row, Transaction
+from duly.store.people import LAST, page
+from duly.store.trace import SEQ_MAX
+
+LOOKED_MAX: Final = 10_000  # titles a page looks at
+LOOKED_PER_STATEMENT: Final = 500
+_ID: Final = "id"
+_TITLE: Final = "title"
+_BETWEEN: Final = "|"
+
+
+@dataclass(frozen=True, slots=True)
+class HitRow:
+    """An event that was found."""
+
+    workflow_id: str
+    topic: str
+    message_id: str
+    title: str
+    status: str
+    seq: int
+    created_at: int
+
+
+@dataclass(frozen=True, slots=True)
+class HitPage:
+    """A page: where the next one begins, and how many titles this one looked at."""
+
+    hits: tuple[HitRow, ...]
+    after: str | None
+    looked: int
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What is looked for: a text, in one workflow or in all.
+
+    `show` is how a title is shown; what it hides is not found either (A5). `is_late` tells that
+    the time for this page is over.
+    """
+
+    text: str
+    workflow_id: str | None
+    show: Callable[[str], str]
+    is_late: Callable[[], bool]
+
+
+def find(tx: Transaction, wanted: Wanted, *, limit: int = 100, after: str | None = None) -> HitPage:
+    """Find events: first by message id, then by title."""
+    kind, *place = (_ID, "", "", "") if after is None else _read_place(after)
+    hits: list[HitRow] = []
+    if kind == _ID:
+        hits += _find_ids(tx, wanted, page(limit), *place)
+        if len(hits) == limit:
+            last = hits[-1]
+            return HitPage(
+                tuple(hits), _write_place(_ID, last.workflow_id, last.topic, last.message_id), 0
+            )
+        place = ["", ""]
+    workflow_id, seq = place[0], int(place[1] or SEQ_MAX)
+    return _find_titles(tx, wanted, limit, hits, workflow_id, seq)
+
+
+def _find_ids(
+    tx: Transaction, wanted: Wanted, limit: int, workflow_id: str, topic: str, message_id: str
+) -> list[HitRow]:
+    rows = tx.all(
+        "find_message_ids",
+        workflow_id=wanted.workflow_id,
+        text=wanted.text,
+        end=wanted.text + LAST,
+        after_workflow=workflow_id,
+        after_topic=topic,
+        after=message_id,
+        limit=limit,
+    )
+    return [HitRow(*row) for row in rows]
+
+
+def _find_titles(
+    tx: Transaction, wanted: Wanted, limit: int, hits: list[HitRow], workflow_id: str, before: int
+) -> HitPage:
+    looked = 0
+    here: str | None = workflow_id or _next_workflow(tx, wanted, "")
+    while here is not None:
+        rows = tx.all("list_titles", workflow_id=here, before=before, limit=LOOKED_PER_STATEMENT)
+        for row in rows:
+            looked += 1
+            hit = HitRow(here, *row)
+            before = hit.seq
+            if _is_wanted(wanted, hit):
+                hits.append(hit)
+            if len(hits) == limit:
+                return HitPage(tuple(hits), _write_place(_TITLE, here, before), looked)
+        if len(rows) < LOOKED_PER_STATEMENT:
+            here, before = _next_workflow(tx, wanted, here), SEQ_MAX
+        if here is not None and (looked >= LOOKED_MAX or wanted.is_late()):
+            return HitPage(tuple(hits), _write_place(_TITLE, here, before), looked)
+    return HitPage(tuple(hits), None, looked)
+
+
+def _is_wanted(wanted: Wanted, hit: HitRow) -> bool:
+    """Tell whether the title has the text, also as it is shown; upper case is as lower case."""
+    text = wanted.text.casefold()
+    if hit.message_id.startswith(wanted.text) or text not in hit.title.casefold():
+        return False
+    return text in wanted.show(hit.title).casefold()
+
+
+def _next_workflow(tx: Transaction, wanted: Wanted, after: str) -> str | None:
+    if wanted.workflow_id is not None:
+        return wanted.workflow_id if not after else None
+    found: Row | None = tx.one("next_workflow", after=after)
+    return None if found is None else str(found[0])
+
+
+def _write_place(kind: str, *place: str | int) -> str:
+    return _BETWEEN.join((kind, *map(str, place)))
+
+
+def _read_place(after: str) -> list[str]:
+    kind, _, rest = after.partition(_BETWEEN)
+    parts = {_ID: 3, _TITLE: 2}.get(kind, 0)
+    place = rest.split(_BETWEEN, parts - 1) if parts else []
+    is_title = kind == _TITLE and len(place) == parts and place[1].isdecimal()
+    if not (is_title or (kind == _ID and len(place) == parts)):
+        raise Invalid("after is not where a page of find ended.", path="after")
+    return [kind, *place]
