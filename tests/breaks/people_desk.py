@@ -282,7 +282,6 @@ BREAKS = (
         FINDING,
         "a SELECT reads every table",
     ),
-    Break("H1", "duly.store.inquiry", "INQUIRY_MS_MAX", 10**9, FINDING, "a SELECT never ends"),
     Break("L15", "duly.store.part", "seal_end", _do_nothing, ENDS, "an end is not sealed"),
     Break("L15", "duly.store.seal", "_is_whole", lambda *_: True, ENDS, "a changed row is sealed"),
     Break(

@@ -65,7 +65,7 @@ def test_what_a_run_made_is_no_input_unless_the_outside_spoke_of_it_too() -> Non
     found = trace.list_workflow_inputs(memory.transaction, FLOW)
     assert [each.seq for each in found] == [3, 1]
     assert [each.seq for each in trace.list_caused(memory.transaction, FLOW, 1)] == [2, 3]
-    assert trace.list_roots(memory.transaction, FLOW, 3) == ("Event 1",)
+    assert trace.list_roots(memory.transaction, FLOW, [1, 3]) == {3: ("Event 1",)}
 
 
 def test_an_act_is_found_by_what_it_was_done_to() -> None:

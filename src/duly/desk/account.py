@@ -148,6 +148,8 @@ class Book:
         self._tx = tx
         self._sight = sight
         self._workflow = workflow
+        self._roots: dict[int, tuple[str, ...]] = {}  # of events, and of runs
+        self._run_roots: dict[str, tuple[str, ...]] = {}
         self._topics = {each.name: each for each in people.list_topics(tx, workflow.id)}
 
     # -- Inputs ---------------------------------------------------------------------------------
@@ -249,6 +251,8 @@ class Book:
             self._tx, self._workflow.id, limit=limit, before=place.mutation
         )
         events = self._terminal_events(limit, place.seq)
+        self._read_run_roots([each.held_by for each in changes])
+        self._read_roots([each.seq for each in events])
         taken_changes = taken_events = 0
         for _ in range(min(limit, len(changes) + len(events))):
             change = changes[taken_changes] if taken_changes < len(changes) else None
@@ -278,12 +282,24 @@ class Book:
         ]
         return sorted(found, key=lambda row: row.seq, reverse=True)[:limit]
 
+    def _read_roots(self, seqs: list[int]) -> None:
+        """Read the inputs behind the events of a page, in one statement."""
+        found = trace.list_roots(self._tx, self._workflow.id, seqs)
+        self._roots |= {each: found.get(each, ()) for each in seqs}
+
+    def _read_run_roots(self, run_ids: list[str]) -> None:
+        """Read the inputs behind the changes of a page, in one statement."""
+        found = trace.list_run_roots(self._tx, self._workflow.id, run_ids)
+        self._run_roots |= {each: found.get(each, ()) for each in run_ids}
+
     def _is_output(self, row: TraceRow) -> bool:
         is_work = self._topics[row.topic].is_work(row.seq)
         return not is_work and row.status == EventStatus.PENDING
 
     def _change(self, row: MutationRow, place: Place) -> Output:
-        inputs = trace.list_run_roots(self._tx, self._workflow.id, row.held_by)
+        if row.held_by not in self._run_roots:
+            self._read_run_roots([row.held_by])
+        inputs = self._run_roots[row.held_by]
         return Output(
             id=row.id,
             claimed=self._sight.claimed(row),
@@ -295,7 +311,9 @@ class Book:
         )
 
     def _event(self, row: TraceRow, place: Place) -> Output:
-        inputs = trace.list_roots(self._tx, self._workflow.id, row.seq)
+        if row.seq not in self._roots:
+            self._read_roots([row.seq])
+        inputs = self._roots[row.seq]
         return Output(
             id=f"{row.topic}/{row.message_id}",
             claimed=self._sight.text(row.title),

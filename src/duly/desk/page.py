@@ -36,4 +36,4 @@ def read_word(words: type[Word], given: str | None) -> Word | None:
 
 def read_names(tx: Transaction, workflow_ids: Iterable[str]) -> dict[str, str]:
     """Read the name of each workflow, removed ones too: their history is readable (W10)."""
-    return {each: people.get_workflow(tx, each).name for each in set(workflow_ids)}
+    return people.list_names(tx, workflow_ids)

@@ -78,9 +78,8 @@ class Views(Reviews, Accounts, Attentions, Explanations, Certificates, Finds, In
             rows = people.list_events(
                 tx, found.id, topic=topic, status=word, limit=limit, after=start
             )
-            return tuple(
-                _event(row, people.list_causes(tx, found.id, row.seq), sight) for row in rows
-            )
+            causes = people.list_page_causes(tx, found.id, (row.seq for row in rows))
+            return tuple(_event(row, causes.get(row.seq, ()), sight) for row in rows)
 
         return await self._desk().ask(look)
 

@@ -6,6 +6,7 @@ an offset; nothing here changes anything.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -186,6 +187,23 @@ def list_causes(tx: Transaction, workflow_id: str, seq: int) -> tuple[tuple[str,
     return tuple(
         (row[0], row[1]) for row in tx.all("list_causes", workflow_id=workflow_id, seq=seq)
     )
+
+
+def list_page_causes(
+    tx: Transaction, workflow_id: str, seqs: Iterable[int]
+) -> dict[int, tuple[tuple[str, str], ...]]:
+    """Read the inputs that each event of a page goes back to, in one statement (T9)."""
+    causes: dict[int, list[tuple[str, str]]] = {}
+    for seq, topic, message_id in tx.all(
+        "list_page_causes", workflow_id=workflow_id, seqs=part.as_set(seqs)
+    ):
+        causes.setdefault(seq, []).append((topic, message_id))
+    return {seq: tuple(found) for seq, found in causes.items()}
+
+
+def list_names(tx: Transaction, workflow_ids: Iterable[str]) -> dict[str, str]:
+    """Read the name of each workflow, removed ones too, in one statement (W10)."""
+    return dict(tx.all("list_names", ids=part.as_set(workflow_ids)))
 
 
 def list_effects(tx: Transaction, workflow_id: str, root: int) -> tuple[tuple[str, str], ...]:

@@ -7,9 +7,12 @@ Law 2  Nobody counts further than a bound, so a look costs the same whatever the
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
-from duly.store.base import Transaction
+from duly.store.base import Row, Transaction
+from duly.store.part import as_set
 from duly.store.people import page
 
 COUNT_MAX = 1000  # beyond it a count says so, and no more
@@ -73,16 +76,27 @@ def list_work_statuses(tx: Transaction, workflow_id: str, root: int) -> tuple[st
     return tuple(str(status) for (status,) in rows)
 
 
-def list_roots(tx: Transaction, workflow_id: str, seq: int) -> tuple[str, ...]:
-    """Read the titles of the inputs an event goes back to."""
-    rows = tx.all("list_roots", workflow_id=workflow_id, seq=seq, limit=TITLES_MAX)
-    return tuple(str(title) for (title,) in rows)
+def list_roots(
+    tx: Transaction, workflow_id: str, seqs: Iterable[int]
+) -> dict[int, tuple[str, ...]]:
+    """Read the titles of the inputs that each event of a page goes back to, in one statement."""
+    rows = tx.all("list_roots", workflow_id=workflow_id, seqs=as_set(seqs), limit=TITLES_MAX)
+    return _gather(rows)
 
 
-def list_run_roots(tx: Transaction, workflow_id: str, run_id: str) -> tuple[str, ...]:
-    """Read the titles of the inputs behind everything a run reserved."""
-    rows = tx.all("list_run_roots", workflow_id=workflow_id, run_id=run_id, limit=TITLES_MAX)
-    return tuple(str(title) for (title,) in rows)
+def list_run_roots(
+    tx: Transaction, workflow_id: str, run_ids: Iterable[str]
+) -> dict[str, tuple[str, ...]]:
+    """Read the titles of the inputs behind all that each run of a page reserved."""
+    here = {"workflow_id": workflow_id, "run_ids": as_set(run_ids)}
+    return _gather(tx.all("list_run_roots", **here, limit=TITLES_MAX))
+
+
+def _gather(rows: Iterable[Row]) -> dict[Any, tuple[str, ...]]:
+    gathered: dict[Any, list[str]] = {}
+    for key, title in rows:
+        gathered.setdefault(key, []).append(title)
+    return {key: tuple(titles) for key, titles in gathered.items()}
 
 
 def list_terminal_events(

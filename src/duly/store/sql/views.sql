@@ -49,6 +49,16 @@ order by e.seq limit :limit
 select e.topic, e.message_id from cause c join event e on e.workflow_id = c.workflow_id and e.seq = c.root
 where c.workflow_id = :workflow_id and c.seq = :seq order by c.root
 
+-- list_page_causes
+-- The inputs that the events of a page go back to (T9). The scan is over the page; sort of what it finds.
+select c.seq, e.topic, e.message_id from json_each(:seqs) i cross join cause c cross join event e
+where c.workflow_id = :workflow_id and c.seq = cast(i.key as bigint) and e.workflow_id = c.workflow_id and e.seq = c.root
+order by c.seq, c.root
+
+-- list_names
+-- The names of a few workflows, removed ones too. The scan is over the set.
+select w.id, w.name from json_each(:ids) i cross join workflow w where w.id = i.key
+
 -- list_effects
 -- The events an input led to (T9).
 select e.topic, e.message_id from cause c join event e on e.workflow_id = c.workflow_id and e.seq = c.seq
@@ -201,20 +211,23 @@ join topic t on t.workflow_id = e.workflow_id and t.name = e.topic
 where t.consumer is not null or e.seq <= t.worked_until
 
 -- list_roots
--- The titles of the inputs an event goes back to; none for one that is its own (T9).
-select p.title from cause c join event e on e.workflow_id = c.workflow_id and e.seq = c.root
-join payload p on p.workflow_id = e.workflow_id and p.content = e.content
-where c.workflow_id = :workflow_id and c.seq = :seq and c.root <> :seq order by c.root limit :limit
+-- The titles of the inputs that the events of a page go back to, so many of each; none for one that is its own (T9). The scans are over the page and what it goes back to; sort of that.
+select seq, title from (
+  select c.seq, p.title, c.root, row_number() over (partition by c.seq order by c.root) as place
+  from json_each(:seqs) i cross join cause c cross join event e cross join payload p
+  where c.workflow_id = :workflow_id and c.seq = cast(i.key as bigint) and c.root <> c.seq
+    and e.workflow_id = c.workflow_id and e.seq = c.root and p.workflow_id = e.workflow_id and p.content = e.content) as roots
+where place <= :limit order by seq, root
 
 -- list_run_roots
--- The titles of the inputs behind everything a run reserved (T9); a run reserves few (sort of what it finds).
-select p.title from (
-  select distinct coalesce(c.root, v.seq) as root from reservation v
-  left join cause c on c.workflow_id = :workflow_id and c.seq = v.seq
-  where v.run_id = :run_id) as roots
-join event e on e.workflow_id = :workflow_id and e.seq = roots.root
-join payload p on p.workflow_id = e.workflow_id and p.content = e.content
-order by roots.root limit :limit
+-- The titles of the inputs behind all that the runs of a page reserved, so many of each (T9). The scans are over the page and what it goes back to; sort of that.
+select run_id, title from (
+  select r.run_id, p.title, r.root, row_number() over (partition by r.run_id order by r.root) as place
+  from (select distinct v.run_id, coalesce(c.root, v.seq) as root from json_each(:run_ids) i cross join reservation v
+    left join cause c on c.workflow_id = :workflow_id and c.seq = v.seq where v.run_id = i.key) as r
+  cross join event e cross join payload p
+  where e.workflow_id = :workflow_id and e.seq = r.root and p.workflow_id = e.workflow_id and p.content = e.content) as roots
+where place <= :limit order by run_id, root
 
 -- list_terminal_events
 -- The outputs in a topic nobody reads, newest first; what was work before it lost its consumer is none (U4, W9).
