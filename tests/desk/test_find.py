@@ -50,7 +50,7 @@ async def test_find_looks_titles_through_newest_first(duly_world: Stage) -> None
 
 
 async def test_find_goes_on_where_a_page_ended(duly_world: Stage) -> None:
-    """U6, G13: a page costs the same whatever the history; pages together show each hit once."""
+    """U6: a page costs the same whatever the history; pages together show each hit once."""
     play = await filled(duly_world)
     for text in ("a-", "invoice", "i"):
         whole = (await play.host.find(text)).hits
@@ -68,7 +68,7 @@ async def test_find_goes_on_where_a_page_ended(duly_world: Stage) -> None:
 async def test_find_stops_after_so_many_titles(
     duly_world: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """G13: what it has not looked at it says, and the next page looks there."""
+    """U6: what it has not looked at it says, and the next page looks there."""
     play = await filled(duly_world)
     monkeypatch.setattr(store_find, "LOOKED_MAX", 1)
     monkeypatch.setattr(store_find, "LOOKED_PER_STATEMENT", 1)
@@ -187,7 +187,7 @@ async def test_sql_shows_no_secret(duly_world: Stage) -> None:
 async def test_sql_is_limited_in_time_and_holds_up_no_commit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """H1, G13: a SELECT that never ends is ended, and acts go on meanwhile."""
+    """H1: a SELECT that never ends is ended, and acts go on meanwhile."""
     monkeypatch.setattr(inquiry, "INQUIRY_MS_MAX", 1500)
     counting = "with recursive n (x) as (select 1 union all select x + 1 from n)"
     endless = f"{counting} select max(x) from n"

@@ -1,4 +1,4 @@
-"""A page costs a fixed number of statements, however many rows it shows (G13)."""
+"""A page costs a fixed number of statements, however many rows it shows (U6)."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ async def count(play: Play, page: str, limit: int) -> int:
 async def test_the_statements_of_a_page_do_not_grow_with_its_rows(
     duly_world: Stage, page: str
 ) -> None:
-    """G13: a page of a hundred rows takes as many statements as one of ten."""
+    """U6: a page of a hundred rows takes as many statements as one of ten."""
     play = await opened(duly_world)
     await play.deploy(flow())
     for number in range(100):

@@ -208,6 +208,7 @@ class InterruptedTransaction:
 
     def __init__(self, transaction: Transaction, interruption: Interruption) -> None:
         self._transaction = transaction
+        self.seal_key = transaction.seal_key
         self._interruption = interruption
 
     def all(self, statement: str, /, **parameters: Any) -> list[Row]:
@@ -224,10 +225,6 @@ class InterruptedTransaction:
         changed = self._transaction.run(statement, **parameters)
         self._interruption.count()
         return changed
-
-    @property
-    def seal_key(self) -> bytes | None:
-        return self._transaction.seal_key
 
 
 # -- What a case says ---------------------------------------------------------------------------

@@ -14,7 +14,7 @@ import apsw
 from duly.store import queries
 from duly.store.base import Durability, Transaction
 from duly.store.sqlite import default_schema
-from duly.store.writer import NamedTransaction
+from duly.store.transaction import NamedTransaction
 
 R = TypeVar("R")
 

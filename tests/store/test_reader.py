@@ -40,7 +40,7 @@ def slow(tx: Transaction) -> tuple[list[str], list[str]]:
 
 
 def test_a_long_question_does_not_hold_up_a_commit(path: Path) -> None:
-    """H1, G13: hundreds of commits are made while it is read, and it sees one moment."""
+    """H1: hundreds of commits are made while it is read, and it sees one moment."""
 
     async def story(env: Loop) -> None:
         backend = await open_notebook(path, env)

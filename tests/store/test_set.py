@@ -15,7 +15,7 @@ from duly.rules.prepared import Judgement
 from duly.rules.word import Progress
 from duly.store import run
 from duly.store.record import Commit, Pinned, Reserve
-from duly.store.writer import NamedTransaction
+from duly.store.transaction import NamedTransaction
 from tests.store.exam import World
 from tests.store.scene import PREPARED, PREPARING, WORKFLOW, Scene, at, statuses
 from tests.store.scene import opened as opened_world

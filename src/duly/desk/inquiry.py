@@ -8,7 +8,7 @@ from duly.desk.sight import Sight
 from duly.errors import Invalid, RequestRefused
 from duly.rules.value import Json
 from duly.rules.verb import Scope, question
-from duly.store.inquiry import ROWS_MAX, Value
+from duly.store.inquiry import EXAMPLE, ROWS_MAX, Value
 from duly.store.sqlite import SqliteBackend
 
 
@@ -18,7 +18,7 @@ class Inquiries(HasDesk):
     @question(
         scope=Scope.DECIDE,
         follow=False,
-        example={"query": "select name, open_status from workflows"},
+        example={"query": EXAMPLE},
     )
     async def sql(self, query: str, *, limit: int = 100) -> Rows:
         """Run one SELECT over the documented views, while the host runs (H1).

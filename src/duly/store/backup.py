@@ -30,7 +30,7 @@ from duly.store.disk import create, sync_path
 from duly.store.failure import explain
 from duly.store.seal import Flawed, find_flaws
 from duly.store.sqlite import SqliteBackend
-from duly.store.writer import NamedTransaction
+from duly.store.transaction import NamedTransaction
 
 PAGES_PER_STEP: Final = 64  # a quarter of a MiB: a writer waits less than a millisecond for it
 PROBLEMS_MAX: Final = 100

@@ -27,6 +27,7 @@ VIEWS: Final = frozenset(
         *("event_journal", "deferred_events"),
     }
 )
+EXAMPLE: Final = "select unixepoch()"  # every other one stands on docs/views-sql.md
 ROWS_MAX: Final = 1_000
 BYTES_MAX: Final = 4 * 1024 * 1024
 INQUIRY_MS_MAX: Final = 5_000

@@ -21,7 +21,8 @@ from duly.store.base import Transaction
 from duly.store.disk import Disk, shut
 from duly.store.failure import explain
 from duly.store.queries import Statement
-from duly.store.writer import NamedTransaction, Writer
+from duly.store.transaction import NamedTransaction
+from duly.store.writer import Writer
 
 R = TypeVar("R")
 

@@ -17,7 +17,7 @@ from duly.rules.ledger import Knowledge, Terms
 from duly.rules.lifecycle import Counts, Run
 from duly.rules.outage import Outage
 from duly.rules.retention import FINAL
-from duly.rules.seal import AllowanceFacts, EndFacts, RowFacts
+from duly.rules.seal import AllowanceFacts, RowFacts
 from duly.rules.value import Json, decode
 from duly.rules.word import Kind, Known, MutationStatus, Outcome, Phase, Status, Waits
 
@@ -409,25 +409,6 @@ class MutationRow:
     def has_ended(self) -> bool:
         """Tell whether nothing more becomes of it: its status is final (L15)."""
         return self.status in FINAL
-
-    def end_facts(self, digests: str) -> EndFacts:
-        """Return what the seal of its end covers, with these digests of its texts (L15)."""
-        return EndFacts(
-            self.facts,
-            self.run_id,
-            self.created_at,
-            self.status,
-            bool(self.refused),
-            self.attempt,
-            self.resends,
-            self.first_sent_at,
-            self.sent_at,
-            self.known_how,
-            self.known_at,
-            self.known_by,
-            self.known_said,
-            digests,
-        )
 
     @property
     def known(self) -> Knowledge | None:

@@ -14,6 +14,7 @@ from typing import Final
 
 from duly.errors import Invalid, Stale
 from duly.rules.seal import (
+    EndFacts,
     Flaw,
     Part,
     Texts,
@@ -63,9 +64,29 @@ def seal_end(tx: Transaction, run_id: str) -> None:
     if not row.has_ended or key is None or not _is_whole(tx, key, row):
         return
     digests = digest_parts(_texts(row, _kept_contents(tx, run_id)))
-    seal = make_seal(key, row.end_facts(digests))
+    seal = make_seal(key, _end_facts(row, digests))
     sealed = tx.run("seal_end", id=row.id, status=row.status, digests=digests, seal=seal)
     assert sealed == 1, row.id
+
+
+def _end_facts(row: MutationRow, digests: str) -> EndFacts:
+    """Return what the seal of its end covers, with these digests of its texts (L15)."""
+    return EndFacts(
+        row.facts,
+        row.run_id,
+        row.created_at,
+        row.status,
+        bool(row.refused),
+        row.attempt,
+        row.resends,
+        row.first_sent_at,
+        row.sent_at,
+        row.known_how,
+        row.known_at,
+        row.known_by,
+        row.known_said,
+        digests,
+    )
 
 
 def _is_whole(tx: Transaction, key: bytes, row: MutationRow) -> bool:
@@ -130,7 +151,7 @@ def _judge(key: bytes, row: MutationRow) -> Flaw | None:
         return flaw
     if row.digests is None:
         return Flaw.UNSEALED
-    return judge(key, row.end_facts(row.digests), row.end_seal)
+    return judge(key, _end_facts(row, row.digests), row.end_seal)
 
 
 def _contents_now(tx: Transaction, run_id: str) -> tuple[tuple[str, str, str], ...]:
@@ -183,7 +204,7 @@ def _seal_anew(tx: Transaction, row: MutationRow, key: bytes) -> EndSeal:
     digests = row.digests
     if digests is None:
         digests = digest_parts(_texts(row, _contents_now(tx, row.held_by)))
-    end = make_seal(key, row.end_facts(digests))
+    end = make_seal(key, _end_facts(row, digests))
     return EndSeal(row.id, row.end_seal, digests, make_seal(key, row.facts), end)
 
 

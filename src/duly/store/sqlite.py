@@ -29,7 +29,8 @@ from duly.store.failure import explain, is_sync_failure
 from duly.store.inquiry import Inquiries, Table
 from duly.store.migrate import MIGRATIONS, SCHEMA_VERSION, bring_up, check_version
 from duly.store.reader import Questions, Reader
-from duly.store.writer import CHECKPOINT_PAGES, FindKey, Writer
+from duly.store.transaction import FindKey
+from duly.store.writer import CHECKPOINT_PAGES, Writer
 
 R = TypeVar("R")
 

@@ -23,7 +23,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeVar
 
 import apsw
 
@@ -38,14 +38,13 @@ from duly.errors import (
     StoreUnavailable,
     parts_of,
 )
-from duly.rules.seal import OPEN_KEY
-from duly.store.base import Durability, Row, Transaction
+from duly.store.base import Durability, Transaction
 from duly.store.disk import shut
 from duly.store.failure import explain, is_sync_failure
 from duly.store.queries import Statement
+from duly.store.transaction import NOT_OPEN, FindKey, NamedTransaction
 
 R = TypeVar("R")
-FindKey: TypeAlias = Callable[[], bytes | None]
 
 BATCH_JOBS_MAX = 500
 IDLE_SYNC_MS = 10
@@ -55,68 +54,6 @@ LOG_GROWTH_MAX = 16
 INLINE_JOBS_MAX = 20
 INLINE_SLOW_MS = 5
 INLINE_PAUSE_BATCHES = 10
-
-_NOT_OPEN = IllegalTransition("a transaction was used outside of its body")
-
-
-class NamedTransaction:
-    """The open transaction of one job: named statements over the writer's connection.
-
-    A failed statement closes it, as PostgreSQL would: on a full disk SQLite has already rolled
-    back, and the next statement of a body that shrugged would commit on its own.
-    """
-
-    __slots__ = ("_changes", "_cursor", "_statements", "closed_by", "find_key")
-
-    def __init__(
-        self,
-        connection: apsw.Connection,
-        statements: Mapping[str, Statement],
-        find_key: FindKey = lambda: OPEN_KEY,
-    ) -> None:
-        self._cursor = connection.cursor()
-        self._changes = connection.changes
-        self._statements = statements
-        self.find_key = find_key
-        self.closed_by: Exception | None = _NOT_OPEN
-
-    def all(self, statement: str, /, **parameters: Any) -> list[Row]:
-        """Run a statement and return every row."""
-        return self._rows(statement, parameters)
-
-    def one(self, statement: str, /, **parameters: Any) -> Row | None:
-        """Run a statement and return its only row, if there is one."""
-        rows = self._rows(statement, parameters)
-        assert len(rows) <= 1, f"statement {statement} answered {len(rows)} rows"
-        return rows[0] if rows else None
-
-    def run(self, statement: str, /, **parameters: Any) -> int:
-        """Run a statement that returns no rows; answer how many rows it changed."""
-        rows = self._rows(statement, parameters)
-        assert not rows, f"statement {statement} answered {len(rows)} rows"
-        return self._changes()
-
-    @property
-    def seal_key(self) -> bytes | None:
-        """The key that rows are sealed with, which is not in the database (L15)."""
-        return self.find_key()
-
-    def _rows(self, statement: str, parameters: dict[str, Any]) -> list[Row]:
-        if self.closed_by is not None:
-            raise self.closed_by
-        known = self._statements[statement]
-        try:
-            bound = known.bind(parameters)
-        except KeyError:
-            raise known.refuse(parameters) from None
-        if len(bound) != len(parameters):
-            raise known.refuse(parameters)
-        try:
-            # Rows are read to the end: a RETURNING left unread has not changed its last rows.
-            return self._cursor.execute(known.text, bound).fetchall()
-        except apsw.Error as error:
-            self.closed_by = error
-            raise
 
 
 @dataclass(slots=True, eq=False)
@@ -395,7 +332,7 @@ class Writer:
                 elif jobs:
                     self._commit_together(jobs)
             finally:
-                self._transaction.closed_by = _NOT_OPEN
+                self._transaction.closed_by = NOT_OPEN
                 self._roll_back()
             if any(job.durability is Durability.BARRIER for job in batch):
                 self._sync()
