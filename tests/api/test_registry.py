@@ -17,13 +17,13 @@ from duly.rules.verb import DECLARED, Scope, question
 # Acts whose doer is named by `source`.
 WITHOUT_BY: Final = {"bus.emit", "bus.schedule_at"}
 # Questions that work for their answer, in the sandbox or on the whole disk.
-ONCE: Final = {"check", "try_", "verify", "what_if"}
+ONCE: Final = {"check", "find", "sql", "try_", "verify", "what_if"}
 # What is more than reading, by what a caller must be allowed (G4).
 SCOPES: Final = {
     Scope.AGENT: "check try_ what_if publish pause resume run_now retry bus.emit bus.schedule_at",
     Scope.DECIDE: "approve approve_all allow amend reject revoke_allowance settle skip abandon "
     "reconnect deploy rollback grant revoke bus.cancel bus.discard bus.resume bus.retry "
-    "bus.unsubscribe",
+    "bus.unsubscribe sql",
     Scope.ADMIN: "secrets set_secret drop_secret backup remove tidy",
 }
 

@@ -127,7 +127,7 @@ def test_a_diff_keeps_its_lines_and_obeys_nothing(capsys: pytest.CaptureFixture[
 def test_every_verb_has_a_shape() -> None:
     """U6: what is shown by its fields alone is a decision, not an oversight."""
     own = {"check", "tools", "try_", "deploy"}  # whose commands show their answers themselves
-    by_fields = own | {"next_due"}
+    by_fields = own | {"next_due", "certificate", "find", "sql"}
     assert SHAPES | by_fields == VERBS.keys()
     assert NOTHING.keys() == ENTRIES.keys() | TABLES.keys()
     assert not SENTENCES.keys() & ANSWERS.keys()

@@ -84,9 +84,7 @@ class Keeping(HasDesk):
         It names every row that was changed. It cannot see that a whole row was removed.
         """
         desk = self._desk()
-        found = await desk.complete(
-            partial(backup.find_problems, _backend(desk), desk.parts.env)
-        )
+        found = await desk.complete(partial(backup.find_problems, _backend(desk), desk.parts.env))
         ids = {each.workflow_id for each in found.flawed}
         names = await desk.ask(lambda tx: read_names(tx, ids))
         changed = tuple(
