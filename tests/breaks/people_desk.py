@@ -282,7 +282,7 @@ BREAKS = (
         FINDING,
         "a SELECT reads every table",
     ),
-    Break("L15", "duly.store.part", "seal_end", _do_nothing, ENDS, "an end is not sealed"),
+    Break("L15", "duly.store.statements", "seal_end", _do_nothing, ENDS, "an end is not sealed"),
     Break("L15", "duly.store.seal", "_is_whole", lambda *_: True, ENDS, "a changed row is sealed"),
     Break(
         "L15",

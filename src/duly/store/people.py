@@ -195,7 +195,7 @@ def list_page_causes(
     """Read the inputs that each event of a page goes back to, in one statement (T9)."""
     causes: dict[int, list[tuple[str, str]]] = {}
     for seq, topic, message_id in tx.all(
-        "list_page_causes", workflow_id=workflow_id, seqs=part.as_set(seqs)
+        "list_page_causes", workflow_id=workflow_id, seqs=statements.as_set(seqs)
     ):
         causes.setdefault(seq, []).append((topic, message_id))
     return {seq: tuple(found) for seq, found in causes.items()}
@@ -203,7 +203,7 @@ def list_page_causes(
 
 def list_names(tx: Transaction, workflow_ids: Iterable[str]) -> dict[str, str]:
     """Read the name of each workflow, removed ones too, in one statement (W10)."""
-    return dict(tx.all("list_names", ids=part.as_set(workflow_ids)))
+    return dict(tx.all("list_names", ids=statements.as_set(workflow_ids)))
 
 
 def list_effects(tx: Transaction, workflow_id: str, root: int) -> tuple[tuple[str, str], ...]:

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from duly.store.base import Row, Transaction
-from duly.store.part import as_set
 from duly.store.people import page
+from duly.store.statements import as_set
 
 COUNT_MAX = 1000  # beyond it a count says so, and no more
 TITLES_MAX = 100  # of the inputs behind one output
