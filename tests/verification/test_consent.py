@@ -21,7 +21,9 @@ ROW = MutationSeen(
     "x1", "r1", "r1", "in_flight", "key", '{"ids":["m0"]}', 1, "inputs", 0, "hash", NOW_MS
 )
 CALL = Call("sheet.append", {"ids": ["m0"]}, "key", "mail", 1, NOW)
-BARE = Seen({"r1": RUN}, {}, {}, frozenset(), {}, {}, {}, {CAPABILITY: None}, False, False)
+BARE = Seen(
+    {"r1": RUN}, {}, {}, frozenset(), {}, {}, {}, {CAPABILITY: None}, False, False, version="1.0"
+)
 SENT = replace(BARE, mutations={"x1": ROW})
 WAITING = RUN._replace(status="paused:approval", waits="approval")
 PROPOSED = replace(
@@ -325,6 +327,15 @@ def test_call_that_asks_while_an_allowance_holds_is_told(is_clock_set: bool) -> 
     before, now = (replace(each, allowances=holding) for each in (BARE, PROPOSED))
     said = looked(allowed, before, now)
     assert said == ([] if is_clock_set else ["mutation x1 asks, and an allowance covers it"])
+
+
+def test_call_of_a_run_that_outlived_its_version_asks_and_is_not_sent_unasked() -> None:
+    """A3: an allowance ends with its version, also for a run that began before the deploy."""
+    holding = {"a1": ALLOWED}
+    before, asking = (replace(each, allowances=holding, version="2.0") for each in (BARE, PROPOSED))
+    assert looked(consent(is_asked=True), before, asking) == []
+    (problem,) = under(before, replace(UNDER, version="2.0"), calls=1)
+    assert problem.endswith("of another version")
 
 
 def test_only_a_person_who_amends_changes_a_recorded_call() -> None:

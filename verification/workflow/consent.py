@@ -150,7 +150,7 @@ class Consent:
                 continue
             if allowance.is_revoked:
                 yield f"mutation {row.id} was sent under an allowance that was revoked"
-            if run.version != allowance.version:
+            if not run.version == allowance.version == now.version:
                 yield f"mutation {row.id} was sent under an allowance of another version"
             if used[allowance.id] > max(self.allowed[allowance.mutation_id], default=0):
                 yield f"{used[allowance.id]} calls were sent under {allowance.id}"
@@ -186,9 +186,12 @@ class Consent:
 
 
 def _find_live(was: Seen, run: RunSeen) -> bool:
-    """Tell whether an allowance covers the calls of a run's version: it is for any events."""
+    """Tell whether an allowance covers the calls of a run: it is for any events.
+
+    A run can outlive its version by a deploy. An allowance cannot.
+    """
     used = Counter(row.allowance_id for row in was.mutations.values())
-    return any(
+    return run.version == was.version and any(
         each.version == run.version and not each.is_revoked and used[each.id] < each.calls
         for each in was.allowances.values()
     )
