@@ -67,6 +67,7 @@ from duly.rules.verb import question
 from duly.store import Store
 from duly.store.migrate import APPLICATION_ID
 from duly.store.sqlite import open_sqlite
+from duly.words import Clock
 
 DEFAULT_POLICY: Final = Policy()
 DEFAULT_SANDBOX: Final = SandboxSettings()
@@ -377,6 +378,12 @@ class Host(Commands, Views, Trials):
             caller = asyncio.current_task()
             if self._closing is None or (caller is not None and caller.cancelling()):
                 raise
+
+    @property
+    def now(self) -> Clock:
+        """What time it is here, and in which zone `duly.words` says times of this host."""
+        parts = self._desk().parts
+        return Clock(parts.env.now_ms(), parts.policy.timezone)
 
     def _desk(self) -> Desk:
         if self._open_desk is None:

@@ -9,19 +9,21 @@ from datetime import UTC, datetime, timedelta, timezone
 from enum import StrEnum
 from pathlib import Path
 from types import UnionType
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import Any, cast, get_args, get_origin, get_type_hints
 
 import pytest
 
 from duly.api.codec import perform, read_arguments, to_json
 from duly.api.registry import VERBS
 from duly.bus.bus import Bus
-from duly.desk.record import Output
+from duly.desk.record import Output, Why
 from duly.errors import Invalid
+from duly.fact import Offer, Reason
 from duly.host import Host
-from duly.rules.account import OutputStatus
 from duly.rules.source import Language, Source
+from duly.rules.standing import Mover
 from duly.rules.value import INTEGER_MAX, Json
+from duly.words import Clock
 from tests.faces.stand import EVENT
 
 # What JSON itself is, in a record or an answer; its alias refers to itself.
@@ -165,12 +167,32 @@ def test_records_become_plain_json() -> None:
     assert type(to_json(Colour.RED)) is str
 
 
-def test_an_output_is_marked_as_the_scripts_words() -> None:
-    """L11: what the script calls a change goes out with the mark on it."""
-    output = Output("m", "Row", None, OutputStatus.DONE, NOON, (), "k")
-    shown = to_json(output)
-    assert isinstance(shown, dict)
-    assert (shown["claimed"], shown["words"]) == ("Row", output.words)
+def test_facts_have_their_words_beside_them() -> None:
+    """U1, U7: a program reads code, facts and verb; a person the text made of them."""
+    clock = Clock(0)
+    at = datetime(1970, 1, 1, 0, 0, 12, tzinfo=UTC)
+    reason = Reason("retrying", "run_1", {"doing": "checking", "retry_at": at})
+    plain = {
+        "code": "retrying",
+        "subject": "run_1",
+        "facts": {"doing": "checking", "retry_at": "1970-01-01T00:00:12.000Z"},
+    }
+    assert to_json(reason) == plain
+    assert to_json(reason, clock) == {**plain, "text": "Temporary error; retrying in 12 s"}
+    offer = Offer("skip", {"workflow": "a"}, "skip")
+    why = Why("a", reason, (), None, None, Mover.BACKOFF, None, (offer,))
+    shown: Any = to_json(why, clock)
+    assert shown["reason"]["detail"].startswith("Temporary error while ")
+    assert shown["offers"] == [
+        {
+            "verb": "skip",
+            "args": {"workflow": "a"},
+            "does": "skip",
+            "asks": [],
+            "text": "it ends skipped for good; nothing is sent for it",
+        }
+    ]
+    assert "detail" not in cast("dict[str, Any]", to_json(reason, clock))
 
 
 def test_what_is_no_record_is_found_out() -> None:

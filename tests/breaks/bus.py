@@ -360,8 +360,8 @@ BREAKS = (
     Break(
         "B13",
         "duly.desk.journal",
-        "explain_wait",
-        lambda delivery, presence, now_ms, is_held: "It waits.",
+        "find_wait",
+        lambda delivery, presence, now_ms, is_held: None,
         WHY,
         "why does not say for whom an event waits",
     ),

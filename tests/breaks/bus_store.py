@@ -170,7 +170,7 @@ BREAKS = (
         "H5",
         "duly.desk.attention",
         "_held",
-        lambda tx, sight: iter(()),
+        lambda tx: iter(()),
         RESTORED,
         "nobody is told that the bus is held back",
     ),

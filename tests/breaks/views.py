@@ -8,14 +8,15 @@ from typing import Any
 from duly.desk.account import Place
 from duly.desk.sight import Sight
 from duly.rules.account import OUTPUT_OF, OutputStatus
-from duly.rules.explanation import FAILED, MOVING
+from duly.rules.standing import FAILED, MOVING, PAUSED, RESTING
 from duly.rules.word import MutationStatus
 from tests.breaks import Break
 
 ACCOUNT = ("tests/desk/test_account.py",)
 WHY = ("tests/desk/test_why.py",)
 VIEWS = ("tests/desk/test_views.py",)
-RULES = ("tests/rules/test_explanation.py",)
+RULES = ("tests/rules/test_standing.py",)
+WORDS = ("tests/words/test_sentence.py",)
 PAGES = ("tests/desk/test_why.py::test_a_page_of_attention_goes_on_from_a_key",)
 ONCE = ("tests/desk/test_account.py::test_pages_of_outputs_show_each_once_whatever_the_clock_did",)
 GIVEN = ("tests/desk/test_why.py::test_nothing_follows_in_a_paused_workflow",)
@@ -26,8 +27,8 @@ LEFT = (
 _facts = Sight.facts
 
 
-def _claim_alone(self: Any) -> str:
-    return f"“{self.title}”"
+def _claim_alone(facts: Any, clock: Any) -> str:
+    return f"“{facts.get('title')}”"
 
 
 def _as_it_is(text: str) -> str:
@@ -42,7 +43,7 @@ def _plain_value(self: Any, value: Any) -> Any:
     return value
 
 
-def _no_call(self: Any, workflow: Any, run: Any, held: Any, paused_by: str = "you") -> Any:
+def _no_call(self: Any, workflow: Any, run: Any, held: Any, paused_by: str = "user") -> Any:
     return replace(_facts(self, workflow, run, held, paused_by), tool=None)
 
 
@@ -70,12 +71,12 @@ def _one_key(self: Place) -> str:
     return f":{self.mutation}"
 
 
+ON = (*PAUSED, *MOVING, *RESTING)
+
 BREAKS = (
-    Break(
-        "L11", "duly.rules.standing", "Facts.change", property(_claim_alone), WHY, "a claim alone"
-    ),
+    Break("L11", "duly.words.part", "_short", _claim_alone, WORDS, "a claim alone"),
     Break("L11", "duly.desk.sight", "Sight.facts", _no_call, WHY, "the call is not looked at"),
-    Break("L11", "duly.rules.wording", "in_quotes", _as_it_is, WHY, "a title closes its marks"),
+    Break("L11", "duly.words.phrase", "in_quotes", _as_it_is, WORDS, "a title closes its marks"),
     Break("A5", "duly.desk.sight", "Sight.text", _plain, WHY, "a secret in a title"),
     Break("A5", "duly.desk.sight", "Sight.value", _plain_value, WHY, "a secret in a preview"),
     Break(
@@ -87,14 +88,14 @@ BREAKS = (
         "a call that was not let through is not shown",
     ),
     Break("L10", "duly.desk.offer", "_can_be_asked", _is_always, WHY, "an offer nobody can keep"),
-    Break("F8", "duly.rules.explanation", "needs_person", _is_never, PAGES, "nobody is asked"),
+    Break("F8", "duly.rules.standing", "needs_person", _is_never, PAGES, "nobody is asked"),
     Break(
-        "U5", "duly.rules.wording", "quote", _as_it_is, RULES, "another's words are taken for ours"
+        "U5", "duly.words.phrase", "quote", _as_it_is, WORDS, "another's words are taken for ours"
     ),
-    Break("U7", "duly.rules.explanation", "LINES", MOVING, RULES, "what waits for you is unsaid"),
-    Break("U7", "duly.rules.explanation", "LINES", (*FAILED, *MOVING), RULES, "no question is put"),
+    Break("U7", "duly.rules.standing", "LINES", ON, RULES, "what waits for you is unsaid"),
+    Break("U7", "duly.rules.standing", "LINES", (*FAILED, *ON), RULES, "no question is put"),
     Break("F7", "duly.desk.offer", "on_workflow", _no_one, GIVEN, "no resume is offered"),
-    Break("U1", "duly.desk.views", "_next_check", _no_one, VIEWS, "no word of the next check"),
+    Break("U1", "duly.desk.views", "_planned_at", _no_one, VIEWS, "no word of the next check"),
     Break("U2", "duly.store.trace", "list_caused", _nothing, ACCOUNT, "an input is not followed"),
     Break("U2", "duly.store.trace", "list_run_roots", _nothing, ACCOUNT, "a change has no inputs"),
     Break("U2", "duly.store.trace", "list_roots", _nothing, ACCOUNT, "an event has no inputs"),

@@ -18,6 +18,7 @@ from duly.rules.redaction import Redactor
 from duly.rules.shown import cut
 from duly.testing import Stage
 from tests.bus.stand import ONCE, delivered, listen, say, statuses
+from tests.spoken import short
 
 
 class Mute(Exception):
@@ -350,10 +351,10 @@ async def test_a_deaf_handler_is_not_called_again_before_it_has_ended(duly_world
         await duly_world.advance(HANDLER_TIMEOUT_S + GRACE_S + 60)
         assert (deaf.ids, other.ids) == ([1], [1, 2])
         waiting = await host.bus.deliveries(status="waiting")
-        assert {(each.event_id, each.reason) for each in waiting} == {
+        assert {(each.event_id, short(host, each)) for each in waiting} == {
             (
                 event_id,
-                "Waits for a call of deaf to end, which was cancelled and goes on all the same.",
+                "Waits for a call of deaf to end, which was cancelled and has not stopped.",
             )
             for event_id in (1, 2)
         }
@@ -376,7 +377,7 @@ async def test_a_handler_that_outlasts_a_stop_does_not_run_beside_itself(
     await host.drain()
     assert deaf.ids == [1]
     (waiting,) = await host.bus.deliveries()
-    assert "to end, which was cancelled" in str(waiting.reason)
+    assert "to end, which was cancelled" in short(host, waiting)
     async with host.running():
         await duly_world.advance(1)
         deaf.freed.set()

@@ -11,6 +11,7 @@ from duly.errors import Invalid, NotFound, RequestRefused
 from duly.rules.delivery import ATTEMPTS_MAX, Event, Retry
 from duly.testing import Stage
 from tests.bus.stand import ONCE, again, delivered, listen, say, statuses
+from tests.spoken import short
 
 
 async def fail(event: Event) -> None:
@@ -48,7 +49,7 @@ async def test_a_drain_does_not_wait_for_a_retry(duly_world: Stage) -> None:
     await host.drain()
     assert ear.ids == [1]
     (waiting,) = await host.bus.deliveries(status="waiting")
-    assert waiting.reason == "Waits for its attempt 2."
+    assert short(host, waiting) == "Waits for its attempt 2."
     await duly_world.advance(1)
     await host.drain()
     assert ear.ids == [1, 1]

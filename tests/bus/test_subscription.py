@@ -17,6 +17,7 @@ from tests.bus.extension.stand import User
 from tests.bus.stand import Ear, again, announce, delivered, listen, say, statuses, store_of
 from tests.bus.test_ingress import BUS, hearing, way
 from tests.engine.stand import opened
+from tests.spoken import short
 
 
 @pytest.mark.parametrize("wrong", ["", " ", "a\nb", "x" * 321, 7])
@@ -97,7 +98,7 @@ async def test_a_subscriber_that_is_missing_after_a_restart_gets_its_events_when
     await host.drain()
     assert first.ids == [1, 2]
     waiting = await host.bus.deliveries(status="waiting")
-    assert [(each.event_id, each.reason) for each in waiting] == [
+    assert [(each.event_id, short(host, each)) for each in waiting] == [
         (event_id, "Waits for the subscriber second, which is not connected here.")
         for event_id in (1, 2)
     ]

@@ -9,9 +9,11 @@ import pytest
 from duly.config import Policy
 from duly.errors import Invalid, NotFound
 from duly.rules.delivery import Event, Retry
+from duly.rules.standing import Mover
 from duly.testing import Stage
 from tests.bus.stand import again, listen, say
 from tests.engine.stand import flow, opened
+from tests.spoken import given, long
 
 
 async def test_why_names_the_subscriber_a_restart_left_out(duly_world: Stage) -> None:
@@ -25,15 +27,15 @@ async def test_why_names_the_subscriber_a_restart_left_out(duly_world: Stage) ->
     id_1 = await say(host)
     await host.drain()
     why = await host.why(f"bus:{id_1}")
-    assert why.sentence == "Waits for the subscriber second, which is not connected here."
-    assert why.moved_on_by == "The subscriber, when a program connects it under this name."
+    assert long(host, why) == "Waits for the subscriber second, which is not connected here."
+    assert why.mover is Mover.SUBSCRIBER
     assert (why.workflow, why.inputs, why.at, why.offers) == ("", ("mail from test",), None, ())
     second = listen(host, subscriber_id="second")
     await host.drain()
     assert second.ids == [id_1]
     why = await host.why(f"bus:{id_1}")
-    assert why.sentence.startswith("It ended on ")
-    assert why.sentence.endswith("first and second heard of it.")
+    assert long(host, why).startswith("It ended on ")
+    assert long(host, why).endswith("first and second handled it.")
 
 
 async def test_why_says_when_a_retry_comes_and_what_was_given_up(duly_world: Stage) -> None:
@@ -46,24 +48,24 @@ async def test_why_says_when_a_retry_comes_and_what_was_given_up(duly_world: Sta
     listen(host, then=fail, retry=Retry(2, (5,)))
     unheard = await say(host, "nobody")
     id_2 = await say(host)
-    assert (await host.why(f"bus:{id_2}")).sentence.startswith("It waits for its turn")
+    assert long(host, await host.why(f"bus:{id_2}")).startswith("It waits for its turn")
     await host.drain()
     why = await host.why(f"bus:{id_2}")
-    assert why.sentence == "Waits for its attempt 2."
+    assert long(host, why) == "Waits for its attempt 2."
     assert why.at is not None
     assert why.at.timestamp() * 1000 == duly_world.env.now_ms() + 5000
     async with host.running():
         await duly_world.advance(10)
     why = await host.why(f"bus:{id_2}")
-    assert "It was given up on " in why.sentence
-    assert "test:mail: ValueError: no" in why.sentence
-    assert [each.say for each in why.offers] == [
-        f'host.bus.retry({id_2}, "test:mail")',
-        f'host.bus.discard({id_2}, "test:mail")',
+    assert "It was given up on " in long(host, why)
+    assert "test:mail: ValueError: no" in long(host, why)
+    assert [given(each) for each in why.offers] == [
+        ("bus.retry", (id_2, "test:mail")),
+        ("bus.discard", (id_2, "test:mail")),
     ]
     await host.bus.discard(id_2, "test:mail")
     assert (await host.why(f"bus:{id_2}")).offers == ()
-    assert "nobody subscribes" in (await host.why(f"bus:{unheard}")).sentence
+    assert "nothing subscribes" in long(host, await host.why(f"bus:{unheard}"))
 
 
 async def test_why_says_that_a_handler_is_at_it(duly_world: Stage) -> None:
@@ -72,12 +74,12 @@ async def test_why_says_that_a_handler_is_at_it(duly_world: Stage) -> None:
     said: list[str] = []
 
     async def ask(event: Event) -> None:
-        said.append((await host.why(f"bus:{event.id}")).sentence)
+        said.append(long(host, await host.why(f"bus:{event.id}")))
 
     listen(host, then=ask)
     await say(host)
     await host.drain()
-    assert said == ["test:mail is being told."]
+    assert said == ["The subscriber test:mail is being called."]
 
 
 async def test_why_of_what_is_gone_or_never_was(duly_world: Stage) -> None:
@@ -87,7 +89,7 @@ async def test_why_of_what_is_gone_or_never_was(duly_world: Stage) -> None:
     await host.drain()
     await duly_world.advance("2d")
     await host.tidy()
-    assert "retention removed it" in (await host.why(f"bus:{id_1}")).sentence
+    assert "retention removed it" in long(host, await host.why(f"bus:{id_1}"))
     for never in ("bus:0", "bus:99"):
         with pytest.raises(NotFound, match="There is no event"):
             await host.why(never)

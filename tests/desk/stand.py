@@ -23,6 +23,7 @@ from duly.rules.lifecycle import Counts, Run
 from duly.rules.value import Json, encode
 from duly.rules.word import Act
 from duly.store.record import Action, Stop
+from duly.words import Clock
 from tests.store.exam import World
 from tests.store.scene import Scene, at, deployed, opened
 from tests.store.virtual import VirtualEnv
@@ -94,6 +95,11 @@ class Reception(Commands, Views):
         self.parts = Parts(env, world.store, ScriptedSandbox(env), outside, policy)
         self.engine = StillEngine(self.parts)
         self.desk = Desk(self.parts, cast(Engine, self.engine))
+
+    @property
+    def now(self) -> Clock:
+        """The time of the scene."""
+        return Clock(self.parts.env.now_ms(), self.parts.policy.timezone)
 
     def _desk(self) -> Desk:
         return self.desk

@@ -12,9 +12,11 @@ from duly.config import Policy
 from duly.desk.record import Input, Output, Preview
 from duly.errors import Invalid, NotFound
 from duly.rules.account import OUTPUT_OF, OutputStatus
+from duly.rules.count import Activity, Count
 from duly.rules.standing import InputStatus
 from duly.rules.word import MutationStatus
 from duly.testing import Fault, Stage
+from duly.words import say_activity
 from tests.desk.golden import situation as golden
 from tests.desk.situation import ASKED, indeterminate, run
 from tests.desk.stand import Reception, reception
@@ -33,12 +35,13 @@ from tests.engine.stand import (
     producer,
     publish,
 )
+from tests.spoken import long, short
 from tests.store import scene
 from verification.moves import Call, Return, When, ref
 
 MIDDLE = "middle"
 DAY_S = 86_400
-CALL = "the call sheet.append (the script calls it “Add a row”)"
+CALL = "the call sheet.append (claimed: “Add a row”)"
 
 
 def take(topic: str) -> tuple[Any, ...]:
@@ -85,8 +88,8 @@ async def relayed(stage: Stage, *ids: str, policy: Policy | None = None) -> Play
 @pytest.mark.parametrize(
     ("kind", "names"),
     [
-        (Input, "topic message_id title status seq created_at stale sentence outputs"),
-        (Output, "id claimed observed status at inputs key"),
+        (Input, "topic message_id title status seq created_at stale reason outputs"),
+        (Output, "id claimed observed status at inputs key known"),
     ],
 )
 def test_a_record_has_exactly_the_fields_that_were_promised(kind: type, names: str) -> None:
@@ -110,8 +113,8 @@ async def test_an_input_is_followed_through_every_consumer(duly_world: Stage) ->
     ]
     assert all(each.inputs == ("Event",) for each in shown.outputs)
     assert all(each.status is OutputStatus.DONE for each in shown.outputs)
-    assert shown.sentence == (
-        "The call sheet.append (the script calls it “Add what came to in”) is done, and 2 more."
+    assert short(play.host, shown) == (
+        "The call sheet.append (claimed: “Add what came to in”) is done, and 2 more"
     )
 
 
@@ -137,8 +140,8 @@ async def test_of_several_things_the_sentence_speaks_of_the_one_that_waits(
     await play.host.approve(proposed.mutation, proposed.hash)
     await play.drain()
     (shown,) = await play.host.inputs(NAME)
-    assert [each.status for each in shown.outputs] == ["done", "waiting for you"]
-    assert "“Add what came to middle”) waits for you, and 1 more." in shown.sentence
+    assert [each.status for each in shown.outputs] == ["done", "waiting"]
+    assert "“Add what came to middle”) waits for you, and 1 more" in short(play.host, shown)
 
 
 async def test_what_a_successor_did_is_traced_to_the_same_input(duly_world: Stage) -> None:
@@ -183,50 +186,50 @@ async def skipped_by_anna(stage: Stage) -> Play:
         (
             lambda stage: golden._named(run(stage, policy=ASKED)),
             "pending",
-            "The call sheet.append (the script calls it “Add a row”) waits for you.",
+            "The call sheet.append (claimed: “Add a row”) waits for you",
         ),
         (
             lambda stage: golden._named(indeterminate(stage)),
             "pending",
-            f"Whether {CALL} happened is not known yet.",
+            f"It is not known yet whether {CALL} happened",
         ),
         (
             lambda stage: golden._named(run(stage, None, Fault.REFUSE)),
             "pending",
-            "The call sheet.append (the script calls it “Add a row”) was not done.",
+            "The call sheet.append (claimed: “Add a row”) was not done",
         ),
         (
             golden.declined,
             "skipped",
-            f"T{CALL[1:]} was declined and not sent, and 1 more.",
+            f"T{CALL[1:]} was rejected by anna and not sent, and 1 more",
         ),
         (
             golden.OTHERS["done without a change"],
             "done",
-            "“What became of it” is done.",
+            "“What became of it” is done",
         ),
-        (golden.OTHERS["the script left what waits"], "pending", "It waits to be taken up."),
+        (golden.OTHERS["the script left what waits"], "pending", "It is pending"),
         (
             golden.OTHERS["left behind with their topic"],
             "pending",
-            "A newer version left it behind; it waits to be skipped.",
+            "A newer version left it behind; you can skip it",
         ),
         (
             golden.OTHERS["left behind by their consumer"],
             "pending",
-            "A newer version left it behind; it waits to be skipped.",
+            "A newer version left it behind; you can skip it",
         ),
         (
             lambda stage: golden._named(skipped_by_anna(stage)),
             "skipped",
-            "It was skipped by anna.",
+            "It was skipped by anna",
         ),
         (
             lambda stage: golden.resting(
                 stage, flow({CONSUMER: consumer(mutate=None, then=None)}), "a"
             ),
             "done",
-            "It was looked at and needed no change.",
+            "It was looked at and needed no change",
         ),
     ],
 )
@@ -236,7 +239,7 @@ async def test_an_input_says_in_one_sentence_what_happened_because_of_it(
     """U2: by what came of it, or by what became of itself."""
     play, _ = await builder(duly_world)
     shown = (await play.host.inputs(NAME))[-1]
-    assert (shown.status, shown.sentence) == (status, sentence)
+    assert (shown.status, short(play.host, shown)) == (status, sentence)
 
 
 async def test_a_producer_s_events_are_inputs_and_what_next_publishes_is_none(
@@ -340,7 +343,7 @@ async def test_without_a_title_it_says_so(duly_world: Stage) -> None:
     """L11: and the call is there to be seen."""
     play, _ = await golden.OTHERS["no title given"](duly_world)
     (shown,) = await play.host.outputs(NAME)
-    assert (shown.claimed, shown.words) == (None, "no title given")
+    assert shown.claimed is None
     assert shown.observed == Preview(TOOL, {"text": "a"})
 
 
@@ -358,19 +361,20 @@ async def test_activity_counts_a_day_by_nouns(duly_world: Stage) -> None:
     """U1: inputs by their topic, changes by their tool; after a day it is forgotten."""
     play, _ = await golden.resting(duly_world, flow(), "a", "b", "c")
     shown = await play.host.workflow(NAME)
-    assert shown.activity == "Processed 3 inputs → 3 changes added"
-    assert shown.pending == "Nothing waiting"
+    assert say_activity(shown.activity) == "Processed 3 inputs → 3 changes added"
+    assert shown.pending == ()
     await duly_world.advance(DAY_S)
-    assert (await play.host.workflow(NAME)).activity.startswith("Processed 3")
+    assert (await play.host.workflow(NAME)).activity == shown.activity
     await duly_world.advance(1)
-    assert (await play.host.workflow(NAME)).activity == "Nothing processed lately"
+    assert (await play.host.workflow(NAME)).activity == Activity()
 
 
 async def test_activity_does_not_count_what_was_made_on_the_way(duly_world: Stage) -> None:
     """U1: one mail is one mail, through however many consumers it goes."""
     play = await relayed(duly_world, "a")
     await play.drain()
-    assert (await play.host.workflow(NAME)).activity == "Processed 1 input → 2 changes added"
+    counts = Activity((Count(1, "input"),), (Count(2, "change", "added"),))
+    assert (await play.host.workflow(NAME)).activity == counts
 
 
 async def test_what_waits_and_what_waits_too_long_is_counted(duly_world: Stage) -> None:
@@ -378,7 +382,7 @@ async def test_what_waits_and_what_waits_too_long_is_counted(duly_world: Stage) 
     play, _ = await golden.resting(duly_world, golden.declining(), "a", "b")
     await duly_world.advance(7 * DAY_S)
     shown = await play.host.workflow(NAME)
-    assert (shown.pending, shown.stale, shown.orphaned) == ("2 inputs waiting", 0, 0)
+    assert (shown.pending, shown.stale, shown.orphaned) == ((Count(2, "input"),), 0, 0)
     assert not (await play.host.inputs(NAME))[0].stale
     await duly_world.advance(1)
     assert (await play.host.workflow(NAME)).stale == 2
@@ -394,7 +398,7 @@ async def test_the_policy_says_what_is_too_long(duly_world: Stage) -> None:
     await duly_world.advance(DAY_S + 1)
     assert (await play.host.workflow(NAME)).stale == 1
     (entry,) = await play.host.attention()
-    assert entry.sentence.startswith("Waiting for more than 1 days: 1 input")
+    assert long(play.host, entry).startswith("Pending for more than 1 days: 1 input")
 
 
 async def test_what_nobody_takes_up_is_never_stale_and_never_waits(duly_world: Stage) -> None:
@@ -402,7 +406,7 @@ async def test_what_nobody_takes_up_is_never_stale_and_never_waits(duly_world: S
     play, _ = await golden.resting(duly_world, flow(), "a")
     await duly_world.advance(30 * DAY_S)
     shown = await play.host.workflow(NAME)
-    assert (shown.pending, shown.stale, shown.orphaned) == ("Nothing waiting", 0, 0)
+    assert (shown.pending, shown.stale, shown.orphaned) == ((), 0, 0)
     assert await play.host.attention() == ()
 
 
@@ -413,7 +417,7 @@ async def test_what_a_newer_version_left_behind_is_counted_until_it_is_skipped(
     """W9, U4: it is neither waiting nor an output, also where only its consumer went."""
     play, _ = await golden.left_behind(duly_world, *topics)
     shown = await play.host.workflow(NAME)
-    assert (shown.pending, shown.stale, shown.orphaned) == ("Nothing waiting", 0, 2)
+    assert (shown.pending, shown.stale, shown.orphaned) == ((), 0, 2)
     assert [each.claimed for each in await play.host.outputs(NAME)] == ["An event"]
     await play.host.skip(NAME, IN, "a")
     await play.host.skip(NAME, IN, "b")
@@ -478,12 +482,12 @@ async def shown_row(desk: Reception) -> Output:
 @pytest.mark.parametrize(
     ("state", "status"),
     [
-        (scene.PROPOSED, "waiting for you"),
-        (scene.IN_FLIGHT, "under way"),
-        (scene.UNKNOWN, "not known yet"),
-        (scene.INDETERMINATE, "not known yet"),
+        (scene.PROPOSED, "waiting"),
+        (scene.IN_FLIGHT, "under_way"),
+        (scene.UNKNOWN, "unknown"),
+        (scene.INDETERMINATE, "unknown"),
         (scene.APPLIED, "done"),
-        (scene.REFUSED, "not done"),
+        (scene.REFUSED, "not_done"),
         (scene.REJECTED, "declined"),
     ],
 )

@@ -220,7 +220,7 @@ async def test_javascript_is_deployed_like_python(host: Host) -> None:
     source = Source(Language.JAVASCRIPT, JAVASCRIPT.format(name="bilingual", every="1h"))
     deployed = await host.deploy(source)
     assert (deployed.version, deployed.missing) == ("2.0", ("mail.read",))
-    assert (await host.workflow("bilingual")).schedule == ("Checks every hour",)
+    assert [each.every_s for each in (await host.workflow("bilingual")).schedule] == [3600]
 
 
 async def test_the_engine_looks_at_what_was_deployed(host: Host) -> None:
@@ -444,7 +444,7 @@ async def test_of_two_deploys_at_once_the_second_must_look_again(
     monkeypatch.setattr(store, "find_workflow", overtaken)
     with pytest.raises(RequestRefused, match=r'"raced" at the same moment.*deploy again'):
         await host.deploy(python("raced", every="9m"))
-    assert (await host.workflow("raced")).schedule == ("Checks every 7 minutes",)
+    assert [each.every_s for each in (await host.workflow("raced")).schedule] == [420]
     assert (await host.workflow("raced")).version == "2.0"
 
 

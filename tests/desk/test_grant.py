@@ -31,6 +31,7 @@ from tests.engine.stand import (
     producer,
     publish,
 )
+from tests.spoken import short, told
 from verification.moves import Call, Return, When
 
 
@@ -88,7 +89,7 @@ async def test_a_revoked_grant_stops_the_next_call(duly_world: Stage) -> None:
     run = await play.run()
     assert (run.status, run.waits, run.waits_on) == (Status.PAUSED_APPROVAL, "grant", TOOL)
     assert (play.sends(), len(await play.rows())) == (1, 1)
-    assert "allow sheet.append" in (await play.host.workflow(NAME)).reason
+    assert "allow sheet.append" in short(play.host, await play.host.workflow(NAME))
 
 
 Ask = Callable[[Play], Awaitable[object]]
@@ -184,7 +185,7 @@ async def test_a_limit_counts_what_was_sent_today(duly_world: Stage) -> None:
     run = await play.run()
     assert (play.sends(), len(await play.rows())) == (2, 2)
     assert (run.status, run.waits, run.waits_on) == (Status.PAUSED_APPROVAL, "grant", TOOL)
-    assert "used 2 times since midnight UTC" in (run.escalated or "")
+    assert "used 2 times since midnight UTC" in told(run)
     await play.host.grant(NAME, TOOL, mutations_per_day=3)
     await play.drain()
     assert ((await play.store.get_run(run.id)).status, duly_world.count()) == ("committed", 3)
@@ -380,7 +381,7 @@ async def test_a_read_in_mutate_that_lacks_a_sign_in_runs_mutate_again(duly_worl
         "connection",
         "library",
     )
-    assert "reconnect library" in (await play.host.workflow(NAME)).reason
+    assert "reconnect library" in short(play.host, await play.host.workflow(NAME))
     assert await play.host.reconnect("library") == 1
     await play.drain()
     assert ((await play.run()).id, (await play.run()).waits) == (run.id, "connection")

@@ -25,6 +25,7 @@ from tests.engine.stand import (
     opened,
     statements,
 )
+from tests.spoken import carry_out, long, short
 from verification.moves import Call, Return, Throw, When
 
 CANARY = "tsivtsiv-secret"
@@ -43,9 +44,9 @@ async def test_an_input_that_led_to_work_is_not_said_to_need_no_change(duly_worl
     await play.publish("a")
     await play.drain()
     (shown,) = await play.host.inputs(NAME)
-    assert (shown.status, shown.sentence) == (
+    assert (shown.status, short(play.host, shown)) == (
         InputStatus.PENDING,
-        "It was looked at; what came of it is still worked on or waits to be taken up.",
+        "It was looked at; what came of it is still pending",
     )
 
 
@@ -58,9 +59,9 @@ async def test_a_change_that_is_done_is_not_all_while_more_waits(duly_world: Sta
     await play.publish("a")
     await play.drain()
     (shown,) = await play.host.inputs(NAME)
-    assert shown.sentence == (
-        "The call sheet.append (the script calls it “Add what came to in”) is done; "
-        "what came of it is still worked on or waits to be taken up."
+    assert short(play.host, shown) == (
+        "The call sheet.append (claimed: “Add what came to in”) is done; "
+        "what came of it is still pending"
     )
 
 
@@ -82,9 +83,9 @@ async def test_of_very_many_things_the_one_that_waits_is_not_cut_off(duly_world:
         await play.drain()
     (shown,) = await play.host.inputs(NAME)
     assert len(shown.outputs) == INPUT_OUTPUTS_MAX
-    assert shown.sentence == (
-        "The call sheet.append (the script calls it “Add what came to middle”) waits for you, "
-        f"and at least {INPUT_OUTPUTS_MAX - 1} more."
+    assert short(play.host, shown) == (
+        "The call sheet.append (claimed: “Add what came to middle”) waits for you, "
+        f"and at least {INPUT_OUTPUTS_MAX - 1} more"
     )
 
 
@@ -139,8 +140,8 @@ async def test_what_a_removed_workflow_did_is_read_by_its_name(duly_world: Stage
 # -- Words ----------------------------------------------------------------------------------------
 
 
-async def test_an_offer_with_any_message_id_can_be_said(duly_world: Stage) -> None:
-    """U7: line ends, quotation marks and what turns a line around are spelled out."""
+async def test_an_offer_with_any_message_id_can_be_carried_out(duly_world: Stage) -> None:
+    """U7: line ends, quotation marks and what turns a line around arrive as they are."""
     message_id = 'a\n"b"\\c\u2028\u202e😀'
     play = await opened(duly_world)
     await play.deploy(flow({CONSUMER: consumer(mutate=(Throw("no"),))}))
@@ -148,8 +149,7 @@ async def test_an_offer_with_any_message_id_can_be_said(duly_world: Stage) -> No
     await play.drain()
     (entry,) = await play.host.attention()
     (skip,) = (each for each in entry.offers if each.verb == "skip")
-    assert skip.say.isprintable()
-    assert await eval(skip.say, {"host": play.host})
+    assert await carry_out(play.host, skip)
     assert await play.statuses() == {message_id: "skipped"}
 
 
@@ -161,8 +161,8 @@ async def test_what_a_script_threw_is_quoted_on_one_plain_line(duly_world: Stage
     await play.publish("a")
     await play.drain()
     shown = await play.host.workflow(NAME)
-    assert shown.reason == "The script failed and waits for a correction: “a\\x1b[2J\\u202eb”"
-    assert (await play.host.why(NAME)).sentence.startswith(
+    assert short(play.host, shown) == "The script failed: “a\\x1b[2J\\u202eb”"
+    assert long(play.host, await play.host.why(NAME)).startswith(
         "The script failed while working on “Event”: “a\\x1b[2J\\u202eb”. "
     )
 

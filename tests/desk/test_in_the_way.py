@@ -7,21 +7,24 @@ import re
 import pytest
 
 import duly
-from duly.desk.offer import DOES
+from duly.fact import Offer
+from duly.rules.count import Activity, Count
 from duly.rules.standing import InputStatus
 from duly.testing import Stage
+from duly.words import DOES, say_offer
 from tests.desk.golden import sheet
 from tests.desk.situation import ASKED, LOSE, THROW, run
 from tests.engine.stand import CONSUMER, IN, NAME, OUT, RESERVE, Play, consumer, flow, opened
+from tests.spoken import carry_out, long, short
 from verification.moves import Call, Return, Throw, When, ref
 
-BEHIND = "; until then nothing else of “flow” begins, and 2 inputs wait behind it."
+BEHIND = " “flow” is blocked; 2 inputs pending."
 MACHINERY = re.compile(r"\b(runs?|topics?|mutations?|events?|ledger|handlers?|None)\b")
 
 
 async def sentence_of(play: Play, message_id: str) -> str:
     shown = await play.host.inputs(NAME, status=InputStatus.PENDING)
-    return next(each.sentence for each in shown if each.message_id == message_id)
+    return next(short(play.host, each) for each in shown if each.message_id == message_id)
 
 
 # -- What waits behind it -------------------------------------------------------------------------
@@ -30,33 +33,33 @@ async def sentence_of(play: Play, message_id: str) -> str:
 async def test_an_approval_says_what_waits_behind_it(duly_world: Stage) -> None:
     """F6, U7, F8: in why and in attention; when it is given, nobody waits any more."""
     play = await run(duly_world, policy=ASKED)
-    assert "until then" not in (await play.host.why(NAME)).sentence
-    assert await sentence_of(play, "a") != "It waits to be taken up."
+    assert "blocked" not in long(play.host, await play.host.why(NAME))
+    assert await sentence_of(play, "a") != "It is pending"
     await play.publish("b", "c")
-    assert (await play.host.why(NAME)).sentence.endswith(BEHIND)
+    assert long(play.host, await play.host.why(NAME)).endswith(BEHIND)
     (entry,) = await play.host.attention()
-    assert entry.sentence.endswith(BEHIND)
-    assert await sentence_of(play, "b") == "It waits behind “Event”, which waits for you."
+    assert long(play.host, entry).endswith(BEHIND)
+    assert await sentence_of(play, "b") == "It is pending behind “Event”, which waits for you"
     await play.host.abandon((await play.run()).id)
     await play.deploy(flow({CONSUMER: consumer((Return({"reservations": []}),))}))
     await play.drain()
-    assert await sentence_of(play, "b") == "It waits to be taken up."
+    assert await sentence_of(play, "b") == "It is pending"
 
 
 async def test_what_the_host_tries_again_is_in_the_way_and_asks_nobody(duly_world: Stage) -> None:
     """F6, U2: no sentence sends somebody to help who cannot."""
     play = await run(duly_world, flow({CONSUMER: consumer(mutate=LOSE)}))
     await play.publish("b", "c")
-    said = (await play.host.why(NAME)).sentence
+    said = long(play.host, await play.host.why(NAME))
     assert "nothing is needed from you" in said
     assert said.endswith(BEHIND)
-    assert await sentence_of(play, "b") == "It waits behind “Event”, which is not done yet."
+    assert await sentence_of(play, "b") == "It is pending behind “Event”, which is not done yet"
 
 
 async def test_what_nobody_has_taken_up_waits_for_the_workflow(duly_world: Stage) -> None:
     """F6, U2: a script that failed before it took anything names nothing to wait behind."""
     play = await run(duly_world, flow({CONSUMER: consumer(prepare=THROW)}))
-    told = "It waits until its workflow goes on, which waits for you."
+    told = "It is pending until its workflow continues, which waits for you"
     assert await sentence_of(play, "a") == told
 
 
@@ -65,9 +68,9 @@ async def test_what_is_about_to_begin_is_not_said_to_be_held_up(duly_world: Stag
     play = await opened(duly_world)
     await play.deploy(flow())
     await play.publish("a")
-    assert await sentence_of(play, "a") == "It waits to be taken up."
+    assert await sentence_of(play, "a") == "It is pending"
     await play.crash_during(prepare_run="before")
-    assert await sentence_of(play, "a") == "It waits to be taken up."
+    assert await sentence_of(play, "a") == "It is pending"
 
 
 # -- What it may have failed over -----------------------------------------------------------------
@@ -94,12 +97,13 @@ async def test_the_cure_of_a_poisoned_input_is_offered_and_cures(duly_world: Sta
     await play.drain()
     await play.publish("y", payload={"bad": False})
     (entry,) = await play.host.attention()
-    assert "; if “Event” is the cause, skip it;" in entry.sentence
+    assert "; if “Event” is the cause, skip it." in long(play.host, entry)
     assert [each.verb for each in entry.offers] == ["skip", "deploy", "retry", "abandon"]
     cure = entry.offers[0]
-    assert (cure.on, cure.say) == (f"{IN}/x", 'host.skip("flow", "in", "x")')
-    assert cure.does.startswith("only if it is the cause")
-    await eval(cure.say, {"host": play.host})
+    args = {"workflow": NAME, "topic": IN, "message_id": "x"}
+    assert cure == Offer("skip", args, "skip_suspect")
+    assert say_offer(cure).startswith("only if it is the cause")
+    await carry_out(play.host, cure)
     await play.drain()
     assert await play.host.attention() == ()
     assert await play.statuses() == {"x": "skipped", "y": "consumed"}
@@ -115,7 +119,7 @@ async def test_only_what_it_was_offered_is_suspected(duly_world: Stage) -> None:
     await play.publish("late")
     why = await play.host.why(NAME)
     assert [each.verb for each in why.offers] == ["deploy", "retry", "abandon", "pause"]
-    assert "is the cause" not in why.sentence
+    assert "is the cause" not in long(play.host, why)
 
 
 # -- What each offer does -------------------------------------------------------------------------
@@ -126,12 +130,12 @@ async def test_every_offer_says_what_comes_of_it(duly_world: Stage) -> None:
     play = await run(duly_world, policy=ASKED)
     offers = (await play.host.why(NAME)).offers
     assert {each.verb: each.does for each in offers} == {
-        "approve": DOES["approve"],
-        "reject": DOES["reject"],
-        "skip": DOES["skip"],
-        "retry": DOES["retry proposed"],
-        "abandon": DOES["abandon"],
-        "pause": DOES["pause"],
+        "approve": "approve",
+        "reject": "reject",
+        "skip": "skip",
+        "retry": "retry_proposed",
+        "abandon": "abandon",
+        "pause": "pause",
     }
     assert "  # \n" not in sheet.FILE.read_text(encoding="utf-8")
     for said in DOES.values():
@@ -143,9 +147,9 @@ async def test_every_offer_says_what_comes_of_it(duly_world: Stage) -> None:
 @pytest.mark.parametrize(
     ("name", "does"),
     [
-        ("consumer emitting failed:logic applied applied", "abandon applied"),
-        ("consumer emitting failed:logic rejected skipped", "abandon skipped"),
-        ("consumer emitting failed:logic skipped skipped", "abandon skipped"),
+        ("consumer emitting failed:logic applied applied", "abandon_applied"),
+        ("consumer emitting failed:logic rejected skipped", "abandon_skipped"),
+        ("consumer emitting failed:logic skipped skipped", "abandon_skipped"),
         ("consumer mutating failed:logic", "abandon"),
     ],
 )
@@ -155,7 +159,7 @@ async def test_what_giving_up_leaves_is_said_by_what_was_done(
     """R9: a change that was made stays made, and nobody reads that it comes up again."""
     play, _ = await sheet.BUILDERS[name](duly_world)
     offers = (await play.host.why(NAME)).offers
-    assert next(each.does for each in offers if each.verb == "abandon") == DOES[does]
+    assert next(each.does for each in offers if each.verb == "abandon") == does
 
 
 # -- Counts ---------------------------------------------------------------------------------------
@@ -193,7 +197,8 @@ async def test_the_same_done_by_two_tools_is_one_count(duly_world: Stage) -> Non
     await play.publish("a", "b")
     await play.drain()
     shown = await play.host.workflow(NAME)
-    assert shown.activity == "Processed 2 inputs → 4 changes added"
+    counts = Activity((Count(2, "input"),), (Count(4, "change", "added"),))
+    assert shown.activity == counts
 
 
 TAKE_OUT = {"reservations": [{"topic": OUT, "ids": ref("pending.*.id")}], "data": {}}

@@ -9,7 +9,7 @@ import pytest
 
 import duly
 from duly.config import Policy
-from duly.rules.standing import PAUSED_MOVER
+from duly.rules.standing import Mover
 from duly.testing import Fault, Stage
 from tests.desk.test_upkeep import folder_of, restored
 from tests.engine.stand import (
@@ -24,6 +24,7 @@ from tests.engine.stand import (
     producer,
     publish,
 )
+from tests.spoken import long, short
 from verification.moves import Call
 
 LOOK = Call("camera.look", into="seen")
@@ -90,12 +91,12 @@ async def test_what_a_backup_shows_half_way_is_not_said_to_go_on(
     await restored(play, camera.copy)
     await play.pass_by(60)
     why = await play.host.why(NAME)
-    assert why.sentence == (
-        "The workflow was restored from a backup of 1 Jan 00:00 (UTC) and knows nothing newer; "
+    assert long(play.host, why) == (
+        "The workflow was restored from a backup of 1 Jan 00:00 UTC and knows nothing newer; "
         f"back then Duly was {doing}. "
         "Compare what it is about to do with what is there already, then resume it."
     )
-    assert why.moved_on_by == PAUSED_MOVER
+    assert why.mover is Mover.RESUME
 
 
 async def test_the_moment_of_a_backup_is_told_with_its_zone(duly_world: Stage) -> None:
@@ -106,7 +107,7 @@ async def test_the_moment_of_a_backup_is_told_with_its_zone(duly_world: Stage) -
     copy = folder_of(duly_world) / "copy.db"
     await play.host.backup(copy)
     await restored(play, copy)
-    assert "a backup of 1 Jan 09:00 (Asia/Tokyo)" in (await play.host.why(NAME)).sentence
+    assert "a backup of 1 Jan 09:00 JST" in long(play.host, await play.host.why(NAME))
 
 
 async def test_after_a_crash_a_paused_workflow_does_not_say_that_it_finishes(
@@ -121,11 +122,11 @@ async def test_after_a_crash_a_paused_workflow_does_not_say_that_it_finishes(
     await play.pass_by(60)
     assert await play.statuses() == {"a": "reserved"}
     why = await play.host.why(NAME)
-    assert why.sentence == (
-        "The workflow was paused by anna on 1 Jan 00:00 while Duly was finishing “Event”, "
-        "whose change is done. Resume it to go on."
+    assert long(play.host, why) == (
+        "The workflow was paused by anna on 1 Jan 00:00 UTC while Duly was finishing “Event”, "
+        "whose change is done. Resume it to continue."
     )
-    assert (why.reason, why.moved_on_by) == ("Paused by anna", PAUSED_MOVER)
+    assert (short(play.host, why), why.mover) == ("Paused by anna", Mover.RESUME)
     await play.host.resume(NAME)
     await play.drain()
     assert await play.statuses() == {"a": "consumed"}
@@ -142,6 +143,6 @@ async def test_who_is_asked_to_sign_in_is_told_that_it_is_paused_too(
     await play.publish("a")
     await play.drain()
     await play.host.pause(NAME, by="anna")
-    sentence = (await play.host.why(NAME)).sentence
-    assert "and resume the workflow, for the workflow was paused by anna on" in sentence
-    assert "goes on where it stopped" not in sentence
+    sentence = long(play.host, await play.host.why(NAME))
+    assert "and resume the workflow: the workflow was paused by anna on" in sentence
+    assert "continues where it stopped" not in sentence

@@ -16,6 +16,7 @@ import duly
 from duly.config import Policy
 from duly.desk.secret import KEY_BYTES, SECRET_BYTES_MAX, SECRET_CHARS_MIN, VARIABLE
 from duly.errors import ConfigError, Invalid, NotFound, RequestRefused
+from duly.fact import Offer
 from duly.rules.word import Status
 from duly.testing import Stage
 from tests.engine.stand import (
@@ -29,6 +30,7 @@ from tests.engine.stand import (
     flow,
     opened,
 )
+from tests.spoken import given, long, short
 from verification.moves import Call, Return, When
 
 CANARY = 'canary-Zx81!-Ä"quoted\\'
@@ -191,10 +193,11 @@ async def test_a_missing_secret_is_named_and_setting_it_is_enough(duly_world: St
     await play.drain()
     run = await play.run()
     seen = await play.host.workflow(NAME)
-    assert seen.reason == "Waiting for the secret “token” of leaky: duly secret set leaky token"
+    assert short(play.host, seen) == "Waiting for the secret “token” of leaky"
     why = await play.host.why(run.id)
-    assert "leaky has no secret “token”" in why.sentence
-    assert "duly secret set leaky token" in why.sentence
+    assert "leaky has no secret “token”" in long(play.host, why)
+    args = {"connector": "leaky", "name": "token"}
+    assert Offer("set_secret", args, "set_secret", ("value",)) in why.offers
     assert [each.verb for each in why.offers][:2] == ["set_secret", "reconnect"]
     await play.host.set_secret("leaky", "token", CANARY, by="me")
     await play.drain()
@@ -308,10 +311,11 @@ async def test_a_lost_key_closes_its_secrets_and_nothing_else(
     assert words in caplog.text
     (entry,) = await play.host.attention()
     assert (entry.workflow, entry.key) == ("", "/secret")
-    assert entry.sentence.startswith("Nobody can read 1 secret, the first “token” of leaky.")
-    assert [each.say for each in entry.offers] == [
-        'host.set_secret("leaky", "token", …)', 'host.drop_secret("leaky", "token")',
-    ]  # fmt: skip
+    assert long(play.host, entry).startswith("1 secret cannot be read, the first “token” of leaky.")
+    assert [given(each) for each in entry.offers] == [
+        ("set_secret", ("leaky", "token")),
+        ("drop_secret", ("leaky", "token")),
+    ]
     assert await play.host.attention(after=entry.key) == ()
     await play.drain()
     run = await play.run()

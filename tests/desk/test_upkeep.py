@@ -21,6 +21,7 @@ from duly.rules.schedule import DAY_MS
 from duly.rules.standing import Facts, Standing, read
 from duly.rules.word import MutationStatus, Status
 from duly.testing import Stage
+from duly.words import Clock, say
 from tests.desk.stand import reception
 from tests.engine.stand import (
     CONSUMER,
@@ -33,6 +34,7 @@ from tests.engine.stand import (
     producer,
     statements,
 )
+from tests.spoken import short
 from verification.moves import Call
 
 KEPT = Policy(retention_days=30)
@@ -232,16 +234,16 @@ async def test_a_restored_store_is_paused_and_says_since_when_it_is_blind(
     await play.pass_by(60)
     assert play.sends() == 3
     shown = await play.host.workflow(NAME)
-    told = f"{made.at.day} {made.at:%B %Y %H:%M} UTC"
+    told = f"{made.at.day} {made.at:%b %H:%M} UTC"
     assert shown.standing is Standing.NEEDS_ATTENTION
     assert shown.paused
-    assert shown.reason == (
+    assert short(play.host, shown) == (
         f"Restored from a backup of {told}; what was done since then is not known here"
     )
     act = (await play.host.actions(NAME, limit=1))[0]
     assert (act.by, act.verb, act.detail) == ("duly", "pause", "restored from a backup")
     await play.host.resume(NAME)
-    assert "backup" not in (await play.host.workflow(NAME)).reason
+    assert "backup" not in short(play.host, await play.host.workflow(NAME))
     await play.drain()
     assert await play.statuses() == {"a": "consumed", "b": "consumed", "c": "consumed"}
 
@@ -328,12 +330,12 @@ async def test_a_call_in_flight_in_a_backup_is_unknown(duly_world: Stage) -> Non
 def test_the_words_of_a_restored_workflow_name_the_day_and_the_hour() -> None:
     """H5, U1: in the words people use, and only while it is paused."""
     at_ms = 1_777_799_520_000
-    reading = read(Facts(paused=True, blind_since_ms=at_ms), 0)
+    reading = read(Facts(paused=True, copied_at_ms=at_ms))
     assert reading.standing is Standing.NEEDS_ATTENTION
-    assert reading.reason == (
+    assert say(reading.reason, Clock(0)) == (
         "Restored from a backup of 3 May 2026 09:12 UTC; what was done since then is not known here"
     )
-    assert read(Facts(blind_since_ms=at_ms), 0).standing is Standing.IDLE
+    assert read(Facts(copied_at_ms=at_ms)).standing is Standing.IDLE
 
 
 # -- Checks ---------------------------------------------------------------------------------------

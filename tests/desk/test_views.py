@@ -13,20 +13,23 @@ from duly.config import Policy
 from duly.desk.record import Deployed, Event, Mutation, Run, RunError, Workflow
 from duly.errors import DulyError, Invalid, NotFound
 from duly.rules import lifecycle
+from duly.rules.count import Activity, Count
 from duly.rules.event import EventStatus
 from duly.rules.redaction import Redactor
-from duly.rules.standing import Standing
+from duly.rules.schedule import Pace, Planned
+from duly.rules.standing import Code, Standing
 from duly.rules.word import Failure, Kind, MutationStatus, Outcome, Phase, Progress, Status
 from duly.store.record import Commit, Stop
 from tests.desk.stand import Reception, reception
+from tests.spoken import short
 from tests.store import scene
 from tests.store.scene import NAME, NOON
 
 FIELDS = {
     Deployed: "workflow version findings missing new",
     Workflow: (
-        "name version standing reason schedule next_check activity pending stale orphaned paused"
-        " findings created_at"
+        "name version standing reason schedule next_check_at wakes_at activity pending stale"
+        " orphaned paused findings created_at"
     ),
     Event: (
         "topic message_id title payload status seq reserved_by created_by caused_by created_at"
@@ -63,17 +66,19 @@ async def test_an_idle_workflow_is_shown_with_its_schedule(tmp_path: Path) -> No
             name=NAME,
             version="1.0",
             standing=Standing.IDLE,
-            reason="Nothing under way yet; it begins in a moment",
-            schedule=("Checks every 5 minutes",),
-            next_check="Next check now",
-            activity="Nothing processed lately",
-            pending="1 letter, 2 mails waiting",
+            reason=shown.reason,
+            schedule=(Planned("poll", Pace.INTERVAL, 300),),
+            next_check_at=moment(NOON),
+            wakes_at=None,
+            activity=Activity(),
+            pending=(Count(1, "letter"), Count(2, "mail")),
             stale=0,
             orphaned=0,
             paused=False,
             findings=(),
             created_at=moment(NOON),
         )
+        assert (shown.reason.code, shown.reason.subject) == (Code.DUE, NAME)
         assert await desk.workflows() == (shown,)
         with pytest.raises(FrozenInstanceError):
             shown.name = "other"  # type: ignore[misc]
@@ -86,7 +91,7 @@ async def test_an_idle_workflow_is_shown_with_its_schedule(tmp_path: Path) -> No
         (scene.INDETERMINATE, Standing.NEEDS_ATTENTION, "Waiting for you to say whether"),
         (scene.PROPOSED, Standing.NEEDS_ATTENTION, "Waiting for you to approve"),
         (scene.UNSIGNED, Standing.NEEDS_ATTENTION, "Waiting for you to reconnect gmail"),
-        (scene.LATER, Standing.RUNNING, "trying again in"),
+        (scene.LATER, Standing.RUNNING, "retrying in"),
     ],
 )
 async def test_a_workflow_stands_as_its_open_run_does(
@@ -96,7 +101,7 @@ async def test_a_workflow_stands_as_its_open_run_does(
     async with reception(tmp_path, run) as desk:
         shown = await desk.workflow(NAME)
         assert shown.standing is standing
-        assert reason in shown.reason
+        assert reason in short(desk, shown)
 
 
 async def test_a_paused_workflow_says_who_stopped_it(tmp_path: Path) -> None:
@@ -104,18 +109,18 @@ async def test_a_paused_workflow_says_who_stopped_it(tmp_path: Path) -> None:
     async with reception(tmp_path) as desk:
         await desk.pause(NAME)
         shown = await desk.workflow(NAME)
-        assert (shown.standing, shown.reason) == (Standing.STOPPED, "Paused by you")
-        assert shown.next_check is None
+        assert (shown.standing, short(desk, shown)) == (Standing.STOPPED, "Paused by you")
+        assert shown.next_check_at is None
         await desk.pause(NAME, by="anna")
-        assert (await desk.workflow(NAME)).reason == "Paused by anna"
+        assert short(desk, await desk.workflow(NAME)) == "Paused by anna"
 
 
 async def test_no_check_is_promised_before_a_person_has_moved_things_on(tmp_path: Path) -> None:
     """U1, F6: while something waits for a person nothing else of the workflow begins."""
     async with reception(tmp_path, scene.PROPOSED) as desk:
-        assert (await desk.workflow(NAME)).next_check is None
+        assert (await desk.workflow(NAME)).next_check_at is None
     async with reception(tmp_path / "other", scene.LATER) as desk:
-        assert (await desk.workflow(NAME)).next_check == "Next check now"
+        assert (await desk.workflow(NAME)).next_check_at == moment(NOON)
 
 
 async def test_workflows_are_listed_by_name_from_behind_a_name(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from duly.errors import RequestRefused
 from duly.host import Host
 from duly.rules.source import Language
 from duly.rules.word import MutationStatus, Status
+from tests.spoken import short
 
 FAR_S = 60
 
@@ -90,7 +91,7 @@ async def test_a_run_waits_for_a_grant_that_the_next_deploy_brings(url: str) -> 
         assert (await host.deploy(source)).missing == ("sheets.append",)
         await host.publish("mail-to-row", "mail", message_id="m1", title="Mail 1")
         await host.drain()
-        assert "allow sheets.append" in (await host.workflow("mail-to-row")).reason
+        assert "allow sheets.append" in short(host, await host.workflow("mail-to-row"))
         await host.deploy(source, grant=True)
         await host.drain()
         assert sheets.rows == [["m1"]]

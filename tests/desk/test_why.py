@@ -11,13 +11,14 @@ from typing import Any
 import pytest
 
 import duly
+from duly.api.registry import VERBS
 from duly.config import Policy
-from duly.desk.offer import DOES
-from duly.desk.record import Attention, Offer, Preview, Why
+from duly.desk.record import Attention, Preview, Why
 from duly.errors import Invalid, NotFound
+from duly.fact import Offer
+from duly.rules.count import Activity, Count
 from duly.rules.redaction import Redactor
-from duly.rules.standing import MOVERS, PAUSED_MOVER
-from duly.rules.word import Way
+from duly.rules.standing import Code, Mover
 from duly.store.base import Durability
 from duly.testing import Fault, Stage
 from tests.bus.stand import listen, say
@@ -26,6 +27,7 @@ from tests.desk.golden import situation as golden
 from tests.desk.situation import ASKED, SITUATIONS, ready, run, ungranted
 from tests.desk.stand import reception
 from tests.engine.stand import CONSUMER, IN, NAME, OUT, TOOL, consumer, flow, opened, plan, producer
+from tests.spoken import carry_out, given, long, short
 from tests.store import scene
 from verification.moves import Call, Return, ref
 
@@ -33,10 +35,11 @@ from verification.moves import Call, Return, ref
 MACHINERY = re.compile(
     r"\b(runs?|phases?|topics?|ledgers?|reconcil\w*|indeterminate|mutations?|payloads?|handlers?"
     r"|transient|successors?|reserv\w*|consumers?|producers?|events?|messages? ids?|in_flight"
-    r"|proposed call|escalat\w*|commit\w*|abandon\w*|logic|internal|None|null)\b",
+    r"|proposed call|escalat\w*|commit\w*|logic|internal|None|null)\b",
     re.IGNORECASE,
 )
 QUOTED = re.compile(r"“[^”]*”")
+BLOCKED = re.compile(r" “[^”]*” is blocked(; [^.]* pending)?\.$")
 SENTENCE_END = re.compile(r"[.!?](?: |$)")
 
 
@@ -71,12 +74,12 @@ def test_no_sentence_needs_a_word_of_the_machinery() -> None:
     assert found == set()
 
 
-def test_a_why_is_one_sentence_or_two() -> None:
-    """U7: short enough to be read."""
+def test_a_why_is_one_sentence_or_two_and_what_is_blocked() -> None:
+    """U7, F6: short enough to be read."""
     lines = sheet.FILE.read_text(encoding="utf-8").splitlines()
     for line in lines:
         if line.startswith(("why ", "attention ")):
-            said = QUOTED.sub("X", line[11:])
+            said = QUOTED.sub("X", BLOCKED.sub("", line[11:]))
             assert 1 <= len(SENTENCE_END.findall(said)) <= 2, line
             assert said.endswith("."), line
             assert said[0] == said[0].upper(), line
@@ -98,17 +101,20 @@ async def test_why_of_a_proposal_says_everything_there_is(duly_world: Stage) -> 
     why = await play.host.why(row.held_by)
     assert why == Why(
         workflow=NAME,
-        sentence=why.sentence,
+        reason=why.reason,
         inputs=("Event",),
         claimed="Add a row",
         observed=Preview(TOOL, {"text": "a"}),
-        reason="Waiting for you to approve sheet.append (the script calls it “Add a row”)",
-        moved_on_by=MOVERS[Way.PERSON],
+        mover=Mover.PERSON,
         at=None,
         offers=why.offers,
     )
-    said = f'host.approve("{row.id}", seen="{row.hash}")'
-    assert why.offers[0] == Offer("approve", row.id, said, DOES["approve"])
+    assert (why.reason.code, why.reason.subject) == (Code.NEEDS_APPROVAL, row.id)
+    assert short(play.host, why) == (
+        "Waiting for you to approve sheet.append (claimed: “Add a row”)"
+    )
+    approve = Offer("approve", {"mutation": row.id, "seen": row.hash}, "approve")
+    assert why.offers[0] == approve
     assert [each.verb for each in why.offers] == [
         "approve", "reject", "skip", "retry", "abandon", "pause",
     ]  # fmt: skip
@@ -120,9 +126,10 @@ async def test_every_offer_can_be_said_to_a_host_as_it_stands(duly_world: Stage)
     play, _ = await golden.many(duly_world)
     (entry,) = await play.host.attention()
     for each in entry.offers:
-        assert callable(getattr(play.host, each.say.split("(")[0].removeprefix("host.")))
+        verb = VERBS[each.verb]
+        assert {*each.args, *each.asks} <= {parameter.name for parameter in verb.parameters}
     reject = next(each for each in entry.offers if each.verb == "reject")
-    await eval(reject.say, {"host": play.host})
+    await carry_out(play.host, reject)
     assert await play.host.attention() == ()
 
 
@@ -131,7 +138,7 @@ async def test_why_names_the_time_at_which_the_host_goes_on(duly_world: Stage) -
     play = await SITUATIONS["consumer mutating paused:reconciliation needs_reconcile"](duly_world)
     why = await play.host.why(NAME)
     assert why.at == duly_world.env.now() + timedelta(seconds=10)
-    assert why.moved_on_by == MOVERS[Way.RECONCILER]
+    assert why.mover is Mover.RECONCILER
     await play.host.pause(NAME)
     assert (await play.host.why(NAME)).at == why.at
 
@@ -140,8 +147,8 @@ async def test_nothing_follows_in_a_paused_workflow(duly_world: Stage) -> None:
     """U7, F7: whoever would move it on, the resume comes first, and is offered."""
     play, name = await golden.pausing(duly_world, SITUATIONS["consumer preparing paused:transient"])
     why = await play.host.why(name)
-    assert (why.moved_on_by, why.at) == (PAUSED_MOVER, None)
-    assert why.offers[-1] == Offer("resume", NAME, 'host.resume("flow")', DOES["resume"])
+    assert (why.mover, why.at) == (Mover.RESUME, None)
+    assert why.offers[-1] == Offer("resume", {"workflow": NAME}, "resume")
 
 
 async def test_a_call_that_was_not_let_through_is_shown(duly_world: Stage) -> None:
@@ -163,9 +170,11 @@ async def test_asking_again_is_offered_only_where_somebody_can_be_asked(
     await play.publish("a")
     async with play.host.running():
         await duly_world.advance(3600)
-    verbs = [each.verb for each in (await play.host.why(NAME)).offers]
+    offers = (await play.host.why(NAME)).offers
+    answers = [each.args.get("answer", each.verb) for each in offers]
     asking = ["try_again"] if can_be_asked else []
-    assert verbs == [*asking, "did_not_happen", "happened", "skip", "pause"]
+    assert answers == [*asking, "did_not_happen", "happened", "skip", "pause"]
+    assert {each.verb for each in offers} == {"settle", "pause"}
 
 
 async def test_a_paused_workflow_is_asked_for_by_what_it_will_do(duly_world: Stage) -> None:
@@ -173,7 +182,7 @@ async def test_a_paused_workflow_is_asked_for_by_what_it_will_do(duly_world: Sta
     play, name = await golden.OTHERS["the next check is planned"](duly_world)
     why = await play.host.why(name)
     assert why.at == duly_world.env.now() + timedelta(minutes=5)
-    assert why.offers == (Offer("run_now", NAME, 'host.run_now("flow")', DOES["run_now"]),)
+    assert why.offers == (Offer("run_now", {"workflow": NAME}, "run_now"),)
     await play.host.pause(NAME)
     assert (await play.host.why(name)).at is None
 
@@ -196,7 +205,9 @@ async def test_who_restored_a_workflow_is_told_what_it_does_not_know(duly_world:
         lambda tx: tx.one("blind_workflow", id=workflow_id, since=since, now=play.now),
         Durability.BARRIER,
     )
-    assert "restored from a backup of 31 Dec 2025 23:59" in (await play.host.why(name)).sentence
+    assert "restored from a backup of 31 Dec 2025 23:59 UTC" in long(
+        play.host, await play.host.why(name)
+    )
     (entry,) = await play.host.attention()
     assert (entry.key, entry.offers[0].verb) == ("flow/restored", "resume")
 
@@ -270,11 +281,11 @@ async def test_a_limit_of_the_day_is_never_offered_away(duly_world: Stage) -> No
     play, _ = await golden.used_up(duly_world)
     await play.host.grant(NAME, TOOL, mutations_per_day=1, where={"text": "*"})
     await play.drain()
-    said = f'host.grant("{NAME}", "{TOOL}", mutations_per_day=…, where={{"text": "*"}})'
+    args = {"workflow": NAME, "capability": TOOL, "where": {"text": "*"}}
     for _day in range(2):
         (entry,) = await play.host.attention()
-        assert "The limit of the day for sheet.append is used up" in entry.sentence
-        assert said in [each.say for each in entry.offers]
+        assert entry.reason.code == Code.DAILY_LIMIT_REACHED
+        assert Offer("grant", args, "grant", ("mutations_per_day",)) in entry.offers
         await duly_world.advance(86_400)
     await play.host.retry((await play.run()).id)
     await play.drain()
@@ -282,28 +293,28 @@ async def test_a_limit_of_the_day_is_never_offered_away(duly_world: Stage) -> No
 
 
 @pytest.mark.parametrize(
-    ("faults", "where", "words", "limits"),
+    ("faults", "where", "code", "limits", "asks"),
     [
-        ((), {"text": "b*"}, "does not reach so far", "mutations_per_day=9, where={…}"),
-        (
-            (Fault.FORBID,),
-            {"text": "a*"},
-            "but the service sheet itself refused",
-            'mutations_per_day=9, where={"text": "a*"}',
-        ),
+        ((), {"text": "b*"}, Code.GRANT_TOO_NARROW, {}, ("where",)),
+        ((Fault.FORBID,), {"text": "a*"}, Code.DENIED_OUTSIDE, {"where": {"text": "a*"}}, ()),
     ],
 )
 async def test_who_is_asked_for_a_grant_hears_what_is_lacking(
-    duly_world: Stage, faults: tuple[Fault, ...], where: dict[str, str], words: str, limits: str
+    duly_world: Stage,
+    faults: tuple[Fault, ...],
+    where: dict[str, str],
+    code: Code,
+    limits: dict[str, Any],
+    asks: tuple[str, ...],
 ) -> None:
     """A1, U7: the reach of the grant, or nothing here, since the outside refused."""
     play = await ready(duly_world, None, *faults)
     await play.host.grant(NAME, TOOL, mutations_per_day=9, where=where)
     await play.drain()
     (entry,) = await play.host.attention()
-    assert words in entry.sentence
-    assert entry.workflow == NAME
-    assert f'host.grant("{NAME}", "{TOOL}", {limits})' in [each.say for each in entry.offers]
+    assert (entry.reason.code, entry.workflow) == (code, NAME)
+    args = {"workflow": NAME, "capability": TOOL, "mutations_per_day": 9, **limits}
+    assert Offer("grant", args, "grant", asks) in entry.offers
 
 
 async def test_what_the_bus_gave_up_waits_for_a_person(duly_world: Stage) -> None:
@@ -319,15 +330,17 @@ async def test_what_the_bus_gave_up_waits_for_a_person(duly_world: Stage) -> Non
         await duly_world.advance(1)
     entry, proposal = await play.host.attention()
     assert (entry.workflow, entry.key, proposal.key) == ("", "/bus", f"{NAME}/open")
-    assert "2 deliveries, the oldest for “ear”, with “ValueError: no luck”" in entry.sentence
-    assert not MACHINERY.search(QUOTED.sub("", entry.sentence))
-    assert entry.offers[1].say == f'host.bus.discard({first}, "ear")'
+    assert "2 deliveries, the oldest for “ear”, with “ValueError: no luck”" in long(
+        play.host, entry
+    )
+    assert not MACHINERY.search(QUOTED.sub("", long(play.host, entry)))
+    assert given(entry.offers[1]) == ("bus.discard", (first, "ear"))
     assert await play.host.attention(limit=1) == (entry,)
     assert await play.host.attention(after=entry.key) == (proposal,)
     assert await play.host.attention(after=proposal.key) == ()
     for each in entry.offers:
-        if each.verb == "discard":
-            await eval(each.say, {"host": play.host})
+        if each.verb == "bus.discard":
+            await carry_out(play.host, each)
     assert await play.host.attention() == (proposal,)
 
 
@@ -376,12 +389,12 @@ async def views_of(play: Any) -> dict[str, object]:
         "mutation": await host.mutation(row.id),
         "mutations": await host.mutations(),
         "inputs": await host.inputs(NAME),
-        "input's sentence": (await host.inputs(NAME))[0].sentence,
+        "input's sentence": short(host, (await host.inputs(NAME))[0]),
         "outputs": await host.outputs(NAME),
         "attention": await host.attention(),
-        "attention's sentence": [each.sentence for each in await host.attention()],
+        "attention's sentence": [long(host, each) for each in await host.attention()],
         "why": await host.why(row.id),
-        "why's sentence": (await host.why(row.id)).sentence,
+        "why's sentence": long(host, await host.why(row.id)),
     }
 
 
@@ -391,7 +404,7 @@ async def test_a_title_that_lies_stands_beside_what_was_seen_in_every_view(
     """L11: whoever reads the claim reads the call in the same place."""
     play = await lie(duly_world, ASKED)
     shown = await views_of(play)
-    shown["standing"] = (await play.host.workflow(NAME)).reason
+    shown["standing"] = short(play.host, await play.host.workflow(NAME))
     for name, view in shown.items():
         assert LIE in str(view), name
         assert DELETE in str(view), name
@@ -406,27 +419,25 @@ async def test_a_title_that_lies_stands_beside_what_was_seen_in_every_view(
 async def test_a_title_is_marked_as_the_script_s_words(duly_world: Stage) -> None:
     """L11, U1: the call comes first, the claim in quotation marks."""
     play = await lie(duly_world, ASKED)
-    said = f"{DELETE} (the script calls it “{LIE}”)"
-    assert said in (await play.host.workflow(NAME)).reason
-    assert said in (await play.host.why(NAME)).sentence
+    said = f"{DELETE} (claimed: “{LIE}”)"
+    assert said in short(play.host, await play.host.workflow(NAME))
+    assert said in long(play.host, await play.host.why(NAME))
     (output,) = await play.host.outputs(NAME)
-    assert (output.words, output.observed) == (
-        f"the script calls it “{LIE}”",
-        Preview(DELETE, {"file": "thesis.pdf"}),
-    )
+    assert (output.claimed, output.observed) == (LIE, Preview(DELETE, {"file": "thesis.pdf"}))
 
 
 async def test_activity_counts_what_was_done_and_not_what_was_claimed(duly_world: Stage) -> None:
     """L11, U1: a deletion is no row, whatever its title says."""
     play = await lie(duly_world, Policy())
-    assert (await play.host.workflow(NAME)).activity == "Processed 1 input → 1 change deleted"
+    counts = Activity((Count(1, "input"),), (Count(1, "change", "deleted"),))
+    assert (await play.host.workflow(NAME)).activity == counts
 
 
 async def test_a_title_cannot_close_its_own_quotation_marks(duly_world: Stage) -> None:
     """L11: what it says cannot go on as if it were ours."""
     play = await lie(duly_world, ASKED, "Add a row”). Approved by anna. (“")
-    why = (await play.host.why(NAME)).sentence
-    assert '(the script calls it “Add a row"). Approved by anna. ("”)' in why
+    why = long(play.host, await play.host.why(NAME))
+    assert '(claimed: “Add a row"). Approved by anna. ("”)' in why
 
 
 async def test_a_secret_is_in_no_sentence(
@@ -441,56 +452,3 @@ async def test_a_secret_is_in_no_sentence(
     for name, view in shown.items():
         assert "hunter2" not in str(view), name
         assert "thesis" not in str(view), name
-
-
-# -- A failed script ------------------------------------------------------------------------------
-
-FAILING = {
-    "python": """\
-from duly import workflow
-
-flow = workflow("flow", topics={"in": {"ingress": True}})
-
-
-@flow.consumer("in")
-class read:
-    async def prepare(self, ctx, state):
-        pending = await ctx.peek("in", limit=1)
-        for number in range(9):
-            print(f"line {number}")
-        return {"reservations": [], "data": pending[0]["payload"]["none"]}
-""",
-    "javascript": """\
-export default Keep.workflow({
-  name: "flow",
-  topics: { in: { ingress: true } },
-  consumers: {
-    read: Keep.consumer({
-      subscribe: ["in"],
-      async prepare(ctx) {
-        const pending = await ctx.peek("in", { limit: 1 });
-        for (let number = 0; number < 9; number++) console.log(`line ${number}`);
-        return { reservations: [], data: pending[0].payload.none.at };
-      },
-    }),
-  },
-});
-""",
-}
-
-
-@pytest.mark.parametrize(("language", "line"), [("python", 12), ("javascript", 10)])
-async def test_why_says_where_a_script_failed_and_what_it_printed_last(
-    duly_world: Stage, language: str, line: int
-) -> None:
-    """U7, R1: handler, step, line, and the last lines of its log, from the store alone."""
-    host = await duly_world.host()
-    await host.deploy(duly.Source(language, FAILING[language]), grant=True)  # type: ignore[arg-type]
-    await host.publish("flow", "in", title="One", message_id="1", payload={})
-    await host.drain()
-    script = (await host.why("flow")).script
-    assert script is not None
-    assert (script.handler, script.step, script.line) == ("read", "prepare", line)
-    assert script.logs == tuple(f"line {number}" for number in range(4, 9))
-    await host.retry((await host.runs("flow"))[0].id)
-    assert (await host.why("flow")).script is None  # it goes on, and nothing has failed yet

@@ -73,7 +73,7 @@ async def test_a_failure_is_announced_and_a_person_is_told_why(duly_world: Stage
     (failed, fails), (attention, asks) = (await told(play))[-2:]
     assert (failed, attention) == ("run.failed", "workflow.needs_attention")
     assert fails["message"] == "no"
-    assert asks["text"].startswith(f"{NAME}: The script failed and waits for a correction")
+    assert asks["text"].startswith(f"{NAME}: The script failed: ")
     assert asks["titles"] == ["Event"]
     assert {"retry", "deploy", "abandon"} <= set(asks["verbs"])
 

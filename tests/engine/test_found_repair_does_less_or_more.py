@@ -23,6 +23,7 @@ from tests.engine.stand import (
     producer,
     publish,
 )
+from tests.spoken import told
 from verification.moves import Call, Return, Throw, When, ref
 
 __all__ = ["played"]
@@ -74,7 +75,7 @@ async def test_a_repair_that_lets_a_producer_never_run_again_is_not_adopted(
     await play.deploy(flow(producers={PRODUCER: producer(Throw("no"), every="5m")}))
     await play.drain()
     assert await active(play) == "1.0"
-    assert "leaves out the schedule of “poll”" in str((await play.run()).escalated)
+    assert "leaves out the schedule of “poll”" in told(await play.run())
 
 
 # -- More ---------------------------------------------------------------------------------------
@@ -116,7 +117,7 @@ async def test_a_repair_does_not_make_changes_of_what_was_put_out_long_ago(
     await play.publish("d")
     await play.drain()
     assert (await active(play), duly_world.count()) == ("2.0", 3)
-    assert "it adds “twice” for “out”" in str((await play.run()).escalated)
+    assert "it adds “twice” for “out”" in told(await play.run())
 
 
 # -- Once more ----------------------------------------------------------------------------------
@@ -134,5 +135,5 @@ async def test_a_repair_a_person_took_back_is_only_proposed_the_next_time(
     await play.publish("b")
     await play.drain()
     assert (await active(play), duly_world.count()) == ("2.0", 1)
-    assert "that of version 1.1, which was given up" in str((await play.run()).escalated)
+    assert "that of version 1.1, which was given up" in told(await play.run())
     assert (await versions(play))["2.1"].activated_at is None

@@ -18,6 +18,7 @@ from tests.engine.stand import (
     producer,
     publish,
 )
+from tests.spoken import told
 from verification.moves import Call, Throw, ref
 from verification.scripted import Scripted
 
@@ -53,7 +54,7 @@ async def test_a_repair_that_names_what_was_published_otherwise_is_not_adopted(
     play = await failed_later(duly_world, smith, "m1", "m2")
     assert duly_world.count("sheet.append") == 2
     assert await active(play) == "2.0"
-    assert f"“m1” in {IN}" in str((await play.run()).escalated)
+    assert f"“m1” in {IN}" in told(await play.run())
     await play.pass_by(600)
     await play.drain()
     assert duly_world.count("sheet.append") == 2
@@ -73,7 +74,7 @@ async def test_a_repair_whose_producer_looks_elsewhere_is_not_adopted(duly_world
     smith = Smith(polling("m1", query="all").source())
     play = await failed_later(duly_world, smith, "m1")
     assert await active(play) == "2.0"
-    assert "asks sheet.find for something" in str((await play.run()).escalated)
+    assert "asks sheet.find for something" in told(await play.run())
 
 
 async def test_of_a_producer_the_newest_run_that_published_is_kept(duly_world: Stage) -> None:
@@ -112,7 +113,7 @@ async def test_a_repair_that_no_longer_tells_what_it_told_is_not_adopted(
     await play.publish("later")
     await play.drain()
     assert await active(play) == "2.0"
-    assert f"no longer publish “m2” in {OUT}" in str((await play.run()).escalated)
+    assert f"no longer publish “m2” in {OUT}" in told(await play.run())
 
 
 async def test_a_repair_that_tells_more_than_before_is_only_proposed(duly_world: Stage) -> None:
@@ -127,4 +128,4 @@ async def test_a_repair_that_tells_more_than_before_is_only_proposed(duly_world:
     await play.publish("later")
     await play.drain()
     assert await active(play) == "2.0"
-    assert f"also publish “besides” in {OUT}" in str((await play.run()).escalated)
+    assert f"also publish “besides” in {OUT}" in told(await play.run())

@@ -10,6 +10,7 @@ from duly.rules.word import Known
 from duly.rules.word import MutationStatus as Row
 from duly.testing import Fault, Stage
 from tests.engine.stand import Play, flow, opened, plan
+from tests.spoken import long
 
 
 async def sent(stage: Stage, *faults: Fault, reconcile: tuple[Fault, ...] = ()) -> Play:
@@ -114,11 +115,11 @@ async def test_a_proposal_that_was_withdrawn_was_never_sent(duly_world: Stage) -
     ("fault", "words"),
     [
         (Fault.OK, "The outside answered."),
-        (Fault.TIMEOUT_AFTER, "The outside was asked, and said: it happened."),
+        (Fault.TIMEOUT_AFTER, "Duly asked the outside, which said: “it happened”."),
     ],
 )
 async def test_why_says_how_it_is_known(duly_world: Stage, fault: Fault, words: str) -> None:
     """L12, U7: after what became of it."""
     play = await sent(duly_world, fault)
     why = await play.host.why((await play.row()).id)
-    assert words in why.sentence
+    assert words in long(play.host, why)

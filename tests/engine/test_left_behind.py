@@ -24,6 +24,7 @@ from tests.engine.slow import (
     hanging,
 )
 from tests.engine.stand import NAME
+from tests.spoken import long
 
 # -- A send that never returns --------------------------------------------------------------------
 
@@ -42,7 +43,7 @@ async def test_a_send_that_never_returns_is_shown_when_its_time_is_over(duly_wor
     assert [at - began_s for at in slow.asks] == [TIMEOUT_S + 1, OVERDUE_S]
     assert HANGS in (await play.error())["message"]
     (entry,) = await play.host.attention()
-    assert HANGS in entry.sentence
+    assert HANGS in long(play.host, entry)
     await slow.end()
 
 
@@ -85,7 +86,7 @@ async def test_a_person_may_skip_it_and_its_late_answer_is_shown_beside(duly_wor
     assert shown.late is not None
     assert "Send 1 of slow.change returned late" in shown.late
     assert "it was done" in shown.late
-    assert shown.late in (await play.host.why(row.id)).sentence
+    assert shown.late in long(play.host, await play.host.why(row.id))
     assert await play.statuses() == {"a": "skipped"}
 
 

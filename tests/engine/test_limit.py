@@ -11,6 +11,7 @@ from duly.connectors.base import Connector, read
 from duly.rules.word import Status
 from duly.testing import Stage
 from tests.engine.stand import IN, NOTHING, OUT, PRODUCER, Play, flow, opened, producer, publish
+from tests.spoken import short, told
 from verification.moves import Call, Each, Let, Move, Return
 
 SMALL = Limits(
@@ -143,8 +144,6 @@ async def test_a_person_is_told_in_one_sentence_once(duly_world: Stage) -> None:
     play = await produced(duly_world, Call("tape.rewind", (), {}, line=9))
     run = await play.run()
     assert run.escalated is not None
-    assert run.escalated.startswith(
-        "The script failed and waits for a correction: “There is no tool"
-    )
+    assert told(run).startswith("The script failed: “There is no tool")
     shown = await play.host.workflow("flow")
-    assert (shown.standing, shown.reason) == ("needs attention", run.escalated)
+    assert (shown.standing, short(play.host, shown)) == ("needs attention", told(run))

@@ -41,6 +41,7 @@ from tests.engine.stand import (
     producer,
     publish,
 )
+from tests.spoken import short, told
 from verification.moves import Call, Say, Throw
 
 __all__ = ["played"]
@@ -48,7 +49,7 @@ __all__ = ["played"]
 pytestmark = pytest.mark.usefixtures("played")
 
 GOOD = flow().source()
-TOLD = "The script failed and waits for a correction: “no”."
+TOLD = "The script failed: “no”."
 DAY_S = 86_400
 
 
@@ -170,7 +171,7 @@ async def test_no_secret_is_in_a_case_nor_in_what_is_said_of_it(duly_world: Stag
     await play.drain()
     assert len(smith.cases) == 1
     assert canary not in repr(smith.cases)
-    assert canary not in str((await play.run()).escalated)
+    assert canary not in told(await play.run())
 
 
 # -- Not adopted ----------------------------------------------------------------------------------
@@ -222,9 +223,9 @@ async def test_an_answer_that_is_none_is_explained_and_the_host_lives(
     await play.drain()
     run = await play.run()
     assert (run.status, run.open, run.due_at) == (Status.FAILED_LOGIC, 1, None)
-    assert run.escalated == f"{TOLD} It was not repaired: {reason}"
+    assert told(run) == f"{TOLD} It was not repaired: {reason}"
     seen = await play.host.workflow(NAME)
-    assert (seen.standing, seen.reason) == (Standing.NEEDS_ATTENTION, run.escalated)
+    assert (seen.standing, short(play.host, seen)) == (Standing.NEEDS_ATTENTION, told(run))
     assert [*await versions(play)] == ["1.0"]
     await play.publish("b", name="beside")
     await play.drain()
@@ -237,14 +238,14 @@ async def test_a_repairer_that_is_no_coroutine_is_explained(duly_world: Stage) -
     smith.repair = not_async  # type: ignore[method-assign]
     play = await failing(duly_world, smith)
     await play.drain()
-    assert "the repairer failed: TypeError" in str((await play.run()).escalated)
+    assert "the repairer failed: TypeError" in told(await play.run())
 
 
 async def test_a_source_that_cannot_be_run_is_not_kept(duly_world: Stage) -> None:
     """F3, W5: it is no version at all, and the reason says where it broke."""
     play = await failing(duly_world, Smith(Source("python", "{")))
     await play.drain()
-    assert "It was not repaired: the repair cannot be run. " in str((await play.run()).escalated)
+    assert "It was not repaired: the repair cannot be run. " in told(await play.run())
     assert [*await versions(play)] == ["1.0"]
 
 
@@ -257,7 +258,7 @@ async def proposed(play: Any) -> str:
     assert (run.status, run.open, run.due_at) == (Status.FAILED_LOGIC, 1, None)
     (action,) = await actions(play, "propose")
     assert (action.by, action.target) == ("smith", "1.1")
-    before, _, reason = str(run.escalated).partition(" A repair is proposed as version 1.1 ")
+    before, _, reason = told(run).partition(" Version 1.1 is proposed and ")
     assert before == TOLD
     assert await told_on_the_bus(play) == ["workflow.needs_attention"]
     return reason
@@ -270,7 +271,7 @@ async def test_a_repair_that_needs_more_than_is_granted_is_only_proposed(
     play = await failing(duly_world, Smith(GOOD))
     await play.host.revoke(NAME, "sheet.append")
     await play.drain()
-    assert await proposed(play) == ("but not adopted: it needs sheet.append, which is not granted.")
+    assert await proposed(play) == ("not adopted: it needs sheet.append, which is not granted.")
     grants = await play.store.list_grants(await play.workflow_id())
     assert [each.capability for each in grants] == ["clock.read", "sheet.read"]
 
@@ -293,7 +294,7 @@ async def test_a_repair_that_leaves_something_out_is_only_proposed(
     play = await failing(duly_world, Smith(script.source()))
     await play.drain()
     assert await proposed(play) == (
-        f"but not adopted: it leaves out {what}, and what waits there would be left lying."
+        f"not adopted: it leaves out {what}, and what waits there would be left lying."
     )
 
 
@@ -310,7 +311,7 @@ async def test_a_repair_that_changes_a_past_mutation_is_only_proposed(
     play = await failing(duly_world, Smith(GOOD))
     await play.drain()
     reason = await proposed(play)
-    assert reason.startswith("but not adopted: it would not do again what was done. For “Mail 1” ")
+    assert reason.startswith("not adopted: it would not do again what was done. For “Mail 1” ")
 
 
 # -- How often ------------------------------------------------------------------------------------
@@ -324,7 +325,7 @@ async def test_a_repairer_that_breaks_it_again_is_asked_twice(duly_world: Stage)
     run = await play.run()
     assert ([each.attempt for each in smith.cases], run.version) == ([1, 2], "1.2")
     assert (run.counts.logic, run.counts.repair, run.due_at) == (3, 2, None)
-    assert run.escalated == "The script failed and waits for a correction: “no 1”"
+    assert told(run) == "The script failed: “no 1”"
     await play.pass_by(DAY_S)
     assert len(smith.cases) == 2
 
@@ -350,8 +351,8 @@ async def test_a_workflow_is_repaired_so_often_a_day_and_no_more(duly_world: Sta
         asked.append(len(smith.cases))
         await play.host.skip(NAME, IN, message_id)
     assert asked == [1, 2, 3, 3]
-    told = [str(each.escalated) for each in await play.runs()]
-    assert "It was not repaired: a repair was asked for 3 times within a day, which" in told[-1]
+    said = [told(each) for each in await play.runs()]
+    assert "It was not repaired: a repair was asked for 3 times within a day, which" in said[-1]
     await duly_world.advance(DAY_S)
     await play.publish("e")
     await play.drain()

@@ -9,6 +9,7 @@ import pytest
 from duly import RepairCase, Source
 from duly.host import Host
 from duly.testing import Stage
+from tests.spoken import short
 
 PYTHON = """\
 from duly import workflow
@@ -141,7 +142,7 @@ async def test_a_repair_that_may_not_be_adopted_is_proposed_and_explained(
     sheet = duly_world.sheet()
     host, _ = await failed(duly_world, language, script(language, CAREFUL, mutate))
     seen = await host.workflow("flow")
-    assert f"A repair is proposed as version 1.1 but not adopted: {reason}" in seen.reason
+    assert f"Version 1.1 is proposed and not adopted: {reason}" in short(host, seen)
     assert (seen.version, sheet.rows) == ("1.0", [["ANN"]])
     assert [each.version for each in await host.versions("flow")] == ["1.1", "1.0"]
 
@@ -166,7 +167,7 @@ async def test_a_repair_that_asks_the_clock_is_only_proposed(
         repair = Source("python", f"import time\n{repair.text}")
     host, _ = await failed(duly_world, language, repair)
     seen = await host.workflow("flow")
-    assert "not adopted: it asks the clock or the dice" in seen.reason
+    assert "not adopted: it asks the clock or the dice" in short(host, seen)
     assert (seen.version, sheet.rows) == ("1.0", [["ANN"]])
 
 
@@ -178,7 +179,7 @@ async def test_a_repair_of_a_step_of_high_risk_is_only_proposed(
     duly_world.connector("sheets", mutations={"append_row": wiring}, risk="high")
     host, _ = await failed(duly_world, language, script(language, CAREFUL, APPEND))
     seen = await host.workflow("flow")
-    assert "not adopted: it changes file.mutate, which calls sheets.append_row" in seen.reason
+    assert "not adopted: it changes file.mutate, which calls sheets.append_row" in short(host, seen)
     assert seen.version == "1.0"
 
 
@@ -204,5 +205,7 @@ async def test_a_repair_that_does_not_load_is_explained_and_not_kept(duly_world:
     duly_world.sheet()
     host, _ = await failed(duly_world, "python", Source("python", "flow = ("))
     seen = await host.workflow("flow")
-    assert "It was not repaired: the repair cannot be run. repair of flow 1.0:1:" in seen.reason
+    assert "It was not repaired: the repair cannot be run. repair of flow 1.0:1:" in short(
+        host, seen
+    )
     assert [each.version for each in await host.versions("flow")] == ["1.0"]

@@ -25,6 +25,7 @@ from tests.engine.repairing import (
     versions,
 )
 from tests.engine.stand import APPEND, CONSUMER, IN, NAME, Play, consumer, flow
+from tests.spoken import short, told
 from verification.moves import Say, Throw
 
 __all__ = ["played"]
@@ -68,7 +69,10 @@ async def test_other_workflows_go_on_while_a_repairer_thinks(duly_world: Stage) 
     async with play.host.running():
         await duly_world.advance(1)
         seen = await play.host.workflow(NAME)
-        assert (seen.standing, seen.reason) == (Standing.RUNNING, "The script is being repaired")
+        assert (seen.standing, short(play.host, seen)) == (
+            Standing.RUNNING,
+            "The script is being repaired",
+        )
         await play.publish("b", name="beside")
         await play.publish("c")
         await duly_world.advance(1)
@@ -148,9 +152,8 @@ async def test_a_pause_meanwhile_lets_nothing_follow(duly_world: Stage) -> None:
         await duly_world.advance(60)
         run = await play.run()
         assert (await active(play), run.status, run.due_at) == ("1.0", Status.FAILED_LOGIC, None)
-        assert str(run.escalated).endswith(
-            "A repair is proposed as version 1.1 but not adopted: "
-            "the workflow was paused meanwhile."
+        assert told(run).endswith(
+            "Version 1.1 is proposed and not adopted: the workflow was paused meanwhile."
         )
         await play.host.resume(NAME)
         await duly_world.advance(3600)
@@ -207,9 +210,9 @@ async def test_a_version_that_is_not_active_any_more_is_not_repaired(duly_world:
     row = await play.row()
     await play.host.approve(row.id, row.hash)
     await play.drain()
-    told = (await play.run()).escalated
+    said = told(await play.run())
     assert smith.cases == []
-    assert "not repaired: version 2.0 is active by now; retry to go on with it." in str(told)
+    assert "not repaired: version 2.0 is active by now; retry to go on with it." in said
 
 
 # -- Stops and crashes ----------------------------------------------------------------------------
@@ -259,7 +262,7 @@ async def test_a_host_without_a_repairer_tells_a_person(duly_world: Stage) -> No
     await play.restart(repairer=None)
     await play.drain()
     run = await play.run()
-    assert str(run.escalated).endswith("It was not repaired: there is no repairer.")
+    assert told(run).endswith("It was not repaired: there is no repairer.")
 
 
 VERBS = [
@@ -304,6 +307,6 @@ async def test_a_host_that_dies_while_it_asks_does_not_ask_for_ever(duly_world: 
             await play.restart()
     await play.drain()
     assert len(smith.cases) == 2
-    assert str((await play.run()).escalated).endswith(
+    assert told(await play.run()).endswith(
         "It was not repaired: a repair was asked for twice, which is all the policy allows."
     )

@@ -26,6 +26,7 @@ from duly.faces.cli.show import (
     side_by_side,
 )
 from duly.faces.cli.table import command_of
+from duly.rules.value import Json
 from duly.words.done import NOTHING, SENTENCES
 from tests.faces import cli_stand
 from tests.faces.cli_stand import Facts, answer, call
@@ -61,7 +62,7 @@ ASKED = {
 }
 # These lines are for pasting or for reading as they are, and are not broken.
 UNBROKEN = ("duly ",)
-WORDS = frozenset({"standing", "say", "waits", "verb"})
+WORDS = frozenset({"standing", "waits", "verb"})
 
 
 @pytest.fixture(scope="module")
@@ -164,7 +165,7 @@ def test_status_shows_what_needs_a_person_first_and_what_to_type(
     assert heads[7:] == ["4 things wait for you: `duly attention`."]
     assert "    duly why asks\n" in text
     assert "  Checks every hour.\n" in text
-    assert "  Nothing processed lately. 1 input waiting.\n" in text
+    assert "  Nothing processed lately. 1 input pending.\n" in text
 
 
 def test_status_promises_nothing_where_nobody_works(tmp_path: Path) -> None:
@@ -188,7 +189,8 @@ def test_what_comes_of_a_command_stands_beside_it_or_below(
 ) -> None:
     """U6, L11: as a comment, so that what is pasted does the same."""
     monkeypatch.setattr(base, "COLUMNS", width)
-    offers([{"say": 'host.skip("a", "b", "c")', "does": "x" * 44 + "\x9b"}], indent=4)
+    args = {"workflow": "a", "topic": "b", "message_id": "c"}
+    offers([{"verb": "skip", "args": args, "asks": [], "text": "x" * 44 + "\x9b"}], indent=4)
     told = capsys.readouterr().out.splitlines()
     assert len(told) == lines
     assert told[0].startswith("    duly skip a b c")
@@ -201,7 +203,7 @@ def test_a_mutation_says_how_it_ended_and_who_said_so(
     """L10, A6: beside the row of the ledger; for programs the answer is the row alone."""
     folder = cli_stand.copy(past[0], tmp_path / "project")
     unknown = past[1].unknown
-    assert "Nobody can tell whether" in call(folder, "mutation", unknown).stdout
+    assert "It is not known whether" in call(folder, "mutation", unknown).stdout
     done = call(folder, "settle", unknown, "happened", "--yes")
     assert done.exit_code == 0, done.output
     assert "why" not in answer(folder, "mutation", unknown)
@@ -214,11 +216,13 @@ def test_what_needs_a_person_is_not_said_to_be_nothing(
 ) -> None:
     """U1: no event waits, but somebody does."""
     told = answer(past[0], "workflow", "asks")
-    for pending, words in (("Nothing waiting", "lately.\n"), ("2 inputs waiting", "waiting.\n")):
+    two: Json = [{"count": 2, "noun": "input", "text": "2 inputs"}]
+    nothing: Json = []
+    for pending, words in ((nothing, "lately.\n"), (two, "2 inputs pending.\n")):
         shown("workflow", {**told, "pending": pending}, {})
         assert words in capsys.readouterr().out
-    shown("workflow", {**told, "pending": "Nothing waiting", "standing": "idle"}, {})
-    assert "Nothing waiting." in capsys.readouterr().out
+    shown("workflow", {**told, "pending": [], "standing": "idle"}, {})
+    assert "Nothing pending." in capsys.readouterr().out
 
 
 def test_what_waits_can_be_asked_of_one_workflow(past: tuple[Path, Facts]) -> None:
@@ -259,8 +263,8 @@ def test_inputs_are_shown_with_what_came_of_them_in_the_script_s_words(
     """U2, L11: the call that was observed first, the claim marked as the script's."""
     lines = call(past[0], "inputs", "asks").stdout.splitlines()
     assert lines[0] == "pending: Note 1 for asks"
-    assert lines[2].startswith('    → waiting for you: sheet.append(text="Note 1 for asks") (the')
-    assert "“Add a row for Note 1 for asks”" in lines[3]
+    assert lines[2].startswith('    → waiting: sheet.append(text="Note 1 for asks") (claimed:')
+    assert "“Add a row for Note 1 for asks”" in " ".join(map(str.strip, lines[2:4]))
     (entry,) = answer(past[0], "outputs", "asks")
     text = call(past[0], "outputs", "asks").stdout
     assert entry["id"] in text
@@ -276,7 +280,7 @@ def test_why_without_an_id_tells_of_everything_that_waits(past: tuple[Path, Fact
     assert [line for line in text.splitlines() if line in ("asks", "fails", "lost")] != []
     assert f"    duly approve {facts.proposed}\n" in text
     one = call(folder, "why", "checks").stdout
-    assert one.startswith("Nothing is waiting; the next check comes in ")
+    assert one.startswith("Nothing is pending; the next check comes in ")
 
 
 def test_times_are_shown_by_the_clock_on_the_wall(monkeypatch: pytest.MonkeyPatch) -> None:

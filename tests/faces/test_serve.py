@@ -216,7 +216,7 @@ def test_on_a_terminal_one_line_says_how_everything_stands(tmp_path: Path) -> No
             assert host.end() == 0
     finally:
         os.close(ours)
-    assert "0 running · 0 need attention · 0 with work waiting" in said.decode()
+    assert "0 running · 0 need attention · 0 with work pending" in said.decode()
 
 
 @pytest.mark.parametrize(

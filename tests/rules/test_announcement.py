@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import pytest
 
+from duly.fact import Reason
 from duly.rules import announcement
 from duly.rules.announcement import Change, Subject, Topic, describe, topics
 from duly.rules.delivery import encode_payload
@@ -12,7 +15,8 @@ from duly.rules.value import Json
 from duly.rules.word import MutationStatus, Outcome, Phase, Status, Waits
 
 MUTATING = Run(phase=Phase.MUTATING)
-WORD = "It waits for you"
+NEWS = Reason("unreachable", facts={"retry_at": datetime(2026, 1, 1, 9, 12, tzinfo=UTC)})
+WORD = Reason("outcome_unknown", "mutation_1", {"tool": "table.drop"})
 
 
 def at(status: Status, row: MutationStatus | None = None, waits: Waits | None = None) -> Run:
@@ -94,8 +98,9 @@ def test_attention_says_what_waits_and_which_verbs_there_are() -> None:
         tool="table.drop",
         args={"table": "all"},
     )
-    payload = describe(Topic.NEEDS_ATTENTION, change, subject)
+    payload = describe(Topic.NEEDS_ATTENTION, change, subject, text="It waits for you")
     assert payload["text"] == "mail to row: It waits for you"
+    assert (payload["code"], payload["facts"]) == ("outcome_unknown", {"tool": "table.drop"})
     assert payload["claimed"] == "Add a row"
     assert payload["observed"] == {"tool": "table.drop", "args": {"table": "all"}}
     assert payload["titles"] == ["Mail m1"]
@@ -106,10 +111,12 @@ def test_attention_says_what_waits_and_which_verbs_there_are() -> None:
 
 def test_a_notice_asks_for_nothing() -> None:
     """B10, F2: it stands beside the change, and also where nothing else changed."""
-    stays = Change(RECONCILING, RECONCILING, notice="Out of reach since 09:12; nothing is needed")
+    stays = Change(RECONCILING, RECONCILING, notice=NEWS)
     assert announcement.topics(stays) == (Topic.NOTICE,)
-    payload = describe(Topic.NOTICE, stays, Subject("mail to row", "run_1", "write"))
-    assert payload["text"] == "mail to row: Out of reach since 09:12; nothing is needed"
+    subject = Subject("mail to row", "run_1", "write")
+    payload = describe(Topic.NOTICE, stays, subject, text="Out of reach")
+    assert payload["text"] == "mail to row: Out of reach"
+    assert payload["facts"] == {"retry_at": "2026-01-01T09:12:00.000Z"}
     assert "verbs" not in payload
 
 
@@ -134,8 +141,10 @@ def test_a_payload_fits_on_the_bus_whatever_the_call_was(args: Json) -> None:
     subject = Subject(
         "w", "r", "h", titles=("t" * 500,) * 1000, mutation="m", tool="t.u", args=args
     )
-    change = Change(RECONCILING, GIVEN_UP, tells="s" * 2500)
-    payload = describe(Topic.NEEDS_ATTENTION, change, subject)
+    change = Change(
+        RECONCILING, GIVEN_UP, tells=Reason("script_failed", "", {"message": "s" * 2500})
+    )
+    payload = describe(Topic.NEEDS_ATTENTION, change, subject, text="s" * 2500)
     encode_payload(payload)
     titles = payload["titles"]
     assert isinstance(titles, list)

@@ -14,7 +14,6 @@ from duly.rules.repair import (
     ask_refusal,
     asked_today,
     cut,
-    explain,
     left_out,
     next_repair,
     replay_refusal,
@@ -150,16 +149,6 @@ def test_a_replay_that_differs_is_told_by_its_first_difference() -> None:
     assert replay_refusal(Replay(3)) is None
     assert str(replay_refusal(Replay(3, (first,)))).endswith("now it would change nothing.")
     assert str(replay_refusal(Replay(3, (first, first, first)))).endswith("(and 2 more)")
-
-
-def test_a_person_is_told_what_failed_and_why_it_was_not_repaired() -> None:
-    """F8: one text, whether or not something was proposed."""
-    assert explain("It failed: no.", "nobody knows how.", None) == (
-        "It failed: no. It was not repaired: nobody knows how."
-    )
-    assert explain("It failed: no", "it needs x.", "1.1") == (
-        "It failed: no. A repair is proposed as version 1.1 but not adopted: it needs x."
-    )
 
 
 def test_words_are_cut_one_past_the_limit() -> None:

@@ -9,7 +9,7 @@ from unicodedata import category
 import pytest
 
 from duly.rules.shown import UNSEEN, cut, is_seen, visible, visible_json
-from duly.rules.wording import in_quotes
+from duly.words.phrase import in_quotes
 
 # Characters that approvals once printed as they were, and what they are.
 HIDDEN = {

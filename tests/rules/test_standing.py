@@ -1,18 +1,18 @@
-"""What a person is told: one standing, one sentence, no words of the machinery."""
+"""How a workflow stands: one standing and one code, by one table."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from itertools import product
 
 import pytest
 
-from duly.errors import RequestRefused
+from duly.fact import Reason
 from duly.rules import standing
 from duly.rules.event import EventStatus
 from duly.rules.lifecycle import Run
-from duly.rules.standing import CausedEvent, Count, Facts, InputStatus, Standing
+from duly.rules.permission import Lack
+from duly.rules.standing import CausedEvent, Code, Facts, InputStatus, Mover, Standing
 from duly.rules.word import Act, Kind, MutationStatus, Phase, Status, Waits, Way
 
 NOW = 1_780_000_000_000
@@ -43,81 +43,82 @@ ACTIVE = run(Status.ACTIVE)
 SENDING = run(Status.ACTIVE, MutationStatus.IN_FLIGHT)
 
 
+TOLD = Reason("script_failed", facts={"message": "no"})
+
+
 def every_fact() -> Iterator[Facts]:
     """Every combination of facts, those that cannot be reached included."""
     runs: list[Run | None] = [None]
     for status, row, waits in product(OPEN, (None, *MutationStatus), (None, *Waits)):
         if status is not Status.PAUSED_APPROVAL or waits is not None:
             runs.append(run(status, row, waits))
-    for open_run, paused, told, name, title, due_at_ms in product(
-        runs, (False, True), (None, "The same mail failed three times"), (None, "Gmail"),
-        (None, "Add a row"), (None, NOW - 1, NOW + 90_000),
+    for open_run, paused, told, name, due_at_ms, blind, way in product(
+        runs, (False, True), (None, TOLD), (None, "gmail", "gmail.password"),
+        (None, NOW - 1, NOW + 90_000), (None, NOW), (Way.HOST, Way.BACKOFF),
     ):  # fmt: skip
-        yield Facts(open_run, paused, told, name, title, due_at_ms)
+        yield Facts(open_run, way, paused, told, name, due_at_ms=due_at_ms, copied_at_ms=blind)
 
 
 # -- Standing -------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("facts", "expected", "reason"),
+    ("facts", "expected", "code"),
     [
-        (Facts(), IDLE, "Nothing to do right now"),
-        (Facts(ACTIVE), RUNNING, "At work"),
-        (Facts(SENDING, title="Add a row"), RUNNING, "Sending “Add a row”"),
-        (Facts(SENDING), RUNNING, "Sending a change"),
-        (
-            Facts(BACKOFF, due_at_ms=NOW + 120_000),
-            RUNNING,
-            "A passing trouble; trying again in 2 min",
-        ),
-        (Facts(BACKOFF, due_at_ms=NOW), RUNNING, "A passing trouble; trying again now"),
-        (Facts(BROKEN), RUNNING, "The script is being repaired"),
-        (Facts(ASKING), RUNNING, "Finding out whether a change happened"),
-        (Facts(run(Status.CRASHED)), RUNNING, "Going on after an interruption"),
-        (Facts(paused=True), STOPPED, "Paused by you"),
-        (Facts(BACKOFF, paused=True), STOPPED, "Paused by you"),
-        (
-            Facts(SENDING, paused=True, title="Add a row"),
-            STOPPED,
-            "Paused by you; “Add a row” under way will still be finished",
-        ),
-        (Facts(FAULT), STOPPED, "A fault of Duly or a connector stopped it; it waits for you"),
-        (Facts(FAULT, escalated="Gmail's reader broke"), STOPPED, "Gmail's reader broke"),
-        (Facts(APPROVAL, title="Add a row"), NEEDS, "Waiting for you to approve “Add a row”"),
-        (Facts(CONNECTION, waits_for="Gmail"), NEEDS, "Waiting for you to reconnect Gmail"),
-        (Facts(GRANT, waits_for="sheets.append"), NEEDS, "Waiting for you to allow sheets.append"),
-        (Facts(UNKNOWN), NEEDS, "Waiting for you to say whether a change happened"),
-        (Facts(UNKNOWN, paused=True), NEEDS, "Waiting for you to say whether a change happened"),
-        (Facts(CONNECTION, paused=True), NEEDS, "Waiting for you to reconnect a connection"),
-        (Facts(BROKEN, escalated="It failed three times"), NEEDS, "It failed three times"),
-        (Facts(is_due=True), IDLE, "Nothing under way yet; it begins in a moment"),
-        (Facts(paused=True, paused_by="anna", is_due=True), STOPPED, "Paused by anna"),
-        (
-            Facts(SENDING, tool="sheets.delete_row", title="Add a row"),
-            RUNNING,
-            "Sending sheets.delete_row (the script calls it “Add a row”)",
-        ),
-        (Facts(SENDING, tool="a.b", is_unsent=True), RUNNING, "About to send a.b (no title given)"),
-        (Facts(SENDING, tool="a.b", is_unsent=True, paused=True), STOPPED, "Paused by you"),
-        (
-            Facts(GRANT, waits_for="sheets.append", due_at_ms=NOW),
-            RUNNING,
-            "Going on, since sheets.append is there",
-        ),
-        (Facts(GRANT, due_at_ms=NOW, paused=True), STOPPED, "Paused by you"),
-        (Facts(BACKOFF, escalated="Gmail is down", paused=True), NEEDS, "Gmail is down"),
+        (Facts(), IDLE, Code.IDLE),
+        (Facts(check_at_ms=NOW), IDLE, Code.SCHEDULED),
+        (Facts(held_until_ms=NOW), IDLE, Code.HELD_BACK),
+        (Facts(is_due=True), IDLE, Code.DUE),
+        (Facts(ACTIVE), RUNNING, Code.AT_WORK),
+        (Facts(SENDING), RUNNING, Code.SENDING),
+        (Facts(SENDING, is_unsent=True), RUNNING, Code.UNSENT),
+        (Facts(SENDING, is_unsent=True, paused=True), STOPPED, Code.PAUSED_UNSENT),
+        (Facts(SENDING, paused=True), STOPPED, Code.PAUSED_SENDING),
+        (Facts(BACKOFF, due_at_ms=NOW), RUNNING, Code.RETRYING),
+        (Facts(BACKOFF, unreachable_since_ms=NOW), RUNNING, Code.UNREACHABLE),
+        (Facts(BACKOFF, paused=True), STOPPED, Code.PAUSED),
+        (Facts(BACKOFF, escalated=TOLD, paused=True), NEEDS, Code.RETRIES_EXHAUSTED),
+        (Facts(BROKEN), RUNNING, Code.REPAIRING),
+        (Facts(BROKEN, escalated=TOLD), NEEDS, Code.SCRIPT_FAILED),
+        (Facts(BROKEN, Way.PERSON), NEEDS, Code.SCRIPT_FAILED),
+        (Facts(ASKING), RUNNING, Code.ASKING),
+        (Facts(ASKING, may_settle=True), RUNNING, Code.UNASKED),
+        (Facts(ASKING, paused=True), STOPPED, Code.PAUSED_ASKING),
+        (Facts(ASKING, paused=True, can_be_asked=False), STOPPED, Code.PAUSED_UNASKABLE),
+        (Facts(run(Status.CRASHED)), RUNNING, Code.INTERRUPTED),
+        (Facts(run(Status.CRASHED), due_at_ms=NOW), RUNNING, Code.INTERRUPTED_AGAIN),
+        (Facts(run(Status.CRASHED), Way.PERSON), NEEDS, Code.CRASHED_TOO_OFTEN),
+        (Facts(paused=True), STOPPED, Code.PAUSED),
+        (Facts(paused=True, is_due=True), STOPPED, Code.PAUSED),
+        (Facts(paused=True, copied_at_ms=NOW), NEEDS, Code.RESTORED),
+        (Facts(paused=True, copied_at_ms=NOW, is_log_lost=True), NEEDS, Code.LOG_LOST),
+        (Facts(FAULT, paused=True, copied_at_ms=NOW), NEEDS, Code.RESTORED),
+        (Facts(FAULT), STOPPED, Code.INTERNAL_FAULT),
+        (Facts(FAULT, escalated=TOLD), STOPPED, Code.INTERNAL_FAULT),
+        (Facts(APPROVAL), NEEDS, Code.NEEDS_APPROVAL),
+        (Facts(CONNECTION, needs="gmail"), NEEDS, Code.NEEDS_CONNECTION),
+        (Facts(CONNECTION, needs="gmail.password"), NEEDS, Code.NEEDS_SECRET),
+        (Facts(CONNECTION, paused=True), NEEDS, Code.NEEDS_CONNECTION),
+        (Facts(GRANT, needs="sheets.append"), NEEDS, Code.NEEDS_GRANT),
+        (Facts(GRANT, lack=Lack.WHERE), NEEDS, Code.GRANT_TOO_NARROW),
+        (Facts(GRANT, lack=Lack.MUTATIONS_PER_DAY), NEEDS, Code.DAILY_LIMIT_REACHED),
+        (Facts(GRANT, lack=None), NEEDS, Code.DENIED_OUTSIDE),
+        (Facts(GRANT, due_at_ms=NOW), RUNNING, Code.UNBLOCKED),
+        (Facts(GRANT, due_at_ms=NOW, paused=True), STOPPED, Code.PAUSED_UNBLOCKED),
+        (Facts(UNKNOWN), NEEDS, Code.OUTCOME_UNKNOWN),
+        (Facts(UNKNOWN, paused=True), NEEDS, Code.OUTCOME_UNKNOWN),
     ],
 )
 def test_a_workflow_has_the_first_standing_that_applies(
-    facts: Facts, expected: Standing, reason: str
+    facts: Facts, expected: Standing, code: Code
 ) -> None:
-    """U1: needs attention before stopped before running before idle, with one sentence."""
-    assert standing.read(facts, NOW) == standing.Reading(expected, reason)
+    """U1: needs attention before stopped before running before idle, with one code."""
+    reading = standing.read(facts)
+    assert (reading.standing, reading.reason.code) == (expected, code)
 
 
 def test_the_standing_of_every_fact_is_the_one_the_rule_names() -> None:
-    """U1: said a second time, as the rule says it, over all facts there can be."""
+    """U1, H5: said a second time, as the rule says it, over all facts there can be."""
     for facts in every_fact():
         row = facts.run.row if facts.run else None
         internal = facts.status is Status.FAILED_INTERNAL
@@ -125,65 +126,36 @@ def test_the_standing_of_every_fact_is_the_one_the_rule_names() -> None:
         came = waits in (Waits.CONNECTION, Waits.GRANT) and facts.due_at_ms is not None
         asked = facts.status is Status.PAUSED_APPROVAL and not came
         unknown = row is MutationStatus.INDETERMINATE
-        if asked or unknown or (facts.escalated and not internal and not came):
+        blind = facts.paused and facts.copied_at_ms is not None
+        if asked or unknown or blind or (facts.escalated and not internal and not came):
             expected = NEEDS
         elif facts.paused or internal:
             expected = STOPPED
         else:
             expected = IDLE if facts.run is None else RUNNING
-        assert standing.read(facts, NOW).standing is expected, facts
+        assert standing.read(facts).standing is expected, facts
 
 
-MACHINERY = re.compile(
-    r"\b(run|runs|phase|phases|topic|topics|retry|retries|retrying|retried|successor|mutation"
-    r"|ledger|reconcile|indeterminate|reservation|consumer|producer|handler|transient|None)\b",
-    re.IGNORECASE,
-)
+def test_every_code_is_in_the_table_once_and_the_last_line_always_applies() -> None:
+    """U7: nothing is ever without a code."""
+    assert [line.code for line in standing.LINES] == list(Code)
+    assert standing.LINES[-1].applies(Facts(ACTIVE))
 
 
-def test_no_word_of_the_machinery_is_needed_to_understand_a_standing() -> None:
-    """U5: whatever the facts, the sentence is a person's sentence: short, plain, one."""
-    reasons = {standing.read(facts, NOW).reason for facts in every_fact()}
-    assert len(reasons) > 20
-    for reason in reasons:
-        assert not MACHINERY.search(reason), reason
-        assert reason == reason.strip() != ""
-        assert not reason.endswith(".")
+def test_a_title_decides_nothing() -> None:
+    """L11: with another title the code is the same, and every other fact."""
+    for facts in (APPROVAL, UNKNOWN, SENDING, BROKEN):
+        one = standing.read(Facts(facts, Way.PERSON, title="Add a row")).reason
+        other = standing.read(Facts(facts, Way.PERSON, title="Nothing at all")).reason
+        assert one.code == other.code
+        assert {**one.facts, "title": ""} == {**other.facts, "title": ""}
 
 
-def test_no_word_of_the_machinery_is_a_word_of_standing_or_inputs() -> None:
-    """U5: the words themselves are plain too."""
-    for word in (*Standing, *InputStatus):
-        assert not MACHINERY.search(word)
-
-
-# -- Activity -------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("inputs", "outputs", "words"),
-    [
-        ([Count(3, "email")], [Count(3, "row", "added")], "Processed 3 emails → 3 rows added"),
-        ([Count(1, "email")], [Count(1, "row", "added")], "Processed 1 email → 1 row added"),
-        ([Count(2, "reply")], [Count(2, "box")], "Processed 2 replies → 2 boxes"),
-        ([Count(2, "day"), Count(1, "mail")], [], "Processed 2 days, 1 mail"),
-        ([Count(2, "email"), Count(0, "form")], [Count(0, "row")], "Processed 2 emails"),
-        ([], [Count(2, "row")], "→ 2 rows"),
-        ([], [], "Nothing processed lately"),
-    ],
-)
-def test_activity_is_counted_with_nouns(
-    inputs: list[Count], outputs: list[Count], words: str
-) -> None:
-    """U1: singular and plural, and nothing is said of what there is none of."""
-    assert standing.describe_activity(inputs, outputs) == words
-    assert not MACHINERY.search(words)
-
-
-def test_pending_work_is_counted() -> None:
-    """U1: how much waits, or that nothing does."""
-    assert standing.describe_pending(Count(2, "email")) == "2 emails waiting"
-    assert standing.describe_pending(Count(0, "email")) == "Nothing waiting"
+def test_what_came_is_no_question_any_more() -> None:
+    """U7, F4: a grant or a connection that is there again is moved on by the host."""
+    for asked, paused in product((CONNECTION, GRANT), (False, True)):
+        assert standing.needs_person(Facts(asked, Way.PERSON, paused))
+        assert not standing.needs_person(Facts(asked, Way.HOST, paused, due_at_ms=NOW))
 
 
 # -- Inputs ---------------------------------------------------------------------------------
@@ -229,50 +201,32 @@ def test_work_is_stale_after_more_than_seven_days() -> None:
         assert not standing.is_stale(other, week_ago - 1, NOW, 7)
 
 
-# -- Why ------------------------------------------------------------------------------------
+# -- Who moves it on ------------------------------------------------------------------------
 
 
-def why(facts: Facts, way: Way) -> standing.Why:
-    return standing.why(facts, way, NOW, inputs=("Email from alice",), observed="sheets.append()")
-
-
-def test_why_keeps_what_is_claimed_apart_from_what_was_observed() -> None:
-    """U7: inputs, claim, observation, reason, mover and time, each in its own place."""
-    said = why(Facts(BACKOFF, title="Add a row", due_at_ms=NOW + 9), Way.BACKOFF)
-    assert said.inputs == ("Email from alice",)
-    assert (said.claimed, said.observed) == ("Add a row", "sheets.append()")
-    assert said.reason.startswith("A passing trouble")
-    assert (said.moved_on_by, said.at_ms) == (standing.MOVERS[Way.BACKOFF], NOW + 9)
-
-
-def test_why_names_a_time_only_for_what_the_host_does_at_a_time() -> None:
+def test_a_time_is_named_only_for_what_the_host_does_at_a_time() -> None:
     """U7: a decision of a person has no hour."""
-    assert why(Facts(APPROVAL, due_at_ms=NOW + 9), Way.PERSON).at_ms is None
-    assert why(Facts(ASKING, due_at_ms=NOW + 9), Way.RECONCILER).at_ms == NOW + 9
+    assert standing.mover(Facts(APPROVAL, Way.PERSON, due_at_ms=9)) == (Mover.PERSON, None)
+    assert standing.mover(Facts(ASKING, Way.RECONCILER, due_at_ms=9)) == (Mover.RECONCILER, 9)
+    assert standing.mover(Facts(BACKOFF, Way.BACKOFF, due_at_ms=9)) == (Mover.BACKOFF, 9)
 
 
 def test_while_paused_only_asking_and_what_is_under_way_go_on() -> None:
     """U7: everything else waits for the resume, whatever would have moved it."""
-    held = why(Facts(BACKOFF, paused=True, due_at_ms=NOW + 9), Way.BACKOFF)
-    assert (held.moved_on_by, held.at_ms) == (standing.PAUSED_MOVER, None)
-    asking = why(Facts(ASKING, paused=True, due_at_ms=NOW + 9), Way.RECONCILER)
-    assert (asking.moved_on_by, asking.at_ms) == (standing.MOVERS[Way.RECONCILER], NOW + 9)
+    held = Facts(BACKOFF, Way.BACKOFF, paused=True, due_at_ms=9)
+    assert standing.mover(held) == (Mover.RESUME, None)
+    asking = Facts(ASKING, Way.RECONCILER, paused=True, due_at_ms=9)
+    assert standing.mover(asking) == (Mover.RECONCILER, 9)
 
 
-def test_every_way_a_run_can_go_has_a_sentence() -> None:
-    """U7: who or what moves it on is always said."""
-    assert set(standing.MOVERS) == set(Way)
+def test_every_way_a_run_can_go_has_its_mover() -> None:
+    """U7: who or what moves it on is always a fact."""
+    assert {Mover(way) for way in Way} <= set(Mover)
 
 
 def test_what_is_offered_is_what_the_rules_allow() -> None:
     """U7: the verbs of a waiting proposal, and of an unknown change; no second pause."""
-    assert {Act.APPROVE, Act.REJECT} <= set(why(Facts(APPROVAL), Way.PERSON).offered)
-    assert Act.APPROVE not in why(Facts(APPROVAL, paused=True), Way.PERSON).offered
-    unknown = set(why(Facts(UNKNOWN, paused=True), Way.PERSON).offered)
+    assert {Act.APPROVE, Act.REJECT} <= set(standing.offered(APPROVAL, is_paused=False))
+    assert Act.APPROVE not in standing.offered(APPROVAL, is_paused=True)
+    unknown = set(standing.offered(UNKNOWN, is_paused=True))
     assert unknown == {Act.TRY_AGAIN, Act.DID_NOT_HAPPEN, Act.HAPPENED, Act.SKIP}
-
-
-def test_nothing_open_has_no_why() -> None:
-    """U7: an idle workflow is told so, not given an empty explanation."""
-    with pytest.raises(RequestRefused):
-        why(Facts(), Way.HOST)

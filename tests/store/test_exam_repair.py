@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from duly.errors import Stale
+from duly.fact import Reason
 from duly.rules.lifecycle import Counts
+from duly.rules.reason import keep
 from duly.rules.word import Act
 from duly.store.record import Action, JournalEvent, Origin, Stop
 from tests.store.exam import Again, Case, Refusal, Trial, World, exam
@@ -24,7 +26,7 @@ from tests.store.scene import (
 )
 
 TOLD = (JournalEvent("workflow.needs_attention", "duly", "{}"),)
-SENTENCE = "The script failed. It was not repaired: there is no repairer."
+ESCALATED = Reason("script_failed", facts={"unrepaired": "there is no repairer."})
 
 
 async def _repairable(world: World) -> None:
@@ -73,7 +75,7 @@ async def _decline(world: World, *, is_proposed: bool = False) -> None:
         scene.fence,
         scene.run_id,
         scene.run,
-        SENTENCE,
+        ESCALATED,
         proposal=version("1.1", Origin.REPAIR) if is_proposed else None,
         action=Action("action_propose", "repairer", "propose") if is_proposed else None,
         now=scene.tick(),
@@ -87,7 +89,7 @@ async def _propose(world: World) -> None:
 
 async def _see_declined(world: World, answer: None) -> None:
     run = await world.store.get_run(on(world).run_id)
-    assert (run.state, run.escalated, run.due_at, run.open) == (FAILED, SENTENCE, None, 1)
+    assert (run.state, run.escalated, run.due_at, run.open) == (FAILED, keep(ESCALATED), None, 1)
     assert (run.counts, run.error) == (Counts(logic=1), "{}")
     assert journal(world) == ["workflow.needs_attention"]
 

@@ -24,6 +24,7 @@ from duly.store.mark import LOG, MARKS, OPEN, Left, look, name_log
 from duly.store.record import Action
 from duly.store.sqlite import Schema, SqliteBackend, default_schema, open_sqlite
 from duly.store.upkeep import COPIED, LOST
+from tests.spoken import long, short
 from tests.store.exam import FastDisk
 from tests.store.virtual import VirtualEnv
 from verification.disk import Loss, MemoryDisk
@@ -122,9 +123,9 @@ async def test_a_database_that_lost_its_log_starts_like_a_restored_copy(
         async with duly.Host(url(left)) as host:
             notes = await host.workflow("notes")
             assert notes.paused
-            assert notes.reason.startswith("The store has lost its log; what was done since ")
+            assert short(host, notes).startswith("The store has lost its log; what was done since ")
             (entry,) = await host.attention()
-            assert "lost its log" in entry.sentence
+            assert "lost its log" in long(host, entry)
             assert [act.detail for act in await host.actions("notes") if act.verb == "pause"] == [
                 "the log of the store was lost"
             ]

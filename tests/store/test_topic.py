@@ -8,10 +8,12 @@ from pathlib import Path
 import pytest
 
 from duly.errors import Invalid, Stale
+from duly.fact import Reason
 from duly.rules import lifecycle
 from duly.rules.event import Republish
 from duly.rules.lifecycle import Counts
 from duly.rules.prepared import Judgement
+from duly.rules.reason import keep
 from duly.rules.word import Act, Failure, Progress
 from duly.store.record import Commit, EventRow, HandlerRow, JournalEvent, Pinned, Reserve, Stop
 from tests.store.exam import World
@@ -370,11 +372,11 @@ async def test_a_person_is_told_in_the_transaction_that_stops_the_run(world: Wor
     scene = await at(world.store, PREPARING)
     after = lifecycle.fail(scene.run, Failure.INTERNAL)
     told = JournalEvent("workflow.needs_attention", "duly", '{"sentence":"It broke."}')
-    stop = Stop(Counts(), escalated="It broke.")
+    stop = Stop(Counts(), escalated=Reason("script_failed"))
     await scene.store.stop_run(
         scene.fence, scene.run_id, scene.run, after, stop, now=scene.tick(), announce=(told,)
     )
-    assert (await scene.store.get_run(scene.run_id)).escalated == "It broke."
+    assert (await scene.store.get_run(scene.run_id)).escalated == keep(Reason("script_failed"))
     assert [each.topic for each in await scene.store.list_journal()] == [told.topic]
     with pytest.raises(Stale):
         await scene.store.stop_run(

@@ -263,7 +263,7 @@ class _ScenarioRun(Lives):
                 return
             await self._person.help(host, seen)
         workflow = await host.workflow(NAME)
-        standing = f"{workflow.standing}, {workflow.reason}"
+        standing = f"{workflow.standing}, {workflow.reason.code}"
         self._oracle.problems.append(f"it did not come to rest: {standing}")
 
 

@@ -23,8 +23,12 @@ import msgspec
 
 from duly.api import shape
 from duly.api.registry import BUS, BY, VERBS, Parameter, Registry, Verb
+from duly.desk.record import Attention, Why
 from duly.errors import Invalid
+from duly.fact import Reason
+from duly.rules.reason import plain
 from duly.rules.value import Json, is_text, refuse_unknown
+from duly.words import Clock, texts
 
 if TYPE_CHECKING:
     from duly.host import Host
@@ -39,7 +43,8 @@ async def perform(
     if verb.has_actor:
         given[BY] = by
     owner = host.bus if name.startswith(BUS) else host
-    return to_json(await getattr(owner, name.removeprefix(BUS))(**given))
+    answer = await getattr(owner, name.removeprefix(BUS))(**given)
+    return to_json(answer, host.now)
 
 
 # -- Arguments ----------------------------------------------------------------------------------
@@ -139,8 +144,12 @@ def _sentence(error: msgspec.ValidationError) -> str:
 # -- Answers ------------------------------------------------------------------------------------
 
 
-def to_json(value: object) -> Json:
-    """Write what a host returns as plain JSON; the public properties of a record go with it."""
+def to_json(value: object, clock: Clock | None = None, *, is_long: bool = False) -> Json:
+    """Write what a host returns as plain JSON; the public properties of a record go with it.
+
+    With a clock, whatever has words of its own has them beside it, as `text`; a reason that is to
+    be read at length (`is_long`) has a `detail` too.
+    """
     if isinstance(value, Enum):
         return to_json(value.value)
     if value is None or isinstance(value, bool | int | str):
@@ -155,14 +164,20 @@ def to_json(value: object) -> Json:
     if type(value) in (dict, list):
         return cast(Json, value)  # JSON as the host has it; records hold tuples and other mappings
     if isinstance(value, Mapping):
-        return {str(key): to_json(each) for key, each in value.items()}
+        return {str(key): to_json(each, clock) for key, each in value.items()}
     if isinstance(value, set | frozenset):
         return sorted((to_json(each) for each in value), key=str)
     if isinstance(value, tuple):
-        return [to_json(each) for each in value]
+        return [to_json(each, clock) for each in value]
     kind: type = type(value)
     assert is_dataclass(kind), f"an answer holds a {kind.__name__}"
-    return {name: to_json(getattr(value, name)) for name in _names(kind)}
+    if isinstance(value, Reason):
+        told: dict[str, Json] = {"code": str(value.code), "subject": value.subject}
+        told["facts"] = plain(value.facts)
+    else:
+        long = isinstance(value, Why | Attention)
+        told = {name: to_json(getattr(value, name), clock, is_long=long) for name in _names(kind)}
+    return told if clock is None else {**told, **texts(value, clock, long=is_long)}
 
 
 @cache

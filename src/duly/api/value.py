@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from duly.rules.catalog import has_lines as has_lines
 from duly.rules.value import INTEGER_MAX as INTEGER_MAX
 from duly.rules.value import Json as Json
 from duly.rules.value import decode as decode

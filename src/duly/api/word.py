@@ -8,6 +8,7 @@ from duly.rules.rename import REPLAYS as REPLAYS
 from duly.rules.source import SUFFIXES as SUFFIXES
 from duly.rules.source import Language as Language
 from duly.rules.source import Source as Source
+from duly.rules.standing import Code as Code
 from duly.rules.standing import InputStatus as InputStatus
 from duly.rules.standing import Standing as Standing
 from duly.rules.word import Known as Known

@@ -38,11 +38,11 @@ from duly.rules.delivery import (
     Retry,
     check_source,
     check_subscriber_id,
-    explain_wait,
     looks_like_own,
 )
 from duly.rules.request import check_by, read_word
 from duly.rules.verb import Crosses, Scope, act, question
+from duly.rules.waiting import find_wait
 from duly.store import Store
 from duly.store.bus import LAST_ID
 from duly.store.people import page
@@ -222,7 +222,7 @@ class Bus:
         is_held = await self._store.bus_held_since() is not None
         presence, now = self._dispatcher.presence, self._env.now_ms()
         return tuple(
-            show_delivery(row, explain_wait(row, presence(row.subscriber_id), now, is_held=is_held))
+            show_delivery(row, find_wait(row, presence(row.subscriber_id), now, is_held=is_held))
             for row in rows
         )
 

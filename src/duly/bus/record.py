@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from duly.errors import Invalid
+from duly.fact import Reason
 from duly.rules.deferral import DeferredStatus
 from duly.rules.delivery import Delivery as DeliveryRow
 from duly.rules.delivery import (
@@ -44,7 +45,7 @@ class Journaled:
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """One event for one subscriber; `reason` says in a sentence what it waits for, if it waits."""
+    """One event for one subscriber; `reason` is what it waits for, if it waits."""
 
     event_id: int
     topic: str
@@ -53,7 +54,7 @@ class Delivery:
     attempts: int
     due_at: datetime
     error: str | None
-    reason: str | None
+    reason: Reason | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +92,7 @@ def show_event(row: JournalRow) -> Journaled:
     )
 
 
-def show_delivery(row: DeliveryRow, reason: str | None) -> Delivery:
+def show_delivery(row: DeliveryRow, reason: Reason | None) -> Delivery:
     """Show a delivery, and for whom or for what it waits (B13)."""
     return Delivery(
         event_id=row.event_id,

@@ -12,25 +12,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Final
+from typing import Any, Final
 
 from duly.desk.base import HasDesk, find_history
 from duly.desk.page import PAGE_DEFAULT, check_page, read_word
 from duly.desk.record import Input, Output
-from duly.desk.sight import Sight, name_person
+from duly.desk.sight import Sight, known_only
 from duly.errors import Invalid, short
+from duly.fact import Reason
 from duly.rules import standing
-from duly.rules.account import (
-    OUTPUT_OF,
-    OutputStatus,
-    explain_held_up,
-    explain_output,
-    explain_untouched,
-)
+from duly.rules.account import OUTPUT_OF, Came, OutputStatus, became, came_of
+from duly.rules.count import Activity, Count, add_up, count_of_tool, noun_of_topic
 from duly.rules.event import EventStatus
-from duly.rules.explanation import needs_person
 from duly.rules.schedule import DAY_MS, moment
-from duly.rules.standing import CausedEvent, Count, Facts, InputStatus
+from duly.rules.standing import CausedEvent, InputStatus
 from duly.rules.verb import question
 from duly.rules.word import MutationStatus, Way
 from duly.store import due, people, trace
@@ -42,7 +37,7 @@ from duly.store.trace import COUNT_MAX, SEQ_MAX, TraceRow
 INPUT_OUTPUTS_MAX: Final = 100  # of all that came of one input so many are shown
 INPUTS_AT_ONCE: Final = 100  # so many are looked through before others get at the store
 
-# Of several things that came of an input, which one its sentence speaks of.
+# Of several things that came of an input, which one its reason speaks of.
 URGENCY: Final = {
     status: place
     for place, status in enumerate(
@@ -58,12 +53,12 @@ URGENCY: Final = {
     )
 }
 
-# Whoever is told that this waits needs not be told that something does.
+# What its reason already calls unfinished; that something led on is not said as well.
 OPEN: Final = frozenset({OutputStatus.WAITING, OutputStatus.UNKNOWN, OutputStatus.UNDER_WAY})
 
 
 class Accounts(HasDesk):
-    """The questions of somebody who wants to know what became of things."""
+    """The questions of a person who wants to know what became of things."""
 
     @question(example={"workflow": "invoices", "status": "pending"})
     async def inputs(
@@ -183,11 +178,11 @@ class Book:
             seq=row.seq,
             created_at=moment(row.created_at),
             stale=standing.is_stale(event, row.created_at, self._sight.now_ms, days),
-            sentence=self._sentence(row, topic, outputs, is_cut=is_cut, is_left=is_left),
+            reason=self._reason(row, topic, outputs, is_cut=is_cut, is_left=is_left),
             outputs=outputs,
         )
 
-    def _sentence(
+    def _reason(
         self,
         row: TraceRow,
         topic: TopicRow,
@@ -195,42 +190,52 @@ class Book:
         *,
         is_cut: bool,
         is_left: bool,
-    ) -> str:
+    ) -> Reason:
+        subject = f"{row.topic}/{row.message_id}"
         if outputs:
             first = min(outputs, key=lambda each: (URGENCY[each.status], each.observed is None))
-            is_left = is_left and first.status not in OPEN
-            more = len(outputs) - 1
-            return explain_output(
-                _change(first), first.status, more, is_cut=is_cut, is_left=is_left
-            )
+            facts = {
+                **_named(first),
+                "more": len(outputs) - 1,
+                "at_least": is_cut,
+                "led_on": is_left and first.status not in OPEN,
+            }
+            return Reason(came_of(first.status), subject, known_only(facts))
         skipped = None
         if row.status == EventStatus.SKIPPED and row.finished_by is None:
-            skipped = people.find_target_action(
-                self._tx, self._workflow.id, f"{row.topic}/{row.message_id}", "skip"
-            )
-        return explain_untouched(
+            skipped = people.find_target_action(self._tx, self._workflow.id, subject, "skip")
+        held_up = self._held_up if row.status == EventStatus.PENDING else None
+        code = became(
             EventStatus(row.status),
-            by="" if skipped is None else name_person(skipped.by),
             is_left_behind=topic.consumer is None,
             is_left=is_left,
-            held_up=self._held_up if row.status == EventStatus.PENDING else "",
+            held_up=None if held_up is None else held_up[0],
         )
+        if held_up is not None and code is held_up[0]:
+            return Reason(code, subject, held_up[1])
+        return Reason(code, subject, {} if skipped is None else {"by": skipped.by})
 
     @cached_property
-    def _held_up(self) -> str:
-        """Say what nothing else of the workflow goes before; nothing if it moves (F6)."""
+    def _held_up(self) -> tuple[Came, dict[str, Any]] | None:
+        """Say behind what everything else of the workflow waits; None if it moves (F6)."""
         open_run = due.outlook(self._tx, self._workflow.id).open_run
         if open_run is None:
-            return ""
+            return None
         run = people.get_run(self._tx, open_run.run_id)
         held = people.find_held_mutation(self._tx, run.id)
         facts = self._sight.facts(self._workflow, run, held)
-        way = self._sight.way(run, facts)
-        if way is Way.HOST:
-            return ""
+        if facts.way is Way.HOST:
+            return None
         inputs = people.list_inputs(self._tx, run.id)
         titles = self._sight.texts(each.title for each in inputs)
-        return explain_held_up(titles, is_yours=needs_person(facts, way))
+        code = Came.INPUT_BEHIND if titles else Came.INPUT_HELD_UP
+        return code, known_only(
+            {
+                "inputs": titles[: standing.INPUTS_SHOWN],
+                "more_inputs": max(0, len(titles) - standing.INPUTS_SHOWN),
+                "is_yours": standing.needs_person(facts),
+            }
+        )
 
     def _outputs_of(self, row: TraceRow, caused: tuple[TraceRow, ...]) -> Iterator[Output]:
         """Follow an input through every consumer (T9): what was called, and what nobody takes."""
@@ -308,6 +313,7 @@ class Book:
             at=moment(row.sent_at or row.created_at),
             inputs=self._sight.texts(inputs),
             key=place.key,
+            known=self._sight.ending(row),
         )
 
     def _event(self, row: TraceRow, place: Place) -> Output:
@@ -326,44 +332,35 @@ class Book:
 
     # -- Counts ---------------------------------------------------------------------------------
 
-    def activity(self) -> str:
-        """Say what was processed in the last day, and what came of it (U1)."""
+    def activity(self) -> Activity:
+        """Count what was processed in the last day, and what came of it (U1)."""
         since = self._sight.now_ms - DAY_MS
         rows = trace.count_processed(self._tx, self._workflow.id, since=since)
         is_cut = sum(row.count for row in rows) > COUNT_MAX
         inputs: dict[str, int] = {}
         for row in rows:
-            noun = standing.noun_of_topic(row.topic)
+            noun = noun_of_topic(row.topic)
             inputs[noun] = inputs.get(noun, 0) + row.inputs
         applied = trace.count_applied(self._tx, self._workflow.id, since=since)
         made = (self._made(tool, count) for tool, count in applied)
-        return standing.describe_activity(
-            (_counted(count, noun, is_cut) for noun, count in sorted(inputs.items())),
-            standing.add_up(made, COUNT_MAX),
-        )
+        taken = (_counted(count, noun, is_cut) for noun, count in sorted(inputs.items()) if count)
+        return Activity(tuple(taken), add_up(made, COUNT_MAX))
 
     def _made(self, name: str, count: int) -> Count:
         tool = self._sight.find_tool(name)
         noun = None if tool is None else tool.noun
         most = min(count, COUNT_MAX)
-        return standing.count_of_tool(name, noun, most, is_more=count > COUNT_MAX)
+        return count_of_tool(name, noun, most, is_more=count > COUNT_MAX)
 
-    def pending(self) -> str:
-        """Say how much waits to be taken up (U1)."""
-        return standing.describe_pending(*self._pending())
-
-    def waiting(self) -> str:
-        """Say the same, to go on from; nothing where nothing waits (F6)."""
-        return standing.describe_waiting(*self._pending())
-
-    def _pending(self) -> Iterator[Count]:
+    def pending(self) -> tuple[Count, ...]:
+        """Count what waits to be taken up, by noun; what there is none of is left out (U1)."""
         counts: dict[str, int] = {}
         for topic in self._topics.values():
             if topic.consumer is not None:
-                noun = standing.noun_of_topic(topic.name)
+                noun = noun_of_topic(topic.name)
                 waiting = trace.count_pending(self._tx, self._workflow.id, topic.name)
                 counts[noun] = counts.get(noun, 0) + waiting
-        return (_counted(n, noun) for noun, n in sorted(counts.items()))
+        return tuple(_counted(n, noun) for noun, n in sorted(counts.items()) if n)
 
     def suspect(self, consumer: str, until: int) -> TraceRow | None:
         """Read what a consumer was offered first of all that waits, as the workflow stood then."""
@@ -406,8 +403,13 @@ def _counted(count: int, noun: str, is_cut: bool = False) -> Count:
     return Count(min(count, COUNT_MAX), noun, is_more=is_cut or count > COUNT_MAX)
 
 
-def _change(output: Output) -> str:
-    """Name an output as the standing names a change: the call seen first (L11)."""
-    if output.observed is None:
-        return Facts(title=output.claimed).change
-    return f"the call {Facts(tool=output.observed.tool, title=output.claimed).change}"
+def _named(output: Output) -> dict[str, Any]:
+    """List what names an output, and what was said when it ended (L11, L12)."""
+    known = output.known
+    is_rejected = known is not None and output.status is OutputStatus.DECLINED
+    return {
+        "tool": None if output.observed is None else output.observed.tool,
+        "title": output.claimed,
+        "by": known.by if known is not None and is_rejected else None,
+        "note": known.said if known is not None and is_rejected else None,
+    }

@@ -29,13 +29,13 @@ from duly.rules.rename import Rename, Renamed
 from duly.rules.source import SUFFIXES, Language, Source
 from duly.rules.value import Json, encode
 from duly.rules.verb import Crosses
-from duly.rules.wording import in_quotes
 from duly.script.finding import Finding, found, tidy
 from duly.store import people
 from duly.store import workflow as kept
 from duly.store.base import Transaction
 from duly.store.record import Origin, VersionRow, WorkflowRow
 from duly.store.workflow import Deployment
+from duly.words.phrase import in_quotes
 
 FIRST_VERSION: Final = "1.0"
 NO_LIMITS: Final = '{"mutations_per_day":null,"where":{}}'  # as a grant is recorded (A6)

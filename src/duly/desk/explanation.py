@@ -7,29 +7,29 @@ Law 2  Of something open it says who moves it on; of something that is over, who
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property
-from typing import Final
+from typing import Any, Final
 
 from duly.desk import journal, offer
 from duly.desk.account import Book
-from duly.desk.base import HasDesk, find
+from duly.desk.base import USER, HasDesk, find
 from duly.desk.grant import find_grant, find_lack
-from duly.desk.journal import NOTHING_MORE
 from duly.desk.offer import Place
-from duly.desk.record import FailedScript, Offer, Preview, Why
-from duly.desk.sight import YOU, Sight, name_person, read_args, read_error, read_log
+from duly.desk.record import FailedScript, Preview, Why
+from duly.desk.sight import Sight, known_only, read_args, read_error, read_log, tool_of
 from duly.errors import Invalid, NotFound
-from duly.rules import account, explanation, standing
-from duly.rules.account import Past
-from duly.rules.explanation import Case, Rest
+from duly.fact import Offer, Reason
+from duly.rules import account, standing
+from duly.rules.account import Ended
 from duly.rules.permission import Lack
 from duly.rules.repair import STEP_AT
 from duly.rules.schedule import Producer, earliest, is_consumer_due, is_producer_due, moment
-from duly.rules.standing import Facts
+from duly.rules.standing import Facts, Mover
 from duly.rules.turn import HandlerOutlook
 from duly.rules.verb import question
-from duly.rules.word import Act, Kind, MutationStatus, Phase, Status, Waits, Way
+from duly.rules.word import Act, Kind, MutationStatus, Phase, Status, Waits
 from duly.store import due, people
 from duly.store.base import Transaction
 from duly.store.people import ActionRow
@@ -42,7 +42,7 @@ IS_BUS_EVENT: Final = re.compile(r"bus:[0-9]{1,18}").fullmatch
 
 
 class Explanations(HasDesk):
-    """The questions of somebody who wonders why."""
+    """The questions of a person who wonders why."""
 
     @question(example={"id": "invoices"})
     async def why(self, id: str) -> Why:  # noqa: A002  # design §5 calls it so
@@ -86,9 +86,9 @@ def _why_workflow(tx: Transaction, sight: Sight, name: str) -> Why:
         workflow = find(tx, name)  # which says what was probably meant
     if workflow.removed_at is not None:
         removed = people.find_last_action(tx, workflow.id, "remove")
-        by = "" if removed is None else name_person(removed.by)
-        said = explanation.explain_removed(sight.moment(workflow.removed_at), by)
-        return Why(workflow.name, said, (), None, None, said, NOTHING_MORE, None, ())
+        facts = {"at": moment(workflow.removed_at), "by": None if removed is None else removed.by}
+        reason = Reason(Ended.REMOVED, workflow.name, known_only(facts))
+        return Why(workflow.name, reason, (), None, None, Mover.NOTHING, None, ())
     open_run = due.outlook(tx, workflow.id).open_run
     if open_run is not None:
         return _why_run(tx, sight, workflow, people.get_run(tx, open_run.run_id))
@@ -127,32 +127,21 @@ class Told:
         self._held = held
         self.inputs = people.list_inputs(tx, run.id)
         self.titles = sight.texts(each.title for each in self.inputs)
-        self.facts = sight.facts(workflow, run, held, find_pauser(tx, workflow))
 
-    @property
-    def way(self) -> Way:
-        """Who moves it on."""
-        return self._sight.way(self._run, self.facts)
-
-    @property
-    def case(self) -> Case:
-        """Everything its sentence is made of."""
-        counts = self._run.counts
-        is_crash = self._run.status == Status.CRASHED
-        return Case(
-            facts=self.facts,
-            way=self.way,
-            now_ms=self._sight.now_ms,
+    @cached_property
+    def facts(self) -> Facts:
+        """Everything that decides how it stands, and that its sentence may name."""
+        facts = self._sight.facts(
+            self._workflow, self._run, self._held, find_pauser(self._tx, self._workflow)
+        )
+        return replace(
+            facts,
             inputs=self.titles,
-            message=self._message,
-            tries=counts.crash if is_crash else counts.transient,
-            paused=say_paused(self._tx, self._sight, self._workflow),
             can_be_asked=self._can_be_asked,
-            workflow=self._workflow.name,
-            place=(self._tool or self._run.waits_on or "").partition(".")[0],
             lack=self._lack,
-            waiting=self._book.waiting(),
+            pending=self._book.pending(),
             suspect="" if self._suspect is None else self._sight.text(self._suspect.title),
+            is_log_lost=_is_log_lost(self._tx, self._workflow),
         )
 
     @cached_property
@@ -174,48 +163,12 @@ class Told:
         return tool is not None and tool.reconciles
 
     @property
-    def _tool(self) -> str | None:
-        """The tool of its call, also of one that was not let through."""
-        if self._held is not None:
-            return self._held.tool
-        return None if self._run.error is None else read_error(self._run.error).tool
-
-    @property
     def _lack(self) -> Lack | None:
         """What is not granted of what it waits for; nothing, if the outside refused it (A1)."""
         if self._run.waits != Waits.GRANT:
             return None
-        tool = self._sight.find_tool(self._tool or "")
+        tool = self._sight.find_tool(tool_of(self._run, self._held) or "")
         return find_lack(self._tx, self._sight.parts.outside.catalog, self._run, self._held, tool)
-
-    @property
-    def _message(self) -> str:
-        """What went wrong, in its own words."""
-        is_asked = self._run.status == Status.PAUSED_RECONCILIATION
-        asked = self._held.error if is_asked and self._held is not None else None
-        error = asked or self._run.error
-        return "" if error is None else self._sight.text(read_error(error).message)
-
-    @property
-    def _beside(self) -> str:
-        """What a send of it answered when that decided nothing any more (L1)."""
-        late = None if self._held is None else self._held.late
-        return "" if late is None else f" {self._sight.text(late)}."
-
-    @property
-    def _known(self) -> str:
-        """How the outcome of its call became known (L12)."""
-        known = None if self._held is None else self._held.known
-        if known is None:
-            return ""
-        said = None if known.said is None else self._sight.text(known.said)
-        words = account.explain_known(replace(known, said=said))
-        return f" {words}" if words else ""
-
-    @property
-    def claimed(self) -> str | None:
-        """What the script calls what it does."""
-        return self.facts.title
 
     @property
     def observed(self) -> Preview | None:
@@ -241,18 +194,18 @@ class Told:
 
     def open(self) -> Why:
         """Say why it waits, who moves it on, and when (U7)."""
-        case = self.case
-        said = standing.why(self.facts, case.way, self._sight.now_ms, inputs=self.titles)
+        facts = self.facts
+        mover, at_ms = standing.mover(facts)
+        acts = standing.offered(self._run.state, is_paused=facts.paused, is_told=facts.may_settle)
         return Why(
             workflow=self._workflow.name,
-            sentence=explanation.explain(case) + self._beside,
+            reason=standing.read(facts).reason,
             inputs=self.titles,
-            claimed=self.claimed,
+            claimed=facts.title,
             observed=self.observed,
-            reason=said.reason,
-            moved_on_by=said.moved_on_by,
-            at=None if said.at_ms is None else moment(said.at_ms),
-            offers=self.offers(said.offered),
+            mover=mover,
+            at=None if at_ms is None else moment(at_ms),
+            offers=self.offers(acts),
             script=self.script,
         )
 
@@ -274,51 +227,68 @@ class Told:
         """Say how it ended."""
         if self._held is not None:
             return self.ended_change()
-        past = self._past(self._run.updated_at)
-        return self._ended(account.explain_nothing_done(past, Kind(self._run.kind)))
+        kind = Kind(self._run.kind)
+        code = account.ended_without_change(kind, has_inputs=bool(self.titles))
+        return self._ended(code, self._past(self._run.updated_at))
 
     def ended_change(self) -> Why:
         """Say how its call ended."""
-        assert self._held is not None, self._run
-        past = self._past(self._held.updated_at, self._answered())
-        said = account.explain_change(past, MutationStatus(self._held.status))
-        return self._ended(said + self._known + self._beside)
+        held = self._held
+        assert held is not None, self._run
+        is_sent = held.sent_at is not None
+        code = account.ended_change(MutationStatus(held.status), is_sent=is_sent)
+        past = self._past(held.updated_at, self._answered())
+        return self._ended(code, {**past, **self._known(held), "late": self.facts.late})
 
     def abandoned(self) -> Why:
-        """Say who ended it."""
-        past = self._past(self._run.updated_at, self._ender())
-        return self._ended(account.explain_abandoned(past, self._run.state.row))
+        """Say who ended it, and what is left of it (A6, R9)."""
+        ender = self._ender()
+        code = Ended.ENDED if ender is None else account.ENDED_BY.get(ender.verb, Ended.ENDED)
+        row = self._run.state.row
+        left = row.value if row is not None and row in account.SETTLED else "nothing"
+        return self._ended(code, {**self._past(self._run.updated_at, ender), "left": left})
 
     def followed(self) -> Why:
-        """Say that another run took over."""
-        return self._ended(account.explain_followed(self._past(self._run.updated_at)))
+        """Say that another run took over (R5)."""
+        return self._ended(Ended.FOLLOWED, self._past(self._run.updated_at))
 
-    def _ended(self, sentence: str) -> Why:
+    def _ended(self, code: Ended, past: Mapping[str, Any]) -> Why:
         return Why(
             workflow=self._workflow.name,
-            sentence=sentence,
+            reason=Reason(code, self.facts.subject, known_only(past)),
             inputs=self.titles,
-            claimed=self.claimed,
+            claimed=self.facts.title,
             observed=self.observed,
-            reason=sentence,
-            moved_on_by=NOTHING_MORE,
+            mover=Mover.NOTHING,
             at=None,
             offers=(),
         )
 
-    def _past(self, at_ms: int, action: ActionRow | None = None) -> Past:
-        error = None if self._held is None else self._held.error
-        return Past(
-            at=self._sight.moment(at_ms),
-            change="" if self._held is None else self.facts.change,
-            inputs=self.titles,
-            by="" if action is None else name_person(action.by),
-            verb="" if action is None else action.verb,
-            message=self._message if error is None else self._sight.text(read_error(error).message),
-            is_sent=self._held is None or self._held.sent_at is not None,
-            is_resent=self._held is not None and bool(self._held.is_resent),
-            is_back=any(each.status in standing.UNFINISHED for each in self.inputs),
-        )
+    def _past(self, at_ms: int, action: ActionRow | None = None) -> dict[str, Any]:
+        """List what is known of something that has ended."""
+        held = self._held
+        error = None if held is None else held.error
+        return {
+            "at": moment(at_ms),
+            "tool": None if held is None else held.tool,
+            "title": None if held is None else self.facts.title,
+            "inputs": self.titles[: standing.INPUTS_SHOWN],
+            "more_inputs": max(0, len(self.titles) - standing.INPUTS_SHOWN),
+            "by": None if action is None else action.by,
+            "message": self.facts.message
+            if error is None
+            else self._sight.text(read_error(error).message),
+            "resent": held is not None and bool(held.is_resent),
+            "taken_up": any(each.status in standing.UNFINISHED for each in self.inputs),
+        }
+
+    def _known(self, held: MutationRow) -> dict[str, Any]:
+        """List how the outcome of its call became known (L12)."""
+        known = held.known
+        if known is None:
+            return {}
+        said = None if known.said is None else self._sight.text(known.said)
+        return {"known": known.how.value, "known_by": known.by, "known_said": said}
 
     def _answered(self) -> ActionRow | None:
         """Find who said no to a call, or what became of one."""
@@ -342,82 +312,65 @@ class Told:
         return paused if paused is not None and paused.at == at else None
 
 
-def say_paused(tx: Transaction, sight: Sight, workflow: WorkflowRow) -> str:
-    """Say who paused a workflow, and since when; nothing if nobody did (F7)."""
-    if not workflow.paused:
-        return ""
-    if workflow.blind_since is not None:
-        # With its zone: what was done since is looked up somewhere else.
-        copied = f"{sight.moment(workflow.blind_since)} ({sight.policy.timezone})"
-        if is_log_lost(tx, workflow.blind_since):
-            return f"the store has lost its log and knows nothing newer than {copied}"
-        return f"the workflow was restored from a backup of {copied} and knows nothing newer"
-    since = workflow.paused_since
-    on = "" if since is None else f" on {sight.moment(since)}"
-    return f"the workflow was paused by {find_pauser(tx, workflow)}{on}"
-
-
 def find_pauser(tx: Transaction, workflow: WorkflowRow) -> str:
     """Name who paused a workflow (A6)."""
     action = people.find_last_action(tx, workflow.id, "pause") if workflow.paused else None
-    return YOU if action is None else name_person(action.by)
+    return USER if action is None else action.by
 
 
 def read_facts(tx: Transaction, sight: Sight, workflow: WorkflowRow) -> Facts:
     """Read what decides how a workflow stands (U1)."""
     outlook = due.outlook(tx, workflow.id)
-    pauser = find_pauser(tx, workflow)
     if outlook.open_run is None:
-        facts = sight.facts(workflow, None, None, pauser)
-        facts = replace(facts, is_due=_is_due(outlook.handlers, sight.now_ms, sight.wake_max_ms))
-    else:
-        run = people.get_run(tx, outlook.open_run.run_id)
-        facts = sight.facts(workflow, run, people.find_held_mutation(tx, run.id), pauser)
-    if workflow.blind_since is None:
-        return facts
-    return replace(facts, is_log_lost=is_log_lost(tx, workflow.blind_since))
+        return _rest(tx, sight, workflow, outlook.handlers)
+    run = people.get_run(tx, outlook.open_run.run_id)
+    return Told(tx, sight, workflow, run, people.find_held_mutation(tx, run.id)).facts
+
+
+def _is_log_lost(tx: Transaction, workflow: WorkflowRow) -> bool:
+    return workflow.blind_since is not None and is_log_lost(tx, workflow.blind_since)
 
 
 # -- A workflow with nothing open ---------------------------------------------------------------
 
 
 def _why_rest(tx: Transaction, sight: Sight, workflow: WorkflowRow) -> Why:
-    rest = _rest(tx, sight, workflow)
+    facts = _rest(tx, sight, workflow, due.outlook(tx, workflow.id).handlers)
     offers: tuple[Offer, ...] = ()
     if workflow.paused:
         offers = (offer.on_workflow("resume", workflow.name),)
-    elif rest.can_be_asked:
+    elif facts.can_be_run:
         offers = (offer.on_workflow("run_now", workflow.name),)
-    times = (rest.rests_until_ms, rest.check_at_ms, rest.wake_at_ms)
-    at_ms = None if workflow.paused or rest.is_due else earliest(times)
+    times = (facts.held_until_ms, facts.check_at_ms, facts.wake_at_ms)
+    at_ms = None if workflow.paused or facts.is_due else earliest(times)
     return Why(
         workflow=workflow.name,
-        sentence=explanation.explain_rest(rest),
+        reason=standing.read(facts).reason,
         inputs=(),
         claimed=None,
         observed=None,
-        reason=standing.read(read_facts(tx, sight, workflow), sight.now_ms).reason,
-        moved_on_by=standing.PAUSED_MOVER if workflow.paused else standing.MOVERS[Way.HOST],
+        mover=Mover.RESUME if workflow.paused else Mover.HOST,
         at=None if at_ms is None else moment(at_ms),
         offers=offers,
     )
 
 
-def _rest(tx: Transaction, sight: Sight, workflow: WorkflowRow) -> Rest:
-    handlers = due.outlook(tx, workflow.id).handlers
+def _rest(
+    tx: Transaction, sight: Sight, workflow: WorkflowRow, handlers: tuple[HandlerOutlook, ...]
+) -> Facts:
     consumers = [each for each in handlers if each.kind == Kind.CONSUMER]
     producers = [each for each in handlers if each.kind == Kind.PRODUCER]
     now = sight.now_ms
     has_pending = any(each.oldest_pending_seq is not None for each in consumers)
-    return Rest(
-        now_ms=now,
-        paused=say_paused(tx, sight, workflow),
+    return replace(
+        sight.facts(workflow, None, None, find_pauser(tx, workflow)),
+        is_log_lost=_is_log_lost(tx, workflow),
         is_due=_is_due(handlers, now, sight.wake_max_ms),
-        rests_until_ms=earliest(_rests_until(each, now, sight.wake_max_ms) for each in consumers),
+        held_until_ms=earliest(_held_until(each, now, sight.wake_max_ms) for each in consumers),
         check_at_ms=earliest(each.next_run_at for each in producers),
         wake_at_ms=earliest(each.wake_at for each in consumers),
-        waiting=Book(tx, sight, workflow).pending() if has_pending else "",
-        can_be_asked=bool(producers),
+        pending=Book(tx, sight, workflow).pending() if has_pending else (),
+        can_be_run=bool(producers),
     )
 
 
@@ -431,8 +384,8 @@ def _is_due(handlers: tuple[HandlerOutlook, ...], now_ms: int, wake_max_ms: int)
     )
 
 
-def _rests_until(handler: HandlerOutlook, now_ms: int, wake_max_ms: int) -> int | None:
-    """Answer until when a consumer is held back from work it would begin (S3)."""
+def _held_until(handler: HandlerOutlook, now_ms: int, wake_max_ms: int) -> int | None:
+    """Return until when a consumer is held back from work it would begin (S3)."""
     until = handler.not_before
     consumer = handler.consumer(wake_max_ms)
     is_held = until > now_ms and not is_consumer_due(consumer, now_ms)

@@ -1,53 +1,21 @@
-"""What a person can do about something, spelled so that it can be said to a host (R9, U6).
+"""What a person can do about something, as a verb of the host with its arguments (R9, U6).
 
-Law 1  What is offered is what the rules allow at this moment; the ids are the ones to give.
-Law 2  Whoever is offered something is told what comes of it, in the words of one table.
+Law: what is offered is what the rules allow at this moment; the ids are the ones to give.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
-from duly.desk.record import Offer
 from duly.desk.sight import Sight
+from duly.fact import Offer
 from duly.rules.permission import Grant, Lack
 from duly.rules.word import Act, MutationStatus
 from duly.store.record import EventRow, MutationRow, RunRow
 
 SKIPS_MAX: Final = 5  # of all that could be skipped so much is offered by name
-
-# What comes of each thing that can be done, in half a sentence.
-DOES: Final[Mapping[str, str]] = {
-    "approve": "exactly this call is sent, once",
-    "reject": "nothing is sent, and what it was for ends skipped",
-    "reconnect": "it goes on, if you have signed in again",
-    "grant": "the workflow may do this, and goes on",
-    "try_again": "Duly finds out once more what became of it",
-    "did_not_happen": "it counts as not made, and the work is begun again",
-    "happened": "it counts as made, and is never sent again",
-    "settle skip": "it is left open and never sent again; what it was for ends skipped",
-    "skip": "it ends skipped for good; nothing is sent for it",
-    "skip suspect": "only if it is the cause: it ends skipped for good, and the rest is tried",
-    "deploy": "the new version takes it up",
-    "retry": "it is tried again, with the version in use",
-    "retry proposed": "nothing is sent; the script works it out anew and asks again",
-    "abandon": "this attempt ends, and its work comes up again",
-    "abandon applied": "the change stays, and nothing follows from it",
-    "abandon skipped": "what it was for ends skipped, and nothing follows from it",
-    "pause": "nothing new begins until you resume it",
-    "resume": "it goes on",
-    "run_now": "it checks at once",
-    "bus.retry": "it is delivered again",
-    "bus.discard": "it is never delivered",
-    "bus.resume": "what waits there is told",
-    "set_secret": "the new value is sealed and used",
-    "drop_secret": "it is forgotten for good",
-    "verify": "the store is checked; nothing is changed",
-    "diff": "shows what is different",
-    "rollback": "this version is put to use",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,73 +37,59 @@ class Place:
 
 
 def _answer(act: Act) -> Callable[[Place], Iterable[Offer]]:
-    does = DOES["settle skip" if act is Act.SKIP else act]
-    return lambda place: (
-        Offer(act.value, place.mutation, _say("settle", place.mutation, act), does),
-    )
+    does = "settle_skip" if act is Act.SKIP else act.value
+    return lambda place: (Offer("settle", {"mutation": place.mutation, "answer": act.value}, does),)
+
+
+# Where it makes a difference to what comes of an act.
+ROWS: Final[Mapping[tuple[str, MutationStatus | None], str]] = {
+    ("retry", MutationStatus.PROPOSED): "retry_proposed",
+    ("abandon", MutationStatus.APPLIED): "abandon_applied",
+    ("abandon", MutationStatus.REJECTED): "abandon_skipped",
+    ("abandon", MutationStatus.SKIPPED): "abandon_skipped",
+}
 
 
 def _on_run(verb: str) -> Callable[[Place], Iterable[Offer]]:
     """Offer something that is done to the open run; what comes of it is in its ledger row (R5)."""
-
-    def make(place: Place) -> Iterable[Offer]:
-        run_id = place.run.id
-        does = DOES.get(f"{verb} {ROWS.get(place.run.state.row)}") or DOES[verb]
-        yield Offer(verb, run_id, _say(verb, run_id), does)
-
-    return make
-
-
-# Where it makes a difference to what comes of an act.
-ROWS: Final[Mapping[MutationStatus | None, str]] = {
-    MutationStatus.PROPOSED: "proposed",
-    MutationStatus.APPLIED: "applied",
-    MutationStatus.REJECTED: "skipped",
-    MutationStatus.SKIPPED: "skipped",
-}
+    return lambda place: (
+        Offer(verb, {"run": place.run.id}, ROWS.get((verb, place.run.state.row), verb)),
+    )
 
 
 def _approve(place: Place) -> Iterable[Offer]:
     assert place.held is not None, place.run
-    said = f'host.approve("{place.held.id}", seen="{place.held.hash}")'
-    yield Offer("approve", place.held.id, said, DOES["approve"])
+    yield Offer("approve", {"mutation": place.held.id, "seen": place.held.hash}, "approve")
 
 
 def _reject(place: Place) -> Iterable[Offer]:
-    yield Offer("reject", place.mutation, _say("reject", place.mutation), DOES["reject"])
+    yield Offer("reject", {"mutation": place.mutation}, "reject")
 
 
 def _grant(place: Place) -> Iterable[Offer]:
-    capability = place.run.waits_on or ""
-    said = _say("grant", place.workflow, capability)
-    limits = "".join(f", {each}" for each in _limits(place))
-    yield Offer("grant", capability, f"{said[:-1]}{limits})", DOES["grant"])
+    """Offer a grant with the limits it has: without them it would lose them in silence (A1).
 
-
-def _limits(place: Place) -> Iterable[str]:
-    """Spell the limits a grant has: one without them would take them away in silence (A1).
-
-    What is to be chosen anew is left open.
+    What is to be chosen anew is asked for.
     """
+    args: dict[str, Any] = {"workflow": place.workflow, "capability": place.run.waits_on or ""}
+    asks: tuple[str, ...] = ()
     grant = place.grant
-    if grant is None:
-        return
-    if place.lack is Lack.MUTATIONS_PER_DAY:
-        yield "mutations_per_day=…"
-    elif grant.mutations_per_day is not None:
-        yield f"mutations_per_day={grant.mutations_per_day}"
-    if place.lack is Lack.WHERE:
-        yield "where={…}"
-    elif grant.where:
-        globs = (f"{quote(name)}: {quote(glob)}" for name, glob in grant.where.items())
-        yield f"where={{{', '.join(globs)}}}"
+    if grant is not None and place.lack is Lack.MUTATIONS_PER_DAY:
+        asks = ("mutations_per_day",)
+    elif grant is not None and grant.mutations_per_day is not None:
+        args["mutations_per_day"] = grant.mutations_per_day
+    if grant is not None and place.lack is Lack.WHERE:
+        asks = (*asks, "where")
+    elif grant is not None and grant.where:
+        args["where"] = dict(grant.where)
+    yield Offer("grant", args, "grant", asks)
 
 
 def _reconnect(place: Place) -> Iterable[Offer]:
     connection, _, name = (place.run.waits_on or "").partition(".")
     if name:
         yield replace_secret(connection, name)[0]
-    yield Offer("reconnect", connection, _say("reconnect", connection), DOES["reconnect"])
+    yield Offer("reconnect", {"connector": connection}, "reconnect")
 
 
 def _skips(place: Place) -> Iterable[Offer]:
@@ -153,7 +107,7 @@ OFFERS: Final[Mapping[Act, Callable[[Place], Iterable[Offer]]]] = {
     Act.HAPPENED: _answer(Act.HAPPENED),
     Act.SKIP: _answer(Act.SKIP),
     Act.SKIP_EVENT: _skips,
-    Act.DEPLOY: lambda place: (deploy(place.workflow),),
+    Act.DEPLOY: lambda place: (deploy(),),
     Act.RETRY: _on_run("retry"),
     Act.ABANDON: _on_run("abandon"),
     Act.PAUSE: lambda place: (on_workflow("pause", place.workflow),),
@@ -179,70 +133,52 @@ def _can_be_asked(place: Place, sight: Sight) -> bool:
 
 def on_workflow(verb: str, workflow: str) -> Offer:
     """Offer something that is done to a whole workflow."""
-    return Offer(verb, workflow, _say(verb, workflow), DOES[verb])
+    return Offer(verb, {"workflow": workflow}, verb)
 
 
-def deploy(workflow: str) -> Offer:
+def deploy() -> Offer:
     """Offer to bring another version."""
-    return Offer("deploy", workflow, "host.deploy(source)", DOES["deploy"])
+    return Offer("deploy", {}, "deploy", ("source",))
 
 
 def skip(workflow: str, topic: str, message_id: str) -> Offer:
     """Offer to skip one event."""
-    said = _say("skip", workflow, topic, message_id)
-    return Offer("skip", f"{topic}/{message_id}", said, DOES["skip"])
+    return Offer("skip", {"workflow": workflow, "topic": topic, "message_id": message_id}, "skip")
 
 
 def skip_suspect(workflow: str, topic: str, message_id: str) -> Offer:
     """Offer to skip what a script that took nothing may have failed over (U3)."""
-    return replace(skip(workflow, topic, message_id), does=DOES["skip suspect"])
+    return replace(skip(workflow, topic, message_id), does="skip_suspect")
 
 
 def deliver(event_id: int, receiver: str) -> tuple[Offer, ...]:
     """Offer what can be done about something the bus gave up (B5)."""
-    target = f"{event_id}/{receiver}"
-    given = f"{event_id}, {quote(receiver)}"
-    return (
-        Offer("retry", target, f"host.bus.retry({given})", DOES["bus.retry"]),
-        Offer("discard", target, f"host.bus.discard({given})", DOES["bus.discard"]),
-    )
+    args = {"event_id": event_id, "subscriber_id": receiver}
+    return (Offer("bus.retry", args, "deliver_again"), Offer("bus.discard", args, "discard"))
 
 
 def resume_bus() -> Offer:
-    """Offer to let a restored bus tell what waits (H5)."""
-    return Offer("resume", "bus", "host.bus.resume()", DOES["bus.resume"])
+    """Offer to let a restored bus deliver what waits (H5)."""
+    return Offer("bus.resume", {}, "resume_bus")
 
 
 def replace_secret(connector: str, name: str) -> tuple[Offer, ...]:
     """Offer to set a secret again, or to forget it (A5)."""
-    target = f"{connector}.{name}"
-    setting = f"host.set_secret({quote(connector)}, {quote(name)}, …)"
-    dropping = _say("drop_secret", connector, name)
+    args = {"connector": connector, "name": name}
     return (
-        Offer("set_secret", target, setting, DOES["set_secret"]),
-        Offer("drop_secret", target, dropping, DOES["drop_secret"]),
+        Offer("set_secret", args, "set_secret", ("value",)),
+        Offer("drop_secret", args, "drop_secret"),
     )
 
 
 def verify() -> Offer:
     """Offer to check the whole store (H5)."""
-    return Offer("verify", "", _say("verify"), DOES["verify"])
+    return Offer("verify", {}, "verify")
 
 
 def adopt(workflow: str, active: str, version: str) -> tuple[Offer, ...]:
     """Offer to look at a proposed version, and to put it to use."""
     return (
-        Offer("diff", version, _say("diff", workflow, active, version), DOES["diff"]),
-        Offer("rollback", version, _say("rollback", workflow, version), DOES["rollback"]),
+        Offer("diff", {"workflow": workflow, "a": active, "b": version}, "diff"),
+        Offer("rollback", {"workflow": workflow, "version": version}, "adopt"),
     )
-
-
-def _say(verb: str, *given: str) -> str:
-    return f"host.{verb}({', '.join(quote(each) for each in given)})"
-
-
-def quote(text: str) -> str:
-    """Write a text as a program would; what cannot be printed is spelled out."""
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
-    spelled = (c if c.isprintable() else c.encode("unicode_escape").decode() for c in escaped)
-    return f'"{"".join(spelled)}"'

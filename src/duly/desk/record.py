@@ -10,16 +10,18 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
+from duly.fact import Offer, Reason
 from duly.rules.access import Step
 from duly.rules.account import OutputStatus
 from duly.rules.allowance import End
 from duly.rules.catalog import Risk
+from duly.rules.count import Activity, Count
 from duly.rules.event import EventStatus
+from duly.rules.schedule import Planned
 from duly.rules.source import Language
-from duly.rules.standing import InputStatus, Standing
+from duly.rules.standing import InputStatus, Mover, Standing
 from duly.rules.value import Json
 from duly.rules.word import Failure, Kind, Known, MutationStatus, Outcome, Phase, Status, Waits
-from duly.rules.wording import in_quotes
 from duly.script.finding import Finding
 from duly.store.record import Origin
 
@@ -40,21 +42,23 @@ class Deployed:
 
 @dataclass(frozen=True, slots=True)
 class Workflow:
-    """A workflow: how it stands and why, in one sentence, and its producers' schedules in words.
+    """A workflow: how it stands and why, and when its producers run.
 
-    `activity` is what was processed in the last 24 hours and what came of it, `pending` what waits;
-    `stale` has waited too long, `orphaned` was left behind by a newer version. Nobody counts
-    further than a thousand and one.
+    `next_check_at` is the next planned time of a producer, `wakes_at` the earliest wake-up that
+    its script asked for. `activity` is what was processed in the last 24 hours and what came of
+    it, `pending` what waits; `stale` has waited too long, `orphaned` was left behind by a newer
+    version. Counts end at a thousand.
     """
 
     name: str
     version: str
     standing: Standing
-    reason: str
-    schedule: tuple[str, ...]
-    next_check: str | None
-    activity: str
-    pending: str
+    reason: Reason
+    schedule: tuple[Planned, ...]
+    next_check_at: datetime | None
+    wakes_at: datetime | None
+    activity: Activity
+    pending: tuple[Count, ...]
     stale: int
     orphaned: int
     paused: bool
@@ -263,7 +267,8 @@ class Output:
     """What came of a workflow's work: a change outside, or an event that nobody takes up (U2, U4).
 
     `id` is a mutation's, or topic and message id. `claimed` is what the script calls it, `observed`
-    the call the host saw; an event has none. `key` is where the next page goes on.
+    the call the host saw; an event has none. `key` is where the next page goes on. `known` says
+    how its outcome became known, with what a person said who rejected it (L12).
     """
 
     id: str
@@ -273,13 +278,7 @@ class Output:
     at: datetime
     inputs: tuple[str, ...]
     key: str
-
-    @property
-    def words(self) -> str:
-        """What the script calls it, marked as its words; without a title it says so (L11)."""
-        if self.claimed is None:
-            return "no title given"
-        return f"the script calls it {in_quotes(self.claimed)}"
+    known: Ending | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,35 +292,8 @@ class Input:
     seq: int
     created_at: datetime
     stale: bool
-    sentence: str
+    reason: Reason
     outputs: tuple[Output, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Offer:
-    """Something a person can do: the verb, what it is done to, and how to say it to a host.
-
-    `does` says in half a sentence what comes of it.
-    """
-
-    verb: str
-    on: str
-    say: str
-    does: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Attention:
-    """Something only a person can move on; `key` is where the next page goes on (F8)."""
-
-    workflow: str
-    sentence: str
-    titles: tuple[str, ...]
-    claimed: str | None
-    observed: Preview | None
-    offers: tuple[Offer, ...]
-    since: datetime
-    key: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -335,20 +307,37 @@ class FailedScript:
 
 
 @dataclass(frozen=True, slots=True)
-class Why:
-    """Why something stands as it does: in one or two sentences, and fact by fact (U7).
+class Attention:
+    """Something only a person can move on; `key` is where the next page goes on (F8).
 
-    `inputs` are the titles of what is worked on; `at` is when it moves on by itself, if it does;
     `script` is where the script failed, if that is why.
     """
 
     workflow: str
-    sentence: str
+    reason: Reason
+    titles: tuple[str, ...]
+    claimed: str | None
+    observed: Preview | None
+    offers: tuple[Offer, ...]
+    since: datetime
+    key: str
+    script: FailedScript | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Why:
+    """Why something stands as it does (U7).
+
+    `inputs` are the titles of what is worked on; `mover` is who moves it on, `at` when, if that
+    is known; `script` is where the script failed, if that is why.
+    """
+
+    workflow: str
+    reason: Reason
     inputs: tuple[str, ...]
     claimed: str | None
     observed: Preview | None
-    reason: str
-    moved_on_by: str
+    mover: Mover
     at: datetime | None
     offers: tuple[Offer, ...]
     script: FailedScript | None = None

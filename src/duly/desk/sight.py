@@ -6,26 +6,25 @@ Law 2: what a script claims is never put where an observation stands.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Final, Self
+from typing import Any, Self, cast
 
 from duly.config import Policy
 from duly.desk.base import USER
 from duly.desk.record import Ending, LogLine, Preview, RunError
 from duly.engine.base import Parts
 from duly.errors import Invalid
+from duly.fact import Reason
 from duly.rules import kept
 from duly.rules.catalog import Tool
+from duly.rules.reason import read_kept
 from duly.rules.redaction import Redactor, redact, redact_text
 from duly.rules.schedule import moment
 from duly.rules.standing import Facts
 from duly.rules.value import Json, decode
 from duly.rules.word import Status, Way
-from duly.rules.wording import describe_moment
 from duly.store.record import MutationRow, RunRow, WorkflowRow
-
-YOU: Final = "you"
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,10 +77,6 @@ class Sight:
         """Show the call the host saw."""
         return Preview(row.tool, self.value(read_args(row.args)))
 
-    def moment(self, at_ms: int) -> str:
-        """Say when something was, on the clock of the policy."""
-        return describe_moment(at_ms, self.now_ms, self.policy.timezone)
-
     def find_tool(self, name: str) -> Tool | None:
         """Look up a tool; its connector may not be here any more."""
         try:
@@ -94,33 +89,54 @@ class Sight:
         workflow: WorkflowRow,
         run: RunRow | None,
         held: MutationRow | None,
-        paused_by: str = YOU,
+        paused_by: str = USER,
     ) -> Facts:
         """Put together what decides how a workflow stands (U1)."""
         wish = Facts(
+            workflow=workflow.name,
+            subject=workflow.name,
             paused=bool(workflow.paused),
             paused_by=paused_by,
-            blind_since_ms=workflow.blind_since,
+            paused_since_ms=workflow.paused_since,
+            copied_at_ms=workflow.blind_since,
         )
         if run is None:
             return wish
         is_asked = run.status == Status.PAUSED_RECONCILIATION and held is not None
         title = held.title if held is not None else kept.read_title(run.prepared)
-        return replace(
+        tool = tool_of(run, held)
+        facts = replace(
             wish,
             run=run.state,
-            escalated=None if run.escalated is None else self.text(run.escalated),
-            waits_for=run.waits_on,
+            subject=run.id if held is None else held.id,
+            escalated=None if run.escalated is None else self._told(run.escalated),
+            needs=run.waits_on,
+            service=(tool or run.waits_on or "").partition(".")[0],
+            message=self._message(run, held),
+            attempts=_attempts(run),
             title=None if title is None else self.text(title),
             due_at_ms=held.due_at if is_asked and held is not None else run.due_at,
             tool=None if held is None else held.tool,
             is_unsent=held is not None and held.is_unsent,
-            is_told=is_asked and held is not None and bool(held.outage_told),
+            may_settle=is_asked and held is not None and bool(held.outage_told),
+            late="" if held is None or held.late is None else self.text(held.late),
             # A time that is still to come was written by a clock that was set back since.
-            unreachable_since=None
+            unreachable_since_ms=None
             if run.outage_since is None
-            else self.moment(min(run.outage_since, self.now_ms)),
+            else min(run.outage_since, self.now_ms),
         )
+        return replace(facts, way=self.way(run, facts)) if run.open else facts
+
+    def _told(self, kept: str) -> Reason:
+        told = read_kept(kept)
+        return replace(told, facts=cast("dict[str, Any]", self.value(dict(told.facts))))
+
+    def _message(self, run: RunRow, held: MutationRow | None) -> str:
+        """What went wrong, in its own words."""
+        is_asked = run.status == Status.PAUSED_RECONCILIATION
+        asked = held.error if is_asked and held is not None else None
+        error = asked or run.error
+        return "" if error is None else self.text(read_error(error).message)
 
     def way(self, run: RunRow, facts: Facts) -> Way:
         """Say who moves an open run on."""
@@ -134,9 +150,23 @@ class Sight:
         )
 
 
-def name_person(by: str) -> str:
-    """Name who did something; who gave no name is the one who reads."""
-    return YOU if by == USER else by
+def tool_of(run: RunRow, held: MutationRow | None) -> str | None:
+    """Return the tool of a run's call, also of one that was not let through (A1)."""
+    if held is not None:
+        return held.tool
+    return None if run.error is None else read_error(run.error).tool
+
+
+def known_only(facts: Mapping[str, Any]) -> dict[str, Any]:
+    """Leave out the facts that are not known."""
+    return {name: each for name, each in facts.items() if each not in (None, "", (), 0, False)}
+
+
+def _attempts(run: RunRow) -> int:
+    """How often in a row it went wrong in this way; nothing where that is not counted."""
+    if run.status == Status.CRASHED:
+        return run.counts.crash
+    return run.counts.transient if run.status == Status.PAUSED_TRANSIENT else 0
 
 
 def read_args(text: Json) -> Json:

@@ -27,6 +27,7 @@ from duly.engine.replay import replay
 from duly.errors import Invalid, RequestRefused, see
 from duly.rules.access import check_publishes
 from duly.rules.catalog import Catalog, Tool, ToolKind
+from duly.rules.count import Count
 from duly.rules.declaration import ConsumerDeclaration
 from duly.rules.event import Publication, PublishBudget, parse_publication
 from duly.rules.permission import missing_capabilities
@@ -34,7 +35,6 @@ from duly.rules.redaction import Redactor, redact, redact_text
 from duly.rules.replay import Replay
 from duly.rules.schedule import pause_after_commit
 from duly.rules.source import EXAMPLE
-from duly.rules.standing import Count, plural
 from duly.rules.turn import HandlerOutlook, choose
 from duly.rules.value import Json, as_mapping, decode, encode
 from duly.rules.verb import Crosses, Scope, question
@@ -43,6 +43,7 @@ from duly.sandbox.base import Loaded
 from duly.script.finding import Finding
 from duly.store.people import GrantRow
 from duly.store.record import HandlerRow, WorkflowRow
+from duly.words.noun import plural, say_count
 
 CONSUMER_RUNS_MAX: Final = 100
 
@@ -379,7 +380,7 @@ class _Play:
             _say_change(*change, count) for change, count in Counter(map(_did, self.tools)).items()
         ]
         if self.published:
-            would.append(f"publish {Count(len(self.published), 'event', '')}")
+            would.append(f"publish {say_count(Count(len(self.published), 'event'))}")
         yield f"Would {_join(would or ['change nothing'])}."
         unknown = sorted({each.observed.tool for each in self.changes if not each.is_followed})
         if unknown:

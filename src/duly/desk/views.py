@@ -7,6 +7,9 @@ Law 3: what is shown of a call has no secrets in it (A5, L11).
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from datetime import datetime
+
 from duly.desk.account import Accounts, Book
 from duly.desk.attention import Attentions
 from duly.desk.base import find, find_history, find_topic
@@ -22,7 +25,7 @@ from duly.desk.sight import Sight, read_args, read_error, read_log
 from duly.errors import NotFound, see
 from duly.rules import schedule, standing
 from duly.rules.event import EventStatus
-from duly.rules.schedule import moment
+from duly.rules.schedule import Planned, moment
 from duly.rules.standing import Standing
 from duly.rules.value import decode, nearest
 from duly.rules.verb import question
@@ -176,22 +179,21 @@ def _find_handler(tx: Transaction, workflow_id: str, name: str) -> None:
 def _workflow(tx: Transaction, row: WorkflowRow, sight: Sight) -> Workflow:
     assert row.active_version is not None, row
     version = people.get_version(tx, row.id, row.active_version)
-    reading = standing.read(read_facts(tx, sight, row), sight.now_ms)
-    producers = [
-        each
-        for each in people.list_handlers(tx, row.id)
-        if each.kind == Kind.PRODUCER and not each.orphaned
-    ]
+    facts = read_facts(tx, sight, row)
+    reading = standing.read(facts)
+    handlers = [each for each in people.list_handlers(tx, row.id) if not each.orphaned]
+    producers = [each for each in handlers if each.kind == Kind.PRODUCER]
     book = Book(tx, sight, row)
     return Workflow(
         name=row.name,
         version=version.version,
         standing=reading.standing,
         reason=reading.reason,
-        schedule=tuple(_schedule(each.schedule, sight.policy.timezone) for each in producers),
-        next_check=_next_check(reading.standing, producers, sight.now_ms),
+        schedule=tuple(_planned(each) for each in producers),
+        next_check_at=_planned_at(reading.standing, (each.next_run_at for each in producers)),
+        wakes_at=_planned_at(reading.standing, (each.wake_at for each in handlers)),
         activity=book.activity(),
-        pending=book.pending(),
+        pending=facts.pending or book.pending(),
         stale=sum(book.stale().values()),
         orphaned=sum(book.orphaned().values()),
         paused=bool(row.paused),
@@ -200,16 +202,17 @@ def _workflow(tx: Transaction, row: WorkflowRow, sight: Sight) -> Workflow:
     )
 
 
-def _next_check(how: Standing, producers: list[HandlerRow], now_ms: int) -> str | None:
-    """Say when the next check comes; none comes before a person has moved things on (F6, F7)."""
-    next_at = schedule.earliest(each.next_run_at for each in producers)
-    if next_at is None or how in (Standing.NEEDS_ATTENTION, Standing.STOPPED):
+def _planned_at(how: Standing, times: Iterable[int | None]) -> datetime | None:
+    """Return the earliest time; none comes before a person has moved things on (F6, F7)."""
+    at_ms = schedule.earliest(times)
+    if at_ms is None or how in (Standing.NEEDS_ATTENTION, Standing.STOPPED):
         return None
-    return schedule.describe_next(next_at, now_ms)
+    return moment(at_ms)
 
 
-def _schedule(text: str | None, zone: str) -> str:
-    return schedule.describe(schedule.parse(None if text is None else decode(text)), zone)
+def _planned(handler: HandlerRow) -> Planned:
+    text = handler.schedule
+    return schedule.plan(handler.name, schedule.parse(None if text is None else decode(text)))
 
 
 def _event(row: EventRow, causes: tuple[tuple[str, str], ...], sight: Sight) -> Event:

@@ -8,12 +8,13 @@ Law 2  No secret leaves with an announcement (A5).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import dataclass, replace
+from typing import Any, Final, cast
 
 from duly.engine.base import Parts
 from duly.engine.live import Live
 from duly.errors import Invalid
+from duly.fact import Reason
 from duly.rules.announcement import (
     PREVIEW_BYTES,
     PREVIEW_CHARS,
@@ -26,11 +27,14 @@ from duly.rules.announcement import (
 from duly.rules.delivery import OWN_SOURCE, encode_payload
 from duly.rules.kept import read_error
 from duly.rules.lifecycle import Run
+from duly.rules.reason import plain
 from duly.rules.redaction import Redactor, redact, redact_text
 from duly.rules.shown import cut
-from duly.rules.standing import Facts, read
+from duly.rules.standing import Facts, escalate
 from duly.rules.value import Json, decode
+from duly.rules.word import Way
 from duly.store.record import Call, JournalEvent
+from duly.words import Clock, alert, say
 
 QUIET: Final[tuple[JournalEvent, ...]] = ()
 
@@ -61,8 +65,8 @@ class Announcements:
         live: Live,
         new: Run,
         *,
-        tells: str | None = None,
-        notice: str | None = None,
+        tells: Reason | None = None,
+        notice: Reason | None = None,
         error: str | None = None,
     ) -> tuple[JournalEvent, ...]:
         """Announce what becomes of a run; where nothing is announced, nothing is read either.
@@ -85,8 +89,10 @@ class Announcements:
 
     async def proposed(self, live: Live, new: Run, call: Call) -> tuple[JournalEvent, ...]:
         """Announce a call that waits for a person's yes."""
-        facts = Facts(run=new, title=live.title, tool=call.tool)
-        change = Change(live.stored, new, read(facts, self._parts.env.now_ms()).reason)
+        facts = Facts(
+            run=new, way=Way.PERSON, title=live.title, tool=call.tool, workflow=live.workflow
+        )
+        change = Change(live.stored, new, escalate(facts))
         subject = await self._subject(live, Made(call.id, call.tool, call.args))
         return tuple(self._event(each, change, subject) for each in topics(change))
 
@@ -112,10 +118,23 @@ class Announcements:
     def _event(
         self, topic: Topic, change: Change, subject: Subject, message: str = ""
     ) -> JournalEvent:
-        words = redact_text(message, self._parts.outside.secrets())
-        return JournalEvent(
-            topic, OWN_SOURCE, encode_payload(describe(topic, change, subject, words))
-        )
+        return announce(self._parts, topic, change, subject, message)
+
+
+def announce(
+    parts: Parts, topic: Topic, change: Change, subject: Subject, message: str = ""
+) -> JournalEvent:
+    """Put one announcement into words; no secret is in them (A5)."""
+    secrets = parts.outside.secrets()
+    clock = Clock(parts.env.now_ms(), parts.policy.timezone)
+    reason, text = change.reason(topic), ""
+    if reason is not None:
+        facts = cast("dict[str, Any]", redact(plain(reason.facts), secrets))
+        reason = replace(reason, facts=facts)
+        text = say(reason, clock, long=True) if topic is Topic.NOTICE else alert(reason, clock)
+        change = replace(change, tells=reason, notice=reason)
+    payload = describe(topic, change, subject, message=redact_text(message, secrets), text=text)
+    return JournalEvent(topic, OWN_SOURCE, encode_payload(payload))
 
 
 def _preview(text: str, secrets: Redactor) -> Json:

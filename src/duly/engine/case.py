@@ -7,17 +7,20 @@ is usually a language model, and a prompt is no place for a secret (A5). What is
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Final
 
 from duly.engine.base import Parts
 from duly.engine.draft import read_findings
+from duly.fact import Reason
 from duly.rules.declaration import parse
 from duly.rules.kept import read_error, read_log
 from duly.rules.redaction import Redactor, redact, redact_text
 from duly.rules.repair import STEP_AT, RepairCase, RepairError, RepairInput
 from duly.rules.source import Language, Source
+from duly.rules.standing import Facts, escalate
 from duly.rules.value import decode
-from duly.rules.word import Kind, Phase
+from duly.rules.word import Kind, Phase, Way
 from duly.script.stubs import javascript_types, python_stubs
 from duly.store.record import EventRow, RunRow
 
@@ -26,6 +29,15 @@ INPUT_BYTES_MAX: Final = 1024 * 1024
 OFFERED_MAX: Final = 5  # of each topic a failed prepare would have been shown
 
 TOOLS: Final = {Language.PYTHON: python_stubs, Language.JAVASCRIPT: javascript_types}
+
+
+def unrepaired(
+    row: RunRow, workflow: str, message: str, reason: str, proposed: str | None
+) -> Reason:
+    """Say what failed, and why it was not repaired; `proposed` is a version that was kept (F8)."""
+    failed = escalate(Facts(run=row.state, way=Way.PERSON, workflow=workflow, message=message))
+    version = {} if proposed is None else {"proposed": proposed}
+    return replace(failed, facts={**failed.facts, "unrepaired": reason, **version})
 
 
 async def build_case(parts: Parts, row: RunRow) -> RepairCase:

@@ -33,6 +33,7 @@ from duly.engine.sends import Sending, Sends
 from duly.engine.sends import Sent as Sent
 from duly.engine.successor import Successor
 from duly.errors import NotSent
+from duly.fact import Reason
 from duly.rules import chain, lifecycle
 from duly.rules import ledger as rules
 from duly.rules import outage as outages
@@ -42,7 +43,6 @@ from duly.rules.ledger import Knowledge, Recourse, Stamp
 from duly.rules.lifecycle import GROWS_GENERATION
 from duly.rules.outage import Outage
 from duly.rules.schedule import moment, reconcile_delay_ms
-from duly.rules.standing import Facts
 from duly.rules.word import Answer, Failure, Known, MutationStatus, Progress, Status, Verdict
 from duly.store import record
 from duly.store.record import MutationRow, Recorded
@@ -489,9 +489,8 @@ class Ledger:
 
     def say_silence(
         self, live: Live, tool: str, before: Outage | None, after: Outage, message: str
-    ) -> str | None:
-        """Say, once, that nobody can be asked for an hour (L5)."""
-        change = Facts(tool=tool, title=live.title).change
-        said, zone = self._successor.clean(message), self._parts.policy.timezone
-        now = self._parts.env.now_ms()
-        return outages.notice_of_silence(before, after, change, said, now, zone)
+    ) -> Reason | None:
+        """Say, once, that the outside cannot be asked for an hour (L5)."""
+        if not outages.is_news(before, after):
+            return None
+        return self._successor.silence(live, tool, after, message)

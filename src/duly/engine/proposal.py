@@ -14,16 +14,16 @@ from collections.abc import Callable
 from dataclasses import asdict
 from typing import Final, cast
 
+from duly.engine.announcements import announce
 from duly.engine.base import Parts
-from duly.engine.case import build_case, error_of
+from duly.engine.case import build_case, error_of, unrepaired
 from duly.engine.draft import Draft, examine, version_of
 from duly.errors import NotDeployed, NotFound
+from duly.fact import Reason
 from duly.rules import repair as rules
-from duly.rules.announcement import Change, Subject, Topic, describe
-from duly.rules.delivery import OWN_SOURCE, encode_payload
+from duly.rules.announcement import Change, Subject, Topic
 from duly.rules.redaction import redact_text
 from duly.rules.source import Language, Source
-from duly.rules.standing import Facts, escalate
 from duly.rules.value import Json, encode
 from duly.rules.word import Status
 from duly.store.people import PAGE_ROWS_MAX
@@ -103,7 +103,7 @@ class Proposals:
         detail = {"repairs": row.version, "run": row.id, "why": BY_AN_AGENT}
         text = encode(cast("Json", detail), "detail", limit_bytes=DETAIL_BYTES_MAX)
         message = rules.cut(error_of(row).message)
-        said = rules.explain(escalate(Facts(run=row.state), message, now), BY_AN_AGENT, number)
+        said = unrepaired(row, workflow, message, BY_AN_AGENT, number)
         await parts.store.keep_version(
             row.workflow_id,
             version,
@@ -112,15 +112,13 @@ class Proposals:
             announce=(await self._announcement(row, workflow, said),) if _waits(row) else (),
         )
 
-    async def _announcement(self, row: RunRow, workflow: str, said: str) -> JournalEvent:
+    async def _announcement(self, row: RunRow, workflow: str, said: Reason) -> JournalEvent:
         secrets = self._parts.outside.secrets()
         inputs = await self._parts.store.list_inputs(row.id)
         titles = tuple(redact_text(each.title, secrets) for each in inputs)
-        change = Change(row.state, row.state, redact_text(said, secrets))
+        change = Change(row.state, row.state, said)
         subject = Subject(workflow, row.id, row.handler, titles)
-        payload = describe(Topic.NEEDS_ATTENTION, change, subject)
-        event = JournalEvent(Topic.NEEDS_ATTENTION, OWN_SOURCE, encode_payload(payload))
-        return self._follow(event)
+        return self._follow(announce(self._parts, Topic.NEEDS_ATTENTION, change, subject))
 
 
 def _waits(row: RunRow) -> bool:

@@ -22,6 +22,7 @@ from duly.engine.base import Parts, stamp
 from duly.engine.ledger import Ledger, Sent
 from duly.engine.live import Live
 from duly.errors import Invalid, StoreError
+from duly.fact import Reason
 from duly.rules import ledger as rules
 from duly.rules import lifecycle, outage
 from duly.rules.catalog import Tool
@@ -159,7 +160,7 @@ class Reconciler:
         *,
         is_counted: bool = False,
         outage: Outage | None,
-        notice: str | None = None,
+        notice: Reason | None = None,
     ) -> MutationRow:
         # A send that hangs is shown when its time is over, not at the next question (L6).
         wait_ms = self._ledger.sends.until_overdue(row.id, self._terms(row), wait_ms)

@@ -21,7 +21,7 @@ from typing import Final, cast
 
 from duly.engine.announcements import Announcements
 from duly.engine.base import Parts
-from duly.engine.case import build_case, error_of
+from duly.engine.case import build_case, error_of, unrepaired
 from duly.engine.draft import Draft, deployment_of, examine, version_of
 from duly.engine.live import Live
 from duly.engine.replay import replay
@@ -34,7 +34,6 @@ from duly.rules.declaration import parse
 from duly.rules.fault import trace
 from duly.rules.repair import RepairCase, Repairer
 from duly.rules.source import Language, Source
-from duly.rules.standing import Facts, escalate
 from duly.rules.value import decode, encode
 from duly.script.analysis import Fingerprint
 from duly.script.chance import introduced
@@ -311,7 +310,7 @@ class Repairs:
             )
             action = self._action("propose", {"repairs": row.version, "why": reason})
         message = rules.cut(error_of(row).message)
-        said = rules.explain(escalate(Facts(run=row.state), message, now), reason, number)
+        said = unrepaired(row, live.workflow, message, reason, number)
         try:
             await store.decline_repair(
                 live.fence,

@@ -17,22 +17,23 @@ from typing import Final
 from duly.engine.announcements import Announcements
 from duly.engine.base import Details, Parts, StepFailed
 from duly.engine.live import Live, show_args
+from duly.fact import Reason
 from duly.rules import chain, lifecycle
 from duly.rules import outage as outages
 from duly.rules.kept import KeptError
 from duly.rules.lifecycle import Change, Counts, Run
 from duly.rules.outage import Outage
 from duly.rules.redaction import redact_text
-from duly.rules.schedule import backoff_ms, describe_wait
+from duly.rules.schedule import backoff_ms
 from duly.rules.shown import cut
-from duly.rules.standing import Facts, escalate
+from duly.rules.standing import Facts, escalate, read
 from duly.rules.word import Failure, MutationStatus, Phase, Progress, Status, Way
 from duly.store.base import Fence
 from duly.store.record import RunRow, Stop
+from duly.words.phrase import say_wait
 
 ERROR_CHARS: Final = 2000  # what is kept of an error's words
 ARGS_CHARS: Final = 1000
-NOTICED: Final = "The host stopped again and again while nothing was under way:"
 
 log = logging.getLogger("duly.engine")
 
@@ -41,6 +42,13 @@ INTO: Final = {
     Phase.PREPARED: Progress.BEGIN_MUTATE,
     Phase.MUTATED: Progress.BEGIN_NEXT,
 }
+
+# A run whose call cannot be asked about.
+SILENT: Final = Run(
+    phase=Phase.MUTATING,
+    status=Status.PAUSED_RECONCILIATION,
+    row=MutationStatus.NEEDS_RECONCILE,
+)
 
 # What follows an interruption, by the ledger row alone (R5, R7).
 RECOVERED: Final[Mapping[MutationStatus | None, str]] = {
@@ -87,12 +95,10 @@ class Successor:
         """Work out what a stopped run keeps: counts, due time, what it waits for, what is said."""
         now, details = self._parts.env.now_ms(), failed.details
         wait_ms = 0
-        before, outage, notice = live.counts.outage, None, None
+        before, outage = live.counts.outage, None
         if failed.failure is Failure.UNREACHABLE:
             wait_ms = self._outage_wait_ms(before, details.retry_after_s)
             outage = outages.go_on(before, now, wait_ms)
-            said, zone = self.clean(str(failed)), self._parts.policy.timezone
-            notice = outages.notice(before, outage, said, now, wait_ms, zone)
         counts = chain.counted(live.counts, new, outage)
         due_at = None
         way = self._parts.way(new, counts)
@@ -107,10 +113,10 @@ class Successor:
             error=self._error_text(failed, new),
             due_at=due_at,
             waits_on=details.waits_on,
-            escalated=self._escalation(new, counts, str(failed), live, details.waits_on),
+            escalated=self._escalation(new, counts, str(failed), live, details),
             calls=live.notes.calls_text,
             logs=live.notes.logs_text,
-            notice=notice,
+            notice=self._notice(live, new, before, outage, str(failed), now + wait_ms),
         )
 
     def keep(self, live: Live, new: Run, message: str) -> Stop:
@@ -118,7 +124,7 @@ class Successor:
         return Stop(
             counts=live.counts,
             error=self._error_text(StepFailed(message, Failure.TRANSIENT), new),
-            escalated=self._escalation(new, live.counts, message, live, None),
+            escalated=self._escalation(new, live.counts, message, live, Details()),
             calls=live.notes.calls_text,
             logs=live.notes.logs_text,
         )
@@ -220,15 +226,24 @@ class Successor:
                 live.workflow,
                 row.id,
             )
-            return replace(stop, escalated=escalate(Facts(run=crashed), message, now))
+            facts = Facts(
+                run=crashed, way=Way.PERSON, workflow=live.workflow, attempts=counts.crash
+            )
+            return replace(stop, escalated=escalate(facts))
         more = counts.crash - lifecycle.CRASHES_MAX
         wait_ms = backoff_ms(self._parts.policy.retries, more, self._jitter())
-        wait = describe_wait(wait_ms)
+        wait = say_wait(wait_ms)
         log.info(
             "%s: interrupted again and again; retrying in %s (%s)", live.workflow, wait, row.id
         )
-        notice = f"{NOTICED} {message} Nothing is needed from you: it is tried again in {wait}."
-        return replace(stop, due_at=now + wait_ms, notice=None if more else notice)
+        facts = Facts(
+            run=crashed,
+            way=Way.BACKOFF,
+            workflow=live.workflow,
+            attempts=counts.crash,
+            due_at_ms=now + wait_ms,
+        )
+        return replace(stop, due_at=now + wait_ms, notice=None if more else read(facts).reason)
 
     # -- Words ----------------------------------------------------------------------------------
 
@@ -245,14 +260,59 @@ class Successor:
         return int.from_bytes(self._parts.env.random_bytes(4)) / 2**32
 
     def _escalation(
-        self, run: Run, counts: Counts, message: str, live: Live, waits_on: str | None
-    ) -> str | None:
-        """Say to a person why this run needs them; None where the host moves it on itself (F8)."""
+        self, run: Run, counts: Counts, message: str, live: Live, details: Details
+    ) -> Reason | None:
+        """Say why this run needs a person; None where the host moves it on itself (F8)."""
         if self._parts.way(run, counts) is not Way.PERSON:
             return None
-        title = live.title if live.prepared_text is not None else None
-        facts = Facts(run=run, waits_for=waits_on, title=title)
-        return escalate(facts, self.clean(message), self._parts.env.now_ms())
+        facts = Facts(
+            run=run,
+            way=Way.PERSON,
+            workflow=live.workflow,
+            needs=details.waits_on,
+            title=live.title if live.prepared_text is not None else None,
+            tool=details.tool,
+            service=(details.tool or details.waits_on or "").partition(".")[0],
+            message=self.clean(message),
+            attempts=counts.transient,
+        )
+        return escalate(facts)
+
+    def _notice(
+        self,
+        live: Live,
+        run: Run,
+        before: Outage | None,
+        after: Outage | None,
+        message: str,
+        retry_at: int,
+    ) -> Reason | None:
+        """Say, once, that the outside cannot be reached for an hour (F2)."""
+        if after is None or not outages.is_news(before, after):
+            return None
+        facts = Facts(
+            run=run,
+            way=Way.BACKOFF,
+            workflow=live.workflow,
+            message=self.clean(message),
+            due_at_ms=retry_at,
+            unreachable_since_ms=after.since_ms,
+        )
+        return read(facts).reason
+
+    def silence(self, live: Live, tool: str, outage: Outage, message: str) -> Reason:
+        """Say that the outside cannot be asked about a call, and since when (L5)."""
+        facts = Facts(
+            run=SILENT,
+            way=Way.RECONCILER,
+            workflow=live.workflow,
+            tool=tool,
+            title=live.title,
+            message=self.clean(message),
+            unreachable_since_ms=outage.since_ms,
+            may_settle=True,
+        )
+        return read(facts).reason
 
     def _error_text(self, failed: StepFailed, run: Run) -> str:
         details: Details = failed.details

@@ -3,7 +3,7 @@
 Law 1  Which announcements a change makes is read off the state before and the state after it, by
        one table; they are written in the transaction of the change, so each is made exactly when
        the change is.
-Law 2  A person is told once per run and reason: a sentence is announced when it is stored (F8).
+Law 2  A person is told once per run and reason: a reason is announced when it is stored (F8).
        A notice informs and asks for nothing; that it was given is stored with it (F2, R7).
 Law 3  A payload fits on the bus whatever the script called its events: titles are counted and
        arguments are cut. Secrets are taken out before anything comes here (A5).
@@ -17,7 +17,9 @@ from enum import StrEnum
 from typing import Final
 
 from duly.errors import Invalid
+from duly.fact import Reason
 from duly.rules.lifecycle import Run
+from duly.rules.reason import plain
 from duly.rules.shown import cut
 from duly.rules.standing import offered
 from duly.rules.value import DEPTH_MAX, Json, encode
@@ -53,13 +55,17 @@ FAILED: Final = frozenset({Status.FAILED_LOGIC, Status.FAILED_INTERNAL})
 class Change:
     """A run before and after, and what a person is told now, if anything.
 
-    `tells` is the sentence of an escalation; `notice` asks for nothing: the host goes on by itself.
+    `tells` is why a person is needed; `notice` asks for nothing: the host goes on by itself.
     """
 
     old: Run
     new: Run
-    tells: str | None = None
-    notice: str | None = None
+    tells: Reason | None = None
+    notice: Reason | None = None
+
+    def reason(self, topic: Topic) -> Reason | None:
+        """Return what a person is told under a topic."""
+        return {Topic.NEEDS_ATTENTION: self.tells, Topic.NOTICE: self.notice}.get(topic)
 
 
 # In the order in which they are announced.
@@ -117,8 +123,13 @@ class Subject:
     args: Json = None
 
 
-def describe(topic: Topic, change: Change, subject: Subject, message: str = "") -> dict[str, Json]:
-    """Write the payload of one announcement; `text` is the sentence for a person (F8)."""
+def describe(
+    topic: Topic, change: Change, subject: Subject, *, message: str = "", text: str = ""
+) -> dict[str, Json]:
+    """Write the payload of one announcement; `text` is the sentence for a person (F8).
+
+    The code and the facts that the sentence is made of stand beside it.
+    """
     payload: dict[str, Json] = {
         "workflow": subject.workflow,
         "run": subject.run,
@@ -135,13 +146,15 @@ def describe(topic: Topic, change: Change, subject: Subject, message: str = "") 
         payload["mutation_status"] = None if change.new.row is None else change.new.row.value
         payload["claimed"] = subject.claimed
         payload["observed"] = {"tool": subject.tool, "args": preview(subject.args)}
-    if topic is Topic.NEEDS_ATTENTION:
-        payload["text"] = f"{subject.workflow}: {change.tells}"
-        payload["verbs"] = [act.value for act in offered(change.new, is_paused=False)]
-    elif topic is Topic.NOTICE:
-        payload["text"] = f"{subject.workflow}: {change.notice}"
+    reason = change.reason(topic)
+    if reason is not None:
+        payload["text"] = f"{subject.workflow}: {text}"
+        payload["code"] = str(reason.code)
+        payload["facts"] = plain(reason.facts)
     elif message:
         payload["message"] = message
+    if topic is Topic.NEEDS_ATTENTION:
+        payload["verbs"] = [act.value for act in offered(change.new, is_paused=False)]
     return payload
 
 

@@ -15,7 +15,7 @@ from enum import StrEnum
 from keyword import iskeyword
 from math import isfinite
 from types import MappingProxyType
-from typing import Final, TypeVar
+from typing import Final, TypeVar, cast
 
 from duly.errors import Invalid, see
 from duly.rules.value import DEFAULT_LIMITS, Json, check_json, encode, nearest
@@ -224,9 +224,34 @@ def make_form(tool: Tool | None, args: Mapping[str, Json]) -> tuple[tuple[str, s
 
 
 def _text_of(value: Json) -> str:
-    if value is None:
-        return ""
-    return value if isinstance(value, str) else encode(value, limit_bytes=FORM_BYTES_MAX)
+    """Write a value in full; a text keeps its lines, also one inside an object or a list (A3).
+
+    There each line is marked as one, so that no text looks like another field.
+    """
+    if value is None or isinstance(value, str):
+        return value or ""
+    if not has_lines(value):
+        return encode(value, limit_bytes=FORM_BYTES_MAX)
+    whole = cast("dict[str, Json] | list[Json]", value)
+    fields = whole.items() if isinstance(whole, dict) else [("-", each) for each in whole]
+    return "\n".join(f"{name}:{_inside(each)}" for name, each in fields)
+
+
+def _inside(value: Json) -> str:
+    if not has_lines(value):
+        return f" {encode(value, limit_bytes=FORM_BYTES_MAX)}"
+    text = _text_of(value)
+    mark = "  | " if isinstance(value, str) else "  "
+    return "".join(f"\n{mark}{line}" for line in text.split("\n"))
+
+
+def has_lines(value: Json) -> bool:
+    """Tell whether a text of several lines is in a value, however deep."""
+    if isinstance(value, dict):
+        return any(map(has_lines, value.values()))
+    if isinstance(value, list):
+        return any(map(has_lines, value))
+    return isinstance(value, str) and "\n" in value
 
 
 def camel(name: str) -> str:

@@ -33,7 +33,6 @@ RESETTING_DELAY_MS: Final = 1_000  # B12: a loop that waits is a habit, not a lo
 HOST_DEATHS_MAX: Final = 3  # B5: fewer deaths than these do not park what a crash cut short
 HOST_DIED: Final = "the host died while this subscriber was called"
 UNSUBSCRIBED: Final = "unsubscribed before delivery"
-HELD: Final = "Waits until somebody resumes the bus, which was restored from a backup."
 ATTEMPTS_MAX: Final = 100
 DELAY_MAX_MS: Final = 36_525 * 24 * 60 * 60 * 1_000  # a century
 SUBSCRIBER_ID_CHARS: Final = 320  # three names of 100 characters and an ordinal
@@ -404,24 +403,6 @@ def describe_failures(deliveries: Iterable[Delivery]) -> str | None:
         and not is_unasked(delivery)
     ]
     return "; ".join(failures) or None
-
-
-def explain_wait(
-    delivery: Delivery, presence: Presence, now_ms: int, *, is_held: bool
-) -> str | None:
-    """Say for whom or for what a delivery waits, if it waits (B13)."""
-    if delivery.status is not DeliveryStatus.WAITING:
-        return None
-    name = delivery.subscriber_id
-    if is_held:
-        return HELD
-    if presence is Presence.AWAY:
-        return f"Waits for the subscriber {name}, which is not connected here."
-    if presence is Presence.DEAF:
-        return f"Waits for a call of {name} to end, which was cancelled and goes on all the same."
-    if delivery.due_at_ms > now_ms:
-        return f"Waits for its attempt {delivery.attempts + 1}."
-    return f"Waits for its turn with {name}."
 
 
 def recover_event(status: JournalStatus) -> JournalStatus:

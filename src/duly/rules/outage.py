@@ -19,10 +19,8 @@ from duly.rules.schedule import (
     JITTER,
     SECOND_MS,
     at_least_retry_after,
-    describe_wait,
     reconcile_delay_ms,
 )
-from duly.rules.wording import describe_moment, quote
 
 NOTICE_AFTER_MS: Final = HOUR_MS
 
@@ -80,31 +78,6 @@ def answered(outage: Outage | None) -> Outage | None:
     return replace(outage, failures=0, waited_ms=0)
 
 
-def notice(
-    before: Outage | None, after: Outage, message: str, now_ms: int, next_wait_ms: int, zone: str
-) -> str | None:
-    """Say to a person, once, what cannot be reached and since when (F2)."""
-    if not after.is_told or (before is not None and before.is_told):
-        return None
-    since = describe_moment(after.since_ms, now_ms, zone)
-    said = quote(message)
-    return (
-        f"The outside cannot be reached since {since}{f': {said}' if said else ''}. "
-        f"Nothing is needed from you: it is tried again in {describe_wait(next_wait_ms)} and goes "
-        "on by itself."
-    )
-
-
-def notice_of_silence(
-    before: Outage | None, after: Outage, change: str, message: str, now_ms: int, zone: str
-) -> str | None:
-    """Say to a person, once, that a change cannot be asked about, and what they may do (L5)."""
-    if not after.is_told or (before is not None and before.is_told):
-        return None
-    since = describe_moment(after.since_ms, now_ms, zone)
-    said = quote(message)
-    return (
-        f"Since {since} nobody can be asked whether {change} happened{f': {said}' if said else ''}."
-        " Nothing is needed from you: Duly goes on asking by itself. If you know it, you may say"
-        " whether it happened, or skip it."
-    )
+def is_news(before: Outage | None, after: Outage) -> bool:
+    """Tell whether a person is informed now, which happens once in an outage (F2, L5)."""
+    return after.is_told and not (before is not None and before.is_told)

@@ -249,16 +249,6 @@ def find_script(answer: str) -> str:
 # -- Words --------------------------------------------------------------------------------------
 
 
-def explain(failure: str, reason: str, proposed: str | None) -> str:
-    """Tell a person what failed, and why it was not repaired (F8)."""
-    said = (
-        f"It was not repaired: {reason}"
-        if proposed is None
-        else f"A repair is proposed as version {proposed} but not adopted: {reason}"
-    )
-    return f"{failure.rstrip('.')}. {said}"
-
-
 def cut(text: str) -> str:
     """Keep a readable part of words that may be long."""
     return shown.cut(text, REASON_CHARS)

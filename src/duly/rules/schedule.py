@@ -110,6 +110,42 @@ def declare(schedule: Schedule) -> dict[str, str | bool] | None:
     return {"cron": schedule.cron, **zone, **late}
 
 
+class Pace(StrEnum):
+    """What starts a producer."""
+
+    INTERVAL = "interval"
+    CRON = "cron"
+    MANUAL = "manual"
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """When one producer of a workflow runs, as a fact to show (U1)."""
+
+    producer: str
+    kind: Pace
+    every_s: int | None = None
+    cron: str | None = None
+    timezone: str | None = None
+    on_deploy: bool = True
+
+
+def plan(producer: str, schedule: Schedule) -> Planned:
+    """Show a schedule as a fact."""
+    if schedule.interval_ms is not None:
+        every_s = schedule.interval_ms // SECOND_MS
+        return Planned(producer, Pace.INTERVAL, every_s, on_deploy=schedule.on_deploy)
+    if schedule.cron is None:
+        return Planned(producer, Pace.MANUAL)
+    return Planned(
+        producer,
+        Pace.CRON,
+        cron=schedule.cron,
+        timezone=schedule.timezone,
+        on_deploy=schedule.on_deploy,
+    )
+
+
 def _parse_interval(text: object, path: str) -> int:
     match = _INTERVAL.fullmatch(text) if isinstance(text, str) else None
     if match is None or int(match[1]) < 1:
@@ -429,70 +465,3 @@ def at_least_retry_after(delay_ms: int, retry_after_s: float | None) -> int:
     if not isinstance(retry_after_s, int | float) or math.isnan(retry_after_s):
         return delay_ms
     return max(delay_ms, math.ceil(min(retry_after_s * SECOND_MS, RETRY_AFTER_MAX_MS)))
-
-
-# -- In words (U1) ------------------------------------------------------------------------------
-
-_UNIT_WORDS: Final = ((DAY_MS, "day"), (HOUR_MS, "hour"), (MINUTE_MS, "minute"))
-_WAIT_WORDS: Final = (
-    (SECOND_MS, MINUTE_MS, "s"),
-    (MINUTE_MS, HOUR_MS, "min"),
-    (HOUR_MS, 2 * DAY_MS, "h"),
-)
-_DAYS: Final = ("Sundays", "Mondays", "Tuesdays", "Wednesdays", "Thursdays", "Fridays", "Saturdays")
-_DAY_WORDS: Final[Mapping[str, str]] = {
-    "*": "daily",
-    "1-5": "on weekdays",
-    "MON-FRI": "on weekdays",
-    **{str(number): f"on {day}" for number, day in enumerate((*_DAYS, "Sundays"))},
-    **{day[:3].upper(): f"on {day}" for day in _DAYS},
-}
-_SIMPLE_CRON: Final = re.compile(r"([0-9]{1,2}) ([0-9]{1,2}) \* \* (\S+)", re.ASCII)
-
-
-def describe(schedule: Schedule, zone: str = "UTC") -> str:
-    """Say a schedule in words; a zone other than the reader's is named (U1)."""
-    if schedule.interval_ms is not None:
-        return f"Checks every {_describe_interval(schedule.interval_ms)}"
-    if schedule.cron is None:
-        return "Runs only when you ask"
-    foreign = schedule.timezone is not None and schedule.timezone != zone
-    where = f" ({schedule.timezone})" if foreign else ""
-    simple = _SIMPLE_CRON.fullmatch(schedule.cron)
-    days = _DAY_WORDS.get(simple[3].upper()) if simple else None
-    if simple is None or days is None:
-        return f"Runs on the schedule {schedule.cron}{where}"
-    return f"Runs {days} at {_describe_time(int(simple[2]), int(simple[1]))}{where}"
-
-
-def describe_next(next_run_at: int | None, now_ms: int) -> str:
-    """Say how far away the next check is, rounded up so that it never comes late (U1)."""
-    if next_run_at is None:
-        return "No check is planned"
-    if next_run_at <= now_ms:
-        return "Next check now"
-    return f"Next check in {describe_wait(next_run_at - now_ms)}"
-
-
-def describe_wait(wait_ms: int) -> str:
-    """Say how long something takes, rounded up to a unit a person would use."""
-    for unit_ms, longest_ms, word in _WAIT_WORDS:
-        if wait_ms <= longest_ms:
-            return f"{math.ceil(wait_ms / unit_ms)} {word}"
-    return f"{math.ceil(wait_ms / DAY_MS)} days"
-
-
-def _describe_interval(interval_ms: int) -> str:
-    for unit_ms, word in _UNIT_WORDS:
-        if interval_ms % unit_ms == 0:
-            count = interval_ms // unit_ms
-            return word if count == 1 else f"{count} {word}s"
-    count = interval_ms // SECOND_MS
-    return "second" if count == 1 else f"{count} seconds"
-
-
-def _describe_time(hour: int, minute: int) -> str:
-    if minute == 0 and hour in (0, 12):
-        return "midnight" if hour == 0 else "noon"
-    shown = f":{minute:02}" if minute else ""
-    return f"{hour % 12 or 12}{shown}{'am' if hour < 12 else 'pm'}"

@@ -1,25 +1,27 @@
-"""What a person is told about a workflow (U of the rules).
+"""How a workflow stands and why, as codes and facts (U1, U7); `words` makes the sentences.
 
-Law 1  A workflow has one standing, the first that applies, with one sentence of reason (U1).
-Law 2  Every sentence comes from stored facts, never from what a process remembers (U7).
-Law 3  The machinery's own words stay one click deeper: nobody needs them to understand how
-       things stand, so they do not occur here (U5).
+Law 1  One table decides: the first line that applies gives the code and the standing (U1).
+Law 2  Every fact comes from the store, never from what a process remembers (U7).
+Law 3  What a script calls its change decides nothing (L11).
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final
+from typing import Any, Final
 
 from duly.errors import RequestRefused
+from duly.fact import Reason
+from duly.rules.count import Count
 from duly.rules.event import EventStatus
 from duly.rules.lifecycle import Run, act
-from duly.rules.schedule import DAY_MS, describe_wait, moment
-from duly.rules.word import Act, MutationStatus, Status, Waits, Way
-from duly.rules.wording import in_quotes, quote
+from duly.rules.permission import Lack
+from duly.rules.schedule import DAY_MS, moment
+from duly.rules.word import Act, Kind, MutationStatus, Phase, Status, Waits, Way
+
+INPUTS_SHOWN: Final = 5  # titles that a reason carries; it counts the others
 
 
 class Standing(StrEnum):
@@ -31,33 +33,120 @@ class Standing(StrEnum):
     IDLE = "idle"
 
 
+class Code(StrEnum):
+    """Why a workflow stands as it does; each has a short and a long sentence in `words`."""
+
+    OUTCOME_UNKNOWN = "outcome_unknown"
+    NEEDS_APPROVAL = "needs_approval"
+    NEEDS_SECRET = "needs_secret"  # a code, no secret
+    NEEDS_CONNECTION = "needs_connection"
+    DAILY_LIMIT_REACHED = "daily_limit_reached"
+    GRANT_TOO_NARROW = "grant_too_narrow"
+    DENIED_OUTSIDE = "denied_outside"
+    NEEDS_GRANT = "needs_grant"
+    FAILED_AFTER_CHANGE = "failed_after_change"
+    FAILED_AFTER_REJECTION = "failed_after_rejection"
+    FAILED_AFTER_SKIP = "failed_after_skip"
+    CALL_REFUSED = "call_refused"
+    FAILED_CHOOSING = "failed_choosing"
+    SCRIPT_FAILED = "script_failed"
+    RETRIES_EXHAUSTED = "retries_exhausted"
+    CRASHED_TOO_OFTEN = "crashed_too_often"
+    ESCALATED = "escalated"
+    LOG_LOST = "log_lost"
+    RESTORED = "restored"
+    INTERNAL_FAULT = "internal_fault"
+    PAUSED_UNBLOCKED = "paused_unblocked"
+    PAUSED_UNSENT = "paused_unsent"
+    PAUSED_SENDING = "paused_sending"
+    PAUSED_RESENDING = "paused_resending"
+    PAUSED_UNASKABLE = "paused_unaskable"
+    PAUSED_ASKING = "paused_asking"
+    PAUSED = "paused"
+    UNBLOCKED = "unblocked"
+    UNSENT = "unsent"
+    RESENDING = "resending"
+    SENDING = "sending"
+    UNASKED = "unasked"
+    ASKING = "asking"
+    UNREACHABLE = "unreachable"
+    RETRYING = "retrying"
+    REPAIRING = "repairing"
+    INTERRUPTED_AGAIN = "interrupted_again"
+    INTERRUPTED = "interrupted"
+    AT_WORK = "at_work"
+    DUE = "due"
+    HELD_BACK = "held_back"
+    LEFT_PENDING = "left_pending"
+    SCHEDULED = "scheduled"
+    IDLE = "idle"
+
+
+class Doing(StrEnum):
+    """What an open run does."""
+
+    CHECKING = "checking"
+    CHOOSING = "choosing"
+    WORKING = "working"
+    FINISHING = "finishing"
+    FINISHING_APPLIED = "finishing_applied"
+    FINISHING_REJECTED = "finishing_rejected"
+    FINISHING_SKIPPED = "finishing_skipped"
+
+
+FINISHING: Final[Mapping[MutationStatus | None, Doing]] = {
+    MutationStatus.APPLIED: Doing.FINISHING_APPLIED,
+    MutationStatus.REJECTED: Doing.FINISHING_REJECTED,
+    MutationStatus.SKIPPED: Doing.FINISHING_SKIPPED,
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What the store knows: the open run, a person's wish, and the words that go with them.
+    """What the store knows of a workflow and of its open run. Times are milliseconds.
 
-    `waits_for` names the connection or capability that is missing, `title` is what the script
-    says it is doing, `tool` the call the host saw, `is_unsent` that it was approved and waits,
-    `is_due` that something would begin at once, `is_told` that nobody can be asked what became of
-    it and the person may say so (L5); `escalated` is the sentence a person was told,
-    `due_at_ms` when the host goes on, `blind_since_ms` the moment a restored copy shows (H5), or,
-    `is_log_lost`, a store that lost its log (H1),
-    `unreachable_since` says since when nothing outside could be reached (F2).
+    `way` is who moves the run on, `needs` the connection, secret or capability that it waits for,
+    `title` what the script calls its change, `tool` the call the host saw, `inputs` the titles of
+    what it works on. `is_unsent`: approved and not sent yet; `may_settle`: the outside could not
+    be asked for an hour, so the person may settle (L5); `can_be_asked`: the outside can tell what
+    became of a call, else it is sent again, which a pause forbids; `lack`: what is not granted
+    here, None if the outside itself refused. `escalated` is what a person was told, `copied_at_ms`
+    the moment a restored copy shows (H5), or, `is_log_lost`, a store that lost its log (H1).
+    Without an open run: `is_due`, something would begin at once; `held_until_ms`, until when a
+    consumer that only published is held back (S3); the next check and wake-up; what is pending.
     """
 
     run: Run | None = None
+    way: Way = Way.HOST
     paused: bool = False
-    escalated: str | None = None
-    waits_for: str | None = None
+    escalated: Reason | None = None
+    needs: str | None = None
     title: str | None = None
     due_at_ms: int | None = None
     tool: str | None = None
-    blind_since_ms: int | None = None
-    paused_by: str = "you"
+    workflow: str = ""
+    subject: str = ""
+    service: str = ""
+    inputs: tuple[str, ...] = ()
+    message: str = ""
+    attempts: int = 0
+    suspect: str = ""
+    pending: tuple[Count, ...] = ()
+    lack: Lack | None = Lack.CAPABILITY
+    can_be_asked: bool = True
     is_unsent: bool = False
-    is_due: bool = False
+    may_settle: bool = False
+    unreachable_since_ms: int | None = None
+    late: str = ""
+    paused_by: str = ""
+    paused_since_ms: int | None = None
+    copied_at_ms: int | None = None
     is_log_lost: bool = False
-    unreachable_since: str | None = None
-    is_told: bool = False
+    is_due: bool = False
+    held_until_ms: int | None = None
+    check_at_ms: int | None = None
+    wake_at_ms: int | None = None
+    can_be_run: bool = False
 
     @property
     def status(self) -> Status | None:
@@ -65,20 +154,14 @@ class Facts:
         return self.run.status if self.run else None
 
     @property
-    def change(self) -> str:
-        """The outside change in words: the call that was seen, then what the script calls it (L11).
-
-        Before there is a call there is only the script's word for it.
-        """
-        if self.tool is None:
-            return in_quotes(self.title) if self.title else "a change"
-        said = f"the script calls it {in_quotes(self.title)}" if self.title else "no title given"
-        return f"{self.tool} ({said})"
+    def row(self) -> MutationStatus | None:
+        """What the ledger says of its call."""
+        return self.run.row if self.run else None
 
     @property
     def has_call_out(self) -> bool:
         """Whether a call has begun, so that the host hears it to its end, paused or not (F7)."""
-        is_out = self.run is not None and self.run.row is MutationStatus.IN_FLIGHT
+        is_out = self.row is MutationStatus.IN_FLIGHT
         return is_out and self.status is Status.ACTIVE and not self.is_unsent
 
     @property
@@ -87,36 +170,50 @@ class Facts:
         waits = self.run.waits if self.run else None
         return waits in (Waits.CONNECTION, Waits.GRANT) and self.due_at_ms is not None
 
+    @property
+    def is_escalated(self) -> bool:
+        """Whether a person was asked; a fault of our own is told too, and U1 calls it stopped."""
+        is_ours = self.status is Status.FAILED_INTERNAL
+        return self.escalated is not None and not is_ours and not self.is_unblocked
+
+    @property
+    def is_blind(self) -> bool:
+        """Whether what was done since a moment is not known here (H1, H5)."""
+        return self.paused and self.copied_at_ms is not None
+
+    @property
+    def doing(self) -> Doing | None:
+        """What its open run does."""
+        run = self.run
+        if run is None:
+            return None
+        if run.kind is Kind.PRODUCER:
+            return Doing.CHECKING
+        if run.phase is Phase.PREPARING:
+            return Doing.CHOOSING
+        return Doing.WORKING if run.outcome is None else FINISHING.get(run.row, Doing.FINISHING)
+
+    @property
+    def stands_still(self) -> bool:
+        """Whether nothing else of the workflow begins until something else happens (F6)."""
+        return (self.way is not Way.HOST or self.paused) and not self.has_call_out
+
+
+# -- The table (U1) -----------------------------------------------------------------------------
+
 
 @dataclass(frozen=True, slots=True)
-class Reading:
-    """A standing and the sentence of reason that goes with it."""
+class Line:
+    """One line of the table: where it applies, and what it is called."""
 
-    standing: Standing
-    reason: str
-
-
-# -- How a workflow stands (U1) -----------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class _Line:
-    """One line of the table: where it applies, and what it says."""
-
+    code: Code
     standing: Standing
     applies: Callable[[Facts], bool]
-    say: Callable[[Facts, int], str]
 
 
-def secret_of(waits_for: str | None) -> str | None:
-    """Answer the secret a run waits for, where it waits for one of a connection (F4)."""
-    return (waits_for or "").partition(".")[2] or None
-
-
-def missing_secret(waits_for: str | None) -> str:
-    """Name a missing secret, and the command that sets it."""
-    connection, _, name = (waits_for or "").partition(".")
-    return f"the secret “{name}” of {connection}: duly secret set {connection} {name}"
+def secret_of(needs: str | None) -> str | None:
+    """Return the secret a run waits for, where it waits for one of a connection (F4)."""
+    return (needs or "").partition(".")[2] or None
 
 
 def _waits(waits: Waits) -> Callable[[Facts], bool]:
@@ -128,270 +225,232 @@ def _waits(waits: Waits) -> Callable[[Facts], bool]:
     )
 
 
+def _lacks(lack: Lack | None) -> Callable[[Facts], bool]:
+    return lambda facts: _waits(Waits.GRANT)(facts) and facts.lack is lack
+
+
 def _is(status: Status) -> Callable[[Facts], bool]:
     return lambda facts: facts.status is status
 
 
-def _has_row(row: MutationStatus) -> Callable[[Facts], bool]:
-    return lambda facts: facts.run is not None and facts.run.row is row
+def _for_person(status: Status, row: MutationStatus | None = None) -> Callable[[Facts], bool]:
+    """Tell a failure that waits for a person, and the ledger's word where it matters."""
+    return lambda facts: (
+        facts.status is status and (row is None or facts.row is row) and needs_person(facts)
+    )
 
 
-def _is_escalated(facts: Facts) -> bool:
-    # F5 tells a person about a fault of our own as well, but U1 calls that workflow stopped.
-    is_ours = facts.status is Status.FAILED_INTERNAL
-    return facts.escalated is not None and not is_ours and not facts.is_unblocked
+def _is_asking(facts: Facts) -> bool:
+    return facts.status is Status.PAUSED_RECONCILIATION
 
 
-def _say_wait(facts: Facts, now_ms: int) -> str:
-    if facts.due_at_ms is None or facts.due_at_ms <= now_ms:
-        return "A passing trouble; trying again now"
-    return f"A passing trouble; trying again in {describe_wait(facts.due_at_ms - now_ms)}"
+def _is_resending(facts: Facts) -> bool:
+    return _is_asking(facts) and facts.row is MutationStatus.IN_FLIGHT
 
 
-def _is_outage(facts: Facts) -> bool:
-    return facts.status is Status.PAUSED_TRANSIENT and facts.unreachable_since is not None
-
-
-def say_obstacle(facts: Facts, doing: str) -> str:
-    """Say what a run waits to be over: an outage and since when, or another temporary error."""
-    if facts.unreachable_since is not None:
-        return f"The outside cannot be reached since {facts.unreachable_since}"
-    return f"Something got in the way while {doing}"
-
-
-def _say_outage(facts: Facts, now_ms: int) -> str:
-    wait_ms = 0 if facts.due_at_ms is None else max(0, facts.due_at_ms - now_ms)
-    when = f"in {describe_wait(wait_ms)}" if wait_ms else "now"
-    return f"{say_obstacle(facts, '')}; trying again {when}"
-
-
-def _say_interrupted(facts: Facts, now_ms: int) -> str:
-    if facts.due_at_ms is None or facts.due_at_ms <= now_ms:
-        return "Going on after an interruption"
-    return f"Interrupted again and again; trying again in {describe_wait(facts.due_at_ms - now_ms)}"
-
-
-def _say_blind(facts: Facts, now_ms: int) -> str:
-    at = moment(facts.blind_since_ms or 0)
-    told = f"{at.day} {at:%B %Y %H:%M} UTC"
-    if facts.is_log_lost:
-        return f"The store has lost its log; what was done since {told} is not known here"
-    return f"Restored from a backup of {told}; what was done since then is not known here"
-
-
-_ATTENTION, _STOPPED = Standing.NEEDS_ATTENTION, Standing.STOPPED
+_NEEDS, _STOPPED = Standing.NEEDS_ATTENTION, Standing.STOPPED
 _RUNNING, _IDLE = Standing.RUNNING, Standing.IDLE
-_SOON: Final = "Nothing under way yet; it begins in a moment"
-FAULT: Final = "A fault of Duly or a connector stopped it"
+_LOGIC, _TRANSIENT = Status.FAILED_LOGIC, Status.PAUSED_TRANSIENT
 
-# The first line that applies is the standing; the last one always does.
-LINES: Final[tuple[_Line, ...]] = (
-    _Line(_ATTENTION, lambda facts: facts.paused and facts.blind_since_ms is not None, _say_blind),
-    _Line(
-        _ATTENTION,
-        _has_row(MutationStatus.INDETERMINATE),
-        lambda facts, _: f"Waiting for you to say whether {facts.change} happened",
+# What only a person can answer.
+ASKED: Final = (
+    Line(Code.OUTCOME_UNKNOWN, _NEEDS, lambda facts: facts.row is MutationStatus.INDETERMINATE),
+    Line(Code.NEEDS_APPROVAL, _NEEDS, _waits(Waits.APPROVAL)),
+    Line(
+        Code.NEEDS_SECRET,
+        _NEEDS,
+        lambda facts: _waits(Waits.CONNECTION)(facts) and secret_of(facts.needs) is not None,
     ),
-    _Line(
-        _ATTENTION,
-        _waits(Waits.APPROVAL),
-        lambda facts, _: f"Waiting for you to approve {facts.change}",
-    ),
-    _Line(
-        _ATTENTION,
-        lambda facts: _waits(Waits.CONNECTION)(facts) and secret_of(facts.waits_for) is not None,
-        lambda facts, _: f"Waiting for {missing_secret(facts.waits_for)}",
-    ),
-    _Line(
-        _ATTENTION,
-        _waits(Waits.CONNECTION),
-        lambda facts, _: f"Waiting for you to reconnect {facts.waits_for or 'a connection'}",
-    ),
-    _Line(
-        _ATTENTION,
-        _waits(Waits.GRANT),
-        lambda facts, _: f"Waiting for you to allow {facts.waits_for or 'what it needs'}",
-    ),
-    _Line(_ATTENTION, _is_escalated, lambda facts, _: facts.escalated or ""),
-    _Line(
-        _STOPPED,
-        lambda facts: facts.paused and facts.has_call_out,
-        lambda facts, _: (
-            f"Paused by {facts.paused_by}; {facts.change} under way will still be finished"
+    Line(Code.NEEDS_CONNECTION, _NEEDS, _waits(Waits.CONNECTION)),
+    Line(Code.DAILY_LIMIT_REACHED, _NEEDS, _lacks(Lack.MUTATIONS_PER_DAY)),
+    Line(Code.GRANT_TOO_NARROW, _NEEDS, _lacks(Lack.WHERE)),
+    Line(Code.DENIED_OUTSIDE, _NEEDS, _lacks(None)),
+    Line(Code.NEEDS_GRANT, _NEEDS, _waits(Waits.GRANT)),
+)
+# What went wrong and waits for a person.
+FAILED: Final = (
+    Line(Code.FAILED_AFTER_CHANGE, _NEEDS, _for_person(_LOGIC, MutationStatus.APPLIED)),
+    Line(Code.FAILED_AFTER_REJECTION, _NEEDS, _for_person(_LOGIC, MutationStatus.REJECTED)),
+    Line(Code.FAILED_AFTER_SKIP, _NEEDS, _for_person(_LOGIC, MutationStatus.SKIPPED)),
+    Line(Code.CALL_REFUSED, _NEEDS, _for_person(_LOGIC, MutationStatus.FAILED)),
+    Line(
+        Code.FAILED_CHOOSING,
+        _NEEDS,
+        lambda facts: (
+            _for_person(_LOGIC)(facts) and facts.doing in (Doing.CHECKING, Doing.CHOOSING)
         ),
     ),
-    _Line(_STOPPED, lambda facts: facts.paused, lambda facts, _: f"Paused by {facts.paused_by}"),
-    _Line(
-        _STOPPED,
-        _is(Status.FAILED_INTERNAL),
-        lambda facts, _: facts.escalated or f"{FAULT}; it waits for you",
-    ),
-    _Line(
-        _RUNNING,
-        lambda facts: facts.is_unsent,
-        lambda facts, _: f"About to send {facts.change}",
-    ),
-    _Line(
-        _RUNNING,
-        _has_row(MutationStatus.IN_FLIGHT),
-        lambda facts, _: f"Sending {facts.change}",
-    ),
-    _Line(
-        _RUNNING,
-        lambda facts: facts.is_told,
-        lambda facts, _: f"Nobody can be asked yet whether {facts.change} happened; asking goes on",
-    ),
-    _Line(
-        _RUNNING,
-        _is(Status.PAUSED_RECONCILIATION),
-        lambda facts, _: f"Finding out whether {facts.change} happened",
-    ),
-    _Line(_RUNNING, _is_outage, _say_outage),
-    _Line(_RUNNING, _is(Status.PAUSED_TRANSIENT), _say_wait),
-    _Line(_RUNNING, _is(Status.FAILED_LOGIC), lambda facts, _: "The script is being repaired"),
-    _Line(
-        _RUNNING,
-        lambda facts: facts.is_unblocked,
-        lambda facts, _: f"Going on, since {facts.waits_for or 'what it waited for'} is there",
-    ),
-    _Line(_RUNNING, _is(Status.CRASHED), _say_interrupted),
-    _Line(_RUNNING, lambda facts: facts.run is not None, lambda facts, _: "At work"),
-    _Line(_IDLE, lambda facts: facts.is_due, lambda facts, _: _SOON),
-    _Line(_IDLE, lambda facts: True, lambda facts, _: "Nothing to do right now"),
+    Line(Code.SCRIPT_FAILED, _NEEDS, _for_person(_LOGIC)),
+    Line(Code.RETRIES_EXHAUSTED, _NEEDS, _for_person(_TRANSIENT)),
+    Line(Code.CRASHED_TOO_OFTEN, _NEEDS, _for_person(Status.CRASHED)),
+    Line(Code.ESCALATED, _NEEDS, lambda facts: facts.is_escalated),
+    Line(Code.LOG_LOST, _NEEDS, lambda facts: facts.is_blind and facts.is_log_lost),
+    Line(Code.RESTORED, _NEEDS, lambda facts: facts.is_blind),
+    Line(Code.INTERNAL_FAULT, _STOPPED, _is(Status.FAILED_INTERNAL)),
 )
+# What a person paused.
+PAUSED: Final = (
+    Line(Code.PAUSED_UNBLOCKED, _STOPPED, lambda facts: facts.paused and facts.is_unblocked),
+    Line(Code.PAUSED_UNSENT, _STOPPED, lambda facts: facts.paused and facts.is_unsent),
+    Line(Code.PAUSED_SENDING, _STOPPED, lambda facts: facts.paused and facts.has_call_out),
+    Line(Code.PAUSED_RESENDING, _STOPPED, lambda facts: facts.paused and _is_resending(facts)),
+    Line(
+        Code.PAUSED_UNASKABLE,
+        _STOPPED,
+        lambda facts: facts.paused and _is_asking(facts) and not facts.can_be_asked,
+    ),
+    Line(Code.PAUSED_ASKING, _STOPPED, lambda facts: facts.paused and _is_asking(facts)),
+    Line(Code.PAUSED, _STOPPED, lambda facts: facts.paused),
+)
+# What the host moves on by itself.
+MOVING: Final = (
+    Line(Code.UNBLOCKED, _RUNNING, lambda facts: facts.is_unblocked),
+    Line(Code.UNSENT, _RUNNING, lambda facts: facts.is_unsent),
+    Line(Code.RESENDING, _RUNNING, _is_resending),
+    Line(Code.SENDING, _RUNNING, lambda facts: facts.row is MutationStatus.IN_FLIGHT),
+    Line(Code.UNASKED, _RUNNING, lambda facts: _is_asking(facts) and facts.may_settle),
+    Line(Code.ASKING, _RUNNING, _is_asking),
+    Line(
+        Code.UNREACHABLE,
+        _RUNNING,
+        lambda facts: facts.status is _TRANSIENT and facts.unreachable_since_ms is not None,
+    ),
+    Line(Code.RETRYING, _RUNNING, _is(_TRANSIENT)),
+    Line(Code.REPAIRING, _RUNNING, _is(_LOGIC)),
+    Line(
+        Code.INTERRUPTED_AGAIN,
+        _RUNNING,
+        lambda facts: facts.status is Status.CRASHED and facts.due_at_ms is not None,
+    ),
+    Line(Code.INTERRUPTED, _RUNNING, _is(Status.CRASHED)),
+    Line(Code.AT_WORK, _RUNNING, lambda facts: facts.run is not None),
+)
+# Nothing is open; the last line always applies.
+RESTING: Final = (
+    Line(Code.DUE, _IDLE, lambda facts: facts.is_due),
+    Line(Code.HELD_BACK, _IDLE, lambda facts: facts.held_until_ms is not None),
+    Line(Code.LEFT_PENDING, _IDLE, lambda facts: bool(facts.pending)),
+    Line(
+        Code.SCHEDULED,
+        _IDLE,
+        lambda facts: facts.check_at_ms is not None or facts.wake_at_ms is not None,
+    ),
+    Line(Code.IDLE, _IDLE, lambda facts: True),
+)
+LINES: Final = (*ASKED, *FAILED, *PAUSED, *MOVING, *RESTING)
 
-
-def read(facts: Facts, now_ms: int) -> Reading:
-    """Answer how a workflow stands and why, in one sentence (U1)."""
-    line = next(line for line in LINES if line.applies(facts))
-    return Reading(line.standing, line.say(facts, now_ms))
-
-
-# How a person is told that only they can move something on (F8); the rest is said by the standing.
-ESCALATIONS: Final[Mapping[Status, str]] = {
-    Status.FAILED_LOGIC: "The script failed and waits for a correction",
-    Status.PAUSED_TRANSIENT: "It was tried again and again without success",
-    Status.CRASHED: "The host stopped again and again while this was under way",
-    Status.FAILED_INTERNAL: FAULT,
-}
-
-
-def escalate(facts: Facts, message: str, now_ms: int) -> str:
-    """Say to a person, in one sentence, what waits for them and what went wrong (F8)."""
-    told = ESCALATIONS.get(facts.status) if facts.status else None
-    # How often the host stopped are our own words; whatever else went wrong are somebody else's.
-    said = message if facts.status is Status.CRASHED else quote(message)
-    return f"{told or read(facts, now_ms).reason}{f': {said}' if said else ''}"
-
-
-# -- What happened lately (U1) ------------------------------------------------------------------
+# Which of them stop everything else of the workflow, whether something is pending or not.
+BLOCKING: Final = frozenset({Code.OUTCOME_UNKNOWN, Code.INTERNAL_FAULT})
 
 
 @dataclass(frozen=True, slots=True)
-class Count:
-    """How many of something, at least if `is_more`; `done` says what became of them (“added”)."""
+class Reading:
+    """A standing and the reason that goes with it."""
 
-    count: int
-    noun: str
-    done: str = ""
-    is_more: bool = False
-
-    @property
-    def is_one(self) -> bool:
-        """Whether it is exactly one."""
-        return self.count == 1 and not self.is_more
-
-    def __str__(self) -> str:
-        noun = self.noun if self.is_one else plural(self.noun)
-        return f"{self.count}{'+' * self.is_more} {noun} {self.done}".rstrip()
+    standing: Standing
+    reason: Reason
 
 
-NOUN_CHARS_MIN: Final = 3  # a shorter word says nothing to a stranger
-INPUT_NOUN: Final = "input"
-CHANGE_NOUN: Final = "change"
-
-# What a tool's operation does, by its first word: it is read off the call, never off a title (L11).
-DONE: Final[Mapping[str, str]] = {
-    "add": "added",
-    "append": "added",
-    "archive": "archived",
-    "create": "created",
-    "delete": "deleted",
-    "edit": "changed",
-    "insert": "added",
-    "label": "labelled",
-    "move": "moved",
-    "post": "posted",
-    "remove": "removed",
-    "reply": "sent",
-    "send": "sent",
-    "set": "changed",
-    "update": "changed",
-    "upload": "uploaded",
-}
+def read(facts: Facts) -> Reading:
+    """Decide how a workflow stands, and why (U1)."""
+    line = next(line for line in LINES if line.applies(facts))
+    return Reading(line.standing, Reason(line.code, facts.subject, _told(facts, line.code)))
 
 
-def noun_of_topic(topic: str) -> str:
-    """Name what comes in by the first word of its topic: `emails.received` brings an email (U1)."""
-    word = re.split(r"[._-]", topic, maxsplit=1)[0].lower()
-    return singular(word) if len(word) >= NOUN_CHARS_MIN and word.isalpha() else INPUT_NOUN
+def escalate(facts: Facts) -> Reason:
+    """Say why a person is needed (F8); what they were told before does not matter any more."""
+    return read(facts).reason
 
 
-def count_of_tool(tool: str, noun: str | None, count: int, *, is_more: bool = False) -> Count:
-    """Count what a tool did, in its own noun, with what its operation does to it (U1)."""
-    operation = tool.rpartition(".")[2].partition("_")[0]
-    return Count(count, noun or CHANGE_NOUN, DONE.get(operation, f"by {tool}"), is_more)
+def _told(facts: Facts, code: Code) -> dict[str, Any]:
+    """List the facts that are known, by the names that sentences use."""
+    connection, _, secret = (facts.needs or "").partition(".")
+    before = {} if facts.escalated is None else facts.escalated.facts
+    has_secret = code is Code.NEEDS_SECRET
+    blocks = facts.stands_still and (bool(facts.pending) or code in BLOCKING)
+    told: dict[str, Any] = {
+        "workflow": facts.workflow,
+        "doing": facts.doing,
+        "inputs": facts.inputs[:INPUTS_SHOWN],
+        "more_inputs": max(0, len(facts.inputs) - INPUTS_SHOWN),
+        "tool": facts.tool,
+        "title": facts.title,
+        "service": facts.service,
+        "needs": None if has_secret else facts.needs,
+        "connection": connection if has_secret else None,
+        "secret": secret if has_secret else None,
+        "message": facts.message,
+        "attempts": facts.attempts,
+        "retry_at": _at(facts.due_at_ms),
+        "unreachable_since": _at(facts.unreachable_since_ms),
+        "may_settle": facts.may_settle,
+        "suspect": facts.suspect,
+        "late": facts.late,
+        "paused_by": facts.paused_by if facts.paused else None,
+        "paused_since": _at(facts.paused_since_ms) if facts.paused else None,
+        "copied_at": _at(facts.copied_at_ms) if facts.paused else None,
+        "log_lost": facts.paused and facts.is_log_lost,
+        "blocks": facts.run is not None and blocks,
+        "pending": facts.pending,
+        "held_until": _at(facts.held_until_ms),
+        "check_at": _at(facts.check_at_ms),
+        "wake_at": _at(facts.wake_at_ms),
+        "can_be_run": facts.run is None and facts.can_be_run,
+        "said": before.get("said"),
+        "unrepaired": before.get("unrepaired"),
+        "proposed": before.get("proposed"),
+    }
+    return {name: each for name, each in told.items() if each not in (None, "", (), 0, False)}
 
 
-def add_up(counts: Iterable[Count], most: int) -> tuple[Count, ...]:
-    """Add up what has the same noun and the same end, whichever tools did it (U1)."""
-    together: dict[tuple[str, str], Count] = {}
-    for each in counts:
-        before = together.get((each.noun, each.done), Count(0, each.noun, each.done))
-        count = before.count + each.count
-        is_more = before.is_more or each.is_more or count > most
-        together[each.noun, each.done] = replace(each, count=min(count, most), is_more=is_more)
-    return tuple(together.values())
+def _at(at_ms: int | None) -> object:
+    return None if at_ms is None else moment(at_ms)
 
 
-def plural(noun: str) -> str:
-    """Make an English noun plural by its ending."""
-    if noun.endswith(("s", "x", "z", "ch", "sh")):
-        return f"{noun}es"
-    if noun.endswith("y") and noun[-2:-1] not in ("a", "e", "i", "o", "u", ""):
-        return f"{noun[:-1]}ies"
-    return f"{noun}s"
+def needs_person(facts: Facts) -> bool:
+    """Tell whether only a person can move an open run on; a pause is their own wish (F8)."""
+    return (facts.way is Way.PERSON or facts.escalated is not None) and not facts.is_unblocked
 
 
-def singular(noun: str) -> str:
-    """Take an English plural back by its ending; what is no plural stays."""
-    if noun.endswith("ies") and len(noun) > len("pies"):
-        return f"{noun[:-3]}y"
-    if noun.endswith(("sses", "xes", "ches", "shes")):
-        return noun[:-2]
-    return noun[:-1] if noun.endswith("s") and not noun.endswith(("ss", "us", "is")) else noun
+# -- Who moves it on, and when (U7) -------------------------------------------------------------
 
 
-def describe_activity(inputs: Iterable[Count], outputs: Iterable[Count]) -> str:
-    """Say what was processed and what came of it: “Processed 3 emails → 3 rows added” (U1)."""
-    taken = ", ".join(str(count) for count in inputs if count.count)
-    made = ", ".join(str(count) for count in outputs if count.count)
-    if not taken:
-        return f"→ {made}" if made else "Nothing processed lately"
-    return f"Processed {taken} → {made}" if made else f"Processed {taken}"
+class Mover(StrEnum):
+    """Who or what moves something on."""
+
+    HOST = "host"
+    BACKOFF = "backoff"
+    REPAIR = "repair"
+    RECONCILER = "reconciler"
+    PERSON = "person"
+    RESUME = "resume"  # the person who resumes the workflow
+    SUBSCRIBER = "subscriber"  # a program that connects it
+    NOTHING = "nothing"  # it is over
 
 
-def describe_pending(*pending: Count) -> str:
-    """Say how much work waits (U1)."""
-    waiting = ", ".join(str(count) for count in pending if count.count)
-    return f"{waiting} waiting" if waiting else "Nothing waiting"
+def mover(facts: Facts) -> tuple[Mover, int | None]:
+    """Say who moves an open run on, and at what time, if there is one."""
+    # F7: what goes on although the workflow is paused sends nothing new.
+    goes_on = facts.has_call_out or facts.status is Status.PAUSED_RECONCILIATION
+    if facts.paused and not goes_on:
+        return Mover.RESUME, None
+    is_timed = facts.way in (Way.BACKOFF, Way.RECONCILER)
+    return Mover(facts.way), facts.due_at_ms if is_timed else None
 
 
-def describe_waiting(*pending: Count) -> str:
-    """Say the same to go on from: “2 orders wait”; nothing where nothing does (F6)."""
-    counts = [each for each in pending if each.count]
-    is_one = len(counts) == 1 and counts[0].is_one
-    return f"{', '.join(map(str, counts))} {'waits' if is_one else 'wait'}" if counts else ""
+def offered(run: Run, *, is_paused: bool, is_told: bool = False) -> tuple[Act, ...]:
+    """List what a person can do to a run, by asking the rules for each act (R9)."""
+    return tuple(wish for wish in Act if _is_offered(run, wish, is_paused, is_told))
+
+
+def _is_offered(run: Run, wish: Act, is_paused: bool, is_told: bool) -> bool:
+    if wish is Act.PAUSE and is_paused:
+        return False
+    try:
+        act(run, wish, is_paused=is_paused, is_told=is_told)
+    except RequestRefused:
+        return False
+    return True
 
 
 # -- Inputs (U2, U4) ----------------------------------------------------------------------------
@@ -418,7 +477,7 @@ UNFINISHED: Final = frozenset({EventStatus.PENDING, EventStatus.RESERVED})
 
 
 def input_status(caused: Iterable[CausedEvent]) -> InputStatus:
-    """Answer what became of an input; what nobody consumes is an output, not work (U2).
+    """Return what became of an input; an event without a consumer is an output, not work (U2).
 
     What a newer version left behind is still not done (W9): it waits for a person to skip it.
     """
@@ -432,65 +491,3 @@ def is_stale(event: CausedEvent, created_at_ms: int, now_ms: int, stale_after_da
     """Tell whether an event has waited longer than work should (U4)."""
     is_work = event.has_consumer and event.status is EventStatus.PENDING
     return is_work and now_ms - created_at_ms > stale_after_days * DAY_MS
-
-
-# -- Why (U7) -----------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Why:
-    """Everything there is to say about an open run; claimed and observed are kept apart (L11)."""
-
-    inputs: tuple[str, ...]
-    claimed: str | None
-    observed: str | None
-    reason: str
-    moved_on_by: str
-    at_ms: int | None
-    offered: tuple[Act, ...]
-
-
-MOVERS: Final[Mapping[Way, str]] = {
-    Way.HOST: "Duly goes on by itself.",
-    Way.BACKOFF: "Duly tries again by itself when the time has come.",
-    Way.REPAIR: "The repairer is asked for a new version.",
-    Way.RECONCILER: "Duly asks the outside what happened, by itself.",
-    Way.PERSON: "You decide; nothing happens before.",
-}
-PAUSED_MOVER: Final = "Nothing follows before you resume the workflow."
-
-
-def why(
-    facts: Facts, way: Way, now_ms: int, *, inputs: tuple[str, ...], observed: str | None = None
-) -> Why:
-    """Say of an open run what it works on, why it waits, who moves it on, and when (U7)."""
-    if facts.run is None:
-        raise RequestRefused(code="nothing_open")
-    # F7: what goes on although the workflow is paused sends nothing new.
-    goes_on = facts.has_call_out or facts.status is Status.PAUSED_RECONCILIATION
-    is_held = facts.paused and not goes_on
-    is_timed = way in (Way.BACKOFF, Way.RECONCILER) and not is_held
-    return Why(
-        inputs=inputs,
-        claimed=facts.title,
-        observed=observed,
-        reason=read(facts, now_ms).reason,
-        moved_on_by=PAUSED_MOVER if is_held else MOVERS[way],
-        at_ms=facts.due_at_ms if is_timed else None,
-        offered=offered(facts.run, is_paused=facts.paused, is_told=facts.is_told),
-    )
-
-
-def offered(run: Run, *, is_paused: bool, is_told: bool = False) -> tuple[Act, ...]:
-    """List what a person can do to a run, by asking the rules for each act (R9)."""
-    return tuple(wish for wish in Act if _is_offered(run, wish, is_paused, is_told))
-
-
-def _is_offered(run: Run, wish: Act, is_paused: bool, is_told: bool) -> bool:
-    if wish is Act.PAUSE and is_paused:
-        return False
-    try:
-        act(run, wish, is_paused=is_paused, is_told=is_told)
-    except RequestRefused:
-        return False
-    return True

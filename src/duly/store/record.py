@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import cast
 
+from duly.fact import Reason
 from duly.rules.allowance import Allowance
 from duly.rules.event import Publication
 from duly.rules.ledger import Knowledge, Terms
@@ -123,10 +124,10 @@ class Stop:
     error: str | None = None
     due_at: int | None = None
     waits_on: str | None = None
-    escalated: str | None = None
+    escalated: Reason | None = None
     calls: str | None = None
     logs: str | None = None
-    notice: str | None = None
+    notice: Reason | None = None
 
 
 @dataclass(frozen=True, slots=True)

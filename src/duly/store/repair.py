@@ -9,7 +9,9 @@ Law 2  A repair that was not adopted is kept and explained in one transaction, o
 from __future__ import annotations
 
 from duly.errors import Stale
+from duly.fact import Reason
 from duly.rules.lifecycle import Counts, Run
+from duly.rules.reason import keep
 from duly.rules.schedule import DAY_MS
 from duly.store import statements
 from duly.store.base import Fence, Transaction
@@ -34,7 +36,7 @@ def decline_repair(
     fence: Fence,
     run_id: str,
     old: Run,
-    escalated: str,
+    escalated: Reason,
     *,
     proposal: VersionSpec | None = None,
     action: Action | None = None,
@@ -48,7 +50,7 @@ def decline_repair(
     assert (proposal is None) == (action is None), "a proposal has an author, and nothing else has"
     statements.check(tx, fence)
     statements.change_run(
-        tx, "escalate_run", fence.workflow_id, run_id, old, old, escalated=escalated, now=now
+        tx, "escalate_run", fence.workflow_id, run_id, old, old, escalated=keep(escalated), now=now
     )
     if proposal is not None and action is not None:
         insert_version(tx, fence.workflow_id, proposal, activated_at=None, now=now)

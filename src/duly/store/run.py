@@ -16,6 +16,7 @@ from duly.rules.access import Step
 from duly.rules.event import EventStatus, Republish, warn_of_dropped
 from duly.rules.lifecycle import START, Change, Counts, Run, act
 from duly.rules.prepared import Judgement, judge_all, judge_reservation
+from duly.rules.reason import keep
 from duly.rules.schedule import pause_after_commit
 from duly.rules.word import Act, Kind, Status
 from duly.store import recording, statements
@@ -327,7 +328,7 @@ def write_stop(
         error=stop.error,
         due_at=stop.due_at,
         waits_on=stop.waits_on,
-        escalated=stop.escalated,
+        escalated=None if stop.escalated is None else keep(stop.escalated),
         **_count_columns(stop.counts),
         calls=stop.calls,
         logs=stop.logs,

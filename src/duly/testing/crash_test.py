@@ -40,6 +40,7 @@ from duly.testing.fault import Fault
 from duly.testing.stage import FILE, Stage
 from duly.testing.stand_in import StandIns
 from duly.testing.worker_cache import Memory, Read, WorkerCache
+from duly.words import Clock, say
 
 LENGTH_S: Final = 300.0  # in this time faults come; every schedule is due at its beginning
 REST_S: Final = 600.0  # to come back in: longer than a lag, a backoff, a first doubt
@@ -388,18 +389,19 @@ async def _run_into(stage: Stage, host: Host, life: Coroutine[Any, Any, None]) -
         raise NotMet(str(error)) from error
 
 
-def _tell(why: Why) -> str:
+def _tell(why: Why, clock: Clock) -> str:
     """Say why a run is still open, and where its script failed if that is why (U7)."""
+    said = say(why.reason, clock, long=True)
     if (script := why.script) is None:
-        return why.sentence
+        return said
     line = "" if script.line is None else f", line {script.line}"
-    return f"{script.handler}.{script.step}{line}: {why.sentence}"
+    return f"{script.handler}.{script.step}{line}: {said}"
 
 
 async def _look(stage: Stage, host: Host, workflow: str) -> _Ending:
     events = await host.events(workflow, limit=EVENTS_MAX)
     runs = await host.runs(workflow, limit=EVENTS_MAX)
-    sentences = [_tell(await host.why(run.id)) for run in _still_open(runs)]
+    sentences = [_tell(await host.why(run.id), host.now) for run in _still_open(runs)]
     return _Ending(
         changes=Counter(
             f"{each.tool} {canonical(dict(each.args)).decode()}" for each in stage.effects

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 from duly.fact import NO_FACTS, Offer
-from duly.rules.wording import in_quotes as in_quotes
+from duly.words.phrase import in_quotes
 
 Answer: TypeAlias = Any
 Args: TypeAlias = Mapping[str, Any]

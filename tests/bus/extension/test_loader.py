@@ -17,6 +17,7 @@ from duly.rules.delivery import Event
 from duly.testing import Stage as World
 from tests.bus.extension import stand
 from tests.bus.extension.stand import ECHO, KEEPS, Shelf, User, errors, stages
+from tests.spoken import short
 
 HEARS = """
 from tests.bus.extension.stand import heard
@@ -482,4 +483,4 @@ async def test_an_extension_with_one_handler_too_many_has_none_connected(
     await host.drain()
     (waits,) = await host.bus.deliveries("waiting")
     assert waits.subscriber_id == "many:topic.0:on_event"
-    assert "not connected" in str(waits.reason)
+    assert "not connected" in short(host, waits)

@@ -6,15 +6,17 @@ python -m tests.desk.golden --write    write it anew, and read it before you com
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
-from duly.desk.record import Offer
 from duly.errors import NotFound
+from duly.fact import Offer, Reason
 from duly.testing import Stage
+from duly.words import say, say_offer
 from tests.desk.golden.situation import OTHERS, Asked, Builder
 from tests.desk.situation import SITUATIONS
 from tests.engine.stand import NAME, Play
@@ -25,7 +27,6 @@ What a person is told, situation by situation. The words of the engine name the 
 that nobody loses count; everything after the colon is read by people who never saw the code.
 """
 ID: Final = re.compile(r"(run|mutation)_[0-9a-f]{12,}")
-HASH: Final = re.compile(r'seen="[^"]*"')
 
 
 async def _open(builder: Callable[[Stage], Awaitable[Play]], stage: Stage) -> Asked:
@@ -44,22 +45,35 @@ async def tell(name: str, stage: Stage) -> str:
     why = await play.host.why(asked)
     try:
         shown = await play.host.workflow(NAME)
-        how = f"{shown.standing}: {shown.reason}"
+        how = f"{shown.standing}: {_say(play, shown.reason)}"
     except NotFound:
         how = "gone"
-    lines = [f"[{name}]", f"standing   {how}", f"why        {why.sentence}"]
+    said = _say(play, why.reason, long=True)
+    lines = [
+        f"[{name}]",
+        f"code       {why.reason.code}",
+        f"standing   {how}",
+        f"why        {said}",
+    ]
     for entry in await play.host.attention():
-        lines += [f"attention  {entry.sentence}", *_offered(entry.offers)]
+        lines.append(f"attention  {_say(play, entry.reason, long=True)}")
+        lines += [_offered(each) for each in entry.offers]
     return "\n".join(lines) + "\n"
 
 
-def _offered(offers: Iterable[Offer]) -> list[str]:
-    return [f"           {each.verb}: {_masked(each.say)}  # {each.does}" for each in offers]
+def _say(play: Play, reason: Reason, *, long: bool = False) -> str:
+    return say(reason, play.host.now, long=long)
 
 
-def _masked(text: str) -> str:
+def _offered(offer: Offer) -> str:
+    args = json.dumps({name: _masked(name, each) for name, each in offer.args.items()})
+    asks = f" asks {', '.join(offer.asks)}" if offer.asks else ""
+    return f"           {offer.verb} {args}{asks}  # {say_offer(offer)}"
+
+
+def _masked(name: str, value: Any) -> Any:
     """Leave out what is another thing on every machine."""
-    return HASH.sub('seen="…"', ID.sub(r"\1_…", text))
+    return "…" if name == "seen" else ID.sub(r"\1_…", value) if isinstance(value, str) else value
 
 
 def read() -> dict[str, str]:

@@ -39,7 +39,7 @@ from duly.faces.cli.show import finding
 from duly.faces.cli.spelling import Spelled, example
 from duly.faces.cli.verb import SOURCE
 from duly.host import Host
-from duly.words.done import in_quotes
+from duly.words.phrase import in_quotes
 
 FILES_MAX: Final = 1000
 PAGE: Final = 100

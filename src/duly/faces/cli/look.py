@@ -16,14 +16,13 @@ from duly.api.codec import to_json
 from duly.api.registry import VERBS
 from duly.api.session import RunningHost
 from duly.api.value import Json
+from duly.api.word import Code, Standing
 from duly.faces.cli import show
 from duly.faces.cli.base import Face, echo_json, json_option, pass_face, run, say
 from duly.faces.cli.offer import quote
 from duly.faces.cli.spelling import example
-from duly.rules.standing import Facts, Standing, read
 
 PAGE: Final = 1000
-SOON: Final = read(Facts(is_due=True), 0).reason
 DUE: Final = "Something is due, and waits for a host"
 URGENCY: Final = tuple(Standing)
 HELPED: Final = (Standing.NEEDS_ATTENTION, Standing.STOPPED)  # which do not go on by themselves
@@ -68,8 +67,10 @@ def status(face: Face, is_followed: bool) -> None:
 
 def _stood(each: dict[str, Any]) -> dict[str, Any]:
     """Take back what only a host at work can promise."""
-    reason = DUE if each["reason"] == SOON else each["reason"]
-    return {**each, "reason": reason, "next_check": None}
+    reason = each["reason"]
+    if reason["code"] == Code.DUE:
+        reason = {**reason, "text": DUE}
+    return {**each, "reason": reason, "next_check_at": None, "wakes_at": None}
 
 
 async def _look(face: Face) -> tuple[RunningHost | None, list[Any], list[Any]]:

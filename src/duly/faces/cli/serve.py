@@ -285,9 +285,10 @@ async def _tell_left(host: Host) -> None:
 async def _left(host: Host) -> list[str]:
     """Say what is open: workflows that stand, deliveries that wait, events that are to come."""
     from duly.api.word import Standing
+    from duly.words import say
 
     lines = [
-        f"Left: {visible(each.name)} {each.standing}: {visible(each.reason)}"
+        f"Left: {visible(each.name)} {each.standing}: {say(each.reason, host.now)}"
         for each in await host.workflows(limit=1000)
         if each.standing is not Standing.IDLE
     ]
@@ -405,23 +406,22 @@ def _tell(event: Journaled) -> None:
 
 async def _status(host: Host) -> str:
     """Say in one line how everything stands."""
-    from duly.rules.schedule import describe_next
-    from duly.rules.standing import Standing, describe_pending
+    from duly.api.word import Standing
+    from duly.words import say_next
 
     workflows: tuple[Workflow, ...] = await host.workflows(limit=1000)
     next_due = await host.next_due()
-    next_ms = None if next_due is None else round(next_due.timestamp() * 1000)
 
     def count(standing: Standing) -> int:
         return sum(each.standing is standing for each in workflows)
 
-    pending = sum(each.pending != describe_pending() for each in workflows)
+    pending = sum(bool(each.pending) for each in workflows)
     words = [
         f"{len(workflows)} workflow{'s' * (len(workflows) != 1)}",
         f"{count(Standing.RUNNING)} running",
         f"{count(Standing.NEEDS_ATTENTION)} need attention",
-        f"{pending} with work waiting",
-        describe_next(next_ms, host.clock.now_ms()),
+        f"{pending} with work pending",
+        say_next(next_due, host.now),
     ]
     return " · ".join(words)
 

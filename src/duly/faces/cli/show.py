@@ -16,21 +16,25 @@ from typing import Any, Final, TypeAlias, cast
 
 import click
 
+from duly.api.machine import read_clocks
+from duly.api.registry import VERBS
 from duly.api.text import cut, visible, visible_json
-from duly.api.value import Json
+from duly.api.value import Json, has_lines
+from duly.api.word import Standing
 from duly.faces.cli.base import paper, say, show, table
-from duly.faces.cli.offer import command, in_commands
-from duly.faces.cli.spelling import spell_done
-from duly.rules.standing import Standing, describe_pending
-from duly.rules.wording import in_quotes
+from duly.faces.cli.spelling import spell, spell_done
+from duly.fact import Offer
+from duly.words import Clock, say_next, say_offer
 from duly.words.done import SENTENCES, tell_done, tell_nothing
+from duly.words.phrase import in_quotes
 
 Answer: TypeAlias = Any
 Args: TypeAlias = Mapping[str, Any]
 
 CALL_CHARS_MAX: Final = 300  # of a call or a payload in a list; `--json` has all of it
 NO_TITLE: Final = "no title given"
-NOTHING_WAITING: Final = describe_pending()
+APPROVAL_OFFERS: Final = ("approve", "allow", "reject")
+NOTHING_PENDING: Final = "Nothing pending"
 
 
 def shown(verb: str, answer: Json, args: Args) -> None:
@@ -95,11 +99,28 @@ def call(observed: Mapping[str, Any]) -> str:
 
 
 def claim(claimed: str | None) -> str:
-    """Write what the script calls a change, marked as its words."""
-    return NO_TITLE if claimed is None else f"the script calls it {in_quotes(claimed)}"
+    """Write what the script calls a change, in quotation marks: the words are the script's."""
+    return NO_TITLE if claimed is None else in_quotes(claimed)
 
 
-def offers(offered: Iterable[Mapping[str, str]], *, indent: int) -> None:
+def change(each: Mapping[str, Any]) -> None:
+    """Write what was observed and what is claimed, one below the other (L11)."""
+    if each["observed"] is not None:
+        say(f"observed: {call(each['observed'])}", indent=2)
+        say(f"claimed:  {claim(each['claimed'])}", indent=2)
+
+
+def place(script: Mapping[str, Any] | None) -> None:
+    """Write where a script failed, and what it printed last (U7)."""
+    if script is None:
+        return
+    line = "" if script["line"] is None else f", line {script['line']}"
+    say(f"script:   {script['handler']}.{script['step']}{line}", indent=2)
+    for text in script["logs"]:
+        say(f"log:      {text}", indent=2)
+
+
+def offers(offered: Iterable[Mapping[str, Any]], *, indent: int) -> None:
     """Write what can be done as commands to paste; a line is not broken.
 
     What comes of it stands beside a command where it fits, else below it; as a comment, so that it
@@ -109,7 +130,8 @@ def offers(offered: Iterable[Mapping[str, str]], *, indent: int) -> None:
 
     width = paper().width
     for each in offered:
-        line, does = " " * indent + command(each["say"]), f"# {visible(each['does'])}"
+        typed = spell(VERBS[each["verb"]], each["args"], each["asks"])
+        line, does = " " * indent + typed, f"# {visible(each['text'])}"
         fits = cell_len(f"{line}  {does}") <= width
         click.echo(f"{line}  {does}" if fits else line)
         if not fits:
@@ -139,21 +161,19 @@ def side_by_side(claimed: str | None, observed: Mapping[str, Any]) -> None:
 def _argument(name: str, value: Json) -> str:
     """Write one argument as JSON, so that what is spelled out cannot pass for what was written.
 
-    A text of several lines keeps them, each marked as a line of it; also inside an object, whose
-    parts are then written one by one.
+    A text of several lines keeps them, each marked as a line of it; also inside an object or a
+    list, whose parts are then written one by one.
     """
     shown = visible(name)
-    if isinstance(value, dict) and any(_has_lines(each) for each in value.values()):
-        parts = (_argument(_pretty(key), each) for key, each in value.items())
-        return "\n".join([f"{shown} =", *(textwrap.indent(part, "  ") for part in parts)])
-    if not _has_lines(value):
+    if not has_lines(value):
         return f"{shown} = {_pretty(value)}"
-    lines = (f"  | {_pretty(line)[1:-1]}" for line in cast("str", value).split("\n"))
-    return "\n".join([f"{shown} =", *lines])
-
-
-def _has_lines(value: Json) -> bool:
-    return isinstance(value, str) and "\n" in value
+    if isinstance(value, str):
+        lines = (f"  | {_pretty(line)[1:-1]}" for line in value.split("\n"))
+        return "\n".join([f"{shown} =", *lines])
+    whole = cast("dict[str, Json] | list[Json]", value)
+    entries = whole.items() if isinstance(whole, dict) else enumerate(whole)
+    parts = (_argument(_pretty(key), each) for key, each in entries)
+    return "\n".join([f"{shown} =", *(textwrap.indent(part, "  ") for part in parts)])
 
 
 def _pretty(value: Json) -> str:
@@ -166,15 +186,23 @@ def _pretty(value: Json) -> str:
 def workflow(each: Answer) -> None:
     """Show how a workflow stands (U1)."""
     say(f"{each['name']} {each['version']}: {each['standing']}", style="bold")
-    say(_sentence(each["reason"]), indent=2)
-    plan = [*each["schedule"], *([each["next_check"]] if each["next_check"] else [])]
+    say(_sentence(each["reason"]["text"]), indent=2)
+    plan = [each["text"] for each in each["schedule"]]
+    clock = Clock(read_clocks()[0])
+    if each["next_check_at"]:
+        plan.append(say_next(datetime.fromisoformat(each["next_check_at"]), clock))
+    if each["wakes_at"]:
+        wakes_at = datetime.fromisoformat(each["wakes_at"])
+        plan.append(f"The script asked to wake up {clock.say_wait(wakes_at)}")
     if plan:
         say(". ".join(plan) + ".", indent=2)
-    # What waits for a person is no event that waits, but nobody would understand "nothing waiting".
-    is_odd = each["standing"] == Standing.NEEDS_ATTENTION and each["pending"] == NOTHING_WAITING
-    done = [text for text in (each["activity"], "" if is_odd else each["pending"]) if text]
-    if done:
-        say(". ".join(done) + ".", indent=2)
+    pending = ", ".join(count["text"] for count in each["pending"])
+    # What waits for a person is no event that waits; "nothing pending" would mislead there.
+    is_odd = each["standing"] == Standing.NEEDS_ATTENTION and not pending
+    done = [each["activity"]["text"]]
+    if not is_odd:
+        done.append(f"{pending} pending" if pending else NOTHING_PENDING)
+    say(". ".join(done) + ".", indent=2)
     left = [f"{each[word]} {word}" for word in ("stale", "orphaned") if each[word]]
     if left:
         say(", ".join(left) + ": see `duly attention`.", indent=2)
@@ -186,27 +214,20 @@ def workflow(each: Answer) -> None:
 def attention(each: Answer) -> None:
     """Show what waits for a person, and what they can type (F8)."""
     say(each["workflow"] or "The host", style="bold")
-    say(in_commands(each["sentence"]), indent=2)
-    if each["observed"] is not None:
-        say(f"observed: {call(each['observed'])}", indent=2)
-        say(f"claimed:  {claim(each['claimed'])}", indent=2)
+    say(each["reason"]["detail"], indent=2)
+    change(each)
+    place(each["script"])
     say(f"since {at(each['since'])}", indent=2)
     offers(each["offers"], indent=4)
 
 
 def why(each: Answer) -> None:
     """Show why something stands as it does (U7)."""
-    say(in_commands(each["sentence"]))
+    say(each["reason"]["detail"])
     for title in each["inputs"]:
         say(f"works on: {title}", indent=2)
-    if each["observed"] is not None:
-        say(f"observed: {call(each['observed'])}", indent=2)
-        say(f"claimed:  {claim(each['claimed'])}", indent=2)
-    if (script := each.get("script")) is not None:
-        line = "" if script["line"] is None else f", line {script['line']}"
-        say(f"script:   {script['handler']}.{script['step']}{line}", indent=2)
-        for text in script["logs"]:
-            say(f"log:      {text}", indent=2)
+    change(each)
+    place(each["script"])
     if each["at"] is not None:
         say(f"moves on at {at(each['at'])}", indent=2)
     if each["offers"]:
@@ -222,7 +243,7 @@ def came_in(each: Answer) -> None:
     for output in each["outputs"]:
         say(f"→ {_output(output)}", indent=4)
     if not each["outputs"]:
-        say(in_commands(_sentence(each["sentence"])), indent=4)
+        say(_sentence(each["reason"]["text"]), indent=4)
 
 
 def came_out(each: Answer) -> None:
@@ -234,9 +255,14 @@ def came_out(each: Answer) -> None:
 
 
 def _output(each: Answer) -> str:
+    status, claimed = each["status"].replace("_", " "), claim(each["claimed"])
     if each["observed"] is None:
-        return f"{each['status']}: {each['words']}"
-    return f"{each['status']}: {call(each['observed'])} ({each['words']})"
+        return f"{status}: {claimed}"
+    # How a call that was answered became known is in `duly mutation`; a person's word is shown.
+    by_person = each["known"] is not None and each["known"]["by"]
+    return f"{status}: {call(each['observed'])} (claimed: {claimed})" + (
+        f"; {known(each['known'])}" if by_person else ""
+    )
 
 
 def run(each: Answer) -> None:
@@ -291,19 +317,21 @@ def approval(each: Answer) -> None:
     side_by_side(each["claimed"], each["observed"])
     for title in each["inputs"]:
         say(f"for: {title}", indent=2)
+    # The box has every argument under its own name; a label of the tool's is worth a line more.
     for name, text in each["form"]:
-        say(f"{name}: {text}", indent=2)
+        if name not in each["observed"]["args"]:
+            say(f"{name}: {text}", indent=2)
     if each["waits"] == "approval":
         say(f"risk {each['risk']}, since {at(each['created_at'])}", indent=2)
-        offers((_offer(verb, each["mutation"]) for verb in ("approve", "reject")), indent=4)
+        offers((_offer(verb, each["mutation"]) for verb in APPROVAL_OFFERS), indent=4)
     else:
         say(f"waits for the {each['waits']} {each['waits_on']}", indent=2)
 
 
-def _offer(verb: str, mutation_id: str) -> dict[str, str]:
-    from duly.desk.offer import DOES
-
-    return {"say": f"host.{verb}({json.dumps(mutation_id)})", "does": DOES[verb]}
+def _offer(verb: str, mutation_id: str) -> dict[str, Any]:
+    asks = ("calls", "until") if verb == "allow" else ()
+    made = Offer(verb, {"mutation": mutation_id}, verb, asks)
+    return {"verb": verb, "args": made.args, "asks": asks, "text": say_offer(made)}
 
 
 def log_line(each: Answer) -> None:
@@ -448,7 +476,7 @@ TABLES: Final[Mapping[str, tuple[tuple[str, ...], Row]]] = {
             each["subscriber_id"],
             each["status"],
             each["attempts"],
-            each["error"] or each["reason"],
+            each["error"] or (each["reason"] and each["reason"]["text"]),
         ),
     ),
 }

@@ -33,9 +33,11 @@ def spell(verb: Verb, args: Mapping[str, Any], asks: Iterable[str] = ()) -> str:
     arguments: list[str] = []
     options: list[str] = []
     for each in verb.parameters:
+        if each.name in row.left_out:
+            continue
         if each.name in asks:
             word = "FILE" if each.name == "source" else each.name.upper()
-        elif each.name in args and not _is_left_out(each.name, args, row):
+        elif each.name in args and not _is_default(each.name, args, row):
             word = _word(args[each.name])
         else:
             continue
@@ -51,8 +53,8 @@ def spell(verb: Verb, args: Mapping[str, Any], asks: Iterable[str] = ()) -> str:
     return " ".join(["duly", command_of(verb.name), *map(quote, given)])
 
 
-def _is_left_out(name: str, args: Mapping[str, Any], row: Row) -> bool:
-    return name in row.left_out or (name in row.defaults and args[name] == row.defaults[name])
+def _is_default(name: str, args: Mapping[str, Any], row: Row) -> bool:
+    return name in row.defaults and args[name] == row.defaults[name]
 
 
 def _word(value: Any) -> str:

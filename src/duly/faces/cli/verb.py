@@ -23,7 +23,6 @@ from duly.api.value import Json
 from duly.api.word import SUFFIXES, Source
 from duly.faces.cli.base import EXIT_FAILED, Face, echo_json, echo_json_line, keeper, run, say
 from duly.faces.cli.completion import complete_workflow
-from duly.faces.cli.offer import in_commands
 from duly.faces.cli.progress import working
 from duly.faces.cli.show import shown
 from duly.faces.cli.spelling import example_of, is_argument
@@ -240,7 +239,7 @@ def answer(face: Face, verb: Verb, args: Given) -> None:
         shown(verb.name, told, args)
         if row.is_explained:
             why: Any = face.call("why", **args)
-            say(in_commands(why["sentence"]))
+            say(why["reason"]["detail"])
     if row.is_failed is not None and row.is_failed(told):
         raise click.exceptions.Exit(EXIT_FAILED)
 

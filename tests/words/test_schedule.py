@@ -6,6 +6,7 @@ import pytest
 
 from duly.rules import schedule
 from duly.rules.schedule import DAY_MS, HOUR_MS, MINUTE_MS
+from duly.words import Clock, say_next, say_schedule
 
 NOW = 1_780_000_000_000
 
@@ -36,7 +37,7 @@ NOW = 1_780_000_000_000
 )
 def test_a_schedule_is_said_in_words(declared: object, words: str) -> None:
     """U1: a person reads when, and a zone only where it is not their own."""
-    assert schedule.describe(schedule.parse(declared)) == words
+    assert say_schedule(schedule.plan("poll", schedule.parse(declared)), Clock(NOW)) == words
 
 
 @pytest.mark.parametrize(
@@ -54,9 +55,9 @@ def test_a_schedule_is_said_in_words(declared: object, words: str) -> None:
 )
 def test_the_next_check_is_said_in_words(wait_ms: int, words: str) -> None:
     """U1: rounded up, so that it never comes later than it was said."""
-    assert schedule.describe_next(NOW + wait_ms, NOW) == words
+    assert say_next(schedule.moment(NOW + wait_ms), Clock(NOW)) == words
 
 
 def test_a_producer_without_a_plan_says_so() -> None:
     """U1: there is no next check to speak of."""
-    assert schedule.describe_next(None, NOW) == "No check is planned"
+    assert say_next(None, Clock(NOW)) == "No check is planned"

@@ -1,0 +1,65 @@
+"""What else waits for a person (F8), and why an event of the bus stands as it does (B13)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+SHORT: Final[Mapping[str, str]] = {
+    "stale": "Pending for more than {days} days: {counts}",
+    "orphaned": "Left behind by version {version}: {counts}",
+    "proposal": "A corrected script, version {version}, is proposed and not in use",
+    "stray": "A fault of Duly holds {inputs}",
+    "bus_held": "The event bus was restored from a backup of {copied_at} and delivers nothing",
+    "undelivered": "Not delivered on the bus: {counts}",
+    "unreadable": "{counts} cannot be read",
+    "delivery_held": "Waits until you resume the bus, which was restored from a backup.",
+    "subscriber_away": "Waits for the subscriber {subscriber}, which is not connected here.",
+    "subscriber_stuck": (
+        "Waits for a call of {subscriber} to end, which was cancelled and has not stopped."
+    ),
+    "attempt_ahead": "Waits for its attempt {attempt}.",
+    "in_turn": "Waits for its turn with {subscriber}.",
+    "being_told": "The subscriber {subscriber} is being called.",
+    "event_waits": "{waits}",
+    "event_queued": "It waits for its turn; no subscriber was called yet.",
+    "event_heard": "It ended on {at}: {subscribers} handled it.",
+    "event_unheard": "It ended on {at}: nothing subscribes to it.",
+    "event_given_up": "It was given up on {at}.[ {errors}.]",
+    "event_gone": (
+        "It is not here any more: it was over and retention removed it, or it came after the "
+        "backup that was restored."
+    ),
+}
+
+LONG: Final[Mapping[str, str]] = {
+    "stale": (
+        "Pending for more than {days} days: {counts}, the oldest {oldest}, since {since}. "
+        "Find out why the script leaves them, or skip them."
+    ),
+    "orphaned": (
+        "Left behind: {counts}, the oldest {oldest}; version {version} does not take them. "
+        "Skip them, or deploy a version that takes them."
+    ),
+    "proposal": (
+        "A corrected script, version {version}, was proposed on {since} and is not in use. "
+        "Compare it with what is in use, then adopt it or deploy your own."
+    ),
+    "stray": (
+        "No one works on {inputs} any more, and still nothing else can: a fault of Duly. "
+        "Check the store and report what is found; nothing is lost and nothing is done twice."
+    ),
+    "bus_held": (
+        "The event bus was restored from a backup of {copied_at} and delivers nothing: what it "
+        "was to deliver then may have been delivered since. Look at what waits there, cancel what "
+        "must not happen again, then resume it."
+    ),
+    "undelivered": (
+        "Not delivered on the bus: {counts}, the oldest for {receiver}[, with {error}]. "
+        "Fix the receiver, then have them delivered again, or discard them."
+    ),
+    "unreadable": (
+        "{counts} cannot be read, the first {secret} of {connection}. "
+        "Open the host with the key they were sealed with, set them again, or drop them."
+    ),
+}

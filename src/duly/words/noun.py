@@ -1,0 +1,41 @@
+"""Counts in words: “3 emails”, “2 rows added” (U1)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from duly.rules.count import Activity, Count
+
+NOTHING_PROCESSED = "Nothing processed lately"
+
+
+def plural(noun: str) -> str:
+    """Make an English noun plural by its ending."""
+    if noun.endswith(("s", "x", "z", "ch", "sh")):
+        return f"{noun}es"
+    if noun.endswith("y") and noun[-2:-1] not in ("a", "e", "i", "o", "u", ""):
+        return f"{noun[:-1]}ies"
+    return f"{noun}s"
+
+
+def say_count(count: Count) -> str:
+    """Say how many there are, and what became of them."""
+    is_one = count.count == 1 and not count.is_more
+    noun = count.noun if is_one else plural(count.noun)
+    done = count.done or (f"by {count.tool}" if count.tool else "")
+    return f"{count.count}{'+' * count.is_more} {noun} {done}".rstrip()
+
+
+def say_counts(counts: Iterable[Count | Mapping[str, Any]]) -> str:
+    """Say several counts; one that came as JSON is read first."""
+    read = (each if isinstance(each, Count) else Count(**each) for each in counts)
+    return ", ".join(say_count(each) for each in read if each.count)
+
+
+def say_activity(activity: Activity) -> str:
+    """Say what was processed and what came of it: “Processed 3 emails → 3 rows added” (U1)."""
+    taken, made = say_counts(activity.inputs), say_counts(activity.outputs)
+    if not taken:
+        return f"→ {made}" if made else NOTHING_PROCESSED
+    return f"Processed {taken} → {made}" if made else f"Processed {taken}"

@@ -1,0 +1,43 @@
+"""A call as a form: texts keep their lines wherever they are (A3)."""
+
+from __future__ import annotations
+
+import pytest
+
+from duly.faces.cli.show import side_by_side
+from duly.rules.catalog import make_form
+from duly.rules.value import Json
+
+LETTER: Json = {"to": "ada", "parts": {"body": "Dear Ada\nBye", "copies": ["one\ntwo", "x"]}}
+
+
+def test_a_form_keeps_the_lines_of_texts_inside_objects_and_lists() -> None:
+    """A3: each marked as a line, so that no text looks like another field."""
+    (form,) = make_form(None, {"letter": LETTER})
+    lines = (
+        'to: "ada"',
+        "parts:",
+        "  body:",
+        "    | Dear Ada",
+        "    | Bye",
+        "  copies:",
+        "    -:",
+        "      | one",
+        "      | two",
+        '    -: "x"',
+    )
+    assert form == ("letter", "\n".join(lines))
+
+
+def test_a_form_shows_a_text_of_its_own_as_it_is() -> None:
+    """A3: under its own name it needs no mark."""
+    assert make_form(None, {"text": "a\nb", "n": 3}) == (("text", "a\nb"), ("n", "3"))
+
+
+def test_the_box_keeps_the_lines_of_texts_however_deep(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """A3, L11: an object inside an object, and a list; one line each."""
+    side_by_side(None, {"tool": "post.send", "args": {"letter": LETTER}})
+    observed = [line.split("│")[2].strip() for line in capsys.readouterr().out.splitlines()[3:-1]]
+    assert {"| Dear Ada", "| Bye", "| one", "| two"} <= set(observed)
