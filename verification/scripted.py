@@ -134,7 +134,7 @@ class ScriptedScript:
         # Others may run between any two turns, as they do while a worker is busy.
         await self._env.sleep(0)
         if self.is_lost:
-            return Broke(ScriptError(code="worker_lost"), is_lost=True)
+            return Broke(ScriptError("The worker was lost.", code="worker_lost"), is_lost=True)
         if self not in self._sandbox.running:
             raise IllegalTransition("A script runs only between entering and leaving it.")
         if self._end is None:
@@ -159,7 +159,7 @@ class ScriptedScript:
         except Ended as end:
             return self._returned(end.value)
         except Lost:
-            return Broke(ScriptError(code="worker_lost"), is_lost=True)
+            return Broke(ScriptError("The worker was lost.", code="worker_lost"), is_lost=True)
         except ScriptError as error:
             return Broke(error)
         return None

@@ -73,7 +73,7 @@ async def test_a_list_of_versions_has_no_texts_and_one_text_is_asked_for(url: st
         assert not any(hasattr(each, "source") for each in await host.versions(NAME))
         assert await host.source(NAME) == BROKEN
         assert await host.source(NAME, "1.0") == FLOW
-        with pytest.raises(NotFound, match=r'has no version "7\.0"'):
+        with pytest.raises(NotFound, match=r'no version "7\.0" of'):
             await host.source(NAME, "7.0")
         await host.remove(NAME)
         assert await host.source(NAME, "1.0") == FLOW

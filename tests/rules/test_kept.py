@@ -17,11 +17,13 @@ from duly.rules.value import Json, decode, encode
 
 
 def test_an_error_is_read_as_it_was_written() -> None:
-    """F1: with its class, its words and where it happened."""
-    error = KeptError("logic", "failed:logic", "no such row", 7, "sheet.append", '{"row": 1}')
+    """F1, R1: with its class, its code, its words and where it happened."""
+    where = (7, "sheet.append", '{"row": 1}')
+    error = KeptError("logic", "failed:logic", "no such row", *where, "no_row")
     assert read_error(error.text) == error
     assert decode(error.text) == {
         "class": "logic",
+        "code": "no_row",
         "status": "failed:logic",
         "message": "no such row",
         "line": 7,
