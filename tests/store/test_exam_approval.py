@@ -111,7 +111,7 @@ APPROVE = Case(
         Refusal("another hash", RequestRefused, call=_approve_another, match="Look at it again"),
         Refusal("what was rejected", RequestRefused, broken=reached(Act.REJECT)),
         Refusal("a paused workflow", RequestRefused, broken=pause, match="Resume it first"),
-        Refusal("what was withdrawn", Stale, broken=abandon, match="failed; its run is over"),
+        Refusal("what was withdrawn", Stale, broken=abandon, match="it is failed"),
     ),
 )
 SEND_APPROVED = Case(
@@ -122,7 +122,7 @@ SEND_APPROVED = Case(
     Again.STALE,
     refusals=(
         Refusal("a paused workflow", Stale, broken=pause, match="is paused"),
-        Refusal("what has left", Stale, broken=_send_before, match="was sent already"),
+        Refusal("what has left", Stale, broken=_send_before, match="it is in_flight"),
     ),
 )
 REJECT = Case(

@@ -161,7 +161,7 @@ SUBSCRIBE = Case(
             "a subscriber of another topic",
             RequestRefused,
             call=lambda world: world.store.subscribe(FIRST, "news", ONCE, now=NOW),
-            match="unsubscribe it before",
+            match="Unsubscribe it before",
         ),
         Refusal(
             "a name nobody can read",

@@ -162,7 +162,7 @@ PAST = ReadCase(
     _see_past,
     (
         Refusal("no runs at all", Invalid, call=_ask_none),
-        Refusal("more than are kept", Invalid, call=_ask_too_many, match="1 to 50 past runs"),
+        Refusal("more than are kept", Invalid, call=_ask_too_many, match="from 1 to 50"),
     ),
     _see_the_most,
 )

@@ -150,7 +150,7 @@ PREPARE = Case(
             "an event nobody knows",
             Invalid,
             call=_prepare_with(INPUTS[0], Reserve("mail", "mail:9")),
-            match="mail:9 of topic mail does not exist",
+            match="mail:9 of topic mail cannot be reserved",
         ),
         Refusal(
             "an event of another topic",
