@@ -310,7 +310,7 @@ async def test_next_is_rehearsed_with_a_given_result(duly_world: Stage) -> None:
         (
             consumer((Call("peek", (IN,), {"after": "b"}), Return(NOTHING))),
             Failure.LOGIC,
-            "no event b to peek after",
+            "no event b",
         ),
         (consumer((Call("peek", ("out",)),)), Failure.LOGIC, "does not subscribe"),
     ],
