@@ -11,9 +11,11 @@ import duly
 from duly.config import Policy, WorkflowPolicy
 from duly.desk.record import Action
 from duly.errors import DulyError, Invalid, NotFound
+from duly.rules.reason import read_kept
 from duly.rules.word import MutationStatus as Row
 from duly.rules.word import Phase, Status
 from duly.testing import Fault, Stage
+from duly.words import Clock, alert
 from tests.engine.stand import (
     APPEND,
     CONSUMER,
@@ -31,7 +33,7 @@ from tests.engine.stand import (
     producer,
     publish,
 )
-from tests.spoken import short, told
+from tests.spoken import short
 from verification.moves import Call, Return, When
 
 
@@ -185,7 +187,9 @@ async def test_a_limit_counts_what_was_sent_today(duly_world: Stage) -> None:
     run = await play.run()
     assert (play.sends(), len(await play.rows())) == (2, 2)
     assert (run.status, run.waits, run.waits_on) == (Status.PAUSED_APPROVAL, "grant", TOOL)
-    assert "used 2 times since midnight UTC" in told(run)
+    assert run.escalated is not None
+    alerted = alert(read_kept(run.escalated), Clock(0))
+    assert "used 2 times since midnight UTC" in alerted
     await play.host.grant(NAME, TOOL, mutations_per_day=3)
     await play.drain()
     assert ((await play.store.get_run(run.id)).status, duly_world.count()) == ("committed", 3)
