@@ -31,6 +31,7 @@ class Site:
     wanted: str | None
     verb: str | None
     prose: tuple[str, ...]
+    has_message: bool  # a sentence of its own is given, be it a literal or not
 
 
 def find_sites(*rooms: str) -> list[Site]:
@@ -80,6 +81,7 @@ def _site(path: Path, call: ast.Call) -> Site:
         wanted=_text(named["wanted"]) if "wanted" in named else None,
         verb=_text(offer.args[0]) if is_offer and isinstance(offer, ast.Call) else None,
         prose=tuple(_prose(call)),
+        has_message=bool(call.args) or "message" in given,
     )
 
 

@@ -44,16 +44,16 @@ def as_another_user(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_stranger_s_settings_above_are_refused_by_every_command(
     project: Path, environ: dict[str, str], as_another_user: None
 ) -> None:
-    """K14: with the file, the reason and the command that trusts it."""
+    """K14: with the file, the reason and the folder to trust."""
     below = project / "deep" / "down"
     below.mkdir(parents=True)
     with pytest.raises(ConfigError) as refused:
         find_project(None, environ, below)
     assert str(refused.value) == (
-        f"{project / 'duly.toml'} belongs to another user, so what it says could run as you. If "
-        f"you know who wrote it, trust the project with `duly trust {project}`; else name your "
-        "own: `duly --project FOLDER`"
+        f"{project / 'duly.toml'} belongs to another user, so its code could run as you. If "
+        "you know who wrote it, trust the project; else name a project of your own."
     )
+    assert refused.value.facts == {"why": "stranger", "folder": str(project)}
 
 
 def test_a_trusted_stranger_s_project_is_used(
@@ -204,7 +204,7 @@ def test_a_list_that_others_could_have_written_is_void(
     (project / "duly.toml").chmod(0o666)
     trust.trust(project, environ)
     trust.list_path(environ).chmod(0o666)
-    with pytest.raises(ConfigError, match="the list of trusted projects is void"):
+    with pytest.raises(ConfigError, match="the list of trusted projects is not used"):
         find_project(None, environ, project)
 
 
@@ -214,7 +214,7 @@ def test_a_list_that_is_too_long_is_refused(project: Path, environ: dict[str, st
     place.parent.mkdir(parents=True)
     place.write_bytes(b"/" + b"x" * trust.LIST_BYTES_MAX)
     place.chmod(0o600)
-    with pytest.raises(ConfigError, match="make it shorter"):
+    with pytest.raises(ConfigError, match="Shorten it"):
         trust.trusted(environ)
 
 

@@ -6,7 +6,7 @@ from itertools import product
 
 import pytest
 
-from duly.rules.trust import SAYS, Distrust, Owned, User, judge
+from duly.rules.trust import Distrust, Owned, User, judge
 
 ME = User(1000, own_group=1000)
 
@@ -43,7 +43,3 @@ def test_whatever_is_trusted_can_be_written_by_this_user_and_root_alone() -> Non
             assert uid in (0, 1000)
             assert not mode & 0o002
             assert not mode & 0o020 or gid in (0, 1000)
-
-
-def test_every_reason_has_its_words() -> None:
-    assert set(SAYS) == set(Distrust)

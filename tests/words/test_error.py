@@ -8,8 +8,9 @@ import pytest
 
 from duly import errors
 from duly.errors import DulyError, Invalid
+from duly.rules.trust import Distrust
 from duly.words import error as words
-from duly.words.error import PAIRS, SECTIONS, WANTED, fields_of, say
+from duly.words.error import DISTRUSTS, PAIRS, SECTIONS, WANTED, fields_of, say
 from tests import error_page
 from tests.error_sites import CLASSES, Site, find_sites, find_texts
 
@@ -19,6 +20,19 @@ MADE = {"nearest", "subject", "all"}
 # Two or more words with a space between them, and a command or a call.
 CALLS = re.compile(r"\bduly [a-z]|\bhost\.[a-z]|\)\.$")
 CODES = sorted(PAIRS)
+# Where no error is written out; connectors speak with the outside's words, scripts with their own.
+WITHOUT_PROSE = (
+    *("rules", "desk", "api", "faces", "store", "engine", "bus", "cell"),
+    *("host.py", "config.py"),
+)
+# Our own bugs, and what a channel reports of the outside.
+OWN_WORDS = {
+    name
+    for name in CLASSES
+    if issubclass(getattr(errors, name), (errors.ConnectorError, errors.IllegalTransition))
+}
+# An error that is raised again as it was: by the other side of a socket, or with its place.
+TOLD_AGAIN = {("api/wire.py", "DulyError")}
 
 
 def required(code: str) -> set[str]:
@@ -74,12 +88,21 @@ def test_no_sentence_names_a_command_or_a_call(code: str) -> None:
     assert not CALLS.search(" ".join(PAIRS[code]))
 
 
-def test_rules_and_desk_have_no_prose_in_their_errors() -> None:
-    """U6: sentences are made in `words` alone."""
-    prose = [
-        (site.file, site.line, site.prose) for site in find_sites("rules", "desk") if site.prose
+def test_no_room_writes_the_sentence_of_an_error() -> None:
+    """U6: sentences are made in `words` alone; neither a message nor prose stands in a site."""
+    told = [
+        (site.file, site.line, site.prose)
+        for site in find_sites(*WITHOUT_PROSE)
+        if (site.prose or site.has_message)
+        and site.kind not in OWN_WORDS
+        and (site.file, site.kind) not in TOLD_AGAIN
     ]
-    assert prose == []
+    assert told == []
+
+
+def test_every_reason_for_distrust_has_its_words() -> None:
+    """K14: a file that is not used says why."""
+    assert set(DISTRUSTS) == set(Distrust)
 
 
 def test_a_scan_finds_prose_and_codes() -> None:

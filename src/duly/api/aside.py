@@ -38,11 +38,8 @@ def read_source(path: str, *, language: str | None, most_bytes: int) -> Source:
     """Read a file, or standard input for `-`; its ending says the language unless somebody does."""
     word = language or SUFFIXES.get(Path(path).suffix)
     if word is None:
-        endings = ", ".join(SUFFIXES)
-        raise Invalid(
-            f"{path}: the ending says no language. Name it {endings}, or say --language.",
-            path="source",
-        )
+        facts = {"file": path, "known": list(SUFFIXES)}
+        raise Invalid(code="no_language", path="source", facts=facts)
     try:
         if path == STDIN:
             content = sys.stdin.buffer.read(most_bytes + 1)
@@ -52,8 +49,9 @@ def read_source(path: str, *, language: str | None, most_bytes: int) -> Source:
         text = content.decode("utf-8-sig")
     except (OSError, UnicodeDecodeError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
-        message = f"{path} cannot be read: {reason}. Check its name and its mode."
-        raise Invalid(message, path="source") from None
+        facts = {"cause": reason}
+        raise Invalid(code="unreadable", path="source", subject=path, facts=facts) from None
     if len(content) > most_bytes:
-        raise Invalid(f"{path} is longer than {most_bytes} bytes. Shorten it.", path="source")
+        most = {"limit": most_bytes, "unit": "bytes"}
+        raise Invalid(code="too_long", path="source", subject=path, facts=most)
     return Source(Language(word), text, "stdin" if path == STDIN else path)

@@ -26,9 +26,9 @@ from duly.config import URL_PREFIX, path_from_url
 from duly.connectors.base import Connector
 from duly.connectors.private import Private
 from duly.connectors.registry import Registry
-from duly.errors import ConfigError, DulyError
+from duly.errors import ConfigError, DulyError, parts_of
 from duly.host import Host
-from duly.rules.value import suggest
+from duly.rules.value import nearest
 
 EXTENSION_SUFFIXES: Final = frozenset({".py", ".yaml", ".yml"})
 SOURCES_MAX: Final = 10_000  # files that are judged before a module of the project is imported
@@ -73,7 +73,7 @@ def build_host(project: Project, *, with_extensions: bool = True) -> Host:
             private=private_of(project),
         )
     except DulyError as error:
-        raise ConfigError(f"{_where(project)}: {error}") from error
+        raise _at(_where(project), error) from error
 
 
 def private_of(project: Project) -> Private:
@@ -108,7 +108,7 @@ def _connectors(project: Project) -> Iterator[Connector]:
         try:
             Registry([made])  # alone, so that what is wrong with it is told with its table
         except DulyError as error:
-            raise ConfigError(f"{place} {error}") from error
+            raise _at(place, error) from error
         yield made
 
 
@@ -123,27 +123,21 @@ def _repairer(project: Project) -> Any:
     named = project.config.repairer
     if named is None:
         return None
-    place = f"{_where(project)}: repairer"
+    place = _where(project)
     found = _find(project, place, named)
     if not callable(getattr(found, "repair", None)):
-        raise ConfigError(
-            f"{place} {_kind(found)} cannot be asked; name a class or an object that has "
-            "`async def repair(self, case)`"
-        )
+        raise ConfigError(code="not_repairer", subject=_kind(found), facts={"place": place})
     return _call(place, found, {}) if inspect.isclass(found) else found
 
 
 def _check_connector(place: str, found: Any) -> None:
     if not (inspect.isclass(found) and issubclass(found, Connector)):
-        raise ConfigError(f"{place} {_kind(found)} is no duly.Connector; name a class that is")
+        raise ConfigError(code="not_connector", subject=_kind(found), facts={"place": place})
 
 
 def _check_channel(place: str, found: Any) -> None:
     if not (inspect.isclass(found) and callable(getattr(found, "send", None))):
-        raise ConfigError(
-            f"{place} {_kind(found)} is no channel; name a class that has "
-            "`async def send(self, text, *, to=None)`"
-        )
+        raise ConfigError(code="not_channel", subject=_kind(found), facts={"place": place})
 
 
 def _make(
@@ -157,18 +151,13 @@ def _make(
     """Make what a table describes: `use` names the class, the other keys are its arguments."""
     use = table.pop("use", None)
     if not isinstance(use, str):
-        known = ", ".join(f'"{each}"' for each in built_in)
-        raise ConfigError(
-            f"{place} does not say what to use; write use = {known}, or a class of your own: "
-            'use = "module:Class"'
-        )
+        facts: dict[str, Any] = {"place": place, "known": list(built_in)}
+        raise ConfigError(code="no_use", subject="use", facts=facts)
     if "name" in table:
-        raise ConfigError(f"{place} has a name, which is the table's; leave out name = …")
+        raise ConfigError(code="name_in_table", subject="name", facts={"place": place})
     if ":" not in use and use not in built_in:
-        raise ConfigError(
-            f'{place} uses "{use}", which is not built in. {suggest(use, built_in)} '
-            'A class of your own is named "module:Class"'
-        )
+        facts = {"place": place, **nearest(use, built_in)}
+        raise ConfigError(code="not_built_in", subject=use, facts=facts)
     found = _find(project, place, built_in.get(use, use))
     check(place, found)  # before anything of it is called (K14)
     arguments = _settle_paths(project, _parameters(place, found), table)
@@ -180,7 +169,7 @@ def _make(
 def _parameters(place: str, found: Any) -> Mapping[str, inspect.Parameter]:
     """Read what a class takes."""
     if not callable(found):
-        raise ConfigError(f"{place} {_kind(found)} cannot be made; name a class")
+        raise ConfigError(code="not_class", subject=_kind(found), facts={"place": place})
     return inspect.signature(found).parameters
 
 
@@ -188,7 +177,8 @@ def _find(project: Project, place: str, named: str) -> Any:
     """Import what "module:name" names."""
     module_name, colon, name = named.partition(":")
     if not (module_name and colon and name):
-        raise ConfigError(f'{place} names "{named}"; write "module:name"')
+        facts = {"place": place, "wanted": "module_and_name"}
+        raise ConfigError(code="wrong_value", subject=named, facts=facts)
     package = project.folder / module_name.partition(".")[0]
     _check_sources(project, chain(project.folder.glob("*.py"), package.rglob("*.py")))
     folder = str(project.folder)
@@ -201,13 +191,12 @@ def _find(project: Project, place: str, named: str) -> Any:
     except ConfigError:
         raise  # a file that another user could have written
     except (Exception, SystemExit) as error:  # a program that ends itself must not end us unheard
-        told = f"{type(error).__name__}: {error}"
-        raise ConfigError(
-            f"{place} needs the module {module_name}, which cannot be imported ({told}); "
-            f"it is looked for among all that is installed, then in {folder}"
-        ) from error
+        facts = {"place": place, "folder": folder, "cause": f"{type(error).__name__}: {error}"}
+        raise ConfigError(code="not_imported", subject=module_name, facts=facts) from error
     if not hasattr(module, name):
-        raise ConfigError(f"{place} {module_name} has no {name}. {suggest(name, vars(module))}")
+        public = [each for each in vars(module) if not each.startswith("_")]
+        there = {"place": place, "module": module_name, **nearest(name, public)}
+        raise ConfigError(code="no_class", subject=name, facts=there)
     return getattr(module, name)
 
 
@@ -215,10 +204,8 @@ def _check_sources(project: Project, files: Iterable[Path]) -> None:
     """Refuse a source of the project that another user could have written (K14)."""
     for count, file in enumerate(files):
         if count >= SOURCES_MAX:
-            raise ConfigError(
-                f"{file.parent} is among more than {SOURCES_MAX} files; keep the sources of the "
-                "project in a folder of their own"
-            )
+            most = {"limit": SOURCES_MAX}
+            raise ConfigError(code="too_many_sources", subject=str(file.parent), facts=most)
         check_file(file, project.folder, os.environ)
 
 
@@ -244,16 +231,23 @@ def _call(place: str, make: Callable[..., Any], arguments: Mapping[str, Any]) ->
     takes_all = any(each.kind is each.VAR_KEYWORD for each in parameters.values())
     for key in arguments:
         if key not in parameters and not takes_all:
-            raise ConfigError(f"{place} {name} takes no {key}. {suggest(key, parameters)}")
+            facts = {"place": place, "of": name, **nearest(key, parameters)}
+            raise ConfigError(code="unknown_argument", subject=key, facts=facts)
     for each in parameters.values():
         is_open = each.kind in (each.VAR_POSITIONAL, each.VAR_KEYWORD)
         if each.default is each.empty and not is_open and each.name not in arguments:
-            raise ConfigError(f"{place} {name} needs {each.name}; write {each.name} = …")
+            raise ConfigError(code="missing", subject=each.name, facts={"place": place, "of": name})
     try:
         return make(**arguments)
     except (Exception, SystemExit) as error:
         told = str(error) if isinstance(error, DulyError) else f"{type(error).__name__}: {error}"
-        raise ConfigError(f"{place} {name} could not be made: {told}") from error
+        facts = {"place": place, "cause": told}
+        raise ConfigError(code="not_made", subject=name, facts=facts) from error
+
+
+def _at(place: str, error: DulyError) -> ConfigError:
+    """Say of an error where in the settings it comes from."""
+    return ConfigError(**{**parts_of(error), "message": f"{place}: {error}"})
 
 
 def _kind(value: object) -> str:

@@ -24,7 +24,7 @@ import msgspec
 from duly.api import shape
 from duly.api.registry import BUS, BY, VERBS, Parameter, Registry, Verb
 from duly.desk.record import Attention, Why
-from duly.errors import Invalid
+from duly.errors import Invalid, short
 from duly.fact import Reason
 from duly.rules.reason import plain
 from duly.rules.value import Json, is_text, refuse_unknown
@@ -53,15 +53,13 @@ async def perform(
 def read_arguments(verb: Verb, args: Mapping[str, Json]) -> dict[str, Any]:
     """Check arguments that came as JSON and make them what the verb takes; who acts is none."""
     if BY in args:
-        raise Invalid(
-            "by is not given: who acts is the user whose process asks, as the kernel says.", path=BY
-        )
+        raise Invalid(code="by_is_known", path=BY)
     refuse_unknown(args, (each.name for each in verb.parameters), verb.name)
     for each in verb.parameters:
         if each.name in args:
             _check_parts(each, args[each.name])
         elif each.is_required:
-            raise Invalid(f"{verb.name} needs {each.name}, which is missing.", path=each.name)
+            raise Invalid(code="missing", path=each.name, facts={"of": verb.name})
     try:
         read = msgspec.convert(args, verb.takes)
     except msgspec.ValidationError as error:
@@ -80,7 +78,7 @@ def _check_parts(parameter: Parameter, value: Json) -> None:
 
 def _check_text(value: Json, path: str) -> None:
     if isinstance(value, str) and not is_text(value):
-        raise Invalid(f"{path} has half a character. Send whole ones, in UTF-8.", path=path)
+        raise Invalid(code="half_character", path=path)
     if isinstance(value, dict):
         for key, each in value.items():
             _check_text(each, f"{path}.{key}")
@@ -95,7 +93,7 @@ def _blame(verb: Verb, args: Mapping[str, Json], error: msgspec.ValidationError)
     for each in hints:
         if each.name in args and (found := _find_wrong(args[each.name], each.type, each.name)):
             return found
-    return Invalid(f"{verb.name}: {_sentence(error)}")
+    return Invalid(code="wrong_shape", subject=verb.name, facts={"cause": _cause(error)})
 
 
 def _find_wrong(value: Json, kind: Any, path: str) -> Invalid | None:
@@ -106,7 +104,7 @@ def _find_wrong(value: Json, kind: Any, path: str) -> Invalid | None:
         for inner, inner_kind, inner_path in _parts(value, kind, path):
             if found := _find_wrong(inner, inner_kind, inner_path):
                 return found
-        return Invalid(_say_wrong(value, kind, path, error), path=path)
+        return _wrong(value, kind, path, error)
     return None
 
 
@@ -127,18 +125,20 @@ def _parts(value: Json, kind: Any, path: str) -> list[tuple[Json, Any, str]]:
     return []
 
 
-def _say_wrong(value: Json, kind: Any, path: str, error: msgspec.ValidationError) -> str:
+def _wrong(value: Json, kind: Any, path: str, error: msgspec.ValidationError) -> Invalid:
     if words := shape.words_of(kind):
-        return f"{path} is {value!r}; say one of {', '.join(words)}."
+        facts: dict[str, Any] = {"given": short(value), "known": list(words)}
+        return Invalid(code="not_one_of", path=path, facts=facts)
     wanted, given = shape.name_of(kind), shape.name_of(type(value))
     if wanted and wanted != given:
-        return f"{path} is {given}; give {wanted}."
-    return f"{path}: {_sentence(error)}"
+        facts = {"given": [given], "wanted": [wanted]}
+        return Invalid(code="wrong_type", path=path, facts=facts)
+    return Invalid(code="wrong_shape", path=path, facts={"cause": _cause(error)})
 
 
-def _sentence(error: msgspec.ValidationError) -> str:
+def _cause(error: msgspec.ValidationError) -> str:
     text = str(error)
-    return f"{text[:1].lower()}{text[1:]}."
+    return f"{text[:1].lower()}{text[1:]}"
 
 
 # -- Answers ------------------------------------------------------------------------------------

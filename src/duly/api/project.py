@@ -74,14 +74,12 @@ def find_project(given: str | None, environ: Mapping[str, str], here: Path) -> P
 
 
 def _file_of(place: Path, said_by: str) -> Path:
-    """Answer the file that a folder or a file names."""
+    """Return the file that a folder or a file names."""
     if place.is_dir():
         if not (place / FILE).is_file():
-            raise ConfigError(
-                f"{said_by} names {place}, which has no {FILE}; name another folder, or make a "
-                f"project there with `duly init {place}`"
-            )
+            facts = {"option": said_by, "file": FILE}
+            raise ConfigError(code="no_settings", subject=str(place), facts=facts)
         return place / FILE
     if not place.is_file():
-        raise ConfigError(f"{said_by} names {place}, which is not there; name a folder or a file")
+        raise ConfigError(code="no_project", subject=str(place), facts={"option": said_by})
     return place

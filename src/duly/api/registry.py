@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from duly.api import shape
-from duly.errors import NotFound
-from duly.rules.value import Json, suggest
+from duly.errors import NotFound, short
+from duly.rules.value import Json, nearest
 from duly.rules.verb import DECLARED, Declared
 from duly.rules.verb import Scope as Scope
 from duly.rules.verb import WholePath as WholePath
@@ -115,7 +115,7 @@ class Registry(Mapping[str, Verb]):
     def find(self, name: str) -> Verb:
         """Return the verb of this name, or name the one that was probably meant."""
         if name not in self:
-            raise NotFound(f'There is no verb "{name[:100]}". {suggest(name, self)}')
+            raise NotFound(code="no_verb", subject=short(name), facts=nearest(name, self))
         return self[name]
 
 

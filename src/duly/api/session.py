@@ -42,7 +42,7 @@ from duly.api.wire import (
 )
 from duly.config import URL_PREFIX
 from duly.env import Loop
-from duly.errors import DulyError, Invalid, RequestRefused, StoreInUse, StoreUnavailable
+from duly.errors import DulyError, Invalid, RequestRefused, StoreInUse, StoreUnavailable, see
 from duly.rules.value import Json, check_json
 
 if TYPE_CHECKING:
@@ -52,10 +52,10 @@ GREETING_S: Final = 10.0
 # Somebody else may have the store for the moment of one verb, or be a host that is about to listen.
 TRIES_MAX: Final = 10
 PAUSE_S: Final = 0.1
-# Where to look whether an act was done of which nobody's name is kept; of all others it is.
+# What shows whether an act was done that no list of actions holds; `actions` shows all others.
 LOOK: Final[Mapping[str, str]] = {
-    "bus.emit": "`duly bus journal`",
-    "bus.schedule_at": "`duly bus deferred`",
+    "bus.emit": "bus.journal",
+    "bus.schedule_at": "bus.deferred",
 }
 
 log = logging.getLogger("duly.session")
@@ -163,10 +163,9 @@ class Through:
                 return await perform(host, verb, args, by=name_user(os.geteuid()))
             finally:
                 await host.close()
+        socket = self._project.socket.name
         raise StoreInUse(
-            f"{held} It does not listen at {self._project.socket.name}: if it is a program that "
-            "embeds Duly, ask in that program; if it is `duly serve`, it is starting or stopping, "
-            "so try again"
+            code="host_not_listening", subject=held.subject, facts={**held.facts, "socket": socket}
         ) from held
 
     def _has_no_store(self) -> bool:
@@ -196,10 +195,10 @@ class Through:
             host.bus.reserve(extension_id)
         owner = str(args.get("subscriber_id")).partition(":")[0]
         if verb == f"{BUS}unsubscribe" and owner in ids:
-            raise RequestRefused(
-                f"Only a running host can tell whether {args['subscriber_id']} is still in use by "
-                f"{owner}. Start `duly serve`, then end it."
-            )
+            # Only a host can tell whether the extension still uses it.
+            facts = {"of": args["subscriber_id"], "owner": owner}
+            place = str(self._project.database)
+            raise RequestRefused(code="needs_host", subject=place, facts=facts)
 
     async def follow(self, verb: str, /, **args: Json) -> AsyncIterator[Json]:
         """Give the answer of a question, and again each time it has changed."""
@@ -207,10 +206,7 @@ class Through:
         await self.look()
         if self._remote is None:
             read_arguments(VERBS.find(verb), args)
-            raise RequestRefused(
-                f"No host runs on {self._project.database}, so nothing changes there. "
-                "Start `duly serve`, then follow."
-            )
+            raise RequestRefused(code="needs_host", subject=str(self._project.database))
         async with aclosing(self._remote.follow(verb, **args)) as answers:
             async for answer in answers:
                 yield answer
@@ -238,8 +234,8 @@ class Remote:
         self._writer = writer
         self._ids = count(1)
         self._waiting: dict[int, tuple[str, Answers]] = {}
-        self._gone: str | None = None
         self.was_asked = False
+        self.is_gone = False  # the host has hung up
         self._listening = asyncio.ensure_future(self._listen())
 
     @classmethod
@@ -271,13 +267,8 @@ class Remote:
                 while True:
                     yield _read_answer(await answers.get())
             finally:
-                if self._gone is None:
+                if not self.is_gone:
                     await self._send({"id": request_id, "stop": True})
-
-    @property
-    def is_gone(self) -> bool:
-        """Tell whether the host has hung up."""
-        return self._gone is not None
 
     async def close(self) -> None:
         """Hang up."""
@@ -302,9 +293,10 @@ class Remote:
     async def _send(self, message: dict[str, Json]) -> None:
         line = write_line(message)
         if len(line) > REQUEST_BYTES_MAX:
-            raise Invalid(f"The request has {len(line)} bytes; {REQUEST_BYTES_MAX} is the limit.")
-        if self._gone is not None:
-            raise StoreUnavailable(f"{self._gone} before it was asked. Nothing was done; try again")
+            most = {"limit": REQUEST_BYTES_MAX, "unit": "bytes"}
+            raise Invalid(code="too_long", subject="request", facts=most)
+        if self.is_gone:
+            raise StoreUnavailable(code="host_gone", facts={"process": self.host.pid})
         # Whoever does not take it has hung up, which is heard where answers are.
         with suppress(OSError):
             self._writer.write(line)
@@ -318,9 +310,9 @@ class Remote:
         except (OSError, ValueError, Invalid) as error:
             log.debug("The host at the other end broke off: %s", error)
         finally:
-            self._gone = f"The host (process {self.host.pid}) went away"
+            self.is_gone = True
             for verb, answers in self._waiting.values():
-                _put(answers, StoreUnavailable(_say_gone(self._gone, verb)))
+                _put(answers, _gone(self.host.pid, verb))
 
     def _hand_out(self, message: dict[str, Json]) -> None:
         request_id = message.get("id")
@@ -346,27 +338,24 @@ def _read_answer(answer: Json | DulyError) -> Json:
     return answer
 
 
-def _say_gone(gone: str, verb: str) -> str:
+def _gone(process: int, verb: str) -> StoreUnavailable:
+    facts = {"process": process}
     if VERBS.find(verb).is_question:
-        return f"{gone} before it answered. Ask again"
-    return (
-        f"{gone} before it answered. Whether {verb} was done is not known: look at "
-        f"{LOOK.get(verb, '`duly actions`')} before you try again"
-    )
+        return StoreUnavailable(code="host_gone", facts=facts)
+    look = see(LOOK.get(verb, "actions"))
+    return StoreUnavailable(code="act_unheard", subject=verb, facts=facts, next=look)
 
 
 async def _hear_greeting(
     reader: asyncio.StreamReader, path: Path, peer: Peer | None
 ) -> RunningHost | None:
     """Hear what a host says first: who it is; one that is closing says nothing."""
-    who = "The host" if peer is None else f"The host (process {peer.process})"
     try:
         async with asyncio.timeout(GREETING_S):
             line = await reader.readline()
     except TimeoutError:
-        raise StoreUnavailable(
-            f"{who} at {path} does not answer; look what it does, or stop it"
-        ) from None
+        facts = {} if peer is None else {"process": peer.process}
+        raise StoreUnavailable(code="host_silent", subject=str(path), facts=facts) from None
     except ConnectionError:
         return None
     return _read_greeting(line, path) if line else None
@@ -380,4 +369,4 @@ def _read_greeting(line: bytes, path: Path) -> RunningHost:
             raise read_error(greeting["error"])
         return msgspec.convert({**greeting, "version": greeting["duly"]}, RunningHost)
     except (Invalid, KeyError, msgspec.ValidationError):
-        raise StoreUnavailable(f"What listens at {path} is no host of Duly; remove it") from None
+        raise StoreUnavailable(code="not_a_host", subject=str(path)) from None

@@ -30,7 +30,7 @@ from types import ModuleType
 from typing import Final
 
 from duly.errors import ConfigError, RequestRefused
-from duly.rules.trust import SAYS, Distrust, Owned, User, judge
+from duly.rules.trust import Distrust, Owned, User, judge
 
 LIST: Final = "trusted"  # one folder a line
 LIST_BYTES_MAX: Final = 1024 * 1024
@@ -68,10 +68,8 @@ def check_file(file: Path, folder: Path, environ: Mapping[str, str]) -> None:
     if home in trusted(environ):
         return
     place, reason = found
-    raise ConfigError(
-        f"{place} {SAYS[reason]}, so what it says could run as you. If you know who wrote it, "
-        f"trust the project with `duly trust {home}`; else name your own: `duly --project FOLDER`"
-    )
+    facts = {"why": str(reason), "folder": str(home)}
+    raise ConfigError(code="distrusted", subject=str(place), facts=facts)
 
 
 class Judge(FileFinder):
@@ -142,9 +140,11 @@ def trusted(environ: Mapping[str, str]) -> frozenset[Path]:
     except (FileNotFoundError, NotADirectoryError, PermissionError):
         return frozenset()  # also where HOME is still another user's
     if (found := find_distrust(place, place.parent)) is not None:
-        raise ConfigError(f"{found[0]} {SAYS[found[1]]}, so the list of trusted projects is void")
+        facts = {"why": str(found[1])}
+        raise ConfigError(code="trust_void", subject=str(found[0]), facts=facts)
     if len(text) > LIST_BYTES_MAX:
-        raise ConfigError(f"{place} has more than {LIST_BYTES_MAX} bytes; make it shorter")
+        most = {"limit": LIST_BYTES_MAX, "unit": "bytes"}
+        raise ConfigError(code="too_long", subject=str(place), facts=most)
     lines = text.decode("utf-8", "surrogateescape").splitlines()
     return frozenset(Path(line) for line in lines if line)
 
@@ -153,9 +153,9 @@ def trust(folder: Path, environ: Mapping[str, str]) -> Path:
     """Write a folder into the list of trusted projects and return its real path."""
     home = folder.resolve()
     if not home.is_dir():
-        raise RequestRefused(f"{home} is no folder. Name the folder of a project.")
+        raise RequestRefused(code="not_folder", subject=str(home))
     if "\n" in str(home) or "\r" in str(home):
-        raise RequestRefused("A folder with a line break in its name cannot be trusted. Rename it.")
+        raise RequestRefused(code="control_character", subject=str(home))
     _write(trusted(environ) | {home}, environ)
     return home
 
@@ -165,7 +165,7 @@ def forget(folder: Path, environ: Mapping[str, str]) -> Path:
     home = folder.resolve()
     known = trusted(environ)
     if home not in known:
-        raise RequestRefused(f"{home} is not in the list. `duly trust --list` shows it.")
+        raise RequestRefused(code="not_trusted", subject=str(home))
     _write(known - {home}, environ)
     return home
 

@@ -36,6 +36,7 @@ from duly.rules.shown import cut, visible
 from duly.rules.value import PATH_KEY_CHARS, Json, decode
 
 MIB: Final = 1024 * 1024
+LINE: Final = "the line"  # what an error of a line is about
 REQUEST_BYTES_MAX: Final = 8 * MIB
 ANSWER_BYTES_MAX: Final = 64 * MIB
 # How many wait to be let in while we are busy with the one before them.
@@ -60,11 +61,11 @@ def write_line(message: Mapping[str, Json]) -> bytes:
 def read_line(line: bytes) -> dict[str, Json]:
     """Read one message, or say what is wrong with the line."""
     try:
-        message = decode(line.decode(), "the line")
-    except UnicodeDecodeError:
-        raise Invalid("The line is not UTF-8. Send JSON in UTF-8.") from None
+        message = decode(line.decode(), LINE)
+    except UnicodeDecodeError as error:
+        raise Invalid(code="not_utf8", subject=LINE, facts={"byte": error.start}) from None
     if not isinstance(message, dict):
-        raise Invalid('The line is no JSON object. Send {"id": 1, "verb": "workflows"}.')
+        raise Invalid(code="wrong_value", subject=LINE, facts={"wanted": "request"})
     return message
 
 
@@ -92,12 +93,12 @@ def _refuse_twins(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
     if len(made) < len(pairs):
         name = next(key for key, count in Counter(key for key, _ in pairs).items() if count > 1)
         shown = visible(cut(name, PATH_KEY_CHARS))
-        raise Invalid(f'"{shown}" stands twice in an object. Say which one you mean.', path=shown)
+        raise Invalid(code="given_twice", path=shown)
     return made
 
 
 def _too_deep(depth: int) -> Invalid:
-    return Invalid(f"The line is nested deeper than {depth}. Make it flatter.")
+    return Invalid(code="too_deep", subject=LINE, facts={"limit": depth})
 
 
 # -- Errors -------------------------------------------------------------------------------------
@@ -114,10 +115,10 @@ def write_error(error: DulyError) -> dict[str, Json]:
 def read_error(raw: Json) -> DulyError:
     """Make the error again that the other side had; of an unknown kind at least its sentence."""
     given = raw if isinstance(raw, dict) else {}
-    message = str(given.get("message") or "The host answered with an error it did not explain.")
+    message = str(given.get("message") or "")
     kind = getattr(errors, str(given.get("kind")), None)
     if not (isinstance(kind, type) and issubclass(kind, DulyError)):
-        return DulyError(message)
+        return DulyError(message, code=str(given.get("code") or "unexplained"))
     takes = {*inspect.signature(kind).parameters, "code", "subject", "facts"} - {"message"}
     fields: dict[str, Any] = {name: each for name, each in given.items() if name in takes}
     if isinstance(given.get("next"), dict):
@@ -160,10 +161,8 @@ def listen(path: Path) -> socket.socket:
         draft.replace(path)
     except OSError as error:
         made.close()
-        raise ConfigError(
-            f"{path}: no control socket can be made there ({error.strerror}); "
-            "see that its folder can be written, on a local disk"
-        ) from error
+        facts = {"cause": error.strerror}
+        raise ConfigError(code="no_socket", subject=str(path), facts=facts) from error
     return made
 
 
@@ -183,7 +182,7 @@ def _bind(made: socket.socket, address: str) -> None:
 def _check_place(path: Path) -> None:
     with suppress(FileNotFoundError):
         if not stat.S_ISSOCK(path.lstat().st_mode):
-            raise ConfigError(f"{path} is in the way of the control socket; move it elsewhere")
+            raise ConfigError(code="in_the_way", subject=str(path))
 
 
 def reach(path: Path) -> socket.socket | None:
@@ -199,14 +198,10 @@ def reach(path: Path) -> socket.socket | None:
         return None
     except BlockingIOError:
         made.close()
-        raise StoreUnavailable(
-            f"The host at {path} is too busy to answer; try again, or look what it does"
-        ) from None
+        raise StoreUnavailable(code="host_silent", subject=str(path)) from None
     except PermissionError:
         made.close()
-        raise StoreUnavailable(
-            f"{path} belongs to another user's host; be that user, or ask them"
-        ) from None
+        raise StoreUnavailable(code="host_of_another", subject=str(path)) from None
     except BaseException:
         made.close()
         raise
@@ -217,7 +212,7 @@ def _check_listener(made: socket.socket, path: Path) -> None:
     """Refuse to tell a stranger anything: what is sent may be a secret (A5)."""
     peer = ask_peer(made)
     if peer is not None and peer.user not in (ROOT, os.geteuid()) and os.geteuid() != ROOT:
-        raise StoreUnavailable(f"{path} belongs to another user's host; be that user, or ask them")
+        raise StoreUnavailable(code="host_of_another", subject=str(path))
 
 
 @dataclass(frozen=True, slots=True)

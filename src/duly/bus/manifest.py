@@ -58,9 +58,7 @@ def read_yaml(text: str) -> Json:
     except yaml.YAMLError as error:
         raise Invalid(code="not_yaml", path=ROOT, facts={"cause": _sentence(error)}) from None
     except (ValueError, OverflowError):  # "\\U00110000", or a %YAML line of many digits
-        raise Invalid(
-            code="not_yaml", path=ROOT, facts={"cause": "it has a number that no character has."}
-        ) from None
+        raise Invalid(code="wrong_number_in_yaml", path=ROOT) from None
     except RecursionError:
         raise Invalid(code="too_deep", path=ROOT, facts={"limit": DEPTH_MAX}) from None
     if node is None:

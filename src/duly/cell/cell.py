@@ -29,7 +29,7 @@ import msgspec
 
 from duly.cell.process import Stat
 from duly.env import machine_ms
-from duly.errors import ConfigError, DulyError
+from duly.errors import ConfigError, DulyError, short
 
 LENGTH: Final = struct.Struct("<I")
 START_S: Final = 60.0
@@ -159,12 +159,8 @@ class Cell:
         except msgspec.MsgspecError:
             raise Closed("A process did not say whether it is locked.") from None
         if ready.missing and not is_unlocked:
-            missing = ", ".join(each[:100] for each in ready.missing[:20])
-            raise ConfigError(
-                "This machine cannot lock the process that reads what others wrote; missing:"
-                f" {missing}. Use a machine that can, or set sandbox.unlocked ="
-                ' "i-accept" if you trust every sender.'
-            )
+            missing = [short(each) for each in ready.missing[:20]]
+            raise ConfigError(code="not_locked", facts={"task": "read", "missing": missing})
 
     def _send(self, frame: bytes, bounds: Bounds, check: Checked) -> None:
         left = memoryview(frame)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from duly.desk.base import HasDesk, find_history, find_topic
 from duly.desk.proof import Certificate, Made, Seal
 from duly.desk.sight import Sight
-from duly.errors import Invalid, NotFound
+from duly.errors import Invalid, NotFound, see, short
 from duly.rules.event import EventStatus
 from duly.rules.retention import REMOVED_ARGS
 from duly.rules.schedule import moment
@@ -40,7 +40,7 @@ class Certificates(HasDesk):
         desk = self._desk()
         sight = Sight.of(desk.parts)
         if workflow is None and topic is not None:
-            raise Invalid("Say also which workflow the topic belongs to.", path="workflow")
+            raise Invalid(code="missing", path="workflow")
 
         def look(tx: Transaction) -> Certificate:
             if workflow is None:
@@ -71,11 +71,14 @@ def _of_input(
         )
     if not found:
         raise NotFound(
-            f'"{workflow.name}" has no event "{message_id}".', subject=f"{workflow.name}"
+            code="no_input",
+            subject=short(message_id),
+            facts={"workflow": workflow.name},
+            next=see("events", workflow=workflow.name),
         )
     if len(found) > 1:
-        topics = ", ".join(each.topic for each in found)
-        raise Invalid(f"Several topics have this message id: {topics}. Name one.", path="topic")
+        topics = [each.topic for each in found]
+        raise Invalid(code="several_topics", path="topic", facts={"topics": topics})
     (event,) = found
     rows = certificate.list_changes(tx, workflow.id, event.seq)
     changes = tuple(_made(tx, sight, workflow, row) for row in rows)

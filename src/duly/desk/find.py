@@ -37,7 +37,8 @@ class Finds(HasDesk):
         """
         check_page(limit, after, str)
         if not _is_findable(text):
-            raise Invalid(f"text must have 1 to {TEXT_CHARS_MAX} characters.", path="text")
+            most = {"least": 1, "most": TEXT_CHARS_MAX}
+            raise Invalid(code="wrong_length", path="text", facts=most)
         desk = self._desk()
         sight = Sight.of(desk.parts)
         env = desk.parts.env

@@ -5,7 +5,7 @@ from __future__ import annotations
 from duly.desk.base import HasDesk
 from duly.desk.record import Rows
 from duly.desk.sight import Sight
-from duly.errors import Invalid, RequestRefused
+from duly.errors import Invalid, RequestRefused, short
 from duly.rules.value import Json
 from duly.rules.verb import Scope, question
 from duly.store.inquiry import EXAMPLE, ROWS_MAX, Value
@@ -27,12 +27,13 @@ class Inquiries(HasDesk):
         """
         desk = self._desk()
         if not _is_given(query):
-            raise Invalid("query is empty. Send one SELECT.", path="query")
+            raise Invalid(code="not_one_statement", path="query")
         if type(limit) is not int or not 1 <= limit <= ROWS_MAX:
-            raise Invalid(f"limit is {limit!r}; give 1 to {ROWS_MAX}.", path="limit")
+            facts = {"given": short(limit), "least": 1, "most": ROWS_MAX}
+            raise Invalid(code="out_of_range", path="limit", facts=facts)
         backend = desk.parts.store.backend
         if not isinstance(backend, SqliteBackend):
-            raise RequestRefused("Only a SQLite store is asked here.")
+            raise RequestRefused(code="not_sqlite")
         sight = Sight.of(desk.parts)
         table = await backend.inquire(query, limit)
         rows = tuple(tuple(_show(sight, each) for each in row) for row in table.rows)

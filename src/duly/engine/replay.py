@@ -237,7 +237,7 @@ class Recorded:
         answers = self._answers.get(self._name(tool.name, args))
         if not answers:
             self.problem = f"it asks {tool.name} for something that run did not ask."
-            raise NotFound(self.problem)
+            raise NotFound(code="not_asked_before", subject=tool.name)
         return answers.popleft()
 
     def _name(self, tool: str, args: Mapping[str, Json]) -> str:

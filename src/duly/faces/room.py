@@ -49,22 +49,24 @@ class Guest(Protocol):
         """Hang up."""
 
 
-def make_place(guests: Iterable[Guest], user: int, room: Room) -> str | None:
-    """See that there is a place for one more client of a user; answer why there is none."""
+def make_place(guests: Iterable[Guest], user: int, room: Room) -> RequestRefused | None:
+    """See that there is a place for one more client of a user; return why there is none."""
     present = [each for each in guests if not each.is_leaving]
     own = [each for each in present if each.user == user]
-    for taken, most, whose in (
-        (own, room.user_connections, " of this user"),
-        (present, room.connections, ""),
-    ):
+    for taken, most in ((own, room.user_connections), (present, room.connections)):
         if len(taken) < most:
             continue
         quiet = [each for each in taken if each.is_quiet]
         if not quiet:
-            return f"{most} clients{whose} speak to this host already. Close one of them."
+            return RequestRefused(code="too_many_clients", facts={"count": most})
         min(quiet, key=lambda each: (each.has_spoken, each.quiet_since)).give_way()
         present = [each for each in present if not each.is_leaving]
     return None
+
+
+def _unanswered(whose: str, limit_bytes: int) -> RequestRefused:
+    facts = {"limit": limit_bytes, "unit": "bytes"}
+    return RequestRefused(code="unanswered", subject=whose, facts=facts)
 
 
 class Shelf:
@@ -79,16 +81,10 @@ class Shelf:
         """Note how many bytes a client holds by now, or refuse them."""
         room = self._room
         if size > room.client_bytes:
-            raise RequestRefused(
-                f"This connection has sent more than {room.client_bytes} bytes that are not "
-                "answered yet. Send less, or wait for answers."
-            )
+            raise _unanswered("connection", room.client_bytes)
         more = self._counted(size) - self._counted(self._held.get(client, 0))
         if more > 0 and self.total_bytes + more > room.total_bytes:
-            raise RequestRefused(
-                f"Clients have sent more than {room.total_bytes} bytes that are not answered yet. "
-                "Try again later."
-            )
+            raise _unanswered("connections", room.total_bytes)
         self.total_bytes += more
         self._held[client] = size
 

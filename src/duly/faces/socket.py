@@ -35,6 +35,7 @@ from duly.api.value import INTEGER_MAX, Json, refuse_unknown
 from duly.api.wire import (
     ANSWER_BYTES_MAX,
     DEPTH_AROUND,
+    LINE,
     REQUEST_BYTES_MAX,
     ROOT,
     ask_peer,
@@ -44,7 +45,7 @@ from duly.api.wire import (
     write_error,
     write_line,
 )
-from duly.errors import DulyError, Invalid, RequestRefused
+from duly.errors import DulyError, Invalid, RequestRefused, short
 from duly.faces.room import Room, Shelf, make_place
 from duly.host import Host
 
@@ -80,17 +81,15 @@ def read_request(message: Mapping[str, Json]) -> Request:
     request_id = _read_id(message.get("id"))
     if "stop" in message:
         if message["stop"] is not True or len(message) > 2:
-            raise Invalid('To stop following send {"id": 1, "stop": true}.', path="stop")
+            raise Invalid(code="wrong_value", path="stop", facts={"wanted": "true_alone"})
         return Request(request_id, "", {}, is_stop=True)
     verb, args, follow = message.get("verb"), message.get("args", {}), message.get("follow", False)
     if not isinstance(verb, str):
-        raise Invalid(
-            'The request names no verb; send {"id": 1, "verb": "workflows"}.', path="verb"
-        )
+        raise Invalid(code="wrong_value", path="verb", facts={"wanted": "verb"})
     if not isinstance(args, dict):
-        raise Invalid('args is no object; send {"id": 1, "verb": …, "args": {…}}.', path="args")
+        raise Invalid(code="wrong_value", path="args", facts={"wanted": "object"})
     if not isinstance(follow, bool):
-        raise Invalid("follow is neither true nor false.", path="follow")
+        raise Invalid(code="wrong_value", path="follow", facts={"wanted": "true_or_false"})
     return Request(request_id, verb, args, is_follow=follow)
 
 
@@ -99,10 +98,8 @@ def _read_id(given: Json) -> RequestId:
         return given
     if type(given) is str and len(given) <= ID_CHARS_MAX:
         return given
-    raise Invalid(
-        f"id is a whole number, or text of at most {ID_CHARS_MAX} characters; each answer has it.",
-        path="id",
-    )
+    facts = {"wanted": "request_id", "most": ID_CHARS_MAX}
+    raise Invalid(code="wrong_value", path="id", facts=facts)
 
 
 class Clock(Protocol):
@@ -194,7 +191,7 @@ class Control:
         self._talks[task] = talk
         try:
             if refusal is not None:
-                await talk.send({"error": write_error(RequestRefused(refusal))})
+                await talk.send({"error": write_error(refusal)})
             else:
                 await talk.run(self._greeting())
         except Exception:
@@ -204,12 +201,12 @@ class Control:
             del self._talks[task]
             self.shelf.clear(talk)
 
-    def _refuse(self, user: int) -> str | None:
+    def _refuse(self, user: int) -> RequestRefused | None:
         if user not in (ROOT, os.geteuid()):
             log.warning("User %d was refused at the control socket", user)
-            return "This host belongs to another user. Be that user, or ask them."
-        if len(self._talks) >= 2 * self.room.connections:
-            return "Too many clients are being hung up on. Try again."
+            return RequestRefused(code="host_of_another", subject=str(self._path))
+        if (count := len(self._talks)) >= 2 * self.room.connections:
+            return RequestRefused(code="too_many_clients", facts={"count": count})
         return make_place(self._talks.values(), user, self.room)
 
     def _greeting(self) -> dict[str, Json]:
@@ -273,7 +270,9 @@ class Talk:
             await self.send({"id": None, "error": write_error(refusal)})
         except TimeoutError:
             waited_s = self._room.request_s if self._buffer else self._room.first_line_s
-            await self._complain(f"A line was not finished in {waited_s:g} s. Send it whole.")
+            facts = {"seconds": f"{waited_s:g}"}
+            late = Invalid(code="line_unfinished", subject=LINE, facts=facts)
+            await self.send({"id": None, "error": write_error(late)})
 
     async def _read_line(self) -> bytes:
         """Read one line; nothing once the client has hung up, be it in the middle of one."""
@@ -344,10 +343,10 @@ class Talk:
 
     def _check_room(self, request: Request) -> None:
         if request.id in self._requests:
-            raise Invalid(f"id {request.id!r} waits for its answer; choose another.", path="id")
+            raise Invalid(code="id_in_use", path="id", facts={"given": request.id})
         if len(self._requests) >= REQUESTS_AT_ONCE_MAX:
-            most = REQUESTS_AT_ONCE_MAX
-            raise RequestRefused(f"{most} requests wait on this connection. Wait for one.")
+            most = {"limit": REQUESTS_AT_ONCE_MAX, "unit": "requests"}
+            raise RequestRefused(code="too_many", subject="connection", facts=most)
 
     async def _answer(self, request: Request) -> None:
         """Carry out one request; whatever goes wrong is told to the client."""
@@ -363,9 +362,9 @@ class Talk:
             # What it says may be what must not be seen; where it happened is in the log.
             where = trace(error, self._host.connectors.secrets())
             log.error("%s failed inside the host\n%s", request.verb, where)
-            told = f"{request.verb} failed inside the host ({type(error).__name__}), which is a bug"
-            trouble = DulyError(f"{told} in Duly. The host's log says where.")
-            await self.send({"id": request.id, "error": write_error(trouble)})
+            facts = {"cause": type(error).__name__}
+            bug = DulyError(code="failed_inside", subject=short(request.verb), facts=facts)
+            await self.send({"id": request.id, "error": write_error(bug)})
 
     async def _perform(self, request: Request) -> Json:
         return await perform(self._host, request.verb, request.args, by=self._by, verbs=self._verbs)
@@ -378,9 +377,7 @@ class Talk:
         """Answer a question, and again each time its answer has changed."""
         verb = self._verbs.find(request.verb)
         if not verb.is_followable:
-            raise RequestRefused(
-                f"{verb.name} cannot be followed. Ask for it once, without follow."
-            )
+            raise RequestRefused(code="not_followable", subject=verb.name)
         changed = asyncio.Event()
         last = b""
         with self._host.watched_by(changed.set):
@@ -402,7 +399,7 @@ class Talk:
         followed, task = self._requests.get(request.id, (None, None))
         if followed is not None and task is not None:
             if not followed.is_follow:
-                raise Invalid(f"id {request.id!r} is not followed; it is answered once.", path="id")
+                raise Invalid(code="not_followed", path="id", facts={"given": request.id})
             task.cancel()
         await self.send({"id": request.id, "stop": True})
 
@@ -411,18 +408,15 @@ class Talk:
         """Who acts, as the kernel says."""
         return name_user(self.user)
 
-    async def _complain(self, sentence: str) -> None:
-        await self.send({"id": None, "error": write_error(Invalid(sentence))})
-
     async def send(self, message: Mapping[str, Json]) -> None:
         """Send one message; a client that has gone misses it."""
         await self._send_line(write_line(message), message.get("id"))
 
     async def _send_line(self, line: bytes, request_id: Json) -> None:
         if len(line) > ANSWER_BYTES_MAX:
-            told = f"The answer has {len(line)} bytes; {ANSWER_BYTES_MAX} is the limit."
-            error = write_error(RequestRefused(f"{told} Ask for a smaller page (limit)."))
-            line = write_line({"id": request_id, "error": error})
+            facts = {"given": len(line), "limit": ANSWER_BYTES_MAX}
+            refusal = RequestRefused(code="answer_too_long", subject="result", facts=facts)
+            line = write_line({"id": request_id, "error": write_error(refusal)})
         # One answer at a time, so that a client that does not read holds up only one.
         async with self._sending:
             if self._writer.transport.is_closing():
@@ -459,7 +453,8 @@ class Talk:
 
 
 def _too_long() -> Invalid:
-    return Invalid(f"A line is longer than {REQUEST_BYTES_MAX} bytes. Send less.")
+    most = {"limit": REQUEST_BYTES_MAX, "unit": "bytes"}
+    return Invalid(code="too_long", subject=LINE, facts=most)
 
 
 async def outlast(*tasks: asyncio.Task[None]) -> None:

@@ -8,7 +8,6 @@ world nor a group with other members may write there.
 from __future__ import annotations
 
 import stat
-from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
@@ -39,14 +38,6 @@ class Distrust(StrEnum):
     STRANGER = "stranger"
     WORLD = "world"
     GROUP = "group"
-
-
-# What a sentence says of the file or folder.
-SAYS: Final[Mapping[Distrust, str]] = {
-    Distrust.STRANGER: "belongs to another user",
-    Distrust.WORLD: "can be written by every user",
-    Distrust.GROUP: "can be written by a group of users",
-}
 
 
 def judge(thing: Owned, user: User) -> Distrust | None:

@@ -219,7 +219,7 @@ class _Run:
         except Invalid as error:
             return Broke(ScriptError(str(error)))
         except (wire.Closed, wire.Violation) as error:
-            lost = ScriptError(f"The script's worker was lost. {error}", is_lost=True)
+            lost = ScriptError(code="worker_lost", facts={"cause": str(error)}, is_lost=True)
             return Broke(lost, is_lost=True)
         end = turn.end
         if end is not None and (end.stalled or end.error is not None):

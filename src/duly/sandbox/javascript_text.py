@@ -44,7 +44,7 @@ def check_text(text: str) -> None:
     """Refuse what cuts a text short, and every import of a module."""
     if "\0" in text:
         line, column = _place(text, text.index("\0"))
-        raise ScriptError("The text has a NUL character. Take it out.", line=line, column=column)
+        raise ScriptError(code="half_character", subject="source", line=line, column=column)
     if not is_suspect(text):
         return
     encoded = text.encode()

@@ -34,7 +34,7 @@ from typing import Final, Literal, TypeVar
 from duly import fork
 from duly.cell.process import Stat
 from duly.env import Env
-from duly.errors import ConfigError, DulyError
+from duly.errors import ConfigError, DulyError, short
 from duly.sandbox import wire
 from duly.sandbox.reaper import IDLE_S, Reaper
 from duly.sandbox.slot import RUNNING_MAX, Slots
@@ -365,15 +365,14 @@ class Pool:
     def _check_lock(self, told: wire.Ready) -> None:
         if not told.missing:
             return
-        missing = ", ".join(each[:100] for each in told.missing[:20])
+        missing = [short(each) for each in told.missing[:20]]
         if self._unlocked != "i-accept":
-            raise ConfigError(
-                f"This machine cannot lock the processes scripts run in; missing: {missing}. Use a"
-                ' machine that can, or set sandbox.unlocked = "i-accept" if you trust every script.'
-            )
+            raise ConfigError(code="not_locked", facts={"task": "run", "missing": missing})
         if not self._has_warned:
             self._has_warned = True
-            log.warning("Scripts run without a complete lock, as accepted; missing: %s", missing)
+            log.warning(
+                "Scripts run without a complete lock, as accepted; missing: %s", ", ".join(missing)
+            )
 
     def _end(self, worker: Worker) -> Future[None] | None:
         """Let a worker go, and answer who sees it gone; nobody if it is."""

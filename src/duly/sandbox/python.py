@@ -151,8 +151,8 @@ class PythonSandbox:
         async with script:
             raw, dump, is_dated = await script.read_declaration()
         if len(raw) != 1:
-            what = "declares no workflow" if not raw else f"declares {len(raw)} workflows"
-            raise NotDeployed(f"{source.name} {what}. Declare exactly one: workflow(…).")
+            facts = {"count": len(raw)}
+            raise NotDeployed(code="not_one_workflow", subject=source.name, facts=facts)
         declaration = parse(raw[0], self.limits)
         if not is_dated:
             # A dump brings the limits it was made under, and a step has others than a load (X2).

@@ -35,12 +35,8 @@ def explain(
         if 0 <= missing < len(Layer):
             layer = tuple(Layer)[missing]
             unknown = unknown_machine() if layer is Layer.SYSTEM_CALLS else ""
-            why = f" ({unknown})" if unknown else ""
-            raise ConfigError(
-                f"This machine cannot lock a process, so no script runs; missing: {layer}{why}."
-                " Run Duly on Linux with Landlock and seccomp, or accept the risk:"
-                ' sandbox.unlocked = "i-accept".'
-            )
+            lacks = {"missing": [str(layer)], "cause": unknown or None}
+            raise ConfigError(code="not_locked", facts={"task": "run", **lacks})
         if limit is None:
             return ScriptError(code="worker_lost", is_lost=True)
         return ScriptError(limit)

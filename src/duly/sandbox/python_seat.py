@@ -32,7 +32,7 @@ from duly.sandbox.base import (
 from duly.sandbox.border import WRAPPING_DEPTH, to_python, written
 from duly.sandbox.python_text import HOST, NO_CALLS, OWN_VERBS
 from duly.sandbox.python_world import Clock
-from duly.sandbox.wire import TOO_MANY_VALUES, VALUES_MAX, count_values
+from duly.sandbox.wire import VALUES_MAX, count_values
 
 PRINTED: Final = "stdout"  # the other stream brings the numbers of lines that `print` dropped
 DROPPED_CHARS_MAX: Final = 1024 * 1024
@@ -135,13 +135,13 @@ class Seat:
     def _hear_call(self, snapshot: FunctionSnapshot) -> None:
         args = snapshot.args
         if len(args) != 3 or snapshot.kwargs or not all(type(each) is str for each in args):
-            raise ScriptError(f"{HOST} is not for scripts. Call the tools of ctx.")
+            raise ScriptError(code="not_for_scripts", subject=HOST)
         kind, path, text = args
         line = None if path in NO_CALLS else self._lines.get(path.rpartition(".")[2])
         if kind != "call":
             raise ScriptError(text, line=line)
         if not self.is_called:
-            raise ScriptError(f"{path} is called while the module loads. Call it in a step.")
+            raise ScriptError(code="called_while_loading", subject=path)
         self._count(path, len(text), line)
         positional, named = self._read_arguments(path, text, line)
         self._end_line()
@@ -161,10 +161,7 @@ class Seat:
         if self._made[is_own] > most:
             raise ScriptError(code="too_many_calls", facts={"limit": most, "unit": what}, line=line)
         if self._made_bytes > self._limits.step_memory_bytes:
-            raise ScriptError(
-                "The arguments of its calls take more memory than a step has. Do less in one step.",
-                line=line,
-            )
+            raise ScriptError(code="arguments_too_large", line=line)
 
     def _read_arguments(
         self, path: str, text: str, line: int | None
@@ -172,14 +169,14 @@ class Seat:
         read = self._parse(text, path)
         positional, named = read if isinstance(read, list) and len(read) == 2 else (None, None)
         if not isinstance(positional, list) or not isinstance(named, dict):
-            raise ScriptError(f"{HOST} is not for scripts. Call the tools of ctx.", line=line)
+            raise ScriptError(code="not_for_scripts", subject=HOST, line=line)
         self._check(named, path, line)
         self._check(positional, path, line)
         return tuple(positional), named
 
     def _read(self, text: object, path: str) -> Json:
         if type(text) is not str:
-            raise ScriptError(f"The {path} did not come as text. Leave Duly's own names alone.")
+            raise ScriptError(code="not_json_text", subject=path)
         value = self._parse(text, path)
         self._check(value, path, None)
         return value
@@ -187,11 +184,11 @@ class Seat:
     def _parse(self, text: str, path: str) -> Json:
         self._values += count_values(text.encode(errors="replace"))
         if self._values > VALUES_MAX:
-            raise ScriptError(f"{TOO_MANY_VALUES}; {path} is one too many.")
+            raise ScriptError(code="too_many_values", subject=path, facts={"limit": VALUES_MAX})
         try:
             value: Json = json.loads(text)
         except (ValueError, RecursionError):
-            raise ScriptError(f"{path} is not JSON, or is nested too deeply.") from None
+            raise ScriptError(code="not_json_text", subject=path) from None
         return value
 
     def _check(self, value: Json, path: str, line: int | None) -> None:

@@ -372,7 +372,9 @@ def _assignments(node: ast.Import | ast.ImportFrom) -> list[str] | None:
 def _assignment(node: ast.ImportFrom, alias: ast.alias) -> str:
     if alias.name not in EXPORTED:
         raise ScriptError(
-            f"duly.{alias.name} is not for scripts. Import {', '.join(EXPORTED)}.",
+            code="not_for_scripts",
+            subject=f"duly.{alias.name}",
+            facts={"known": list(EXPORTED)},
             line=node.lineno,
             column=node.col_offset + 1,
         )

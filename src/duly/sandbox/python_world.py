@@ -84,7 +84,8 @@ class Clock:
     def _random(self, count: int) -> bytes:
         self.is_asked = True
         if count > RANDOM_BYTES_MAX:
-            raise ScriptError(f"It asked for {count} random bytes; the limit is 1 MiB.")
+            most = {"limit": RANDOM_BYTES_MAX, "unit": "random bytes"}
+            raise ScriptError(code="too_many", subject="script", facts=most)
         while len(self._bytes) < count:
             self._bytes += sha256(f"duly:{self._world.seed}:{self._block}".encode()).digest()
             self._block += 1
@@ -94,7 +95,4 @@ class Clock:
     def _sleep(self, seconds: float) -> None:
         self._slept_s += max(0.0, seconds)
         if not self._slept_s <= self._wall_s:
-            raise ScriptError(
-                f"It slept longer than the {self._wall_s:g} s of wall time it may take."
-                " Return wake_at instead."
-            )
+            raise ScriptError(code="slept_too_long", facts={"seconds": f"{self._wall_s:g}"})

@@ -34,7 +34,6 @@ VALUES_MAX: Final = 500_000
 COUNTED_BYTES: Final = 64 * 1024
 WORDS_MAX: Final = 4000
 AFTER_MS_MAX: Final = 1_000_000_000
-TOO_MANY_VALUES: Final = f"A step asks and returns at most {VALUES_MAX} values in all"
 NOTHING: Final = msgspec.Raw(b"null")
 
 
@@ -262,7 +261,7 @@ class Tally:
         """Refuse a turn that brings more values than a step may, before it is read."""
         self._values += count_values(body)
         if self._values > VALUES_MAX:
-            raise Invalid(f"{TOO_MANY_VALUES}.")
+            raise Invalid(code="too_many_values", facts={"limit": VALUES_MAX})
 
     def record(self, turn: Turn) -> None:
         """Check a turn's calls and lines, and that nothing waits when a step returned."""

@@ -172,10 +172,7 @@ class FileDisk:
         identity = _identity(self._path)
         with _CLAIMING:
             if identity in _CLAIMED:
-                raise StoreInUse(
-                    f"{self._path}: this process has this file open already, under this name or "
-                    "another; close that host, or name another file"
-                )
+                raise StoreInUse(code="open_here", subject=str(self._path))
             _CLAIMED.add(identity)
             self._claimed = identity
 

@@ -140,5 +140,5 @@ def _read_place(after: str) -> list[str]:
     place = rest.split(_BETWEEN, parts - 1) if parts else []
     is_title = kind == _TITLE and len(place) == parts and place[1].isdecimal()
     if not (is_title or (kind == _ID and len(place) == parts)):
-        raise Invalid("after is not where a page of find ended.", path="after")
+        raise Invalid(code="wrong_value", path="after", facts={"wanted": "page_end"})
     return [kind, *place]

@@ -16,7 +16,7 @@ from typing import Any, Final
 import apsw
 
 from duly.env import Env
-from duly.errors import Invalid, RequestRefused
+from duly.errors import Invalid, RequestRefused, short
 from duly.store.disk import Disk
 from duly.store.reader import Reader
 from duly.store.writer import Writer
@@ -60,7 +60,8 @@ class Inquiries:
     async def ask(self, query: str, rows_max: int) -> Table:
         """Run one SELECT over the views and return as many rows as the limits allow."""
         if len(query.encode()) > TEXT_BYTES_MAX:
-            raise Invalid(f"query is longer than {TEXT_BYTES_MAX} bytes.", path="query")
+            most = {"limit": TEXT_BYTES_MAX, "unit": "bytes"}
+            raise Invalid(code="too_long", path="query", facts=most)
         return await self._reader.read(
             lambda connection: self._run(connection, query, rows_max), limit_ms=INQUIRY_MS_MAX
         )
@@ -125,7 +126,7 @@ def _select(connection: apsw.Connection, query: str, rows_max: int) -> Table:
 
     def begin(cursor: apsw.Cursor, statement: str, bindings: Any) -> bool:
         if names:
-            raise Invalid("query holds more than one statement. Send one SELECT.", path="query")
+            raise Invalid(code="not_one_statement", path="query")
         names.append(tuple(name for name, _ in cursor.get_description()))
         return True
 
@@ -134,16 +135,13 @@ def _select(connection: apsw.Connection, query: str, rows_max: int) -> Table:
     try:
         return _fetch(cursor.execute(query), names, rows_max)
     except apsw.AuthError:
-        known = ", ".join(sorted(VIEWS))
-        raise RequestRefused(
-            f"Only SELECT over these views is allowed: {known}.", code="sql_refused", subject=query
-        ) from None
+        views = {"known": sorted(VIEWS)}
+        raise RequestRefused(code="sql_refused", subject=short(query), facts=views) from None
     except apsw.TooBigError:
-        raise RequestRefused(
-            f"A value is larger than {VALUE_BYTES_MAX} bytes. Select less of it."
-        ) from None
+        most = {"limit": VALUE_BYTES_MAX, "unit": "bytes"}
+        raise RequestRefused(code="value_too_long", facts=most) from None
     except (apsw.SQLError, apsw.BindingsError) as error:
-        raise Invalid(f"query: {error}.", path="query") from None
+        raise Invalid(code="not_sql", path="query", facts={"cause": str(error)}) from None
     finally:
         cursor.close(True)
 
@@ -157,7 +155,7 @@ def _fetch(cursor: apsw.Cursor, names: list[tuple[str, ...]], rows_max: int) -> 
             return Table(names[0], tuple(rows), True)
         rows.append(tuple(row))
     if not names or not names[0]:  # a comment is a statement without columns
-        raise Invalid("query is empty. Send one SELECT.", path="query")
+        raise Invalid(code="not_one_statement", path="query")
     return Table(names[0], tuple(rows), False)
 
 

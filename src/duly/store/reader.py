@@ -94,10 +94,8 @@ class Reader:
             finally:
                 connection.execute("rollback")
         except apsw.InterruptError:
-            raise RequestRefused(
-                f"The question took longer than {limit_ms / 1000:g} s. Ask for less.",
-                facts={"limit_ms": limit_ms},
-            ) from None
+            most = {"limit_ms": limit_ms, "seconds": f"{limit_ms / 1000:g}"}
+            raise RequestRefused(code="took_too_long", facts=most) from None
         except apsw.Error as error:
             raise explain(error, self._disk.path) from error
 

@@ -213,4 +213,4 @@ def reseal_ended(tx: Transaction, seals: Iterable[EndSeal]) -> None:
     for each in seals:
         here = {"id": each.id, "old_seal": each.old, "digests": each.digests}
         if not tx.run("reseal_end", **here, begun=each.begun, seal=each.end):
-            raise Stale(f"The seal of mutation {each.id} was replaced meanwhile.")
+            raise Stale(code="changed_meanwhile", subject=each.id)

@@ -89,7 +89,7 @@ class SqliteBackend:
     async def inquire(self, query: str, rows_max: int) -> Table:
         """Run a person's own SELECT over the documented views (H1)."""
         if self._inquiries is None:
-            raise RequestRefused("This store has room for one connection, and none for this query.")
+            raise RequestRefused(code="one_connection")
         return await self._inquiries.ask(query, rows_max)
 
     def _tell_watchers(self) -> None:

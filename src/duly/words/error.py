@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from duly import errors
 from duly.errors import DulyError
-from duly.words import error_state, error_value
+from duly.words import error_project, error_state, error_value
 
 SECTIONS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
     "Values": error_value.VALUES,
@@ -29,6 +29,11 @@ SECTIONS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
     "Hosts": error_state.HOSTS,
     "Secrets": error_state.SECRETS,
     "Stores and files": error_state.STORES,
+    "Queries": error_project.QUERIES,
+    "Projects and their settings": error_project.PROJECTS,
+    "Running hosts": error_project.RUNNING,
+    "The control socket": error_project.SOCKET,
+    "The demo": error_project.DEMO,
 }
 PAIRS: Final[Mapping[str, tuple[str, str]]] = {
     code: pair for section in SECTIONS.values() for code, pair in section.items()
@@ -58,20 +63,27 @@ WANTED: Final[Mapping[str, str]] = {
     "last_deferred": "the last deferred event of the page before",
     "last_delivery": "event id and subscriber id of the last delivery of the page before",
     "list": "a list",
+    "module_and_name": "a module and a name in it, as in shop:Till",
     "message_id": "a text or a whole number that stays the same",
     "message_ids": "a list of at most {most} message ids",
     "number": "a number",
     "object": "an object[ with {fields:list}]",
     "output_key": "the key of an output",
+    "page_end": "where the page before ended",
     "quoted_text": "a text in quotes",
+    "request": 'an object, as in {{"id": 1, "verb": "workflows"}}',
+    "request_id": "a whole number, or a text of at most {most} characters",
     "retry": "a duly.Retry",
+    "sample": 'an object, as in {{"events": […], "answers": {{tool: answer}}}}',
     "schedule": 'an interval or a cron pattern, as in {{interval: "5m"}} or {{cron: "0 9 * * *"}}',
     "seconds_tuple": "a tuple of seconds",
     "source": "the path of a source, or a duly.Source",
     "table": "a table",
     "time_to_come": "a time to come, at most {days} days from now",
     "timezone": "a timezone such as Europe/Berlin",
+    "true_alone": 'true, beside an id alone, as in {{"id": 1, "stop": true}}',
     "true_or_false": "true or false",
+    "verb": 'the name of a verb, as in {{"id": 1, "verb": "workflows"}}',
     "values_by_argument": "the arguments to change, each with its new value",
     "web_address": "an address that begins with https:// or http://",
     "whole_number": "a whole number",
@@ -100,6 +112,14 @@ FORMS: Final[Mapping[str, str]] = {
     "dotted": "two names with a dot between them, as in sheets.append_row",
     "snake": "lower-case letters, digits and single underscores",
 }
+# Why a file of a project is not used, by the word of the rule (K14).
+DISTRUSTS: Final[Mapping[str, str]] = {
+    "stranger": "belongs to another user",
+    "world": "can be written by every user",
+    "group": "can be written by a group of users",
+}
+# What the processes do that must be locked.
+TASKS: Final[Mapping[str, str]] = {"run": "run scripts", "read": "read what others wrote"}
 # What stands where a fact is missing.
 NOTHING: Final[Mapping[str, str]] = {"file": "the file"}
 PLACES: Final[Mapping[str, str]] = {"environment": "the environment"}
@@ -166,6 +186,7 @@ Way = Callable[[Any, Mapping[str, Any]], str]
 WAYS: Final[Mapping[str, Way]] = {
     "arrows": lambda value, _: " → ".join(map(str, value)),
     "bare": lambda value, _: str(value).rstrip("."),
+    "distrust": lambda value, _: DISTRUSTS.get(value, str(value)),
     "each": lambda value, _: " ".join(map(str, value)),
     "file": lambda value, _: str(value),
     "form": lambda value, _: FORMS.get(value, str(value)),
@@ -176,6 +197,7 @@ WAYS: Final[Mapping[str, Way]] = {
     "problem": lambda value, _: _count(value, "problem"),
     "shown": lambda value, _: repr(value),
     "quoted": lambda value, _: f'"{value}"',
+    "task": lambda value, _: TASKS.get(value, str(value)),
     "times": lambda value, _: "once" if value == 1 else f"{value} times",
     "wanted": lambda value, facts: _fill(WANTED.get(value, str(value)), facts),
 }

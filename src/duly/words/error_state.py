@@ -21,10 +21,12 @@ UNKNOWN_NAMES: Final[Mapping[str, Pair]] = {
     "no_run": ("There is no run {subject}.", ""),
     "no_mutation": ("There is no mutation {subject}.", ""),
     "no_event": ("Topic {topic} has no event {subject}.", ""),
+    "no_input": ('"{workflow}" has no event "{subject}".', ""),
     "no_allowance": ("There is no allowance {subject}.", ""),
     "no_grant": ('"{workflow}" has no grant for "{subject}".', "{nearest}"),
     "no_capability": ('No tool here needs "{subject}".', "{nearest}"),
     "no_tool": ("There is no tool {subject}.", "{nearest}"),
+    "no_verb": ('There is no verb "{subject}".', "{nearest}"),
     "no_connector": ('There is no connector "{subject}".', "{nearest}"),
     "no_secret": ('There is no secret "{subject}".', "{nearest}"),
     "no_bus_event": ("There is no event {subject} on the bus.", ""),
@@ -59,6 +61,7 @@ REQUESTS: Final[Mapping[str, Pair]] = {
         "Look at the version that is active now, then deploy again.",
     ),
     "no_repair_wanted": ('"{subject}" no longer waits for a repair; nothing was changed.', ""),
+    "nothing_to_settle": ("Mutation {subject} is {status}: there is nothing to settle.", ""),
     "not_proposed": ("Mutation {subject} is {status}; it does not wait for approval.", ""),
     "not_as_shown": (
         "Mutation {subject} is not what was shown when it was approved.",
@@ -72,6 +75,7 @@ REQUESTS: Final[Mapping[str, Pair]] = {
         "{subject} cannot be sent: its connector is not here.",
         "Open the host with it, or reject the call.",
     ),
+    "not_asked_before": ("{subject}: the run that is replayed did not ask this.", ""),
     "key_forgotten": ("It was not sent again: the outside may have forgotten its key by now.", ""),
     "too_risky": (
         (
@@ -104,8 +108,8 @@ REQUESTS: Final[Mapping[str, Pair]] = {
         "This host keeps everything.",
         "Set retention_days in its policy to remove history.",
     ),
-    "not_sqlite": ("Only a SQLite store is copied here.", "Use the database's own tools."),
-    "file_exists": ("{subject} exists already; nothing was written.", "Name another file."),
+    "not_sqlite": ("Only a SQLite store can do this.", "Use the database's own tools."),
+    "file_exists": ("{subject} exists already; nothing was written.", "Name another place."),
     "no_folder": (
         "{subject}: there is no folder {folder}[ ({cause})].",
         "Make it, or name another one.",
@@ -239,6 +243,10 @@ STORES: Final[Mapping[str, Pair]] = {
     "store_in_use": (
         "{subject}: another host holds this store[ (process {process})].",
         "Stop it, or name another file.",
+    ),
+    "open_here": (
+        "{subject}: this process has this file open already, under this name or another.",
+        "Close that host, or name another file.",
     ),
     "store_newer": (
         (

@@ -14,7 +14,11 @@ Pair = tuple[str, str]
 VALUES: Final[Mapping[str, Pair]] = {
     "blank": ("{subject} is blank.", "Write a text."),
     "empty": ("{subject} is empty.", "Put at least one entry in it."),
-    "missing": ("{subject} is missing.", "Add it."),
+    "missing": ("{subject} is missing[ for {of}].", "Add it."),
+    "by_is_known": (
+        "{subject} is not given: the actor is the user whose process asks, as the kernel says.",
+        "Leave it out.",
+    ),
     "not_text": ("{subject} must be a string[, not {kind:kind}].", ""),
     "not_name": (
         "{subject} is not a name[: {given:shown}].",
@@ -33,6 +37,7 @@ VALUES: Final[Mapping[str, Pair]] = {
         "",
     ),
     "wrong_type": ("{subject} is {given:or}.", "Give {wanted:or}."),
+    "wrong_shape": ("{subject}: {cause:bare}.", "Correct it."),
     "wrong_key": (
         "{subject}[ (line {line}, column {column})] has a key that is no text[ but {kind:kind}].",
         "Keys must be strings; put it in quotes.",
@@ -68,7 +73,7 @@ VALUES: Final[Mapping[str, Pair]] = {
     ),
     "too_deep": ("{subject} is nested deeper than {limit}.", "Make it flatter."),
     "answer_too_long": (
-        "{subject}: these events are {given} bytes, and one call returns at most {limit}.",
+        "{subject}: it has {given} bytes, and one call returns at most {limit}.",
         "Ask for fewer at a time.",
     ),
     "contains_itself": ("{subject} contains itself.", "Remove the cycle."),
@@ -94,8 +99,12 @@ VALUES: Final[Mapping[str, Pair]] = {
     "unknown_argument": ("{subject}: no such argument[ of {of}].", "{nearest}"),
     "not_json": ("{subject} is not JSON: {cause}.", "Send valid JSON text."),
     "not_toml": ("this is not TOML: {cause}.", "Correct it."),
-    "not_utf8": ("{subject} is not UTF-8 at byte {byte}.", "Save it as UTF-8."),
+    "not_utf8": ("{subject} is not UTF-8 at byte {byte}.", "Write it in UTF-8."),
     "not_yaml": ("{subject} is not YAML: {cause:bare}.", "Correct it."),
+    "wrong_number_in_yaml": (
+        "{subject} is not YAML: it has a number that no character or version has.",
+        "Correct it.",
+    ),
     "not_quoted": (
         (
             "{subject}[ (line {line}, column {column})][ is {kind:kind}][ is no {claimed}]"
@@ -131,6 +140,10 @@ VALUES: Final[Mapping[str, Pair]] = {
         "{subject}: a person cannot change this argument of {tool}.",
         "[Editable: {known:list}.]",
     ),
+    "several_topics": (
+        "Several topics have this message id: {topics:list}.",
+        "Name one in {subject}.",
+    ),
     "several_tools": (
         "These are calls of {tools:list}.",
         "Approve the calls of one tool at a time.",
@@ -155,6 +168,11 @@ SCRIPTS: Final[Mapping[str, Pair]] = {
         "{problems:each}",
     ),
     "source_refused": ("{subject} was refused, so nothing was stored.", "{problems:each}"),
+    "no_sources": (
+        "The folder {subject} has no file that ends in {known:or}.",
+        "Name a file, or another folder.",
+    ),
+    "not_one_workflow": ("{subject} declares {count} workflows.", "Declare exactly one."),
     "no_language": ("{file}: the ending says no language.", "Name the file {known:or}."),
     "another_workflow": (
         (
@@ -201,12 +219,37 @@ WORKERS: Final[Mapping[str, Pair]] = {
     "script_stalled": ("The script waits for something that never comes.", ""),
     "too_many_calls": ("The step made more than {limit} {unit}.", ""),
     "step_left": ("This step was left; it does not continue.", ""),
-    "worker_lost": ("The worker of this script died; it can run again.", ""),
+    "worker_lost": ("The worker of this script died; it can run again[ ({cause:bare})].", ""),
     "worker_late": ("A worker for scripts could not be started in time; it is tried again.", ""),
     "no_worker": ("A worker for scripts could not be started: {cause:bare}.", ""),
     "reader_died": ("The process that read the source died, which is not the source's fault.", ""),
     "half_read": ("The source was not read to its end.", "Load it again."),
     "not_python": ("This is not Python: {cause}.", ""),
+    "not_locked": (
+        (
+            "This machine cannot lock the processes that {task:task}; missing: {missing:list}"
+            "[ ({cause})]."
+        ),
+        ('Use Linux with Landlock and seccomp, or accept the risk: sandbox.unlocked = "i-accept".'),
+    ),
+    "not_for_scripts": (
+        "{subject} is not for scripts.",
+        "Call the tools of ctx[, and import only {known:list}].",
+    ),
+    "called_while_loading": ("{subject} is called while the module loads.", "Call it in a step."),
+    "arguments_too_large": (
+        "The arguments of its calls take more memory than a step has.",
+        "Do less in one step.",
+    ),
+    "not_json_text": ("{subject} is not JSON text, or is nested too deeply.", "Return plain JSON."),
+    "too_many_values": (
+        "A step asks and returns at most {limit} values in all[; {subject} is one too many].",
+        "",
+    ),
+    "slept_too_long": (
+        "The script slept longer than the {seconds} s of wall time it may take.",
+        "Return wake_at instead.",
+    ),
     "sandbox_closed": ("The sandbox is closed; scripts no longer run.", ""),
     "module_not_installed": (
         "The module {subject} is not installed.",
@@ -234,6 +277,7 @@ AUTHORS: Final[Mapping[str, Pair]] = {
         "repairer: {subject} cannot be asked.",
         "Give an object that has `async def repair(self, case)`.",
     ),
+    "not_connector": ("{subject} is no duly.Connector.", "Name a class that is one."),
     "not_channel": ("{subject} is no channel.", "Give it an `async def send`."),
     "not_async": ("{subject} is not async.", "Write it as `async def`."),
     "takes_no_event": (
@@ -253,7 +297,7 @@ EXTENSIONS: Final[Mapping[str, Pair]] = {
         "The module {subject} is outside of {folder}; it was not run.",
         "Move it there.",
     ),
-    "no_class": ("The module {module} has no class {subject}.", "Correct its entrypoint."),
+    "no_class": ("The module {module} has no class {subject}.", "Correct the name. {nearest}"),
     "not_extension": (
         "{subject} is no extension.",
         "Give its class an `async def initialize(self, context)`.",

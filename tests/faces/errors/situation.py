@@ -94,6 +94,12 @@ def host_runs(desk: Desk, line: str) -> Said:
         return desk.type(line)
 
 
+def every_user_writes(desk: Desk) -> Said:
+    """The settings of the project could be another user's."""
+    (desk.folder / "duly.toml").chmod(0o666)
+    return desk.type("workflows")
+
+
 def embedded(desk: Desk) -> Said:
     """A program has the store and listens nowhere."""
     with _held(desk.folder):
@@ -247,6 +253,13 @@ SITUATIONS: Final[dict[str, Situation]] = {
     "a project that is not there": lambda desk: Desk(desk.folder / "nowhere", desk.facts).type(
         "workflows"
     ),
+    "a folder that is no project": lambda desk: Desk(
+        desk.write("bare/notes.txt", "x").folder / "bare", desk.facts
+    ).type("workflows"),
+    "a project that every user can write": every_user_writes,
+    "forgetting what was never trusted": lambda desk: desk.type(
+        f"trust --forget {desk.folder}", XDG_CONFIG_HOME=str(desk.folder)
+    ),
     "a relative url without a scheme": with_config('url = "duly.db"\n'),
     "a postgres url": with_config('url = "postgresql://localhost/duly"\n'),
     "a store in a folder that is a file": with_config('url = "sqlite:///duly.toml/duly.db"\n'),
@@ -285,6 +298,9 @@ SITUATIONS: Final[dict[str, Situation]] = {
     # Sources
     "an empty folder": empty_folder,
     "a file that is no source": deploying("notes.txt", "hello"),
+    "checking a file that is no source": lambda desk: desk.write("notes.txt", "x").type(
+        f"check {desk.folder}/notes.txt"
+    ),
     "a file that is not there": lambda desk: desk.type(f"deploy {desk.folder}/none.py"),
     "a syntax error": deploying("broken.js", SYNTAX),
     "a python syntax error": deploying("broken.py", "def (:\n"),

@@ -23,7 +23,7 @@ import click
 
 from duly.api.text import visible, visible_json
 from duly.errors import DulyError, RequestRefused
-from duly.faces.cli.table import row_of
+from duly.faces.cli.table import command_of, row_of
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -77,10 +77,7 @@ class Face:
             try:
                 here = Path.cwd()
             except FileNotFoundError:
-                raise RequestRefused(
-                    "The folder you are in is gone, so no project can be found from it. "
-                    "Go to another one: `cd`, then `duly --project FOLDER …`."
-                ) from None
+                raise RequestRefused(code="folder_gone") from None
             self._project.append(find_project(self.given, os.environ, here))
         return self._project[0]
 
@@ -136,7 +133,7 @@ def _tell_stopped(verb: str) -> None:
     from duly.api.session import LOOK
 
     if not VERBS[verb].is_question:
-        look = LOOK.get(verb, "`duly actions`")
+        look = f"`duly {command_of(LOOK.get(verb, 'actions'))}`"
         hint(f"Stopped. Whether {verb} was done is not known: look at {look} before you try again.")
 
 

@@ -20,7 +20,7 @@ from duly.api.machine import now
 from duly.api.record import ANSWERS, SEVERAL_MAX
 from duly.api.value import Json
 from duly.api.word import MutationStatus
-from duly.errors import DulyError, RequestRefused
+from duly.errors import DulyError, RequestRefused, see
 from duly.faces.cli import show
 from duly.faces.cli.base import (
     EXIT_FAILED,
@@ -34,7 +34,6 @@ from duly.faces.cli.base import (
     yes_option,
 )
 from duly.faces.cli.completion import complete_workflow
-from duly.faces.cli.offer import quote
 from duly.faces.cli.spelling import Spelled
 from duly.faces.cli.verb import JSON
 
@@ -153,8 +152,10 @@ def settle(face: Face, mutation: str, answer: str, result: Json, yes: bool) -> N
     # Of one that is still asked about the host says whether an answer is taken (L5).
     if row["status"] not in (MutationStatus.INDETERMINATE, MutationStatus.NEEDS_RECONCILE):
         raise RequestRefused(
-            f"The change {mutation} is {row['status']}: there is nothing to settle. "
-            f"`duly why {quote(mutation)}` says how it stands."
+            code="nothing_to_settle",
+            subject=mutation,
+            facts={"status": row["status"]},
+            next=see("why", id=mutation),
         )
     _ask(face, f"Settle it as {answer}? This is final.", is_yes=yes)
     given: dict[str, Json] = {} if result is None else {"result": result}

@@ -23,7 +23,7 @@ from duly.api.session import Session
 from duly.api.text import visible
 from duly.api.value import Json
 from duly.api.word import REPLAYS, SUFFIXES, Outcome, Topic
-from duly.errors import NotDeployed, RequestRefused
+from duly.errors import NotDeployed, RequestRefused, see
 from duly.faces.cli.base import (
     STILL,
     Face,
@@ -97,15 +97,12 @@ def _paths(given: Iterable[str]) -> list[str]:
             continue
         inside = sorted(str(each) for each in path.iterdir() if each.suffix in SUFFIXES)
         if not inside:
-            raise RequestRefused(
-                f"The folder {path} has no .py or .js file. Name a file: `duly deploy FILE`."
-            )
+            facts = {"known": list(SUFFIXES)}
+            raise RequestRefused(code="no_sources", subject=str(path), facts=facts)
         found += inside
     if len(found) > FILES_MAX:
-        raise RequestRefused(
-            f"These are {len(found)} files, and {FILES_MAX} are taken at once. "
-            "Name some of them: `duly deploy FILE…`."
-        )
+        most = {"limit": FILES_MAX, "unit": "files"}
+        raise RequestRefused(code="too_many", subject="deploy", facts=most)
     return found
 
 
@@ -194,8 +191,10 @@ async def _drain(face: Face) -> Drained:
     async with face.session() as session:
         if session.host is not None:
             raise RequestRefused(
-                f"A host is running here (process {session.host.pid}) and works by itself; "
-                "`duly status` shows how far it is."
+                code="host_running",
+                subject=str(face.project.folder),
+                facts={"process": session.host.pid},
+                next=see("status"),
             )
     async with build_host(face.project) as host:
         newest = await host.bus.journal(limit=1)

@@ -32,13 +32,19 @@ from duly.faces.cli.offer import quote
 from duly.faces.cli.table import command_of as name_of
 from duly.fact import Offer
 
-# What helps, by code, where only the command line knows it. A word in braces is what the verb was
-# given under that name; what was not given is left open, in capitals.
+# What helps, by code, where only the command line knows it. A word in braces is a fact of the
+# error, or what the verb was given under that name; what is neither is left open, in capitals.
 ADVICE: Final[Mapping[str, str]] = {
+    "distrusted": "`duly trust {folder}` trusts it; `duly --project FOLDER` names another.",
     "keeps_everything": "It stands in duly.toml under [policy].",
     "no_connector": "duly.toml lists them under [connectors].",
+    "needs_host": "`duly serve` starts one.",
     "no_event": "`duly events {workflow} --topic {topic}` lists them.",
+    "no_language": "The option is --language.",
+    "no_settings": "`duly init {subject}` makes a project there.",
     "no_sqlite_file": "It is `url` in duly.toml, or DULY_URL.",
+    "not_a_host": "`duly doctor` says what it finds there.",
+    "not_trusted": "`duly trust --list` shows it.",
     "not_your_source": "The option is --source.",
     "short_secret": "Type it again: `duly secret set {connector} {name}`.",
 }
@@ -112,7 +118,8 @@ def _advice(error: DulyError, asked: Mapping[str, Any]) -> str:
     if error.next is not None:
         return f"Next: `{command_of(error.next)}`."
     if error.code in ADVICE:
-        return ADVICE[error.code].format_map(_Given(asked))
+        known = {**asked, **error.facts, "subject": error.subject}
+        return ADVICE[error.code].format_map(_Given(known))
     if isinstance(error, Invalid):
         return BY_PATH.get(error.path, "").format_map(_Given(asked))
     return next((advice for kind, advice in BY_KIND if isinstance(error, kind)), "")

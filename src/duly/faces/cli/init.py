@@ -91,10 +91,7 @@ def create(home: Path, template: Template | None = None) -> None:
     zone = find_zone(os.environ)
     for name in texts:
         if (home / name).exists() or (home / name).is_symlink():
-            raise RequestRefused(
-                f"{home / name} is there already, so nothing was written. "
-                "Name another folder: `duly init NAME`."
-            )
+            raise RequestRefused(code="file_exists", subject=str(home / name))
     try:
         for each in folders:
             (home / each).mkdir(parents=True, exist_ok=True)
@@ -102,9 +99,8 @@ def create(home: Path, template: Template | None = None) -> None:
             with (home / name).open("x", encoding="utf-8") as file:
                 file.write(text.replace(ZONE, zone))
     except OSError as error:
-        raise RequestRefused(
-            f"{error.filename or home} cannot be written: {error.strerror}. Name another folder."
-        ) from error
+        place, facts = str(error.filename or home), {"cause": error.strerror}
+        raise RequestRefused(code="unwritable", subject=place, facts=facts) from error
 
 
 def _plan() -> tuple[Sequence[str], Mapping[str, str]]:

@@ -150,15 +150,16 @@ def _read_given(path: str | None) -> Props:
     try:
         text = Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise Invalid(f"{path} cannot be read: {error}. Check its name.") from None
+        facts = {"cause": getattr(error, "strerror", None) or str(error)}
+        raise Invalid(code="unreadable", subject=path, facts=facts) from None
     given = decode(text, path)
     if isinstance(given, list):
         given = {"events": given}
     if not isinstance(given, dict) or not {*given} <= {*GIVEN}:
-        raise Invalid(f'{path}: write {{"events": […], "answers": {{tool: answer}}}}.')
+        raise Invalid(code="wrong_value", subject=path, facts={"wanted": "sample"})
     events, answers = given.get("events", []), given.get("answers", {})
     if not isinstance(events, list) or not isinstance(answers, dict):
-        raise Invalid(f"{path}: events is a list, and answers an object.")
+        raise Invalid(code="wrong_value", subject=path, facts={"wanted": "sample"})
     return Props(tuple(cast("Any", events)), answers)
 
 

@@ -57,7 +57,7 @@ def tools(face: Face, name: str | None, stubs: str | None) -> None:
 
 def _choose(registry: Registry, name: str | None) -> list[Tool]:
     """Take all, those of a connector, or one; for an unknown name the nearest is given."""
-    from duly.api.value import suggest
+    from duly.api.value import nearest
     from duly.errors import NotFound
 
     known = sorted(registry.catalog.tools, key=lambda each: each.name)
@@ -67,7 +67,7 @@ def _choose(registry: Registry, name: str | None) -> list[Tool]:
     chosen = [each for each in known if each is tool or each.name.partition(".")[0] == name]
     if not chosen:
         names = [*(each.name for each in known), *registry.connectors]
-        raise NotFound(f"There is no tool {name}. {suggest(name, names)}")
+        raise NotFound(code="no_tool", subject=name, facts=nearest(name, names))
     return chosen
 
 

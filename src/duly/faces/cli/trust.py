@@ -8,7 +8,6 @@ from pathlib import Path
 import click
 
 from duly.api.text import visible
-from duly.errors import RequestRefused
 
 
 @click.command()
@@ -30,7 +29,7 @@ def trust(folder: str | None, is_list: bool, is_forgotten: bool) -> None:
             click.echo(visible(str(each)))
         return
     if folder is None:
-        raise RequestRefused("Name the folder of the project to trust: `duly trust FOLDER`.")
+        raise click.UsageError("Name the folder of the project to trust.")
     if is_forgotten:
         click.echo(visible(f"{trusting.forget(Path(folder), os.environ)} is trusted no longer."))
     else:

@@ -94,10 +94,8 @@ async def _refuse_while_served(scene: Scene) -> None:
         return
     async with connect(scene.project()) as session:
         if session.host is not None:
-            raise RequestRefused(
-                f"A host is running in {scene.folder} (process {session.host.pid}). Stop it, or "
-                "name another folder: `duly demo NAME`."
-            )
+            facts = {"process": session.host.pid}
+            raise RequestRefused(code="host_running", subject=str(scene.folder), facts=facts)
 
 
 def _page() -> Page:

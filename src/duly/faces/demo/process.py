@@ -52,10 +52,7 @@ class Process:
     def check(self) -> None:
         """Refuse to go on with a host that ended by itself."""
         if self._child.poll() is not None:
-            raise RequestRefused(
-                f"The host ended by itself ({_end(self._child.returncode)}); its log is "
-                f"{self._scene.log}. `duly doctor` looks at this machine."
-            )
+            raise self._ended(self._child.returncode)
 
     @asynccontextmanager
     async def session(self) -> AsyncIterator[Session]:
@@ -69,14 +66,15 @@ class Process:
                     yield session
                     return
             await self._env.sleep(LOOK_S)
-        raise RequestRefused(f"The host does not answer; its log is {self._scene.log}.")
+        facts = {"process": self.pid, "log": str(self._scene.log)}
+        raise RequestRefused(code="host_silent", subject=str(self._scene.folder), facts=facts)
 
     def kill(self) -> None:
         """Kill it as the kernel kills; nothing in it can notice."""
         self._child.send_signal(signal.SIGKILL)
         status = self._child.wait()
         if status != -signal.SIGKILL:
-            raise RequestRefused(f"The host was to be killed, but {_end(status)}.")
+            raise self._ended(status)
 
     def stop(self) -> None:
         """Stop it in order, unless it has ended already."""
@@ -91,8 +89,7 @@ class Process:
             self._child.kill()
             self._child.wait()
 
-
-def _end(status: int) -> str:
-    if status < 0:
-        return f"it was ended by {signal.Signals(-status).name}"
-    return f"it left with status {status}"
+    def _ended(self, status: int) -> RequestRefused:
+        how = {"signal": signal.Signals(-status).name} if status < 0 else {"status": status}
+        facts = {**how, "log": str(self._scene.log)}
+        return RequestRefused(code="host_ended", subject=str(self._scene.folder), facts=facts)

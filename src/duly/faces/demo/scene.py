@@ -96,24 +96,16 @@ class Scene:
                 place = self.folder / WORKFLOWS / flow.file
                 place.write_text(_text(flow.file), encoding="utf-8")
         except OSError as error:
-            raise RequestRefused(
-                f"{error.filename or self.folder} cannot be written: {error.strerror}. "
-                "Name another folder: `duly demo NAME`."
-            ) from error
+            where, facts = str(error.filename or self.folder), {"cause": error.strerror}
+            raise RequestRefused(code="unwritable", subject=where, facts=facts) from error
 
     def _clear(self) -> None:
         if not self.folder.exists():
             return
         if not self.folder.is_dir() or not self._is_own():
-            raise RequestRefused(
-                f"{self.folder} is there already and is no demo, so nothing was written. "
-                "Name another folder: `duly demo NAME`."
-            )
+            raise RequestRefused(code="not_a_demo", subject=str(self.folder))
         for path in self._strange():
-            raise RequestRefused(
-                f"{path} is not as a demo makes it, and a new one would take it away. Move it "
-                "elsewhere, or name another folder: `duly demo NAME`."
-            )
+            raise RequestRefused(code="not_of_the_demo", subject=str(path))
         for name in FOLDERS:
             shutil.rmtree(self.folder / name, ignore_errors=True)
         for each in (SETTINGS, LOG, *DATABASE):

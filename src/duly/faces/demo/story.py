@@ -216,10 +216,8 @@ class Story:
                 return
             process.check()
             if self.env.monotonic_ms() - moved_ms > STUCK_S * 1000:
-                raise RequestRefused(
-                    f"Nothing has moved for {STUCK_S} s. See `duly status` in "
-                    f"{self.scene.folder}, and {self.scene.log}."
-                )
+                facts = {"seconds": STUCK_S, "log": str(self.scene.log)}
+                raise RequestRefused(code="stuck", subject=str(self.scene.folder), facts=facts)
             await self.env.sleep(LOOK_S)
 
     def _show_rows(self) -> bool:

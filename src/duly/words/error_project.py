@@ -1,0 +1,147 @@
+"""What a project, its running host, a socket or a query refuses: one pair of sentences for each.
+
+The first says what happened to what, the second what to do. In braces stands a fact of the error; a
+part in square brackets is left out where one of its facts is missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+Pair = tuple[str, str]
+
+QUERIES: Final[Mapping[str, Pair]] = {
+    "not_one_statement": ("{subject} must hold one statement.", "Send one SELECT."),
+    "not_sql": ("{subject} cannot be run: {cause:bare}.", "Correct it."),
+    "sql_refused": ("Only SELECT over these views is allowed: {known:list}.", ""),
+    "value_too_long": ("A value is longer than {limit} {unit}.", "Select less of it."),
+    "took_too_long": ("The question took longer than {seconds} s.", "Ask for less."),
+    "one_connection": ("This store takes one connection, so no query of your own can run.", ""),
+}
+
+PROJECTS: Final[Mapping[str, Pair]] = {
+    "folder_gone": (
+        "The folder you are in is gone, so no project can be found from it.",
+        "Go to another folder, or name a project.",
+    ),
+    "no_project": ("{option} names {subject}, which is not there.", "Name a folder or a file."),
+    "no_settings": ("{option} names {subject}, which has no {file}.", "Name another folder."),
+    "no_use": (
+        "{subject} is missing.",
+        'Name what to use: {known:or}, or a class of your own as "module:Class".',
+    ),
+    "name_in_table": ("{subject} is given already: it is the name of the table.", "Leave it out."),
+    "not_built_in": (
+        '"{subject}" is not built in.',
+        '{nearest} Name a class of your own as "module:Class".',
+    ),
+    "not_class": ("{subject} is no class.", "Name a class."),
+    "not_imported": (
+        "The module {subject} cannot be imported ({cause}).",
+        "It is looked for among all that is installed, then in {folder}.",
+    ),
+    "not_made": ("{subject} could not be made: {cause:bare}.", ""),
+    "too_many_sources": (
+        "{subject} is among more than {limit} files.",
+        "Keep the sources of the project in a folder of their own.",
+    ),
+    "distrusted": (
+        "{subject} {why:distrust}, so its code could run as you.",
+        "If you know who wrote it, trust the project; else name a project of your own.",
+    ),
+    "trust_void": (
+        "{subject} {why:distrust}, so the list of trusted projects is not used.",
+        "Make it yours alone.",
+    ),
+    "not_trusted": ("{subject} is not in the list of trusted projects.", ""),
+    "not_folder": ("{subject} is no folder.", "Name the folder of a project."),
+}
+
+RUNNING: Final[Mapping[str, Pair]] = {
+    "needs_host": (
+        "No host runs on {subject}, and only a running one can do this[: {of} belongs to {owner}].",
+        "Start one, then try again.",
+    ),
+    "host_running": (
+        "A host is running in {subject} (process {process}), and works by itself.",
+        "Let it work, or stop it first.",
+    ),
+    "host_not_listening": (
+        (
+            "{subject}: another host holds this store[ (process {process})], and does not listen "
+            "at {socket}."
+        ),
+        (
+            "If a program embeds it, ask in that program; if it is a server, it is starting or "
+            "stopping, so try again."
+        ),
+    ),
+    "host_silent": (
+        "The host[ (process {process})] at {subject} does not answer.",
+        "Try again; if that does not help, stop it.[ Its log is {log}.]",
+    ),
+    "host_gone": (
+        "The host (process {process}) stopped listening; nothing was changed.",
+        "Try again.",
+    ),
+    "act_unheard": (
+        (
+            "The host (process {process}) stopped listening before it returned a result; whether "
+            "{subject} was done is not known."
+        ),
+        "Look before you try again.",
+    ),
+    "host_of_another": (
+        "{subject} belongs to another user's host.",
+        "Be that user, or ask them.",
+    ),
+    "not_a_host": ("What listens at {subject} is no host of Duly.", "Remove it."),
+    "no_socket": (
+        "{subject}: no control socket can be made there ({cause}).",
+        "Check that its folder can be written and is on a local disk.",
+    ),
+    "in_the_way": ("{subject} is in the way of the control socket.", "Move it elsewhere."),
+}
+
+SOCKET: Final[Mapping[str, Pair]] = {
+    "too_many_clients": (
+        "{count} clients are connected to this host already.",
+        "Close one of them, then try again.",
+    ),
+    "unanswered": (
+        "{subject}: more than {limit} {unit} wait for their result.",
+        "Wait for results, then send more.",
+    ),
+    "line_unfinished": ("{subject} was not finished in {seconds} s.", "Send it whole."),
+    "id_in_use": ("{subject} {given:shown} waits for its result.", "Choose another id."),
+    "not_followable": ("{subject} cannot be followed.", "Ask for it once, without follow."),
+    "not_followed": ("{subject} {given:shown} is not followed; it has one result.", "Wait for it."),
+    "failed_inside": (
+        "{subject} failed inside the host ({cause}), which is a bug in Duly.",
+        "The host's log says where.",
+    ),
+    "unexplained": ("The host returned an error that it did not explain.", ""),
+}
+
+DEMO: Final[Mapping[str, Pair]] = {
+    "not_a_demo": (
+        "{subject} is there already and is no demo; nothing was written.",
+        "Name another folder.",
+    ),
+    "not_of_the_demo": (
+        "{subject} is not as a demo makes it, and a new demo would remove it.",
+        "Move it elsewhere, or name another folder.",
+    ),
+    "host_ended": (
+        (
+            "The host in {subject} ended unexpectedly[ with status {status}]"
+            "[ by the signal {signal}]."
+        ),
+        "Its log is {log}.",
+    ),
+    "stuck": (
+        "Nothing has moved for {seconds} s in {subject}.",
+        "Look at its status, and at its log, {log}.",
+    ),
+}
