@@ -334,7 +334,7 @@ async def test_a_warning_refuses_where_the_caller_is_strict(host: Host) -> None:
 
 REFUSED = [
     ("python", "flow = [", "never closed"),
-    ("python", "x = 1", "declares no workflow"),
+    ("python", "x = 1", "declares 0 workflows"),
     ("python", "raise ValueError('oh')", "source:1:7: ValueError: oh."),
     ("python", "while True: pass", "longer than 1 s"),
     ("python", "from duly import workflow\nworkflow('bad', topics=[])", "has no handler"),

@@ -96,7 +96,7 @@ async def test_find_refuses_what_it_cannot_look_for(duly_world: Stage) -> None:
     with pytest.raises(NotFound):
         await play.host.find("a", workflow="nothing")
     for after in ("", "title|w", "id|w", "title|w|x", "other|w|1"):
-        with pytest.raises(Invalid, match="where a page of find ended"):
+        with pytest.raises(Invalid, match="must be where the page before ended"):
             await play.host.find("a", after=after)
 
 
@@ -149,7 +149,7 @@ async def test_sql_reads_nothing_but_the_views(duly_world: Stage, what: str) -> 
 async def test_sql_takes_one_statement(duly_world: Stage) -> None:
     """H1: the second is not run; text that is no SQL is named."""
     play = await filled(duly_world)
-    with pytest.raises(Invalid, match="more than one statement"):
+    with pytest.raises(Invalid, match="must hold one statement"):
         await play.host.sql("select 1; select 2")
     for empty in ("", "  ", "-- nothing"):
         with pytest.raises(Invalid, match="is empty"):

@@ -210,7 +210,7 @@ def test_whoever_ends_the_demo_ends_its_host(tmp_path: Path, number: signal.Sign
 
 def test_a_folder_that_is_no_demo_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "diary.txt").write_text("Dear diary")
-    with pytest.raises(RequestRefused, match="is no demo, so nothing was written"):
+    with pytest.raises(RequestRefused, match="is no demo; nothing was written"):
         Scene(tmp_path).build(TABLE)
     assert [path.name for path in tmp_path.iterdir()] == ["diary.txt"]
     with pytest.raises(RequestRefused, match="is no demo"):
@@ -271,7 +271,7 @@ async def test_a_folder_whose_host_is_at_work_is_left_alone(tmp_path: Path) -> N
         child = start("demo", folder=tmp_path)
         _, err = await asyncio.to_thread(child.communicate, timeout=PATIENCE_S)
     assert child.returncode == 1
-    assert f"A host is running in {scene.folder} (process {os.getpid()})." in err
+    assert f"A host is running in {scene.folder} (process {os.getpid()})" in err
 
 
 def test_the_demo_s_workflows_stand_among_the_examples() -> None:

@@ -56,7 +56,7 @@ def test_nothing_is_written_where_a_file_is_in_the_way(tmp_path: Path) -> None:
     (tmp_path / "inbox" / "ada.txt").write_text("mine")
     refused = call(None, "init", str(tmp_path))
     assert refused.exit_code == 1
-    assert f"{tmp_path / 'inbox' / 'ada.txt'} is there already" in refused.output
+    assert f"{tmp_path / 'inbox' / 'ada.txt'} exists already" in refused.output
     assert sorted(each.name for each in tmp_path.rglob("*")) == ["ada.txt", "inbox"]
     assert (tmp_path / "inbox" / "ada.txt").read_text() == "mine"
 

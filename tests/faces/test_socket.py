@@ -61,7 +61,7 @@ async def test_another_user_is_refused_and_root_is_not(
             assert isinstance(error, dict)
             assert error["kind"] == "RequestRefused"
             assert error["message"] == (
-                "This host belongs to another user. Be that user, or ask them."
+                f"{path} belongs to another user's host. Be that user, or ask them."
             )
             assert await Client(reader, writer).is_hung_up()
         writer.transport.abort()
@@ -105,7 +105,7 @@ async def test_what_a_dead_host_left_is_replaced_and_what_is_no_socket_is_not(
         await assert_alive(path)
     assert not path.exists()
     path.write_text("mine")
-    with pytest.raises(ConfigError, match="is in the way of the control socket; move it"):
+    with pytest.raises(ConfigError, match=r"is in the way of the control socket\. Move it"):
         async with listening(tmp_path):
             pass
     assert path.read_text() == "mine"
@@ -173,7 +173,7 @@ async def test_errors_cross_with_kind_and_message(tmp_path: Path) -> None:
         assert answer["id"] == "b"
         assert {
             "kind": "Invalid",
-            "message": "why needs id, which is missing.",
+            "message": "id is missing for why. Add it.",
             "path": "id",
         }.items() <= answer["error"].items()
 
@@ -220,7 +220,9 @@ async def test_several_requests_are_under_way_at_once(
         assert await each.ask(id=98, verb="workflows") == {"id": 98, "answer": []}
         await each.send(id=REQUESTS_AT_ONCE_MAX - 1, verb="tools")
         refused = await each.ask(id=99, verb="workflows")
-        assert refused["error"]["message"].startswith("16 requests wait on this connection.")
+        assert refused["error"]["message"].startswith(
+            "connection: at most 16 requests are allowed."
+        )
         twice = await each.ask(id=0, verb="workflows")
         assert (twice["id"], twice["error"]["path"]) == (None, "id")
         gate.set()

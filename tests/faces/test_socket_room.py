@@ -70,7 +70,10 @@ async def test_a_client_with_something_under_way_keeps_its_place(tmp_path: Path)
     """H3: who works is not disturbed; one more is told to wait."""
     async with listening(tmp_path, FEW) as (_, path), AsyncExitStack() as stack:
         busy = [await follow(await stack.enter_async_context(client(path))) for _ in range(3)]
-        told = "3 clients of this user speak to this host already. Close one of them."
+        told = (
+            f"3 clients of user {os.geteuid()} are connected to this host already. "
+            "Close one of them, then try again."
+        )
         assert await refusal(path) == told
         assert await busy[0].ask(id=1, stop=True) == {"id": 1, "stop": True}
         await assert_alive(path)
@@ -90,10 +93,12 @@ async def test_one_user_cannot_take_every_place(
     async with listening(tmp_path, FEW) as (_, path), AsyncExitStack() as stack:
         for _ in range(3):
             await follow(await stack.enter_async_context(client(path)))
-        assert "3 clients of this user" in str(await refusal(path))
+        assert f"3 clients of user {os.geteuid()} are" in str(await refusal(path))
         await follow(await stack.enter_async_context(client(path)))
-        assert "3 clients of this user" in str(await refusal(path))
-        assert await refusal(path) == "4 clients speak to this host already. Close one of them."
+        assert f"3 clients of user {os.geteuid()} are" in str(await refusal(path))
+        assert await refusal(path) == (
+            "4 clients are connected to this host already. Close one of them, then try again."
+        )
 
 
 async def test_a_client_that_never_finishes_a_line_is_hung_up_on(tmp_path: Path) -> None:
@@ -143,14 +148,14 @@ async def test_half_lines_of_all_clients_share_what_there_is(tmp_path: Path) -> 
                 answer = await third.hear()
                 assert {
                     "kind": "RequestRefused",
-                    "message": "Clients have sent more than 300000 bytes that are not answered "
-                    "yet. Try again later.",
+                    "message": "connections: more than 300000 bytes wait for their result. "
+                    "Wait for results, then send more.",
                 }.items() <= answer["error"].items()
                 assert await third.is_hung_up()
             await assert_alive(path)
             assert listener.shelf.total_bytes == 298_000
         async with holding(path, 200_001) as each:
-            assert "sent more than 200000 bytes" in (await each.hear())["error"]["message"]
+            assert "connection: more than 200000 bytes" in (await each.hear())["error"]["message"]
         await assert_alive(path)
         await until(lambda: not listener._talks)
         assert listener.shelf.total_bytes == 0
@@ -176,7 +181,7 @@ async def test_requests_under_way_are_held_until_they_are_answered(
         await until(lambda: listener.shelf.total_bytes > 149_000)
         await each.send(id=2, verb="why", args={"id": "x" * 60_000})
         refused = await each.hear()
-        assert "sent more than 200000 bytes" in refused["error"]["message"]
+        assert "connection: more than 200000 bytes" in refused["error"]["message"]
         gate.set()
         assert await each.hear() == {"id": 1, "answer": None}
 
@@ -204,9 +209,12 @@ def test_a_shelf_refuses_one_byte_past_its_limits() -> None:
 @pytest.mark.parametrize(
     ("line", "told"),
     [
-        (b'{"id": 1, "verb": "workflows", "verb": "remove"}', '"verb" stands twice'),
-        (b'{"id": 1, "verb": "publish", "args": {"a": [{"to": 1, "t\\u006f": 2}]}}', '"to" stands'),
-        (b'{"a\xe2\x80\x8b": 1, "a\xe2\x80\x8b": 1}', r'"a\u200b" stands twice'),
+        (b'{"id": 1, "verb": "workflows", "verb": "remove"}', "verb is given twice"),
+        (
+            b'{"id": 1, "verb": "publish", "args": {"a": [{"to": 1, "t\\u006f": 2}]}}',
+            "to is given twice",
+        ),
+        (b'{"a\xe2\x80\x8b": 1, "a\xe2\x80\x8b": 1}', r"a\u200b is given twice"),
         (b'{"a":' * 5 + b"1" + b"}" * 5, "nested deeper than 4"),
         (b'{"a":' + b"[" * 100_000 + b"]" * 100_000 + b"}", "nested deeper than 4"),
         (b'{"a": "[[[[[[", "b": [[', "not JSON"),

@@ -150,5 +150,5 @@ def test_nothing_of_a_template_is_written_where_a_sample_is_in_the_way(tmp_path:
     (tmp_path / "inbox" / "t2.txt").write_text("mine")
     refused = call(None, "init", "--template", "fifo", str(tmp_path))
     assert refused.exit_code == 1
-    assert f"{tmp_path / 'inbox' / 't2.txt'} is there already" in refused.output
+    assert f"{tmp_path / 'inbox' / 't2.txt'} exists already" in refused.output
     assert sorted(each.name for each in tmp_path.rglob("*")) == ["inbox", "t2.txt"]

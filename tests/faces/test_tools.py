@@ -71,7 +71,7 @@ def test_a_project_without_connectors_is_told_how_to_get_some(
     (tmp_path / "duly.toml").write_text('[connectors.disk]\nuse = "nowhere:Disk"\n')
     refused = call(tmp_path, "tools")
     assert refused.exit_code == 1
-    assert "[connectors.disk] needs the module nowhere" in refused.stderr
+    assert "[connectors.disk]: The module nowhere cannot be imported" in refused.stderr
 
 
 def test_a_trial_shows_what_would_happen_and_does_none_of_it(project: Path) -> None:

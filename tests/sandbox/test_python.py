@@ -58,7 +58,7 @@ async def test_what_the_interpreter_lacks_is_refused_before_it_runs(sandbox: Pyt
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("import json", "declares no workflow"),
+        ("import json", "declares 0 workflows"),
         (
             "import duly\na = duly.workflow('a', topics=[])\nb = duly.workflow('b', topics=[])",
             "declares 2 workflows",

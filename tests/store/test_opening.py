@@ -31,7 +31,7 @@ from tests.store.test_sqlite import content, open_notebook, other_process, run
 BARRIER, READ = Durability.BARRIER, Durability.READ
 PATIENCE_S = 120
 HELD = r"duly\.db: another program has the database open, .* End it and open again"
-OURS = r"duly\.db: this process has this file open already, .*; close that host"
+OURS = r"duly\.db: this process has this file open already, .*Close that host"
 
 # A program that knows nothing of Duly: it does one thing to a database, and goes on or is gone.
 OUTSIDER = """

@@ -53,12 +53,15 @@ def make_place(guests: Iterable[Guest], user: int, room: Room) -> RequestRefused
     """See that there is a place for one more client of a user; return why there is none."""
     present = [each for each in guests if not each.is_leaving]
     own = [each for each in present if each.user == user]
-    for taken, most in ((own, room.user_connections), (present, room.connections)):
+    for taken, most, whose in (
+        (own, room.user_connections, {"user": user}),
+        (present, room.connections, {}),
+    ):
         if len(taken) < most:
             continue
         quiet = [each for each in taken if each.is_quiet]
         if not quiet:
-            return RequestRefused(code="too_many_clients", facts={"count": most})
+            return RequestRefused(code="too_many_clients", facts={"count": most, **whose})
         min(quiet, key=lambda each: (each.has_spoken, each.quiet_since)).give_way()
         present = [each for each in present if not each.is_leaving]
     return None

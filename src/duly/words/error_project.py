@@ -106,7 +106,7 @@ RUNNING: Final[Mapping[str, Pair]] = {
 
 SOCKET: Final[Mapping[str, Pair]] = {
     "too_many_clients": (
-        "{count} clients are connected to this host already.",
+        "{count} clients[ of user {user}] are connected to this host already.",
         "Close one of them, then try again.",
     ),
     "unanswered": (
