@@ -256,7 +256,7 @@ def test_more_files_than_are_taken_at_once_are_refused(
     assert call(folder, "deploy").exit_code == 0
     monkeypatch.setattr(deploy, "FILES_MAX", len(cli_stand.SOURCES) - 1)
     refused = call(folder, "deploy")
-    assert (refused.exit_code, "These are 5 files, and 4 are taken" in refused.stderr) == (1, True)
+    assert (refused.exit_code, "at most 4 files are allowed" in refused.stderr) == (1, True)
     assert {each["version"] for each in answer(folder, "workflows")} == {"1.0"}
 
 
@@ -272,7 +272,9 @@ def test_drain_works_off_what_is_due_and_is_refused_where_a_host_runs(
     with running(folder):
         refused = call(folder, "drain")
     assert refused.exit_code == 1
-    assert "works by itself; `duly status` shows how far it is." in refused.stderr
+    assert (
+        "and works by itself. Let it work, or stop it first. Next: `duly status`." in refused.stderr
+    )
 
 
 # -- Going on -----------------------------------------------------------------------------------

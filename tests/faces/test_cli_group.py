@@ -269,7 +269,7 @@ def test_advice_names_what_was_given_and_leaves_open_what_was_not() -> None:
     assert sentence(error, {"workflow": "my flow", "topic": "in"}).endswith(
         "`duly events 'my flow' --topic in` lists them."
     )
-    assert sentence(error, {}).endswith("`duly events WORKFLOW --topic TOPIC` lists them.")
+    assert sentence(error, {}).endswith("`duly events WORKFLOW --topic in` lists them.")
 
 
 def test_every_command_stands_in_one_section() -> None:

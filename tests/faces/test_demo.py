@@ -344,7 +344,7 @@ def test_a_host_that_ends_by_itself_is_told_of(
     any_env: Any = None
     process = Process(scene, any_env)
     process._child.wait()
-    with pytest.raises(RequestRefused, match="it left with status 1"):
+    with pytest.raises(RequestRefused, match="ended unexpectedly with status 1"):
         process.check()
     process.stop()
     process.end()

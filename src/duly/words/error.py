@@ -74,7 +74,7 @@ WANTED: Final[Mapping[str, str]] = {
     "request": 'an object, as in {{"id": 1, "verb": "workflows"}}',
     "request_id": "a whole number, or a text of at most {most} characters",
     "retry": "a duly.Retry",
-    "sample": 'an object, as in {{"events": […], "answers": {{tool: answer}}}}',
+    "sample": "an object with events, a list, and answers, an object by tool",
     "schedule": 'an interval or a cron pattern, as in {{interval: "5m"}} or {{cron: "0 9 * * *"}}',
     "seconds_tuple": "a tuple of seconds",
     "source": "the path of a source, or a duly.Source",
