@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from duly.errors import ConfigError
 from duly.store import Store
+from duly.store.base import Durability, Transaction
 from duly.store.sqlite import open_sqlite
 from duly.testing.crash import VERBS, Crash, CrashingStore, Moment
 from duly.testing.env import VirtualEnv
@@ -45,6 +48,25 @@ def test_a_verb_is_done_or_not_and_the_store_is_dead_then(
         return found
 
     assert runner.run(play()) == kept
+
+
+class Named:
+    """A backend that runs nothing and keeps the names of what it was given."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+
+    def transact(self, body: Callable[[Transaction], object], durability: Durability) -> None:
+        self.names.append(getattr(body, "__name__", ""))
+
+
+def test_the_point_of_a_verb_bears_the_name_by_which_it_is_planned() -> None:
+    """A plan for a verb whose transaction had another name would never crash a host."""
+    backend: Any = Named()
+    store = Store(backend)
+    for verb in VERBS:
+        getattr(store, verb)()
+    assert tuple(backend.names) == VERBS
 
 
 def test_a_verb_on_its_way_is_not_answered_after_a_crash(

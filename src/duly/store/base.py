@@ -89,7 +89,12 @@ class Verb(Generic[P, R]):
     ) -> None:
         self.body = body
         self.durability = durability
+        self.name = body.__name__
         self.__doc__ = body.__doc__
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        # The store may give a verb another name than its body has in its module.
+        self.name = name
 
     @overload
     def __get__(self, store: None, owner: type) -> Verb[P, R]: ...
@@ -105,7 +110,7 @@ class Verb(Generic[P, R]):
             def transaction(tx: Transaction) -> R:
                 return self.body(tx, *args, **kwargs)
 
-            transaction.__name__ = self.body.__name__  # whoever runs it can say what it is
+            transaction.__name__ = self.name  # a backend that runs it can say what it is
             return store.backend.transact(transaction, self.durability)
 
         return call
