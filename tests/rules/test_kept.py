@@ -38,6 +38,26 @@ def test_an_error_that_another_program_wrote_is_shown_as_it_is(text: str) -> Non
     assert read_error(text) == KeptError(message=text)
 
 
+def test_an_error_from_before_errors_had_codes_is_read_without_one() -> None:
+    """F1: the text that a store of an earlier day keeps."""
+    text = '{"class":"logic","status":"failed:logic","message":"no","line":null,"args":"{}"}'
+    assert read_error(text) == KeptError("logic", "failed:logic", "no", args="{}")
+
+
+@pytest.mark.parametrize(
+    "text", ['{"message": 5, "line": 3}', '{"message": null}', '{"message": ["no"], "tool": "x"}']
+)
+def test_an_error_whose_message_another_program_spoiled_is_shown_as_it_is(text: str) -> None:
+    """L11: the page that shows it must not break."""
+    assert read_error(text) == KeptError(message=text)
+
+
+def test_what_is_no_word_or_line_of_an_error_is_left_out() -> None:
+    """L11: its message is still shown."""
+    text = '{"class":1,"code":2,"status":[],"message":"no","line":"7","tool":{},"args":"{}"}'
+    assert read_error(text) == KeptError(message="no", args="{}")
+
+
 def test_no_error_has_no_words() -> None:
     """F1: a run that has not failed keeps nothing."""
     assert read_error(None) == read_error("{}") == KeptError()
@@ -61,6 +81,29 @@ def test_a_log_without_a_line_is_not_kept() -> None:
     """X4: also if lines were left out."""
     assert KeptLog((), 3).text is None
     assert read_log(None) == KeptLog()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "spoiled",
+        "{",
+        "[]",
+        "{}",
+        '{"lines":[],"dropped":0}',
+        '{"lines":5,"dropped":0}',
+        '{"lines":["one"],"dropped":0}',
+        '{"lines":[{"at":5,"from":"prepare"}],"dropped":0}',
+        '{"lines":[{"at":"5","from":"prepare","text":"one"}],"dropped":0}',
+        '{"lines":[{"at":true,"from":"prepare","text":"one"}],"dropped":0}',
+        '{"lines":[{"at":5,"from":"prepare","text":null}],"dropped":0}',
+        '{"lines":[{"at":5,"from":"prepare","text":"one"}],"dropped":"3"}',
+        '{"lines":[{"at":5,"from":"prepare","text":"one"}]}',
+    ],
+)
+def test_a_log_that_another_program_wrote_is_one_line(text: str) -> None:
+    """L11: a person must see what is there, and the run goes on."""
+    assert read_log(text) == KeptLog((LogLine(0, "duly", text),))
 
 
 @pytest.mark.parametrize(

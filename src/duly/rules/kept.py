@@ -7,7 +7,7 @@ A reader takes what another program may have spoiled: a person must still see wh
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from duly.errors import Invalid
 from duly.rules.value import Json, decode, encode
@@ -52,16 +52,17 @@ def read_error(text: str | None) -> KeptError:
     if text is None:
         return KeptError()
     kept = _read_object(text)
-    if kept is None:
+    if kept is None or not isinstance(kept.get("message", ""), str):
         return KeptError(message=text)
+    line = kept.get("line")
     return KeptError(
-        failure=kept.get("class", ""),
-        status=kept.get("status", ""),
+        failure=_word_in(kept, "class") or "",
+        status=_word_in(kept, "status") or "",
         message=kept.get("message", ""),
-        line=kept.get("line"),
-        tool=kept.get("tool"),
+        line=line if isinstance(line, int) else None,
+        tool=_word_in(kept, "tool"),
         args=kept.get("args"),
-        code=kept.get("code"),
+        code=_word_in(kept, "code"),
     )
 
 
@@ -94,12 +95,24 @@ class KeptLog:
 
 
 def read_log(text: str | None) -> KeptLog:
-    """Read a stored log."""
+    """Read a stored log; a text that Duly did not write is its one line."""
     if text is None:
         return KeptLog()
-    kept = cast("dict[str, Any]", decode(text))
-    lines = (LogLine(each["at"], each["from"], each["text"]) for each in kept["lines"])
-    return KeptLog(tuple(lines), kept["dropped"])
+    kept = _read_object(text) or {}
+    given, dropped = kept.get("lines"), kept.get("dropped")
+    given = given if isinstance(given, list) else []
+    lines = tuple(line for line in map(_read_line, given) if line is not None)
+    if not lines or len(lines) < len(given) or not isinstance(dropped, int):
+        return KeptLog((LogLine(0, DULY, text),))
+    return KeptLog(lines, dropped)
+
+
+def _read_line(given: Json) -> LogLine | None:
+    kept = given if isinstance(given, dict) else {}
+    at_ms, source, text = kept.get("at"), kept.get("from"), kept.get("text")
+    if type(at_ms) is not int or not isinstance(source, str) or not isinstance(text, str):
+        return None
+    return LogLine(at_ms, source, text)
 
 
 def title_in(prepared: Json) -> str | None:
@@ -120,3 +133,8 @@ def _read_object(text: str) -> dict[str, Any] | None:
     except Invalid:
         return None
     return kept if isinstance(kept, dict) else None
+
+
+def _word_in(kept: dict[str, Any], key: str) -> str | None:
+    found = kept.get(key)
+    return found if isinstance(found, str) else None
