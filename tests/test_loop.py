@@ -10,6 +10,7 @@ import pytest
 from duly.env import Env
 from duly.errors import RequestRefused
 from duly.loop import REST_MS, WorkLoop, end_within, outlast
+from duly.rules.schedule import HOUR_MS
 from duly.testing import Stage
 
 STEP_S = REST_MS / 1000
@@ -79,6 +80,49 @@ async def test_a_look_that_fails_at_its_planned_time_rests_before_the_next(
     serving.cancel()
     await asyncio.wait((serving,))
     assert [at - looks.at[0] for at in looks.at] == [0, REST_MS, REST_MS * 2, REST_MS * 3]
+
+
+@pytest.mark.parametrize("is_draining", [True, False])
+async def test_a_wake_during_a_look_is_followed_by_another_look(
+    duly_world: Stage, is_draining: bool
+) -> None:
+    """S9: the look may have read the store before what the wake is about was written."""
+    looks = Looks(duly_world.env)
+
+    async def wake_once() -> None:
+        if len(looks.at) == 1:
+            looks.wake()
+            await duly_world.env.sleep(0)
+
+    looks.during = wake_once
+    working = asyncio.ensure_future(looks.drain() if is_draining else looks.serve())
+    await duly_world.advance(1)
+    assert len(looks.at) == 2
+    assert working.done() == is_draining
+    working.cancel()
+    await asyncio.wait((working,))
+
+
+@pytest.mark.parametrize(
+    ("jump_ms", "waited_s"), [(-5 * HOUR_MS, STEP_S), (0, STEP_S), (5 * HOUR_MS, 0)]
+)
+async def test_a_clock_that_is_set_during_a_look_makes_no_plan_later(
+    duly_world: Stage, jump_ms: int, waited_s: float
+) -> None:
+    """S2: set back, the clock of the boot has the plan; set forward, the wall clock has it."""
+    looks = Looks(duly_world.env)
+
+    async def plan_once() -> None:
+        if len(looks.at) == 1:
+            looks.rest()
+            duly_world.env.jump(jump_ms)
+
+    looks.during = plan_once
+    serving = asyncio.ensure_future(looks.serve())
+    await duly_world.advance(STEP_S * 5)
+    serving.cancel()
+    await asyncio.wait((serving,))
+    assert [(at - looks.at[0]) / 1000 for at in looks.at] == [0, waited_s]
 
 
 async def test_a_drain_waits_for_no_planned_time(duly_world: Stage) -> None:
