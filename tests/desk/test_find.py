@@ -11,6 +11,7 @@ import pytest
 import duly
 from duly.desk.record import Hit
 from duly.errors import Invalid, NotFound, RequestRefused
+from duly.rules.value import Json
 from duly.store import find as store_find
 from duly.store import inquiry
 from duly.testing import Stage
@@ -134,6 +135,19 @@ REFUSED = {
     "a transaction": "commit",
     "a checkpoint": "pragma wal_checkpoint",
     "a large value": "select zeroblob(100)",
+    "a view without its cover": "select args from main.mutations",
+    "a table of a view": "with mutations as (select args from mutation) select * from mutations",
+    "a plan": "explain query plan select * from mutations",
+    "a program": "explain select * from mutations",
+    "how many secrets": "select count(*) from secret",
+    "a function that takes long": "select json_patch('{}', '{}')",
+    "a wide row": "select " + ", ".join(["1"] * 101),
+    "many calls": "select " + " + ".join(["abs(1)"] * 101),
+    "many patterns": "select " + " + ".join(["1 like 2"] * 21),
+    "a long pattern": f"select '' like '{'a' * 201}'",
+    "a character that is none": "select '\ud800'",
+    "an end within": "select 1\0",
+    "a text that is none": "select cast(x'ff' as text)",
 }
 
 
@@ -182,6 +196,55 @@ async def test_sql_shows_no_secret(duly_world: Stage) -> None:
     found = await play.host.sql("select title, x'00ff' from inputs where message_id = 'a-1'")
     ((title, digits),) = found.rows
     assert ("of Ada" in str(title), digits) == (False, "00ff")
+
+
+SECRET = "sesame-open-42"
+PARTS = {
+    "a piece": "select substr(title, 9, 6) from inputs",
+    "letters": "select unicode(substr(title, 9, 1)), unicode(substr(title, 10, 1)) from inputs",
+    "another case": "select upper(title) from inputs",
+    "a guess": "select count(*) from inputs where title like '%sesame-%'",
+    "a glob": "select count(*) from inputs where title glob '*sesame*'",
+    "a place": "select instr(title, 'sesame') from inputs",
+    "an order": "select 1 from inputs where title > 'Invoice s' and title < 'Invoice t'",
+    "a key": "select json_extract(payload, '$.key') is not null from inputs",
+    "a part of JSON": "select substr(payload ->> '$.password', 1, 7) from inputs",
+}
+
+
+@pytest.mark.parametrize("what", PARTS)
+async def test_sql_gives_no_part_of_a_secret_away(duly_world: Stage, what: str) -> None:
+    """A5: it is taken out before the statement sees the text, not only out of what is shown."""
+    play = await opened(duly_world)
+    await play.deploy(flow())
+    await play.host.set_secret("sheet", "token", SECRET)
+    shown = []
+    for title in (f"Invoice {SECRET}", "Invoice [redacted]"):
+        payload: Json = {"password": title.removeprefix("Invoice ")}
+        await play.host.publish(NAME, IN, message_id=title[-3:], title=title, payload=payload)
+        where = f"inputs where message_id = '{title[-3:]}'"
+        query = PARTS[what].replace("inputs where", f"{where} and").replace("inputs", where)
+        shown.append((await play.host.sql(query.replace(f"{where} where", f"{where} and"))).rows)
+    assert shown[0] == shown[1]
+
+
+async def test_sql_counts_the_rows_of_a_part_and_shows_what_is_no_number(duly_world: Stage) -> None:
+    """H1: a name that a person gives is no table; infinity has no form in JSON."""
+    play = await filled(duly_world)
+    named = "with n (x) as (select id from mutations union select 'one') select count(*) from n"
+    assert (await play.host.sql(named)).rows == ((4,),)
+    assert (await play.host.sql("select 9e999, -9e999")).rows == (("inf", "-inf"),)
+    placed = "select instr('abc', 'c'), instr('abc', 'x'), instr(null, 'c'), instr(x'0102', x'02')"
+    assert (await play.host.sql(placed)).rows == ((3, 0, None, 2),)
+
+
+async def test_sql_is_limited_in_time_within_a_row_too(duly_world: Stage) -> None:
+    """H1: SQLite looks at no clock within a row, so a row costs little."""
+    play = await filled(duly_world)
+    long, part = "printf('%01000000d', 0)", "printf('%0300000d', 1)"
+    begun_s = time.monotonic()
+    assert (await play.host.sql(f"select instr({long}, {part})")).rows == ((0,),)
+    assert time.monotonic() - begun_s < 5
 
 
 async def test_sql_is_limited_in_time_and_holds_up_no_commit(

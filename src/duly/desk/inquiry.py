@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import isfinite
+
 from duly.desk.base import HasDesk
 from duly.desk.record import Rows
 from duly.desk.sight import Sight
@@ -35,7 +37,7 @@ class Inquiries(HasDesk):
         if not isinstance(backend, SqliteBackend):
             raise RequestRefused(code="not_sqlite")
         sight = Sight.of(desk.parts)
-        table = await backend.inquire(query, limit)
+        table = await backend.inquire(query, limit, sight.text)
         rows = tuple(tuple(_show(sight, each) for each in row) for row in table.rows)
         return Rows(table.columns, rows, table.is_cut)
 
@@ -45,7 +47,9 @@ def _is_given(query: object) -> bool:
 
 
 def _show(sight: Sight, value: Value) -> Json:
-    """Show a value without secrets (A5); bytes are shown as hexadecimal digits."""
+    """Show a value without secrets (A5); bytes as hexadecimal digits, no number as its name."""
     if isinstance(value, bytes):
-        return value.hex()
+        return sight.text(value.hex())
+    if isinstance(value, float) and not isfinite(value):
+        return str(value)
     return sight.text(value) if isinstance(value, str) else value

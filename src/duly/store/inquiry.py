@@ -1,14 +1,21 @@
 """A person's own SELECT over the documented views, while the host runs (H1).
 
 Law 1  It reads and nothing else: the connection refuses to write, and an authorizer allows SELECT
-       on the documented views only. A table behind a view is read through that view alone.
-Law 2  It is one statement, and it has limits: time, rows, bytes, the length of its text and of
-       every value.
+       on the documented views only, with functions that are listed here.
+Law 2  It is one statement, and it has limits: time, rows, columns, bytes, calls of functions, the
+       length of its text and of every value.
 Law 3  It runs beside the writer (reader), so it holds up neither a commit nor another question.
+Law 4  Secrets are taken out of every text before the statement sees it (A5): a part of a secret
+       can be neither selected nor compared.
+
+Each documented view has a temporary view of the same name on this connection, which takes secrets
+out. It reads a second one, whose name is made of random digits: SQLite names the view behind each
+read, and a person could give a part of a statement any name that they know.
 """
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
@@ -33,12 +40,33 @@ BYTES_MAX: Final = 4 * 1024 * 1024
 INQUIRY_MS_MAX: Final = 5_000
 TEXT_BYTES_MAX: Final = 20_000
 VALUE_BYTES_MAX: Final = 1024 * 1024
-# Functions that make large values, or say something of the machine; all others only compute.
-_FORBIDDEN: Final = frozenset({"load_extension", "zeroblob", "randomblob", "sqlite_log"})
+COLUMNS_MAX: Final = 100  # one row of so many values of a megabyte is what memory must hold
+CALLS_MAX: Final = 100  # of functions, as the text has them
+# SQLite looks at the clock between two rows, never within a row: so what takes long is limited.
+PATTERN_BYTES_MAX: Final = 200
+PATTERNS_MAX: Final = 20
+STEPS_PER_LOOK: Final = 1_000
+VIEW_TEXT: Final = "select sql from sqlite_schema where type = 'view' and name = ?"
+COLUMNS: Final = "select name from pragma_table_info(?)"
+SHOWN: Final = "duly_shown"
+_PATTERNS: Final = frozenset({"like", "glob"})
+# Functions that only compute, in a time that grows with their text and no faster.
+_FUNCTIONS: Final = frozenset(
+    f"""
+    {SHOWN} abs ceil ceiling changes char coalesce concat concat_ws date datetime floor format
+    glob hex ifnull iif instr json json_array json_array_length json_extract json_object json_quote
+    json_type json_valid julianday length like likelihood likely lower max min mod nullif
+    octet_length pow power printf quote random round sign sqlite_version sqrt strftime substr
+    substring time timediff trunc typeof unicode unixepoch unlikely upper -> ->>
+    avg count group_concat json_group_array json_group_object string_agg sum total
+    cume_dist dense_rank first_value lag last_value lead nth_value ntile percent_rank rank
+    row_number
+    """.split()
+)
 _ALLOWED: Final = frozenset({apsw.SQLITE_SELECT, apsw.SQLITE_RECURSIVE})
 
-Authorize = Callable[[int, str | None, str | None, str | None, str | None], int]
 Value = str | int | float | bytes | None
+Show = Callable[[str], str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,16 +82,23 @@ class Inquiries:
     """Answers a SELECT on a connection of its own."""
 
     def __init__(self, disk: Disk, env: Env, writer: Writer) -> None:
-        self._reader = Reader(disk, env, writer, self._set_up)
-        self._authorize: Authorize | None = None
+        self._reader = Reader(disk, env, writer, self._set_up, steps_per_look=STEPS_PER_LOOK)
+        self._guard: _Guard | None = None
+        self._show: Show = str
 
-    async def ask(self, query: str, rows_max: int) -> Table:
-        """Run one SELECT over the views and return as many rows as the limits allow."""
+    async def ask(self, query: str, rows_max: int, show: Show) -> Table:
+        """Run one SELECT over the views and return as many rows as the limits allow.
+
+        `show` takes the secrets out of a text.
+        """
+        if not _is_text(query):
+            raise Invalid(code="half_character", path="query")
         if len(query.encode()) > TEXT_BYTES_MAX:
             most = {"limit": TEXT_BYTES_MAX, "unit": "bytes"}
             raise Invalid(code="too_long", path="query", facts=most)
         return await self._reader.read(
-            lambda connection: self._run(connection, query, rows_max), limit_ms=INQUIRY_MS_MAX
+            lambda connection: self._run(connection, query, rows_max, show),
+            limit_ms=INQUIRY_MS_MAX,
         )
 
     async def close(self) -> None:
@@ -74,51 +109,142 @@ class Inquiries:
         connection.limit(apsw.SQLITE_LIMIT_LENGTH, VALUE_BYTES_MAX)
         connection.limit(apsw.SQLITE_LIMIT_SQL_LENGTH, TEXT_BYTES_MAX)
         connection.limit(apsw.SQLITE_LIMIT_ATTACHED, 0)
-        self._authorize = _learn(connection)
+        connection.limit(apsw.SQLITE_LIMIT_COLUMN, COLUMNS_MAX)
+        connection.limit(apsw.SQLITE_LIMIT_LIKE_PATTERN_LENGTH, PATTERN_BYTES_MAX)
+        connection.create_scalar_function(SHOWN, self._shown, 1, deterministic=True)
+        connection.create_scalar_function("instr", _find, 2, deterministic=True)
+        # The statement of a person before this one must not be found by its name either.
+        hidden = f"duly_{secrets.token_hex(16)}_"
+        connection.pragma("query_only", False)
+        for view in sorted(VIEWS):
+            _cover(connection, view, hidden + view)
+        connection.pragma("query_only", True)
+        self._guard = _Guard(hidden, _list_closed(connection, hidden))
 
-    def _run(self, connection: apsw.Connection, query: str, rows_max: int) -> Table:
-        connection.authorizer = self._authorize
+    def _shown(self, *values: Value) -> Value:
+        (value,) = values
+        if isinstance(value, str):
+            self._reader.require_time()
+            return self._show(value)
+        return value
+
+    def _run(self, connection: apsw.Connection, query: str, rows_max: int, show: Show) -> Table:
+        assert self._guard is not None
+        self._show = show
+        self._guard.begin()
+        connection.authorizer = self._guard.authorize
         try:
             return _select(connection, query, rows_max)
         finally:
             connection.authorizer = None
 
 
-def _learn(connection: apsw.Connection) -> Authorize:
-    """Note what the views read themselves, and make of it what a statement may read.
+def _is_text(query: str) -> bool:
+    try:
+        query.encode()
+    except UnicodeEncodeError:
+        return False
+    return "\0" not in query
 
-    SQLite names the view on each such read, but a person can give a part of their own statement
-    that name. What no view reads is out of reach all the same.
-    """
-    behind: set[tuple[str | None, ...]] = set()
+
+def _find(*values: Value) -> int | None:
+    """Do what SQLite's `instr` does, in a time that does not grow with the part."""
+    text, part = values
+    if text is None or part is None:
+        return None
+    if isinstance(text, bytes) and isinstance(part, bytes):
+        return text.find(part) + 1
+    return _spell(text).find(_spell(part)) + 1
+
+
+def _spell(value: Value) -> str:
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
+
+
+# -- What may be read ---------------------------------------------------------------------------
+
+
+def _cover(connection: apsw.Connection, view: str, hidden: str) -> None:
+    """Put two temporary views before a view: one that shows it, and a hidden one that reads it."""
+    text: str = connection.execute(VIEW_TEXT, (view,)).get
+    _, _, body = text.partition(" as\n")
+    connection.execute(f"create temp view {hidden} as {body}")
+    columns = [name for (name,) in connection.execute(COLUMNS, (hidden,))]
+    shown = ", ".join(f"{SHOWN}({each}) as {each}" for each in columns)
+    connection.execute(f"create temp view {view} as select {shown} from {hidden}")
+
+
+def _list_closed(connection: apsw.Connection, hidden: str) -> frozenset[str]:
+    """List the tables that no documented view reads."""
+    read: set[str | None] = set()
 
     def note(
         operation: int, table: str | None, column: str | None, database: str | None, via: str | None
     ) -> int:
-        if operation == apsw.SQLITE_READ and table not in VIEWS:
-            behind.add((table, column, via))
+        if operation == apsw.SQLITE_READ:
+            read.add(table)
         return apsw.SQLITE_OK
 
     connection.authorizer = note
     for view in sorted(VIEWS):
-        connection.execute(f"explain select * from {view}").fetchall()
+        connection.execute(f"explain select * from {hidden}{view}").fetchall()
     connection.authorizer = None
-    tables = {table for table, _, _ in behind}
+    tables = connection.execute("select name from sqlite_schema where type = 'table'")
+    return frozenset(name for (name,) in tables if name not in read)
+
+
+class _Guard:
+    """Says what one statement may do."""
+
+    def __init__(self, hidden: str, closed: frozenset[str]) -> None:
+        self._hidden = hidden
+        self._closed = closed
+        self._calls = 0
+        self._patterns = 0
+
+    def begin(self) -> None:
+        """Count anew, for another statement."""
+        self._calls = self._patterns = 0
 
     def authorize(
-        operation: int, first: str | None, second: str | None, database: str | None, via: str | None
+        self,
+        operation: int,
+        first: str | None,
+        second: str | None,
+        database: str | None,
+        via: str | None,
     ) -> int:
-        is_read = operation == apsw.SQLITE_READ
+        """Tell SQLite whether a statement may do one thing."""
         is_allowed = (
             operation in _ALLOWED
-            or (is_read and (first in VIEWS or (first, second, via) in behind))
-            # How many rows there are: SQLite does not say through which view they are counted.
-            or (is_read and not second and first in tables)
-            or (operation == apsw.SQLITE_FUNCTION and second not in _FORBIDDEN)
+            or (operation == apsw.SQLITE_READ and self._may_read(first, second, database, via))
+            or (operation == apsw.SQLITE_FUNCTION and self._may_call(second))
         )
         return apsw.SQLITE_OK if is_allowed else apsw.SQLITE_DENY
 
-    return authorize
+    def _may_read(
+        self, table: str | None, column: str | None, database: str | None, via: str | None
+    ) -> bool:
+        if table is None:
+            return False
+        if not column:
+            # How many rows there are: SQLite does not say through which view they are counted.
+            return table not in self._closed and not table.startswith(("sqlite_", "pragma_"))
+        return (
+            (table in VIEWS and database == "temp")
+            or (table.startswith(self._hidden) and via in VIEWS)
+            or (via is not None and via.startswith(self._hidden))
+        )
+
+    def _may_call(self, function: str | None) -> bool:
+        self._calls += function != SHOWN
+        self._patterns += function in _PATTERNS
+        return (
+            function in _FUNCTIONS and self._calls <= CALLS_MAX and self._patterns <= PATTERNS_MAX
+        )
+
+
+# -- Reading ------------------------------------------------------------------------------------
 
 
 def _select(connection: apsw.Connection, query: str, rows_max: int) -> Table:
@@ -127,6 +253,8 @@ def _select(connection: apsw.Connection, query: str, rows_max: int) -> Table:
     def begin(cursor: apsw.Cursor, statement: str, bindings: Any) -> bool:
         if names:
             raise Invalid(code="not_one_statement", path="query")
+        if cursor.is_explain:
+            raise apsw.AuthError
         names.append(tuple(name for name, _ in cursor.get_description()))
         return True
 
@@ -140,6 +268,8 @@ def _select(connection: apsw.Connection, query: str, rows_max: int) -> Table:
     except apsw.TooBigError:
         most = {"limit": VALUE_BYTES_MAX, "unit": "bytes"}
         raise RequestRefused(code="value_too_long", facts=most) from None
+    except UnicodeDecodeError:
+        raise Invalid(code="value_not_text", path="query") from None
     except (apsw.SQLError, apsw.BindingsError) as error:
         raise Invalid(code="not_sql", path="query", facts={"cause": str(error)}) from None
     finally:

@@ -40,11 +40,20 @@ def _as_it_is(connection: apsw.Connection) -> None:
 class Reader:
     """One reading connection; it is opened by the first question."""
 
-    def __init__(self, disk: Disk, env: Env, writer: Writer, setup: Setup = _as_it_is) -> None:
+    def __init__(
+        self,
+        disk: Disk,
+        env: Env,
+        writer: Writer,
+        setup: Setup = _as_it_is,
+        *,
+        steps_per_look: int = STEPS_PER_LOOK,
+    ) -> None:
         self._disk = disk
         self._env = env
         self._writer = writer
         self._setup = setup
+        self._steps_per_look = steps_per_look
         self._turn = asyncio.Lock()
         self._connection: apsw.Connection | None = None
         self._ends_ms = 0
@@ -67,6 +76,11 @@ class Reader:
             else:
                 reading.cancel()  # it waits for its turn
             raise
+
+    def require_time(self) -> None:
+        """End a question whose time is over; for work that SQLite does not interrupt."""
+        if self._is_over():
+            raise apsw.InterruptError("the time is over")
 
     async def close(self) -> None:
         """Wait for the question that is being read, and close the connection."""
@@ -103,7 +117,7 @@ class Reader:
         if self._connection is None:
             connection = self._disk.connect_reader()
             connection.pragma("cache_size", -CACHE_KIB)
-            connection.set_progress_handler(self._is_over, STEPS_PER_LOOK)
+            connection.set_progress_handler(self._is_over, self._steps_per_look)
             self._setup(connection)
             self._connection = connection
         return self._connection

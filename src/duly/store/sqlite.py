@@ -86,11 +86,11 @@ class SqliteBackend:
             return await self._writer.transact(body, Durability.READ)
         return await self._questions.ask(body)
 
-    async def inquire(self, query: str, rows_max: int) -> Table:
+    async def inquire(self, query: str, rows_max: int, show: Callable[[str], str]) -> Table:
         """Run a person's own SELECT over the documented views (H1)."""
         if self._inquiries is None:
             raise RequestRefused(code="one_connection")
-        return await self._inquiries.ask(query, rows_max)
+        return await self._inquiries.ask(query, rows_max, show)
 
     def _tell_watchers(self) -> None:
         """Call whoever watches; what one raises is its own matter, for the write is done."""

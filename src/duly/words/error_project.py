@@ -14,6 +14,7 @@ Pair = tuple[str, str]
 QUERIES: Final[Mapping[str, Pair]] = {
     "not_one_statement": ("{subject} must hold one statement.", "Send one SELECT."),
     "not_sql": ("{subject} cannot be run: {cause:bare}.", "Correct it."),
+    "value_not_text": ("A value is not valid text.", "Select hex() of it."),
     "sql_refused": ("Only SELECT over these views is allowed: {known:list}.", ""),
     "value_too_long": ("A value is longer than {limit} {unit}.", "Select less of it."),
     "took_too_long": ("The question took longer than {seconds} s.", "Ask for less."),
