@@ -11,6 +11,7 @@ from duly.config import Policy
 from duly.desk.proof import Unseen
 from duly.errors import Invalid, NotFound
 from duly.rules.event import EventStatus
+from duly.rules.retention import REMOVED_ARGS
 from duly.rules.seal import Flaw, Part
 from duly.rules.word import Known
 from duly.rules.word import MutationStatus as Row
@@ -51,6 +52,24 @@ CHANGES: dict[str, tuple[str, tuple[Part, ...]]] = {
     "what was said": ("update mutation set known_said = 'yes'", ()),
     "who approved": ("update mutation set approved_by = 'eve'", ()),
     "digests": ("update mutation set digests = '{}'", ()),
+    "an end taken back": ("update mutation set status = 'in_flight'", ()),
+    "an end in doubt": ("update mutation set status = 'indeterminate'", ()),
+    "inputs taken away": ("delete from reservation", (Part.CONTENTS,)),
+    "contents taken away": ("delete from payload", (Part.CONTENTS,)),
+    "another result without arguments": (
+        f"update mutation set args = '{REMOVED_ARGS}', result = '1'",
+        (Part.RESULT,),
+    ),
+    "an error without arguments": (
+        f"update mutation set args = '{REMOVED_ARGS}', result = null, error = '1'",
+        (Part.ERROR,),
+    ),
+    "arguments that are no text": ("update mutation set args = x'ff'", (Part.ARGS,)),
+    "a result that is no text": ("update mutation set result = x'ff'", (Part.RESULT,)),
+    "a content that is no text": ("update payload set body = x'ff'", (Part.CONTENTS,)),
+    "a tool that is no text": ("update mutation set tool = x'ff'", ()),
+    "a seal that is no text": ("update mutation set end_seal = x'ff'", ()),
+    "digests that are no text": ("update mutation set digests = x'ff'", ()),
 }
 
 
@@ -62,14 +81,25 @@ async def test_verify_names_a_row_that_was_changed_after_its_end(
     play = await applied(duly_world)
     assert (await play.host.verify()).ok
     statement, parts = CHANGES[change]
+    row = await play.row()
+    play.tamper("pragma foreign_keys = off")
     play.tamper(statement)
     verified = await play.host.verify()
     assert not verified.ok
     (found,) = verified.changed
-    assert (found.id, found.workflow) == ((await play.row()).id, NAME)
+    assert (found.id, found.workflow) == (row.id, NAME)
     assert (found.flaw, found.parts) == (Flaw.CHANGED, parts)
     shown = await play.host.certificate(found.id)
     assert (shown.changes[0].seal.flaw, shown.changes[0].seal.is_whole) == (Flaw.CHANGED, False)
+
+
+async def test_verify_names_a_row_that_was_given_to_no_workflow(duly_world: Stage) -> None:
+    """L15: a row of a workflow that is not there is named by what stands there."""
+    play = await applied(duly_world)
+    play.tamper("pragma foreign_keys = off")
+    play.tamper("update mutation set workflow_id = 'nothing'")
+    (found,) = (await play.host.verify()).changed
+    assert (found.workflow, found.flaw) == ("nothing", Flaw.CHANGED)
 
 
 @pytest.mark.parametrize("gone", ["end_seal = null", "seal = null", "digests = null"])

@@ -88,7 +88,8 @@ class Keeping(HasDesk):
         ids = {each.workflow_id for each in found.flawed}
         names = await desk.ask(lambda tx: read_names(tx, ids))
         changed = tuple(
-            Changed(each.id, names[each.workflow_id], each.flaw, each.parts)
+            # Another program may have written a workflow that is not there.
+            Changed(each.id, names.get(each.workflow_id, each.workflow_id), each.flaw, each.parts)
             for each in found.flawed
         )
         return Verified(not found.texts and not changed, found.texts, changed)

@@ -109,14 +109,14 @@ class Part(StrEnum):
 class Texts:
     """The parts of an ended row that retention may remove, as they are now.
 
-    `contents` holds topic, message id and content digest of each input; it is empty where the
-    contents are not there any more.
+    `contents` holds topic, message id and content digest of each input; it is None where
+    retention removed one of them.
     """
 
     args: str
     result: str | None
     error: str | None
-    contents: tuple[tuple[str, str, str], ...]
+    contents: tuple[tuple[str, str, str], ...] | None
 
 
 _SENTENCES: Final = {
@@ -138,20 +138,24 @@ def make_seal(key: bytes, facts: Facts) -> str:
     return f"{name_key(key)}:{hmac.digest(own, canonical(covered), 'sha256').hex()}"
 
 
-def judge(key: bytes, facts: Facts, seal: str | None) -> Flaw | None:
+def judge(key: bytes, facts: Facts, seal: str | bytes | None) -> Flaw | None:
     """Return what is wrong with a seal; None if it fits."""
     if seal is None:
         return Flaw.UNSEALED
+    if not isinstance(seal, str):  # another program can write bytes into a column of text
+        return Flaw.CHANGED
     if name_seal_key(seal) != name_key(key):
         return Flaw.OTHER_KEY
-    if not hmac.compare_digest(make_seal(key, facts).encode(), seal.encode()):
+    try:
+        made = make_seal(key, facts)
+    except (Invalid, TypeError, ValueError):  # no host writes facts that cannot be sealed
         return Flaw.CHANGED
-    return None
+    return None if hmac.compare_digest(made.encode(), seal.encode()) else Flaw.CHANGED
 
 
-def name_seal_key(seal: str) -> str:
-    """Return the name of the key that a seal was made with."""
-    return seal.partition(":")[0]
+def name_seal_key(seal: str | bytes) -> str:
+    """Return the name of the key that a seal was made with; bytes are no seal, and name none."""
+    return seal.partition(":")[0] if isinstance(seal, str) else ""
 
 
 def find_flaw(key: bytes, facts: Facts, seal: str | None) -> str | None:
@@ -206,14 +210,24 @@ def find_changed_parts(texts: Texts, digests: str) -> tuple[Part, ...]:
 
 
 def _present(texts: Texts) -> Iterable[Part]:
-    if texts.args != REMOVED_ARGS:
-        yield from (Part.ARGS, Part.RESULT, Part.ERROR)
-    if texts.contents:
+    is_removed = texts.args == REMOVED_ARGS
+    if not is_removed:
+        yield Part.ARGS
+    # Retention removes result and error together with the arguments: one that is there must fit.
+    if not is_removed or texts.result is not None:
+        yield Part.RESULT
+    if not is_removed or texts.error is not None:
+        yield Part.ERROR
+    if texts.contents is not None:
         yield Part.CONTENTS
 
 
 def _digest_part(texts: Texts, part: Part) -> str | None:
     if part is Part.CONTENTS:
-        return digest([list(each) for each in texts.contents])
-    text: str | None = getattr(texts, part)
-    return None if text is None else sha256(text.encode()).hexdigest()
+        return digest([list(each) for each in texts.contents or ()])
+    text: str | bytes | None = getattr(texts, part)
+    if text is None:
+        return None
+    # Bytes, which another program can write, must not have the digest of a text.
+    spelled = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else b"\0" + text
+    return sha256(spelled).hexdigest()

@@ -31,6 +31,8 @@ from duly.store.record import AllowanceRow, MutationRow
 PAGE_ROWS: Final = 200
 REMOVED_CONTENT: Final = 0
 
+Contents = tuple[tuple[str, str, str], ...]
+
 
 @dataclass(frozen=True, slots=True)
 class Flawed:
@@ -98,12 +100,12 @@ def _is_whole(tx: Transaction, key: bytes, row: MutationRow) -> bool:
     return observe(row.tool, row.args, found[0]) == row.hash
 
 
-def _kept_contents(tx: Transaction, run_id: str) -> tuple[tuple[str, str, str], ...]:
+def _kept_contents(tx: Transaction, run_id: str) -> Contents:
     rows = tx.all("list_contents", run_id=run_id)
     return tuple((topic, message_id, kept) for topic, message_id, kept, *_ in rows)
 
 
-def _texts(row: MutationRow, contents: tuple[tuple[str, str, str], ...]) -> Texts:
+def _texts(row: MutationRow, contents: Contents | None) -> Texts:
     return Texts(row.args, row.result, row.error, contents)
 
 
@@ -147,18 +149,21 @@ def check_row(tx: Transaction, key: bytes | None, row: MutationRow) -> Flawed | 
 
 def _judge(key: bytes, row: MutationRow) -> Flaw | None:
     flaw = judge(key, row.facts, row.seal)
-    if flaw is not None or not row.has_ended:
+    if flaw is not None:
         return flaw
+    if not row.has_ended:
+        # A row that has ended does not begin again, and only its end is sealed like this.
+        return None if row.digests is None and row.end_seal is None else Flaw.CHANGED
     if row.digests is None:
         return Flaw.UNSEALED
     return judge(key, _end_facts(row, row.digests), row.end_seal)
 
 
-def _contents_now(tx: Transaction, run_id: str) -> tuple[tuple[str, str, str], ...]:
-    """Digest the contents as they are now; nothing, where retention removed one of them."""
+def _contents_now(tx: Transaction, run_id: str) -> Contents | None:
+    """Digest the contents as they are now; None, where retention removed one of them."""
     rows = tx.all("list_contents", run_id=run_id)
     if any(content == REMOVED_CONTENT for _, _, _, content, _, _ in rows):
-        return ()
+        return None
     return tuple(
         (topic, message_id, _digest_content(title, body))
         for topic, message_id, _, _, title, body in rows
@@ -168,7 +173,7 @@ def _contents_now(tx: Transaction, run_id: str) -> tuple[tuple[str, str, str], .
 def _digest_content(title: str, body: str) -> str:
     try:
         return digest([title, decode(body)])
-    except (Invalid, ValueError):
+    except (Invalid, TypeError, ValueError):
         return ""
 
 
