@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from duly.env import Loop
 from duly.errors import RequestRefused, StoreUnavailable
 from duly.store import reader, sqlite
 from duly.store.base import Durability, Transaction
+from duly.store.writer import LOG_WAIT
 from tests.store import notebook
 from tests.store.notebook import write
 from tests.store.test_sqlite import files_beside, open_notebook, run
@@ -87,6 +89,82 @@ def test_the_log_is_not_moved_while_a_question_is_read_and_is_moved_after_it(pat
         await asked
         await asyncio.sleep(0.3)
         assert writer._wal_pages < 10
+        await backend.close()
+
+    run(story)
+
+
+def test_questions_that_overlap_do_not_keep_the_log_from_being_moved(path: Path) -> None:
+    """H1, H3: with a question at every moment the log would never be moved; the next one waits."""
+    is_over = threading.Event()
+
+    async def story(env: Loop) -> None:
+        backend = await sqlite.open_sqlite(path, env, schema=notebook.SCHEMA, checkpoint_pages=10)
+        writer = backend._writer
+        other = reader.Reader(backend._disk, env, writer)
+        first = asyncio.ensure_future(backend.ask(lambda _: is_over.wait()))
+        await asyncio.sleep(0.1)
+        for number in range(60):
+            await backend.transact(write(f"{number}"), BARRIER)
+        assert writer._wal_pages > LOG_WAIT * 10
+        second = asyncio.ensure_future(other.read(lambda _: writer._wal_pages, limit_ms=1000))
+        await backend.transact(write("the last"), BARRIER)  # no commit waits for either
+        await asyncio.sleep(0.1)
+        assert (writer._reading, second.done()) == (1, False)
+        is_over.set()
+        await first
+        assert await asyncio.wait_for(second, 10) < 10
+        await other.close()
+        await backend.close()
+
+    run(story)
+
+
+@pytest.mark.parametrize("durability", [BARRIER, RIDER])
+def test_what_a_question_saw_is_on_the_disk_before_it_is_returned(
+    path: Path, durability: Durability, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """L2: a commit is visible before its sync; a power cut then would take it away."""
+
+    async def story(env: Loop) -> None:
+        backend = await open_notebook(path, env)
+        await backend.ask(labels)
+        synced: list[int] = []
+        sync_wal = backend._writer._sync_wal
+
+        def sync_late() -> None:
+            time.sleep(0.4)
+            sync_wal()
+            synced.append(1)
+
+        monkeypatch.setattr(backend._writer, "_sync_wal", sync_late)
+        writing = asyncio.ensure_future(backend.transact(write("one"), durability))
+        await asyncio.sleep(0.2)
+        assert (await backend.ask(labels), bool(synced)) == (["one"], True)
+        await writing
+        await backend.close()
+
+    run(story)
+
+
+def test_a_question_whose_time_is_over_at_its_begin_leaves_no_transaction(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """H1: a transaction that stays open would hold the log back, and fail every later question."""
+
+    async def story(env: Loop) -> None:
+        backend = await open_notebook(path, env)
+        await backend.ask(labels)
+        assert backend._questions is not None
+        asking = backend._questions._reader
+        asking._steps_per_look = 1
+        monkeypatch.setattr(asking, "_is_over", lambda: True)
+        with pytest.raises(RequestRefused):
+            await backend.ask(labels)
+        assert asking._connection is not None
+        assert not asking._connection.in_transaction
+        monkeypatch.setattr(asking, "_is_over", lambda: False)
+        assert await backend.ask(labels) == []
         await backend.close()
 
     run(story)

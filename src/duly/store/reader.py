@@ -4,6 +4,8 @@ Law 1: a question sees one moment: it is one transaction, begun when everything 
        before it was asked is visible.
 Law 2: it takes no longer than its limit, because the log cannot be moved while it lasts.
 Law 3: one question at a time uses the connection. A caller that is cancelled ends its question.
+Law 4: what a question saw is on the disk before it is returned (L2): a commit is visible before its
+       sync, and what a power cut takes away must not leave the process.
 """
 
 from __future__ import annotations
@@ -95,31 +97,39 @@ class Reader:
             await self._writer.begin_reading()
             self._ends_ms = self._env.monotonic_ms() + limit_ms
             try:
-                return await self._env.call_blocking(lambda: self._in_transaction(work, limit_ms))
+                value = await self._env.call_blocking(lambda: self._in_transaction(work, limit_ms))
             finally:
                 self._writer.end_reading()
+        await self._writer.sync_seen()
+        return value
 
     def _in_transaction(self, work: Callable[[apsw.Connection], R], limit_ms: int) -> R:
         try:
             connection = self._open()
-            connection.execute("begin")
             try:
+                connection.execute("begin")
                 return work(connection)
             finally:
-                connection.execute("rollback")
+                self._end(connection)
         except apsw.InterruptError:
             most = {"limit_ms": limit_ms, "seconds": f"{limit_ms / 1000:g}"}
             raise RequestRefused(code="took_too_long", facts=most) from None
         except apsw.Error as error:
             raise explain(error, self._disk.path) from error
 
+    def _end(self, connection: apsw.Connection) -> None:
+        """End the transaction, also of a question whose time is over: it holds back the log."""
+        connection.set_progress_handler(None)
+        if connection.in_transaction:
+            connection.execute("rollback")
+
     def _open(self) -> apsw.Connection:
         if self._connection is None:
             connection = self._disk.connect_reader()
             connection.pragma("cache_size", -CACHE_KIB)
-            connection.set_progress_handler(self._is_over, self._steps_per_look)
             self._setup(connection)
             self._connection = connection
+        self._connection.set_progress_handler(self._is_over, self._steps_per_look)
         return self._connection
 
     def _is_over(self) -> bool:

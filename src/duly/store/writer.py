@@ -22,7 +22,6 @@ import asyncio
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import apsw
@@ -41,6 +40,7 @@ from duly.errors import (
 from duly.store.base import Durability, Transaction
 from duly.store.disk import shut
 from duly.store.failure import explain, is_sync_failure
+from duly.store.job import Job
 from duly.store.queries import Statement
 from duly.store.transaction import NOT_OPEN, FindKey, NamedTransaction
 
@@ -51,29 +51,12 @@ IDLE_SYNC_MS = 10
 CHECKPOINT_PAGES = 1_000
 # A log that cannot be moved may grow to so many times the pages at which it should have been.
 LOG_GROWTH_MAX = 16
+# From so many times these pages on, a question waits until the log is moved: else questions that
+# overlap would keep it from being moved for ever.
+LOG_WAIT = 4
 INLINE_JOBS_MAX = 20
 INLINE_SLOW_MS = 5
 INLINE_PAUSE_BATCHES = 10
-
-
-@dataclass(slots=True, eq=False)
-class Job:
-    """One transaction somebody waits for, and what became of it."""
-
-    body: Callable[[Transaction], Any]
-    durability: Durability
-    future: asyncio.Future[Any]
-    value: Any = None
-    error: Exception | None = None
-
-    def answer(self) -> None:
-        """Tell the caller, unless it went away."""
-        if self.future.done():
-            return
-        if self.error is None:
-            self.future.set_result(self.value)
-        else:
-            self.future.set_exception(self.error)
 
 
 class TransactionLost(Exception):
@@ -112,6 +95,9 @@ class Writer:
         # How many read on connections of their own. Both belong to the event loop.
         self._reading = 0
         self._moving = asyncio.Lock()
+        self._moved = asyncio.Event()
+        # Whether a batch is at work whose commits can be seen before they are on the disk.
+        self._is_committing = False
         self._drainer: asyncio.Task[None] | None = None
         self._sweeper: asyncio.Task[None] | None = None
         self._broken: StoreLost | None = None
@@ -218,8 +204,10 @@ class Writer:
                 if self._is_log_overgrown():
                     await self._make_room()
                 batch = self._take()
+                self._is_committing = bool(batch)
                 if batch:
                     await self._perform(batch)
+                self._is_committing = False
                 for job in batch:
                     job.answer()
                 if self._is_log_long():
@@ -238,8 +226,24 @@ class Writer:
         The log is moved as a whole or not at all (mark, law 3), so no reader may hold a part back.
         """
         self.require_open()
+        while self._must_wait_for_log():
+            self._moved.clear()
+            await self._moved.wait()
+            self.require_open()
         async with self._moving:
             self._reading += 1
+
+    def _must_wait_for_log(self) -> bool:
+        is_drained = self._drainer is None or self._drainer.done()
+        is_starved = self._wal_pages > LOG_WAIT * self._checkpoint_pages
+        # After a move that failed the log is not long, until it has grown again.
+        return is_starved and self._is_log_long() and (self._reading > 0 or not is_drained)
+
+    async def sync_seen(self) -> None:
+        """Return when everything that a reader can have seen is on the disk (L2)."""
+        self._require_sound()
+        if self._unsynced or self._is_committing:
+            await self.sync()
 
     def end_reading(self) -> None:
         """Note that a reader has ended; a log that waited for it is moved now."""
@@ -258,7 +262,10 @@ class Writer:
         """Move the log into the database, unless a reader would hold a part of it back."""
         async with self._moving:
             if not self._reading:
-                await self._env.call_blocking(self._checkpoint)
+                try:
+                    await self._env.call_blocking(self._checkpoint)
+                finally:
+                    self._moved.set()
 
     def _take(self) -> list[Job]:
         """Take all that wait, up to the limit; a job nobody waits for any more is dropped."""
@@ -306,6 +313,7 @@ class Writer:
         self._broken = StoreLost(
             code="store_stopped", subject=str(self._path), facts={"cause": cause}
         )
+        self._moved.set()
         batch.extend(self._waiting)
         self._waiting.clear()
         for job in batch:
