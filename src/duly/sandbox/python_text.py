@@ -7,7 +7,8 @@ Law 2: a call leaves the interpreter when it is made, as JSON text that was writ
 Law 3: what is not strict JSON is told to the host, which does not answer; an exception could be
        caught by the script (C3).
 Law 4: a script may call its own things as it likes: what is fed before it uses no name that a
-       script could take, neither Python's nor its own.
+       script could take, neither Python's nor its own. It knows a value by its type, not by the
+       name of its type, which a script can give to a class of its own.
 
 The interpreter has no `__getattr__`, so `ctx` is written out: the tools of the catalogue, and every
 other attribute that stands anywhere in the script, whatever it hangs on. A tool nobody knows is so
@@ -47,6 +48,11 @@ from dataclasses import dataclass as _duly_dataclass
 _duly_type = type
 _duly_enumerate = enumerate
 _duly_Exception = Exception
+_duly_str = str
+_duly_float = float
+_duly_dict = dict
+_duly_plain = (bool, int, str)
+_duly_holders = (list, tuple, dict)
 
 def _duly_make_module():
     class duly:
@@ -102,20 +108,20 @@ def _duly_make_print(raw, string, lines_max, chars_max):
     return print, begin
 
 def _duly_problem(value, path, depth):
-    kind = _duly_type(value).__name__
-    if value is None or kind in ("bool", "int", "str"):
+    kind = _duly_type(value)
+    if value is None or kind in _duly_plain:
         return None
-    if kind == "float":
+    if kind is _duly_float:
         return None if value - value == 0 else f"{path} is {value}, which JSON does not know."
-    if kind not in ("list", "tuple", "dict"):
-        return f"{path} is a {kind}. Use a dict, list, string, number, boolean or None."
+    if kind not in _duly_holders:
+        return f"{path} is a {kind.__name__}. Use a dict, list, string, number, boolean or None."
     if depth > _duly_depth:
         return f"{path[:200]} is nested too deeply, or contains itself. Make it flatter."
-    items = value.items() if kind == "dict" else _duly_enumerate(value)
+    items = value.items() if kind is _duly_dict else _duly_enumerate(value)
     for key, each in items:
-        if kind == "dict" and _duly_type(key).__name__ != "str":
+        if kind is _duly_dict and _duly_type(key) is not _duly_str:
             return f"{path} has a key that is a {_duly_type(key).__name__}. Keys must be strings."
-        place = f"{path}.{key[:40]}" if kind == "dict" else f"{path}[{key}]"
+        place = f"{path}.{key[:40]}" if kind is _duly_dict else f"{path}[{key}]"
         problem = _duly_problem(each, place, depth + 1)
         if problem:
             return problem
@@ -227,9 +233,10 @@ def print_text(limits: Limits) -> str:
 
 
 def context_text(catalog: Catalog, reading: Reading, depth: int) -> str:
-    """Write the classes that `ctx` is made of; all are frozen, so that no tool is replaced.
+    """Write the classes that `ctx` is made of.
 
-    They stand in a function: their names are for messages, and no script finds them.
+    All are frozen, so that a script that assigns to a tool is told so. They stand in a function:
+    their names are for messages, and no script finds them.
     """
     first, second = set(OWN_VERBS) | reading.attributes, set(reading.attributes)
     for tool in catalog.tools:

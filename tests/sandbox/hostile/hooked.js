@@ -5,9 +5,14 @@ const written = Function.prototype.toString;
 const Text = String;
 const { isArray } = Array;
 const Fault = Error;
+const WorldDate = Date;
 const seen = { __proto__: null };
 let count = 0;
 let isBusy = false;
+// While only the bridge works for the script, no hook is to be called at all.
+let isBridge = false;
+let called = "";
+let window = "start";
 let texts = "";
 const undo = { __proto__: null };
 let installed = 0;
@@ -21,6 +26,7 @@ function keep(value) {
   }
 }
 function spy(self, given, made) {
+  if (isBridge) called += window + " ";
   if (isBusy) return;
   isBusy = true;
   keep(self);
@@ -83,16 +89,36 @@ function exploit() {
   isBusy = false;
 }
 async function attack(ctx) {
+  isBridge = false;
   const first = new Date(1);
+  defineProperty(first, "toJSON", { __proto__: null, value: undefined }); // so that the bridge writes it itself
+  const values = [{ x: 1 }, { x: [1, { y: "z" }] }, { d: first }];
+  const said = ["said\nmore", { a: [1] }, 5];
+  const { log } = console;
+  const { random } = Math;
+  const ask = (value) => {
+    window = "call";
+    isBridge = true;
+    const asked = ctx.echo.back(value);
+    window = "answer";
+    return asked;
+  };
   @STEP@
   let answer;
   let fault = "";
   try {
-    answer = await ctx.echo.back({ x: 1 });
+    answer = await ask(values[0]);
+    isBridge = false;
     @ANSWER@
-    answer = await ctx.echo.back({ x: [1, { y: "z" }] });
-    console.log("said", { a: [1] }, 5, new Fault("e"), first);
-    Math.random();
+    answer = await ask(values[1]);
+    answer = await ask(values[2]);
+    window = "world";
+    log(said[0], said[1], said[2]);
+    random();
+    new WorldDate();
+    WorldDate();
+    isBridge = false;
+    console.log(new Fault("e"), first);
     const ways = [
       () => "x" in ctx, () => getOwnPropertyDescriptor(ctx, "x"), () => Object.isExtensible(ctx), () => { ctx.a = 1; },
       () => new ctx.a(), () => Text(ctx.a.b), () => ctx(), () => delete ctx.a, () => Object.preventExtensions(ctx),
@@ -102,6 +128,7 @@ async function attack(ctx) {
   } catch (error) {
     fault = "fault";
   }
+  isBridge = false;
   for (let at = installed; at > 0; at--) undo[at]();
   exploit();
   const functions = [];
@@ -113,9 +140,10 @@ async function attack(ctx) {
   }
   return stringify({
     functions: [...new Set(functions)].filter((each) => each), names: [...new Set(names)].filter((each) => each),
-    now: Date.now(), fault, texts,
+    now: Date.now(), fault, texts, called,
   });
 }
 const consumer = { subscribe: ["t"], prepare: attack, mutate: attack, next: attack };
 export default Keep.workflow({ name: "hooked", topics: ["t"], producers: { produce: attack }, consumers: { consume: consumer } });
 @MODULE@
+isBridge = true;
