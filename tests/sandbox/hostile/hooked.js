@@ -5,7 +5,6 @@ const written = Function.prototype.toString;
 const Text = String;
 const { isArray } = Array;
 const Fault = Error;
-const WorldDate = Date;
 const seen = { __proto__: null };
 let count = 0;
 let isBusy = false;
@@ -89,8 +88,10 @@ function exploit() {
   isBusy = false;
 }
 async function attack(ctx) {
+  window = "clock";
+  const WorldDate = Date;
   isBridge = false;
-  const first = new Date(1);
+  const first = new WorldDate(1);
   defineProperty(first, "toJSON", { __proto__: null, value: undefined }); // so that the bridge writes it itself
   const values = [{ x: 1 }, { x: [1, { y: "z" }] }, { d: first }];
   const said = ["said\nmore", { a: [1] }, 5];
