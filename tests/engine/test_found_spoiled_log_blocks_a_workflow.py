@@ -29,3 +29,16 @@ async def test_a_run_with_a_spoiled_log_goes_on(duly_world: Stage, text: str) ->
     await play.host.why(stopped.id)
     await play.pass_by(3600)
     assert await play.statuses() == {"a": "consumed"}
+
+
+async def test_a_spoiled_log_does_not_keep_an_answered_run_from_going_on(duly_world: Stage) -> None:
+    """R4: the same run goes on, and its log with it."""
+    play = await opened(duly_world, reconcile=False)
+    await play.deploy(flow({CONSUMER: consumer(mutate=(Say("one"), *MUTATE))}))
+    plan(duly_world, Fault.AMBIGUOUS)
+    await play.publish("a")
+    await play.drain()
+    play.tamper("update run set logs = 'spoiled'")
+    await play.host.settle((await play.row()).id, "happened", {"row": 1})
+    await play.drain()
+    assert await play.statuses() == {"a": "consumed"}
