@@ -1,4 +1,4 @@
-"""The first page shows what the demo tells; this command lets it tell it again, and writes it.
+"""A page shows all that the demo prints; this command runs the demo again and writes the page.
 
 python -m tests.readme_page --write      # or without, to see it
 """
@@ -15,6 +15,7 @@ from pathlib import Path
 from tests import house
 
 README = house.ROOT / "README.md"
+DEMO = house.ROOT / "docs" / "demo.md"
 SHOWN = re.compile(r"(?<=^```text\n)A demo of Duly.*?(?=^```$)", re.MULTILINE | re.DOTALL)
 # What differs from one run to the next; the way to `duly` is told only to whom it is not known.
 CHANCE = (
@@ -41,8 +42,8 @@ def has_duly(folder: str) -> bool:
 
 
 def shown() -> str:
-    """Read what the first page says that the demo tells."""
-    (found,) = SHOWN.findall(README.read_text(encoding="utf-8"))
+    """Read what the page says that the demo prints."""
+    (found,) = SHOWN.findall(DEMO.read_text(encoding="utf-8"))
     return str(found)
 
 
@@ -70,8 +71,8 @@ def main() -> None:
     told = done.stdout.replace(str(house.ROOT), "…/duly")
     print(told)
     if "--write" in sys.argv:
-        page = README.read_text(encoding="utf-8")
-        README.write_text(SHOWN.sub(lambda _: told, page), encoding="utf-8")
+        page = DEMO.read_text(encoding="utf-8")
+        DEMO.write_text(SHOWN.sub(lambda _: told, page), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -29,8 +29,42 @@ def blocks(language: str) -> list[str]:
 
 def test_every_block_of_the_page_is_of_a_kind_that_is_run() -> None:
     assert {language for language, _ in BLOCK.findall(PAGE)} == {"sh", "python", "text"}
-    assert len(blocks("text")) == 1  # what the demo tells, which test_demo.py compares
-    assert (len(blocks("sh")), len(blocks("python"))) == (3, 2)
+    assert (len(blocks("text")), len(blocks("sh")), len(blocks("python"))) == (1, 3, 3)
+
+
+def test_what_the_page_shows_of_the_demo_is_what_the_demo_prints() -> None:
+    """U6: test_demo.py compares the whole text with what it really prints."""
+    whole = [line for chapter in readme_page.mask(readme_page.shown()) for line in chapter]
+    (shown,) = blocks("text")
+    assert [
+        line
+        for chapter in readme_page.mask(shown)
+        for line in chapter
+        if line.strip() and line not in whole
+    ] == []
+
+
+def test_the_page_s_workflow_makes_each_mail_a_row(tmp_path: Path) -> None:
+    """W1: it is deployed strictly, as it stands, in the project that `duly init` makes."""
+    script = """
+    duly init --template mail-to-table project && cd project
+    cat > workflows/mail_to_table.py
+    duly check workflows/mail_to_table.py && duly deploy --grant && duly drain
+    """
+    done = subprocess.run(
+        ["sh", "-e", "-c", script],
+        input=blocks("python")[0],
+        cwd=tmp_path,
+        env=readme_page.path_to_duly(),
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    rows = (tmp_path / "project/table/mails.csv").read_text(encoding="utf-8").splitlines()
+    mails = list((tmp_path / "project/mailbox").glob("*.eml"))
+    assert len(rows) - 1 == len(mails) == 3
 
 
 def test_every_command_of_the_page_does_what_it_is_there_for(tmp_path: Path) -> None:
@@ -81,7 +115,7 @@ async def test_a_host_lives_as_long_as_the_application_does(
     scene.deliver(write_letters(1, 1))
     monkeypatch.chdir(scene.folder)
     names: dict[str, Any] = {}
-    exec(compile(blocks("python")[0], "README.md", "exec"), names)
+    exec(compile(blocks("python")[1], "README.md", "exec"), names)
     app = SimpleNamespace(state=SimpleNamespace())
     async with names["lifespan"](app):
         while not [
@@ -94,7 +128,7 @@ async def test_a_host_lives_as_long_as_the_application_does(
 
 
 def test_the_page_s_test_passes_where_duly_and_pytest_are_installed(tmp_path: Path) -> None:
-    (tmp_path / "test_mail.py").write_text(blocks("python")[1], encoding="utf-8")
+    (tmp_path / "test_mail.py").write_text(blocks("python")[2], encoding="utf-8")
     shutil.copytree(house.ROOT / "examples", tmp_path / "examples")
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_mail.py"],
