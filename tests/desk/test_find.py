@@ -91,12 +91,12 @@ async def test_find_does_not_find_what_is_not_shown(duly_world: Stage) -> None:
 async def test_find_refuses_what_it_cannot_look_for(duly_world: Stage) -> None:
     """U6: an empty text, an unknown workflow, a place that no page ended at."""
     play = await filled(duly_world)
-    for text in ("", "  ", "x" * 501):
+    for text in ("", "  ", "x" * 501, "\ud800"):
         with pytest.raises(Invalid, match="text must be a text of 1 to"):
             await play.host.find(text)
     with pytest.raises(NotFound):
         await play.host.find("a", workflow="nothing")
-    for after in ("", "title|w", "id|w", "title|w|x", "other|w|1"):
+    for after in ("", "title|w", "id|w", "title|w|x", "other|w|1", "title|w|" + "9" * 30):
         with pytest.raises(Invalid, match="must be where the page before ended"):
             await play.host.find("a", after=after)
 

@@ -56,7 +56,9 @@ class Finds(HasDesk):
 
 
 def _is_findable(text: object) -> bool:
-    return isinstance(text, str) and bool(text.strip()) and len(text) <= TEXT_CHARS_MAX
+    if not isinstance(text, str) or not text.strip() or len(text) > TEXT_CHARS_MAX:
+        return False
+    return not any("\ud800" <= each <= "\udfff" for each in text)  # half a character
 
 
 def _hit(row: HitRow, workflow: str, sight: Sight) -> Hit:

@@ -138,7 +138,11 @@ def _read_place(after: str) -> list[str]:
     kind, _, rest = after.partition(_BETWEEN)
     parts = {_ID: 3, _TITLE: 2}.get(kind, 0)
     place = rest.split(_BETWEEN, parts - 1) if parts else []
-    is_title = kind == _TITLE and len(place) == parts and place[1].isdecimal()
+    is_title = kind == _TITLE and len(place) == parts and _is_number(place[1])
     if not (is_title or (kind == _ID and len(place) == parts)):
         raise Invalid(code="wrong_value", path="after", facts={"wanted": "page_end"})
     return [kind, *place]
+
+
+def _is_number(text: str) -> bool:
+    return text.isdecimal() and len(text) <= len(str(SEQ_MAX)) and int(text) <= SEQ_MAX
