@@ -102,7 +102,7 @@ def test_questions_that_overlap_do_not_keep_the_log_from_being_moved(path: Path)
         backend = await sqlite.open_sqlite(path, env, schema=notebook.SCHEMA, checkpoint_pages=10)
         writer = backend._writer
         other = reader.Reader(backend._disk, env, writer)
-        first = asyncio.ensure_future(backend.ask(lambda _: is_over.wait()))
+        first = asyncio.ensure_future(backend.ask(lambda _: is_over.wait(3)))
         await asyncio.sleep(0.1)
         for number in range(60):
             await backend.transact(write(f"{number}"), BARRIER)
