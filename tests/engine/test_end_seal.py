@@ -265,5 +265,5 @@ async def test_a_certificate_of_nothing_is_refused(duly_world: Stage) -> None:
         await play.host.certificate("nothing", workflow=NAME)
     with pytest.raises(NotFound, match="no topic"):
         await play.host.certificate("a", workflow=NAME, topic="nothing")
-    with pytest.raises(Invalid, match="which workflow"):
+    with pytest.raises(Invalid, match="workflow is missing"):
         await play.host.certificate("a", topic=IN)
