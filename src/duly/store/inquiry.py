@@ -15,7 +15,6 @@ read, and a person could give a part of a statement any name that they know.
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
@@ -24,6 +23,7 @@ import apsw
 
 from duly.env import Env
 from duly.errors import Invalid, RequestRefused, short
+from duly.store import queries
 from duly.store.disk import Disk
 from duly.store.reader import Reader
 from duly.store.writer import Writer
@@ -46,8 +46,6 @@ CALLS_MAX: Final = 100  # of functions, as the text has them
 PATTERN_BYTES_MAX: Final = 200
 PATTERNS_MAX: Final = 20
 STEPS_PER_LOOK: Final = 1_000
-VIEW_TEXT: Final = "select sql from sqlite_schema where type = 'view' and name = ?"
-COLUMNS: Final = "select name from pragma_table_info(?)"
 SHOWN: Final = "duly_shown"
 _PATTERNS: Final = frozenset({"like", "glob"})
 # Functions that only compute, in a time that grows with their text and no faster.
@@ -83,6 +81,7 @@ class Inquiries:
 
     def __init__(self, disk: Disk, env: Env, writer: Writer) -> None:
         self._reader = Reader(disk, env, writer, self._set_up, steps_per_look=STEPS_PER_LOOK)
+        self._env = env
         self._guard: _Guard | None = None
         self._show: Show = str
 
@@ -114,7 +113,7 @@ class Inquiries:
         connection.create_scalar_function(SHOWN, self._shown, 1, deterministic=True)
         connection.create_scalar_function("instr", _find, 2, deterministic=True)
         # The statement of a person before this one must not be found by its name either.
-        hidden = f"duly_{secrets.token_hex(16)}_"
+        hidden = f"duly_{self._env.random_bytes(16).hex()}_"
         connection.pragma("query_only", False)
         for view in sorted(VIEWS):
             _cover(connection, view, hidden + view)
@@ -166,10 +165,11 @@ def _spell(value: Value) -> str:
 
 def _cover(connection: apsw.Connection, view: str, hidden: str) -> None:
     """Put two temporary views before a view: one that shows it, and a hidden one that reads it."""
-    text: str = connection.execute(VIEW_TEXT, (view,)).get
+    asks = queries.load("inquiry")
+    text: str = connection.execute(asks["view_text"], {"name": view}).get
     _, _, body = text.partition(" as\n")
     connection.execute(f"create temp view {hidden} as {body}")
-    columns = [name for (name,) in connection.execute(COLUMNS, (hidden,))]
+    columns = [name for (name,) in connection.execute(asks["view_columns"], {"name": hidden})]
     shown = ", ".join(f"{SHOWN}({each}) as {each}" for each in columns)
     connection.execute(f"create temp view {view} as select {shown} from {hidden}")
 
@@ -189,7 +189,7 @@ def _list_closed(connection: apsw.Connection, hidden: str) -> frozenset[str]:
     for view in sorted(VIEWS):
         connection.execute(f"explain select * from {hidden}{view}").fetchall()
     connection.authorizer = None
-    tables = connection.execute("select name from sqlite_schema where type = 'table'")
+    tables = connection.execute(queries.load("inquiry")["list_tables"])
     return frozenset(name for (name,) in tables if name not in read)
 
 

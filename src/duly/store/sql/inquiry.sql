@@ -1,0 +1,14 @@
+-- What the connection of `duly sql` asks of the schema when it is opened.
+-- Format as in queries.sql.
+
+-- view_text
+-- How a documented view is made (H1).
+select sql from sqlite_schema where type = 'view' and name = :name
+
+-- view_columns
+-- The columns of a view, in their order.
+select name from pragma_table_info(:name)
+
+-- list_tables
+-- Every table, to know those that no documented view reads.
+select name from sqlite_schema where type = 'table'
