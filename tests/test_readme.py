@@ -11,8 +11,8 @@ from types import SimpleNamespace
 from typing import Any
 
 from duly.env import Loop
-from duly.faces.demo.letter import write_letters
-from duly.faces.demo.scene import PYTHON, TABLE, Scene
+from duly.faces.demo.folder import PYTHON, TABLE, DemoFolder
+from duly.faces.demo.mail import write_mails
 from duly.rules.standing import InputStatus
 from tests import house, readme_page
 
@@ -110,10 +110,10 @@ async def test_a_host_lives_as_long_as_the_application_does(
     tmp_path: Path, monkeypatch: Any
 ) -> None:
     """U2: the page's lifespan, entered by a stand-in for an application, works off a mail."""
-    scene = Scene(tmp_path / "app")
-    scene.build(TABLE)
-    scene.deliver(write_letters(1, 1))
-    monkeypatch.chdir(scene.folder)
+    folder = DemoFolder(tmp_path / "app")
+    folder.build(TABLE)
+    folder.deliver(write_mails(1, 1))
+    monkeypatch.chdir(folder.path)
     names: dict[str, Any] = {}
     exec(compile(blocks("python")[1], "README.md", "exec"), names)
     app = SimpleNamespace(state=SimpleNamespace())
@@ -124,7 +124,7 @@ async def test_a_host_lives_as_long_as_the_application_does(
             if each.status is InputStatus.DONE
         ]:
             await Loop().sleep(0.05)
-    assert [row.mail for row in scene.rows(PYTHON)] == ["001.eml"]
+    assert [row.mail for row in folder.rows(PYTHON)] == ["001.eml"]
 
 
 def test_the_page_s_test_passes_where_duly_and_pytest_are_installed(tmp_path: Path) -> None:

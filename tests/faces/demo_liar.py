@@ -10,7 +10,7 @@ from dataclasses import replace
 from duly.connectors.base import Applied, Call, NotApplied, Verdict
 from duly.connectors.row import Value
 from duly.connectors.table import Inserted
-from duly.faces.demo.table import HeldTable
+from duly.faces.demo.table import HOLD, HeldTable, Hold
 
 
 class Denier(HeldTable):
@@ -33,7 +33,7 @@ class Boaster(HeldTable):
     """Says that the row is there, though it never wrote it."""
 
     async def write(self, call: Call, table: str, row: dict[str, Value]) -> Inserted:
-        asked = self.signal.asked()
+        asked = Hold.read(self.hold / HOLD)
         if asked is None or asked.table != table:
             return await super().write(call, table, row)
         page = await self.rows(table)

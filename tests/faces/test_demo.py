@@ -24,9 +24,9 @@ from duly.connectors.mail import read_mail
 from duly.desk.record import Action, Input, Mutation, Run
 from duly.errors import RequestRefused
 from duly.faces.demo.account import Entry, compare, compare_settled
-from duly.faces.demo.letter import write_letters
+from duly.faces.demo.folder import FLOWS, PYTHON, TABLE, DemoFolder, Row
+from duly.faces.demo.mail import write_mails
 from duly.faces.demo.process import Process
-from duly.faces.demo.scene import FLOWS, PYTHON, TABLE, Row, Scene
 from duly.faces.demo.table import HOLD, Hold
 from duly.faces.socket import Control
 from duly.rules.word import MutationStatus, Status
@@ -103,7 +103,7 @@ class Kept:
 
 async def look(folder: Path) -> Kept:
     kept = Kept()
-    async with build_host(Scene(folder).project()) as host:
+    async with build_host(DemoFolder(folder).project()) as host:
         names = [flow.name for flow in FLOWS]
         kept.ledger = {name: list(await host.mutations(name, limit=1000)) for name in names}
         kept.settled = list(await host.bus.journal(topic="mutation.settled"))
@@ -211,23 +211,23 @@ def test_whoever_ends_the_demo_ends_its_host(tmp_path: Path, number: signal.Sign
 def test_a_folder_that_is_no_demo_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "diary.txt").write_text("Dear diary")
     with pytest.raises(RequestRefused, match="is no demo; nothing was written"):
-        Scene(tmp_path).build(TABLE)
+        DemoFolder(tmp_path).build(TABLE)
     assert [path.name for path in tmp_path.iterdir()] == ["diary.txt"]
     with pytest.raises(RequestRefused, match="is no demo"):
-        Scene(tmp_path / "diary.txt").build(TABLE)
+        DemoFolder(tmp_path / "diary.txt").build(TABLE)
 
 
 def test_an_earlier_demo_is_made_anew_and_what_else_is_there_stays(tmp_path: Path) -> None:
-    scene = Scene(tmp_path)
-    scene.build(TABLE)
-    scene.signal.ask(Hold("mails", 1))
+    folder = DemoFolder(tmp_path)
+    folder.build(TABLE)
+    Hold("mails", 1).write(tmp_path / ".demo" / HOLD)
     for name in ("duly.db", "mailbox/001.eml", "tables/mails.csv", "notes.txt"):
         (tmp_path / name).write_text("old")
-    scene.build(TABLE)
+    folder.build(TABLE)
     assert (tmp_path / "notes.txt").read_text() == "old"
     assert not (tmp_path / ".demo" / HOLD).exists()
     assert not (tmp_path / "duly.db").exists()
-    assert (scene.mails(), scene.rows(PYTHON)) == ([], [])
+    assert (folder.mails(), folder.rows(PYTHON)) == ([], [])
 
 
 @pytest.mark.parametrize(
@@ -244,34 +244,34 @@ def test_an_earlier_demo_is_made_anew_and_what_else_is_there_stays(tmp_path: Pat
 )
 def test_what_a_person_made_in_an_earlier_demo_is_not_taken_away(tmp_path: Path, name: str) -> None:
     """The folder is his to play with; a second demo would have deleted his work."""
-    scene = Scene(tmp_path)
-    scene.build(TABLE)
-    scene.deliver(write_letters(2, 1))
+    folder = DemoFolder(tmp_path)
+    folder.build(TABLE)
+    folder.deliver(write_mails(2, 1))
     (tmp_path / name).parent.mkdir(exist_ok=True)
     (tmp_path / name).write_text("mine")
     before = sorted(tmp_path.rglob("*"))
     with pytest.raises(RequestRefused, match="is not as a demo makes it"):
-        scene.build(TABLE)
+        folder.build(TABLE)
     assert sorted(tmp_path.rglob("*")) == before
     assert (tmp_path / name).read_text() == "mine"
 
 
 def test_a_copy_of_the_database_of_an_earlier_demo_stays(tmp_path: Path) -> None:
-    Scene(tmp_path).build(TABLE)
+    DemoFolder(tmp_path).build(TABLE)
     (tmp_path / "duly.db.old").write_text("mine")
-    Scene(tmp_path).build(TABLE)
+    DemoFolder(tmp_path).build(TABLE)
     assert (tmp_path / "duly.db.old").read_text() == "mine"
 
 
 async def test_a_folder_whose_host_is_at_work_is_left_alone(tmp_path: Path) -> None:
-    scene = Scene(tmp_path / "duly-demo")
-    scene.build(TABLE)
-    project = scene.project()
+    folder = DemoFolder(tmp_path / "duly-demo")
+    folder.build(TABLE)
+    project = folder.project()
     async with build_host(project) as host, Control(host, project.socket):
         child = start("demo", folder=tmp_path)
         _, err = await asyncio.to_thread(child.communicate, timeout=PATIENCE_S)
     assert child.returncode == 1
-    assert f"A host is running in {scene.folder} (process {os.getpid()})" in err
+    assert f"A host is running in {folder.path} (process {os.getpid()})" in err
 
 
 def test_the_demo_s_workflows_stand_among_the_examples() -> None:
@@ -284,25 +284,25 @@ def test_the_demo_s_workflows_stand_among_the_examples() -> None:
 
 
 def test_a_seed_means_the_same_mails_and_another_seed_others() -> None:
-    assert write_letters(20, 1) == write_letters(20, 1)
-    assert write_letters(5, 1) == write_letters(20, 1)[:5]
-    assert write_letters(5, 2) != write_letters(5, 1)
+    assert write_mails(20, 1) == write_mails(20, 1)
+    assert list(write_mails(5, 1).items()) == list(write_mails(20, 1).items())[:5]
+    assert write_mails(5, 2) != write_mails(5, 1)
 
 
 def test_every_mail_can_be_read_and_nobody_in_it_is_real() -> None:
     for seed in range(5):
-        for letter in write_letters(30, seed):
-            mail = read_mail(letter.data)
+        for data in write_mails(30, seed).values():
+            mail = read_mail(data)
             assert (mail.problem, mail.to) == (None, "office@desk.example")
             assert re.search(r"@[a-z]+\.example>?$", mail.sender)
-            assert message_from_bytes(letter.data)["Message-ID"].endswith("@desk.example>")
+            assert message_from_bytes(data)["Message-ID"].endswith("@desk.example>")
 
 
 # -- The account ----------------------------------------------------------------------------------
 
 KEY = "k1"
 ROW = Row("mails", 1, "001.eml", "a@b.example", "Hello", KEY)
-ENTRY = Entry("mutation_1", "001.eml", KEY, MutationStatus.APPLIED, 1, 1)
+ENTRY = Entry("mutation_1", KEY, MutationStatus.APPLIED, 1, {"row": {"mail": "001.eml"}})
 SECOND = replace(ROW, number=2, key="k2")
 FAILED = replace(ENTRY, id="mutation_0", status=MutationStatus.FAILED)
 OPEN = replace(ENTRY, status=MutationStatus.NEEDS_RECONCILE)
@@ -339,12 +339,10 @@ def test_a_host_that_ends_by_itself_is_told_of(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "executable", "/bin/false")
-    scene = Scene(tmp_path)
-    scene.build(TABLE)
+    folder = DemoFolder(tmp_path)
+    folder.build(TABLE)
     any_env: Any = None
-    process = Process(scene, any_env)
-    process._child.wait()
-    with pytest.raises(RequestRefused, match="ended unexpectedly with status 1"):
-        process.check()
-    process.stop()
-    process.end()
+    with Process(folder, any_env) as process:
+        process._child.wait()
+        with pytest.raises(RequestRefused, match="ended unexpectedly with status 1"):
+            process.check()

@@ -1,0 +1,160 @@
+"""The folder of a demo: a project like any other, with mails in it and tables that fill.
+
+Law 1  Only what a demo made is made anew. A folder with anything else in it is left alone, and so
+       is a demo in which a person wrote a workflow or put a mail.
+Law 2  What is shown of a table is read from its file, past everything that wrote it.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+import shutil
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+from typing import Final
+
+from duly.api.project import Project, find_project
+from duly.api.session import connect
+from duly.errors import RequestRefused
+
+MARK: Final = ".demo"
+FOLDERS: Final = (MARK, "mailbox", "tables", "workflows")
+SETTINGS: Final = "duly.toml"
+DATABASE: Final = ("duly.db", "duly.db-wal", "duly.db-shm", "duly.db.lock", "duly.db.socket")
+TABLE: Final = "duly.faces.demo.table:HeldTable"
+USE: Final = re.compile(r'^use = ".*"$', re.MULTILINE)
+# What a demo makes in its folders, with the one mail that it offers to make.
+OWN: Final = re.compile(
+    r"\.demo/.+|mailbox/(\.?[0-9]{3,}|again)\.eml"
+    r"|tables/(mails(_js)?\.csv|\.mails(_js)?\.csv\.new|\.duly\.lock)",
+    re.ASCII,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Flow:
+    """One workflow of the demo: where it is written, and the table that it fills."""
+
+    name: str
+    language: str
+    file: str
+    table: str
+
+
+PYTHON: Final = Flow("mail-to-table", "Python", "mail_to_table.py", "mails")
+JAVASCRIPT: Final = Flow("mail-to-table-js", "JavaScript", "mail_to_table_js.js", "mails_js")
+FLOWS: Final = (PYTHON, JAVASCRIPT)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A row as it stands in a file; `key` is that of the call which made it."""
+
+    table: str
+    number: int
+    mail: str
+    sender: str
+    subject: str
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
+class DemoFolder:
+    """The folder, and what the demo does with it."""
+
+    path: Path
+
+    @property
+    def log(self) -> Path:
+        """Where the host's log goes."""
+        return self.path / "host.log"
+
+    def project(self) -> Project:
+        """Read the project; variables for other projects change nothing here."""
+        return find_project(str(self.path), {}, Path.cwd())
+
+    async def refuse_while_served(self) -> None:
+        """Leave a folder alone whose host is running."""
+        if (self.path / MARK).is_dir() and (self.path / SETTINGS).is_file():
+            async with connect(self.project()) as session:
+                if session.host is not None:
+                    facts = {"process": session.host.pid}
+                    raise RequestRefused(code="host_running", subject=str(self.path), facts=facts)
+
+    def build(self, table: str) -> None:
+        """Make the project, in the place of an earlier one."""
+        try:
+            self._clear()
+            for each in FOLDERS:
+                (self.path / each).mkdir(parents=True)
+            for path, text in self._texts().items():
+                path.write_text(text.replace("USE", table), encoding="utf-8")
+        except OSError as error:
+            where, facts = str(error.filename or self.path), {"cause": error.strerror}
+            raise RequestRefused(code="unwritable", subject=where, facts=facts) from error
+
+    def _clear(self) -> None:
+        if not self.path.exists():
+            return
+        is_own = self.path.is_dir() and (
+            (self.path / MARK).is_dir() or not any(self.path.iterdir())
+        )
+        if not is_own:
+            raise RequestRefused(code="not_a_demo", subject=str(self.path))
+        for path in self._strange():
+            raise RequestRefused(code="not_of_the_demo", subject=str(path))
+        for name in FOLDERS:
+            shutil.rmtree(self.path / name, ignore_errors=True)
+        for each in (SETTINGS, self.log.name, *DATABASE):
+            (self.path / each).unlink(missing_ok=True)
+
+    def _strange(self) -> Iterator[Path]:
+        """Find what a person made or changed where an earlier demo would be taken away."""
+        texts = self._texts()
+        for path, text in texts.items():
+            if path.exists() and USE.sub("", path.read_text("utf-8", "replace")) != USE.sub(
+                "", text
+            ):
+                yield path
+        for path in sorted(each for name in FOLDERS for each in (self.path / name).glob("*")):
+            if path not in texts and not OWN.fullmatch(path.relative_to(self.path).as_posix()):
+                yield path
+
+    def _texts(self) -> dict[Path, str]:
+        """Read the files that a demo writes."""
+        kept = files("duly.faces.demo").joinpath("text")
+        names = {self.path / "workflows" / flow.file: flow.file for flow in FLOWS}
+        names[self.path / SETTINGS] = SETTINGS
+        return {
+            path: kept.joinpath(f"{each}.txt").read_text("utf-8") for path, each in names.items()
+        }
+
+    def deliver(self, mails: Mapping[str, bytes]) -> None:
+        """Put mails into the mailbox, each one whole."""
+        for name, data in mails.items():
+            draft = self.path / "mailbox" / f".{name}"
+            draft.write_bytes(data)
+            draft.replace(draft.with_name(name))
+
+    def mails(self) -> list[str]:
+        """List the mails by their ids, which are the names of their files."""
+        return sorted(path.name for path in (self.path / "mailbox").glob("*.eml"))
+
+    def rows(self, flow: Flow) -> list[Row]:
+        """Read the table that a workflow fills."""
+        file = self.path / "tables" / f"{flow.table}.csv"
+        lines = file.read_text("utf-8").splitlines(keepends=True) if file.exists() else []
+        return [
+            Row(
+                flow.table,
+                at,
+                each["mail"],
+                each["from"],
+                each["subject"],
+                each.get("duly_key", ""),
+            )
+            for at, each in enumerate(csv.DictReader(lines), 1)
+        ]
