@@ -33,6 +33,7 @@ FIELDS = {
     ),
     Event: (
         "topic message_id title payload status seq reserved_by created_by caused_by created_at"
+        " dropped"
     ),
     Run: (
         "id workflow version handler kind retry_of phase status outcome error created_at updated_at"
@@ -153,6 +154,17 @@ async def test_an_event_is_shown_with_everything_that_is_known(tmp_path: Path) -
             caused_by=(),
             created_at=moment(NOON + 1),
         )
+
+
+async def test_contents_that_came_too_late_are_counted_where_the_event_is_shown(
+    tmp_path: Path,
+) -> None:
+    """T5: other content for an event that is over is never dropped without a trace."""
+    async with reception(tmp_path, scene.PREPARED) as desk:
+        await desk.skip(NAME, "mail", "mail:1")
+        for content in ("first", "other", "third"):
+            await desk.scene.publish("mail", "mail:1", content)
+        assert [each.dropped for each in await desk.events(NAME)] == [2, 0, 0]
 
 
 async def test_what_an_event_goes_back_to_is_named(tmp_path: Path) -> None:

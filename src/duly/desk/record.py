@@ -68,7 +68,10 @@ class Workflow:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """An event; `caused_by` names its inputs by topic and message id, and is empty for an input."""
+    """An event; `caused_by` names its inputs by topic and message id, and is empty for an input.
+
+    `dropped` counts the other contents that were published for it too late (T5).
+    """
 
     topic: str
     message_id: str
@@ -80,6 +83,7 @@ class Event:
     created_by: str
     caused_by: tuple[tuple[str, str], ...]
     created_at: datetime
+    dropped: int = 0
 
 
 @dataclass(frozen=True, slots=True)

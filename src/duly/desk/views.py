@@ -227,6 +227,7 @@ def _event(row: EventRow, causes: tuple[tuple[str, str], ...], sight: Sight) -> 
         created_by=row.created_by,
         caused_by=causes,
         created_at=moment(row.created_at),
+        dropped=row.dropped,
     )
 
 

@@ -247,7 +247,7 @@ class HandlerRow:
 
 @dataclass(frozen=True, slots=True)
 class EventRow:
-    """An event with its content."""
+    """An event with its content; `dropped` is read where a person looks at it alone (T5)."""
 
     topic: str
     message_id: str
@@ -262,6 +262,7 @@ class EventRow:
     attempts: int
     created_at: int
     finished_at: int | None
+    dropped: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,8 @@ from tree_sitter import Language, Node, Parser
 from tree_sitter_javascript import language
 
 from duly.env import Loop
-from duly.sandbox.base import Asked, Returned
+from duly.rules.value import Json
+from duly.sandbox.base import MISSING, Asked, Missing, Returned
 from duly.sandbox.pool import Pool
 from tests.sandbox.javascript_stand import FROZEN, Stand
 
@@ -92,7 +93,7 @@ async def test_ctx_is_what_it_is(stand: Stand, does: str, comes: object) -> None
 
 
 async def test_keep_and_console_stay_what_they_are(stand: Stand) -> None:
-    """X3: what a script declares is read from `Keep`, which no line of it replaces."""
+    """X1, X3: what a script declares is read from `Keep`, which no line of it replaces."""
     body = """
     const found = [Object.isFrozen(Keep), Object.isFrozen(console)];
     for (const name of ["Keep", "Duly"]) {
@@ -142,9 +143,36 @@ async def test_keep_and_console_stay_what_they_are(stand: Stand) -> None:
 async def test_a_step_breaks_with_its_own_words(
     stand: Stand, hook: str, then: str, says: str
 ) -> None:
-    """X3, T8: what is refused, and why, is not for a script to say."""
+    """X1, X3, T8: what is refused, and why, is not for a script to say."""
     late = "const late = (ms) => Object.defineProperty(new Date(ms), 'toJSON', {value: 0});"
     assert says in str(await stand.broke(f"{late}\n{hook};\n{then}"))
+
+
+@pytest.mark.parametrize(
+    ("before", "state", "body"),
+    [
+        ("Object.prototype.value = 7", MISSING, "return state ?? null"),
+        ("Object.prototype.handler = 7", MISSING, "return state ?? null"),
+        (
+            "Object.defineProperty(Array.prototype, 1, {set() {}, configurable: true})",
+            5,
+            "return state === 5 ? null : 1",
+        ),
+        (
+            "Object.defineProperty(Object.prototype, 'lastCursor', {set() {}})",
+            None,
+            "return (await ctx.a.b()).lastCursor === 3 ? null : 1",
+        ),
+    ],
+)
+async def test_what_the_host_hands_in_arrives_as_it_is(
+    stand: Stand, before: str, state: Json | Missing, body: str
+) -> None:
+    """X1, X3: no setter and no default of a script comes between."""
+    page: Json = {"$page": True, "items": [1], "last_cursor": 3}
+    answers = [page] * body.count("await")
+    turns = await stand.turns(body, *answers, state=state, before=f"\n{before};")
+    assert turns[-1] == Returned(None)
 
 
 async def test_what_broke_is_the_end(stand: Stand) -> None:

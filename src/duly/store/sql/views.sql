@@ -38,7 +38,7 @@ from version where workflow_id = :workflow_id and version = :version
 
 -- list_events
 -- Oldest first, of one workflow; topic and status narrow the page.
-select e.topic, e.message_id, e.seq, e.content, p.title, p.body, e.status, e.reserved_by, e.finished_by, e.created_by, e.attempts, e.created_at, e.finished_at
+select e.topic, e.message_id, e.seq, e.content, p.title, p.body, e.status, e.reserved_by, e.finished_by, e.created_by, e.attempts, e.created_at, e.finished_at, e.dropped
 from event e join payload p on p.workflow_id = e.workflow_id and p.content = e.content
 where e.workflow_id = :workflow_id and e.seq > :after
   and (:topic is null or e.topic = :topic) and (:status is null or e.status = :status)
