@@ -7,7 +7,7 @@ from typing import Any, Protocol
 from duly.fact import Offer, Reason
 from duly.host import Host
 from duly.rules.reason import read_kept
-from duly.words import Clock, say
+from duly.words import Clock, alert, say
 
 
 class HasReason(Protocol):
@@ -44,4 +44,4 @@ def given(offer: Offer) -> tuple[str, tuple[Any, ...]]:
 
 def told(row: Any) -> str:
     """Say what a stored run keeps of what a person was told."""
-    return "" if row.escalated is None else say(read_kept(row.escalated), Clock(0))
+    return "" if row.escalated is None else alert(read_kept(row.escalated), Clock(0))

@@ -15,8 +15,8 @@ from duly.errors import DulyError, Invalid, NotFound
 from duly.rules import lifecycle
 from duly.rules.count import Activity, Count
 from duly.rules.event import EventStatus
+from duly.rules.planned import Pace, Planned
 from duly.rules.redaction import Redactor
-from duly.rules.schedule import Pace, Planned
 from duly.rules.standing import Code, Standing
 from duly.rules.word import Failure, Kind, MutationStatus, Outcome, Phase, Progress, Status
 from duly.store.record import Commit, Stop

@@ -17,13 +17,12 @@ from functools import cache
 from itertools import chain
 from math import isfinite
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Any, cast, get_args, get_origin
+from typing import TYPE_CHECKING, Any, Final, cast, get_args, get_origin
 
 import msgspec
 
 from duly.api import shape
 from duly.api.registry import BUS, BY, VERBS, Parameter, Registry, Verb
-from duly.desk.record import Attention, Why
 from duly.errors import Invalid, short
 from duly.fact import Reason
 from duly.rules.reason import plain
@@ -32,6 +31,10 @@ from duly.words import Clock, texts
 
 if TYPE_CHECKING:
     from duly.host import Host
+
+
+# The records whose reason is read at length; their module would bring a whole host.
+LONG: Final = frozenset({"Why", "Attention"})
 
 
 async def perform(
@@ -175,7 +178,7 @@ def to_json(value: object, clock: Clock | None = None, *, is_long: bool = False)
         told: dict[str, Json] = {"code": str(value.code), "subject": value.subject}
         told["facts"] = plain(value.facts)
     else:
-        long = isinstance(value, Why | Attention)
+        long = kind.__name__ in LONG
         told = {name: to_json(getattr(value, name), clock, is_long=long) for name in _names(kind)}
     return told if clock is None else {**told, **texts(value, clock, long=is_long)}
 

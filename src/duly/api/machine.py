@@ -6,21 +6,12 @@ import os
 from datetime import datetime
 from enum import StrEnum
 
+from duly.api.clock import read_clocks as read_clocks
 from duly.cell.lock import is_lockable
 from duly.cell.user import stays_root
-from duly.env import Loop
 from duly.rules.schedule import moment
 from duly.sandbox.python_launcher import find_binary, needed_files
 from duly.store.migrate import SCHEMA_VERSION as SCHEMA_VERSION
-
-
-def read_clocks() -> tuple[int, int]:
-    """Return the wall clock and the monotonic clock, in milliseconds."""
-    env = Loop()
-    try:
-        return env.now_ms(), env.monotonic_ms()
-    finally:
-        env.close()
 
 
 def now() -> datetime:

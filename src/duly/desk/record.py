@@ -17,7 +17,7 @@ from duly.rules.allowance import End
 from duly.rules.catalog import Risk
 from duly.rules.count import Activity, Count
 from duly.rules.event import EventStatus
-from duly.rules.schedule import Planned
+from duly.rules.planned import Planned
 from duly.rules.source import Language
 from duly.rules.standing import InputStatus, Mover, Standing
 from duly.rules.value import Json

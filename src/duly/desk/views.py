@@ -25,7 +25,8 @@ from duly.desk.sight import Sight, read_args, read_error, read_log
 from duly.errors import NotFound, see
 from duly.rules import schedule, standing
 from duly.rules.event import EventStatus
-from duly.rules.schedule import Planned, moment
+from duly.rules.planned import Planned
+from duly.rules.schedule import moment
 from duly.rules.standing import Standing
 from duly.rules.value import decode, nearest
 from duly.rules.verb import question

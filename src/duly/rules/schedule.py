@@ -30,6 +30,7 @@ from cronsim import CronSim, CronSimError
 
 from duly.config import Backoff
 from duly.errors import Invalid, RequestRefused, see
+from duly.rules.planned import Pace, Planned
 from duly.rules.value import refuse_unknown
 
 SECOND_MS: Final = 1_000
@@ -108,26 +109,6 @@ def declare(schedule: Schedule) -> dict[str, str | bool] | None:
         return None
     zone = {} if schedule.timezone is None else {"timezone": schedule.timezone}
     return {"cron": schedule.cron, **zone, **late}
-
-
-class Pace(StrEnum):
-    """What starts a producer."""
-
-    INTERVAL = "interval"
-    CRON = "cron"
-    MANUAL = "manual"
-
-
-@dataclass(frozen=True, slots=True)
-class Planned:
-    """When one producer of a workflow runs, as a fact to show (U1)."""
-
-    producer: str
-    kind: Pace
-    every_s: int | None = None
-    cron: str | None = None
-    timezone: str | None = None
-    on_deploy: bool = True
 
 
 def plan(producer: str, schedule: Schedule) -> Planned:

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from duly.fact import Offer, Reason
 from duly.rules.count import Activity, Count
-from duly.rules.schedule import Planned
+from duly.rules.planned import Planned
 from duly.words import attention, done, ending, offer, standing
 from duly.words.noun import say_activity, say_count, say_counts
 from duly.words.part import fill_with

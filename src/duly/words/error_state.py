@@ -51,7 +51,6 @@ REQUESTS: Final[Mapping[str, Pair]] = {
     "workflow_paused": ("The workflow[ {subject}] is paused.", "Resume it first."),
     "busy": ('"{subject}" still works on earlier input.', "Wait for it, or settle it first."),
     "has_open_run": ('"{subject}" has an open run.', "Finish or abandon it first."),
-    "nothing_open": ("No run of this workflow is open, so there is nothing to explain.", ""),
     "active_already": (
         'Version {subject} of "{workflow}" is active already.',
         "Choose another one.",

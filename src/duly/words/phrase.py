@@ -10,21 +10,20 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from typing import Final
 from zoneinfo import ZoneInfo
 
-from duly.rules.schedule import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, moment
 from duly.rules.shown import cut, visible
 
 QUOTE_CHARS_MAX: Final = 200
 PLAIN_QUOTES: Final = str.maketrans("“”", '""')
 USER: Final = "user"  # who acts where no name is given: the person who reads
-WAITS: Final = (
-    (SECOND_MS, MINUTE_MS, "s"),
-    (MINUTE_MS, HOUR_MS, "min"),
-    (HOUR_MS, 2 * DAY_MS, "h"),
-)
+SECOND_MS: Final = 1_000
+DAY_MS: Final = 86_400_000
+# A unit, up to which time it is used, and its word.
+WAITS: Final = ((SECOND_MS, 60_000, "s"), (60_000, 3_600_000, "min"), (3_600_000, 2 * DAY_MS, "h"))
+EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +47,7 @@ class Clock:
     @property
     def now(self) -> datetime:
         """The time."""
-        return moment(self.now_ms)
+        return EPOCH + timedelta(milliseconds=self.now_ms)
 
 
 def say_wait(wait_ms: int) -> str:

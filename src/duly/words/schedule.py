@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Final
 
-from duly.rules.schedule import Planned
+from duly.rules.planned import Planned
 from duly.words.phrase import Clock
 
 UNITS: Final = ((86_400, "day"), (3_600, "hour"), (60, "minute"), (1, "second"))

@@ -16,7 +16,7 @@ from typing import Any, Final, TypeAlias, cast
 
 import click
 
-from duly.api.machine import read_clocks
+from duly.api.clock import read_clocks
 from duly.api.registry import VERBS
 from duly.api.text import cut, visible, visible_json
 from duly.api.value import Json, has_lines
