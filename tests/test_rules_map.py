@@ -21,6 +21,9 @@ from tests.rules_map import (
 )
 
 PAGE = read_rules(RULES.read_text(encoding="utf-8"))
+GLOSSARY = ROOT / "docs" / "glossary.md"
+WORDS_MAX = 60
+USER_WORDS_MAX = 15
 
 # How many rules each letter has. A rule is added here, on the page and in the map, together.
 COUNTS = {"W": 10, "T": 10, "P": 4, "C": 13, "L": 12, "R": 9, "F": 8, "S": 9} | (
@@ -173,9 +176,16 @@ def words_of(page: str) -> set[str]:
 def test_every_word_of_the_page_is_in_the_glossary() -> None:
     words = words_of(RULES.read_text(encoding="utf-8"))
     assert {"host", "open run", "orphaned", "settle", "message id"} <= words
-    explained = glossary_of((ROOT / "docs" / "glossary.md").read_text(encoding="utf-8"))
+    explained = glossary_of(GLOSSARY.read_text(encoding="utf-8"))
     assert words - explained == set()
     assert {"barrier", "rider", "fence", "epoch", "verb", "lag"} <= explained
+    assert len(explained) <= WORDS_MAX
+
+
+def test_a_user_needs_fifteen_words() -> None:
+    """U5: the rest is for people who work on Duly."""
+    users = GLOSSARY.read_text(encoding="utf-8").partition("## For people who work on Duly")[0]
+    assert len(glossary_of(users)) <= USER_WORDS_MAX
 
 
 def test_a_word_without_an_explanation_is_not_in_the_glossary() -> None:
