@@ -120,7 +120,7 @@ CONSUMERS = (
     _verb(
         "C9",
         "a run without a call leaves its events reserved",
-        ".part:dispose",
+        ".statements:dispose",
         _disposing({Reserved.CONSUME: Reserved.HOLD}),
     ),
     _sql(
@@ -133,7 +133,7 @@ CONSUMERS = (
     _verb(
         "C11",
         "the events of a declined mutation are consumed",
-        ".part:dispose",
+        ".statements:dispose",
         _disposing({Reserved.SKIP: Reserved.CONSUME}),
     ),
     _sql("C12", "an heir forgets the state", "insert_heir", "r.state_before, r.", "null, r."),
@@ -159,7 +159,7 @@ RUNS = (
     _verb(
         "R6",
         "the events of an unknown mutation are released",
-        ".part:dispose",
+        ".statements:dispose",
         _disposing({Reserved.TRANSFER: Reserved.RELEASE}),
     ),
     _sql(
@@ -177,17 +177,17 @@ RUNS = (
         "workflow_id = :workflow_id",
         ":workflow_id = :workflow_id",
     ),
-    _verb("R9", "a proposal outlives its run", ".part:move_row", _nothing),
+    _verb("R9", "a proposal outlives its run", ".statements:move_row", _nothing),
 )
 SCHEDULE = (
-    _verb("H2", "an old epoch still writes", ".part:check", _look_only),
+    _verb("H2", "an old epoch still writes", ".statements:check", _look_only),
     _verb(
         "S2",
         "a redeploy starts every producer",
         ".workflow:next_run_at_on_deploy",
         lambda stored, declared, planned_ms, now_ms, zone="UTC": now_ms,
     ),
-    _verb("S3", "nobody tells the consumer", ".part:touch", _nothing),
+    _verb("S3", "nobody tells the consumer", ".statements:touch", _nothing),
     _sql("S5", "the youngest event counts", "due_changed", "select min((", "select max(("),
     _sql(
         "S6",
@@ -220,7 +220,7 @@ PEOPLE = (
         ":Store.approve",
         barrier(_approve_anything),
     ),
-    _verb("A6", "nobody writes down who did it", ".part:note", _nothing),
+    _verb("A6", "nobody writes down who did it", ".statements:note", _nothing),
     _verb("U3", "a skipped poison retries nobody", ".event:_retry_failed", _nothing),
     _sql("W9", "a removed handler still runs", "orphan_handlers", "orphaned = 1", "orphaned = 0"),
     _sql(
