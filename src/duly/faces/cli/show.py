@@ -380,6 +380,20 @@ def verified(answer: Answer) -> None:
         say(each, indent=2)
 
 
+def found(answer: Answer) -> None:
+    """Show what a search found, and how to go on."""
+    keys = ("workflow", "topic", "message_id", "status", "title")
+    table(([each[key] for key in keys] for each in answer["hits"]), keys)
+    if answer["after"]:
+        say(f"There may be more: add --after {answer['after']}")
+
+
+def queried(answer: Answer) -> None:
+    """Show what a SELECT returned."""
+    table(([_value(each) for each in row] for row in answer["rows"]), answer["columns"])
+    say("There are more rows than the limit." if answer["is_cut"] else "")
+
+
 def replay(answer: Answer) -> None:
     """Show where a version would have done otherwise."""
     tried, differences = answer["tried"], answer["differences"]
@@ -421,6 +435,8 @@ ANSWERS: Final[Mapping[str, Callable[[Answer], None]]] = {
     "source": diff,
     "verify": verified,
     "what_if": replay,
+    "find": found,
+    "sql": queried,
 }
 Row: TypeAlias = Callable[[Answer], tuple[object, ...]]
 TABLES: Final[Mapping[str, tuple[tuple[str, ...], Row]]] = {
