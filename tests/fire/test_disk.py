@@ -66,7 +66,10 @@ def test_an_answer_that_cannot_be_written_is_not_asked_for_by_a_second_call(ligh
         until(lambda: fire.outside.rows == ["m1"], "the effect")
         with full_disk(host):
             fire.outside.ask("release")
-            host.until(lambda: any("see to the disk" in line for line in host.logs), "a complaint")
+            host.until(
+                lambda: any("the disk returned an error" in line for line in host.logs),
+                "a complaint",
+            )
             assert [each["status"] for each in host.ask("look")["mutations"]] == ["in_flight"]
         seen = fire.finish(host, {NAME: {"m1"}})
         fire.check(seen, {NAME: {"m1"}})

@@ -144,7 +144,7 @@ async def test_a_source_at_the_limit_is_loaded_and_one_past_is_not(stand: Stand)
     text = HEAD + "}}});"
     limits = replace(LIMITS, source_bytes=len(text))
     assert (await stand.load(text, limits)).source.text == text
-    with pytest.raises(ScriptError, match="the limit is"):
+    with pytest.raises(ScriptError, match="is longer than"):
         await stand.load(text + " ", limits)
 
 

@@ -76,8 +76,8 @@ async def test_a_script_that_an_agent_answers_with_is_proposed_and_not_adopted(
     assert proposal.activated_at is None
     told = await host.bus.journal("workflow.needs_attention")
     text = (told[0].payload or {})["text"]
-    assert text.startswith("guests: The script failed and waits for a correction: ")
-    assert "proposed as version 1.1 but not adopted: an agent wrote it" in text
+    assert text.startswith("guests: The script failed: ")
+    assert "Version 1.1 is proposed and not adopted: an agent wrote it" in text
     (failed,) = await host.bus.journal("run.failed")
     assert (told[0].causation_id, told[0].depth) == (f"bus:{failed.id}", failed.depth + 1)
     assert user.texts[-1] == text

@@ -286,7 +286,7 @@ async def test_source_size(stand: Stand, language: str) -> None:
     limits = replace(ROOMY, source_bytes=len(source.text.encode()))
     sandbox = stand.sandbox(language, limits)
     await sandbox.load(source, Catalog())
-    with pytest.raises(ScriptError, match="the limit is"):
+    with pytest.raises(ScriptError, match="is longer than"):
         await sandbox.load(replace(source, text=source.text + " "), Catalog())
 
 
