@@ -58,13 +58,14 @@ class Oracle:
         self._check_causes(now)
         self._check_proposals(now)
         self._check_questions(now)
+        # First, while it is known which action a dead host was carrying out.
+        if self.before is not None:
+            self._compare(self.before, now)
         for problem in (
             *self.consent.look(self.before, now),
             *self.promise.look(self.before, now),
         ):
             self._say(problem)
-        if self.before is not None:
-            self._compare(self.before, now)
         self.before = now
 
     def see_leave(self, call: Call) -> None:

@@ -148,7 +148,10 @@ class Engine(WorkLoop[str]):
             self._rest()
             return
         for workflow_id in (*_workflows(due), *due.suspects):
-            if workflow_id not in self._at_work:
+            if workflow_id in self._at_work:
+                # Its turn may have looked before this was due, and be about to end.
+                self._again.add(workflow_id)
+            else:
                 self._ready.setdefault(workflow_id)
         if tidy_at is not None and tidy_at <= now and UPKEEP not in self._at_work:
             self._ready.setdefault(UPKEEP)  # behind everything else
