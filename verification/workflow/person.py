@@ -1,4 +1,4 @@
-"""Whoever actions in a scenario: publishes, pauses, answers, agrees, grants and takes back.
+"""The people of a scenario: they publish, pause, answer, agree, grant and take back.
 
 Law 1  A refusal is an answer like any other; only what breaks is a problem.
 Law 2  What a person was told, and what was said, is written down where no host can see it; the

@@ -1,4 +1,4 @@
-"""What is wrong with a value that somebody gave: one pair of sentences for each code.
+"""What is wrong with a value that a caller gave: one pair of sentences for each code.
 
 The first says what is wrong with what, the second what to do. In braces stands a fact of the error;
 a part in square brackets is left out where one of its facts is missing.
