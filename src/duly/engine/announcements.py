@@ -138,10 +138,10 @@ def announce(
 
 
 def _preview(text: str, secrets: Redactor) -> Json:
-    """Show a call's arguments without secrets; of long ones only the beginning is looked at.
+    """Show a call's arguments without secrets; of long ones only the beginning is read.
 
-    Whoever walks through a million values stops everybody else for as long (X2). More is looked at
-    than is shown, so that no part of a secret stands at the end of it.
+    Walking through a million values would stop the event loop for as long (X2). More is read than
+    is shown, so that no part of a secret stands at the end of it.
     """
     if len(text) <= PREVIEW_BYTES:
         try:

@@ -2,9 +2,9 @@
 
 Law 1  A yes is for exactly the call whose hash was shown, and only while the grants still reach it
        and the row is what was written (L11).
-Law 2  A yes is stored before anything is sent, and the call is sent once, by whoever runs the
+Law 2  A yes is stored before anything is sent. The call is sent once, by the host that runs the
        workflow: now, or after any number of restarts.
-Law 3  Of several answers at once the first is taken, and the others take nothing out of its hands.
+Law 3  Of several answers at once the first is taken; the others are refused and change nothing.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ async def approve_all(
 async def amend(
     parts: Parts, mutation_id: str, seen: str, args: Mapping[str, Json], *, action: Action
 ) -> str:
-    """Put a person's own arguments in place of a proposed call's; answer its new hash (A3)."""
+    """Put a person's own arguments in place of a proposed call's; return its new hash (A3)."""
     row = await _proposed(parts, mutation_id)
     outlook = await parts.store.outlook(row.workflow_id)
     run = await parts.store.get_run(row.held_by)
@@ -129,7 +129,7 @@ async def reject(
 async def _judge(
     parts: Parts, mutation_id: str, seen: str, action: Action
 ) -> tuple[MutationRow, RunRow, Yes]:
-    """Refuse a yes that cannot be taken, with the nearest reason; else spell it."""
+    """Build the yes, or refuse one that cannot be taken, with the first reason."""
     row = await _proposed(parts, mutation_id)
     outlook = await parts.store.outlook(row.workflow_id)
     run = await parts.store.get_run(row.held_by)
@@ -139,7 +139,7 @@ async def _judge(
     missing = await find_missing(parts, row.workflow_id, _tool(parts, row), args, besides=row.id)
     if missing is not None:
         raise RequestRefused(**parts_of(missing.error))
-    # What the person was shown is sealed, whatever the row says when the yes is written.
+    # The seal is of the hash the person was shown, even if the row was changed since.
     facts = replace(row.facts, hash=seen, approved_by=action.by)
     seal = make_seal(await parts.seal_key(), facts)
     return row, run, Yes(outlook.fence, mutation_id, seen, seal, action)
@@ -174,7 +174,7 @@ async def _give(parts: Parts, row: MutationRow, run: RunRow, allow: Allow, actio
 
 
 async def _proposed(parts: Parts, mutation_id: str) -> MutationRow:
-    """Read a row that waits for an answer; whoever comes too late is told what became of it."""
+    """Read a row that waits for an answer; refuse a late one and say how the row was decided."""
     row = await parts.store.get_mutation(mutation_id)
     if row.status != MutationStatus.PROPOSED:
         raise RequestRefused(

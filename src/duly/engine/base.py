@@ -1,7 +1,7 @@
 """What the engine is given, and the one way a step of a script can fail.
 
 Law: everything comes in through `Parts`; nothing of it is kept anywhere else, and no fact that
-decides something lives only in memory (design §3).
+decides something lives only in memory.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ PLAIN_POLICY = WorkflowPolicy()
 
 
 async def find_open_key() -> bytes:
-    """Answer the key of parts that were built without a host."""
+    """Return the key of parts that were built without a host."""
     return OPEN_KEY
 
 
@@ -49,7 +49,7 @@ class Parts:
     def way(
         self, run: Run, counts: Counts, *, is_escalated: bool = False, was_empty: bool = False
     ) -> Way:
-        """Answer who moves an open run on here; where a person was told, a person does (F8)."""
+        """Return who moves an open run on here; where a person was told, a person does (F8)."""
         if is_escalated:
             return Way.PERSON
         return chain.way(
@@ -62,12 +62,12 @@ class Parts:
         )
 
     def policy_of(self, workflow: str) -> WorkflowPolicy:
-        """Answer what the policy says about one workflow."""
+        """Return what the policy says about one workflow."""
         return self.policy.workflows.get(workflow, PLAIN_POLICY)
 
 
 def stamp(env: Env) -> Stamp:
-    """Answer this moment by both clocks: the wall's and that of the boot (L7)."""
+    """Return this moment by both clocks: the wall's and that of the boot (L7)."""
     boot = env.boot()
     return Stamp(env.now_ms(), boot.id, boot.ms)
 
@@ -88,8 +88,8 @@ class StepFailed(DulyError):
 def sandbox_failure(error: DulyError | OSError) -> StepFailed:
     """Classify what a sandbox raised instead of running a script (F1).
 
-    A worker that was lost or could not be started is nobody's fault; a machine that cannot lock
-    one is for a person to see to.
+    A worker that was lost or could not be started is a temporary failure. A machine that cannot
+    lock a worker needs a person.
     """
     failure = Failure.TRANSIENT
     if isinstance(error, ConfigError):

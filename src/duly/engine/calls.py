@@ -2,9 +2,9 @@
 
 Law 1  Every call goes through one order of checks before anything happens: access, arguments,
        grant, approval (A1, C2). What a step may not do ends the run; the script is never told (C3).
-Law 2  A step returns its mutation, it does not make it: at the first mutation call the script is
-       left for good, and only then does anybody send anything (C8).
-Law 3  What a script publishes is kept in hand until its run commits (P3, C11).
+Law 2  A step returns its mutation, it does not make it. At the first mutation call the script is
+       left for good; only after that does the ledger send anything (C8).
+Law 3  What a script publishes is kept in memory until its run commits (P3, C11).
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ class Calls:
             return await self._talk(script, await stack.enter_async_context(together))
 
     async def _note(self, started_at: int, logs: tuple[Log, ...]) -> None:
-        """Keep what the script said, beside the event loop if that is much (X2)."""
+        """Keep the script's log lines; many of them are written beside the event loop (X2)."""
         notes = self.live.notes
         if sum(len(each.text) for each in logs) <= AT_ONCE_CHARS:
             notes.log(started_at, self.step, logs)
@@ -120,7 +120,7 @@ class Calls:
     async def _talk(
         self, script: Script, together: Together[Result | Wanted]
     ) -> Json | Missing | Wanted:
-        """Result a script's calls, in their order, until it ends or asks for its mutation."""
+        """Answer a script's calls, in their order, until it ends or asks for its mutation."""
         started_at = self.parts.env.now_ms()
         turn: Turn = await script.start()
         while True:
@@ -149,7 +149,7 @@ class Calls:
         return own.get(call.path, limits.result_bytes)
 
     async def _answer(self, call: ScriptCall) -> Result | Wanted:
-        """Do what one call asks for; whatever is wrong with it ends the step (C3)."""
+        """Do what one call asks for; any fault of the call ends the step (C3)."""
         own = {"publish": self._publish, "peek": self._peek, "get_by_ids": self._get_by_ids}
         try:
             if call.path in own:
@@ -264,7 +264,7 @@ class Calls:
         return await self._read(tool, decision.args, call)
 
     async def _count_first(self, tool: Tool, policies: tuple[Mapping[str, str], ...]) -> int:
-        """Count the calls its major version has made; nobody counts where no policy asks (A3)."""
+        """Count the calls of its major version; without such a policy nothing is counted (A3)."""
         most = permission.first_calls(tool, *policies)
         if not most:
             return 0

@@ -1,7 +1,7 @@
 """The case a repairer is given: what failed, where, on which events, with which tools (F3).
 
-Law: everything that leaves here has passed the same redaction, whatever it was made of: a repairer
-is usually a language model, and a prompt is no place for a secret (A5). What is shown is bounded.
+Law: everything in a case has passed the same redaction. A repairer is usually a language model, and
+a prompt is no place for a secret (A5). The size of a case is bounded.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What a workflow may do at this moment: its grants, and how much of their limits is used up (A1).
 
 Law 1  Nothing is remembered: a grant can be taken back at any moment, so it is read at every call.
-Law 2  A day is a day of UTC. Whatever was sent in it counts, also what was refused.
+Law 2  A day is a day of UTC. Every call that was sent in it counts, also the refused ones.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ async def read_envelope(parts: StepEnv, workflow_id: str) -> Envelope:
 async def count_today(
     parts: StepEnv, workflow_id: str, tool: Tool, envelope: Envelope, *, besides: str = ""
 ) -> int:
-    """Answer how often the tool's capability was used today; nobody counts where no limit is.
+    """Return how often the tool's capability was used today; without a limit nothing is counted.
 
-    `besides` names the row that is about to be sent again: it does not stand in its own way.
+    `besides` names the row that is about to be sent again: it does not count against itself.
     """
     capability = tool.capability
     limits = (each.mutations_per_day for each in envelope.grants if each.capability == capability)

@@ -1,11 +1,11 @@
-"""Takes in what a send answered after nobody waited for it any more (L1, L6).
+"""Writes the answers of sends that came after the host had stopped waiting (L1, L6).
 
 Law 1  A late yes settles a row that is still unknown, whichever of its sends it was. A late no
        settles it only if no other send of the row is unknown. Any other answer is shown beside
        what was decided meanwhile, by a person or by asking.
-Law 2  A late answer is said once. It is written through to the disk, again and again while the
-       store cannot take it, and if the host must end before, it is in the log.
-Law 3  It never overtakes a send that is on its way: the row says in_flight until that is heard.
+Law 2  A late answer comes once. It is written with a barrier, and retried while the store cannot
+       write. If the host must end before that, the answer is in the log.
+Law 3  It never overtakes a send that is on its way: it waits while the row is in flight.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class Late:
         try:
             return await self._write(mutation_id, sending, heard, said)
         except (Stale, Fenced):
-            return False  # somebody was faster; look at what is there now
+            return False  # another task or a person was faster: read the row again
         except (StoreLost, NotFound) as error:
             log.error("a late answer could not be kept: %s: %s", said, error)
             return True
@@ -95,12 +95,12 @@ class Late:
         store = self._parts.store
         row = await store.get_mutation(mutation_id)
         if row.status == MutationStatus.IN_FLIGHT:
-            return heard.answer is Answer.UNKNOWN  # whoever says nothing need not be waited for
+            return heard.answer is Answer.UNKNOWN  # an answer that settles nothing need not wait
         run = await store.get_run(row.held_by)
-        # A no is one to the call if this was its only send of which nobody knew the end (L1).
+        # A no is valid for the call only if this was its one send with an unknown end (L1).
         is_definite = not row.is_resent and sending.attempt == row.attempt
         new = lifecycle.late(run.state, heard.answer, is_definite=is_definite) if run.open else None
-        # One that says nothing is worth a word where a person waits for it; each is kept once.
+        # An answer that settles nothing is kept only where a person must decide; each once.
         is_news = heard.answer is not Answer.UNKNOWN or row.status == MutationStatus.INDETERMINATE
         if new is not None:
             await self._settle(row, run, new, heard, said)
@@ -137,7 +137,7 @@ class Late:
         self._worker.ledger.sends.forget(row.id)
 
     def _say(self, sending: Sending, heard: Heard) -> str:
-        """Say what a send answered, for whoever decided without it."""
+        """Say what a send answered, for the person who decided without it."""
         at = moment(self._parts.env.now_ms()).isoformat(timespec="seconds")
         told = SAID.get(heard.answer, "was not done")
         why = "" if heard.error is None else f" ({heard.error})"
@@ -147,7 +147,7 @@ class Late:
         return self._worker.successor.clean(text)
 
 
-# What a late no is to the run; a missing sign-in or permission is met again by the fresh one.
+# The failure class of a late no. A missing sign-in or permission stops the fresh run again.
 FAILURES: Final = {
     answer: failure
     for answer, failure in ANSWERED.items()

@@ -3,12 +3,12 @@
 Law 1  The call is in the ledger, in flight, on the disk, before its first byte leaves (L2).
 Law 2  A call is sent once. It is sent again only under its own key, where the outside promises to
        do it once (L7), or after a definite no (F4).
-Law 3  An answer is what the connector says by its error's type; whatever it does not say is
-       unknown, and unknown is asked about, never guessed (L4, L5).
-Law 4  "It did not happen" is believed only after the tool's lag since the send ended, as this
-       process saw it end; a send that nobody saw the end of counts from when we took it over. What
-       counts is when the question was asked: the answer may be as old as that (L6).
-Law 5  A send nobody waits for any more is still heard: what it answers goes to `engine/late.py`.
+Law 3  The connector says how a call ended by the type of its error. Without such a type the
+       outcome is unknown, and the outside is asked about it; it is never guessed (L4, L5).
+Law 4  "It did not happen" is believed only after the tool's lag. The lag counts from the end of
+       the send, as this process saw it; if no process saw the end, from when this one took the row
+       over. The question must have been asked after that: its answer may be that old (L6).
+Law 5  A send that no task waits for any more is still heard: its answer goes to `engine/late.py`.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Ledger:
         self._successor = successor
         self._announcements = Announcements(parts)
         self.sends = Sends(parts.env)
-        # Told of an answer that came when nobody waited for it any more (L1).
+        # Called with an answer that came when no task waited for it any more (L1).
         self.on_late: Callable[[str, Sending, Heard], None] = lambda *_: None
 
     # -- Making a mutation ----------------------------------------------------------------------
@@ -94,7 +94,7 @@ class Ledger:
     async def _send_new(
         self, live: Live, wanted: Wanted, call: record.Call, verb: WriteSend
     ) -> bool:
-        """Write a new row and send its call; tell whether its allowance still held (L2, A3)."""
+        """Write a new row and send its call; return whether its allowance still held (L2, A3)."""
         env = self._parts.env
         new = lifecycle.advance(live.run, Progress.SEND)
         live.is_out = True
@@ -219,7 +219,7 @@ class Ledger:
             sending.is_left = True
             self._note_end(sent.mutation_id, sending)  # it may have answered at this very moment
             raise
-        # What ended while it was told to stop has had its say (L13).
+        # A send that ended while it was being cancelled has given its answer (L13).
         sending.is_left = reply is None and watch.is_out
         heard = self._hear(tool, watch, reply)
         took_ms = env.monotonic_ms() - begun_at
@@ -229,7 +229,7 @@ class Ledger:
         return heard
 
     def _note_end(self, mutation_id: str, sending: Sending) -> None:
-        """Hear a send that nobody waits for any more, once: at its end, or at its yes (L1, L6)."""
+        """Hand a late answer on, once: at the end of its send, or at its yes (L1, L6)."""
         reply = sending.watch.reply
         if not sending.is_left or sending.is_heard or reply is None:
             return
@@ -443,7 +443,7 @@ class Ledger:
         live.recording.add_done_callback(partial(self._forget, mutation_id))
 
     def _forget(self, mutation_id: str, writing: asyncio.Future[None]) -> None:
-        """Forget a send that is settled; one the store was not told of is still unknown (L6)."""
+        """Forget the sends of a row that is settled; if writing failed it is unknown still (L6)."""
         if not writing.cancelled() and writing.exception() is None:
             self.sends.forget(mutation_id)
 
@@ -478,12 +478,13 @@ class Ledger:
         except Exception as error:
             verdict = Unasked(f"asking failed: {say(tool.name, error)}")
         if isinstance(verdict, Unsure):
-            # Its words are a stranger's: what cannot be kept would be asked for ever (L5, A5).
+            # The reason is a connector's own text. Stored uncleaned it could fail, and the
+            # question would be asked for ever (L5, A5).
             return type(verdict)(self._successor.clean(verdict.reason))
         return verdict
 
     def miss_wait_ms(self, outage: Outage | None) -> int:
-        """Answer how long to wait after a question that could not be asked (L5)."""
+        """Return how long to wait after a question that could not be asked (L5)."""
         failures = 0 if outage is None else outage.failures
         return reconcile_delay_ms(self._parts.policy.reconcile, failures)
 

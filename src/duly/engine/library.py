@@ -1,7 +1,7 @@
 """The versions that were loaded, ready to be opened; the rest stay in the store.
 
-Law: a version never changes (W8), so what was loaded once stays true; what is dropped here is
-loaded again when somebody needs it. How many are kept is bounded: an idle workflow costs nothing.
+Law: a version never changes (W8), so a loaded one stays valid. One that is dropped here is loaded
+again when a run needs it. How many are kept is bounded: an idle workflow costs nothing.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Library:
         self._shelf: OrderedDict[tuple[str, str], Loaded] = OrderedDict()
 
     async def get(self, workflow_id: str, version: str) -> Loaded:
-        """Answer a version ready to be opened; what fails is a step's failure (F1)."""
+        """Return a version ready to be opened; an error here is a failure of the step (F1)."""
         here = (workflow_id, version)
         if here in self._shelf:
             self._shelf.move_to_end(here)

@@ -1,7 +1,7 @@
-"""A run in this process's hands: what the store has of it, and where its script has got to.
+"""A run that this process holds: what the store has of it, and how far its script got.
 
-Law: `stored` is the state the store was last told; `run` is where the rules have taken it since.
-Every write is guarded by `stored`, so whatever somebody else did to the run is found out (R8).
+Law: `stored` is the state that was last written; `run` is the state the rules decided since. Every
+write is guarded by `stored`, so a change by another task or a person is noticed (R8).
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ ANY_DEPTH = 2**31  # of what was checked before: how deep it is was looked at th
 
 
 def show_args(args: Json, secrets: Redactor, most_chars: int) -> str:
-    """Show the arguments of a call without secrets; of long ones the beginning is looked at (X2).
+    """Show the arguments of a call without secrets; of long ones the beginning is read (X2).
 
-    More is looked at than is shown, so that no part of a secret stands at the end of it.
+    More is read than is shown, so that no part of a secret stands at the end of it.
     """
     text = encode(args, "args", limit_bytes=NOTES_BYTES_MAX)
     if len(text) > AT_ONCE_CHARS:
@@ -58,7 +58,7 @@ class Notes:
     calls: list[Json] = field(default_factory=list)
 
     def log(self, at_ms: int, step: Step, logs: Iterable[Log]) -> None:
-        """Keep what a script said; what its sandbox left out is counted like what we do (R1)."""
+        """Keep a script's log lines, and count those that its sandbox left out (R1)."""
         for each in logs:
             if each.left_out:
                 self.dropped += each.left_out
@@ -66,13 +66,13 @@ class Notes:
                 self._add(at_ms + each.after_ms, step.value, each.text)
 
     def warn(self, at_ms: int, text: str) -> None:
-        """Keep what the host has to say to the script's author."""
+        """Keep a warning of the host to the script's author."""
         self._add(at_ms, DULY, text)
 
     def call(self, tool: str, args: Json, outcome: str, duration_ms: int) -> None:
         """Keep one call: its arguments without secrets, how it ended, how long it took."""
         shown = MANY_VALUES
-        if is_light(args):  # else nobody looks through them for a line of 500 characters (X2)
+        if is_light(args):  # large ones are not walked through for a line of 500 characters (X2)
             shown = show_args(args, self.secrets(), CALL_ARGS_CHARS)
         self.calls.append(
             {
@@ -105,10 +105,10 @@ class Notes:
 
 @dataclass(slots=True)
 class Reads:
-    """What a step asked the outside, and what it was answered: a newer version is tried on it (F3).
+    """What a step asked the outside and what it got: a newer version is tried on it (F3).
 
-    A step that was told more than the limit, or asked with more values than are looked through at
-    once, cannot be repeated, so nothing of it is kept.
+    A step that got more than the limit cannot be repeated, and neither can one whose questions
+    were too large to be walked through at once. Nothing of such a step is kept.
     """
 
     limit_bytes: int = READS_BYTES_MAX
@@ -134,7 +134,7 @@ class Reads:
             return None
         reads: list[Json] = [
             {"tool": tool, "args": redact(args, secrets), "answer": redact(decode(text), secrets)}
-            # In the order of the questions: of those asked together any may be answered first.
+            # In the order of the questions: of reads made together any may return first.
             for _, tool, args, text in sorted(self.kept, key=lambda each: each[0])
         ]
         written: Json = {"reads": reads, "dropped": self.dropped}
@@ -170,7 +170,7 @@ class Live:
 
     @property
     def is_active(self) -> bool:
-        """Tell whether nothing keeps it from going on."""
+        """Tell whether the run can go on now."""
         return self.run.status is Status.ACTIVE
 
     @property
@@ -229,14 +229,14 @@ class Live:
         ]
 
     async def settled(self) -> None:
-        """Return when the store has been told of the applied mutation; nothing is said before."""
+        """Wait until `applied` is in the store; what follows is written only after that."""
         if self.recording is not None:
             await asyncio.shield(self.recording)
             self.recording = None
         self.is_out = False
 
     def move(self, new: Run) -> None:
-        """Take over what the store has just been told."""
+        """Take over the state that was just written."""
         self.stored = self.run = new
 
     def pin(self, pinned: Pinned) -> None:

@@ -2,8 +2,8 @@
 
 Law 1  It can only propose. What it wrote is kept beside what is active, never put to use by itself,
        and a person is told as of any repair that was not adopted (F3, F8).
-Law 2  Only a script of the workflow that failed is a proposal; with anything else whoever asked
-       does what is done with every answer.
+Law 2  Only a script of the workflow that failed is a proposal. The caller treats any other text as
+       an ordinary answer.
 Law 3  What an agent is shown is what a repairer is shown: bounded, and without secrets (A5).
 """
 
@@ -60,7 +60,7 @@ class Proposals:
     async def propose(self, run_id: str, answer: str, *, by: str) -> bool:
         """Keep an answer as a proposal, if it is a script of the workflow; tell whether it is.
 
-        Also where somebody was faster: it is kept for them then, and nobody needs to be told.
+        Also where a person was faster: then it is kept for them, without an announcement.
         """
         row = await self._find(run_id)
         if row is None:

@@ -1,4 +1,4 @@
-"""Finds out what became of a mutation nobody knows the end of (L5–L8).
+"""Finds out what became of a mutation whose outcome is unknown (L5–L8).
 
 Law 1  It asks; it sends only where the tool promises to do a repeated call once (L7), and never
        while the workflow is paused (F7).
@@ -6,8 +6,8 @@ Law 2  Answers of "unsure" are counted and spaced, and the count is stored; when
        person is asked. A "no" that comes too early to be believed costs nothing (L6).
 Law 3  A question that could not be asked costs nothing either: it is asked again for as long as
        that lasts, at last every ten minutes. After an hour a person is told, and may answer (L5).
-Law 4  Whatever goes wrong here, the next attempt has a time that is stored, later than now (L13).
-       It is stored before the question: while the disk takes no writes, nothing is asked.
+Law 4  The next attempt always has a stored time, later than now, also after an error (L13). The
+       time is stored before the question: while the disk takes no writes, nothing is asked.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Reconciler:
         self._announcements = Announcements(parts)
 
     async def attempt(self, live: Live, row: MutationRow, *, is_paused: bool) -> None:
-        """Make one attempt to settle a row; the run is active again if it turned out applied."""
+        """Make one attempt to settle a row; if it was applied, the run is active again."""
         next_ms = self._ledger.miss_wait_ms(None)
         row = await self._wait(live, row, next_ms, row.error, outage=row.outage)
         try:

@@ -51,7 +51,7 @@ class CountSent(Protocol):
     def __call__(
         self, workflow_id: str, tools: Iterable[str], *, since: int, besides: str = ""
     ) -> Awaitable[int]:
-        """Answer how often any of these tools was sent since a moment."""
+        """Return how often any of these tools was sent since a moment."""
 
 
 @dataclass(slots=True)
@@ -95,7 +95,7 @@ class Bench:
         return found
 
     async def list_grants(self, workflow_id: str) -> tuple[GrantRow, ...]:
-        """Answer the envelope it was given (A1)."""
+        """Return the envelope it was given (A1)."""
         return self.grants
 
     async def count_sent(
@@ -209,7 +209,7 @@ class Rehearsal:
     policy: Policy
 
     def policy_of(self, workflow: str) -> WorkflowPolicy:
-        """Answer what the policy says about one workflow."""
+        """Return what the policy says about one workflow."""
         return self.policy.workflows.get(workflow, PLAIN_POLICY)
 
 
@@ -217,7 +217,7 @@ class Rehearsal:
 class Attempt:
     """One run of a handler, as far as it came.
 
-    `is_told` says whether `next` was run: it is not, where nobody knows what it would be told.
+    `is_told` says whether `next` was run. It is not, where the result of the mutation is unknown.
     """
 
     inputs: tuple[EventRow, ...] = ()
@@ -227,7 +227,7 @@ class Attempt:
     failed: StepFailed | None = None
 
 
-# Says what a mutation would answer, as JSON text; None: nobody knows.
+# Returns what a mutation would return, as JSON text; None if that is unknown.
 Answerer = Callable[[Wanted], str | None]
 
 
@@ -268,12 +268,12 @@ async def produce(stage: Rehearsal, live: Live) -> Attempt:
 
 
 async def consume(stage: Rehearsal, live: Live, answer: Answerer) -> Attempt:
-    """Run a consumer's steps; the mutation it asks for is kept, and made by nobody."""
+    """Run a consumer's steps; the mutation it asks for is kept and never sent."""
     inputs: tuple[EventRow, ...] = ()
     wanted: Wanted | None = None
     try:
         inputs = await prepare(stage, live)
-        if inputs:  # whoever reserved nothing goes on to `next` (C7)
+        if inputs:  # a run that reserved nothing goes on to `next` (C7)
             wanted = await ask_mutate(stage, live)
         if wanted is not None:
             stage.store.wanted[wanted.tool.name] += 1
@@ -288,7 +288,7 @@ async def consume(stage: Rehearsal, live: Live, answer: Answerer) -> Attempt:
 
 
 async def prepare(stage: Rehearsal, live: Live) -> tuple[EventRow, ...]:
-    """Ask what to work on; answer the events it takes."""
+    """Ask what to work on; return the events it takes."""
     prepared, offered = await ask_prepare(stage, live)
     try:
         inputs = stage.store.reserve(prepared, offered)

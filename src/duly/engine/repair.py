@@ -1,7 +1,7 @@
 """Repair: a script that failed is laid before a repairer, and its answer is judged (F3).
 
-Law 1  A repairer is a stranger: whatever it raises, answers or never answers ends in a version
-       that was judged, or in a sentence for a person, and the host goes on.
+Law 1  A repairer is not trusted. Whether it returns, raises or hangs, the end is a version that was
+       judged, or a reason for a person, and the host goes on.
 Law 2  It is asked outside any transaction and beside the turns of the workflows; the question was
        counted before, so a host that dies again and again does not ask for ever.
 Law 3  Its answer changes something only where the version that failed is still active and a failed
@@ -45,7 +45,7 @@ from duly.store.record import Action, Origin, RunRow
 AT_ONCE_MAX: Final = 4  # a service that changed may break many workflows in one minute
 END_S: Final = 1.0  # how long a repairer that was told to stop is waited for
 DETAIL_BYTES_MAX: Final = 64 * 1024
-SOMEBODY: Final = "repairer"  # who repairs, where nobody says
+UNNAMED: Final = "repairer"  # the name of a repairer that gives none
 
 log = logging.getLogger("duly.engine")
 
@@ -80,7 +80,7 @@ class Repairs:
 
     @property
     def is_idle(self) -> bool:
-        """Tell whether nobody is being asked."""
+        """Tell whether no repairer is being asked."""
         return not self._tasks
 
     def begin(self, live: Live, row: RunRow) -> None:
@@ -143,7 +143,7 @@ class Repairs:
             return Declined(f"a fault inside Duly, {self._successor.clean(repr(error))}.")
 
     async def _refusal(self, row: RunRow) -> str | None:
-        """Say why nobody is asked: the budget, or a version that is not active any more (F3)."""
+        """Say why no repairer is asked: the budget, or the version is not active any more (F3)."""
         policy = self._parts.policy
         workflow = await self._parts.store.get_workflow(row.workflow_id)
         if workflow.active_version != row.version:
@@ -253,7 +253,7 @@ class Repairs:
         return rules.replay_refusal(replayed)
 
     async def _came_before(self, row: RunRow, source: Source) -> str | None:
-        """Say that a text was active and was given up: whoever did so is not overruled."""
+        """Say that a text was active and was given up; a repair does not overrule that act."""
         known = await self._parts.store.list_versions(row.workflow_id, limit=PAGE_ROWS_MAX)
         for each in known:
             if each.hash == source.hash and each.activated_at is not None:
@@ -276,7 +276,7 @@ class Repairs:
         )
         told = {"workflow": live.workflow, "version": number, "repairs": row.version}
         successor_id = parts.env.new_id("run")
-        # Before the commit: an active run in nobody's hands looks as if its host had died (R7).
+        # Before the commit: an active run that no task holds looks as if its host had died (R7).
         self._in_hand.add(successor_id)
         try:
             await parts.store.deploy(
@@ -296,7 +296,7 @@ class Repairs:
         outlook = await self._parts.store.outlook(row.workflow_id)
         if outlook.open_run is not None and outlook.open_run.run_id == row.id and outlook.is_paused:
             return "the workflow was paused meanwhile."
-        return "somebody else moved the workflow on meanwhile."
+        return "the run was moved on meanwhile."
 
     async def _decline(self, live: Live, row: RunRow, declined: Declined) -> None:
         """Tell a person why there is no repair, and keep what was proposed, if the run waits."""
@@ -325,7 +325,7 @@ class Repairs:
         except Stale:
             if proposal is None or action is None:
                 raise
-            # A person was faster, so nobody needs to be told; the proposal is kept for them.
+            # A person was faster and need not be told; the proposal is kept for them.
             await store.keep_version(row.workflow_id, proposal, action=action, now=now)
 
     async def _next_number(self, row: RunRow) -> str:
@@ -338,7 +338,7 @@ class Repairs:
         name = getattr(self._parts.repairer, "name", None)
         most = self._parts.policy.limits.name_chars
         is_name = isinstance(name, str) and name.strip() and name.isprintable()
-        return cast(str, name)[:most] if is_name else SOMEBODY
+        return cast(str, name)[:most] if is_name else UNNAMED
 
     def _action(self, verb: str, detail: dict[str, str]) -> Action:
         text = encode({**detail}, "detail", limit_bytes=DETAIL_BYTES_MAX)
@@ -346,7 +346,7 @@ class Repairs:
 
 
 async def _call(repairer: Repairer, case: RepairCase) -> object:
-    """Ask, and answer what was raised as well: SystemExit would otherwise end the whole host."""
+    """Ask; return what was raised as well: SystemExit would otherwise end the whole host."""
     try:
         return await repairer.repair(case)
     except (asyncio.CancelledError, KeyboardInterrupt):

@@ -2,8 +2,9 @@
 
 Law 1  A past run is repeated with what it had and nothing else: the events it reserved, as it was
        shown them, its state, clock and seed, and what its reads were answered.
-Law 2  Nobody is asked anything and nothing is sent: the outside is a recording.
-Law 3  What cannot be repeated is said, and never taken for the same.
+Law 2  No connector is called: nothing is asked outside and nothing is sent. The outside is a
+       recording.
+Law 3  A run that cannot be repeated is reported as such. It never counts as equal.
 """
 
 from __future__ import annotations
@@ -200,11 +201,11 @@ class Still:
     env: Env
 
     def now_ms(self) -> int:
-        """Answer when the prepare result was stored (C13)."""
+        """Return when the prepare result was stored (C13)."""
         return self.at_ms
 
     def monotonic_ms(self) -> int:
-        """Answer that nothing takes any time."""
+        """Return the same moment every time: nothing takes any time here."""
         return 0
 
     def random_bytes(self, count: int) -> bytes:
@@ -233,7 +234,7 @@ class Recorded:
                 self._answers.setdefault(here, deque()).append(each["answer"])
 
     async def read(self, tool: Tool, args: Mapping[str, Json]) -> Json:
-        """Answer what the run was answered, or take note that it did not ask this."""
+        """Return what the outside told the run, or note that the run did not ask this."""
         answers = self._answers.get(self._name(tool.name, args))
         if not answers:
             self.problem = f"it asks {tool.name} for something that run did not ask."
@@ -260,7 +261,7 @@ def _obstacle(loaded: Loaded, past: Past, outside: Recorded) -> str | None:
 
 
 def _asked_for(past: Past) -> Change | None:
-    """Answer the change a run asked for, whatever became of it."""
+    """Return the change a run asked for, whether or not it was made."""
     if past.mutation is None:
         return None
     args = cast("dict[str, Json]", decode(past.mutation.args))
@@ -283,7 +284,7 @@ def _titles(past: Past) -> tuple[str, ...]:
 
 
 def _leave(capability: str) -> GrantRow:
-    """Allow a capability: nobody is asked and nothing is sent, so nothing needs leave (A1)."""
+    """Grant a capability: no connector is called here, so no permission is needed (A1)."""
     return GrantRow(capability, None, "{}", rehearsal.MADE_UP, 0)
 
 

@@ -97,7 +97,7 @@ async def prepare(parts: Parts, live: Live) -> None:
 async def _pin(
     parts: Parts, live: Live, prepared: Prepared, offered: dict[tuple[str, str], int]
 ) -> Judgement:
-    """Store the prepare result and reserve its events, or nothing of it."""
+    """Store the prepare result and reserve its events, or do neither."""
     now = parts.env.now_ms()
     new = lifecycle.advance(live.run, Progress.PREPARE_DONE)
     if prepared.is_empty:
@@ -133,7 +133,7 @@ async def mutate(parts: Parts, ledger: Ledger, live: Live) -> None:
 
 
 async def tell(parts: Parts, live: Live) -> None:
-    """Tell the script how it ended, and commit all of it at once (C10, C11)."""
+    """Tell the script how its mutation ended, and commit the run in one transaction (C10, C11)."""
     if live.run.phase is Phase.MUTATED:
         live.run = lifecycle.advance(live.run, Progress.BEGIN_NEXT)
     told = await ask_next(parts, live)
@@ -176,7 +176,7 @@ async def ask_producer(parts: StepEnv, live: Live) -> Told:
 
 
 async def ask_prepare(parts: StepEnv, live: Live) -> tuple[Prepared, dict[tuple[str, str], int]]:
-    """Run `prepare`; answer what it wants, and what it was offered (C4, C5)."""
+    """Run `prepare`; return what it wants, and what it was offered (C4, C5)."""
     calls = Calls(parts, live, Step.PREPARE)
     returned = await calls.until_return((_state(live),), _world(parts, live, calls.step))
     try:
@@ -185,7 +185,7 @@ async def ask_prepare(parts: StepEnv, live: Live) -> tuple[Prepared, dict[tuple[
         prepared = await think(parts.env, given, lambda: parse_prepared(given, subscribed, limits))
     except Invalid as error:
         raise StepFailed(str(error), Failure.LOGIC, code=error.code) from error
-    # Whoever reserves nothing changes nothing: nobody will ask what another version would do.
+    # A run that reserves nothing changes nothing, so no newer version will be tried on it.
     live.reads_text = None if prepared.is_empty else await _reads_text(parts, live, calls)
     return prepared, calls.offered
 
@@ -222,7 +222,7 @@ def pin(parts: StepEnv, live: Live, prepared: Prepared, now: int) -> Pinned:
 
 
 def _produced(live: Live, told: Told, now: int) -> str | None:
-    """Write down by which names a producer published what it read: a repair must keep them (F3)."""
+    """Write down the message ids a producer gave to what it read: a repair must keep them (F3)."""
     if not told.publications:
         return None
     names: list[Json] = [[each.topic, each.message_id] for each in told.publications]
@@ -284,7 +284,7 @@ def _wake_at(parts: Parts, live: Live, now: int) -> int | None:
 
 
 def _wake_at_asked(parts: StepEnv, live: Live, raw: object, now: int) -> str | None:
-    """Keep a wakeAt that can be read; another is ignored, and its author told (S6)."""
+    """Keep a wakeAt that can be read; ignore any other, and warn its author (S6)."""
     policy = parts.policy
     warning = clamp_wake_at(raw, now, policy.wake_min_s, policy.wake_max_s).warning
     if warning is not None:

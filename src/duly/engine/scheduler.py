@@ -2,7 +2,7 @@
 
 Law 1  At most one piece of work of a workflow runs at any moment; workflows run side by side, and
        beyond the host's slots they take turns, one run each (S1).
-Law 2  What is due is read from the store; what is remembered here are only hints where to look, so
+Law 2  What is due is read from the store. This object remembers only hints where to look, so
        losing them loses nothing (S8).
 Law 3  An idle workflow costs nothing (S9): how the loop sleeps and wakes stands in `duly.loop`.
 """
@@ -41,7 +41,7 @@ class Engine(WorkLoop[str]):
     def __init__(self, parts: Parts) -> None:
         super().__init__(parts.env)
         self._parts = parts
-        # Called when something was done: it may have been announced to the bus (B10).
+        # Called after each piece of work: it may have announced something to the bus (B10).
         self.worked: Callable[[], None] = lambda: None
         self._worker = Worker(parts, on_repair_end=self._end_repair)
         self._late = Late(parts, self._worker, on_written=self._take_late)
@@ -68,7 +68,7 @@ class Engine(WorkLoop[str]):
         self._worker.in_hand.add(run_id)
 
     def drop(self, run_id: str) -> None:
-        """Drop whatever runs for a run that a person's act ended; a call that is out stays out."""
+        """Cancel the task of a run that a person's act ended; a call that is out is not cut."""
         self._worker.in_hand.discard(run_id)
         for workflow_id, live in self._worker.live.items():
             if live.id == run_id and not live.is_out and workflow_id in self._at_work:
@@ -97,7 +97,7 @@ class Engine(WorkLoop[str]):
     async def amend(
         self, mutation_id: str, seen: str, args: Mapping[str, Json], *, action: Action
     ) -> str:
-        """Put a person's own arguments into a proposed call; answer its new hash (A3)."""
+        """Put a person's own arguments into a proposed call; return its new hash (A3)."""
         return await approval.amend(self._parts, mutation_id, seen, args, action=action)
 
     async def reject(self, mutation_id: str, *, reason: str | None = None, action: Action) -> None:
@@ -106,7 +106,7 @@ class Engine(WorkLoop[str]):
         await approval.reject(parts, worker, mutation_id, reason=reason, action=action)
 
     async def close(self) -> None:
-        """Wait until nothing runs any more, and lay down what was not begun (R7)."""
+        """Wait until no task runs any more, and put down the runs that were not begun (R7)."""
         await self._stopped.wait()
         await self._worker.put_down_rest()  # a late answer waits for as long as a row is in flight
         await self._late.close()
@@ -119,7 +119,7 @@ class Engine(WorkLoop[str]):
         await self._report_strays()
 
     async def _report_strays(self) -> None:
-        """Say which events no open run answers for; there should be none, ever (R7)."""
+        """Log the reserved events that belong to no open run; there should never be any (R7)."""
         try:
             strays = await self._parts.store.list_strays()
         except StoreError as error:
@@ -140,10 +140,10 @@ class Engine(WorkLoop[str]):
             due = await self._parts.store.due(now, wake_max_ms=self._wake_max_ms)
             tidy_at = await self._upkeep.due_at(now)
         except StoreLost:
-            raise  # it never comes back: whoever serves must open another host (H3)
+            raise  # it never comes back: the caller of `serve` must open another host (H3)
         except StoreError as error:
             if is_draining:
-                raise  # whoever drains is told, not left to think that nothing was due
+                raise  # the caller of `drain` must not believe that nothing was due
             log.error("the store cannot be read: %s", error)
             self._rest()
             return
@@ -156,7 +156,7 @@ class Engine(WorkLoop[str]):
         if tidy_at is not None and tidy_at <= now and UPKEEP not in self._at_work:
             self._ready.setdefault(UPKEEP)  # behind everything else
         self._plan(earliest((due.next_at, _later(tidy_at, now))))
-        # The rest comes when these have had their turn; until then nobody asks again (S9).
+        # The rest comes when these have had their turn; until then the store is not read (S9).
         named = (due.runs, due.reconciles, due.producers, due.consumers)
         self._is_cut = any(len(each) >= DUE_LIMIT_MAX for each in named)
 
@@ -183,7 +183,7 @@ class Engine(WorkLoop[str]):
         self._bell.set()
 
     def _end_repair(self, workflow_id: str, is_failed: bool) -> None:
-        """Look at what a repair left behind; one that was cut short is begun again later (F3)."""
+        """Look at the workflow after a repair; one that was cut short begins again later (F3)."""
         self.worked()
         if is_failed:
             self._rest()
@@ -192,7 +192,7 @@ class Engine(WorkLoop[str]):
             self.wake(workflow_id)
 
     def _take_late(self, workflow_id: str) -> None:
-        """Look at what a late answer made of a workflow (L1)."""
+        """Look at a workflow after a late answer was written (L1)."""
         self.worked()
         self.wake(workflow_id)
 
@@ -206,11 +206,11 @@ class Engine(WorkLoop[str]):
                 if not await self._do_next(workflow_id):
                     return
                 self.worked()
-                if self._ready:  # one run each, then it is somebody else's turn
+                if self._ready:  # one run each, then the next workflow has its turn
                     self._again.add(workflow_id)
                     return
         except (Stale, Fenced):
-            self._again.add(workflow_id)  # somebody was faster; look at what is there now
+            self._again.add(workflow_id)  # another task or a person was faster: look again
         except NotFound:
             log.info("workflow %s is gone", workflow_id)
         except Exception as error:
@@ -244,7 +244,7 @@ class Engine(WorkLoop[str]):
     # -- Stopping -------------------------------------------------------------------------------
 
     async def _stop(self) -> None:
-        """Start nothing new, wait for calls that are out, lay the rest down (R7)."""
+        """Start nothing new, wait for calls that are out, put the other runs down (R7)."""
         self._worker.is_stopping = True
         tasks = dict(self._at_work)
         for workflow_id, live in self._worker.live.items():

@@ -1,6 +1,6 @@
 """What this process knows of its own sends: which are out, and when the others ended (L6).
 
-Law 1  A send has ended when its last part has; that nobody waits for it any more is no end.
+Law 1  A send has ended when its last part has. It is still out after its caller stopped waiting.
 Law 2  A row of which nothing is known here was sent by a host that is gone: its sends ended with
        it, and their time counts from when this host began.
 """
@@ -52,13 +52,13 @@ class Sending:
     tool: Tool
     attempt: int
     begun_ms: int
-    is_left: bool = False  # nobody waits for its answer any more
+    is_left: bool = False  # no task waits for its answer any more
     is_heard: bool = False  # it answered after that
     is_late: bool = False  # and what it said is being written
 
     @property
     def is_out(self) -> bool:
-        """Tell whether it may still bring something: it is at work, or its answer is on its way."""
+        """Tell whether its outcome may still come: it runs, or its answer is being written."""
         return self.watch.is_out or self.is_late
 
 
@@ -83,7 +83,7 @@ class Sends:
         return any(each.is_out for each in self._of.get(mutation_id, ()))
 
     def absence_wait_ms(self, mutation_id: str, terms: Terms) -> int:
-        """Answer how long until "it did not happen" can be believed; zero is now (L6)."""
+        """Return how long until "it did not happen" can be believed; zero is now (L6)."""
         overdue_ms = self.overdue_in_ms(mutation_id, terms)
         if overdue_ms is not None:  # a send has not even ended
             return max(overdue_ms, rules.GRACE_MS)
@@ -94,7 +94,7 @@ class Sends:
         return 0 if is_settled else terms.lag_ms - since_ms
 
     def overdue_in_ms(self, mutation_id: str, terms: Terms) -> int | None:
-        """Answer in how long the oldest send that is out is overdue; None if none is out (L6)."""
+        """Return in how long the oldest send that is out is overdue; None if none is out (L6)."""
         sends = self._of.get(mutation_id, ())
         begun = [each.begun_ms for each in sends if each.is_out]
         if not begun:

@@ -1,4 +1,4 @@
-"""A person's answer to the one question Duly cannot answer itself: did it happen? (L10)
+"""A person's answer to the one question Duly cannot decide itself: did it happen? (L10)
 
 Law 1  An answer is taken only while the mutation is indeterminate, or while nothing could be asked
        for an hour and the person was told (L5).

@@ -23,25 +23,25 @@ class Clock(Protocol):
     """Time and chance, as a step needs them."""
 
     def now_ms(self) -> int:
-        """Answer the wall clock, in milliseconds since 1970 UTC."""
+        """Return the wall clock, in milliseconds since 1970 UTC."""
 
     def monotonic_ms(self) -> int:
-        """Answer a clock that never goes back, for durations."""
+        """Return a clock that never goes back, for durations."""
 
     def random_bytes(self, count: int) -> bytes:
-        """Make bytes nobody can guess."""
+        """Make bytes that cannot be guessed."""
 
     def compute(self, function: Callable[[], R]) -> Awaitable[R]:
-        """Run a function that computes for long, beside everybody else."""
+        """Run a function that computes for long, beside the event loop."""
 
 
 async def think(clock: Clock, value: object, function: Callable[[], R]) -> R:
-    """Do something with a value: at once, or beside the event loop if there is much in it (X2)."""
+    """Do something with a value: at once, or beside the event loop if the value is large (X2)."""
     return function() if is_light(value) else await clock.compute(function)
 
 
 class StepStore(Protocol):
-    """The events and the grants of a workflow, as the store answers for them."""
+    """The events and the grants of a workflow, as the store has them."""
 
     def peek(
         self,
@@ -65,10 +65,10 @@ class StepStore(Protocol):
     def count_sent(
         self, workflow_id: str, tools: Iterable[str], *, since: int, besides: str = ""
     ) -> Awaitable[int]:
-        """Answer how often any of these tools was sent since a moment (A1)."""
+        """Return how often any of these tools was sent since a moment (A1)."""
 
     def count_first(self, workflow_id: str, tool: str, major: str, *, most: int) -> Awaitable[int]:
-        """Answer for how many inputs a major version has sent a tool, up to so many (A3)."""
+        """Return for how many inputs a major version has sent a tool, up to so many (A3)."""
 
 
 class StepOutside(Protocol):
@@ -106,4 +106,4 @@ class StepEnv(Protocol):
         """What the host allows."""
 
     def policy_of(self, workflow: str) -> WorkflowPolicy:
-        """Answer what the policy says about one workflow."""
+        """Return what the policy says about one workflow."""

@@ -1,8 +1,8 @@
 """A source is studied apart from the host: analysed in one locked process, typed in another (X2).
 
 Law: within its limit, or refused by its name; the host and its workflows go on meanwhile (W6).
-Where nobody gave a way apart, in a simulation or in virtual time, it is studied in a thread: the
-sources there are the test's own.
+Where the host has no such process, in a simulation or in virtual time, a source is studied in a
+thread: the sources there are the test's own.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ async def fingerprint(
 async def examine(
     env: Env, apart: Apart | None, source: Source, catalog: Catalog, reads: MutateReads = "none"
 ) -> tuple[tuple[Finding, ...], Analysis]:
-    """Answer every finding in a source, and its analysis; raises ScriptError past the limit."""
+    """Return every finding in a source, and its analysis; raises ScriptError past the limit."""
     if apart is None:
         # In a thread: it computes for a moment, and other workflows must not notice (W6).
         def both() -> tuple[tuple[Finding, ...], Analysis]:

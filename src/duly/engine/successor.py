@@ -1,10 +1,10 @@
 """What follows a stopped run: the only code that knows (F, R5–R7).
 
 Law 1  A stop is decided by the rules and written once, with its class, its sentence and the time
-       at which somebody looks again.
+       at which the engine looks again.
 Law 2  What the host follows by itself is followed in one transaction: the old run closed, the new
        one opened, events and ledger row released or handed on (R6).
-Law 3  A run nobody can move on tells a person, in words, why (F8).
+Law 3  When the host cannot move a run on, a person is told why (F8).
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ class Successor:
                 wait_ms = self._backoff_ms(counts, details.retry_after_s)
             due_at = now + wait_ms
         elif way is Way.REPAIR:
-            due_at = now  # whoever looks next asks the repairer (F3)
+            due_at = now  # the next look asks the repairer (F3)
         return Stop(
             counts=counts,
             error=self._error_text(failed, new),
@@ -120,7 +120,7 @@ class Successor:
         )
 
     def keep(self, live: Live, new: Run, message: str) -> Stop:
-        """Work out what a run keeps that waits for an answer about its mutation (L5)."""
+        """Work out what is kept of a run that waits for news of its mutation (L5)."""
         return Stop(
             counts=live.counts,
             error=self._error_text(StepFailed(message, Failure.TRANSIENT), new),
@@ -130,7 +130,7 @@ class Successor:
         )
 
     async def put_down(self, live: Live) -> None:
-        """Lay down a run because the host stops: followed at the next start, uncounted (R7)."""
+        """Put a run down because the host stops; the next start follows it, uncounted (R7)."""
         store, now = self._parts.store, self._parts.env.now_ms()
         await live.settled()
         stored = live.stored
@@ -144,8 +144,8 @@ class Successor:
             return
         if stored.row is MutationStatus.IN_FLIGHT:
             if (await store.get_held_mutation(live.id)).is_unsent:
-                return  # approved, and not begun: whoever starts next sends it (A4)
-            # Whoever starts next asks what became of the call; a stop is no crash to count (R7).
+                return  # approved, and not begun: the next host sends it (A4)
+            # The next host asks what became of the call; a stop does not count as a crash (R7).
             change = lifecycle.crash(stored, live.counts)
             heir = self._parts.env.new_id("run")
             await store.succeed_run(live.fence, live.id, stored, change, heir, live.counts, now=now)
@@ -165,7 +165,7 @@ class Successor:
     # -- Following ------------------------------------------------------------------------------
 
     async def follow(self, fence: Fence, row: RunRow) -> str:
-        """Open the run after one whose wait is over; answer its id."""
+        """Open the run after one whose wait is over; return its id."""
         successor_id = self._parts.env.new_id("run")
         await self._parts.store.succeed_run(
             fence,
@@ -179,9 +179,9 @@ class Successor:
         return successor_id
 
     async def recover(self, live: Live, row: RunRow, *, is_counted: bool = True) -> str | None:
-        """Recover a run that a host died on; answer its successor, if it gets one (R7).
+        """Recover a run that a host died on; return its successor, if it gets one (R7).
 
-        One that was let go because the store failed is no crash, and not counted as one.
+        A run that was let go because the store failed is not counted as a crash.
         """
         store, now = self._parts.store, self._parts.env.now_ms()
         fence, state, counts = live.fence, row.state, row.counts
@@ -330,7 +330,7 @@ class Successor:
 
 
 def say_recovered(change: Change) -> str:
-    """Say what is done with a run that was interrupted, by what the ledger says of its call."""
+    """Say what is done with an interrupted run, by the ledger row of its call."""
     return RECOVERED[change.run.row]
 
 

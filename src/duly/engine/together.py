@@ -1,10 +1,10 @@
-"""Calls a script made without waiting for each other, and the answers that wait to be handed to it.
+"""Calls that a script made together, and the answers that wait to be handed to it.
 
-Law 1  A call is begun, in the order in which they were made, when there is room for the largest
-       answer it may get; the first is begun in any case. So what waits for a script is bounded by
-       bytes, however much it asks for at once (X2).
+Law 1  Calls begin in the order in which they were made, each when there is room for the largest
+       answer it may get; the first begins in any case. So the answers that wait for a script are
+       bounded in bytes, however many calls it makes at once (X2).
 Law 2  Answers are handed over in the order of their calls; room is given back after that.
-Law 3  What is left when the script is left is dropped with it (C3).
+Law 3  When the script is left, its remaining calls are dropped (C3).
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class Together(Generic[A]):
     def _weigh(self, begun: Begun[A], task: asyncio.Task[A]) -> None:
         """Count an answer that is there by its real size.
 
-        An error nobody asks about is taken note of: the script was left before its turn came.
+        An error of a call that is never handed over is retrieved too: its script was left before.
         """
         if not task.cancelled() and task.exception() is None:
             self._hold(begun, size_bytes(task.result()))
@@ -106,5 +106,5 @@ class Together(Generic[A]):
 
 
 def size_bytes(answer: object) -> int:
-    """Answer what an answer takes: one of any size comes as text."""
+    """Return the bytes that an answer takes; an answer that can be large comes as text."""
     return len(answer) if isinstance(answer, msgspec.Raw) else 0

@@ -27,7 +27,7 @@ class Upkeep:
         self._next: Turn | None = Turn()
 
     async def due_at(self, now_ms: int) -> int | None:
-        """Answer when the next round begins, or nothing if history is kept for ever."""
+        """Return when the next round begins, or nothing if history is kept for ever."""
         if self._parts.policy.retention_days is None:
             return None
         if not self._is_known:
@@ -36,7 +36,7 @@ class Upkeep:
         return retention.next_tidy_at(self._tidied_at, now_ms)
 
     async def take_turn(self) -> bool:
-        """Take one short turn; answer whether the round goes on."""
+        """Take one short turn; return whether the round goes on."""
         days = self._parts.policy.retention_days
         assert days is not None
         now_ms = self._parts.env.now_ms()
@@ -51,7 +51,7 @@ class Upkeep:
 
 
 async def tidy(parts: Parts, retention_days: int) -> Tidied:
-    """Go through the whole store now; answer what was removed."""
+    """Go through the whole store now; return what was removed."""
     now_ms = parts.env.now_ms()
     before_ms = retention.cutoff_ms(now_ms, retention_days)
     turn: Turn | None = Turn()

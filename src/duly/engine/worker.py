@@ -1,8 +1,8 @@
-"""Does one piece of work in one workflow, and knows which runs are in this process's hands.
+"""Does one piece of work in one workflow, and knows which runs this process holds.
 
-Law 1  Whatever a run's own code raises ends in a stored stop; nothing is swallowed (F1, F5).
-Law 2  A run somebody else changed meanwhile is left alone: the store said so, and the next look
-       finds what is there now (R8).
+Law 1  Every error that a run's own code raises ends in a stored stop; none is swallowed (F1, F5).
+Law 2  A run that another task or a person changed meanwhile is left alone: the store refuses the
+       write as stale, and the next look finds the new state (R8).
 Law 3  A run whose call is out is never stopped as failed: it is left as it is, in flight, and
        found again as unknown (L3).
 """
@@ -43,7 +43,7 @@ log = logging.getLogger("duly.engine")
 
 
 class Worker:
-    """The hands of the engine."""
+    """Carries out the work the engine chose."""
 
     def __init__(self, parts: Parts, on_repair_end: Callable[[str, bool], None]) -> None:
         self._parts = parts
@@ -51,19 +51,20 @@ class Worker:
         self.successor = Successor(parts)
         self.ledger = Ledger(parts, self.successor)
         self._reconciler = Reconciler(parts, self.ledger)
-        # Runs that are active because of something this process did or was told (R4, R7).
-        # A failed run is in hand while it is being repaired (F3).
+        # Runs that are active because of something this process did, or because of a person's act
+        # (R4, R7). A failed run is in hand while it is being repaired (F3).
         self.in_hand: set[str] = set()
         self.repairs = Repairs(parts, self.successor, self.in_hand, on_repair_end)
-        # Answers of people are taken one after the other: one that is refused lets go of its run.
+        # People's answers are taken one after the other: a refused answer lets go of its run.
         self._answering = asyncio.Lock()
-        # Runs that are active by an answer, until they are taken up: one may be asked about still.
+        # Runs that a person's answer made active, until a task takes them up. The reconciler may
+        # still be asking about one of them.
         self._answered: set[str] = set()
-        # The run each workflow is at right now.
+        # The run that each workflow is working on now.
         self.live: dict[str, Live] = {}
         self.is_stopping = False
-        # Runs let go because the store failed, or met by a stop while they were written: nobody
-        # died, so no crash is counted (R7, H3).
+        # Runs let go because the store failed, or because a stop came while they were written. The
+        # host did not die, so no crash is counted (R7, H3).
         self._let_go: set[str] = set()
 
     async def do(self, outlook: Outlook, choice: Choice) -> None:
@@ -126,7 +127,7 @@ class Worker:
     async def _go_on(self, outlook: Outlook, row: RunRow) -> None:
         """Go on with a run that is active by a person's act, or is a successor (R4)."""
         if row.state.row is MutationStatus.IN_FLIGHT and not await self._is_unsent(row.id):
-            # Its call has begun and this run waits for no answer: what became of it is asked (L3).
+            # Its call has begun and no task waits for the answer: the reconciler asks for it (L3).
             self._let_go.add(row.id)
             await self._recover(outlook, row)
             return
@@ -151,7 +152,7 @@ class Worker:
             await self._run(live)
 
     async def _send_held(self, live: Live, mutation: MutationRow) -> None:
-        """Send the call a run holds; one whose connector is not here any more is taken back."""
+        """Send the call a run holds; take it back if its connector is no longer installed."""
         try:
             tool = self._tool(mutation)
         except Invalid:
@@ -160,7 +161,7 @@ class Worker:
         await self.ledger.send_recorded(live, mutation, tool)
 
     async def _recover(self, outlook: Outlook, row: RunRow) -> None:
-        """Follow a run that was left lying; one whose call nobody began to send goes on (R7)."""
+        """Give an interrupted run its successor; one whose call was never begun goes on (R7)."""
         self.in_hand.discard(row.id)
         if row.state.row is MutationStatus.IN_FLIGHT and await self._is_unsent(row.id):
             self._let_go.discard(row.id)
@@ -174,11 +175,11 @@ class Worker:
             self.in_hand.add(successor_id)
 
     async def _is_unsent(self, run_id: str) -> bool:
-        """Tell whether a held call was approved and never begun; a restart may lie between (A4)."""
+        """Tell whether a held call was approved and never begun, even before a restart (A4)."""
         return (await self._parts.store.get_held_mutation(run_id)).is_unsent
 
     async def _unblock(self, outlook: Outlook, row: RunRow) -> None:
-        """Let a run go on whose grant or connection has come; a held call is sent as it is (F4)."""
+        """Resume a run whose grant or connection is there now; send a held call as it is (F4)."""
         live = self.resume(outlook, row)
         assert row.state.waits is not None, row
         change = lifecycle.act(row.state, UNBLOCKED_BY[row.state.waits])
@@ -204,7 +205,7 @@ class Worker:
             await self._run(live)
 
     async def _reconcile(self, outlook: Outlook, row: RunRow) -> None:
-        """Find out about an unknown mutation; one that happened goes on to `next` (R4)."""
+        """Try to settle an unknown mutation; if it was applied, the run goes on to `next` (R4)."""
         live = self.resume(outlook, row)
         mutation = await self._held(live)
         self.in_hand.add(row.id)
@@ -213,8 +214,8 @@ class Worker:
             settle = partial(self._settle, live, mutation, is_paused=outlook.is_paused)
             is_paused = await self._hold(live, settle) or False
         finally:
-            # One that turned out applied in a paused workflow stays in hand until resume (F7), and
-            # one that was answered while it was asked about is in the hands of that answer.
+            # A run whose mutation turned out applied in a paused workflow stays in hand until
+            # resume (F7). If a person answered during the question, that answer holds the run.
             if not is_paused and row.id not in self._answered:
                 self.in_hand.discard(row.id)
 
@@ -266,7 +267,7 @@ class Worker:
         return None
 
     async def _put_down(self, live: Live) -> None:
-        """Lay a run down; one that cannot be is found at the next start like any crashed one."""
+        """Put a run down; if that fails, the next start finds it like any crashed run."""
         try:
             await self.successor.put_down(live)
         except StoreError as error:
@@ -274,7 +275,7 @@ class Worker:
             log.info("run %s could not be laid down yet: %s", live.id, error)
 
     async def put_down_rest(self) -> None:
-        """Lay down, before the end, the runs no task is at: not begun, or let go (R7)."""
+        """Put down, before the host ends, the runs no task works on: not begun, or let go (R7)."""
         for run_id in self.in_hand | self._let_go:
             try:
                 row = await self._parts.store.get_run(run_id)
@@ -286,11 +287,11 @@ class Worker:
 
     @asynccontextmanager
     async def holding(self, *run_ids: str) -> AsyncIterator[set[str]]:
-        """Take runs in hand before the commit that makes them active, and let go if none comes.
+        """Take runs in hand before the commit that makes them active; let go if it fails.
 
-        An active run in nobody's hands looks as if its host had died (R7). Of several answers at
-        once one is taken, and the others must not take the run out of its hands. What the caller
-        puts into the set that is yielded was not made active after all (A3).
+        An active run that no task holds looks as if its host had died (R7). Of several answers at
+        once one is taken, and the refused ones must not let go of its run. The caller puts into
+        the yielded set the runs that were not made active after all (A3).
         """
         async with self._answering:
             fresh = set(run_ids) - self.in_hand
@@ -305,12 +306,12 @@ class Worker:
             self._answered.update(set(run_ids) - untaken)
 
     async def check_repeatable(self, tool: Tool | None, row: MutationRow) -> None:
-        """Refuse to try again where nothing could be tried: neither asking nor sending (L10)."""
+        """Refuse a retry where the tool can neither be asked nor sent again (L10)."""
         if not await self._reconciler.may_try_again(tool, row):
             raise RequestRefused(code="cannot_ask_or_resend", subject=row.tool)
 
     def resume(self, outlook: Outlook, row: RunRow) -> Live:
-        """Take up a run that is already there."""
+        """Take up a run that is stored already."""
         return resume_live(outlook, row, self._notes())
 
     def _notes(self) -> Notes:

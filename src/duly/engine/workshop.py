@@ -57,7 +57,7 @@ def build_workshop(
     In virtual time, and where `is_apart` says no, sources are read in the host: they are the
     test's own, and a process that computes there would take no time.
     """
-    # Whatever they are written in, so many scripts compute at once, and workflows take turns.
+    # Scripts of both languages share these slots, and workflows take turns for them.
     running = Slots(RUNNING_MAX)
     wrap: Callable[[Sandbox], Sandbox] | None = getattr(env, "wrap_sandbox", None)
     wall_s, unlocked = policy.limits.load_wall_s, settings.unlocked
