@@ -1,4 +1,4 @@
-"""What people answer to proposed calls: yes, yes to several, yes to the next ones, other words, no.
+"""People's answers to proposed calls: yes, yes to several, yes to the next ones, other words, no.
 
 Law 1  A yes names the call by its hash, and is written with who gave it under a new seal (A4, L11).
 Law 2  Of several answers in one act each is judged by itself; one that is refused changes nothing,
@@ -57,7 +57,7 @@ def approve(
     given: Given | None = None,
     announce: tuple[JournalEvent, ...] = (),
 ) -> MutationRow:
-    """Let exactly the proposed call be sent, once, by whoever runs the workflow (A4).
+    """Let exactly the proposed call be sent, once, by the host that runs the workflow (A4).
 
     It is in flight from now on and has no send time yet: `send_approved` writes that, so a host
     that dies in between leaves a call that is known not to have left.
@@ -80,7 +80,7 @@ def approve(
 def approve_all(tx: Transaction, answers: tuple[Yes, ...], *, now: int) -> tuple[str | None, ...]:
     """Take several answers in one act; say of each why it was refused, or nothing (A3)."""
     refused: dict[str, str] = {}
-    # In the order of their workflows: whoever locks several does so in one order.
+    # In the order of their workflows: every verb that locks several does so in one order.
     for yes in sorted(answers, key=lambda each: (each.fence.workflow_id, each.mutation_id)):
         try:
             approve(
@@ -204,7 +204,7 @@ def read_allowance(tx: Transaction, allowance_id: str) -> AllowanceRow:
 
 
 def count_first(tx: Transaction, workflow_id: str, tool: str, major: str, *, most: int) -> int:
-    """Answer for how many inputs a major version has sent a tool, up to so many (A3)."""
+    """Return for how many inputs a major version has sent a tool, up to so many (A3)."""
     here = {"workflow_id": workflow_id, "tool": tool, "major": f"{major}.%", "most": most}
     (count,) = statements.must(tx.one("count_first", **here), "The ledger")
     return int(count)

@@ -6,7 +6,7 @@ Law 2: a copy is whole and on the disk under its name, or it is not there; nothi
 Law 3: a copy that is kept says that it is one, and of when. The store it came from never does.
 Law 4: secrets stay sealed in it, and the key is not copied (A5).
 
-A check is made on a copy too, so that nobody waits while a whole database is read.
+A check is made on a copy too, so that no caller waits while a whole database is read.
 """
 
 from __future__ import annotations
@@ -100,12 +100,12 @@ async def _copied(
         except (apsw.Error, OSError) as error:
             raise _explain(error, draft) from error
         finally:
-            # At once: whoever is cancelled while it waits here would leave the draft behind.
+            # Not in a thread: a caller that is cancelled while it waits would leave the draft.
             _clear(connection, draft)
 
 
 async def _copy(backend: SqliteBackend, copy: apsw.Connection, env: Env) -> int:
-    """Copy page after page; answer a moment that is not later than the one the copy shows."""
+    """Copy page after page; return a moment that is not later than the one the copy shows."""
     backup = await backend.between(lambda: copy.backup("main", backend.connection, "main"))
     try:
         while True:
@@ -150,7 +150,7 @@ def _clear(connection: apsw.Connection | None, draft: Path) -> None:
 
 
 def _finish(connection: apsw.Connection, draft: Path, target: Path, at: int) -> int:
-    """Mark the copy, make it durable, and give it its name; answer its size."""
+    """Mark the copy, make it durable, and give it its name; return its size."""
     # Said in the header, which the copy has just taken over: this one has no log.
     connection.pragma("journal_mode", "delete")
     mark.mark_copy(connection, queries.load("upkeep"), at)
@@ -158,7 +158,7 @@ def _finish(connection: apsw.Connection, draft: Path, target: Path, at: int) -> 
     sync_path(draft)
     size_bytes = draft.stat().st_size
     try:
-        os.link(draft, target)  # unlike a rename it takes nobody's place
+        os.link(draft, target)  # unlike a rename it replaces no file
     except FileExistsError:
         raise _taken(target) from None  # whether or not it is still there
     except OSError:  # a disk that knows no links
@@ -179,7 +179,7 @@ def _check(connection: apsw.Connection, seal_key: bytes | None) -> Problems:
     try:
         pages = _texts(connection, f"pragma integrity_check({PROBLEMS_MAX})")
         found += [text for text in pages if text != "ok"]
-        # Whatever SQLite says of a damaged file is not worth more than that it is damaged.
+        # In a damaged file further checks say nothing beyond that it is damaged.
         if not found:
             found += _texts(connection, "pragma foreign_key_check")
             for name, sentence in INVARIANTS.items():

@@ -41,7 +41,7 @@ class Transaction(Protocol):
         """Run a statement and return its only row, if there is one."""
 
     def run(self, statement: str, /, **parameters: Any) -> int:
-        """Run a statement that returns no rows; answer how many rows it changed."""
+        """Run a statement that returns no rows; return how many rows it changed."""
 
     @property
     def seal_key(self) -> bytes | None:
@@ -52,10 +52,10 @@ class Backend(Protocol):
     """A database that runs transactions."""
 
     async def transact(self, body: Callable[[Transaction], R], durability: Durability) -> R:
-        """Run `body` in a transaction of its own and answer what it returned, once durable."""
+        """Run `body` in a transaction of its own; return its result once that is durable."""
 
     async def ask(self, body: Callable[[Transaction], R]) -> R:
-        """Run `body`, which changes nothing and may take long, beside whatever is written.
+        """Run `body`, which changes nothing and may take long, beside the writer.
 
         It sees one moment, and everything that was committed before it was asked.
         """
@@ -68,7 +68,7 @@ class Backend(Protocol):
 
 
 class HasBackend(Protocol):
-    """Whatever carries verbs."""
+    """A class that carries verbs."""
 
     backend: Backend
 

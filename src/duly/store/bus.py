@@ -38,7 +38,7 @@ from duly.store.record import Action, JournalEvent
 STATE_KEY_CHARS = 500
 LAST_ID = 2**62  # behind every event
 HELD = "held"  # the mark of a restored bus: what moment it shows
-NUMBERS_PER_MS = 1_000  # a restored bus goes on at its time times this; nobody emits so fast
+NUMBERS_PER_MS = 1_000  # a restored bus goes on at its time times this; no host emits so fast
 RESTORED_STEP = 10**12  # or so far on, where that is behind: the clock was set back
 
 
@@ -103,7 +103,7 @@ class DeferredRow:
 
 
 def emit(tx: Transaction, event: JournalEvent, *, now: int) -> int:
-    """Put an event on the bus; answer its id (B1)."""
+    """Put an event on the bus; return its id (B1)."""
     check_topic(event.topic)
     return statements.emit(tx, event, now)
 
@@ -228,13 +228,13 @@ def hold(tx: Transaction, since: int, *, now: int) -> None:
 
 
 def held_since(tx: Transaction) -> int | None:
-    """Read since when the bus knows nothing and tells nobody anything, if it does."""
+    """Read since when a restored bus knows nothing and delivers nothing; None if it delivers."""
     found = tx.one("get_upkeep", name=HELD)
     return None if found is None else int(found[0])
 
 
 def resume_bus(tx: Transaction, *, action: Action, now: int) -> bool:
-    """Let a bus that was held back tell what waits; answer whether it was."""
+    """Let a bus that was held back tell what waits; return whether it was."""
     if not tx.run("drop_upkeep", name=HELD):
         return False
     statements.note(tx, action, now, workflow_id=None, target="bus")

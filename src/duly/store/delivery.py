@@ -1,4 +1,4 @@
-"""Who is told of an event, and what became of telling them (B3–B7, B11, B13).
+"""Which subscribers an event goes to, and how each delivery ended (B3–B7, B11, B13).
 
 Law: an event has one delivery record per subscriber, written at its first delivery (B13). An
 attempt is counted before the handler runs, a success is recorded once, and what becomes of an event
@@ -6,8 +6,8 @@ follows from its records in the transaction that changes one of them (B4). What 
 to, is decided by `rules.delivery`; a verb writes it only where it still finds what was decided on.
 
 A subscriber's *lane* is the events of its topic in the order of their ids. Only the head of a lane
-may begin (B6): an open delivery, or an event that nobody was told of yet and that stands before
-it. So looking for work costs by the subscribers, never by the backlog (S9).
+may begin (B6): an open delivery, or an event that is not opened yet and stands before it. So the
+cost of looking for work grows with the subscribers, never with the backlog (S9).
 """
 
 from __future__ import annotations
@@ -63,10 +63,10 @@ from duly.store.record import Action
 
 @dataclass(frozen=True, slots=True)
 class OpenDelivery:
-    """An event that can be begun now, and for whom.
+    """An event that can be begun now, and its subscriber.
 
-    Nobody is named where nobody can be called: nobody subscribes, and it only has to be closed
-    (B11), or nobody who does is here, and it has to be opened for them (B13).
+    Without a subscriber id no handler can be called. Either the event has no subscriber and is to
+    be closed (B11), or none of them is connected here and it is to be opened for them (B13).
     """
 
     event_id: int
@@ -75,7 +75,7 @@ class OpenDelivery:
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """A delivery whose handler may be called, or the status of an event nobody is called for.
+    """A delivery whose handler may be called, or the status of an event without such a handler.
 
     An event that could be read when it was opened and no longer can has no `event` (B7).
     """
@@ -118,7 +118,7 @@ def recover_bus(
     limit: int = PAGE_ROWS_MAX,
     boot: Boot | None = None,
 ) -> Recovered:
-    """Give back what a host was at that died, before anything is dispatched (B7).
+    """Give back the deliveries of a host that died, before any is dispatched (B7).
 
     Its death counts only against a delivery that ran alone (B5). Of the deferred events at most
     `limit` are looked at, so that no other caller waits long for one transaction: it is called
@@ -170,9 +170,9 @@ def begin_delivery(
     """Begin the event's next delivery to one of the connected subscribers, counting the attempt.
 
     The first one opens the event: a record for every subscription of its topic (B13). An event
-    that nobody subscribes to, that cannot be read or that ends a loop is closed instead (B11, B7,
-    B12). One whose subscribers are all somewhere else is opened and stays pending, so that it can
-    be seen for whom it waits (B13). Stale if no delivery of it may begin now (B3, B6).
+    that has no subscriber, cannot be read or ends a loop is closed instead (B11, B7, B12). One
+    whose subscribers are all elsewhere is opened and stays pending, so that a person can see what
+    it waits for (B13). Stale if no delivery of it may begin now (B3, B6).
 
     The event may not be on the disk yet: the caller awaits the store's `sync` before it calls the
     handler (B4).
@@ -265,7 +265,7 @@ def open_deliveries(
 ) -> tuple[OpenDelivery, ...]:
     """Find what can be begun now, oldest event first, at most one delivery of each event (B3).
 
-    Whoever can be called comes first: a backlog nobody listens to keeps nobody waiting (B6).
+    Events with a handler to call come first: a backlog without a listener delays no other (B6).
     """
     called = _startable(tx, connected, now)[: page(limit)]
     found = [OpenDelivery(each.event_id, each.subscriber_id) for each in called]
@@ -293,7 +293,7 @@ def _head(tx: Transaction, subscriber_id: str, now: int) -> Delivery | None:
     if opened := tx.one("first_open_delivery", subscriber_id=subscriber_id, topic=topic):
         heads.append(believe_due(delivery_of(opened), subscription.retry, now))
     if unopened := tx.one("first_unopened_event", topic=topic):
-        # Nobody was told of it yet; its record will look like this.
+        # It is not opened yet; its record will look like this.
         place = subscription.position
         heads.append(Delivery(unopened[0], topic, subscriber_id, place, due_at_ms=now))
     return min(heads, key=lambda head: head.event_id, default=None)
@@ -335,7 +335,7 @@ def _subscriptions(tx: Transaction, topic: str) -> list[SubscriptionRow]:
 
 
 def _read(row: JournalRow) -> tuple[Event | None, str | None]:
-    """Read what a handler gets, or say why nobody gets it (B7, B8, B12)."""
+    """Read the event that a handler gets, or say why no handler gets it (B7, B8, B12)."""
     if error := loop_error(row.depth):
         return None, error
     try:
@@ -377,10 +377,10 @@ def settle_event(tx: Transaction, event_id: int, now: int) -> JournalStatus:
     event = read_event(tx, event_id)
     deliveries = deliveries_of(tx, event_id)
     status = judge(deliveries)
-    # Every subscriber left before it was called: nobody was told (B11).
+    # Every subscriber left before it was called: no handler got the event (B11).
     undelivered = int(all(map(is_unasked, deliveries)))
     if status is JournalStatus.PROCESSING and event.status == JournalStatus.PENDING:
-        # It was given back at a start, and nobody has been called since (B7).
+        # It was given back at a start, and no handler was called since (B7).
         status = JournalStatus.PENDING
     error = describe_failures(deliveries)
     _move_event(tx, event, status, now, error=error, undelivered=undelivered)

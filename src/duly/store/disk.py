@@ -139,7 +139,7 @@ class FileDisk:
 
     def connect(self) -> apsw.Connection:
         """Open the database file."""
-        # Nobody but this user reads what is in it (A5); SQLite gives its log the same mode.
+        # Only this user may read it (A5); SQLite gives its log the same mode.
         create(self._path)
         self._claim_file()
         connection = self._open()
@@ -161,10 +161,10 @@ class FileDisk:
         return connection
 
     def _open(self) -> apsw.Connection:
-        # By this way SQLite locks the file itself for this process, under whatever name (H1), and
-        # keeps the index of the log in memory, where all connections of the process find it: a
-        # COMMIT cannot fail after its frames were written, for want of room for it. A connection
-        # that were opened read-only would take other locks, and end those of the writer.
+        # With this VFS SQLite locks the file itself for this process, under every name the file
+        # has (H1). It keeps the index of the log in memory, where all connections of the process
+        # find it: a COMMIT cannot fail for want of room after its frames were written. A
+        # connection opened read-only would take other locks, and end those of the writer.
         return apsw.Connection(str(self._path), vfs=VFS, statementcachesize=STATEMENT_CACHE_MAX)
 
     def _claim_file(self) -> None:

@@ -73,7 +73,7 @@ def skip_event(
         abandoned = found[6]
         run = statements.read_run(tx, abandoned)
         tx.run("drop_content_beside", workflow_id=workflow_id, seq=seq)
-        if found[3] is not None:  # nobody was ever shown it
+        if found[3] is not None:  # it was never shown to a run
             tx.run("drop_payload", workflow_id=workflow_id, content=found[3])
         end_run(tx, run, act(run.state, Act.SKIP_EVENT), now)
         status = EventStatus.PENDING
@@ -114,7 +114,7 @@ def peek(
             raise NotFound(code="no_event", subject=str(after), facts={"topic": topic})
         start = found[0]
     where = {"workflow_id": workflow_id, "topic": topic, "after": start}
-    if limit > 1:  # the first is shown whatever its size
+    if limit > 1:  # the first is shown at any size
         sizes = tx.all("size_pending", **where, limit=limit)
         limit = count_fitting((size for (size,) in sizes), bytes_max)
     return tuple(EventRow(*row) for row in tx.all("peek_events", **where, limit=limit))

@@ -37,5 +37,5 @@ def explain(error: Exception, path: str) -> Exception:
 
 
 def is_sync_failure(error: BaseException) -> bool:
-    """Tell whether SQLite failed to sync a file, after which its content is anybody's guess."""
+    """Tell whether SQLite failed to sync a file; its content is unknown after that."""
     return getattr(error, "extendedresult", None) in _SYNC_FAILURES

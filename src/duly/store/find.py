@@ -1,8 +1,8 @@
 """Finding events by text: message ids by how they begin, titles by what is in them (U6).
 
 Law 1  A message id is found by its beginning, exactly, along its index.
-Law 2  Titles are looked through newest first, workflow by workflow, so many at a time: a page costs
-       the same whatever the history. Where it ended, the next page goes on.
+Law 2  Titles are read newest first, workflow by workflow, so many at a time: a page costs the same
+       for any length of history. Where it ended, the next page goes on.
 
 There is no index over words: SQLite's and PostgreSQL's differ in what they call a word.
 """

@@ -3,7 +3,7 @@
 Law 1  A topic that listens to the bus is a subscriber like any other, from the deploy that declares
        it until the one that does not: its record is written in the transaction of that deploy, so
        no event between is missed.
-Law 2  So nobody can end its subscription but a deploy, or the removal of the workflow.
+Law 2  So only a deploy, or the removal of the workflow, can end its subscription.
 Law 3  Its name is made of the workflow's id, never of its name: a workflow that comes after one of
        the same name inherits nothing (W10).
 """

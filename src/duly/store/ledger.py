@@ -30,7 +30,7 @@ NO_BOOT: Final = Boot(None, 0)  # of a caller that does not know it: nothing is 
 def count_sent(
     tx: Transaction, workflow_id: str, tools: Iterable[str], *, since: int, besides: str = ""
 ) -> int:
-    """Answer how often any of these tools was sent since a moment, one row left out (A1)."""
+    """Return how often any of these tools was sent since a moment, one row left out (A1)."""
     until = since + 2 * DAY_MS  # a later time was written by a clock that was wrong
     here = {"workflow_id": workflow_id, "since": since, "until": until, "besides": besides}
     counted = (
@@ -40,7 +40,7 @@ def count_sent(
 
 
 def count_refusals(tx: Transaction, inputs: str) -> int:
-    """Answer the generation of a set of inputs: how often it was refused on its merits (L7)."""
+    """Return the generation of a set of inputs: how often it was refused on its merits (L7)."""
     (count,) = statements.must(tx.one("count_refusals", inputs=inputs), "The ledger")
     return int(count)
 
@@ -76,7 +76,7 @@ def send(
     now: int,
     boot: Boot = NO_BOOT,
 ) -> int:
-    """Write the call that is about to be sent (L2); answer when its key was first sent (L7)."""
+    """Write the call that is about to be sent (L2); return when its key was first sent (L7)."""
     check_sending(tx, fence)
     open_row(tx, fence, run_id, old, new, call, now=now, sent_at=now, boot=boot)
     (first_at,) = statements.must(
@@ -105,7 +105,7 @@ def send_again(
 def send_approved(
     tx: Transaction, fence: Fence, run_id: str, old: Run, *, now: int, boot: Boot = NO_BOOT
 ) -> MutationRow:
-    """Write that an approved call is about to be sent; until here nobody has begun to (A4, L2)."""
+    """Write that an approved call is about to be sent; until here no host began it (A4, L2)."""
     check_sending(tx, fence)
     statements.check_run(tx, fence, run_id, old)
     found = statements.must(
@@ -214,9 +214,9 @@ def record_late(
     now: int,
     announce: tuple[JournalEvent, ...] = (),
 ) -> None:
-    """Write a send's own answer that settles a row nobody waited for any more (L1).
+    """Write a late answer of a send that settles its row (L1).
 
-    It is said once and by nobody else, so whoever writes it waits for the disk.
+    The answer comes once and from no other source, so the caller waits for the disk.
     """
     record(tx, fence, run_id, old, new, recorded, stop=stop, now=now, announce=announce)
 

@@ -102,7 +102,7 @@ def put_open(
 ) -> None:
     """Say that the database is open and which log it has.
 
-    Until the next checkpoint all of this is in the log alone: whoever finds that log finds all.
+    Until the next checkpoint all of this is in the log alone: a host that has that log has it all.
     """
     if "put_upkeep" not in statements:
         return

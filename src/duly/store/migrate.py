@@ -52,7 +52,7 @@ def bring_up(
 
 
 def check_version(connection: apsw.Connection, path: str, version: int) -> int | None:
-    """Answer the version of a database, nothing for an empty file; refuse a newer one."""
+    """Return the version of a database, nothing for an empty file; refuse a newer one."""
     found = version_of(connection, path)
     if found is not None and found > version:
         raise StoreNewer(
@@ -62,11 +62,11 @@ def check_version(connection: apsw.Connection, path: str, version: int) -> int |
 
 
 def version_of(connection: apsw.Connection, path: str) -> int | None:
-    """Answer the version of a database of ours, nothing for an empty file; refuse another's."""
+    """Return the version of a database of ours, nothing for an empty file; refuse another's."""
     if connection.pragma("application_id") == APPLICATION_ID:
         version: int = connection.pragma("user_version")
         return version
-    # The schema version counts every change of the schema: at nought nobody has made a table.
+    # The schema version counts every change of the schema: zero means that no table was made.
     if not any(map(connection.pragma, ("application_id", "user_version", "schema_version"))):
         return None
     raise StoreError(code="another_program", subject=str(path))

@@ -297,7 +297,7 @@ def find_held_mutation(tx: Transaction, run_id: str) -> MutationRow | None:
 
 
 def find_successor(tx: Transaction, run_id: str) -> str | None:
-    """Answer the run that follows a run (R1)."""
+    """Return the run that follows a run (R1)."""
     found = tx.one("find_successor", retry_of=run_id)
     return None if found is None else str(found[0])
 
@@ -305,7 +305,7 @@ def find_successor(tx: Transaction, run_id: str) -> str | None:
 def find_target_action(
     tx: Transaction, workflow_id: str, target: str, verb: str
 ) -> ActionRow | None:
-    """Read the last time somebody did this to one thing of a workflow (A6)."""
+    """Read the last time a person or an extension did this to one thing of a workflow (A6)."""
     found = tx.one("find_target_action", workflow_id=workflow_id, target=target, verb=verb)
     return None if found is None else ActionRow(*found)
 
@@ -313,7 +313,7 @@ def find_target_action(
 def find_last_action(
     tx: Transaction, workflow_id: str, verb: str, *, at: int = TIME_MAX
 ) -> ActionRow | None:
-    """Read the last time, up to a moment, that somebody did this to a workflow (A6)."""
+    """Read the last time, up to a moment, that this was done to a workflow (A6)."""
     found = tx.one("find_last_action", workflow_id=workflow_id, verb=verb, at=at)
     return None if found is None else ActionRow(*found)
 

@@ -1,14 +1,13 @@
 """Reads the project's SQL: named statements out of `sql/*.sql`, ready to be bound.
 
-Law: no SQL is written in Python. In a file every statement has a name nobody else has, and a
-reason:
+Law: no SQL is written in Python. In a file every statement has a name of its own, and a reason:
 
     -- claim_workflow
     -- Take the lease if it is free or expired; the new epoch fences the old holder.
     update workflow set epoch = epoch + 1 where id = :id returning epoch;
 
-A comment of one lower-case word is a name; the comment lines below it say why. Whatever is quoted
-is left alone: the colon in 'paused:approval' is no parameter.
+A comment of one lower-case word is a name; the comment lines below it say why. Quoted text is left
+alone: the colon in 'paused:approval' is no parameter.
 """
 
 from __future__ import annotations
@@ -62,7 +61,7 @@ def load(*files: str) -> dict[str, str]:
 
 
 def read(file: str) -> str:
-    """Answer the text of one file of `store/sql`, such as `schema`."""
+    """Return the text of one file of `store/sql`, such as `schema`."""
     return (resources.files("duly.store") / "sql" / f"{file}.sql").read_text("utf-8")
 
 
@@ -104,7 +103,7 @@ def _prepare(name: str, text: str) -> Statement:
 
 
 def parameters(text: str) -> tuple[str, ...]:
-    """Answer the parameters of a statement in the order in which SQLite numbers them."""
+    """Return the parameters of a statement in the order in which SQLite numbers them."""
     found = (match[1] for match in _PARAMETER.finditer(text) if match[1])
     return tuple(dict.fromkeys(found))
 

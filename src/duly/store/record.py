@@ -421,7 +421,7 @@ class MutationRow:
 
     @property
     def is_unsent(self) -> bool:
-        """Tell whether it was approved and nobody has begun to send it (A4)."""
+        """Tell whether it was approved and its send was not begun (A4)."""
         return self.status == MutationStatus.IN_FLIGHT and self.sent_at is None
 
 

@@ -1,9 +1,9 @@
 """What past runs were given and asked for, so that another version can be tried on it (F3).
 
-Law 1: what the reads of a step answered stands aside, by the chain it belongs to: an heir goes on
-       with what its predecessor prepared, a fresh attempt replaces it, and no page loads it.
-Law 2: it is written in the transaction of the step it belongs to, and only of the newest runs of a
-       workflow is it kept: what nobody asks for any more costs no disk.
+Law 1: what a step read is stored apart, by the chain of runs it belongs to. An heir goes on with
+       what its predecessor prepared, a fresh attempt replaces it, and no view loads it.
+Law 2: it is written in the transaction of the step it belongs to. It is kept only for the newest
+       runs of a workflow: older ones are not tried again, and cost no disk.
 """
 
 from __future__ import annotations

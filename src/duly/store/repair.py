@@ -45,7 +45,7 @@ def decline_repair(
 ) -> None:
     """Tell a person that a failed run waits for them, and keep what was proposed (F3, F8).
 
-    Whoever proposes a version is written down with it (A6).
+    The author of a proposed version is recorded with it (A6).
     """
     assert (proposal is None) == (action is None), "a proposal has an author, and nothing else has"
     statements.check(tx, fence)

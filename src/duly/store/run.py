@@ -380,7 +380,7 @@ def _publish(
 def _finish(
     tx: Transaction, fence: Fence, run_id: str, old: Run, new: Run, commit: Commit, now: int
 ) -> tuple[str, int, str | None]:
-    """Write the committed run; answer its handler, S3's counter and who prepared it."""
+    """Write the committed run; return its handler, S3's counter and who prepared it."""
     finished = tx.one(
         "finish_run",
         **statements.guarded(fence.workflow_id, run_id, old, new),

@@ -1,7 +1,7 @@
 """A SQLite file as a store's backend: one file, one host, one connection.
 
 Law 1: one host has the file (H1). Its lock lies beside the file and dies with its holder; SQLite's
-       own lock on the file itself keeps out whoever comes by another name (disk).
+       own lock on the file itself keeps out a program that opens it by another name (disk).
 Law 2: the file is looked at before it is changed: another program's or a newer one is left alone.
 Law 3: a barrier is on the disk: the log is synced by us, and it is still the file at its path.
 """
@@ -69,11 +69,11 @@ class SqliteBackend:
         self._questions = questions  # none, where the disk has room for one connection
         self._inquiries = inquiries
         self.was_brought_up = False  # by this process, from an older schema (L11)
-        # Called after whoever wrote was answered; who looks again then sees what was written.
+        # Called after a write; a watcher that reads then sees what was written.
         self.watchers: set[Callable[[], None]] = set()
 
     async def transact(self, body: Callable[[Transaction], R], durability: Durability) -> R:
-        """Run `body` in a transaction of its own and answer what it returned, once durable."""
+        """Run `body` in a transaction of its own; return its result once that is durable."""
         try:
             return await self._writer.transact(body, durability)
         finally:
@@ -93,7 +93,7 @@ class SqliteBackend:
         return await self._inquiries.ask(query, rows_max, show)
 
     def _tell_watchers(self) -> None:
-        """Call whoever watches; what one raises is its own matter, for the write is done."""
+        """Call the watchers; an error of one is logged, for the write is done."""
         for told in tuple(self.watchers):
             try:
                 told()
@@ -136,7 +136,7 @@ class SqliteBackend:
 
     @property
     def connection(self) -> apsw.Connection:
-        """The one connection; whoever touches it does so inside `between`."""
+        """The one connection; a caller touches it only inside `between`."""
         return self._connection
 
     async def between(self, work: Callable[[], R]) -> R:
@@ -165,7 +165,7 @@ async def open_sqlite(
     schema: Schema | None = None,
     checkpoint_pages: int = CHECKPOINT_PAGES,
 ) -> SqliteBackend:
-    """Take a SQLite file, bring its schema up, and answer a backend that is ready."""
+    """Take a SQLite file, bring its schema up, and return a backend that is ready."""
     disk: Disk = FileDisk(place) if isinstance(place, Path) else place
     wanted = schema or default_schema()
     statements = queries.prepare(wanted.statements)
@@ -175,8 +175,9 @@ async def open_sqlite(
         connection = await asyncio.shield(thread)
     except asyncio.CancelledError:
         opening.leave()
-        # The thread is waited for, so that whoever hears of the end finds the file free. If it
-        # fails now, nobody asks any more; a second cancel ends the waiting, not the giving back.
+        # The thread is waited for, so that the file is free when this call ends. An error of the
+        # thread is dropped now: its caller has gone. A second cancel ends the wait, and the thread
+        # gives the file back all the same.
         with contextlib.suppress(Exception):
             await asyncio.shield(thread)
         raise
@@ -204,7 +205,7 @@ async def open_sqlite(
 class _Opening:
     """Opens a database in a thread that a cancelled caller cannot stop.
 
-    Whoever is second, the thread that has opened or the caller that leaves, gives the file back.
+    The second of the two, the thread that has opened or the caller that leaves, gives it back.
     """
 
     def __init__(self, disk: Disk, schema: Schema, now: int) -> None:
@@ -309,9 +310,9 @@ def _empty_log(connection: apsw.Connection) -> None:
     """Move what the last host left in the log into the database, or do not open.
 
     If that host died of a failed sync, what we read of the log may be in memory only, and no later
-    sync would write it: whatever is appended behind it would be lost with it. A copy in the
+    sync would write it: all that is appended behind it would be lost with it. A copy in the
     database, synced, no longer depends on it. The file keeps its header: an open database has a
-    log (mark). What is written next begins it anew.
+    log (mark). The next write begins it anew.
     """
     connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_RESTART)
 

@@ -1,8 +1,8 @@
 """The parts verbs are made of: the fence, numbers, publishing, and what becomes of reserved events.
 
 Law: nothing here begins or ends a transaction; each function is a few statements of the verb that
-calls it. Whatever touches a topic takes the workflow's next number and writes it on the consumer
-of that topic (S3).
+calls it. Every change of a topic takes the workflow's next number and writes it on the consumer of
+that topic (S3).
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def check(tx: Transaction, fence: Fence) -> Standing:
 
 
 def must(found: Row | None, what: str) -> Row:
-    """Answer the row, or refuse: it is no longer in the state the decision was made on (R8)."""
+    """Return the row, or refuse: it is no longer in the state the decision was made on (R8)."""
     if found is None:
         raise _stale(what)
     return found
@@ -166,7 +166,7 @@ def publish(
     roots: Sequence[int] = (),
     now: int,
 ) -> tuple[Republish, int]:
-    """Write one event by its message id (T5); answer what that did, and the event's number.
+    """Write one event by its message id (T5); return what that did, and the event's number.
 
     `bus_event` is what was being handled on the bus: the chain goes on through it (B12).
     """
@@ -193,7 +193,7 @@ def publish(
         touch(tx, workflow_id, (publication.topic,), seq)
         return Republish.NEW, seq
     seq, status, content, beside, digest, attempts, _ = found
-    # Of what retention took away nobody can say whether it was other content.
+    # Retention removed the content, so it cannot be compared any more.
     decision = on_republish(EventStatus(status), digest in (publication.digest, GONE))
     if decision is Republish.DROPPED:
         tx.run("count_dropped", workflow_id=workflow_id, seq=seq)
@@ -210,7 +210,7 @@ def publish(
         tx.run("insert_own_cause_too", workflow_id=workflow_id, seq=seq)
     if decision is Republish.BESIDE:
         tx.run("set_content_beside", workflow_id=workflow_id, seq=seq, content=number)
-        if beside is not None:  # nobody was ever shown it
+        if beside is not None:  # it was never shown to a run
             tx.run("drop_payload", workflow_id=workflow_id, content=beside)
     else:
         tx.run("replace_content", workflow_id=workflow_id, seq=seq, content=number)
@@ -232,7 +232,7 @@ def dispose(
     *,
     successor_id: str | None = None,
 ) -> int:
-    """Do what was decided with the events a run reserved (R6, C11); answer how many there were."""
+    """Do what was decided with the events a run reserved (R6, C11); return how many there were."""
     if reserved is Reserved.HOLD:
         return 0
     if reserved is Reserved.TRANSFER:

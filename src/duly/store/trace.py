@@ -2,7 +2,7 @@
 
 Law 1  Every event is an input of its own or goes back to inputs; every row of the ledger goes back
        to the inputs of what its run reserved (T9).
-Law 2  Nobody counts further than a bound, so a look costs the same whatever the history.
+Law 2  Counting stops at a bound, so a question costs the same for any length of history.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def list_terminal_events(
     before: int = SEQ_MAX,
     limit: int = 100,
 ) -> tuple[TraceRow, ...]:
-    """Read the outputs in a topic nobody reads, newest first, between two numbers (U4)."""
+    """Read the outputs in a terminal topic, newest first, between two numbers (U4)."""
     rows = tx.all(
         "list_terminal_events",
         workflow_id=workflow_id,

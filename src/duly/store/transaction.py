@@ -49,7 +49,7 @@ class NamedTransaction:
         return rows[0] if rows else None
 
     def run(self, statement: str, /, **parameters: Any) -> int:
-        """Run a statement that returns no rows; answer how many rows it changed."""
+        """Run a statement that returns no rows; return how many rows it changed."""
         rows = self._rows(statement, parameters)
         assert not rows, f"statement {statement} answered {len(rows)} rows"
         return self._changes()

@@ -1,8 +1,8 @@
-"""Looking after a store: retention, the mark of a copy, secrets nobody needs any more (H5).
+"""Looking after a store: retention, the mark of a copy, secrets that are needed no more (H5).
 
-Law 1: retention goes through the store in turns; a turn is one transaction over a few dozen rows,
-       so nobody waits long for it, and a crash between two turns loses nothing.
-Law 2: a turn looks at what is there now. Whatever became open since the last one is left alone.
+Law 1: retention goes through the store in turns. A turn is one transaction over a few dozen rows,
+       so no caller waits long for it, and a crash between two turns loses nothing.
+Law 2: a turn looks at what is there now. What became open since the last turn is left alone.
 Law 3: a turn that is taken again finds nothing more to do.
 
 An event goes before the runs that worked on it: its contents are removed, also those only a run was

@@ -107,7 +107,7 @@ def find_renames(
 
 
 def find_other_name(tx: Transaction, path: str, name: str) -> str | None:
-    """Answer the active workflow that came from this file before, under another name (W9)."""
+    """Return the active workflow that came from this file before, under another name (W9)."""
     found = tx.one("workflow_of_path", path=path, name=name)
     return None if found is None else str(found[0])
 
@@ -148,7 +148,7 @@ def set_wish(
 def run_now(
     tx: Transaction, workflow_id: str, producer: str | None = None, *, action: Action, now: int
 ) -> int:
-    """Make every producer due now, or the one that is named (S7, W2); answer how many are."""
+    """Make every producer due now, or the one that is named (S7, W2); return how many are."""
     standing = statements.look(tx, workflow_id)
     if producer is not None:
         names = [name for (name,) in tx.all("list_producers", workflow_id=workflow_id)]
@@ -214,7 +214,7 @@ def revoke(tx: Transaction, workflow_id: str, capability: str, *, action: Action
 
 
 def reconnect(tx: Transaction, connector: str, *, action: Action, now: int) -> tuple[str, ...]:
-    """Make every open run that waits for this connection due now (F4); answer their ids."""
+    """Make every open run that waits for this connection due now (F4); return their ids."""
     statements.note(tx, action, now, workflow_id=None, target=connector)
     return tuple(
         run_id for (run_id,) in tx.all("wake_connected_runs", connector=connector, now=now)
@@ -226,7 +226,7 @@ def set_secret(
 ) -> tuple[str, ...]:
     """Keep a sealed secret (A5); what it says is never written down as an action.
 
-    Every open run that waits for this connection is due now (F4); answer their ids.
+    Every open run that waits for this connection is due now (F4); return their ids.
     """
     tx.run("put_secret", connector=connector, name=name, sealed=sealed, now=now)
     statements.note(tx, action, now, workflow_id=None, target=f"{connector}.{name}")

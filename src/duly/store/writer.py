@@ -1,13 +1,13 @@
 """The one writer of a SQLite database: it commits in groups and says when a group is on the disk.
 
-Law 1: one batch at a time touches the connection. Whoever waits while a batch runs is in the next.
-Law 2: nobody is answered before COMMIT, and no barrier before the sync that covers it (L2), also
-       if the barrier changed no row: what it saw may have been a rider's.
+Law 1: one batch at a time touches the connection. Callers that wait while it runs are in the next.
+Law 2: no caller gets its result before COMMIT, and a barrier's caller not before the sync that
+       covers it (L2), also if the barrier changed no row: it may have read what a rider wrote.
 Law 3: a job that fails, fails alone; a batch that is lost is run again, one job at a time.
-Law 4: after a failed sync nothing is known about the disk, so nothing more is answered: the store
+Law 4: after a failed sync nothing is known about the disk, so every further call raises: the store
        must be opened again, as after a crash.
-Law 5: the log has a bound. One that cannot be moved into the database may outgrow it for a while;
-       then it takes nothing more, and whoever writes is told why, until it can be moved (H3).
+Law 5: the log has a bound. A log that cannot be moved into the database may outgrow it for a while;
+       then every write is refused with the reason, until the log can be moved (H3).
 
 The connection runs with `synchronous=normal`: SQLite orders its checkpoints with syncs of its own,
 and a COMMIT syncs nothing. The sync of the write-ahead log is ours (decision 010).
@@ -138,7 +138,7 @@ class Writer:
         fork.quiet(self._loop)
 
     async def transact(self, body: Callable[[Transaction], R], durability: Durability) -> R:
-        """Run `body` in a transaction of its own and answer what it returned, once durable.
+        """Run `body` in a transaction of its own; return its result once that is durable.
 
         A caller that is cancelled before its job was taken has changed nothing; one that is
         cancelled later may have: the job is carried out.
@@ -163,7 +163,7 @@ class Writer:
         return await self._env.call_blocking(alone)
 
     async def close(self) -> None:
-        """Answer everybody who waits, make it durable, and give the connection back."""
+        """Finish the jobs of all waiting callers, sync, and give the connection back."""
         if isinstance(self._broken, StoreForked):
             self._require_sound()
         self._closing = True
@@ -191,13 +191,13 @@ class Writer:
         self._drainer.add_done_callback(self._replace_drain)
 
     def _replace_drain(self, drainer: asyncio.Task[None]) -> None:
-        """Start another drain if this one was cancelled before it began: nobody waits for ever."""
+        """Start another drain if this one was cancelled before it began: no caller may hang."""
         is_needed = any(not job.future.done() for job in self._waiting)
         if drainer is self._drainer and is_needed and self._broken is None:
             self._start_drain()
 
     async def _drain(self) -> None:
-        """Commit batch after batch until nobody waits."""
+        """Commit batch after batch until no caller waits."""
         batch: list[Job] = []
         try:
             while self._waiting or (self._is_log_long() and not self._reading):
@@ -268,7 +268,7 @@ class Writer:
                     self._moved.set()
 
     def _take(self) -> list[Job]:
-        """Take all that wait, up to the limit; a job nobody waits for any more is dropped."""
+        """Take the waiting jobs, up to the limit; drop those whose caller was cancelled."""
         batch: list[Job] = []
         while self._waiting and len(batch) < BATCH_JOBS_MAX:
             job = self._waiting.popleft()
@@ -296,18 +296,18 @@ class Writer:
         )
 
     async def _sweep(self) -> None:
-        """Sync the riders nobody syncs: none stays in memory longer than this."""
+        """Sync riders that no barrier synced: none stays in memory longer than this."""
         await self._env.sleep(IDLE_SYNC_MS / 1000)
         self._sweeper = None
         if self._unsynced and self._broken is None and not self._closing:
             try:
                 await self.sync()
             except StoreError:
-                # The next caller is told why; there is nobody to tell here.
+                # The next caller gets the error; no caller waits here.
                 assert self._broken is not None
 
     def _break(self, error: BaseException, batch: list[Job]) -> None:
-        """Answer nothing but errors from now on (law 4)."""
+        """Raise in every call from now on (law 4)."""
         told = isinstance(error, DulyError | OSError | apsw.Error)
         cause = str(error) if told else repr(error)
         self._broken = StoreLost(
@@ -347,7 +347,7 @@ class Writer:
 
     def _commit_alone(self, job: Job) -> None:
         try:
-            # A reader asks for no right to write: it is answered where nothing can be written.
+            # A reader asks for no right to write, so it works where nothing can be written.
             is_reader = job.durability is Durability.READ
             self._execute("begin" if is_reader else "begin immediate")
             value = self._run(job)
@@ -411,7 +411,7 @@ class Writer:
         if isinstance(error, TransactionLost):
             error = StoreUnavailable(code="sqlite_gave_up", subject=str(self._path))
         if isinstance(error, StopIteration):
-            # A future refuses this one, and with it the answers of a whole batch.
+            # A future refuses this error, and the results of a whole batch would be lost with it.
             error = IllegalTransition("a transaction raised StopIteration; this is a bug in Duly")
         job.error = explain(error, self._path)
 
@@ -443,8 +443,8 @@ class Writer:
         except apsw.Error as error:
             if is_sync_failure(error):
                 raise
-            # Everybody was answered, and the log still has it all: a full disk is no loss. It is
-            # tried again when the log has grown as much once more.
+            # Every caller has its result, and the log still has it all: a full disk is no loss.
+            # The move is tried again when the log has grown as much once more.
             self._checkpoint_error = error
         else:
             # Nothing reads while the log is moved, so no reader can have stood in the way.
@@ -462,7 +462,7 @@ class Writer:
         return self._wal_pages > LOG_GROWTH_MAX * self._checkpoint_pages
 
     def _refuse_writers(self, jobs: list[Job]) -> list[Job]:
-        """Refuse those who write while the log cannot be moved (law 5); answer who is left."""
+        """Refuse jobs that write while the log cannot be moved (law 5); return the others."""
         if self._checkpoint_error is None:
             return jobs
         told = explain(self._checkpoint_error, self._path)

@@ -14,14 +14,14 @@ select value from counter where name = :name
 update counter set value = case when value < :least then :least else value + :step end where name = :name
 
 -- find_untold
--- Whether anything on the bus is still to be told to anybody, read once at a restore (scan of journal_unopened, delivery_due or delivery_running).
+-- Whether anything on the bus is still to be delivered, read once at a restore (scan of journal_unopened, delivery_due or delivery_running).
 select 1 where exists (select 1 from deferred where status = 'scheduled')
   or exists (select 1 from delivery where status = 'waiting')
   or exists (select 1 from delivery where status = 'running')
   or exists (select 1 from journal j cross join subscription s where j.opened = 0 and s.topic = j.topic and s.leaving = 0)
 
 -- insert_journal_event
--- Written in the transaction of whatever gave cause to it (B10).
+-- Written in the transaction of the change it announces (B10).
 insert into journal (id, topic, source, payload, correlation_id, causation_id, depth, created_at)
 values (:id, :topic, :source, :payload, :correlation_id, :causation_id, :depth, :now)
 
@@ -48,7 +48,7 @@ select id from journal where topic = :topic and opened = 0 order by id limit 1
 select topic from journal where topic > :after and opened = 0 order by topic, id limit 1
 
 -- unopened_events
--- What nobody subscribes to is closed in the order it came (B11).
+-- Events without a subscriber are closed in the order they came (B11).
 select id from journal where topic = :topic and opened = 0 order by id limit :limit
 
 -- newest_event
@@ -234,11 +234,11 @@ join journal j on j.id = e.bus_event
 where r.run_id = :run_id order by j.depth desc, j.id limit 1
 
 -- bus_cause_retried
--- The bus event that was being handled when somebody had this run, or one it follows, tried again (B12).
+-- The bus event that was being handled when this run, or one it follows, was retried by an act (B12).
 select j.id, j.depth, j.correlation_id from run n join journal j on j.id = n.bus_event where n.id = :run_id
 
 -- set_run_bus_event
--- What was being handled when somebody had it tried again.
+-- The bus event that was being handled when the run was retried by an act.
 update run set bus_event = :bus_event where id = :id
 
 -- bus_cause_unreserved

@@ -48,7 +48,7 @@ select t.name, t.orphaned, t.consumer is not null,
 from topic t where t.workflow_id = :workflow_id order by t.name
 
 -- orphan_handlers
--- Before the new version's handlers are written; whoever is not written again stays orphaned (W9).
+-- Before the new version's handlers are written; a handler that is not written again stays orphaned (W9).
 update handler set orphaned = 1 where workflow_id = :workflow_id
 
 -- orphan_topics
@@ -250,7 +250,7 @@ update event set reserved_by = :successor_id where reserved_by = :run_id and sta
 update reservation set run_id = :successor_id where run_id = :run_id
 
 -- drop_payloads_beside
--- Contents that came too late for what a run ends: nobody was ever shown them, and nobody could remove them later (T5, H5).
+-- Contents that came too late for what a run ends: they were never shown to a run, and no later act could remove them (T5, H5).
 delete from payload where (workflow_id, content) in (
   select e.workflow_id, e.content_beside from event e
   where e.reserved_by = :run_id and e.status = 'reserved' and e.content_beside is not null)
@@ -394,7 +394,7 @@ where id = :id and workflow_id = :workflow_id and open = 1 and phase = :old_phas
 update run set calls = :calls, logs = :logs where id = :id
 
 -- ask_repair
--- One more question, counted once: only where the count is still the one it was decided on, and nobody was told to decide (F3).
+-- One more question, counted once: only where the count is still the one it was decided on, and no person was asked to decide (F3).
 update run set phase = :phase, status = :status, outcome = :outcome, waits = :waits, repair_count = repair_count + 1, updated_at = :now
 where id = :id and workflow_id = :workflow_id and open = 1 and phase = :old_phase and status = :old_status and waits is not distinct from :old_waits
   and (select m.status from mutation m where m.held_by = run.id) is not distinct from :old_row
@@ -422,7 +422,7 @@ update handler set state = coalesce(:state, state), next_run_at = case when chan
 where workflow_id = :workflow_id and name = :name
 
 -- commit_consumer
--- `seen` is what the run knew before it looked, so whatever came since makes it due again (S3).
+-- `seen` is what the run knew before it looked, so an event that came since makes it due again (S3).
 update handler set state = coalesce(:state, state), wake_at = :wake_at, seen = :seen, not_before = :not_before,
   untried = case when :is_tried = 1 then 0 else untried end
 where workflow_id = :workflow_id and name = :name
@@ -540,11 +540,11 @@ select first_sent_at, first_boot, first_boot_ms from mutation where key = :key a
 select count(*) from mutation where inputs = :inputs and refused = 1
 
 -- count_sent
--- How often a tool was sent since a moment, whatever came of it; what a clock that was wrong dated far ahead is left out; a row that is about to be sent again does not stand in its own way (A1).
+-- How often a tool was sent since a moment, with any outcome. Rows that a wrong clock dated far ahead are left out; a row that is about to be sent again does not count against itself (A1).
 select count(*) from mutation where workflow_id = :workflow_id and tool = :tool and sent_at is not null and sent_at >= :since and sent_at < :until and id <> :besides
 
 -- count_first
--- For how many sets of inputs a major version has sent a tool, as far as anybody asks (A3): what was only refused to be sent counts nothing.
+-- For how many sets of inputs a major version has sent a tool, counted up to the limit (A3). A call that was refused before its send does not count.
 select count(*) from (
   select distinct m.inputs from mutation m join run r on r.id = m.run_id
   where m.workflow_id = :workflow_id and m.tool = :tool and m.sent_at is not null
@@ -637,8 +637,8 @@ select h.name, h.kind, h.position, h.next_run_at, h.wake_at, h.changed, h.seen, 
 from handler h where h.workflow_id = :workflow_id and h.orphaned = 0
 
 -- due_runs
--- Open runs that can move: active ones, and those whose time has come; a paused workflow's wait for resume (F7). Whoever has a call out
--- is seen always: after a restart nobody waits for its answer, and asking goes on (R7). Open runs are few, so their index is walked (scan of run_one_open).
+-- Open runs that can move: active ones, and those whose time has come; a paused workflow's wait for resume (F7). A run that has a call out
+-- is seen always: after a restart no task waits for its answer, and asking goes on (R7). Open runs are few, so their index is walked (scan of run_one_open).
 select r.workflow_id, r.id, r.status from run r
 where r.open = 1 and ((select m.status from mutation m where m.held_by = r.id) = 'in_flight'
   or (r.status = 'active' or r.due_at <= :now or r.due_at > :horizon or r.due_at is not null and r.updated_at > :now) and (select w.paused from workflow w where w.id = r.workflow_id) = 0)
@@ -701,7 +701,7 @@ order by due_at limit :limit
 select count(*) from (select 1 from deferred where status = 'scheduled' and fire_at <= :now limit 1000) d
 
 -- due_deliveries
--- Journal events nobody was told of yet, and deliveries whose time has come (B3, B5); cut at a thousand (scan of journal_unopened).
+-- Journal events that were not opened yet, and deliveries whose time has come (B3, B5); cut at a thousand (scan of journal_unopened).
 select (select count(*) from (select 1 from journal where opened = 0 limit 1000) j)
   + (select count(*) from (select 1 from delivery where status = 'waiting' and due_at <= :now limit 1000) d)
 

@@ -17,7 +17,7 @@ create table workflow (
   active_version  text,
   paused          integer not null default 0 check (paused in (0, 1)),   -- a person's wish (F7)
   paused_since    bigint,
-  blind_since     bigint,                                                -- H5: restored, and nobody has resumed it yet
+  blind_since     bigint,                                                -- H5: restored, and not resumed yet
   counter         bigint not null default 0,                             -- T6: numbers visible in order
   holder          text,                                                  -- the host that runs it now (H2)
   lease_until     bigint not null default 0,
@@ -163,7 +163,7 @@ create table run (
   outage_count    integer not null default 0,
   outage_ms       bigint not null default 0,                             -- F2: the waits of this outage together
   outage_told     integer not null default 0 check (outage_told in (0, 1)),
-  bus_event       bigint,                                                -- B12: what was handled on the bus when somebody retried it
+  bus_event       bigint,                                                -- B12: what was handled on the bus when it was retried
   escalated       text,                                                  -- F8: the sentence a person was told
   calls           text,
   logs            text,
@@ -237,7 +237,7 @@ create table mutation (
   known_said      text,                                                  -- what the outside said, or the person
   digests         text,                                                  -- L15: of what retention may remove; null until the row ends
   end_seal        text,                                                  -- L15: over all that changes no more; its first word names the key
-  check (status <> 'needs_reconcile' or due_at is not null)              -- L5: whoever is unknown is asked about
+  check (status <> 'needs_reconcile' or due_at is not null)              -- L5: an unknown row has a time to ask about it
 );
 create index mutation_due on mutation (due_at) where status = 'needs_reconcile';
 create index mutation_refused on mutation (inputs) where refused = 1;
@@ -322,8 +322,8 @@ create table journal (
   causation_id    text,
   depth           integer not null default 0,
   status          text not null default 'pending' check (status = 'pending' or status = 'processing' or status = 'done' or status = 'failed'),
-  opened          integer not null default 0 check (opened in (0, 1)),       -- B13: told to somebody, or closed without
-  undelivered     integer not null default 0 check (undelivered in (0, 1)),  -- B11: nobody subscribed
+  opened          integer not null default 0 check (opened in (0, 1)),       -- B13: has its delivery records, or was closed without
+  undelivered     integer not null default 0 check (undelivered in (0, 1)),  -- B11: it had no subscriber
   error           text,
   created_at      bigint not null,
   processed_at    bigint,
@@ -396,7 +396,7 @@ create table extension_state (
 );
 
 -- H5: `tidied` is when retention last went through everything; `copied`, in a backup alone, what moment it shows; `held`, in a
--- restored store, what moment its bus shows, until somebody resumes it.
+-- restored store, what moment its bus shows, until a person resumes it.
 create table upkeep (
   name            text primary key,
   at              bigint not null

@@ -1,5 +1,5 @@
 -- Looking after a store: what retention removes, how a copy is marked, what must hold (H5).
--- Format as in queries.sql. Retention goes through a table in turns of a few dozen rows along its key, so that nobody waits for it.
+-- Format as in queries.sql. Retention goes through a table in turns of a few dozen rows along its key, so that other verbs do not wait long for it.
 
 -- get_upkeep
 -- When something was last done to the store as a whole, if it was.
@@ -43,7 +43,7 @@ select max(seq), min(created_at) from (
 ) e
 
 -- old_events
--- Finished, old, still whole, and nothing they led to is work any more (U2): in a topic nobody consumes it never was.
+-- Finished, old, still whole, and nothing they led to is work any more (U2): an event in a terminal topic never was.
 select e.seq, e.content from event e
 where e.workflow_id = :workflow_id and e.seq > :after and e.seq <= :upto and e.content > 0 and e.finished_at < :horizon
   and not exists (
@@ -58,7 +58,7 @@ order by e.seq
 insert into payload (workflow_id, content, title, body, digest) values (:workflow_id, 0, :title, 'null', '') on conflict do nothing
 
 -- drop_pinned_payloads
--- Whatever content of the event a run was ever shown; all those runs ended before the event did.
+-- Every content of the event that a run was shown; all those runs ended before the event did.
 delete from payload where workflow_id = :workflow_id and content in (
   select v.content from reservation v cross join run r
   where v.seq = :seq and v.content > 0 and r.id = v.run_id and r.workflow_id = :workflow_id)
@@ -124,7 +124,7 @@ where run_id = :run_id and (status = 'applied' or status = 'failed' or status = 
 select max(id), min(created_at) from (select id, created_at from journal where id > :after order by id limit :limit) j
 
 -- old_journal
--- Over, old, and nobody may still be told of it: a dead letter waits for a person (B5).
+-- Over, old, and with no delivery left: a dead letter waits for a person (B5).
 select j.id from journal j where j.id > :after and j.id <= :upto and j.processed_at < :before
   and not exists (select 1 from delivery d where d.event_id = j.id and d.status <> 'done' and d.status <> 'discarded')
 order by j.id
@@ -134,7 +134,7 @@ order by j.id
 delete from delivery where event_id = :event_id
 
 -- drop_journal_event
--- Everybody was told, or nobody subscribed.
+-- Delivered to every subscriber, or it had none.
 delete from journal where id = :id and (status = 'done' or status = 'failed')
 
 -- drop_deferred
@@ -144,7 +144,7 @@ delete from deferred where id in (
   order by d.fire_at limit :limit) and status <> 'scheduled'
 
 -- blind_workflow
--- Paused by nobody's wish but ours, until a person resumes; of two blind times the earlier holds (H5).
+-- Paused by the host and not by a person, until a person resumes; of two blind times the earlier holds (H5).
 update workflow set paused = 1, paused_since = coalesce(paused_since, :now),
   blind_since = case when blind_since < :since then blind_since else :since end
 where id = :id and removed_at is null returning id
@@ -161,7 +161,7 @@ where workflow_id = :workflow_id and open = 1 and status = 'paused:approval' and
   and exists (select 1 from mutation m where m.held_by = run.id and m.status = 'proposed')
 
 -- drop_secret
--- A secret nobody can read, or nobody needs any more.
+-- A secret that cannot be read, or is needed no more.
 delete from secret where connector = :connector and name = :name
 
 -- What must hold, looked at in a copy: each statement names what does not, and may walk whole tables there.
@@ -188,7 +188,7 @@ where not exists (select 1 from event e where e.workflow_id = c.workflow_id and 
   or not exists (select 1 from event e where e.workflow_id = c.workflow_id and e.seq = c.seq) limit 100
 
 -- find_contentless
--- T2: every event has its content, and so has whatever waits beside it (scan of event).
+-- T2: every event has its content, and so has a newer content that waits beside it (scan of event).
 select e.workflow_id || ' ' || e.topic || ' ' || e.message_id from event e
 where not exists (select 1 from payload p where p.workflow_id = e.workflow_id and p.content = e.content)
   or e.content_beside is not null and not exists (

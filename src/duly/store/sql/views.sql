@@ -139,7 +139,7 @@ from mutation where workflow_id = :workflow_id and id < :before and (:status is 
 order by id desc limit :limit
 
 -- list_proposals
--- Newest first; whoever waits for a person has an open run, and those are few (scan of run_one_open, sort of what it finds).
+-- Newest first; a workflow that waits for a person has an open run, and those are few (scan of run_one_open, sort of what it finds).
 select m.id, m.workflow_id, m.run_id, m.held_by, m.tool, m.args, m.title, m.inputs, m.key, m.hash, m.status, m.refused, m.result, m.error,
   m.attempt, m.resends, m.asks, m.first_sent_at, m.sent_at, m.due_at, m.created_at, m.updated_at, m.lag_ms, m.timeout_ms, m.key_lifetime_ms,
   m.first_boot, m.first_boot_ms, m.is_resent, m.outage_since, m.outage_count, m.outage_ms, m.outage_told, m.late, m.asked, m.approved_by, m.allowance_id,
@@ -230,7 +230,7 @@ select run_id, title from (
 where place <= :limit order by run_id, root
 
 -- list_terminal_events
--- The outputs in a topic nobody reads, newest first; what was work before it lost its consumer is none (U4, W9).
+-- The outputs in a terminal topic, newest first; an event that was work before its topic lost its consumer is none (U4, W9).
 select e.topic, e.message_id, e.seq, p.title, e.status, e.reserved_by, e.finished_by, e.created_at, e.finished_at
 from event e join payload p on p.workflow_id = e.workflow_id and p.content = e.content
 where e.workflow_id = :workflow_id and e.topic = :topic and e.status = 'pending' and e.seq > :after and e.seq < :before
@@ -244,18 +244,18 @@ where e.workflow_id = :workflow_id and e.topic = :topic and e.status = 'pending'
 order by e.seq limit :limit
 
 -- count_pending
--- How much waits in a topic, up to a number; nobody counts further than the limit (U1).
+-- How many events wait in a topic, counted up to the limit (U1).
 select count(*) from (
   select 1 from event where workflow_id = :workflow_id and topic = :topic and status = 'pending' and seq <= :until limit :limit) as waiting
 
 -- count_old
--- How much of what has waited longest came before a moment; nobody looks further than the limit (U4).
+-- How many of the events that have waited longest came before a moment, counted up to the limit (U4).
 select count(*) from (
   select created_at from event where workflow_id = :workflow_id and topic = :topic and status = 'pending' order by seq limit :limit) as oldest
 where oldest.created_at < :before
 
 -- count_processed
--- What was consumed lately, by topic: how many, and how many of them were inputs; nobody looks further than the limit (U1).
+-- The events consumed lately, by topic: how many, and how many of them were inputs, counted up to the limit (U1).
 select lately.topic, count(*), sum(case when exists (
     select 1 from cause c where c.workflow_id = :workflow_id and c.seq = lately.seq) then 0 else 1 end)
 from (select topic, seq from event where workflow_id = :workflow_id and status = 'consumed' and finished_at >= :since
@@ -267,18 +267,18 @@ group by lately.topic
 select min(tool) from mutation where workflow_id = :workflow_id and tool > :after and sent_at is not null
 
 -- count_applied
--- How many calls of a tool were done lately; nobody counts further than the limit (U1).
+-- How many calls of a tool were done lately, counted up to the limit (U1).
 select count(*) from (
   select 1 from mutation where workflow_id = :workflow_id and tool = :tool and sent_at is not null and sent_at >= :since
     and status = 'applied' limit :limit) as lately
 
 -- find_target_action
--- The last time that somebody did this to one thing (A6).
+-- The last time that a person or an extension did this to one thing (A6).
 select id, at, by, verb, workflow_id, target, detail from action
 where target = :target and workflow_id = :workflow_id and verb = :verb order by id desc limit 1
 
 -- find_last_action
--- The last time, up to a moment, that somebody did this to a workflow (A6).
+-- The last time, up to a moment, that a person or an extension did this to a workflow (A6).
 select id, at, by, verb, workflow_id, target, detail from action
 where workflow_id = :workflow_id and verb = :verb and at <= :at order by id desc limit 1
 
