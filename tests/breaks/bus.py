@@ -304,7 +304,7 @@ BREAKS = (
     Break(
         "B3",
         "duly.bus.attempt",
-        "Caller.deaf",
+        "Caller.stuck",
         property(lambda self: frozenset()),
         HANDLER,
         "a handler that does not end runs beside itself",

@@ -1,12 +1,12 @@
 """Agents that answer events: which extension provides one, and what becomes of its answer (B9).
 
-Law 1: an extension that says `invoke_agent` asks itself if it can answer, else the only one among
-       those it depends on that can. Where there is none, or are two, the extension is not started:
-       its events wait for it, and nobody guesses who was meant.
+Law 1: an extension that says `invoke_agent` is its own agent if it can answer. Else the agent is
+       the only one it depends on that can. Where there is none, or two, the extension is not
+       started: the host does not guess which was meant, and its events wait.
 Law 2: an answer is put on the bus before it is sent, as an event for the user. What fails while it
        is sent is tried again by itself, and the agent is not asked a second time for that.
-Law 3: an answer only speaks. Whatever an agent may do, it does as an extension, in its own name.
-       Of a script that failed it may be a better one: that is kept as a proposal for a person, and
+Law 3: an answer is only text. An agent that acts does so as an extension, in its own name. The
+       answer to a failed script may be a better script: it is kept as a proposal for a person, and
        nothing more (B10).
 """
 
@@ -30,8 +30,8 @@ ADDRESS = ("channel_id", "user_id")  # where an answer goes: back to where the e
 class AgentProvider(Protocol):
     """An extension that can answer: it also has this method.
 
-    The event is what it is asked about; instructions and model stand in the manifest of whoever
-    asks. An empty answer is said to nobody; an error fails the delivery, which is tried again.
+    It is asked about the event; instructions and model stand in the manifest of the extension that
+    asks. An empty answer is not sent; an error fails the delivery, which is tried again.
     """
 
     async def answer(self, event: Event, instructions: str, model: str | None) -> str:
@@ -99,7 +99,7 @@ async def ask_agent(
 
 
 def _failed_run(event: Event) -> str | None:
-    """Answer the run whose script has failed, as only the host itself can say (B1, F3)."""
+    """Return the run whose script has failed, as only the host itself can say (B1, F3)."""
     if (event.topic, event.source) != (Topic.RUN_FAILED, OWN_SOURCE):
         return None
     is_script_s = event.payload.get("status") == Status.FAILED_LOGIC

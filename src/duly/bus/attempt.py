@@ -1,13 +1,13 @@
 """One call of one handler: it may raise anything, hang, or refuse to end (B3).
 
-Law 1  Whatever a handler does, the answer is a sentence or success, and the dispatcher lives.
+Law 1  Every call ends in success or in a failure with a sentence, and the dispatcher lives on.
 Law 2  A handler has a time limit. Past it it is cancelled; one that does not end even then is left
-       behind and reported: it is *deaf*. Nobody waits for it but its own subscriber, which is not
-       called again in this process until it has ended: one subscriber, one call at a time.
-Law 3  A handler that returned has succeeded, whatever was cancelled around it. One that a stop of
+       behind and reported: it is *stuck*. Only its own subscriber waits for it, and is not called
+       again in this process until it has ended: one subscriber, one call at a time.
+Law 3  A handler that returned has succeeded, even if its task was cancelled. One that a stop of
        the host cut short has neither succeeded nor failed.
-Law 4  What a handler raised is cleaned before it is kept or logged: an extension's words are not
-       ours, and a log is read in a terminal.
+Law 4  An error of a handler is cleaned before it is kept or logged: its text is an extension's,
+       and a log is read in a terminal.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ class Failure:
 
 @dataclass(slots=True)
 class _Outcome:
-    """What became of a call, told by the call itself: its task may have been cancelled since."""
+    """What became of a call, noted by the call itself: its task may have been cancelled since."""
 
     is_over: bool = False
     error: BaseException | None = None
 
 
 class Caller:
-    """Calls handlers, and knows those that did not end when they were told to."""
+    """Calls handlers, and knows those that did not end when they were cancelled."""
 
     def __init__(
         self, env: Env, store: Store, freed: Callable[[], None], secrets: Redactor
@@ -65,7 +65,7 @@ class Caller:
         self._deaf: dict[asyncio.Task[None], str] = {}
 
     @property
-    def deaf(self) -> frozenset[str]:
+    def stuck(self) -> frozenset[str]:
         """The subscribers whose handler was left behind and still runs."""
         return frozenset(self._deaf.values())
 

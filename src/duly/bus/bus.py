@@ -1,7 +1,7 @@
 """The bus as the program that embeds a host gets it: `host.bus` (B).
 
-Law 1  It speaks in its own name: what the host says, and what an extension says, it cannot say
-       (B1). It cannot end what belongs to them either.
+Law 1  It emits in its own name. It cannot emit as the host or as an extension (B1), and cannot
+       end their subscriptions or deferred events either.
 Law 2  Every act on a dead letter says who did it, in its own transaction (A6).
 """
 
@@ -48,7 +48,7 @@ from duly.store.bus import LAST_ID
 from duly.store.people import page
 from duly.store.record import Action
 
-USER: Final = "user"  # who acts, where nobody says
+USER: Final = "user"  # the actor, where a caller gives none
 
 
 class Bus:
@@ -82,7 +82,7 @@ class Bus:
         source: str,
         correlation_id: str | None = None,
     ) -> int:
-        """Put an event on the bus; answer its id when it is durable (B1)."""
+        """Put an event on the bus; return its id when it is durable (B1)."""
         self._check_free(source)
         publish = self._publisher.emit
         return await publish(topic, payload, source=source, correlation_id=correlation_id)
@@ -105,7 +105,7 @@ class Bus:
         source: str,
         correlation_id: str | None = None,
     ) -> int:
-        """Put an event on the bus after so many seconds; answer the id to cancel it by (B2)."""
+        """Put an event on the bus after so many seconds; return the id to cancel it by (B2)."""
         self._check_free(source)
         return await self._publisher.schedule_at(
             delay, topic, payload, source=source, correlation_id=correlation_id
@@ -126,7 +126,7 @@ class Bus:
     async def cancel(self, deferred_id: int, *, by: str | None = None) -> bool:
         """Stop a deferred event; true once, false if it has fired or was cancelled before (B2).
 
-        An id that never was is refused. A caller that gives `by` is written down.
+        An id that was never given out is refused. If `by` is given, the act is recorded.
         """
         if by is None:
             return await self._publisher.cancel(deferred_id)
@@ -136,11 +136,11 @@ class Bus:
 
     @act(scope=Scope.DECIDE, example={"subscriber_id": "post:task.received:send"})
     async def unsubscribe(self, subscriber_id: str, *, by: str | None = None) -> int:
-        """End a subscription; answer how many deliveries were closed for it (B13).
+        """End a subscription; return how many deliveries were closed for it (B13).
 
-        Of an extension's and of the host's own, only what they have left behind: what is connected
-        belongs to them, and what leads into a workflow belongs to the workflow. Whoever gives `by`
-        is written down.
+        A subscription of an extension or of the host can be ended only after they left it behind:
+        while it is connected it belongs to them. One that leads into a workflow belongs to the
+        workflow. If `by` is given, the act is recorded.
         """
         action = None if by is None else self._action(by, "unsubscribe")
         if self._dispatcher.is_connected(check_subscriber_id(subscriber_id)):
@@ -151,7 +151,7 @@ class Bus:
 
     @act(scope=Scope.DECIDE, example={"event_id": 12, "subscriber_id": "post:task.received:send"})
     async def retry(self, event_id: int, subscriber_id: str, *, by: str = USER) -> JournalStatus:
-        """Give a dead delivery all its attempts again, beginning now; answer the event's status."""
+        """Give a dead delivery all its attempts again, beginning now; return the event's status."""
         action = self._action(by, "retry_delivery")
         letter = read_id(event_id, "event_id"), check_subscriber_id(subscriber_id)
         try:
@@ -170,10 +170,10 @@ class Bus:
 
     @act(scope=Scope.DECIDE, example={})
     async def resume(self, *, by: str = USER) -> bool:
-        """Let a bus that was restored from a backup tell what waits; false if it does already (H5).
+        """Let a bus that was restored from a backup deliver; false if it does already (H5).
 
-        What was told since that backup is told again. Look at `deliveries()` and `deferred()`
-        before, and cancel what must not happen a second time.
+        Events that were delivered since that backup are delivered again. Look at `deliveries()`
+        and `deferred()` before, and cancel what must not happen a second time.
         """
         action = self._action(by, "resume_bus")
         try:

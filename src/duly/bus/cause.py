@@ -1,4 +1,4 @@
-"""What is being handled now, so that whatever is emitted meanwhile names its cause (B12).
+"""The event being handled now, so that an event emitted meanwhile names it as its cause (B12).
 
 Law 1  What a handler emits or schedules is caused by the event it handles, stands one step deeper
        and belongs to the same correlation, unless it names another. What it publishes into a
@@ -38,7 +38,7 @@ def handle(event: Event, depth: int, home: Store) -> None:
 
 
 def handled_event(store: Store) -> int | None:
-    """Answer the id of the event of this store that the code that asks is handling, if any."""
+    """Return the id of the event of this store that the code that asks is handling, if any."""
     handled = _handled.get()
     return None if handled is None or handled.home is not store else handled.event_id
 

@@ -6,8 +6,8 @@ Law 1: what is told to a person was an event on the bus before. The event is wha
 Law 2: a text that could not be sent is never dropped: no text, no such channel and no channel at
        all fail the delivery with their sentence.
 Law 3: no error, and no line of a log, holds a token or the address a text was posted to (A5).
-Law 4: a text comes from wherever it comes: it is made visible before a channel gets it, and a
-       channel obeys nothing in it (G9).
+Law 4: a text is not trusted. Its control characters are made visible before a channel gets it, and
+       a channel obeys nothing in it (G9).
 Law 5: channels do not wait for each other, and one send has 30 s. So every channel but the first
        has a subscriber of its own, which gets what names it; the first one's gets all the rest.
 
@@ -36,7 +36,7 @@ from duly.rules.shown import visible
 from duly.rules.value import DEFAULT_LIMITS, nearest
 
 NOTIFY_TOPIC: Final = "user.notify"  # what `ExtensionContext.notify_user` emits
-SEND_S: Final = 30.0  # what one send may take, whatever the channel (B9)
+SEND_S: Final = 30.0  # how long one send may take, on every channel (B9)
 WEBHOOK_TIMEOUT_S: Final = 10.0
 TERMINAL_BYTES: Final = 256  # what a terminal that can be written to takes without waiting
 SUCCESS: Final = range(200, 300)
@@ -75,7 +75,7 @@ class Channels:
         return tuple(self._channels)
 
     def find(self, channel_id: object = None) -> Channel:
-        """Answer the channel of this name, or the default one; there may be none."""
+        """Return the channel of this name, or the default one; there may be none."""
         if not self._channels:
             raise Invalid(code="no_channels", path="channel_id")
         if channel_id is None:
@@ -109,7 +109,7 @@ def _name_of(channel: object) -> str:
     if isinstance(channel, type) or not callable(getattr(channel, "send", None)):
         raise Invalid(code="not_channel", path="channels", subject=repr(channel))
     if not iscoroutinefunction(channel.send):  # type: ignore[attr-defined]  # it has one, see above
-        # It would send, then fail because nobody can wait for it, and so send at every attempt.
+        # It would send, then fail because its result cannot be awaited, and so send every time.
         kind = type(channel).__name__
         raise Invalid(code="not_async", path="channels", subject=f"{kind}.send")
     if not isinstance(name, str) or NAME.fullmatch(name) is None or len(name) > most:
@@ -135,7 +135,7 @@ class TerminalChannel:
 
     async def send(self, text: str, *, to: str | None = None) -> None:
         """Write the text; what would steer a terminal is shown instead of sent to it."""
-        # Found anew each time: whoever captures the output has put another stream there.
+        # Read anew each time: a test that captures the output puts another stream there.
         stream = self._stream or sys.stdout
         whole = f"{to}: {text}" if to else text
         line = _lines(whole, stream.encoding or "utf-8") + "\n"
@@ -257,7 +257,7 @@ class WebhookChannel:
         return {self._header: f"Bearer {token}" if is_bearer else token}
 
     async def _post(self, body: dict[str, str], headers: dict[str, str]) -> int:
-        """Post JSON and answer the status.
+        """Post JSON and return the status.
 
         The transport is asked directly: a client would write the address into the log, follow what
         the environment says, and read an answer of any length.
@@ -282,7 +282,7 @@ class WebhookChannel:
         return response.status_code
 
     def _judge(self, status: int) -> None:
-        """Return if the text was taken; else say what was answered."""
+        """Return if the text was accepted; else raise with the status."""
         if status in SUCCESS:
             return
         if status in REDIRECT:

@@ -1,11 +1,11 @@
 """The bus's loop: which event goes to which subscriber now (B).
 
-Law 1  What can be delivered is read from the store; what is remembered here are hints where to
-       look, handlers, and what a handler came to until the store has it (H3).
-Law 2  A subscriber has one delivery at a time, and nobody waits for another subscriber's handler
-       but the next one of the same event (B3, B6). So there are never more tasks than subscribers.
+Law 1  What can be delivered is read from the store. This object remembers hints where to look,
+       the handlers, and the result of a handler until the store has it (H3).
+Law 2  A subscriber has one delivery at a time. It waits for another subscriber's handler only if
+       both get the same event (B3, B6). So there are never more tasks than subscribers.
 Law 3  A handler is called only for an event that is on the disk, and after its attempt is counted
-       (B4, B5). Once it has ended it is not called for that attempt again, whatever the store says.
+       (B4, B5). Once it has ended it is not called again for that attempt, even if the store fails.
 
 How the loop sleeps and wakes stands in `duly.loop`.
 """
@@ -102,10 +102,10 @@ class Dispatcher(WorkLoop[int]):
         self._failure: Exception | None = None
         self._is_stopping = False
 
-    # -- What others may ask for ----------------------------------------------------------------
+    # -- For callers ----------------------------------------------------------------------------
 
     async def open(self) -> None:
-        """Learn who subscribes, so that a wrong subscription is refused to its maker (B13)."""
+        """Read the subscriptions, so that a wrong one is refused to its caller (B13)."""
         found = await self._store.list_subscriptions()
         self._topics |= {each.subscriber_id: each.topic for each in found}
 
@@ -127,8 +127,8 @@ class Dispatcher(WorkLoop[int]):
 
     def presence(self, subscriber_id: str) -> Presence:
         """Tell whether this process can call a subscriber now."""
-        if subscriber_id in self._caller.deaf:
-            return Presence.DEAF
+        if subscriber_id in self._caller.stuck:
+            return Presence.STUCK
         return Presence.HERE if self.is_connected(subscriber_id) else Presence.AWAY
 
     def note_durable(self, event_id: int) -> None:
@@ -136,7 +136,7 @@ class Dispatcher(WorkLoop[int]):
         self._durable_id = max(self._durable_id, event_id)
 
     def check_loop(self) -> None:
-        """Refuse a caller from another thread or loop: its bell would wake nobody (S9)."""
+        """Refuse a caller from another thread or loop: its wake would not reach this loop (S9)."""
         try:
             loop = asyncio.get_running_loop()
         except RuntimeError:
@@ -163,7 +163,7 @@ class Dispatcher(WorkLoop[int]):
         self._unregistered.pop(subscriber_id, None)
 
     async def register(self) -> None:
-        """Write the records of all who have connected since the last time, in their order (B13).
+        """Write the records of the handlers connected since the last time, in their order (B13).
 
         A subscription that the store refuses is logged and left out: the caller may have nothing to
         do with it.
@@ -267,7 +267,7 @@ class Dispatcher(WorkLoop[int]):
             if found.leaving is not None and found.leaving not in self._leaving:
                 await self._store.close_left(found.leaving, now=now, limit=batch)
                 self.wake()
-        except Exception as error:  # the loop outlives whatever the store says
+        except Exception as error:  # the loop outlives every error of the store
             self._note_failure(error)
             return
         self._ways = {way.subscriber_id: way for way in found.ways}
@@ -278,7 +278,7 @@ class Dispatcher(WorkLoop[int]):
                 self._begin(each.event_id, self._deliver(each), f"event {each.event_id}")
 
     def _begin_found(self, is_draining: bool) -> bool:
-        """Raise what a caller must hear; what a look found has begun already."""
+        """Raise the error a caller must see; what a look found has begun already."""
         failure, self._failure = self._failure, None
         if isinstance(failure, StoreLost) or (failure is not None and is_draining):
             # A caller that drains is told; a store that is lost never comes back (H3).
@@ -287,11 +287,11 @@ class Dispatcher(WorkLoop[int]):
 
     @property
     def _able(self) -> Set[str]:
-        """Who can be called now: the connected, without those whose last call does not end."""
-        return self._connected.keys() - self._caller.deaf
+        """The subscribers that can be called: connected, and their last call has ended."""
+        return self._connected.keys() - self._caller.stuck
 
     async def _recover(self) -> None:
-        """Give back what a host that died was at, once, before anything is dispatched (B7)."""
+        """Give back the deliveries of a host that died, once, before any is dispatched (B7)."""
         if not self._must_recover:
             return
         assert not self._at_work, self._at_work
@@ -308,7 +308,7 @@ class Dispatcher(WorkLoop[int]):
         self._recovered = 0
 
     async def _give_back(self) -> None:
-        """Give back, uncounted, what is recorded as running and is not; no host has died (B5)."""
+        """Give back, uncounted, deliveries recorded as running that are not; no host died (B5)."""
         await self._store.give_back_running(frozenset(self._unrecorded), now=self._env.now_ms())
         self._must_give_back = False
 
@@ -341,7 +341,7 @@ class Dispatcher(WorkLoop[int]):
         try:
             begun = await self._store.begin_delivery(event_id, here, now=self._env.now_ms())
         except Stale:
-            return  # somebody was faster; look at what is there now
+            return  # another task or a person was faster: look again
         if begun.delivery is None:
             return
         self._go_on()
@@ -371,7 +371,7 @@ class Dispatcher(WorkLoop[int]):
         return ended(Failure(GONE))
 
     async def _record(self, ended: Ended) -> None:
-        """Record what an attempt came to; it is kept here until the store has it (H3)."""
+        """Record the result of an attempt; it is kept in memory until the store has it (H3)."""
         try:
             await self._finish(ended)
         except (Stale, NotFound) as error:
@@ -396,7 +396,7 @@ class Dispatcher(WorkLoop[int]):
         return finished
 
     async def _record_rest(self) -> None:
-        """Record what the store would not take before."""
+        """Record the results that the store could not take before."""
         for event_id, ended in list(self._unrecorded.items()):
             if event_id not in self._at_work:
                 await self._record(ended)

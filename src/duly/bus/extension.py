@@ -7,7 +7,8 @@ Law 2: what an extension subscribed to is connected when it has been initialised
 Law 3: on a context without a bus nothing happens, so an extension can be tried by itself (B1).
 
 Extensions are the host's own code, trusted like it: law 1 keeps out mistakes, not malice. Python
-has no wall inside a process; who wants to forge a source, or to read another's state, can.
+has no wall inside a process: an extension that wants to forge a source, or to read the state of
+another one, can.
 """
 
 from __future__ import annotations
@@ -82,7 +83,7 @@ class Seat:
             self._asked.append(asked)
 
     async def keep(self) -> None:
-        """Write down what was asked for, so that its events wait, whatever comes (B13)."""
+        """Write the subscriptions down, so that their events wait even if the start fails (B13)."""
         while self._kept < len(self._asked):
             await self._subscriptions.keep(self._asked[self._kept])
             self._kept += 1
@@ -109,7 +110,7 @@ class ExtensionContext:
     """What an extension is given: its way to the bus, to the user, and to its own state.
 
     `ExtensionContext("my-extension")`, made by hand, has no bus: emit and subscribe_event do
-    nothing and schedule_at answers None, so an extension can be tried by itself.
+    nothing and schedule_at returns None, so an extension can be tried by itself.
     """
 
     __slots__ = ("_config", "_extension_id", "_seat")

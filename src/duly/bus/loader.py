@@ -1,14 +1,14 @@
 """Bringing the extensions of a folder to life, and to their end (B9, B13).
 
-Law 1: one broken extension is reported, by its id and the stage it broke at, and is nobody else's
-       trouble but theirs who depend on it.
+Law 1: one broken extension is reported, by its id and the stage it broke at. Only the extensions
+       that depend on it break with it.
 Law 2: every subscription of every manifest is written down before any extension's code is run.
        What is there for a broken extension waits; it is neither lost nor given to half of it.
 Law 3: an extension's modules are its own. Two may both have a `main.py`, and a second host in the
        same process gets modules of its own.
 
 Law 4: an extension is any class with `async def initialize(self, context)`. An agent may be a
-       manifest alone, if something else answers for it.
+       manifest alone, if another extension answers for it.
 
 Stages: manifest → dependencies → import → create → agent → initialize → ready.
 """
@@ -247,7 +247,7 @@ class Loader:
             self._candidates[extension_id] = candidate
 
     async def _keep(self, each: _Candidate, stage: Stage) -> None:
-        """Write down what an extension asked for; a name that is in use breaks nobody else."""
+        """Write an extension's subscriptions; a name that is in use breaks this extension only."""
         try:
             await each.seat.keep()
         except (Invalid, RequestRefused) as refusal:
@@ -271,7 +271,7 @@ class Loader:
     # -- From code to a ready extension -----------------------------------------------------------
 
     def _may_go_on(self, each: _Candidate) -> bool:
-        """Tell whether an extension goes on; whoever needs a broken one does not (law 1)."""
+        """Tell whether an extension goes on; one that needs a broken one does not (law 1)."""
         if each.error is not None:
             return False
         broken = [
@@ -285,7 +285,7 @@ class Loader:
         return not broken
 
     def _step(self, each: _Candidate, stage: Stage, work: Callable[[], None]) -> None:
-        """Go one stage further, whatever the extension's code raises; a person's Ctrl-C goes on."""
+        """Go one stage further; keep any error of the extension's code; let Ctrl-C through."""
         if not self._may_go_on(each):
             return
         each.stage = stage
@@ -319,7 +319,7 @@ class Loader:
     async def _limited(
         self, work: Callable[[], Coroutine[Any, Any, None]], limit_s: float, each: _Candidate
     ) -> str | None:
-        """Run an extension's coroutine; answer what was wrong with it, if anything was."""
+        """Run an extension's coroutine; return what was wrong with it, if anything was."""
         raised: list[BaseException] = []
 
         async def run() -> None:
@@ -353,7 +353,7 @@ def list_ids(folder: Path, limits: Limits) -> tuple[str, ...]:
     """List the ids of a folder's extensions off their manifests; none of their code is run."""
     ids = []
     for data in scan(folder).values():
-        with suppress(Invalid):  # What nobody can read is nobody's name.
+        with suppress(Invalid):  # A manifest that cannot be read names no extension.
             if isinstance(data, bytes):
                 ids.append(read_manifest(data, limits).id)
     return tuple(ids)

@@ -1,4 +1,4 @@
-"""Reading `manifest.yaml`: from bytes nobody has looked at to a manifest (B9).
+"""Reading `manifest.yaml`: from untrusted bytes to a manifest (B9).
 
 Law 1: nothing is parsed that is too long, and nothing is larger than it looks: an alias, which is
        how a small file becomes a large one, is refused.
@@ -32,8 +32,8 @@ PLAIN: Final = {
     "tag:yaml.org,2002:null": "nothing",
 }
 
-# How each kind is written so that everybody reads the same; YAML has more ways, and nobody knows
-# them all: NO is a truth value, 12:30 a number, and so is .nan.
+# How each kind is written so that every reader sees the same. YAML has more spellings, and few
+# people know them all: NO is a truth value, 12:30 a number, and so is .nan.
 WRITTEN: Final = {
     "truth value": re.compile("(?i:true|false)"),
     "number": re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?"),
@@ -82,7 +82,7 @@ class _Walk:
         self._plain = yaml.constructor.SafeConstructor()
 
     def visit(self, node: yaml.Node, path: str, depth: int) -> Json:
-        """Answer what a node holds."""
+        """Return what a node holds."""
         if id(node) in self._met:
             _refuse(path, node, "yaml_alias")
         self._met.add(id(node))

@@ -1,7 +1,7 @@
 """Putting events on the bus, under any source: emit, defer, cancel, and connect handlers (B1, B2).
 
-Law 1  What is wrong is refused to the caller, and nothing is stored; what was taken is durable when
-       the call returns, and is a copy.
+Law 1  A wrong argument is refused to the caller, and nothing is stored. What was accepted is
+       durable when the call returns, and is a copy.
 Law 2  A subscription is written before what is emitted after it: every call writes the waiting
        subscriptions first (B13).
 Law 3  A publisher believes the source it is given. Only the host and what loads extensions hold
@@ -36,7 +36,7 @@ from duly.store import Store
 from duly.store.record import JournalEvent
 
 DEFAULT_RETRY = Retry()
-# What only the engine says, in the transaction of the change it announces (B10).
+# Topics that only the engine emits, in the transaction of the change it announces (B10).
 ANNOUNCED: Final = frozenset(str(each) for each in Topic)
 
 
@@ -94,7 +94,7 @@ class Publisher:
         source: str,
         correlation_id: str | None = None,
     ) -> int:
-        """Put an event on the bus; answer its id when it is durable (B1)."""
+        """Put an event on the bus; return its id when it is durable (B1)."""
         self._dispatcher.check_loop()
         event = self._event(topic, payload, source, correlation_id)
         await self._dispatcher.register()
@@ -115,7 +115,7 @@ class Publisher:
         source: str,
         correlation_id: str | None = None,
     ) -> int:
-        """Put an event on the bus after so many seconds; answer the id to cancel it by (B2)."""
+        """Put an event on the bus after so many seconds; return the id to cancel it by (B2)."""
         self._dispatcher.check_loop()
         delay_ms = parse_delay_ms(delay)
         event = self._event(topic, payload, source, correlation_id)

@@ -1,7 +1,7 @@
-"""What can be asked of the bus: whatever cannot be an answer's key is refused with its name.
+"""Reads the arguments of questions to the bus: ids, topics, pages.
 
-Law: a wrong argument is said to whoever gave it, with its name and what to give instead; none of
-them reaches the store. Nothing that was given is repeated: it may be as long as it likes.
+Law: a wrong argument is refused to its caller, with its name and what to give instead; none of
+them reaches the store. The error does not repeat the value: it may have any length.
 """
 
 from __future__ import annotations

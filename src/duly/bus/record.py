@@ -1,7 +1,7 @@
-"""What the bus answers: one frozen record for each thing a person or an agent can ask about.
+"""What questions to the bus return: one frozen record for each thing that can be asked about.
 
-Law: every word is its enum, every time an aware datetime in UTC, every list a tuple; each answer
-has a copy of its own.
+Law: every word is its enum, every time an aware datetime in UTC, every list a tuple; each caller
+gets a copy of its own.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from duly.store.bus import DeferredRow, JournalRow
 class Journaled:
     """An event of the bus; a payload that cannot be read is None.
 
-    `undelivered` says that it ended because nobody subscribed (B11).
+    `undelivered` says that it ended because it had no subscriber (B11).
     """
 
     id: int

@@ -67,7 +67,7 @@ class Presence(StrEnum):
 
     HERE = "here"
     AWAY = "away"  # nobody connected a handler under its name (B13)
-    DEAF = "deaf"  # its last call was cancelled and goes on all the same (B3)
+    STUCK = "stuck"  # its last call was cancelled and still runs (B3)
 
 
 class DeliveryMove(StrEnum):
@@ -189,7 +189,7 @@ def parse_delay_ms(delay: object) -> int:
 
 
 def depth_after(handled: int | None, delay_ms: int = 0) -> int:
-    """Answer how deep an event stands that is emitted while one at `handled` is handled (B12)."""
+    """Return how deep an event stands that is emitted while one at `handled` is handled (B12)."""
     if handled is None or delay_ms >= RESETTING_DELAY_MS:
         return 0
     return handled + 1
@@ -295,7 +295,7 @@ class Retry:
             parse_delay_ms(delay_s)
 
     def delay_ms(self, attempts: int) -> int:
-        """Answer the wait after so many attempts; the last delay serves all that follow."""
+        """Return the wait after so many attempts; the last delay serves all that follow."""
         return parse_delay_ms(self.delays_s[min(attempts, len(self.delays_s)) - 1])
 
 
@@ -344,7 +344,7 @@ def end(
 
 
 def believe_due(delivery: Delivery, retry: Retry, now_ms: int) -> Delivery:
-    """Answer a delivery with a time that can be: one later than anybody was told to wait is over.
+    """Return a delivery with a time that can be: one later than anybody was told to wait is over.
 
     It was written by a clock that has been set back since. A first attempt waits for no time.
     """
@@ -406,7 +406,7 @@ def describe_failures(deliveries: Iterable[Delivery]) -> str | None:
 
 
 def recover_event(status: JournalStatus) -> JournalStatus:
-    """Answer an event's status at a start: what was being processed is pending again (B7)."""
+    """Return an event's status at a start: what was being processed is pending again (B7)."""
     return JournalStatus.PENDING if status is JournalStatus.PROCESSING else status
 
 

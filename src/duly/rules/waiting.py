@@ -45,7 +45,7 @@ def find_wait(
         code = Wait.BUS_HELD
     elif presence is Presence.AWAY:
         code = Wait.SUBSCRIBER_AWAY
-    elif presence is Presence.DEAF:
+    elif presence is Presence.STUCK:
         code = Wait.SUBSCRIBER_STUCK
     elif delivery.due_at_ms > now_ms:
         code = Wait.ATTEMPT_AHEAD
