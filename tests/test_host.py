@@ -323,14 +323,14 @@ async def test_closing_waits_for_a_command_that_was_begun(
     await host.deploy(JAVASCRIPT)
     begun, gate = asyncio.Event(), asyncio.Event()
     store = host._desk().parts.store
-    set_wish = store.set_wish
+    set_paused = store.set_paused
 
     async def slowly(*args: Any, **named: Any) -> object:
         begun.set()
         await gate.wait()
-        return await set_wish(*args, **named)
+        return await set_paused(*args, **named)
 
-    monkeypatch.setattr(store, "set_wish", slowly)
+    monkeypatch.setattr(store, "set_paused", slowly)
     pausing = asyncio.create_task(host.pause("mail-to-table"))
     await begun.wait()
     closing = asyncio.create_task(host.close())

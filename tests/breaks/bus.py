@@ -16,7 +16,7 @@ from duly.env import Boot
 from duly.rules import delivery
 from duly.rules.delivery import Event, encode_payload
 from duly.store.delivery import Ingress
-from duly.store.ingress import Way
+from duly.store.ingress import IngressTopic
 from tests.breaks import Break
 
 EMIT = ("tests/bus/test_emit.py",)
@@ -110,8 +110,8 @@ async def _recover_a_batch(self: Dispatcher) -> None:
         self._must_recover = False
 
 
-def _enter_under_another_title(way: Way, event: Event, limits: Limits) -> Ingress:
-    return enter(way, replace(event, payload={"title": "An event"}), limits)
+def _enter_under_another_title(ingress: IngressTopic, event: Event, limits: Limits) -> Ingress:
+    return enter(ingress, replace(event, payload={"title": "An event"}), limits)
 
 
 def _in_dispatcher(rule: str, attribute: str, instead: Any, tests: Any, says: str) -> Break:
@@ -352,10 +352,10 @@ BREAKS = (
     Break(
         "B13",
         "duly.store.ingress",
-        "list_ways",
+        "list_ingress",
         lambda tx: (),
         SUBSCRIPTION,
-        "anybody ends the way into a workflow",
+        "any caller ends the subscription of a workflow",
     ),
     Break(
         "B13",

@@ -444,7 +444,7 @@ async def pause(world: World) -> None:
     """Pause the workflow; a run that this drops ends."""
     scene = on(world)
     action = Action("action_pause", "me", "pause")
-    await scene.store.set_wish(WORKFLOW, is_paused=True, action=action, now=scene.tick())
+    await scene.store.set_paused(WORKFLOW, is_paused=True, action=action, now=scene.tick())
 
 
 async def abandon(world: World) -> None:

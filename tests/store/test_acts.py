@@ -74,7 +74,7 @@ def _skip_event(tx: Transaction, scene: Scene) -> Any:
 
 def _pause(tx: Transaction, scene: Scene) -> Any:
     action = scene.action()
-    return Store.set_wish.body(tx, WORKFLOW, is_paused=True, action=action, now=scene.tick())
+    return Store.set_paused.body(tx, WORKFLOW, is_paused=True, action=action, now=scene.tick())
 
 
 def _approve(tx: Transaction, scene: Scene) -> Any:

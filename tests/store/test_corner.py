@@ -59,7 +59,7 @@ def store(memory: Memory) -> Store:
 
 async def pause(scene: Scene) -> None:
     """Let a person pause the workflow."""
-    await scene.store.set_wish(WORKFLOW, is_paused=True, action=scene.action(), now=scene.tick())
+    await scene.store.set_paused(WORKFLOW, is_paused=True, action=scene.action(), now=scene.tick())
 
 
 async def deploy(scene: Scene, number: str, replaces: str, poll: str | None) -> None:
@@ -115,7 +115,7 @@ async def test_no_wait_for_a_connection_ends_while_paused(store: Store) -> None:
     with pytest.raises(Stale, match="paused"):
         await store.move_run(scene.fence, scene.run_id, scene.run, after, now=scene.tick())
     assert (await store.due(scene.now)).runs == ()
-    await store.set_wish(WORKFLOW, is_paused=False, action=scene.action(), now=scene.tick())
+    await store.set_paused(WORKFLOW, is_paused=False, action=scene.action(), now=scene.tick())
     assert [run.run_id for run in (await store.due(scene.now)).runs] == [scene.run_id]
 
 

@@ -11,7 +11,7 @@ from duly.errors import Invalid, NotFound, RequestRefused, Stale
 from duly.rules.delivery import Delivery, DeliveryStatus, JournalStatus
 from duly.store.delivery import Begun, Finished, OpenDelivery, Recovered
 from duly.store.due import BusOutlook
-from duly.store.ingress import Way
+from duly.store.ingress import IngressTopic
 from duly.store.record import Action
 from tests.store.exam import NOW, Again, Call, Case, ReadCase, Refusal, Trial, World, exam
 from tests.store.post import (
@@ -340,7 +340,7 @@ def look(connected: frozenset[str] = BOTH, *, now: int = NOW, limit: int = 100) 
     return lambda world: world.store.bus_outlook(connected, now=now, limit=limit)
 
 
-LETTERS = Way(WORKFLOW, "letters", "mail")
+LETTERS = IngressTopic(WORKFLOW, "letters", "mail")
 
 
 async def _nothing_beside_the_one_that_runs(world: World, answer: Any) -> None:

@@ -200,7 +200,7 @@ async def test_a_workflow_that_was_paused_and_blind_keeps_the_earlier_times(
 
 async def pause_here(world: World) -> None:
     action = Action("action_pause", "me", "pause")
-    await world.store.set_wish(WORKFLOW, is_paused=True, action=action, now=NOON + 99)
+    await world.store.set_paused(WORKFLOW, is_paused=True, action=action, now=NOON + 99)
 
 
 async def test_resume_takes_a_restored_workflow_as_it_is(tmp_path: Path) -> None:
@@ -212,7 +212,7 @@ async def test_resume_takes_a_restored_workflow_as_it_is(tmp_path: Path) -> None
         await pause_here(world)
         assert (await world.store.get_workflow(WORKFLOW)).blind_since == SINCE
         action = Action("action_resume", "me", "resume")
-        await world.store.set_wish(WORKFLOW, is_paused=False, action=action, now=NOW)
+        await world.store.set_paused(WORKFLOW, is_paused=False, action=action, now=NOW)
         row = await world.store.get_workflow(WORKFLOW)
         assert (row.paused, row.blind_since) == (0, None)
     finally:

@@ -162,12 +162,12 @@ KEEP = Case(
 )
 
 
-# -- set_wish, run_now, remove ------------------------------------------------------------------
+# -- set_paused, run_now, remove ------------------------------------------------------------------
 
 
 async def _pause(world: World, workflow_id: str = WORKFLOW) -> str | None:
     now = on(world).tick()
-    return await world.store.set_wish(workflow_id, is_paused=True, action=act("pause"), now=now)
+    return await world.store.set_paused(workflow_id, is_paused=True, action=act("pause"), now=now)
 
 
 async def _pause_nobody(world: World) -> str | None:
@@ -186,7 +186,7 @@ async def _see_paused(world: World, answer: str | None) -> None:
 
 NO_WORKFLOW = "a workflow nobody knows"
 PAUSE = Case(
-    "set_wish",
+    "set_paused",
     arranged(PREPARED),
     _pause,
     _see_paused,
@@ -197,7 +197,7 @@ PAUSE = Case(
 
 async def _resume(world: World) -> str | None:
     now = on(world).tick()
-    return await world.store.set_wish(WORKFLOW, is_paused=False, action=act("resume"), now=now)
+    return await world.store.set_paused(WORKFLOW, is_paused=False, action=act("resume"), now=now)
 
 
 async def _see_resumed(world: World, answer: str | None) -> None:
@@ -210,7 +210,7 @@ async def _arrange_paused(world: World) -> None:
     await pause(world)
 
 
-RESUME = Case("set_wish", _arrange_paused, _resume, _see_resumed, Again.STALE, says="to go on")
+RESUME = Case("set_paused", _arrange_paused, _resume, _see_resumed, Again.STALE, says="to go on")
 
 
 async def _run_now(world: World, workflow_id: str = WORKFLOW, producer: str | None = None) -> int:

@@ -279,7 +279,7 @@ async def test_a_repair_is_not_adopted_where_nothing_waits_for_one(world: World)
     """F3, F7: a person paused the workflow, or retried the run, in the same moment."""
     scene = await at(world.store, FAILED)
     for is_paused in (True, False):
-        await scene.store.set_wish(
+        await scene.store.set_paused(
             WORKFLOW, is_paused=is_paused, action=scene.action(), now=scene.tick()
         )
         if not is_paused:

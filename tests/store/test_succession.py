@@ -214,7 +214,7 @@ def test_a_second_row_of_a_run_is_refused_by_the_database(column: str) -> None:
 async def pause(scene: Scene) -> str | None:
     """Pause the workflow and answer the run that this dropped."""
     action, now = scene.action("pause"), scene.tick()
-    return await scene.store.set_wish(WORKFLOW, is_paused=True, action=action, now=now)
+    return await scene.store.set_paused(WORKFLOW, is_paused=True, action=action, now=now)
 
 
 @pytest.mark.parametrize("run", PATHS, ids=title_of)
@@ -261,7 +261,7 @@ async def test_a_person_may_answer_while_paused(world: World) -> None:
     await scene.go(Act.HAPPENED)
     assert (await scene.store.due(scene.now)).runs == ()
     action, now = scene.action("resume"), scene.tick()
-    await scene.store.set_wish(WORKFLOW, is_paused=False, action=action, now=now)
+    await scene.store.set_paused(WORKFLOW, is_paused=False, action=action, now=now)
     assert [each.run_id for each in (await scene.store.due(now)).runs] == [scene.run_id]
 
 

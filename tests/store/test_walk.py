@@ -110,7 +110,7 @@ async def skip(walker: Walker) -> None:
 async def wish(walker: Walker) -> None:
     is_paused = walker.choose(4) == 0  # a pause stops nearly everything, so it is rare
     action, now = walker.action(), walker.tick()
-    await walker.store.set_wish(WORKFLOW, is_paused=is_paused, action=action, now=now)
+    await walker.store.set_paused(WORKFLOW, is_paused=is_paused, action=action, now=now)
 
 
 async def deploy(walker: Walker) -> None:
@@ -222,7 +222,7 @@ async def end_open_run(walker: Walker) -> None:
 async def come_to_rest(walker: Walker) -> None:
     """Resume, and let the host do what it finds due until there is nothing left."""
     action, now = walker.action(), walker.tick()
-    await walker.store.set_wish(WORKFLOW, is_paused=False, action=action, now=now)
+    await walker.store.set_paused(WORKFLOW, is_paused=False, action=action, now=now)
     for _ in range(TURNS_MAX):
         walker.now += 60_000
         if await walker.look():

@@ -53,7 +53,7 @@ ENGINE_VERBS: Final = (
 PEOPLE_VERBS: Final = (
     "publish",
     "skip_event",
-    "set_wish",
+    "set_paused",
     "retry_run",
     "abandon_run",
     "deploy",

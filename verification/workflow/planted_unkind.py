@@ -126,7 +126,7 @@ UNKIND: Final = (
     ("a-commit-is-announced-twice", "The bus hears of a commit twice.",
      "duly.engine.announcements", "Announcements.committed", _say_twice),
     ("a-pause-does-not-wait", "A pause is acknowledged before it is on the disk.",
-     "duly.store", "Store.set_wish", lambda original: rider(original.body)),
+     "duly.store", "Store.set_paused", lambda original: rider(original.body)),
     ("a-skip-does-not-wait", "A skip is acknowledged before it is on the disk.",
      "duly.store", "Store.skip_event", lambda original: rider(original.body)),
     ("heirs-have-another-clock", "A run that follows another sees another time in its steps.",

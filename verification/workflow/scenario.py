@@ -227,7 +227,7 @@ SHARP: Final = (
     (Do.ANSWER, "after record"),
     (Do.ANSWER, "after record"),
     (Do.TRY_AGAIN, "after record"),
-    (Do.RESUME, "after set_wish"),
+    (Do.RESUME, "after set_paused"),
 )
 
 
@@ -262,7 +262,7 @@ ASKED_SHARP: Final = (
     (Do.REVOKE, "before approve"),
     *((Do.APPROVE_LATE, f"after {verb}") for verb in ("reject", "retry_run", "abandon_run")),
     (Do.APPROVE_LATE, "after commit_run"),
-    *((Do.APPROVE, f"after {verb}") for verb in ("deploy", "set_wish", "grant")),
+    *((Do.APPROVE, f"after {verb}") for verb in ("deploy", "set_paused", "grant")),
     *((Do.GRANT, f"after {verb}") for verb in ("revoke", "record", "stop_run")),
     *((do, "after commit_run") for do in (Do.LIMIT, Do.REVOKE)),
     (Do.RECONNECT, "after record"),

@@ -29,7 +29,7 @@ from duly.rules.delivery import HANDLER_TIMEOUT_S, Presence, Retry, listens_else
 from duly.rules.redaction import Redactor
 from duly.store import Store
 from duly.store.delivery import Begun, Finished, Ingress, OpenDelivery
-from duly.store.ingress import Way
+from duly.store.ingress import IngressTopic
 from duly.store.record import Action
 from duly.store.subscription import Left
 
@@ -87,7 +87,7 @@ class Dispatcher(WorkLoop[int]):
         self._caller = Caller(env, store, self.wake, secrets or Redactor())
         self._unregistered: dict[str, Subscriber] = {}
         self._connected: dict[str, Subscriber] = {}
-        self._ways: dict[str, Way] = {}
+        self._ingress: dict[str, IngressTopic] = {}
         self._unrecorded: dict[int, Ended] = {}
         self._durable_id = 0  # every event up to here is on the disk (B4)
         self._loop_of = asyncio.get_running_loop()
@@ -122,7 +122,7 @@ class Dispatcher(WorkLoop[int]):
     def is_connected(self, subscriber_id: str) -> bool:
         """Tell whether this process can deliver to a subscriber."""
         return any(
-            subscriber_id in each for each in (self._connected, self._unregistered, self._ways)
+            subscriber_id in each for each in (self._connected, self._unregistered, self._ingress)
         )
 
     def presence(self, subscriber_id: str) -> Presence:
@@ -270,7 +270,7 @@ class Dispatcher(WorkLoop[int]):
         except Exception as error:  # the loop outlives every error of the store
             self._note_failure(error)
             return
-        self._ways = {way.subscriber_id: way for way in found.ways}
+        self._ingress = {each.subscriber_id: each for each in found.ingress}
         # What a full look left out comes when these are begun: topics never wait for each other.
         self._is_full = len(found.deliveries) >= self._settings.batch
         for each in found.deliveries:
@@ -337,7 +337,7 @@ class Dispatcher(WorkLoop[int]):
             return
         event_id, name = found.event_id, found.subscriber_id
         # It was chosen among all; to look at all of them again would only cost time.
-        here = {*self._able, *self._ways} if name is None else {name}
+        here = {*self._able, *self._ingress} if name is None else {name}
         try:
             begun = await self._store.begin_delivery(event_id, here, now=self._env.now_ms())
         except Stale:
@@ -360,9 +360,9 @@ class Dispatcher(WorkLoop[int]):
         ended = partial(Ended, delivery.event_id, name, delivery.attempts)
         if event is None:
             return ended(Failure(UNREADABLE))
-        if way := self._ways.get(name):
+        if ingress := self._ingress.get(name):
             try:
-                return ended(None, enter(way, event, self._limits))
+                return ended(None, enter(ingress, event, self._limits))
             except Invalid as refusal:
                 return ended(Failure(str(refusal)))
         if found := self._connected.get(name):

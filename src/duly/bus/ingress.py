@@ -10,17 +10,17 @@ from duly.config import Limits
 from duly.rules.delivery import Event
 from duly.rules.event import bus_publication
 from duly.store.delivery import Ingress
-from duly.store.ingress import Way
+from duly.store.ingress import IngressTopic
 
 
-def enter(way: Way, event: Event, limits: Limits) -> Ingress:
+def enter(ingress: IngressTopic, event: Event, limits: Limits) -> Ingress:
     """Make a bus event into what a workflow's topic takes, or refuse it."""
     publication = bus_publication(
-        way.topic,
+        ingress.topic,
         bus_topic=event.topic,
         source=event.source,
         event_id=event.id,
         payload=event.payload,
         limits=limits,
     )
-    return Ingress(way.workflow_id, publication)
+    return Ingress(ingress.workflow_id, publication)

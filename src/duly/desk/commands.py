@@ -145,7 +145,11 @@ class Commands(Keeping, Approvals):
         action = desk.action(by, "pause" if is_paused else "resume")
         found = await desk.find(workflow)
         verb = partial(
-            desk.parts.store.set_wish, found.id, is_paused=is_paused, action=action, now=desk.now_ms
+            desk.parts.store.set_paused,
+            found.id,
+            is_paused=is_paused,
+            action=action,
+            now=desk.now_ms,
         )
         await desk.carry_out(verb, found.id, then=lambda dropped: After(dropped))
 

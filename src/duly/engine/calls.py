@@ -195,14 +195,14 @@ class Calls:
         if rest:
             named = as_mapping(rest[0], "peek", "limit", "after")
         refuse_unknown(named, ("limit", "after"), "peek")
-        wish = parse_peek(topic, named.get("limit"), named.get("after"), limits)
+        asked = parse_peek(topic, named.get("limit"), named.get("after"), limits)
         try:
             rows = await self.parts.store.peek(
                 self.live.fence.workflow_id,
                 topic,
-                limit=wish.limit,
+                limit=asked.limit,
                 bytes_max=limits.peek_bytes,
-                after=wish.after,
+                after=asked.after,
             )
         except NotFound as error:
             raise Invalid(**parts_of(error), path="peek.after") from error

@@ -155,13 +155,13 @@ class Bench:
         found: list[EventRow] = []
         for each in prepared.reservations:
             for message_id in each.message_ids:
-                wish = Reserve(each.topic, message_id, offered.get((each.topic, message_id)))
+                asked = Reserve(each.topic, message_id, offered.get((each.topic, message_id)))
                 row = self.events.get((each.topic, message_id))
                 status = None if row is None else EventStatus(row.status)
                 content = None if row is None else row.content
-                judgement = judge_reservation(status, content, wish.offered)
+                judgement = judge_reservation(status, content, asked.offered)
                 if row is None or judgement is not Judgement.RESERVE:
-                    raise not_to_be_had(wish, status)
+                    raise not_to_be_had(asked, status)
                 found.append(row)
         for row in found:
             self._move(row, EventMove.RESERVE)

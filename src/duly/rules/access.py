@@ -65,7 +65,7 @@ OPERATION_OF: Final[Mapping[ToolKind, Operation]] = MappingProxyType(
 
 
 def steps_for(operation: Operation, mutate_reads: MutateReads = "none") -> frozenset[Step]:
-    """Answer the steps that may do this (C2)."""
+    """Return the steps that may do this (C2)."""
     return TABLE[operation] | ADDED[mutate_reads].get(operation, frozenset())
 
 
@@ -98,7 +98,7 @@ def check_subscribed(called: str, topic: str, subscribed: Collection[str]) -> No
 def check_publishes(
     topic: str, declared: Collection[str], publishes: Collection[str] | None
 ) -> None:
-    """Refuse to publish into a topic nobody declared (W4) or the handler did not name (W3)."""
+    """Refuse to publish into a topic that is not declared (W4) or the handler did not name (W3)."""
     if topic not in declared:
         raise Invalid(
             code="undeclared_topic",

@@ -1,7 +1,7 @@
 """One address of a mail, read the way that leaves no doubt who gets it (K12).
 
 Law 1: a field holds one address, `ada@acme.com` or `Ada <ada@acme.com>`; a second one is refused,
-       whatever stands between the two.
+       with any separator between the two.
 Law 2: a text that Unicode would write in another way (NFKC) is refused: what looks like `@` or like
        a dot to a mail server must be one here as well.
 Law 3: what has several readings (quoted local parts, comments, routes, groups) is refused rather

@@ -3,8 +3,8 @@
 Law 1  It covers a call of the same tool in the same version, whose named arguments match their
        globs and whose other arguments are those of the approved call. A lone star matches every
        value, also an object; any other glob matches texts only.
-Law 2  It ends with its version, at its time, after so many calls, or when a person revokes it;
-       whatever comes first. A call counts once, however often it is sent.
+Law 2  It ends with its version, at its time, after so many calls, or when a person revokes it; the
+       first of these ends it. A call counts once, however often it is sent.
 Law 3  A tool of higher risk than the policy allows is never covered, whenever the allowance was
        given.
 """
@@ -105,7 +105,7 @@ def find_misfit(where: Mapping[str, str], tool: Tool, args: Mapping[str, Json]) 
 
 
 def check_terms(calls: object, until: int, now: int) -> int:
-    """Refuse an allowance without an end; answer how many calls it is for."""
+    """Refuse an allowance without an end; return how many calls it is for."""
     if type(calls) is not int or not 1 <= calls <= CALLS_MAX:
         raise Invalid(
             code="out_of_range",

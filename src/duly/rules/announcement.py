@@ -5,8 +5,8 @@ Law 1  Which announcements a change makes is read off the state before and the s
        the change is.
 Law 2  A person is told once per run and reason: a reason is announced when it is stored (F8).
        A notice informs and asks for nothing; that it was given is stored with it (F2, R7).
-Law 3  A payload fits on the bus whatever the script called its events: titles are counted and
-       arguments are cut. Secrets are taken out before anything comes here (A5).
+Law 3  A payload always fits on the bus: titles are counted and arguments are cut. Secrets are
+       taken out before anything comes here (A5).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The catalogue: what every tool is called, what it does to the outside, and what it takes.
 
-Law 1: a tool is checked once, when it is made; whoever holds one may trust it.
+Law 1: a tool is checked once, when it is made; code that holds one may trust it.
 Law 2: a script's name for a tool or an argument is looked up in a table built from the tools,
        never converted back. Two names that fall together are refused when the table is built.
 Law 3: arguments are checked against the parameters before permission and ledger see them (A1).
@@ -158,7 +158,7 @@ class Catalog:
         object.__setattr__(self, "names", MappingProxyType(table))
 
     def find(self, script_name: str) -> Tool:
-        """Answer the tool a script calls by this name, in either language."""
+        """Return the tool a script calls by this name, in either language."""
         tool = self.names.get(script_name)
         if tool is None:
             raise Invalid(

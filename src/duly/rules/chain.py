@@ -1,7 +1,7 @@
 """What a chain of runs counts, and who moves its open run on (F2, F3, R7, F8).
 
 Law: the counts belong to the chain: a successor inherits them, a commit ends them, a person's
-retry sets them to zero. Where nobody but a person can move a run on, that person is told.
+retry sets them to zero. Where only a person can move a run on, that person is told.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def unanswered(counts: Counts, failure: Failure, now_ms: int) -> Counts:
 
 
 def trouble_of_absent(counts: Counts, *, is_answered: bool) -> Failure:
-    """Say what a call met that was sent and not made; a send nobody heard says nothing (F2)."""
+    """Classify a call that was sent and did not happen; without an answer it is no outage (F2)."""
     is_away = is_answered and counts.outage is not None
     return Failure.UNREACHABLE if is_away else Failure.TRANSIENT
 

@@ -76,7 +76,7 @@ class Declaration:
     consumers: tuple[ConsumerDeclaration, ...] = ()
 
     def consumer_of(self, topic: str) -> str | None:
-        """Answer the one consumer of a topic; a terminal topic has none (W4)."""
+        """Return the one consumer of a topic; a terminal topic has none (W4)."""
         return next((each.name for each in self.consumers if topic in each.subscribe), None)
 
 

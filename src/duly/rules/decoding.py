@@ -190,7 +190,7 @@ class _Code:
     decode: Callable[[bytes], bytes]
 
     def open(self, view: View) -> Iterator[View]:
-        """Decode every run of a view, from each place in a group on: nobody says where it began."""
+        """Decode every run of a view, from each place in a group on: its start is not known."""
         runs = [each.span() for each in self.run.finditer(view.raw)]
         end = view.end if view.is_cut else -1
         if view.is_cut and not (runs and runs[-1][1] >= end):

@@ -3,8 +3,8 @@
 Law 1  One event, one delivery per subscriber. A success is final and never called again; a failed
        delivery stays in sight, as waiting, dead or discarded, and is never lost in silence (B4).
 Law 2  A status moves only along its table; a key missing from a table is the error.
-Law 3  Each subscriber sees a topic's events in the order of their ids, one at a time, and holds
-       back nobody but itself (B6).
+Law 3  Each subscriber sees a topic's events in the order of their ids, one at a time. A slow
+       subscriber holds back only itself (B6).
 Law 4  What is emitted while something is handled stands one step deeper; a chain that does not
        end is stopped by its depth (B12).
 """
@@ -25,7 +25,7 @@ from duly.rules.declaration import NAME
 from duly.rules.shown import cut
 from duly.rules.value import DEFAULT_LIMITS, encode
 
-OWN_SOURCE: Final = "duly"  # what the host itself says; nobody else may say so (B1, B10)
+OWN_SOURCE: Final = "duly"  # the host itself; no other source may have this name (B1, B10)
 LOOKALIKES: Final = str.maketrans("1I", "ll")  # of the letters a name may have (N)
 HANDLER_TIMEOUT_S: Final = 300  # B3: a handler that takes longer has failed
 DEPTH_MAX: Final = 100  # B12
@@ -66,7 +66,7 @@ class Presence(StrEnum):
     """How a subscriber can be reached in this process."""
 
     HERE = "here"
-    AWAY = "away"  # nobody connected a handler under its name (B13)
+    AWAY = "away"  # no handler is connected under its name (B13)
     STUCK = "stuck"  # its last call was cancelled and still runs (B3)
 
 
@@ -85,7 +85,7 @@ class DeliveryMove(StrEnum):
 
 
 # An event fails without a call when it stands too deep (B12) or cannot be read (B7); it is done
-# without one when nobody subscribes (B11). A retry opens a failed event again (B5).
+# without one when it has no subscriber (B11). A retry opens a failed event again (B5).
 JOURNAL: Final[Mapping[JournalStatus, frozenset[JournalStatus]]] = {
     JournalStatus.PENDING: frozenset(
         {JournalStatus.PROCESSING, JournalStatus.DONE, JournalStatus.FAILED}
@@ -153,7 +153,7 @@ def check_topic(topic: object, limits: Limits = DEFAULT_LIMITS) -> str:
 
 
 def check_source(source: object, limits: Limits = DEFAULT_LIMITS) -> str:
-    """Refuse what is not the name of somebody who speaks on the bus (B1, N)."""
+    """Refuse what cannot be the name of a source on the bus (B1, N)."""
     is_name = isinstance(source, str) and NAME.fullmatch(source) is not None
     if not isinstance(source, str) or not is_name or len(source) > limits.name_chars:
         raise Invalid(code="not_name", path="source", facts={"most": limits.name_chars})
@@ -344,7 +344,7 @@ def end(
 
 
 def believe_due(delivery: Delivery, retry: Retry, now_ms: int) -> Delivery:
-    """Return a delivery with a time that can be: one later than anybody was told to wait is over.
+    """Return a delivery with a possible time: a wait longer than any retry delay is over.
 
     It was written by a clock that has been set back since. A first attempt waits for no time.
     """
@@ -418,7 +418,7 @@ def recover_delivery(
     The death counts only if nothing else was being delivered: otherwise the attempt is given back.
     A handler that takes its host with it every time is not called for ever: when its attempts are
     used up, and a host has died often enough for it not to be chance, the delivery is dead. All its
-    attempts but one may have failed by themselves; whatever is beyond them are deaths.
+    attempts but one may have failed by themselves; those beyond them are deaths of a host.
     """
     if delivery.status is not DeliveryStatus.RUNNING:
         return delivery

@@ -72,7 +72,7 @@ MOVES: Final[Mapping[tuple[EventStatus, EventMove], EventStatus]] = MappingProxy
 
 
 def move(status: EventStatus, event_move: EventMove) -> EventStatus:
-    """Answer the status after a move; a move the table does not have is our own bug (T4)."""
+    """Return the status after a move; a move the table does not have is our own bug (T4)."""
     try:
         return MOVES[status, event_move]
     except KeyError:
@@ -203,7 +203,7 @@ def on_republish(status: EventStatus | None, is_same_content: bool) -> Republish
 def warn_of_dropped(logs: str | None, dropped: Sequence[Publication], now: int) -> str:
     """Add to what a run logged that these contents came for finished events (T5).
 
-    The line is there whatever the run has said, also past the limit of its log.
+    The line is there in any case, also past the limit of the run's log.
     """
     named = ", ".join(f'"{each.message_id}" of {each.topic}' for each in dropped[:NAMED_MAX])
     more = f" and {len(dropped) - NAMED_MAX} more" if len(dropped) > NAMED_MAX else ""
@@ -242,7 +242,7 @@ class PublishBudget:
 
 @dataclass(frozen=True, slots=True)
 class Peek:
-    """A checked wish to see pending events of one topic, in the order of their numbers (T6)."""
+    """A checked question for pending events of one topic, in the order of their numbers (T6)."""
 
     topic: str
     limit: int
@@ -264,7 +264,7 @@ def parse_peek(
 
 
 def count_fitting(sizes_bytes: Iterable[int], bytes_max: int) -> int:
-    """Answer how many of the events, in order, fit into one peek (T6).
+    """Return how many of the events, in order, fit into one peek (T6).
 
     The first always fits: otherwise an event larger than a page would be stuck in silence.
     """
@@ -329,7 +329,7 @@ class Caused:
 
 
 def roots(reserved: Sequence[Caused]) -> tuple[int, ...]:
-    """Answer what an event published by `next` comes from; nothing: it is its own root (T9)."""
+    """Return what an event published by `next` comes from; nothing: it is its own root (T9)."""
     found = {seq for event in reserved for seq in event.caused_by or (event.seq,)}
     return tuple(sorted(found))
 
@@ -367,7 +367,7 @@ def bus_title(
     payload: Mapping[str, Json],
     limits: Limits = DEFAULT_LIMITS,
 ) -> str:
-    """Find words for a bus event; they are made to fit, since nobody is there to correct them."""
+    """Find a title for a bus event; it is cut to fit, since no author is there to correct it."""
     spoken = (
         _one_line(payload.get("title"), limits.title_chars),
         _one_line(payload.get("text"), min(BUS_TEXT_CHARS, limits.title_chars)),

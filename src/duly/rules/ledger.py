@@ -66,7 +66,7 @@ UNKNOWN_TERMS: Final = Terms(lag_ms=DAY_MS, timeout_ms=DAY_MS)
 
 
 def terms_of(kept: Terms | None, tool: Tool | None) -> Terms:
-    """Answer the terms of a call: what its row keeps and what its tool says, the stricter (L6)."""
+    """Return the terms of a call: what its row keeps and what its tool says, the stricter (L6)."""
     if tool is None:
         return kept or UNKNOWN_TERMS
     own = Terms.of(tool)
@@ -92,7 +92,7 @@ def is_absence_settled(lag_ms: int, since_end_ms: int) -> bool:
 
 
 def overdue_ms(terms: Terms) -> int:
-    """Answer how long after its beginning a send that is still out is shown to a person (L6).
+    """Return how long after its beginning a send that is still out is shown to a person (L6).
 
     A tool that promises no lag still gets a moment to obey when its time is over.
     """
@@ -119,7 +119,7 @@ class Stamp:
     boot_ms: int | None = None
 
     def since(self, first: Stamp) -> int | None:
-        """Answer how long ago another moment of the same boot was, if both are known."""
+        """Return how long ago another moment of the same boot was, if both are known."""
         if self.boot is None or self.boot != first.boot:
             return None
         if self.boot_ms is None or first.boot_ms is None or self.boot_ms < first.boot_ms:
@@ -128,7 +128,7 @@ class Stamp:
 
 
 def age_ms(first: Stamp, now: Stamp) -> float:
-    """Answer how old something first sent then is now; never younger than it is (L7).
+    """Return how old something first sent then is now; never younger than it is (L7).
 
     Within one boot its clock is exact. It misses only the time in which a whole virtual machine
     stood still, which the wall clock knows: the older of the two is believed. After a reboot there
@@ -164,7 +164,7 @@ def is_key_alive(terms: Terms, firsts: Iterable[Stamp], now: Stamp) -> bool:
 
 
 class Recourse(StrEnum):
-    """What can be done about a call nobody knows the end of (L5, L7)."""
+    """What can be done about a call whose outcome is unknown (L5, L7)."""
 
     SEND_AGAIN = "send again"
     ASK = "ask"
@@ -197,7 +197,7 @@ def is_last_ask(asks: int, attempts: int) -> bool:
 
 
 def inputs_digest(workflow_id: str, consumer: str, reserved: Iterable[tuple[str, str]]) -> str:
-    """Name the set of inputs a mutation answers for, whatever run, version or host makes it."""
+    """Name the set of inputs of a mutation; the same for every run, version and host."""
     named = [workflow_id, consumer, sorted([topic, message_id] for topic, message_id in reserved)]
     return sha256(rfc8785.dumps(named)).hexdigest()
 

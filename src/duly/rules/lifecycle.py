@@ -7,7 +7,7 @@ Law 3  The ledger row decides whether the mutation happened, never the phase (L3
        Applied, failed, rejected and skipped are final; an unknown row blocks every retry (L8).
 Law 4  A run that stops gets at most one successor, and what that one inherits is decided by the
        row alone: nothing done, begin afresh; done or declined, go on to `next`; unknown, only
-       ask (R5). Whatever the run reserved goes with that decision (R6).
+       ask (R5). The events the run reserved go with that decision (R6).
 Law 5  Every open state has an exit, by the host or by a person (R9).
 
 A run is three small machines side by side: the *phase* says how far it got, the *status* why it
@@ -139,9 +139,9 @@ ANSWERS: Final[Mapping[Status, Mapping[Answer, To]]] = {
     },
 }
 
-# What a send's own answer makes of a row after it was given up waiting for (L1, L6): it settles a
-# row that is still unknown. A sign-in or permission that is missing is found again by the fresh
-# run, for whoever waited cannot be sent on (F4). What says nothing changes nothing.
+# What a late answer makes of its row (L1, L6): it settles a row that is still unknown. After a
+# missing sign-in or permission a fresh run finds the same, and waits for it: a call that was given
+# up cannot be sent again (F4). An unknown answer changes nothing.
 LATE: Final[Mapping[Answer, To]] = {
     Answer.APPLIED: APPLIED,
     Answer.REFUSED: WRONG,
@@ -351,7 +351,7 @@ def spoil(run: Run, *, was_sent: bool) -> Run:
 
 
 def late(run: Run, given: Answer, *, is_definite: bool) -> Run | None:
-    """Decide what a send's own answer changes that comes after nobody waited for it (L1, L6).
+    """Decide what a late answer changes: the host had stopped waiting for its send (L1, L6).
 
     None: it is shown beside the row and changes nothing. `is_definite` says that no other send of
     the row is unknown: only then a no to this one is a no to the call.
@@ -363,25 +363,25 @@ def late(run: Run, given: Answer, *, is_definite: bool) -> Run | None:
     return _move(run, LATE[given])
 
 
-def act(run: Run, wish: Act, *, is_paused: bool = False, is_told: bool = False) -> Change:
+def act(run: Run, asked: Act, *, is_paused: bool = False, is_told: bool = False) -> Change:
     """Decide what a person's act does to this run, or refuse it with a sentence.
 
     `is_told`: no question could be asked for an hour and the person was told, so that they may
     answer while asking goes on (L5).
     """
-    if wish is Act.PAUSE and not is_dropped_by_pause(run):
+    if asked is Act.PAUSE and not is_dropped_by_pause(run):
         return Change(run)
-    rows = ACTS[wish]
-    is_possible = run.status in ACT_STATUSES[wish] and run.row in rows
+    rows = ACTS[asked]
+    is_possible = run.status in ACT_STATUSES[asked] and run.row in rows
     if run.row is Row.NEEDS_RECONCILE and not is_told:
         is_possible = False
-    if not is_possible or (wish is Act.SKIP_EVENT and run.phase in HOLDS_NOTHING):
-        raise _refusal(run, wish)
-    if run.waits is not ACT_WAITS.get(wish, run.waits):
-        raise RequestRefused(code="waits_for_other", facts={"act": wish, "waits": run.waits})
+    if not is_possible or (asked is Act.SKIP_EVENT and run.phase in HOLDS_NOTHING):
+        raise _refusal(run, asked)
+    if run.waits is not ACT_WAITS.get(asked, run.waits):
+        raise RequestRefused(code="waits_for_other", facts={"act": asked, "waits": run.waits})
     to, reserved = rows[run.row]
     if is_paused and to is SENT:
-        raise RequestRefused(code="paused", facts={"act": wish}, next=see("attention"))
+        raise RequestRefused(code="paused", facts={"act": asked}, next=see("attention"))
     after = _move(run, to)
     if rows is _FOLLOWED:
         return Change(after, reserved, _successor(run))
@@ -445,12 +445,12 @@ def _bug(run: Run, **more: object) -> IllegalTransition:
     return IllegalTransition(code="bug", facts={"detail": "run", **where, **more})
 
 
-def _refusal(run: Run, wish: Act) -> RequestRefused:
-    facts = {"act": wish, "status": run.status, "row": run.row}
+def _refusal(run: Run, asked: Act) -> RequestRefused:
+    facts = {"act": asked, "status": run.status, "row": run.row}
     if run.status in ENDED:
         return RequestRefused(code="run_over", facts=facts)
-    if run.row in UNKNOWN and wish in (Act.RETRY, Act.ABANDON, Act.SKIP_EVENT):
+    if run.row in UNKNOWN and asked in (Act.RETRY, Act.ABANDON, Act.SKIP_EVENT):
         return RequestRefused(code="outcome_unknown", facts=facts, next=see("attention"))
-    if run.row is Row.NEEDS_RECONCILE and wish in SETTLING:
+    if run.row is Row.NEEDS_RECONCILE and asked in SETTLING:
         return RequestRefused(code="still_asking", facts=facts)
     return RequestRefused(code="not_possible_now", facts=facts)

@@ -1,9 +1,9 @@
 """What an extension says of itself in its `manifest.yaml`, and in which order extensions load (B9).
 
-Law 1: a manifest is taken whole or refused with the place and what to write there; a key, a handler
-       or a kind of value that nobody reads is refused by its name.
-Law 2: an extension loads after all it depends on. One that cannot is left out, and so is whoever
-       needs it; all others load as if it were not there.
+Law 1: a manifest is taken whole or refused with the place and what to write there; an unknown key,
+       handler or kind of value is refused by its name.
+Law 2: an extension loads after all it depends on. One that cannot is left out, and so are those
+       that need it; all others load as if it were not there.
 Law 3: no extension is called `duly`, by which the engine itself speaks on the bus (B1, B10).
 
     id: reminders
@@ -276,7 +276,7 @@ def order(manifests: Iterable[Manifest]) -> Order:
     loads: list[Manifest] = []
     ready: set[str] = set()
     while able := [each for each in waiting.values() if ready.issuperset(each.depends_on)]:
-        # One at a time: whoever could load already keeps its place before whoever now can.
+        # One at a time: those that could load already go before those that can load now.
         loads.append(able[0])
         ready.add(able[0].id)
         del waiting[able[0].id]
@@ -300,7 +300,7 @@ def _missing(known: Mapping[str, Manifest]) -> dict[str, Invalid]:
 
 
 def _why_not(manifest: Manifest, stuck: Mapping[str, Manifest]) -> Invalid:
-    """Follow what holds an extension back: a circle it stands in, or somebody else's trouble."""
+    """Follow what holds an extension back: a circle it stands in, or an error of another one."""
     trail = [manifest.id]
     while True:
         needed = next((each for each in stuck[trail[-1]].depends_on if each in stuck), None)

@@ -55,7 +55,7 @@ class Envelope:
 
     @property
     def capabilities(self) -> frozenset[str]:
-        """Answer the capabilities that were granted, whatever their limits."""
+        """Return the capabilities that were granted, with or without limits."""
         return frozenset(grant.capability for grant in self.grants)
 
 
@@ -148,8 +148,8 @@ def fits(where: Mapping[str, str], tool: Tool, args: Mapping[str, Json]) -> bool
 def _matches(value: Json, glob: str, *, is_address: bool) -> bool:
     """Match a string, or every string of a list; what cannot be matched is outside (A1).
 
-    An address is matched as it was parsed. A glob with an @ speaks of one address, whatever the
-    tool declares: "*@acme.com" must let no second one through, and nothing that only looks like
+    An address is matched as it was parsed. A glob with an @ matches one address only, even if the
+    tool declares none: "*@acme.com" must let no second one through, nor one that only looks like
     one (K12).
     """
     if isinstance(value, list):
@@ -173,7 +173,7 @@ def _is_used_up(grant: Grant, mutations_today: int) -> bool:
 
 
 def missing_capabilities(granted: Collection[str], used: Collection[str]) -> tuple[str, ...]:
-    """List what a source uses and nobody granted yet (A2)."""
+    """List the capabilities that a source uses and that are not granted yet (A2)."""
     return tuple(sorted(set(used) - set(granted)))
 
 
@@ -226,7 +226,7 @@ def approval_for(tool: Tool, *policies: Mapping[str, str]) -> Approval:
 
 
 def first_calls(tool: Tool, *policies: Mapping[str, str]) -> int:
-    """Answer how many calls of a tool a new major version asks for; the most of all policies."""
+    """Return how many calls of a tool a new major version asks for; the most of all policies."""
     fitting = [each.calls for each in _fitting(tool, policies) if isinstance(each, First)]
     return max(fitting, default=0) if tool.kind is ToolKind.MUTATION else 0
 
@@ -241,7 +241,7 @@ def _fitting(tool: Tool, policies: Iterable[Mapping[str, str]]) -> list[Approval
 
 
 def is_approval_needed(tool: Tool, *policies: Mapping[str, str], calls_before: int = 0) -> bool:
-    """Tell whether a person must agree first; a read changes nothing, so nobody is asked (A3).
+    """Tell whether a person must agree first; a read changes nothing and needs no yes (A3).
 
     `calls_before` are the calls of this tool that its major version has made.
     """
@@ -253,7 +253,7 @@ def is_approval_needed(tool: Tool, *policies: Mapping[str, str], calls_before: i
 
 
 def major_of(version: str) -> str:
-    """Answer the major number of a version: that of 3.1 is 3 (W8)."""
+    """Return the major number of a version: that of 3.1 is 3 (W8)."""
     return version.partition(".")[0]
 
 

@@ -131,7 +131,7 @@ class Offered(StrEnum):
 
 
 class Judgement(StrEnum):
-    """What becomes of a wish to reserve; of several the last in this order holds for all."""
+    """What becomes of a reservation; of several the last in this order holds for all."""
 
     RESERVE = "reserve"
     AGAIN = "again"
@@ -208,7 +208,7 @@ class StepClock:
 
 
 def step_clock(step: Step, *, now_ms: int, prepared_at_ms: int, first_run: str) -> StepClock:
-    """Answer the clock and the seed a step runs with (C13)."""
+    """Return the clock and the seed a step runs with (C13)."""
     if step in FROZEN:
         return StepClock(prepared_at_ms, True, seed(first_run, step))
     return StepClock(now_ms, False, None)

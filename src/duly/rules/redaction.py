@@ -27,8 +27,8 @@ REVERSED_BYTES_MIN: Final = 8
 PART_BYTES: Final = 8
 LEARNED_MAX: Final = 1000  # values that were sent, the newest ones
 PIECE_CHARS: Final = 64 * 1024  # what was sent and is longer is known in pieces of this length
-# Whoever writes a text chooses how many ways there are to read it, and each of them takes time: a
-# longer one is looked through beside the event loop (X2).
+# The author of a text decides in how many ways it can be read, and each of them takes time: a
+# longer text is searched beside the event loop (X2).
 AT_ONCE_CHARS: Final = 8 * 1024
 NUMBER: Final = re.compile(r"[-+]?[0-9.]+(?:[eE][-+]?[0-9]+)?")
 HEADER: Final = re.compile(r"[A-Za-z][A-Za-z0-9-]* +(\S+)")  # a scheme, and credentials
@@ -70,7 +70,7 @@ class Redactor:
         self._ready: tuple[object, _Known] | None = None
 
     def remember(self, secret: str) -> None:
-        """Take a secret out of whatever is kept or shown from now on, for good."""
+        """Take a secret out of all that is kept or shown from now on, for good."""
         if secret not in self._secrets:
             self._secrets[secret] = None
             self._turn = object()
@@ -98,7 +98,7 @@ class Redactor:
         return frozenset(self._secrets)
 
     def known(self) -> _Known:
-        """Answer what is sought, made ready once for each set of secrets."""
+        """Return what is sought, made ready once for each set of secrets."""
         # The turn is read first: what is added while this is made ready makes it stale.
         turn, ready = self._turn, self._ready
         if ready is None or ready[0] is not turn:

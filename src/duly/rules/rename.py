@@ -1,6 +1,6 @@
 """What a deploy would begin again because it bears another name (W9).
 
-Law: state, events and wishes belong to names. A new name begins with nothing, so what was done
+Law: state, events and pauses belong to names. A new name begins with nothing, so what was done
 under the old one is done again; nothing in the store can tell a new name from a new thing. A
 deploy that drops one and adds another is therefore taken for a rename until a person says that it
 may be done again.
@@ -32,7 +32,7 @@ class Kept:
     name: str
     is_declared: bool  # by the active version; else it is orphaned
     has_history: bool  # a state, or events
-    is_worked: bool = True  # a topic without a consumer makes nobody do anything again
+    is_worked: bool = True  # a topic without a consumer makes no handler do anything again
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 Law 1  A repairer proposes; the rules decide. Its version is adopted only if it checks clean, asks
        for nothing that is not granted, leaves nothing out and changes nothing that was done.
-Law 2  Asking is bounded, for one failure and for one day of a workflow, whatever comes of it.
+Law 2  Asking is bounded, for one failure and for one day of a workflow; failed questions count.
 Law 3  What is not adopted is explained in one sentence, and kept if it could be run at all.
 """
 
@@ -24,7 +24,7 @@ from duly.rules.source import Source
 from duly.rules.value import Json
 from duly.rules.word import Phase
 
-REASON_CHARS: Final = 1000  # of a reason that somebody else worded
+REASON_CHARS: Final = 1000  # of a reason that a repairer worded
 SAID_CHARS: Final = 80  # of a word out of a script
 # A block of code as language models write one: between two lines of three backticks.
 FENCED: Final = re.compile(r"^```[^`\n]*\n(.*?)^```[ \t\r]*$", re.MULTILINE | re.DOTALL)
@@ -87,17 +87,17 @@ class RepairCase:
 
 
 class Repairer(Protocol):
-    """Whoever can write a corrected source: a language model, a rule, a person at a terminal."""
+    """Writes a corrected source: a language model, a rule, a person at a terminal."""
 
     async def repair(self, case: RepairCase) -> Source | None:
-        """Answer a corrected source, or nothing."""
+        """Return a corrected source, or nothing."""
 
 
 # -- How often one may ask ----------------------------------------------------------------------
 
 
 def asked_today(repairs: int, since_ms: int, now_ms: int) -> int:
-    """Answer how often a repair was asked for in the day that began with the first question."""
+    """Return how often a repair was asked for in the day that began with the first question."""
     # A day that begins more than a day from now was begun by a clock that was wrong.
     return repairs if abs(now_ms - since_ms) < DAY_MS else 0
 
@@ -105,7 +105,7 @@ def asked_today(repairs: int, since_ms: int, now_ms: int) -> int:
 def ask_refusal(
     counts: Counts, asked_of_day: int, *, chain_max: int, day_max: int, has_repairer: bool
 ) -> str | None:
-    """Say why nobody is asked for a repair any more, or None (F3)."""
+    """Say why the repairer is not asked any more, or None (F3)."""
     if not has_repairer:
         return "there is no repairer."
     if not (chain_max and day_max):
@@ -196,19 +196,19 @@ def added(old: Declaration, new: Declaration) -> tuple[str, ...]:
 
 
 def _does(declaration: Declaration) -> dict[tuple[str, str, object], str]:
-    """Name all that somebody would miss, by what it is."""
+    """Name all that a user would miss if a repair left it out, by what it is."""
     does: dict[tuple[str, str, object], str] = {}
     for producer in declaration.producers:
         name = producer.name
         does["produce", name, None] = f"“{name}”"
-        # Whoever is never due any more does not fail any more either.
+        # A handler that never runs again also stops failing; a repair must not "fix" it that way.
         if producer.schedule != MANUAL:
             does["schedule", name, producer.schedule] = f"the schedule of “{name}”"
     for consumer in declaration.consumers:
         name = consumer.name
         for topic in consumer.subscribe:
             does["subscribe", name, topic] = f"“{name}” for “{topic}”"
-        # Whoever changes nothing any more would let events end as if it had been done.
+        # A consumer that changes nothing any more would end its events as if it had worked.
         if Step.MUTATE in consumer.steps:
             does[Step.MUTATE, name, None] = f"the change “{name}” makes"
         if Step.NEXT in consumer.steps:
@@ -241,7 +241,7 @@ def next_repair(failed: str, known: Iterable[str]) -> str:
 
 
 def find_script(answer: str) -> str:
-    """Answer the script in what an agent said: its only fenced block, else all of it."""
+    """Return the script in what an agent said: its only fenced block, else all of it."""
     blocks = FENCED.findall(answer)
     return blocks[0] if len(blocks) == 1 else answer
 

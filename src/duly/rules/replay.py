@@ -1,8 +1,8 @@
 """What another version would have changed outside, given what past runs were given (F3).
 
-Law 1  Two changes are the same when tool and arguments are, whatever the order of the keys and
-       whatever the script calls it: a title decides nothing (L11).
-Law 2  What cannot be told is said, and is never counted as the same.
+Law 1  Two changes are the same when tool and arguments are. The order of the keys and the title
+       decide nothing (L11).
+Law 2  A change that cannot be compared is reported as such. It never counts as the same.
 """
 
 from __future__ import annotations

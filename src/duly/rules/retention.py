@@ -57,12 +57,12 @@ class ChainRun:
 
 
 def cutoff_ms(now_ms: int, retention_days: int) -> int:
-    """Answer the moment before which finished history is too old to be kept."""
+    """Return the moment before which finished history is too old to be kept."""
     return now_ms - retention_days * DAY_MS
 
 
 def horizon_ms(before_ms: int, open_since_ms: int | None) -> int:
-    """Answer the moment before which one workflow may be tidied: its open chain stays whole."""
+    """Return the moment before which one workflow may be tidied: its open chain stays whole."""
     return before_ms if open_since_ms is None else min(before_ms, open_since_ms)
 
 
@@ -83,7 +83,7 @@ def keeps_skeleton(chain: tuple[ChainRun, ...]) -> bool:
 
 
 def next_tidy_at(tidied_at: int | None, now_ms: int) -> int:
-    """Answer when retention is due: once a day; a time a wrong clock left is not waited for."""
+    """Return when retention is due: once a day; a time a wrong clock left is not waited for."""
     if tidied_at is None or tidied_at > now_ms:
         return now_ms
     return tidied_at + DAY_MS

@@ -8,11 +8,11 @@ Law 3  A time further away than anything that is ever planned was written by a c
        wrong: it is recomputed or due, and never waited for (S2, S6).
 Law 4  Nothing here reads a clock or rolls dice; times are integer milliseconds UTC.
 
-A cron pattern is a list of wall clock minutes, and each of them happens once, whatever the wall
-clock does. A minute the clock jumps over happens at the jump, together with all others it jumps
+A cron pattern is a list of wall clock minutes, and each of them happens once, even if the wall
+clock jumps. A minute the clock jumps over happens at the jump, together with all others it jumps
 over. A minute the clock shows twice happens the first time: in the hour that is repeated in
-autumn even `* * * * *` is silent, since every one of its minutes has had its turn. Whoever needs
-an even pace writes an interval, which knows no wall clock.
+autumn even `* * * * *` is silent, since every one of its minutes has had its turn. An author who
+needs an even pace writes an interval, which knows no wall clock.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ DAY_MS: Final = 24 * HOUR_MS
 
 EMPTY_PUBLISH_PAUSE_MS: Final = 30 * SECOND_MS  # S3: what holds back a consumer that feeds itself
 RETRY_AFTER_MAX_MS: Final = DAY_MS  # F2: no outside can put us off for longer
-WAIT_MAX_MS: Final = DAY_MS + HOUR_MS  # nobody waits longer; a later time is a wrong clock's
+WAIT_MAX_MS: Final = DAY_MS + HOUR_MS  # no wait is longer; a later time is a wrong clock's
 WAKE_SLACK_MS: Final = 5 * MINUTE_MS  # S6: a wakeAt further away than the maximum and this is due
 WAKE_CHARS_MAX: Final = 100
 INTERVAL_MAX_MS: Final = 36_525 * DAY_MS  # a century: beyond it the sum leaves the calendar
@@ -176,13 +176,13 @@ def _find_zone(name: str, path: str) -> ZoneInfo:
 
 
 def next_run_at(schedule: Schedule, planned_ms: int, now_ms: int, zone: str = "UTC") -> int | None:
-    """Answer the first time after the planned one and now; `None` for a manual producer (S2).
+    """Return the first time after the planned one and now; `None` for a manual producer (S2).
 
     A planned time that is further away than the next one is a wrong clock's and is passed over, so
     what is answered is never further away than two intervals, or than the second next cron time.
     """
     if schedule.interval_ms is not None:
-        # The first planned time + k × interval after now, whatever the sign of k.
+        # The first planned time + k × interval after now; k may be negative.
         steps = (now_ms - planned_ms) // schedule.interval_ms + 1
         first = planned_ms + steps * schedule.interval_ms
         return first + schedule.interval_ms if first == planned_ms else first
@@ -201,17 +201,17 @@ def next_run_at_on_deploy(
     now_ms: int,
     zone: str = "UTC",
 ) -> int | None:
-    """Answer a producer's time after a deploy: kept if unchanged, else now or its own (W9, W2)."""
+    """Return a producer's time after a deploy: kept if unchanged, else now or its own (W9, W2)."""
     first_ms = now_ms if declared.on_deploy else next_run_at(declared, now_ms, now_ms, zone)
     return planned_ms if stored == declared else first_ms
 
 
 def next_cron_at(pattern: str, after_ms: int, zone: str) -> int | None:
-    """Answer the first moment after `after_ms` at which the pattern happens in the zone (S2).
+    """Return the first moment after `after_ms` at which the pattern happens in the zone (S2).
 
     The pattern is walked over the wall clock, which knows no jumps, and each minute found is then
-    placed in time. The order of the minutes is the order of their places, and whatever lies
-    before where we are on the wall clock has had its place; only in the second turn of a repeated
+    placed in time. The order of the minutes is the order of their places. A minute before the one
+    the wall clock shows has had its place; only in the second turn of a repeated
     hour do minutes still follow whose place was in the first.
     """
     zone_rules = _find_zone(zone, "timezone")
@@ -224,7 +224,7 @@ def next_cron_at(pattern: str, after_ms: int, zone: str) -> int | None:
 
 
 def _place_ms(minute: datetime, zone_rules: ZoneInfo) -> int:
-    """Answer when the wall clock first shows this minute, or jumps over it."""
+    """Return when the wall clock first shows this minute, or jumps over it."""
     while True:
         moment = minute.replace(tzinfo=zone_rules, fold=0).astimezone(UTC)
         if moment.astimezone(zone_rules).replace(tzinfo=None) == minute:
@@ -288,7 +288,7 @@ def is_consumer_due(consumer: Consumer, now_ms: int) -> bool:
 
 
 def why_due(consumer: Consumer, now_ms: int) -> Why | None:
-    """Answer the first reason to start a consumer now, or `None` (S3)."""
+    """Return the first reason to start a consumer now, or `None` (S3)."""
     if _is_held_back(consumer, now_ms):
         return None
     if not consumer.committed_by_active_version:
@@ -315,19 +315,19 @@ def _is_held_back(consumer: Consumer, now_ms: int) -> bool:
 
 
 def consumer_due_at(consumer: Consumer, now_ms: int) -> int | None:
-    """Answer when a consumer is due if nothing else happens, so that a host can sleep (S9)."""
+    """Return when a consumer is due if nothing else happens, so that a host can sleep (S9)."""
     times = (now_ms, consumer.not_before_ms, consumer.wake_at_ms)
     moments = sorted(time for time in times if time is not None and time >= now_ms)
     return next((time for time in moments if is_consumer_due(consumer, time)), None)
 
 
 def earliest(times: Iterable[int | None]) -> int | None:
-    """Answer the next time a host must wake at; `None` lets it sleep until it is woken (S9)."""
+    """Return the next time a host must wake at; `None` lets it sleep until it is woken (S9)."""
     return min((time for time in times if time is not None), default=None)
 
 
 def pause_after_commit(reserved: int, published: int, now_ms: int) -> int | None:
-    """Answer until when a consumer is held back: only one that fed itself on nothing (S3)."""
+    """Return until when a consumer is held back: only one that fed itself on nothing (S3)."""
     return now_ms + EMPTY_PUBLISH_PAUSE_MS if published and not reserved else None
 
 
@@ -419,7 +419,7 @@ def clamp_wake_at(declared: object, now_ms: int, wake_min_s: float, wake_max_s: 
 
 
 def reconcile_delay_ms(backoff: Backoff, attempt: int) -> int:
-    """Answer how long to wait before asking again, `attempt` counted from 0 (L5)."""
+    """Return how long to wait before asking again, `attempt` counted from 0 (L5)."""
     delay_s = backoff.first_s
     for _ in range(attempt):
         delay_s *= backoff.factor
@@ -431,7 +431,7 @@ def reconcile_delay_ms(backoff: Backoff, attempt: int) -> int:
 def backoff_ms(
     backoff: Backoff, count: int, jitter: float, retry_after_s: float | None = None
 ) -> int:
-    """Answer how long a transient failure waits, `count` failures before it, `jitter` in [0, 1).
+    """Return how long a transient failure waits, `count` failures before it, `jitter` in [0, 1).
 
     Jitter spreads what failed together; Retry-After only ever lengthens the wait (F2).
     """

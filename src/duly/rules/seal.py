@@ -4,7 +4,7 @@ Law 1  The key is never in the store. Without it no one can make a seal that fit
 Law 2  A seal of a ledger row covers its id, workflow, tool, key and inputs, the hash of the
        observed call, whether a person had to agree, who agreed, under which allowance, and who
        amended it.
-Law 3  A row that asks for a yes and has none is not whole, whatever its status says.
+Law 3  A row that asks for a yes and has none is not whole, in any status.
 Law 4  A row that ends gets a second seal, over all that does not change any more. Texts and
        contents are in it as digests, which stay on the row when retention removes the texts (L15).
 Law 5  A row that was changed before it ended gets no second seal.
@@ -28,7 +28,7 @@ from duly.rules.value import Json, canonical, decode, digest
 
 KEY_NAME_CHARS: Final = 16
 # For parts that are built without a host, as in a simulation: a changed row is noticed, and
-# whoever knows this program could seal it again.
+# a person who knows this program could seal it again.
 OPEN_KEY: Final = bytes(32)
 
 

@@ -23,7 +23,7 @@ TAB_COLUMNS: Final = 4
 # Control, format (bidi, zero width, tags), surrogate, private, unassigned, ends of lines, spaces.
 UNSEEN: Final = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp", "Zs"})
 SPACE: Final = " "  # the one space that is what it looks like
-# Marks, letters and symbols without a shape of their own, whatever their category says.
+# Marks, letters and symbols without a shape of their own; their Unicode category does not say so.
 BLANK: Final = frozenset(
     {
         *map(chr, range(0xFE00, 0xFE10)),  # variation selectors

@@ -1,4 +1,4 @@
-"""A workflow's text, before anybody ran it: its language, its words, its name in error messages."""
+"""A workflow's text before it is run: its language, its words, its name in error messages."""
 
 from __future__ import annotations
 

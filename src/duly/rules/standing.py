@@ -408,7 +408,7 @@ def _at(at_ms: int | None) -> object:
 
 
 def needs_person(facts: Facts) -> bool:
-    """Tell whether only a person can move an open run on; a pause is their own wish (F8)."""
+    """Tell whether only a person can move an open run on; a pause is their own act (F8)."""
     return (facts.way is Way.PERSON or facts.escalated is not None) and not facts.is_unblocked
 
 
@@ -440,14 +440,14 @@ def mover(facts: Facts) -> tuple[Mover, int | None]:
 
 def offered(run: Run, *, is_paused: bool, is_told: bool = False) -> tuple[Act, ...]:
     """List what a person can do to a run, by asking the rules for each act (R9)."""
-    return tuple(wish for wish in Act if _is_offered(run, wish, is_paused, is_told))
+    return tuple(each for each in Act if _is_offered(run, each, is_paused, is_told))
 
 
-def _is_offered(run: Run, wish: Act, is_paused: bool, is_told: bool) -> bool:
-    if wish is Act.PAUSE and is_paused:
+def _is_offered(run: Run, each: Act, is_paused: bool, is_told: bool) -> bool:
+    if each is Act.PAUSE and is_paused:
         return False
     try:
-        act(run, wish, is_paused=is_paused, is_told=is_told)
+        act(run, each, is_paused=is_paused, is_told=is_told)
     except RequestRefused:
         return False
     return True

@@ -1,8 +1,8 @@
 """What one workflow does next: one pure choice, then one piece of work.
 
-Law 1  The open run goes first, whatever its status; while there is one, nothing else starts (F6).
-Law 2  A run that is active here but in nobody's hands was left by a host that died, unless a
-       person's act or its predecessor put it there in this process's life (R4, R7).
+Law 1  The open run goes first, in any status; while there is one, nothing else starts (F6).
+Law 2  A run that is active but held by no task of this process was left by a host that died,
+       unless a person's act or its predecessor made it active in this process (R4, R7).
 Law 3  While a person has paused the workflow nothing starts and nothing is sent; only questions
        about what was already sent go on (F7).
 """
@@ -119,7 +119,7 @@ def choose(
 
 def _of_run(run: OpenRun, now: int, is_paused: bool, in_hand: Collection[str]) -> Choice:
     if run.row == MutationStatus.IN_FLIGHT and run.run_id not in in_hand:
-        return Choice(Work.RECOVER)  # nobody waits for its answer any more (R7)
+        return Choice(Work.RECOVER)  # no task waits for its answer any more (R7)
     if run.status == Status.PAUSED_RECONCILIATION and run.row == MutationStatus.NEEDS_RECONCILE:
         return _when(run.row_due_at, run.row_set_at, now, Work.RECONCILE)
     if is_paused:
@@ -130,7 +130,7 @@ def _of_run(run: OpenRun, now: int, is_paused: bool, in_hand: Collection[str]) -
         return _when(run.due_at, run.set_at, now, Work.FOLLOW)
     if run.status == Status.PAUSED_APPROVAL and run.due_at is not None:
         return _when(run.due_at, run.set_at, now, Work.UNBLOCK)
-    # One in hand is being repaired already; nobody is asked twice at once (F3).
+    # A run in hand is being repaired already; a repairer is not asked twice at once (F3).
     is_asked_about = run.run_id in in_hand
     if run.status == Status.FAILED_LOGIC and run.due_at is not None and not is_asked_about:
         return _when(run.due_at, run.set_at, now, Work.REPAIR)
@@ -170,7 +170,7 @@ def is_suspect(handler: HandlerOutlook, now: int) -> bool:
 
 
 def replanned(schedule: Schedule, next_at: int, now: int, zone: str = "UTC") -> int | None:
-    """Answer when a suspect producer is to run (S2).
+    """Return when a suspect producer is to run (S2).
 
     A next time within two intervals, or up to the second next cron time, is kept.
     """

@@ -89,12 +89,12 @@ def canonical(value: Json) -> bytes:
 
 
 def digest(value: Json) -> str:
-    """Answer the SHA-256 of a checked value, in hexadecimal."""
+    """Return the SHA-256 of a checked value, in hexadecimal."""
     return sha256(canonical(value)).hexdigest()
 
 
 def refuse_unknown(given: Iterable[object], known: Iterable[str], path: str) -> None:
-    """Refuse the first field that nobody reads, and name the one that was probably meant."""
+    """Refuse the first field that is not known, and name the one that was probably meant."""
     names = list(known)
     for name in given:
         if name not in names:

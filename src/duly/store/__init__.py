@@ -43,7 +43,7 @@ class Store:
     # Workflows
     deploy = barrier(workflow.deploy)
     keep_version = barrier(workflow.keep_version)
-    set_wish = barrier(workflow.set_wish)
+    set_paused = barrier(workflow.set_paused)
     run_now = barrier(workflow.run_now)
     remove = barrier(workflow.remove)
     grant = barrier(workflow.grant)

@@ -24,7 +24,7 @@ from duly.store import statements
 from duly.store.base import Fence, Transaction
 from duly.store.bus import held_since
 from duly.store.delivery import OpenDelivery, open_deliveries
-from duly.store.ingress import Way, list_ways
+from duly.store.ingress import IngressTopic, list_ingress
 from duly.store.subscription import next_leaving
 
 DUE_LIMIT_MAX = 1000
@@ -116,13 +116,13 @@ def due(tx: Transaction, now: int, *, wake_max_ms: int = DAY_MS) -> Due:
 
 @dataclass(frozen=True, slots=True)
 class BusOutlook:
-    """What the bus can do now, the ways into workflows, and when there will be more to do.
+    """What the bus can do now, the topics that listen, and when there will be more to do.
 
     A sync that begins after this look makes every event up to `newest_id` durable (B4).
     """
 
     deliveries: tuple[OpenDelivery, ...]
-    ways: tuple[Way, ...]
+    ingress: tuple[IngressTopic, ...]
     newest_id: int
     is_overdue: bool
     next_at: int | None
@@ -141,19 +141,19 @@ def bus_outlook(
 
     On a bus that was restored and not resumed, nothing can (H5).
     """
-    ways = list_ways(tx)
+    ingress = list_ingress(tx)
     newest_id = tx.all("newest_event")[0][0] or 0
     leaving = next_leaving(tx)
     if held_since(tx) is not None:
-        return BusOutlook((), ways, newest_id, is_overdue=False, next_at=None, leaving=leaving)
-    here = {*connected, *(way.subscriber_id for way in ways)}
+        return BusOutlook((), ingress, newest_id, is_overdue=False, next_at=None, leaving=leaving)
+    here = {*connected, *(each.subscriber_id for each in ingress)}
     ((due_ms, retry_at),) = tx.all("next_bus_times", now=now)
     # A time of the boot's clock, as the wall clock shows it now (B2).
     fire_at = None if due_ms is None else due_ms - (now if boot is None else boot.ms) + now
     is_overdue = fire_at is not None and fire_at <= now
     return BusOutlook(
         deliveries=open_deliveries(tx, here, now=now, limit=limit),
-        ways=ways,
+        ingress=ingress,
         newest_id=newest_id,
         is_overdue=is_overdue,
         next_at=earliest((None if is_overdue else fire_at, retry_at)),

@@ -1,4 +1,4 @@
-"""The ways from the bus into workflows: which topics listen, and under which name (T10).
+"""The topics of workflows that listen to the bus, and their names as subscribers (T10).
 
 Law 1  A topic that listens to the bus is a subscriber like any other, from the deploy that declares
        it until the one that does not: its record is written in the transaction of that deploy, so
@@ -25,7 +25,7 @@ ONCE: Final = Retry(attempts=1, delays_s=())
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class IngressTopic:
     """A topic of a workflow that listens to a topic of the bus."""
 
     workflow_id: str
@@ -38,29 +38,31 @@ class Way:
         return f"{OWN_SOURCE}:{self.bus_topic}:{self.workflow_id}.{self.topic}"
 
 
-def list_ways(tx: Transaction) -> tuple[Way, ...]:
-    """Read every way into a workflow that is deployed now."""
-    return tuple(Way(*row) for row in tx.all("list_ingress_topics"))
+def list_ingress(tx: Transaction) -> tuple[IngressTopic, ...]:
+    """Read every listening topic of the workflows that are deployed now."""
+    return tuple(IngressTopic(*row) for row in tx.all("list_ingress_topics"))
 
 
-def ways_of(tx: Transaction, workflow_id: str) -> tuple[Way, ...]:
-    """Read the ways into one workflow."""
-    return tuple(Way(*row) for row in tx.all("ingress_topics", workflow_id=workflow_id))
+def ingress_of(tx: Transaction, workflow_id: str) -> tuple[IngressTopic, ...]:
+    """Read the listening topics of one workflow."""
+    return tuple(IngressTopic(*row) for row in tx.all("ingress_topics", workflow_id=workflow_id))
 
 
-def change_ways(tx: Transaction, workflow_id: str, before: tuple[Way, ...], *, now: int) -> None:
-    """Open the ways that are new since `before` and close those that are gone (W9, W10).
+def change_ingress(
+    tx: Transaction, workflow_id: str, before: tuple[IngressTopic, ...], *, now: int
+) -> None:
+    """Subscribe the topics that listen since `before`, and end those that stopped (W9, W10).
 
-    What waited for a way that is gone is closed, the first turn of it here, and says so; a way that
-    stays keeps its place.
+    Deliveries that waited for a topic that stopped are closed, the first turn of them here, and
+    say so; a topic that still listens keeps its place.
     """
-    after = ways_of(tx, workflow_id)
-    for way in before:
-        if way not in after:
-            subscription.unsubscribe(tx, way.subscriber_id, now=now)
-    for way in after:
-        if way not in before:
-            subscription.subscribe(tx, way.subscriber_id, way.bus_topic, ONCE, now=now)
+    after = ingress_of(tx, workflow_id)
+    for each in before:
+        if each not in after:
+            subscription.unsubscribe(tx, each.subscriber_id, now=now)
+    for each in after:
+        if each not in before:
+            subscription.subscribe(tx, each.subscriber_id, each.bus_topic, ONCE, now=now)
 
 
 def unsubscribe(
@@ -71,12 +73,12 @@ def unsubscribe(
     limit: int = PAGE_ROWS_MAX,
     action: Action | None = None,
 ) -> subscription.Left:
-    """End a subscription that is no way into a workflow; return what was closed for it (B13)."""
-    for way in list_ways(tx):
-        if way.subscriber_id == subscriber_id:
+    """End a subscription that is not a workflow's own; return what was closed for it (B13)."""
+    for each in list_ingress(tx):
+        if each.subscriber_id == subscriber_id:
             raise RequestRefused(
                 code="subscriber_of_workflow",
                 subject=subscriber_id,
-                facts={"topic": way.topic, "bus_topic": way.bus_topic},
+                facts={"topic": each.topic, "bus_topic": each.bus_topic},
             )
     return subscription.unsubscribe(tx, subscriber_id, now=now, limit=limit, action=action)

@@ -13,7 +13,7 @@ from duly.rules.value import decode, nearest
 from duly.rules.word import Act, Kind, Status
 from duly.store import statements
 from duly.store.base import Fence, Transaction
-from duly.store.ingress import change_ways, ways_of
+from duly.store.ingress import change_ingress, ingress_of
 from duly.store.record import (
     Action,
     HandlerSpec,
@@ -128,12 +128,12 @@ def keep_version(
     statements.announce(tx, announce, now)
 
 
-def set_wish(
+def set_paused(
     tx: Transaction, workflow_id: str, *, is_paused: bool, action: Action, now: int
 ) -> str | None:
-    """Store a person's wish to pause or resume; a run that the pause drops is answered (F7)."""
+    """Store that a person paused or resumed; return the run that the pause drops (F7)."""
     statements.look(tx, workflow_id)
-    tx.run("set_wish", id=workflow_id, paused=int(is_paused), now=now)
+    tx.run("set_paused", id=workflow_id, paused=int(is_paused), now=now)
     statements.note(tx, action, now, workflow_id=workflow_id, target=None)
     open_run = tx.one("open_run", workflow_id=workflow_id)
     if not is_paused or open_run is None:
@@ -178,11 +178,11 @@ def remove(
     name = statements.look(tx, workflow_id).name
     if tx.one("open_run", workflow_id=workflow_id) is not None:
         raise RequestRefused(code="has_open_run", subject=name, next=see("why", id=name))
-    ways = ways_of(tx, workflow_id)
+    listening = ingress_of(tx, workflow_id)
     tx.run("remove_workflow", id=workflow_id, now=now)
     tx.run("orphan_handlers", workflow_id=workflow_id)
     tx.run("orphan_topics", workflow_id=workflow_id)
-    change_ways(tx, workflow_id, ways, now=now)
+    change_ingress(tx, workflow_id, listening, now=now)
     statements.note(tx, action, now, workflow_id=workflow_id, target=None)
     statements.announce(tx, announce, now)
 
@@ -304,7 +304,7 @@ def insert_version(
 def _declare(tx: Transaction, deployment: Deployment, now: int) -> None:
     """Write handlers and topics; what the version no longer has is orphaned, never deleted (W9)."""
     workflow_id = deployment.workflow_id
-    ways = ways_of(tx, workflow_id)
+    listening = ingress_of(tx, workflow_id)
     tx.run("orphan_handlers", workflow_id=workflow_id)
     tx.run("orphan_topics", workflow_id=workflow_id)
     for topic in deployment.topics:
@@ -316,7 +316,7 @@ def _declare(tx: Transaction, deployment: Deployment, now: int) -> None:
             ingress=int(topic.ingress),
             bus_topic=topic.bus_topic,
         )
-    change_ways(tx, workflow_id, ways, now=now)
+    change_ingress(tx, workflow_id, listening, now=now)
     number = statements.take(tx, workflow_id)
     for handler in deployment.handlers:
         tx.run(

@@ -77,8 +77,8 @@ set kind = excluded.kind, position = excluded.position, orphaned = 0, schedule =
     then handler.changed else excluded.changed end,
   untried = excluded.untried
 
--- set_wish
--- A person's wish, apart from everything the system decides; an unchanged wish keeps its time (F7). Who resumes a restored one takes it as it is (H5).
+-- set_paused
+-- A person's pause, apart from everything the system decides; pausing twice keeps the first time (F7). A resume of a restored workflow accepts it as it is (H5).
 update workflow set paused_since = case when :paused = 0 then null else coalesce(paused_since, :now) end, paused = :paused,
   blind_since = case when :paused = 0 then null else blind_since end
 where id = :id

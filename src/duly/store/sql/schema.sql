@@ -15,7 +15,7 @@ create table workflow (
   id              text primary key,
   name            text not null check (length(name) between 1 and 100),
   active_version  text,
-  paused          integer not null default 0 check (paused in (0, 1)),   -- a person's wish (F7)
+  paused          integer not null default 0 check (paused in (0, 1)),   -- by a person (F7)
   paused_since    bigint,
   blind_since     bigint,                                                -- H5: restored, and not resumed yet
   counter         bigint not null default 0,                             -- T6: numbers visible in order
