@@ -36,7 +36,7 @@ class Answer(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
 
 
 def serve(channel: int, readers: Mapping[str, Reader], *, memory_bytes: int) -> None:
-    """Answer questions until the channel ends; late imports must be done before."""
+    """Serve questions until the channel ends; late imports must be done before."""
     msgspec.json.encode(Answer())
     report = lock.lock((channel,), lock.Profile(memory_bytes=memory_bytes))
     _write(channel, msgspec.json.encode(Ready(report.held, report.missing)))

@@ -1,4 +1,4 @@
-"""The contract between the engine and whatever runs a script.
+"""The contract between the engine and a sandbox, which runs a script.
 
 Law 1  A call is made when the script *calls*, not when it awaits; calls arrive in the order in
        which they were made, with their arguments copied at that moment (C8).
@@ -78,8 +78,8 @@ class Log:
 class ScriptCall:
     """A call of a tool or of `publish`, `peek`, `get_by_ids`; `line` is the script's own, if known.
 
-    `path` is spelled as the catalogue spells it, or as the script did where nobody knows it: the
-    engine refuses it then.
+    `path` is spelled as the catalogue spells it. A path the catalogue does not have is spelled as
+    in the script, and the engine refuses it.
     """
 
     id: int
@@ -109,8 +109,8 @@ class Returned:
 class Broke:
     """The script threw, exceeded a limit, or waits for something that never comes.
 
-    All of that is a logic failure. `is_lost` says that the worker died without a limit: that is
-    nobody's fault and transient (F1).
+    All of that is a logic failure. `is_lost` says that the worker died and no limit was broken:
+    that is a temporary failure (F1).
     """
 
     error: ScriptError

@@ -2,8 +2,8 @@
 
 Law 1: on our side names are snake_case, on the script's side they are spelled as its language
        does. Only names we own are translated; what a payload, a result or a state holds is not.
-Law 2: a name is looked up, never converted back; one that nobody knows passes as it was written,
-       and whoever reads it refuses it by that spelling.
+Law 2: a name is looked up, never converted back. An unknown name passes as it was written, and its
+       reader refuses it by that spelling.
 
     JavaScript                                     here
     ctx.sheets.appendRow({spreadsheetId: "S1"})    sheets.append_row, spreadsheet_id="S1"
@@ -26,7 +26,7 @@ from duly.rules.value import Json
 
 PAGE_MARK: Final = "$page"
 # A payload is a field of a call's one object, and that one of its arguments; data is a field of
-# what prepare returns. So the border lets that much more through, and whoever takes a payload, a
+# what prepare returns. So the border lets that much more through. The code that takes a payload, a
 # state or data out of it counts a hundred levels there (T8).
 WRAPPING_DEPTH: Final = 2
 
@@ -147,7 +147,7 @@ def _events(answer: msgspec.Raw, spelling: str) -> msgspec.Raw:
     try:
         events = _EVENTS.decode(answer)
     except msgspec.ValidationError:
-        return answer  # nobody who answers a look gives anything but events
+        return answer  # the engine answers `peek` and `get_by_ids` with events only
     return _write([_event(each, spelling) for each in events])
 
 

@@ -1,7 +1,7 @@
 """JavaScript: the contract, kept by a worker of our own with quickjs-ng inside.
 
-Law: see `base`. Everything a worker says passes `wire`'s checks and is strict JSON before anybody
-here believes it; names are translated by `border`; lines are the script's own (X3).
+Law: see `base`. Everything a worker sends passes `wire`'s checks and is strict JSON before this
+host uses it; names are translated by `border`; lines are the script's own (X3).
 """
 
 from __future__ import annotations
@@ -339,7 +339,7 @@ class JavaScriptScript(_Run):
 
 
 def _the_workflow(turn: wire.Turn) -> Json:
-    """Answer what the source declared, if it declared exactly one workflow (W1)."""
+    """Return what the source declared, if it declared exactly one workflow (W1)."""
     told = turn.end.value if turn.end is not None else None
     count = told.get("count") if isinstance(told, dict) else None
     if not isinstance(told, dict) or type(count) is not int:
@@ -357,7 +357,7 @@ def _the_workflow(turn: wire.Turn) -> Json:
 
 
 def find_place(stack: str) -> tuple[int | None, int | None]:
-    """Answer line and column of the innermost frame that is the script's own."""
+    """Return line and column of the innermost frame that is the script's own."""
     for found in PLACE.finditer(stack):
         line, column = int(found[1]), int(found[2])
         if line > SCRIPT_LINE:

@@ -27,7 +27,7 @@ NO_MODULES: Final = (
 
 
 def check_apart(body: bytes) -> bytes:
-    """Check a text in a worker that reads sources; answer what is wrong with it, if anything."""
+    """Check a text in a worker that reads sources; return what is wrong with it, if anything."""
     try:
         check_text((body or WARM_UP).decode())
     except ScriptError as error:
@@ -72,7 +72,7 @@ def _imports(root: Node) -> Iterator[Node]:
 
 
 def _module(node: Node) -> str:
-    """Answer the name of the module, if it is written there."""
+    """Return the name of the module, if it is written there."""
     named = node.child_by_field_name("source")
     arguments = node.child_by_field_name("arguments")
     if named is None and arguments is not None and arguments.named_child_count > 0:
@@ -83,6 +83,6 @@ def _module(node: Node) -> str:
 
 
 def _place(text: str, at: int) -> tuple[int, int]:
-    """Answer line and column of a place, both from one."""
+    """Return line and column of a place, both from one."""
     before = text[:at]
     return before.count("\n") + 1, at - (before.rfind("\n") + 1) + 1

@@ -5,10 +5,10 @@ Law 1: it takes work only when every layer of its lock was proven from inside, o
 Law 2: a script runs only between a request and its answer. Until the next request nothing of it
        runs, so a script that was dropped makes no further step (C3).
 Law 3: CPU time and memory are bounded here first, by name; the host's watchdog stands behind.
-Law 4: a script that was refused memory has ended, whatever it caught: the interpreter refuses at
-       twice its limit, so what this process has held at most tells who went past (X2).
+Law 4: a script that was refused memory has ended, even if it caught the error: the interpreter
+       refuses at twice its limit, so the most this process held tells that it went past (X2).
 
-The next contexts are made while nobody waits: they are as fresh as if they were made later.
+The next contexts are made while the host does not wait: they are as fresh as if made later.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Broken(Exception):
 
 
 def cpu_s() -> float:
-    """Answer how long this process has been computing."""
+    """Return how long this process has been computing."""
     used = resource.getrusage(resource.RUSAGE_SELF)
     return used.ru_utime + used.ru_stime
 
@@ -161,7 +161,8 @@ class Interpreter:
             # Not even the prelude has room left; then the script has nothing to say but this.
             body = wire.pack(wire.Turn(end=wire.End(error=_explain(error))))
         self._spent_s = cpu_s() - self._since_s
-        # A peak stays, and is nobody else's fault: such a worker takes no other script.
+        # The peak of a process never falls, and the next script must not be blamed for it: such a
+        # worker takes no other script.
         return wire.worn(body) if self._memory.grown_bytes > self._memory_bytes else body
 
     def _run(self, way: str, *args: object) -> None:
@@ -197,7 +198,7 @@ def _explain(error: BaseException) -> wire.Fault:
 
 
 def serve(channel: int) -> None:
-    """Answer requests until the channel ends."""
+    """Serve requests until the channel ends."""
     here = files("duly.sandbox")
     text = Text(*((here / name).read_text("utf-8") for name in ("prelude.js", "late.js")))
     memory = Memory()

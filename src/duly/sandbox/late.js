@@ -61,7 +61,7 @@
       case "number": {
         const size = value < 0 ? -value : value;
         if (!(size < Infinity)) refuse(where, "is " + value + ", which JSON does not know. Send null or a string.");
-        // From 1e21 on JavaScript writes an exponent, and then it is no integer to anybody.
+        // From 1e21 on JavaScript writes an exponent, and then no reader takes it for an integer.
         if (size > 9007199254740991 && size < 1e21) refuse(where, "is an integer beyond \u00b1(2^53 - 1). Send it as a string.");
         return spend(stringify(value), where);
       }
@@ -172,7 +172,7 @@
   put(WorldDate, "UTC", held.utc);
   put(dates, "constructor", WorldDate);
 
-  // A small fast counter (sfc32): four words of state, good enough for dice nobody bets against.
+  // A small fast counter (sfc32): four words of state, good enough for dice that guard no secret.
   let { 0: a, 1: b, 2: c, 3: d } = world.dice;
   const word = () => {
     const sum = (((a + b) | 0) + d) | 0;
@@ -198,8 +198,8 @@
       }
       addLine(slice(text, from));
     },
-    // What was said after a call is heard when that call was answered: if the call is a mutation,
-    // it is the last thing anybody sees of this step (C8).
+    // A line logged after a call is handed over when that call was answered: if the call is a
+    // mutation, it is the last thing the host sees of this step (C8).
     takeLogs(isEnd) {
       while (firstWaiting <= step.lastCall && !(firstWaiting in answers)) firstWaiting++;
       let text = "";

@@ -3,13 +3,13 @@
 Law 1: one script owns one worker from its beginning to its end; what a worker did for another is
        wiped before, and a worker that was left in the middle of a turn is ended instead (C1, C3).
 Law 2: a turn has an end. A worker that computes or lasts too long is ended from outside (watch),
-       and the limit it broke is named; one that dies by itself is lost, which is nobody's fault
-       (X2, F1).
-Law 3: no process outlives the pool, whatever was cancelled; nothing is started before the first
-       script, no signal handler is installed, and nobody else's processes are waited for. A
-       forked child leaves the workers to its parent (H1).
-Law 4: whoever waits for an answer holds no slot to run; workflows take turns (slot). Past
-       `workers_max` a script waits to begin, and whoever asked for it waits with it.
+       and the limit it broke is named; one that dies by itself is lost, which is a temporary
+       failure (X2, F1).
+Law 3: no process outlives the pool, even if its callers were cancelled. Nothing is started before
+       the first script, no signal handler is installed, and only the pool's own processes are
+       waited for. A forked child leaves the workers to its parent (H1).
+Law 4: a script that waits for an answer holds no slot to run; workflows take turns (slot). Past
+       `workers_max` a script waits to begin, and its caller waits with it.
 Law 5: a worker whose lock is incomplete takes no work, unless the host was told to accept (X1).
 Law 6: the event loop waits for no process: to be gone takes one as long as the machine likes, so
        that is waited for in a thread. To start one takes the loop 3 ms, which no thread can spare
@@ -46,10 +46,10 @@ WORKERS_MAX: Final = 64
 START_S: Final = 60.0
 WORKERS_WARM: Final = 2
 THREADS_MAX: Final = 4
-# Whoever starts a process stands still until it is there; many at once would stop the host (X2).
+# Starting a process blocks its thread until it is there; many at once would stop the host (X2).
 STARTING_MAX: Final = 2
 
-# The clock of every script is UTC, whatever the host's zone is; nothing else is told.
+# The clock of every script is UTC, in every zone of the host; a worker gets no other variable.
 ENVIRONMENT: Final = {"TZ": "UTC0"}
 PROGRAM: Final = (
     "import sys; sys.path[:0] = sys.argv[2:];"
@@ -135,8 +135,8 @@ class Worker:
     ) -> bytes:
         """Let the script run until it stands still; raise Overrun, Closed or Violation.
 
-        The limits are for the whole script; time between two turns does not count (X2). Until
-        somebody has believed the answer the worker is not clean.
+        The limits are for the whole script; time between two turns does not count (X2). Until the
+        caller has checked the answer the worker is not clean.
         """
         self.is_clean = False
         self._watch = self._watch or Watch(cpu_s, wall_s)
@@ -190,7 +190,7 @@ class Worker:
         return self._process.poll() is None
 
     def kill(self) -> None:
-        """Tell the process to end; whoever waits for its answer reads the end of the channel.
+        """Tell the process to end; a task that waits for its answer reads the end of the channel.
 
         Our descriptors stay until `release`, since the event loop may still be looking at them.
         """
@@ -270,7 +270,7 @@ class Pool:
             worker.abandon()
 
     async def take(self, workflow: str = "") -> Worker:
-        """Answer a worker nobody else has; wait while all are taken."""
+        """Return a worker for this caller alone; wait while all are taken."""
         await self._slots.take(workflow)
         try:
             worker = self._idle_worker() or await self._start_in_turn()
@@ -299,7 +299,7 @@ class Pool:
             else:
                 ending = self._end(worker)
         if ending is not None:
-            # Whoever is cancelled here waits no longer, but somebody still sees it gone.
+            # A caller that is cancelled here waits no longer; a thread still sees the process end.
             await asyncio.shield(asyncio.wrap_future(ending))
 
     async def close(self) -> None:
@@ -338,7 +338,7 @@ class Pool:
         return None
 
     def _reap(self) -> bool:
-        """End who was idle for long, and tell whether somebody is left who may be next time."""
+        """End the workers that were idle for long; tell whether idle ones are left."""
         oldest_ms = self._env.monotonic_ms() - self._idle_ms
         while self._idle and self._idle[0].idle_since_ms <= oldest_ms:
             self._end(self._idle.popleft())
@@ -346,7 +346,7 @@ class Pool:
 
     async def _start_in_turn(self) -> Worker:
         async with self._starting:
-            # Somebody may have given one back meanwhile.
+            # Another task may have given one back meanwhile.
             return self._idle_worker() or await self._start()
 
     async def _start(self) -> Worker:
@@ -375,7 +375,7 @@ class Pool:
             )
 
     def _end(self, worker: Worker) -> Future[None] | None:
-        """Let a worker go, and answer who sees it gone; nobody if it is."""
+        """Let a worker go; return the future of its end, or None if it has ended."""
         self._all.discard(worker)
         worker.release()
         return self._bury(worker)

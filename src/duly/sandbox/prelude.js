@@ -112,7 +112,7 @@ void 0, function () {
         return written;
       }
     } catch {
-      // Whatever it was, it is met again below.
+      // The same error is met again below.
     }
     const written = late().write(value, path, stack);
     if (step.broken !== null) throw NOT_JSON;
@@ -121,7 +121,7 @@ void 0, function () {
 
   // -- Asking ----------------------------------------------------------------------------------
 
-  // Calls nobody waits for would pile up in the host; the last of the tools' is for it to refuse.
+  // Calls that the script does not await would pile up in the host; the host refuses the last tool call.
   const isOneTooMany = (path) => {
     const isOwn = path === "publish" || path === "peek" || path === "getByIds" || path === "get_by_ids";
     return isOwn ? ++ownCalls > step.limits.own_calls : ++toolCalls > step.limits.calls;
@@ -129,7 +129,7 @@ void 0, function () {
   const ask = (path, args) => {
     const stack = stackOf(new RealError());
     if (isOneTooMany(path)) {
-      // Whatever it catches, nothing of it is seen any more; but most loops end here.
+      // A script that catches this goes on unseen; but most loops end here.
       breakWith("", "The step made more than " + step.limits.own_calls + " publishes and looks.", stack);
       throw NOT_JSON;
     }
@@ -191,7 +191,7 @@ void 0, function () {
   defineProperty(globalThis, "Duly", seen);
   put(globalThis, "console", freeze({ log, info: log, warn: log, error: log, debug: log }));
   put(Math, "random", () => late().random());
-  // The clock is put in its place by whoever looks at it first.
+  // The clock is put in its place at its first use.
   defineProperty(globalThis, "Date", {
     get: () => late().Date, set: (value) => put(globalThis, "Date", value), enumerable: false, configurable: true,
   });
@@ -264,7 +264,7 @@ void 0, function () {
     }
     resolve(value);
   }
-  // A limit the script did not end by: nobody knows which of its calls came after it, so none does.
+  // A limit that did not end the script: which of its calls came after it is unknown, so none goes.
   function exceed(name, message) {
     if (step.broken === null) outbox = "";
     breakWith(name, message, "");

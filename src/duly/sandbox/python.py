@@ -7,7 +7,7 @@ Law 2: a call is made when it is called: the interpreter stops there, the host w
        lets the script go on until it waits. What it says after a call is held back until that
        call is answered, so leaving the script leaves nothing of it (C8).
 Law 3: a step that is left while it runs is killed with its process (C3); so is one that lasts or
-       computes longer than it may, whatever its interpreter says (watch, X2).
+       computes longer than it may; its interpreter is not believed (watch, X2).
 
 The turns run in threads of our own, since the interpreter's own event loop ends a program that
 closes it with SIGABRT one time in three.
@@ -119,8 +119,8 @@ class PythonSandbox:
         self.limits = limits
         self._names = names
         self._refuse = refuse
-        # A thread per process, so that nobody who leaves ever waits for somebody who runs; one more
-        # for who reads a source, and one for who gives processes up.
+        # A thread per process, so that leaving one script never waits for another that runs; one
+        # more to read a source, and one to give processes up.
         self._threads = ThreadPoolExecutor(workers_max + 2, thread_name_prefix="duly-python")
         self.workers = Slots(workers_max)
         self.running = running or Slots(RUNNING_MAX)
@@ -380,7 +380,7 @@ class PythonScript:
         try:
             async with self._sandbox.running.held(self._workflow):
                 # A sandbox that closes takes the worker from under its script, also from one that
-                # waits for its turn: nobody's fault (F1).
+                # waits for its turn: a temporary failure (F1).
                 if self._is_left:
                     raise ScriptError(code="step_left", is_lost=True)
                 await self._run_watched(function)
@@ -437,7 +437,7 @@ class PythonScript:
         self._counting = loop.call_later(THREADS_LOOK_S, self._count_threads)
 
     def _count(self) -> bool:
-        """Count what has passed since somebody looked; tell whether the host was awake."""
+        """Count the time since the last look; tell whether the host was awake."""
         from_ms, self._since_ms = self._since_ms, self._sandbox.env.monotonic_ms()
         return self._watch.add((self._since_ms - from_ms) / 1000)
 
@@ -468,7 +468,7 @@ class PythonScript:
         self._stat = Stat(self._session.worker_pid)
         self._cpu_before_s = self._stat.cpu_s() or 0.0
         self._since_ms = self._sandbox.env.monotonic_ms()
-        # Now its time begins: whoever looks, looks for this first.
+        # Its time begins now: the watch looks at a script only when its pid is set.
         self._pid = self._session.worker_pid
 
     def _load(self) -> None:

@@ -28,7 +28,7 @@ MEMORY_WORDS: Final = ("memory limit exceeded", "exceeded its memory limit")
 def explain(
     error: MontyError, limits: Limits, watch: Watch, computed_s: float | None
 ) -> ScriptError:
-    """Answer a script's error; it is lost if the worker died without a limit (F1)."""
+    """Return a script's error; it is lost if the worker died without a limit (F1)."""
     limit = _limit(error, limits, watch, computed_s)
     if isinstance(error, MontyCrashedError):
         missing = (error.exit_status or 0) - UNLOCKED
@@ -50,7 +50,7 @@ def explain(
 
 
 def wall_time(wall_s: float) -> str:
-    """Say that a script took too long, whoever it waited for."""
+    """Say that a script took too long, waiting included."""
     return f"It ran longer than {wall_s:g} s of wall time. Do less in one step."
 
 

@@ -78,7 +78,7 @@ def main(root: str, accepted: str, binary: str, *words: str) -> None:
     # Found only now, by the path that was given.
     from duly.cell.lock import Layer, Profile, lock
 
-    # What a worker says on its way down is for nobody: it could carry a script's words (A5).
+    # What a dying worker prints is dropped: it could carry a script's words (A5).
     silence = os.open(os.devnull, os.O_WRONLY)
     os.dup2(silence, 2)
     executes, reads = needed_files(binary)

@@ -1,8 +1,8 @@
 """The interpreter's own pool of processes, kept as large as it was needed lately.
 
-Law 1: no process is there before the first script, and none stays that nobody needed for a while:
-       the pool ends no single process, so one that holds too many is given up for a fresh one (S9).
-       A script that still has a process of the old one keeps it to its end.
+Law 1: no process is there before the first script, and none stays that was not needed for a while.
+       The interpreter's pool ends no single process, so a pool that holds too many is given up for
+       a fresh one (S9). A script that still has a process of the old one keeps it to its end.
 Law 2: the first script finds a spare beside its own process, so the second need not wait.
 Law 3: a forked child leaves processes and launcher to its parent (H1).
 
@@ -86,7 +86,7 @@ class Processes:
         return session
 
     async def close(self) -> None:
-        """End every process; nobody may be in one."""
+        """End every process; no script may be in one."""
         self._reaper.stay_away()
         if (pool := self._give_up()) is not None:
             await self._in_thread(lambda: pool.__exit__(None, None, None))
@@ -119,7 +119,7 @@ class Processes:
         return pool
 
     def _reap(self) -> bool:
-        """Give up a pool that holds more than were needed lately; nobody is asked to leave."""
+        """Give up a pool that holds more than were needed lately; running scripts keep theirs."""
         lately, self._here_lately = self._here_lately, self._here
         if lately == 0 or self._here_at_most > max(lately, WORKERS_WARM):
             self._here_at_most = self._here

@@ -4,7 +4,7 @@ Law 1: calls are numbered in the order they were made; a turn hands over all tha
 Law 2: an end is held back until every call was answered, awaited or not.
 Law 3: what a script says after a call is held back until that call is answered (C8).
 
-A seat does not know threads or processes: whoever drives it does so from one thread at a time.
+It does not know threads or processes: its caller uses it from one thread at a time.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class Seat:
         """Give one call its result and let the script go on."""
         path = self._waiting.pop(call_id, None)
         if path is None:
-            raise IllegalTransition(f"Nobody waits for an answer to call {call_id}.")
+            raise IllegalTransition(f"No call {call_id} waits for an answer.")
         blocked = self._blocked
         if self.end is not None or blocked is None or call_id not in blocked.pending_call_ids:
             return
@@ -239,7 +239,7 @@ class Seat:
             self._said = ""
 
     def _take_logs(self, count: int | None, left_out: int) -> tuple[Log, ...]:
-        """Hand over lines, and how many were left out that nobody was told of yet (R1)."""
+        """Hand over lines, and how many were left out and not reported yet (R1)."""
         taken = tuple(self._logs[:count])
         self._logs = self._logs[len(taken) :]
         self._lines_taken += len(taken)

@@ -11,8 +11,8 @@ Law 4: a script may call its own things as it likes: what is fed before it uses 
        name of its type, which a script can give to a class of its own.
 
 The interpreter has no `__getattr__`, so `ctx` is written out: the tools of the catalogue, and every
-other attribute that stands anywhere in the script, whatever it hangs on. A tool nobody knows is so
-a call like any other, for the engine to refuse under the name the script used (C3).
+other attribute that stands anywhere in the script, on any object. So an unknown tool is a call like
+any other, and the engine refuses it under the name the script used (C3).
 """
 
 from __future__ import annotations
@@ -189,7 +189,7 @@ _READING: Final = msgspec.msgpack.Decoder(tuple[bytes | None, Reading | None])
 
 
 def read_apart(body: bytes) -> bytes:
-    """Read a script in a worker that reads sources; answer what it is, or why it is none."""
+    """Read a script in a worker that reads sources; return what it is, or why it is none."""
     try:
         reading = read((body or WARM_UP).decode())
     except ScriptError as error:
@@ -267,7 +267,7 @@ def context_text(catalog: Catalog, reading: Reading, depth: int) -> str:
 
 
 def _tools_text(kind: str, fields: list[str], methods: list[str]) -> Iterator[str]:
-    """Write what hangs on `ctx`: it can be called, and so can whatever hangs on it."""
+    """Write an attribute of `ctx`: it can be called, and so can its own attributes."""
     yield "    @_duly_dataclass(frozen=True)"
     yield f"    class {kind}:"
     yield "        _duly_path: str"

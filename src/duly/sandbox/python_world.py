@@ -1,14 +1,14 @@
 """The clock and the dice of a Python script: what the interpreter asks, answered from `World`.
 
-Law 1: a script sees no other clock and no other chance than these (C13). What nobody answers here
-       is refused: files, environment, modules.
+Law 1: a script sees no other clock and no other chance than these (C13). Every other question of
+       the interpreter is refused: files, environment, modules.
 Law 2: the numbers are a function of the seed alone. They are the bytes of SHA-256 over
        "duly:<seed>:<block>", block after block; the interpreter makes its generator from the first
        2496 of them, and everything in `random` follows from that.
-Law 3: nobody really sleeps. The time a script asked to sleep is added to its clock, so that a loop
+Law 3: no script really sleeps. The time it asked to sleep is added to its clock, so that a loop
        that waits for a moment ends; more than the step may take is a logic failure.
-Law 4: who asks and asks is stopped when its wall time is over: the interpreter does not count the
-       time it waits for an answer of ours.
+Law 4: a script that asks again and again is stopped when its wall time is over: the interpreter
+       does not count the time it waits for our answer.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Clock:
         self._turn_from_ms = None
 
     def find(self, name: str) -> Callable[..., Any] | None:
-        """Answer the function that stands behind what the interpreter asked for, if any does."""
+        """Return the function that stands behind what the interpreter asked for, if any does."""
         if self.elapsed_ms() > self._wall_s * 1000:
             raise ScriptError(wall_time(self._wall_s))
         if name in SLEEPS:
@@ -66,7 +66,7 @@ class Clock:
         return answers.get(name)
 
     def elapsed_ms(self) -> int:
-        """Answer how long the script has run; waiting for the host is no time of its own."""
+        """Return how long the script has run; waiting for the host is no time of its own."""
         if self._turn_from_ms is None:
             return self._taken_ms
         return self._taken_ms + self._env.monotonic_ms() - self._turn_from_ms

@@ -10,7 +10,7 @@ IDLE_S: Final = 60.0
 
 
 class Reaper:
-    """Calls `reap` after a while, again and again as long as it answers that somebody is left."""
+    """Calls `reap` after a while, and again for as long as it returns that workers are left."""
 
     def __init__(self, idle_s: float, reap: Callable[[], bool]) -> None:
         self._idle_s = idle_s

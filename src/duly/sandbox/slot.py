@@ -1,8 +1,8 @@
 """Slots: how many may do something at once, and whose turn it is when one becomes free.
 
 Law 1: there are never more holders than slots; a holder that is cancelled gives its slot back.
-Law 2: workflows take turns. Whoever waits behind others of its own workflow waits for each of them,
-       and everybody else for one of them at most, so no workflow can crowd the others out.
+Law 2: workflows take turns. A script waits for every earlier one of its own workflow, and for one
+       at most of each other workflow, so no workflow can crowd the others out.
 
 A workflow is told from others by its text, which holds its name.
 """
@@ -16,7 +16,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Final
 
-# How many scripts compute at once, whatever they are written in.
+# How many scripts compute at once, of both languages together.
 RUNNING_MAX: Final = 2 * (os.cpu_count() or 1)
 
 
@@ -26,12 +26,12 @@ class Slots:
     def __init__(self, most: int) -> None:
         assert most > 0, most
         self._free = most
-        # Whoever is first here is next; a workflow that was served goes to the end.
+        # The first workflow here is next; one that was served goes to the end.
         self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
 
     @property
     def free(self) -> int:
-        """How many nobody holds."""
+        """How many are free."""
         return self._free
 
     async def take(self, workflow: str) -> None:
@@ -44,13 +44,13 @@ class Slots:
         try:
             await granted
         except asyncio.CancelledError:
-            # It may have been granted in the very moment somebody cancelled.
+            # It may have been granted at the very moment of the cancel.
             if not granted.cancelled():
                 self.give_back()
             raise
 
     def give_back(self) -> None:
-        """Hand a slot to whoever is next, or keep it."""
+        """Hand a slot to the next that waits, or keep it."""
         while self._waiting:
             workflow = next(iter(self._waiting))
             queue = self._waiting.pop(workflow)

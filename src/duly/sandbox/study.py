@@ -1,9 +1,9 @@
 """Sources are read apart: in a locked process that can be ended, not in the host (W6, X2).
 
-Law 1: whatever a source does to a parser or an analysis, it does in there.
+Law 1: a source that harms a parser or an analysis harms that process only.
 Law 2: a study has `STUDY_CPU_S` of CPU time; a source that needs more is refused, and the sentence
        names the limit. The host goes on meanwhile.
-Law 3: what comes back is hostile until proven: whoever asked decodes it by type, never by trust.
+Law 3: what comes back is not trusted: the caller decodes it by type.
 """
 
 from __future__ import annotations

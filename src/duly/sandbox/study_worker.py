@@ -20,7 +20,7 @@ ADDRESS_SPACE_BYTES: Final = 1024 * 1024 * 1024
 
 
 def serve(channel: int, places: tuple[str, ...]) -> None:
-    """Answer studies until the channel ends; a place is written name=module:function."""
+    """Serve studies until the channel ends; a place is written name=module:function."""
     functions: dict[str, Callable[[bytes], bytes]] = {}
     for each in places:
         name, _, place = each.partition("=")

@@ -1,12 +1,12 @@
-"""How long a script may be left alone, and when it is over: the watch both languages are kept by.
+"""How long a script may run, and when to look at it next: the watch of both languages.
 
-Law 1: who is looked at in time is ended at most `GRACE_S` and a look after the limit it broke, so a
-       script ends within its limit and two seconds (X2).
-Law 2: time counts from turn to turn; the time between two turns is nobody's. A host that stood
-       still itself blames nobody: it looks once more at what came meanwhile.
+Law 1: a script that is looked at in time is ended at most `GRACE_S` and a look after the limit it
+       broke, so it ends within its limit and two seconds (X2).
+Law 2: time counts within turns; the time between two turns does not count. A host that stood still
+       itself does not blame the script: it looks once more at what came meanwhile.
 
-No process computes longer than it lasts, so whoever has lasted for less than its limit of CPU time
-need not be asked how long it has computed.
+No process computes longer than it lasts. So the CPU time of a script that lasted for less than its
+limit need not be read.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Limit(StrEnum):
 
 
 class Watch:
-    """The time of one script, in seconds; whoever watches says how long it waited."""
+    """The time of one script, in seconds; its caller adds how long it waited."""
 
     def __init__(self, cpu_s: float, wall_s: float) -> None:
         self.cpu_s = cpu_s
@@ -37,13 +37,13 @@ class Watch:
         self._waits_s = 0.0
 
     def begin_turn(self) -> float:
-        """Answer how long to wait before the first look of a turn."""
+        """Return how long to wait before the first look of a turn."""
         left_s = min(self.cpu_s, self.wall_s) - self._lasted_s
         self._waits_s = max(0.0, left_s) + GRACE_S
         return self._waits_s
 
     def wait_again(self) -> float:
-        """Answer how long to wait before the next look."""
+        """Return how long to wait before the next look."""
         self._waits_s = GRACE_S
         return self._waits_s
 
@@ -54,9 +54,9 @@ class Watch:
         return waited_s <= most_s
 
     def judge(self, computed_s: float | None) -> Limit | None:
-        """Name the limit that was broken; who does not know how long it computed says None.
+        """Name the limit that was broken; `computed_s` is None where it is not known.
 
-        Of two that are broken when somebody looks, the tighter one was broken first.
+        If both are broken at this look, the tighter one was broken first.
         """
         used_s = self._lasted_s if computed_s is None else computed_s
         is_computed, is_lasted = used_s > self.cpu_s, self._lasted_s > self.wall_s

@@ -29,7 +29,7 @@ LENGTH: Final = struct.Struct("<I")
 FRAME_BYTES_MAX: Final = 64 * 1024 * 1024
 RECEIVE_BYTES: Final = 64 * 1024
 # What a step asks and returns, in all. A tiny value is two bytes on the way and eighty here, and
-# whoever reads millions of them at once does nothing else meanwhile (X2).
+# reading millions of them at once would stop the event loop (X2).
 VALUES_MAX: Final = 500_000
 COUNTED_BYTES: Final = 64 * 1024
 WORDS_MAX: Final = 4000
@@ -199,10 +199,10 @@ def unpack(body: bytes, kind: type[T]) -> T:
 
 
 def count_values(body: bytes) -> int:
-    """Count the values of a JSON text before anybody reads it; at least as many as there are.
+    """Count the values of a JSON text before it is decoded; at least as many as there are.
 
     Every value but the first follows a comma or an opening bracket outside of strings. The text is
-    looked at in pieces, so that whoever does so in a thread stops nobody else.
+    read in pieces, so that a thread that counts does not stop the other threads.
     """
     bare = body.replace(b"\\\\", b"").replace(b'\\"', b"")
     count, is_inside = 1, 0
@@ -291,8 +291,8 @@ class Tally:
 class Channel:
     """The host's end of the socket.
 
-    It listens all the time, so that a turn costs one write and one read; whoever speaks without
-    being asked is not heard again.
+    It listens all the time, so that a turn costs one write and one read. A worker that sends
+    without being asked is not read again.
     """
 
     def __init__(self, end: socket.socket, loop: asyncio.AbstractEventLoop) -> None:
@@ -307,7 +307,7 @@ class Channel:
         loop.add_reader(end, self._hear)
 
     def send_now(self, body: bytes) -> bytes:
-        """Send one frame as far as it goes without waiting; answer what is left of it."""
+        """Send one frame as far as it goes without waiting; return what is left of it."""
         self._must_be_quiet()
         whole = frame(body)
         self._is_owed = True
@@ -319,13 +319,13 @@ class Channel:
             raise Closed(f"A worker is gone: {error}.") from None
 
     def _must_be_quiet(self) -> None:
-        """Refuse what came before it was asked for, also what nobody has read yet (law 1)."""
+        """Refuse bytes that came before they were asked for, also unread ones (law 1)."""
         if self._trouble is not None:
             raise self._trouble
         try:
             said = self._body or self._buffer or self._end.recv(1, MSG_PEEK)
         except OSError:
-            return  # nothing there, or nobody; whoever sends next will see
+            return  # nothing to read, or the worker is gone: the next send finds out
         if said:
             raise Violation("A worker said more than it was asked.")
 
@@ -342,7 +342,7 @@ class Channel:
             await self.send_rest(rest)
 
     async def receive(self) -> bytes:
-        """Wait for one whole frame; one that came while nobody waited is kept."""
+        """Wait for one whole frame; one that came while no task waited is kept."""
         while self._body is None:
             if self._trouble is not None:
                 raise self._trouble
@@ -398,7 +398,7 @@ class Channel:
         self._end.close()
 
     def close(self) -> None:
-        """Give the descriptor back; nobody may wait here any more."""
+        """Give the descriptor back; no task may wait here any more."""
         if not self._loop.is_closed():
             self._loop.remove_reader(self._end)
         self._end.close()
