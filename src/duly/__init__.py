@@ -147,7 +147,7 @@ _WHERE: Final = {
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> object:
-        """Bring a part of the host when somebody asks for it."""
+        """Import a part of the host at its first use."""
         if name not in _WHERE:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         return getattr(import_module(_WHERE[name]), name)

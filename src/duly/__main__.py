@@ -12,7 +12,7 @@ from pathlib import Path
 
 def main() -> None:
     """Call the command line and leave with its exit code."""
-    # Whoever closed a stream does not want to hear of it.
+    # A stream that the caller closed must not raise.
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115

@@ -141,7 +141,7 @@ class NotDeployed(DulyError):
 class ScriptError(DulyError):
     """The script could not be loaded or threw.
 
-    `is_lost` says that its worker died without a limit: nobody's fault, and transient (F1).
+    `is_lost` says that its worker died and no limit was broken: a temporary failure (F1).
     """
 
     default_code = "script"

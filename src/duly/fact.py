@@ -1,6 +1,6 @@
 """Facts: what a program reads of Duly. `words` makes sentences of them, for people only.
 
-Law 1  A program never reads a sentence: whatever it needs to know is a code, a number, a time, an
+Law 1  A program never reads a sentence: all that it needs to know is a code, a number, a time, an
        id or a word of an enum.
 Law 2  A code is one word in snake case. Each code has its sentence in `words`, and only there.
 """

@@ -2,7 +2,7 @@
 
 Law 1: nothing runs outside `drain`, `serve` and `running`, except that extensions are initialised
        when the host opens; and no process is started before the first script.
-Law 2: closing waits for whatever still works and leaves no process, task or thread of the host
+Law 2: closing waits for all work that still runs and leaves no process, task or thread of the host
        behind; a host installs no signal handlers and sets up no logging.
 Law 3: the store is given back when no send is out, wherever it runs; until then closing raises
        `StillSending`, keeps the lock, and can be done again (L6).
@@ -309,7 +309,7 @@ class Host(Commands, Views, Trials):
 
     @property
     def is_working(self) -> bool:
-        """Tell whether somebody drains or serves the host at this moment."""
+        """Tell whether a caller drains or serves the host at this moment."""
         return any(not each.done() for each in self._working)
 
     @property
@@ -324,7 +324,7 @@ class Host(Commands, Views, Trials):
 
     @contextmanager
     def watched_by(self, told: Callable[[], None]) -> Iterator[None]:
-        """Call somebody after every write, so that he may look again; unwatched costs nothing."""
+        """Call a function after every write, so that its owner may look again."""
         self._desk()
         self._watchers.add(told)
         try:
@@ -368,11 +368,11 @@ class Host(Commands, Views, Trials):
             await asyncio.shield(task)
         except asyncio.CancelledError:
             if not task.done():
-                # Told once: whoever is cancelled again must not cut short an orderly stop (R7).
+                # Cancelled once: a second cancel of the caller must not cut an orderly stop (R7).
                 task.cancel()
                 with suppress(asyncio.CancelledError):
                     await outlast(task)
-            # Whoever is cancelled at the moment the work fails must still hear why it failed.
+            # A caller that is cancelled at the moment the work fails must still see its error.
             if task.done() and not task.cancelled() and (failure := task.exception()):
                 raise failure from None
             caller = asyncio.current_task()

@@ -6,7 +6,7 @@ Law 2: a write leaves a receipt under its key. The text waits in `.duly/<key>.ou
 
            no receipt                  it did not happen
            a receipt and the text      it did not happen, and no process will move the text later
-           a receipt alone             it happened, whatever a person did to the file since
+           a receipt alone             it happened, even if a person changed the file since
 
 Law 3: reconcile says "it happened" only when that outlives a power cut: it syncs both folders to
        the disk first.

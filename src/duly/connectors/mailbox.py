@@ -1,7 +1,7 @@
 """A mailbox on disk: a folder of .eml files, or a Maildir. It is only ever read.
 
 Law 1: a mail that arrives is given to the caller that keeps the cursor, in the order of arrival,
-       whatever date it bears (`arrival.py`).
+       not by the date in it (`arrival.py`).
 Law 2: a mail keeps its id, and another mail has another one, also under a file name that was used
        before (K11). The id is the file's name, `#`, and a digest of the Message-ID or, where there
        is none, of the content. In a Maildir the name stands without its flags, which change when

@@ -1,7 +1,7 @@
 """What belongs to the project itself, and no connector with a folder ever serves (K13).
 
 Law 1: the store and all that lies beside it under its name (log, lock, key, socket, copies), the
-       settings and the sources are neither listed nor read nor written, by whatever path.
+       settings and the sources are neither listed nor read nor written, by any path.
 Law 2: a path is judged by what the file system says of it, never by its spelling: a folder by
        its device and inode, a file by these as well (a hard link is the same file), and a name
        that does not exist yet by the folder it would be in, without regard to capitals.

@@ -1,6 +1,6 @@
 """Reads what a connector raised, once, so that nothing else in the host meets the raw object (L13).
 
-Law 1: whatever was raised, `tame` returns one plain error of a type the rules know, with words and
+Law 1: for every exception `tame` returns one plain error of a type the rules know, with words and
        marks that can be read; reading them again raises nothing.
 Law 2: what an error means is taken from its type, never from its words; a mark that cannot be read
        is not there (L4).

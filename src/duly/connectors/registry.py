@@ -4,9 +4,9 @@ Law 1: what could not be offered to a script, or not be called, is refused when 
        by class and method, and never in the middle of a run.
 Law 2: only plain JSON comes out, a copy that no connector can change any more.
 Law 3: a mutation goes out through `change` alone and a read through `read` alone (C2).
-Law 4: a call returns or raises within its time, and raises plain errors only: whatever a connector
-       does, the host goes on (L13).
-Law 5: every secret is remembered, so that it can be taken out of whatever is kept or shown. Secrets
+Law 4: a call returns or raises within its time, and raises plain errors only. No fault of a
+       connector stops the host (L13).
+Law 5: every secret is remembered, so that it can be taken out of all that is kept or shown. Secrets
        are taken out of every result too, before scripts and the ledger get it (A5).
 """
 
@@ -198,11 +198,11 @@ class Registry:
         return any(each.is_out for each in (*self._sends, *self._questions))
 
     def secrets(self) -> Redactor:
-        """Return the redactor that takes every secret out of whatever is kept or shown (A5)."""
+        """Return the redactor that takes every secret out of all that is kept or shown (A5)."""
         return self._redactor
 
     def remember(self, secret: str) -> None:
-        """Take a secret out of whatever is kept or shown from now on, handed out or not (A5)."""
+        """Take a secret out of all that is kept or shown from now on, handed out or not (A5)."""
         self._redactor.remember(secret)
 
     @property
@@ -213,7 +213,7 @@ class Registry:
     def bind(self, vault: Vault) -> None:
         """Give the connectors their secrets: `vault(connector, name)`, KeyError if there is none.
 
-        It is called whenever a connector asks, from whatever thread asks.
+        It is called whenever a connector asks, in the connector's thread.
         """
 
         def hand_out(connector: str, name: str) -> str:

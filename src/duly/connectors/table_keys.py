@@ -5,7 +5,7 @@ Law 1: the new file is written as a draft. Then the line that names its key and 
 
            no line                     it did not happen
            a line and its draft        it did not happen, and no process will move the draft later
-           a line alone                it happened, whatever a person did to the file since
+           a line alone                it happened, even if a person changed the file since
 
 Law 2: lines are only added, under the lock of the folder. A line whose draft was never moved is
        revoked by another line before the next one is written.

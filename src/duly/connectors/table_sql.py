@@ -3,7 +3,7 @@
 Law 1: one exclusive transaction looks for the key, inserts the row and notes its key, so that two
        callers with the same key make one row.
 Law 2: until the commit nothing has happened, so every error before it is definite. The commit
-       itself may have happened whatever error it raises, unless that says that it still waits (L4).
+       itself may have happened although it raised, unless the error says that it still waits (L4).
 Law 3: reconcile says "it happened" only of what is on the disk: a process that was killed in its
        commit may have left a row that every reader sees and a power cut removes.
 """

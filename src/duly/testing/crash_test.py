@@ -432,7 +432,7 @@ def _compare(plain: _Ending, crashed: _Ending) -> Iterator[str]:
         yield f"There is an event {message_id} of {topic} that is {status}; is its id stable?"
     for sentence in crashed.waiting:
         if sentence not in plain.waiting:
-            yield f"Somebody still waits: {sentence}"
+            yield f"A workflow still waits: {sentence}"
 
 
 def _times(count: int) -> str:

@@ -25,11 +25,11 @@ class Dice:
         return mixed ^ (mixed >> 31)
 
     def random(self) -> float:
-        """Answer a number from 0 to below 1."""
+        """Return a number from 0 to below 1."""
         return (self._next() >> 11) / (1 << 53)
 
     def randrange(self, stop: int, /) -> int:
-        """Answer a whole number from 0 to below `stop`."""
+        """Return a whole number from 0 to below `stop`."""
         return self._next() % stop
 
     def happens(self, probability: float) -> bool:

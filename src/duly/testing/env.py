@@ -1,13 +1,13 @@
 """The `Env` of a test: virtual time, ids that count, dice that are known beforehand.
 
 Law 1: two runs of one test see the same times, ids and dice.
-Law 2: whatever blocks in the product runs here at once, after one moment in which others may run.
+Law 2: work that blocks in the product runs here at once, after one moment in which other tasks run.
 Law 3: who asks from another thread is real and gets the machine's clock: a worker of the sandbox
        is watched in real time, while the time of the test stands still.
 
     env = VirtualEnv(loop)
     await env.sleep(3600)           # an hour, at once
-    env.jump(-60_000)               # somebody set the wall clock back by a minute
+    env.jump(-60_000)               # the wall clock was set back by a minute
     env.reboot()                    # another boot of the machine, whose clock begins at nought
 """
 
@@ -58,25 +58,25 @@ class VirtualEnv(Loop):
 
     @property
     def wakes(self) -> int:
-        """How often time moved because somebody had set a timer."""
+        """How often time moved because of a timer."""
         return self._loop.jumps
 
     def now_ms(self) -> int:
-        """Answer the virtual wall clock."""
+        """Return the virtual wall clock."""
         return self._start_ms + self._loop.elapsed_ms
 
     def now(self) -> datetime:
-        """Answer the virtual wall clock, as people read it."""
+        """Return the virtual wall clock, as people read it."""
         return datetime.fromtimestamp(self.now_ms() / 1000, UTC)
 
     def monotonic_ms(self) -> int:
-        """Answer the virtual time since the loop was made; to another thread, the machine's."""
+        """Return the virtual time since the loop was made; to another thread, the machine's."""
         if threading.get_ident() != self._thread:
             return super().monotonic_ms()
         return self._loop.elapsed_ms
 
     def boot(self) -> Boot:
-        """Answer the virtual boot: only `reboot` makes another."""
+        """Return the virtual boot: only `reboot` makes another."""
         return Boot(f"boot-{self._boots}", self._loop.elapsed_ms - self._booted_ms)
 
     def reboot(self) -> None:
@@ -92,7 +92,7 @@ class VirtualEnv(Loop):
             await self._loop.sleep(seconds)
 
     def jump(self, milliseconds: int) -> None:
-        """Set the wall clock forward or back; nobody wakes, and durations stay what they are."""
+        """Set the wall clock forward or back; no task wakes, and durations stay what they are."""
         self._start_ms += milliseconds
 
     def new_id(self, kind: str) -> str:
@@ -123,7 +123,7 @@ class VirtualEnv(Loop):
         return function()
 
     def spawn(self, coroutine: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
-        """Start a task; one that crashed as planned is no news to anybody."""
+        """Start a task; a planned crash of it is not reported."""
         task = super().spawn(coroutine, name)
         task.add_done_callback(_look_away)
         return task

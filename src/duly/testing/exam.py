@@ -1,6 +1,6 @@
 """The exam of a connector: kill it, fault it, at every line, and see whether it tells the truth.
 
-Law 1: whatever moment a process dies at, reconcile says what really happened to this very key;
+Law 1: reconcile says what really happened to this very key, whichever step the process died at;
        the same key sent again makes no second change, another key makes another.
 Law 2: an error that says "it did not happen" is only raised where it did not happen (L4).
 Law 3: the truth comes from a function of the examiner, which looks at the outside itself. Every
@@ -216,7 +216,7 @@ def look_at_disk(folder: Path) -> object:
 
 
 def _kills(sent: Sent) -> list[int]:
-    """Number the points to die at: before a step, and at the end, before anybody has heard."""
+    """Number the points to die at: before each step, and at the end, before the result is read."""
     before = [
         at
         for at in range(1, len(sent.steps) + 1)

@@ -29,7 +29,7 @@ class Effect(StrEnum):
 
     NEVER = "never"
     AT_ONCE = "at_once"
-    LATER = "later"  # after the fault's seconds, whether or not anybody still waits
+    LATER = "later"  # after the fault's seconds, whether or not the host still waits
 
 
 class Answer(StrEnum):

@@ -1,12 +1,12 @@
 """An event loop whose time is virtual: a day passes in milliseconds, and exactly.
 
-Law 1: time moves only when nobody can run: nothing is ready, and nothing real is outstanding. Then
-       it moves at once to the next timer. `asyncio.sleep`, `asyncio.timeout` and whatever else
-       asks the loop for the time are virtual without knowing it.
+Law 1: time moves only when no task can run: nothing is ready, and nothing real is outstanding. Then
+       it moves at once to the next timer. `asyncio.sleep`, `asyncio.timeout` and all other code
+       that asks the loop for the time are virtual without knowing it.
 Law 2: while something real is outstanding, a worker that computes or a thread, time stands still
        and the loop waits for it: how fast the machine is decides nothing.
-Law 3: when nobody can run, nothing is outstanding and no timer is set, it says who waits instead
-       of waiting with them.
+Law 3: when no task can run, nothing is outstanding and no timer is set, it raises and names the
+       tasks that wait, instead of waiting with them.
 
     with asyncio.Runner(loop_factory=VirtualLoop) as runner:
         runner.run(a_day())             # `await asyncio.sleep(86_400)` in it returns at once
@@ -31,7 +31,7 @@ R = TypeVar("R")
 
 MICROSECONDS: Final = 1_000_000
 WAITERS_NAMED_MAX: Final = 10
-# Longer than any limit of a script: whoever is still outstanding then has been forgotten.
+# Longer than any limit of a script: work that is still outstanding then has been forgotten.
 OUTSTANDING_MAX_S: Final = 900.0
 
 
@@ -42,7 +42,7 @@ class Stuck(DulyError):
 class VirtualLoop(asyncio.SelectorEventLoop):
     """An asyncio loop in which time is a number.
 
-    `jumps` counts how often time moved, which is how often somebody was woken by a timer. `busy`
+    `jumps` counts how often time moved, which is how often a timer woke a task. `busy`
     counts what is outstanding outside the loop; threads started through the loop count themselves.
     """
 
@@ -57,7 +57,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         self._clock_resolution = 1 / MICROSECONDS
 
     def time(self) -> float:
-        """Answer the virtual time, in seconds since the loop was made."""
+        """Return the virtual time, in seconds since the loop was made."""
         return self._elapsed_us / MICROSECONDS
 
     @property
@@ -107,7 +107,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
             timer.cancel()
 
     async def rest(self) -> None:
-        """Return when nobody can run any more before time moves."""
+        """Return when no task can run any more before time moves."""
         rested: asyncio.Future[None] = self.create_future()
         self._resting.append(rested)
         await rested
@@ -147,7 +147,7 @@ class _Selector(selectors.BaseSelector):
         self._real = selectors.DefaultSelector()
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        """Answer what is ready; if nothing is, let time pass instead of waiting (law 1)."""
+        """Return what is ready; if nothing is, let time pass instead of waiting (law 1)."""
         ready = self._real.select(0)
         is_hurried = timeout is not None and timeout <= 0
         if ready or is_hurried:
@@ -166,7 +166,7 @@ class _Selector(selectors.BaseSelector):
         if not ready:
             raise Stuck(
                 f"Something outside the loop was outstanding for {OUTSTANDING_MAX_S:g} s and never"
-                " came back. Whoever raised `busy` must lower it."
+                " came back. The code that raised `busy` must lower it."
             )
         return ready
 
@@ -187,7 +187,7 @@ class _Selector(selectors.BaseSelector):
         return self._real.modify(fileobj, events, data)
 
     def get_map(self) -> Mapping[FileDescriptorLike, selectors.SelectorKey]:
-        """Answer what is watched."""
+        """Return what is watched."""
         return self._real.get_map()
 
     def close(self) -> None:

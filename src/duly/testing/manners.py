@@ -30,7 +30,7 @@ UNSEEN: Final = (
 async def stop_call(
     make: Callable[[], Coroutine[Any, Any, Any]], step: int, effects: Callable[[], int]
 ) -> tuple[list[str], bool]:
-    """Tell a call to stop at one of its steps; answer what was wrong, and whether it got there."""
+    """Tell a call to stop at one of its steps; return what was wrong, and whether it got there."""
     loop = asyncio.get_running_loop()
     attach(loop)
     try:

@@ -2,7 +2,7 @@
 
 Law: only tests and fixtures that stand on `duly_world` are touched: they ask for it, or for a
 fixture that does. They are plain functions to every other plugin, so anyio and pytest-asyncio go
-on running whatever else is asynchronous. A program whose tests never ask for it pays next to
+on running all other asynchronous tests. A program whose tests never ask for it pays next to
 nothing.
 """
 

@@ -1,6 +1,6 @@
 """A whole play for one test: virtual time, a world, and hosts on a file of their own.
 
-Law 1: what a test opened here is closed at its end, whatever became of it: no process, no thread
+Law 1: what a test opened here is closed at its end, also after a failure: no process, no thread
        and no lock is left behind.
 Law 2: a crash takes the whole process, so it takes every host of the stage. What they had
        committed stays, and the next host opens the same file.
@@ -65,7 +65,7 @@ class Stage(World):
     async def advance(self, duration: str | float) -> None:
         """Let time pass: seconds, or words as in a schedule (`"90s"`, `"1h"`, `"7d"`).
 
-        Whoever is due in that time runs, also at its very end. A host runs only inside
+        Tasks that are due in that time run, also at its very end. A host runs only inside
         `host.running()`, or when it is drained afterwards.
         """
         if isinstance(duration, str):
@@ -109,7 +109,7 @@ class Stage(World):
                 each.cancel()
             await asyncio.wait((doing, crashed))
             if not doing.cancelled():
-                # Somebody has to look at it, or asyncio complains of it later.
+                # Its error must be retrieved, or asyncio complains of it later.
                 assert isinstance(doing.exception(), BaseException | None)
 
     async def close(self) -> None:

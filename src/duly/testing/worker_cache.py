@@ -102,7 +102,7 @@ class Memory:
         self._thread: threading.Thread | None = None
 
     async def ask(self, tool: Tool, args: Mapping[str, Json]) -> Json:
-        """Answer what was given for a tool, or what it said the first time it was asked this."""
+        """Return what was given for a tool, or what it said the first time it was asked this."""
         if tool.name in self._answers:
             return _as_page(self._answers[tool.name])
         question = (tool.name, canonical(dict(args)).decode())

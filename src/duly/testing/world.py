@@ -283,7 +283,7 @@ class Mailbox:
         return mail
 
     def search(self, query: str = "", after: str | None = None) -> Any:
-        """Answer the mails after the one with this id, at most a page of them.
+        """Return the mails after the one with this id, at most a page of them.
 
         The query is not understood: what is in the box is what matches.
         """
@@ -306,7 +306,7 @@ class Sheet:
         return [each.args["values"] for each in self._world.effects if each.tool == self._tool]
 
     def append_row(self, spreadsheet_id: str, values: list[Any]) -> dict[str, Json]:
-        """Answer the new row's number, in the spelling of either language."""
+        """Return the new row's number, in the spelling of either language."""
         row = self._world.count(self._tool) + 1
         return {"rowId": row, "row_id": row}
 
