@@ -72,7 +72,7 @@ _ERRORS: Mapping[tuple[Operation, Kind], tuple[type[apsw.Error], int]] = {
     (Operation.WRITE, Kind.FULL): (apsw.FullError, apsw.SQLITE_FULL),
     (Operation.WRITE, Kind.IOERR): (apsw.IOError, apsw.SQLITE_IOERR_WRITE),
     (Operation.WRITE, Kind.READONLY): (apsw.ReadOnlyError, apsw.SQLITE_READONLY),
-    # Whatever the system says to a sync, SQLite's own VFS calls it IOERR_FSYNC.
+    # SQLite's own VFS calls every failure of a sync IOERR_FSYNC.
     (Operation.SYNC, Kind.FULL): (apsw.IOError, apsw.SQLITE_IOERR_FSYNC),
     (Operation.SYNC, Kind.IOERR): (apsw.IOError, apsw.SQLITE_IOERR_FSYNC),
     (Operation.SYNC, Kind.READONLY): (apsw.IOError, apsw.SQLITE_IOERR_FSYNC),
@@ -227,7 +227,7 @@ class MemoryDisk:
     # What `open_sqlite` asks of a disk.
 
     def take(self) -> None:
-        """Keep nobody away: nobody else knows this disk."""
+        """Lock nothing: no other program knows this disk."""
 
     def connect(self) -> apsw.Connection:
         """Open the database."""

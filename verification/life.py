@@ -72,7 +72,7 @@ OnPoint = Callable[[int, str, Moment], None]  # in which life, where, and what a
 
 
 class SimulatedEnv(VirtualEnv):
-    """Virtual time in which whoever may run next is left to chance."""
+    """Virtual time in which chance decides which task runs next."""
 
     def __init__(self, loop: VirtualLoop, dice: int) -> None:
         super().__init__(loop, seed=dice)
@@ -87,7 +87,7 @@ class SimulatedEnv(VirtualEnv):
 
 @contextmanager
 def stage() -> Iterator[tuple[asyncio.Runner, VirtualLoop]]:
-    """Give a loop of virtual time on which nobody mourns the dead: they are many."""
+    """Give a loop of virtual time that does not log the tasks of dead hosts: they are many."""
     level = logging.root.manager.disable
     logging.disable(logging.CRITICAL)
     try:

@@ -106,7 +106,7 @@ class Exceed(msgspec.Struct, frozen=True, tag="exceed"):
 
 
 class Lose(msgspec.Struct, frozen=True, tag="lose"):
-    """Take the worker along: nobody's fault, and transient (F1)."""
+    """Take the worker along: a temporary failure (F1)."""
 
 
 Move: TypeAlias = (
@@ -165,7 +165,7 @@ class Context:
                     self.do(move)
 
     def do(self, move: Say | Let | Pass | Return | Throw | Exceed | Lose) -> None:
-        """Make a move that waits for nobody."""
+        """Make a move that waits for no answer."""
         match move:
             case Say(value):
                 said = self.evaluate(value)
@@ -185,7 +185,7 @@ class Context:
                 raise Lost
 
     def call(self, move: Call) -> int:
-        """Make a call now, whether or not anybody waits for it, with a copy of its arguments."""
+        """Make a call now, whether or not the script awaits it, with a copy of its arguments."""
         self.made += 1
         self.tool_calls += move.path not in border.OWN_CALLS.values()
         if self.tool_calls > self.limits.calls_per_step:
@@ -207,8 +207,8 @@ class Context:
     def take(self) -> tuple[tuple[ScriptCall, ...], tuple[Log, ...]]:
         """Hand over what is new.
 
-        What was said after a call is kept for the next turn: a call may be the last thing of a
-        script that anybody sees (C8).
+        Lines logged after a call are kept for the next turn: a call may be the last thing the host
+        sees of a script (C8).
         """
         count = self.said_before if self.calls else len(self.logs)
         calls, logs = tuple(self.calls), tuple(self.logs[:count])

@@ -11,7 +11,7 @@ from run order by rowid
 select id, run_id, held_by, status, key, args, attempt, inputs, refused, hash, sent_at, allowance_id, args_proposed from mutation order by rowid
 
 -- oracle_allowances
--- What was allowed with a yes, and whether somebody took it back.
+-- What was allowed with a yes, and whether a person took it back.
 select id, mutation_id, version, calls, until, revoked_at is not null from allowance order by id
 
 -- oracle_events
@@ -57,7 +57,7 @@ union all select 'event', message_id from event where status = 'pending' or stat
 select verb, count(*) from action group by verb order by verb
 
 -- oracle_journal
--- Every event of the bus that somebody in a story has said; what the host says of itself is not looked at.
+-- Every event of the bus that a caller of the scenario emitted; the host's own are not looked at.
 select id, topic, source, payload, correlation_id, causation_id, depth, status, opened, undelivered, error
 from journal where source <> 'duly' order by id
 

@@ -1,7 +1,7 @@
 """The places where a host can die, and the store and the disk that know them.
 
-Law 1  A crash is a moment: what the disk holds then is what the next host finds. Whatever the dead
-       host's tasks still do reaches neither that disk nor the outside.
+Law 1  A crash is a moment: what the disk holds then is what the next host finds. Nothing that the
+       dead host's tasks still do reaches that disk or the outside.
 Law 2  Every write verb has its points: before it, after each of its statements, after its commit;
        the log has one before each sync, every outside call one before its effect and one after
        it, every question one before it, and every action of a person one after it was answered.

@@ -214,7 +214,7 @@ class ScriptedSandbox:
         return ScriptedScript(self._env, self, context, scripted.steps[handler][step])
 
     async def close(self) -> None:
-        """Drop every script that still runs; whoever has one finds its worker lost."""
+        """Drop every script that still runs; its caller finds its worker lost."""
         self._is_closed = True
         for script in self.running:
             script.is_lost = True

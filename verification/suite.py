@@ -1,6 +1,6 @@
 """The kinds of scenarios there are, and what can be done with each.
 
-Law: whatever can be done with one kind can be done with every other: making one up from a seed,
+Law: all that can be done with one kind can be done with every other: making one up from a seed,
 running it, making it smaller, counting through every crash, and looking for planted bugs.
 """
 
@@ -24,7 +24,7 @@ from verification.workflow.planted import Bug
 
 @dataclass(frozen=True, slots=True)
 class Suite:
-    """One kind of scenarios; a scenario is whatever its own functions take."""
+    """One kind of scenarios; a scenario is what its own functions take."""
 
     name: str
     from_seed: Callable[[int], Any]

@@ -80,7 +80,7 @@ class Tally:
 
 
 def cpu_s() -> float:
-    """Return how long this process has computed, which depends on nobody else."""
+    """Return how long this process has computed, which other processes do not change."""
     usage = resource.getrusage(resource.RUSAGE_SELF)
     return usage.ru_utime + usage.ru_stime
 

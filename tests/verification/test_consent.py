@@ -85,7 +85,9 @@ def test_call_nobody_approved_is_told() -> None:
     """A3: where a person is to be asked, nothing leaves without a yes."""
     allowed = consent(is_asked=True)
     looked(allowed, BARE, SENT)
-    assert list(allowed.see_leave(CALL, SENT)) == ["mutation x1 left, and nobody had approved it"]
+    assert list(allowed.see_leave(CALL, SENT)) == [
+        "mutation x1 left, and no person had approved it"
+    ]
 
 
 def test_yes_counts_until_it_is_refused() -> None:
@@ -103,7 +105,9 @@ def test_yes_to_another_call_does_not_count() -> None:
     allowed = consent(is_asked=True)
     looked(allowed, BARE, SENT)
     allowed.approve(ROW._replace(hash="another"))
-    assert list(allowed.see_leave(CALL, SENT)) == ["mutation x1 left, and nobody had approved it"]
+    assert list(allowed.see_leave(CALL, SENT)) == [
+        "mutation x1 left, and no person had approved it"
+    ]
 
 
 def test_rejected_call_that_leaves_is_told() -> None:

@@ -68,7 +68,7 @@ def cases() -> tuple[Case[BusScenario], ...]:
 
 def _called() -> Iterator[Case[BusScenario]]:
     yield Case("two listeners", BusScenario(events=2, listeners=(Listener(), Listener())))
-    yield Case("nobody", BusScenario(events=1, listeners=()))
+    yield Case("no listener", BusScenario(events=1, listeners=()))
     yield Case("away", BusScenario(events=2, listeners=(Listener(away=(0,)), Listener())))
     yield Case("workflow", BusScenario(events=2, is_heard=True))
     hanging = Listener(habits=(Habit.HANG,))

@@ -1,12 +1,13 @@
-"""Whose turn it is: the order in which subscribers are told, and that nobody waits for nothing.
+"""The order in which subscribers are called, and that none waits without a reason.
 
 Law 1  A subscriber's lane is the events of its topic in the order of their ids; what is first in
        it comes first (B6). Of one event the subscribers come in the order of registration, one
        at a time (B3).
-Law 2  Whoever was being told when a host died is told alone, until that has ended once; nobody is
-       free meanwhile (B5).
-Law 3  What is first in its lane, was never tried, and whose event nobody is at, is *free*. Whoever
-       was free every time the bus looked had the first turn; whoever is free begins soon.
+Law 2  A subscriber that was being called when a host died is called alone, until that has ended
+       once; no other delivery is free meanwhile (B5).
+Law 3  A delivery is *free* if it is first in its lane, was never tried, and no handler is at its
+       event. A delivery that was free at every look of the bus had the first turn; a free one
+       begins soon.
 """
 
 from __future__ import annotations
@@ -81,7 +82,7 @@ class Lanes:
 
 
 def is_isolated(now: BusSeen, present: frozenset[str]) -> bool:
-    """Tell whether somebody is told alone, or is to be."""
+    """Tell whether a subscriber is called alone, or is to be."""
     return any(
         each.suspect and (each.status == "running" or each.subscriber_id in present)
         for each in now.deliveries.values()

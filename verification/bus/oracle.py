@@ -37,7 +37,7 @@ class BusOracle:
     jumps: int = 0
     connected: frozenset[str] = frozenset()  # since the beginning of this life
     died: set[int] = field(default_factory=set)  # the lives that did not end in order
-    is_cut: bool = False  # the power failed, and nobody has looked since
+    is_cut: bool = False  # the power failed, and the oracle has not looked since
     is_stopping: bool = False  # this life is being ended in order
     _durable_id: int = 0
     _lost: set[Pair] = field(default_factory=set)  # running when this life began
@@ -73,7 +73,7 @@ class BusOracle:
                 delivery = now.deliveries.get(pair)
                 counted = 0 if delivery is None else delivery.attempts
                 self._uncounted[pair] = max(self._uncounted.get(pair, 0), len(calls) - counted)
-        # What the last host had committed and nobody had seen is still its own.
+        # What the last host committed after the oracle's last look is still its own.
         self.look(now)
         for pair, (do, decided_in, count) in self.record.decided.items():
             is_next = decided_in == life - 1 and len(self.record.calls[pair]) == count
@@ -116,24 +116,24 @@ class BusOracle:
         self._promise.look(was, now)
         held = self._lanes.look(now, self._present(now), self.elapsed_ms())
         for event_id, name in held:
-            self.say(f"event {event_id} is held back from {name}, and nobody is in its way")
+            self.say(f"event {event_id} is held back from {name}, and nothing is in its way")
 
     def glance(self, now: BusSeen) -> None:
         """Note what was to be seen when the bus looked for work."""
         self._lanes.glance(now, self._present(now))
 
     def see_jump(self) -> None:
-        """Somebody sets the clock."""
+        """Note that the clock was set."""
         self.jumps += 1
         self._promise.see_jump()
 
     def see_cancel(self, emission: Emission, *, is_done: bool, is_first: bool) -> None:
-        """Somebody was told what became of a cancel."""
+        """Note that a caller was told what became of a cancel."""
         assert self.before is not None
         self._promise.see_cancel(self.before, emission, is_done=is_done, is_first=is_first)
 
     def see_leave(self, name: str) -> None:
-        """Somebody was told that a subscriber is no more; what runs may end."""
+        """Note that a caller was told that a subscriber is no more; what runs may end."""
         assert self.before is not None
         running = (
             each.event_id
@@ -227,7 +227,7 @@ class BusOracle:
         if not deliveries:
             self._check_untold(event)
             return
-        # Who left before it was called is no failure; if all did, nobody was told (B11, B13).
+        # A subscriber that left before its call is no failure; if all did, none was told (B11).
         asked = [each for each in deliveries if not each.is_unasked]
         statuses = {each.status for each in asked}
         if event.undelivered != int(not asked):
@@ -235,7 +235,7 @@ class BusOracle:
         if statuses & {"waiting", "running"}:
             may_be = {"processing"}
             if "running" not in statuses and event.id not in self._begun:
-                may_be.add("pending")  # given back at a start, or nobody was there to be called
+                may_be.add("pending")  # given back at a start, or no subscriber was connected
         else:
             may_be = {"done"} if statuses <= {"done"} else {"failed"}
         if event.status not in may_be:
@@ -247,7 +247,7 @@ class BusOracle:
                 self.say(f"event {event.id} does not say that {each.subscriber_id} failed")
 
     def _check_answers(self, now: BusSeen) -> None:
-        """See that what somebody was told is done stays done, whatever the power takes."""
+        """See that what a caller was told is done stays done, also after a power cut."""
         for name in self.record.gone.keys() & now.subscriptions.keys():
             self.say(f"{name} was unsubscribed and still subscribes")
         for pair, (do, _, _) in self.record.decided.items():
@@ -260,7 +260,7 @@ class BusOracle:
         is_loop = event.depth > DEPTH_MAX
         may_be = {("pending", 0), ("failed", 0)} if is_loop else {("pending", 0), ("done", 1)}
         if (event.status, event.undelivered) not in may_be:
-            self.say(f"event {event.id} is {event.status}, and nobody was told of it")
+            self.say(f"event {event.id} is {event.status}, and no subscriber was told of it")
 
     # -- What has changed -----------------------------------------------------------------------
 
@@ -295,7 +295,7 @@ class BusOracle:
             self._lanes.see_change(pair[0])
         for name in was.subscriptions.keys() - now.subscriptions.keys():
             if name not in self.record.leaving:
-                self.say(f"{name} no longer subscribes, and nobody unsubscribed it")
+                self.say(f"{name} no longer subscribes, and no caller unsubscribed it")
 
     def _is_given_back(self, before: DeliverySeen, delivery: DeliverySeen) -> bool:
         """Tell whether an attempt was taken back, and see that it may be (B5).
@@ -324,12 +324,12 @@ class BusOracle:
         self._uncounted[pair] = max(self._uncounted.get(pair, 0), over)
 
     def _compare_opened(self, was: BusSeen, now: BusSeen, event: EventSeen) -> None:
-        """See that everybody who subscribes is told (B13), and that only then nobody is (B11)."""
+        """See that every subscriber is told (B13), and only an event without one ends (B11)."""
         told = {each.subscriber_id for each in now.deliveries_of(event.id)}
         before, after = was.subscribers_of(event.topic), now.subscribers_of(event.topic)
         if event.depth > DEPTH_MAX:
             before = after = set()
-        # Whoever came or left since the last look was there or not.
+        # A subscriber that came or left since the last look may be among them or not.
         if not before & after <= told <= before | after:
             self.say(f"event {event.id} is for {sorted(told)}, and {sorted(after)} subscribe")
 
@@ -405,7 +405,7 @@ class BusOracle:
                 f" after {delivery.attempts} of {attempts_max} attempts"
             )
         if delivery.status == "discarded" and not is_gone:
-            self.say(f"the delivery of {_name(delivery)} is discarded, and nobody asked for it")
+            self.say(f"the delivery of {_name(delivery)} is discarded, and no caller asked for it")
         if delivery.status == "waiting":
             self._failed[pair] = self.elapsed_ms(), self.life, self.jumps
 
@@ -429,7 +429,7 @@ class BusOracle:
             self.say(f"the delivery of {_name(delivery)} is {delivery.status}, and its host died")
 
     def _listener(self, name: str) -> Listener | None:
-        """Return who a subscriber is; a workflow's topic is nobody's handler."""
+        """Return the listener behind a subscriber; a workflow's topic has none."""
         if name.startswith(WAY):
             return None
         return self.scenario.listeners[int(name.removeprefix("listener"))]

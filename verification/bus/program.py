@@ -1,7 +1,7 @@
 """The program that embeds the bus in a scenario: it subscribes, speaks, takes back, and is called.
 
 Law 1  A refusal is an answer like any other; only what breaks is a problem.
-Law 2  What was said and what was answered is written into the record before anybody judges it.
+Law 2  What was emitted and what came back is written into the record before the oracle judges it.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class Program:
         return frozenset(self._subscribe(host, number) for number in here)
 
     async def complete(self, host: BusHost) -> None:
-        """Subscribe everybody who is missing, and end what somebody began to end."""
+        """Subscribe all that are missing, and end the subscriptions whose end was begun."""
         for number in range(len(self.scenario.listeners)):
             name = self.scenario.name(number)
             if name in self.record.leaving:
@@ -210,7 +210,7 @@ class Program:
             await self._behave(host, number, habit, event)
             host.points.reach(AFTER, HANDLER)
         except Crash:
-            raise  # how it would have ended nobody knows
+            raise  # how it would have ended is unknown
         except BaseException as error:
             host.points.reach(AFTER, HANDLER)
             self._end(call, End.REFUSED if isinstance(error, Refused) else End.RAISED)
@@ -260,7 +260,7 @@ class Program:
         return self.record.emit(topic, name, delay_ms=delay_ms, handled=(event.id, cause))
 
     async def _ignore(self, host: BusHost) -> None:
-        """Go on whoever says stop, until it has been long enough or the process is dead."""
+        """Ignore every cancel until it has been long enough or the process is dead."""
         ends_ms = self.env.monotonic_ms() + FOR_EVER_S * 1_000
         while self.env.monotonic_ms() < ends_ms:
             try:

@@ -1,7 +1,7 @@
 """What was said and must come, once, as it was said, and not before its time (B1, B2, B12, T10).
 
-Law: whatever was acknowledged is in the journal, or will be, or was taken back by somebody who was
-told so. Nothing is there that nobody said.
+Law: what was acknowledged is in the journal, or will be, or was cancelled by a caller who was told
+so. The journal has no event that no caller emitted.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Promise:
         self.began_ms = self.elapsed_ms()
 
     def see_jump(self) -> None:
-        """Somebody sets the clock: from now on another boot may be wrong about a time."""
+        """Note that the clock was set: from now on another boot may be wrong about a time."""
         self.is_clock_set = True
 
     def look(self, was: BusSeen | None, now: BusSeen) -> None:
@@ -61,7 +61,7 @@ class Promise:
     def see_cancel(
         self, now: BusSeen, emission: Emission, *, is_done: bool, is_first: bool
     ) -> None:
-        """Check what somebody was told who cancelled something (B2)."""
+        """Check the answer a caller got to its cancel (B2)."""
         has_fired = any(mark_of(each.payload) == emission.mark for each in now.events.values())
         what = f"the cancel of deferred {emission.answer}"
         if is_done and emission.is_cancelled:
@@ -76,7 +76,7 @@ class Promise:
 
     def _check_event(self, event: EventSeen, emission: Emission | None) -> None:
         if emission is None:
-            self.say(f"event {event.id} was said by nobody")
+            self.say(f"event {event.id} was emitted by no caller")
             return
         if emission.is_cancelled:
             self.say(f"event {event.id} was cancelled and has fired")
@@ -102,7 +102,7 @@ class Promise:
         if row is None or mark_of(row.payload) != emission.mark:
             self.say(f"deferred {emission.answer} was acknowledged and is lost")
         elif row.status == "cancelled" and not emission.cancels:
-            self.say(f"deferred {emission.answer} is cancelled, and nobody cancelled it")
+            self.say(f"deferred {emission.answer} is cancelled, and no caller cancelled it")
         elif row.status != "cancelled" and emission.is_cancelled:
             self.say(f"deferred {emission.answer} was cancelled and is {row.status}")
 
@@ -134,7 +134,7 @@ class Promise:
         return self.record.emissions.get(mark_of(payload) or 0)
 
     def _check_time(self, number: int, emission: Emission | None) -> None:
-        """See that it fires when its delay is over, whatever was done to the clock (B2).
+        """See that it fires when its delay is over, also if the clock was set (B2).
 
         Only another boot of the machine has nothing but the wall clock to go by.
         """

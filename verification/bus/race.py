@@ -1,9 +1,9 @@
 """Cancelling against firing: every order in which the two can meet, with a crash at every point.
 
-Law 1  Whoever could run next is put down to choice, and every choice is tried: after each one, all
-       who can run do so until nobody can without another.
-Law 2  Whatever happens, a deferred event fires once or is cancelled once. Who was told that it is
-       cancelled never sees it fire, and who was told that it is too late finds it fired (B2).
+Law 1  The task that runs next is a choice, and every choice is tried: after each one, all tasks
+       that can run do so until none can go on without another choice.
+Law 2  In every order a deferred event fires once or is cancelled once. A caller that was told that
+       it is cancelled never sees it fire; one that was told it is too late finds it fired (B2).
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class Finish:
 
 
 class ChosenEnv(VirtualEnv):
-    """Virtual time in which whoever lets others run waits until it is chosen."""
+    """Virtual time in which a task that lets others run waits until it is chosen."""
 
     def __init__(self, loop: VirtualLoop) -> None:
         super().__init__(loop)
@@ -156,7 +156,7 @@ class _Track:
             self._next_disk = PointedDisk(disk.cut_power(Loss.ALL, Dice(0)))
 
     async def _take_turns(self, tasks: list[asyncio.Task[None]], points: CrashPoints) -> None:
-        """Let one of those who wait go on, whenever nobody else can (law 1)."""
+        """Let one of the waiting tasks go on, whenever no other can (law 1)."""
         turn = 0
         while not all(task.done() for task in tasks):
             await self._loop.rest()
@@ -200,13 +200,13 @@ class _Track:
     # -- What is left (law 2) -------------------------------------------------------------------
 
     async def _see_what_is_left(self, disk: PointedDisk) -> None:
-        """Open what is left as the next host does: it promotes, and somebody cancels again."""
+        """Open what is left as the next host does: it promotes, and a caller cancels again."""
         backend = await open_sqlite(disk, self._env, schema=schema())
         store = Store(backend)
         left = await backend.transact(see_bus, Durability.READ)
         self._check(left, "")
         if self._race.crash is None and (True in self._finish.answers) == bool(left.events):
-            self._say("nobody has won")
+            self._say("neither side has won")
         bus = Bus(
             self._env,
             store,

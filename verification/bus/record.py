@@ -1,7 +1,7 @@
 """What was said on the bus, who was called, and what people were told, as the scenario saw it.
 
 Law: the bus cannot see this. Every emission carries a mark of its own in its payload, so what is
-found in the journal can be traced to whoever said it, however often and in whichever life.
+found in the journal can be traced to its emitter, however often and in whichever life.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ class Emission:
     due_ms: int = 0
     boot: str | None = None
     answer: int | None = None  # the id its caller was told, when it was durable
-    is_cancelled: bool = False  # somebody was told so
-    cancels: int = 0  # how often somebody began to
+    is_cancelled: bool = False  # a caller was told so
+    cancels: int = 0  # how often a caller began to
 
 
 class End(StrEnum):
@@ -74,10 +74,10 @@ class Record:
     calls: dict[Pair, list[Call]] = field(default_factory=lambda: defaultdict(list))
     called: dict[str, int] = field(default_factory=lambda: defaultdict(int))  # by subscriber
     asked: set[tuple[str, Pair]] = field(default_factory=set)  # actions on dead letters that began
-    # What somebody was told is done with a dead letter, in which life, after how many calls.
+    # What a caller was told is done with a dead letter, in which life, after how many calls.
     decided: dict[Pair, tuple[str, int, int]] = field(default_factory=dict)
-    leaving: set[str] = field(default_factory=set)  # somebody began to unsubscribe them
-    # Who was unsubscribed, and what was being delivered to it when somebody was told so.
+    leaving: set[str] = field(default_factory=set)  # a caller began to unsubscribe them
+    # Who was unsubscribed, and what was being delivered to it when the caller was told so.
     gone: dict[str, frozenset[int]] = field(default_factory=dict)
 
     def emit(
@@ -103,7 +103,7 @@ class Record:
         return made
 
     def deferred(self) -> list[Emission]:
-        """What somebody was told will fire later, in the order in which it was said."""
+        """What a caller was told will fire later, in the order in which it was said."""
         return [
             each
             for each in self.emissions.values()

@@ -173,12 +173,12 @@ class _BusScenarioRun(Lives):
             self._is_wrong.set()
 
     def _come_by(self, name: str, points: CrashPoints, disk: PointedDisk, host: BusHost) -> None:
-        """Let in whoever waited for the host to come by here."""
+        """Start the actions that waited for the host to come by here."""
         for action in [each for each in self._doors if each.at == name]:
             if action.times == points.names[name]:
                 self._doors.remove(action)
-                self._tell(f"somebody comes in {name}")
-                # In a context of its own: whoever comes in does not speak for what is handled.
+                self._tell(f"an action comes in {name}")
+                # In a context of its own: the action does not speak for the event being handled.
                 self._loop.create_task(self._program.do(host, action), context=Context())
         if self._on_point is not None:
             self._on_point(self._deaths, name, self._moment(disk))
@@ -259,7 +259,7 @@ class _BusScenarioRun(Lives):
         self._problems.append(f"it did not come to rest: events {open_ones} are open")
 
     async def _see_dead_letters(self, host: BusHost, seen: BusSeen) -> None:
-        """See that whoever asks is shown every dead letter (B5)."""
+        """See that every dead letter is listed (B5)."""
         listed = await host.bus.deliveries(DeliveryStatus.DEAD, limit=LISTED_MAX)
         dead = {pair for pair, each in seen.deliveries.items() if each.status == "dead"}
         if {(each.event_id, each.subscriber_id) for each in listed} != dead:

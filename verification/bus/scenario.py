@@ -55,7 +55,7 @@ class Listener:
     delays_s: tuple[float, ...] = (1, 5)
     habits: tuple[Habit, ...] = ()
     rest: Habit = Habit.RETURN  # what it does from then on
-    away: tuple[int, ...] = ()  # the lives of the host in which nobody connects it
+    away: tuple[int, ...] = ()  # the lives of the host in which it is not connected
 
     @property
     def retry(self) -> Retry:
@@ -165,10 +165,10 @@ SORE: Final = (
     "before a sync of the log",
 )
 SORE_TIMES: Final = 4
-# What is durable when somebody was told so.
+# Actions that are durable when the caller was told so.
 TOLD: Final = (BusDo.DEFER, BusDo.CANCEL, BusDo.UNSUBSCRIBE, BusDo.RETRY, BusDo.DISCARD)
 TOLD_SHARE: Final = 0.2
-# The places where somebody who comes in between could do harm.
+# The places where an action that comes in between could do harm.
 DOORS: Final = (
     (BusDo.CANCEL, "before promote_due"),
     (BusDo.CANCEL, "between the statements of promote_due"),
@@ -212,7 +212,7 @@ def from_seed(seed: int) -> BusScenario:
 
 
 def _told(dice: Dice, scenario: BusScenario) -> BusScenario:
-    """Let the power fail right after somebody was told that something is done."""
+    """Let the power fail right after a caller was told that something is done."""
     do = dice.choose(TOLD)
     actions = [BusAction(1, BusDo.DEFER, 0, 60_000), BusAction(2_000 + dice.randrange(5_000), do)]
     return replace(

@@ -39,7 +39,7 @@ class EventSeen(NamedTuple):
 
     @property
     def is_unopened(self) -> bool:
-        """Tell whether nobody was told of it yet."""
+        """Tell whether no subscriber was called with it yet."""
         return self.status == "pending" and not self.opened
 
 
@@ -125,6 +125,6 @@ def see_bus(tx: Transaction) -> BusSeen:
 
 @lru_cache(MARKS_KEPT)
 def mark_of(payload: str) -> int | None:
-    """Return the mark that whoever emitted it put into a payload, if it is there."""
+    """Return the mark that its emitter put into a payload, if it is there."""
     found = cast("dict[str, Any]", decode(payload)).get("mark")
     return found if isinstance(found, int) else None

@@ -42,12 +42,12 @@ class Consent:
     capability: str
     is_asked: bool  # the policy wants a person to agree to every change
     approved: dict[str, list[MutationSeen]] = field(default_factory=lambda: defaultdict(list))
-    agreed: set[str] = field(default_factory=set)  # the yes was taken, and somebody told so
+    agreed: set[str] = field(default_factory=set)  # the yes was taken, and the person told so
     rejected: set[str] = field(default_factory=set)  # so was the no
-    is_taken_back: bool = False  # somebody was told that the capability is revoked
+    is_taken_back: bool = False  # a person was told that the capability is revoked
     allowed: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))  # calls said
     amending: int = 0  # amendments that are being carried out
-    is_clock_set: bool = False  # then nobody can say whether an allowance has ended
+    is_clock_set: bool = False  # then it is unknown whether an allowance has ended
     withdrawing: int = 0  # actions that may take a proposal away and are being carried out
     _is_unheard: bool = False  # the host died on such an action, which may have been done
     _sent: set[tuple[str, int]] = field(default_factory=set)  # every attempt that left
@@ -115,14 +115,14 @@ class Consent:
         if self.is_taken_back and self.capability in now.grants:
             yield f"{self.capability} was taken back and is granted"
         if run is not None and run.waits == Waits.APPROVAL and not self.is_asked:
-            yield f"run {run.id} waits for an approval nobody wants"
+            yield f"run {run.id} waits for an approval that no policy wants"
         yield from self._look_at_answers(was, now)
         if was is not None:
             yield from self._look_at_allowances(was, now)
         self._is_unheard = False
 
     def _look_at_answers(self, was: Seen | None, now: Seen) -> Iterator[str]:
-        """See that an answer that was taken holds, and that nobody but a person withdraws."""
+        """See that an answer that was taken holds, and that only a person withdraws one."""
         for row in now.mutations.values():
             if row.id in self.rejected and row.status != MutationStatus.REJECTED:
                 yield f"mutation {row.id} was rejected and is {row.status}"
@@ -168,7 +168,7 @@ class Consent:
         said = [(yes.hash, yes.args) for yes in self.approved[row.id]]
         is_allowed = now is not None and row.allowance_id in now.allowances
         if self.is_asked and (row.hash, row.args) not in said and not is_allowed:
-            yield f"mutation {row.id} left, and nobody had approved it"
+            yield f"mutation {row.id} left, and no person had approved it"
         mark = self._marks[row.held_by]
         looked = mark.before if call.attempt == 1 else mark.last
         if self._limit is not None and self._limited_since <= looked:
@@ -180,7 +180,7 @@ class Consent:
 
     def _count_today(self, besides: str, now: int) -> int:
         today = now - now % DAY_MS
-        # What a clock that was wrong dated far ahead is nobody's today.
+        # A send that a wrong clock dated far ahead does not count today.
         ends = today + 2 * DAY_MS
         return sum(today <= at < ends for row_id, at in self._sent_at.items() if row_id != besides)
 

@@ -127,7 +127,7 @@ RIDERS: Final = frozenset(
 
 
 TOOLS: Final = (Tool.ASKED, Tool.BLIND, Tool.ONCE)
-YES: Final = Action(0, Do.APPROVE, at=f"{AFTER} propose", times=0)  # as soon as somebody is asked
+YES: Final = Action(0, Do.APPROVE, at=f"{AFTER} propose", times=0)  # as soon as a person is asked
 
 
 # What may become of a call while its workflow is paused: done, late, unknown, or to be sent again.
@@ -138,7 +138,7 @@ PAUSED: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Case(Generic[T]):
-    """A situation by its name, as a scenario in which nobody dies at the end."""
+    """A situation by its name, as a scenario in which the host does not die at the end."""
 
     name: str
     scenario: T

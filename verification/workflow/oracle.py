@@ -1,4 +1,4 @@
-"""What must hold after every commit, whatever happened, and at the end (design §7.4).
+"""What must hold after every commit of a scenario, and at its end.
 
 Law: an oracle knows nothing of the engine. It compares what the store says now with what it said
 before, and with what the outside counted itself.
@@ -32,7 +32,7 @@ class Oracle:
 
     effects: Counter[str]
     consent: Consent
-    acknowledged: set[str] = field(default_factory=set)  # inputs somebody was told are durable
+    acknowledged: set[str] = field(default_factory=set)  # inputs a caller was told are durable
     excused: set[str] = field(default_factory=set)  # a person answered falsely about them
     problems: list[str] = field(default_factory=list)
     promise: Promise = field(default_factory=Promise)
@@ -81,7 +81,7 @@ class Oracle:
             if run.status not in (Status.COMMITTED, Status.ABANDONED):
                 self._say(f"the chain of run {run.chain} ended {run.status}")
         for event in now.events.values():
-            # Whoever removes a workflow leaves what was never begun.
+            # The removal of a workflow leaves events that were never begun.
             is_left = event.status == EventStatus.PENDING and not now.is_removed
             if event.topic != TOLD and (is_left or event.status == EventStatus.RESERVED):
                 self._say(f"{event.topic} {event.message_id} was left {event.status}")
@@ -148,7 +148,7 @@ class Oracle:
             last[row.inputs] = row
         by_args: dict[str, set[str]] = defaultdict(set)
         for row in now.mutations.values():
-            # In whatever order they were reserved.
+            # In one order: they may have been reserved in another.
             ids = sorted(cast("dict[str, list[str]]", decode(row.args))["ids"])
             by_args[", ".join(ids)].add(row.inputs)
         for args, inputs in by_args.items():
@@ -300,7 +300,7 @@ def _call(row: MutationSeen) -> tuple[str, str, str]:
 
 
 def _is_approved(row: MutationSeen) -> bool:
-    """Tell whether a person has said yes, and nobody has begun to send it (A4)."""
+    """Tell whether a person has said yes, and its send was not begun (A4)."""
     return row.status == MutationStatus.IN_FLIGHT and row.sent_at is None
 
 
@@ -311,7 +311,7 @@ def _is_dropped(row: MutationSeen) -> bool:
 
 
 def _is_fresh(now: Seen, run: RunSeen) -> bool:
-    """Tell whether a successor began afresh: it holds no row that somebody else made."""
+    """Tell whether a successor began afresh: it holds no row that an earlier run made."""
     row = now.held(run.id)
     return row is None or row.run_id == run.id
 

@@ -160,7 +160,7 @@ class Outside:
         self.out[call.key] += 1
 
     def end(self, call: Call) -> None:
-        """Note that a send is over, whatever it gave."""
+        """Note that a send is over, with any result."""
         self.out[call.key] -= 1
         self.ended_at[call.key] = self.now_s()
 
@@ -228,7 +228,7 @@ class Sheet(Connector):
 
     @mutation(noun="row", lag_s=LAG_S, timeout_s=TIMEOUT_S, editable=("note",))
     async def append_blind(self, call: Call, ids: list[str], note: str = "") -> Json:
-        """Append a row; nobody can say afterwards whether it is there."""
+        """Append a row; no question can tell afterwards whether it is there."""
         return await self._change(call)
 
     @mutation(

@@ -45,7 +45,7 @@ JUMPS_MS: Final = tuple(
     for size in (90_000, 600_000, HOUR_MS, 7 * HOUR_MS, DAY_MS, 3 * DAY_MS, YEAR_MS, 9 * YEAR_MS)
     for sign in (1, -1)
 )
-UNSEEN: Final = "0" * 64  # a hash nobody was shown
+UNSEEN: Final = "0" * 64  # a hash no person was shown
 HELPS: Final = {
     Waits.APPROVAL: Do.APPROVE,
     Waits.CONNECTION: Do.RECONNECT,
@@ -82,7 +82,7 @@ class Person:
     deployed: int = 0
     jumped_ms: int = 0  # how far the wall clock was set
     to_mend_ms: int = 0  # and how far a time server sets it back in the end
-    # One after the other: of a grant and a revoke at once nobody could say which came last, and a
+    # One after the other: of a grant and a revoke at once it is unknown which came last, and a
     # name that is just free would become another workflow.
     _alone: asyncio.Lock = field(default_factory=asyncio.Lock)
 
@@ -176,7 +176,7 @@ class Person:
             self.to_mend_ms = 0
 
     def _which(self, action: Action) -> int:
-        """Choose an event: any, or for whoever comes in at a door one that is not done yet."""
+        """Choose an event: any, or for an action at a door one that is not done yet."""
         if action.at and self.oracle.before is not None:
             open_events = [
                 int(event.message_id[1:])

@@ -57,7 +57,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Bug:
-    """One mistake somebody could have made."""
+    """One mistake an engineer could have made."""
 
     name: str
     says: str
@@ -156,12 +156,12 @@ def _without(statement: str) -> Make:
     return make
 
 
-def _act_while_unknown(wish: Act, decide: Callable[[Run], Change]) -> Make:
-    """Make an `act` that does not mind that nobody knows what happened."""
+def _act_while_unknown(planted: Act, decide: Callable[[Run], Change]) -> Make:
+    """Make an `act` that works although the outcome is unknown."""
 
     def make(original: Any) -> Any:
         def act(run: Run, wanted: Act, **facts: bool) -> Change:
-            if wanted is wish and run.row in lifecycle.UNKNOWN:
+            if wanted is planted and run.row in lifecycle.UNKNOWN:
                 return decide(run)
             answer: Change = original(run, wanted, **facts)
             return answer
@@ -323,7 +323,7 @@ def _resend_while_paused(original: Any) -> Any:
 
 def _ask_inline_only(_: Any) -> Any:
     async def ask(self: Any, *_: Any) -> None:
-        raise Stale("nobody asks")
+        raise Stale("never asked")
 
     return ask
 
@@ -343,14 +343,14 @@ _RULES: Final[Lines] = (
      "duly.rules.ledger", "idempotency_key", _key_of_its_own),
     ("a-refused-call-keeps-its-key", "A refusal on the merits does not grow the generation.",
      "duly.rules.lifecycle", "GROWS_GENERATION", lambda _: frozenset()),
-    ("unknown-begins-afresh", "Whoever follows an unknown mutation makes it again.",
+    ("unknown-begins-afresh", "The successor of an unknown mutation makes it again.",
      "duly.rules.lifecycle", "FRESH", _also(Row.NEEDS_RECONCILE, Row.IN_FLIGHT)),
-    ("applied-begins-afresh", "Whoever follows an applied mutation makes it again.",
+    ("applied-begins-afresh", "The successor of an applied mutation makes it again.",
      "duly.rules.lifecycle", "FRESH", _also(Row.APPLIED)),
     ("a-commit-releases", "The events of an applied mutation are released, not consumed.",
      "duly.rules.lifecycle", "ON_COMMIT",
      lambda original: {**original, Outcome.APPLIED: Reserved.RELEASE}),
-    ("everything-can-be-reserved", "Nobody looks whether an event has changed or is gone.",
+    ("everything-can-be-reserved", "Whether an event has changed or is gone is not checked.",
      "duly.rules.prepared", "judge_reservation", _always(Judgement.RESERVE)),
     ("due-only-once", "A consumer forgets that its topics have changed.",
      "duly.rules.schedule", "is_consumer_due", _due_once),
@@ -375,7 +375,7 @@ _STORE: Final[Lines] = (
      "duly.store.statements", "dispose", _dispose_without(Reserved.CONSUME)),
     ("released-events-stay-reserved", "A fresh successor does not get its events back.",
      "duly.store.statements", "dispose", _dispose_without(Reserved.RELEASE)),
-    ("a-change-tells-nobody", "No consumer hears that its topic has changed.",
+    ("a-change-is-not-noted", "No consumer learns that its topic has changed.",
      "duly.store.statements", "touch", _nothing),
     ("causes-are-lost", "A published event does not say what it goes back to.",
      "duly.store.statements", "_trace", _nothing),
@@ -406,9 +406,9 @@ _ENGINE: Final[Lines] = (
      "duly.engine.ledger", "Ledger._applied", _applied_unwritten),
     ("no-answer-is-a-yes", "An unknown outcome is taken for applied.",
      "duly.engine.ledger", "Ledger._hear", _timeout_is_applied),
-    ("unsure-is-a-yes", "Whoever is not sure is taken to have said yes.",
+    ("unsure-is-a-yes", "An unsure answer is taken for a yes.",
      "duly.engine.ledger", "Ledger.ask", _unsure_is_applied),
-    ("no-lag", "Nobody waits for requests that may still land.",
+    ("no-lag", "Requests that may still land are not waited for.",
      "duly.engine.sends", "Sends.absence_wait_ms", _always(0)),
     ("a-resend-has-another-key", "The same call is sent again under another key.",
      "duly.engine.ledger", "Ledger.recorded_call", _resend_with_another_key),
@@ -416,11 +416,11 @@ _ENGINE: Final[Lines] = (
      "duly.rules.turn", "_of_run", _go_on_after_a_crash),
     ("a-person-is-believed-at-once", "'It did not happen' is taken before its time.",
      "duly.engine.settlement", "_check_time", _nothing),
-    ("nobody-is-woken", "A new event wakes nobody.",
+    ("no-consumer-is-woken", "A new event wakes no consumer.",
      "duly.engine.scheduler", "Engine.wake", _nothing),
     ("pinned-unseen", "What was replaced under a running prepare is pinned all the same.",
      "duly.engine.run", "_pin", _pin_unseen),
-    ("nobody-asks", "An unknown mutation is never asked about in the background.",
+    ("unknown-is-never-asked", "An unknown mutation is never asked about in the background.",
      "duly.engine.reconciler", "Reconciler._ask", _ask_inline_only),
 )  # fmt: skip
 

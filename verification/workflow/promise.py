@@ -1,7 +1,7 @@
 """What was said and must stay said: announcements, actions of people, contents, times to wake.
 
 Law 1  A change is announced in its own transaction, once, and nothing else is announced (B10).
-Law 2  Who was told that an action is done finds it again, whatever the power takes (A6).
+Law 2  A person who was told that an action is done finds it again, also after a power cut (A6).
 Law 3  The newest content that was acknowledged is what an event that is free has (T5).
 Law 4  A consumer wakes when its last committed run asked for it, within bounds (S6).
 """
@@ -48,7 +48,7 @@ class Promise:
 
     @contextmanager
     def publishing(self, name: str, payload: Json) -> Iterator[None]:
-        """Publish one content; of two at once nobody can say which is newer."""
+        """Publish one content; of two at once neither is known to be the newer."""
         is_alone = not self._publishing[name]
         self._publishing[name] += 1
         self._contents.pop(name, None)

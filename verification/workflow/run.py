@@ -187,12 +187,12 @@ class _ScenarioRun(Lives):
             self._is_wrong.set()
 
     def _come_by(self, name: str, points: CrashPoints, disk: PointedDisk, host: Host) -> None:
-        """Let in whoever waited for the host to come by here."""
+        """Start the actions that waited for the host to come by here."""
         for action in [each for each in self._doors if each.at == name]:
             if action.times in (0, points.names[name]):
                 if action.times:
                     self._doors.remove(action)
-                self._tell(f"somebody comes in {name}")
+                self._tell(f"an action comes in {name}")
                 guest = self._loop.create_task(self._person.do(host, action))
                 self._guests.add(guest)
                 guest.add_done_callback(self._guests.discard)
@@ -204,7 +204,7 @@ class _ScenarioRun(Lives):
             self._on_point(self._deaths, name, self._moment(disk))
 
     def _fail(self, disk: PointedDisk, fault: DiskFault) -> None:
-        """Let the disk fail for a while; when it works again nobody has to be told (H3)."""
+        """Let the disk fail for a while; when it works again the host finds out by itself (H3)."""
         self._tell(f"the disk fails: {fault.operation} {fault.kind}, for {fault.lasts_s:g} s")
         disk.fail(fault.operation, fault.wait, fault.kind, lasting=fault.lasts_s > 0)
         self._loop.call_later(fault.lasts_s or LENGTH_MS / 1000, disk.heal)

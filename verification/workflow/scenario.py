@@ -54,7 +54,7 @@ class PlannedCrash:
 
 
 class Do(StrEnum):
-    """What a person, or whoever publishes, does meanwhile."""
+    """What a person, or a publisher, does meanwhile."""
 
     PUBLISH = "publish"
     REPUBLISH = "publish the same again"
@@ -94,7 +94,7 @@ class Do(StrEnum):
 class Action:
     """Something a person does at a time, or when the host comes by a place so many times.
 
-    Zero times is every time. Whoever comes in at a place means the oldest event, or the next.
+    Zero times is every time. An action at a place is about the oldest event, or the next.
     """
 
     at_ms: int
@@ -132,7 +132,7 @@ class Scenario:
     actions: tuple[Action, ...] = ()
     dice: int = 0  # the order in which those who can run do; 0 is the plain one
     approval: Approval = Approval.NEVER
-    is_granted: bool = True  # whoever deployed it gave it leave to use its tool
+    is_granted: bool = True  # the person who deployed it granted it its tool
     faults: tuple[DiskFault, ...] = ()
 
     @property
@@ -163,8 +163,8 @@ SHAPES: Final = (
     *(Shape.FIFO, Shape.FIFO, Shape.BATCH, Shape.BATCH),
     *(each for each in Shape if each is not Shape.WAKE),
 )
-# What people do without being asked to agree. Whoever lies may get a change twice, or none; that
-# is their right, and then nothing is checked.
+# What people do without being asked to agree. A person who lies may get a change twice, or none;
+# that is their right, and then nothing is checked.
 ACTIONS: Final[tuple[Do, ...]] = (
     Do.PUBLISH,
     Do.PUBLISH,
@@ -193,7 +193,7 @@ SORE: Final = (
     "after an answer to publish",
 )
 SORE_TIMES: Final = 4
-# The places where somebody who comes in between could do harm.
+# The places where an action that comes in between could do harm.
 DOORS: Final = (
     "after start_run",
     "before prepare_run",
@@ -243,7 +243,7 @@ ASKED_SORE: Final = (
     "after send_approved",
     "after reject",
 )
-# Who was told so must find it done, whatever the power takes.
+# A person who was told so must find it done, also after a power cut.
 ASKED_DONE: Final = (Do.APPROVE, Do.REJECT, Do.REVOKE)
 ASKED_SHARP: Final = (
     *((Do.APPROVE, "after propose"),) * 4,
@@ -331,7 +331,7 @@ def _crash(dice: Dice) -> PlannedCrash:
 
 
 def _action(dice: Dice) -> Action:
-    """Make up an action: at a door, while much happens, while somebody waits, or at any time."""
+    """Make up an action: at a door, while much happens, while a person is asked, or at any time."""
     do, which = dice.choose(ACTIONS), dice.randrange(MAILS_MAX)
     if dice.happens(0.4):
         do, door = dice.choose(SHARP)

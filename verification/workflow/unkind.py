@@ -32,7 +32,7 @@ SALT: Final = 0x5EED
 SHIFT: Final = 40
 EACH: Final = 0.3  # so many of them are unkind in each way
 DOWN_S: Final = (0.0, 5.0, 45.0, 600.0, 43_200.0, 100_000.0)
-# Around every write of a run somebody sets the clock; a verb of a person's action comes as well.
+# Around every write of a run the clock is set; a verb of a person's action comes as well.
 WRITES: Final = (
     "start_run",
     "prepare_run",
