@@ -18,7 +18,7 @@ from duly.desk.base import USER, HasDesk, find
 from duly.desk.grant import find_grant, find_lack
 from duly.desk.offer import Place
 from duly.desk.record import FailedScript, Preview, Why
-from duly.desk.sight import Sight, known_only, read_args, read_error, read_log, tool_of
+from duly.desk.sight import Sight, known_only, read_args, show_error, show_log, tool_of
 from duly.errors import Invalid, NotFound
 from duly.fact import Offer, Reason
 from duly.rules import account, standing
@@ -177,7 +177,7 @@ class Told:
             return self._sight.observed(self._held)
         if self._run.waits is None or self._run.error is None:
             return None
-        error = read_error(self._run.error)
+        error = show_error(self._run.error)
         if error.tool is None:
             return None
         return Preview(error.tool, self._sight.value(read_args(error.args)))
@@ -216,9 +216,9 @@ class Told:
         if run.status != Status.FAILED_LOGIC or run.error is None:
             return None
         step = STEP_AT.get(Phase(run.phase))
-        lines = () if run.logs is None else read_log(run.logs)[-LOG_LINES_SHOWN:]
+        lines = () if run.logs is None else show_log(run.logs)[-LOG_LINES_SHOWN:]
         logs = tuple(self._sight.text(each.text) for each in lines)
-        line = read_error(run.error).line
+        line = show_error(run.error).line
         return None if step is None else FailedScript(run.handler, step, line, logs)
 
     # -- It is over -----------------------------------------------------------------------------
@@ -277,7 +277,7 @@ class Told:
             "by": None if action is None else action.by,
             "message": self.facts.message
             if error is None
-            else self._sight.text(read_error(error).message),
+            else self._sight.text(show_error(error).message),
             "resent": held is not None and bool(held.is_resent),
             "taken_up": any(each.status in standing.UNFINISHED for each in self.inputs),
         }

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from duly.desk.sight import read_args, read_error
+from duly.desk.sight import read_args, show_error
 from duly.errors import Invalid, NotFound, see
 from duly.rules import permission
 from duly.rules.catalog import Catalog, Tool, ToolKind
@@ -111,4 +111,4 @@ def find_lack(
 
 
 def _args_of(run: RunRow) -> Json:
-    return None if run.error is None else read_args(read_error(run.error).args)
+    return None if run.error is None else read_args(show_error(run.error).args)

@@ -136,7 +136,7 @@ class Sight:
         is_asked = run.status == Status.PAUSED_RECONCILIATION
         asked = held.error if is_asked and held is not None else None
         error = asked or run.error
-        return "" if error is None else self.text(read_error(error).message)
+        return "" if error is None else self.text(show_error(error).message)
 
     def way(self, run: RunRow, facts: Facts) -> Way:
         """Say who moves an open run on."""
@@ -154,7 +154,7 @@ def tool_of(run: RunRow, held: MutationRow | None) -> str | None:
     """Return the tool of a run's call, also of one that was not let through (A1)."""
     if held is not None:
         return held.tool
-    return None if run.error is None else read_error(run.error).tool
+    return None if run.error is None else show_error(run.error).tool
 
 
 def known_only(facts: Mapping[str, Any]) -> dict[str, Any]:
@@ -177,14 +177,14 @@ def read_args(text: Json) -> Json:
         return text
 
 
-def read_error(text: str) -> RunError:
+def show_error(text: str) -> RunError:
     """Show a stored error."""
     found = kept.read_error(text)
     told = (found.failure, found.message, found.line, found.tool, found.args, found.code)
     return RunError(*told)
 
 
-def read_log(text: str) -> tuple[LogLine, ...]:
+def show_log(text: str) -> tuple[LogLine, ...]:
     """Show a stored log; how much was left out is said in a last line (X4)."""
     found = kept.read_log(text)
     lines = [LogLine(moment(each.at_ms), each.source, each.text) for each in found.lines]

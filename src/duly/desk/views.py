@@ -21,7 +21,7 @@ from duly.desk.inquiry import Inquiries
 from duly.desk.page import PAGE_DEFAULT, check_page, read_names, read_word
 from duly.desk.record import Event, LogLine, Mutation, Run, Workflow
 from duly.desk.review import Reviews
-from duly.desk.sight import Sight, read_args, read_error, read_log
+from duly.desk.sight import Sight, read_args, show_error, show_log
 from duly.errors import NotFound, see
 from duly.rules import schedule, standing
 from duly.rules.event import EventStatus
@@ -127,7 +127,7 @@ class Views(Reviews, Accounts, Attentions, Explanations, Certificates, Finds, In
     async def logs(self, run: str) -> tuple[LogLine, ...]:
         """Answer what a run's script said, and what the host has to say to its author (X4)."""
         row = await self._desk().parts.store.get_run(run)
-        return () if row.logs is None else read_log(row.logs)
+        return () if row.logs is None else show_log(row.logs)
 
     @question(example={"status": "indeterminate"})
     async def mutations(
@@ -243,7 +243,7 @@ def _run(row: RunRow, workflow: str) -> Run:
         phase=Phase(row.phase),
         status=Status(row.status),
         outcome=None if row.outcome is None else Outcome(row.outcome),
-        error=None if row.error is None else read_error(row.error),
+        error=None if row.error is None else show_error(row.error),
         created_at=moment(row.created_at),
         updated_at=moment(row.updated_at),
     )

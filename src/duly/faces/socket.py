@@ -48,6 +48,7 @@ from duly.api.wire import (
 from duly.errors import DulyError, Invalid, RequestRefused, short
 from duly.faces.room import Room, Shelf, make_place
 from duly.host import Host
+from duly.loop import outlast
 
 REQUESTS_AT_ONCE_MAX: Final = 16  # of one connection, those it follows among them
 CHUNK_BYTES: Final = 64 * 1024  # read at once
@@ -455,18 +456,6 @@ class Talk:
 def _too_long() -> Invalid:
     most = {"limit": REQUEST_BYTES_MAX, "unit": "bytes"}
     return Invalid(code="too_long", subject=LINE, facts=most)
-
-
-async def outlast(*tasks: asyncio.Task[None]) -> None:
-    """Wait until tasks have ended; whoever is cancelled meanwhile is cancelled after that."""
-    cancelled: asyncio.CancelledError | None = None
-    while waiting := [task for task in tasks if not task.done()]:
-        try:
-            await asyncio.wait(waiting)
-        except asyncio.CancelledError as error:
-            cancelled = error
-    if cancelled is not None:
-        raise cancelled
 
 
 def _identity(path: Path) -> tuple[int, int]:
