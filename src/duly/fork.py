@@ -25,7 +25,7 @@ from typing import Any, Final, Protocol
 from weakref import WeakSet
 
 
-class Owned(Protocol):
+class ParentOwned(Protocol):
     """What belongs to the process that made it."""
 
     def abandon(self) -> None:
@@ -35,11 +35,11 @@ class Owned(Protocol):
 # No fork happens while a thread holds this: what it opens is registered, or is not there yet.
 HELD: Final = threading.RLock()
 
-_owned: Final[WeakSet[Owned]] = WeakSet()
+_owned: Final[WeakSet[ParentOwned]] = WeakSet()
 _depth = 0
 
 
-def own(thing: Owned) -> None:
+def own(thing: ParentOwned) -> None:
     """Register a thing that only this process may use."""
     _owned.add(thing)
 

@@ -42,7 +42,7 @@ from duly.connectors.base import Connector
 from duly.connectors.clock import Timed, with_clock
 from duly.connectors.folder import keep_private
 from duly.connectors.private import Private
-from duly.connectors.reader import Reads
+from duly.connectors.reader import ReadingConnector
 from duly.connectors.registry import Registry
 from duly.connectors.watch import END_S
 from duly.connectors.watchdog import Watchdog
@@ -53,7 +53,7 @@ from duly.desk.secret import find_vault
 from duly.desk.trial import Trials
 from duly.desk.upkeep import note_restore
 from duly.desk.views import Views
-from duly.desk.work import Work
+from duly.desk.work import HostWork
 from duly.engine.base import Parts
 from duly.engine.proposal import Proposals
 from duly.engine.scheduler import Engine
@@ -107,7 +107,7 @@ class Host(Commands, Views, Trials):
         keep_private(given, own.add(private))
         self._outside = Registry(given)
         self._timed = tuple(each for each in given if isinstance(each, Timed))
-        self._reading = tuple(each for each in given if isinstance(each, Reads))
+        self._reading = tuple(each for each in given if isinstance(each, ReadingConnector))
         self._policy = policy
         self._repairer = _check_repairer(repairer)
         self._folder = None if extensions is None else Path(extensions)
@@ -204,7 +204,7 @@ class Host(Commands, Views, Trials):
                 kept.callback(Watchdog(self._outside.pace).close)
             self._stack, self._kept = stack.pop_all(), kept.pop_all()
         self._opened_at = moment(env.now_ms())
-        self._together = Work(env, engine, dispatcher)
+        self._together = HostWork(env, engine, dispatcher)
         self._bus = bus
         self._open_desk = Desk(parts, engine, vault, dispatcher.presence)
         return self

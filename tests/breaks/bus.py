@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from duly.bus import cause
-from duly.bus.attempt import Failure
+from duly.bus.attempt import HandlerFailure
 from duly.bus.bus import Bus
 from duly.bus.dispatcher import Dispatcher
 from duly.bus.ingress import enter
@@ -189,8 +189,8 @@ BREAKS = (
     Break(
         "B5",
         "duly.bus.attempt",
-        "Failure",
-        lambda said, is_final=False: Failure(said),
+        "HandlerFailure",
+        lambda said, is_final=False: HandlerFailure(said),
         NEIGHBOUR,
         "never again is tried again",
     ),

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from duly.connectors.registry import Place, Registry
+from duly.connectors.registry import Registry, ToolPlace
 from duly.connectors.signature import ANYTHING
 from duly.connectors.watch import Watch
 from duly.rules.catalog import Tool
@@ -35,7 +35,7 @@ def _forget_the_job(self: Watch, part: object) -> None:
         self.ended_at_ms = None
 
 
-def _any_way(self: Registry, tool: Tool, *, is_mutation: bool) -> Place:
+def _any_way(self: Registry, tool: Tool, *, is_mutation: bool) -> ToolPlace:
     return self._places[tool.name]
 
 

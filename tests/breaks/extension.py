@@ -95,14 +95,14 @@ BREAKS = (
         rule="B1",
     ),
     _one(
-        "bus.extension:Seat.keep",
+        "bus.extension:ExtensionPort.keep",
         _do_nothing,
         "a broken extension's events are not kept for it",
         LOADER,
         rule="B13",
     ),
     _one(
-        "bus.extension:Seat.subscribe",
+        "bus.extension:ExtensionPort.subscribe",
         _connected_at_once,
         "half an extension is called",
         LOADER,

@@ -285,7 +285,7 @@ BREAKS = (
     Break(
         "A5",
         "duly.store.inquiry",
-        "Inquiries._shown",
+        "SelectRunner._shown",
         lambda self, *values: values[0],
         FINDING,
         "a SELECT compares texts that hold secrets",

@@ -233,7 +233,7 @@ BREAKS = (
     Break(
         "X2",
         "duly.sandbox.watch",
-        "Watch.begin_turn",
+        "ScriptWatch.begin_turn",
         lambda watch: watch.wait_again() + watch.cpu_s,
         _watch("test_a_script_ends_within_its_limit_and_two_seconds"),
         "a script that used up its time in earlier turns is left alone for as long again",
@@ -241,7 +241,7 @@ BREAKS = (
     Break(
         "X2",
         "duly.sandbox.watch",
-        "Watch.judge",
+        "ScriptWatch.judge",
         lambda watch, computed_s: None,
         _watch("test_a_script_within_its_limits_is_left_alone"),
         "the host's watch ends nobody",

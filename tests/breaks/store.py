@@ -52,7 +52,7 @@ def _nothing(*_: Any, **__: Any) -> None:
     """Do nothing."""
 
 
-def _look_only(tx: Transaction, fence: Fence) -> statements.Standing:
+def _look_only(tx: Transaction, fence: Fence) -> statements.WorkflowFacts:
     return statements.look(tx, fence.workflow_id)
 
 

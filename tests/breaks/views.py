@@ -82,7 +82,7 @@ BREAKS = (
     Break(
         "A1",
         "duly.desk.explanation",
-        "Told.observed",
+        "Explainer.observed",
         property(_no_one),
         WHY,
         "a call that was not let through is not shown",

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from duly.desk.work import Work
+from duly.desk.work import HostWork
 from duly.errors import RequestRefused, StoreUnavailable
 from duly.rules.delivery import Event
 from duly.testing import Stage
@@ -127,7 +127,7 @@ async def test_the_error_of_one_ends_both_and_is_what_the_caller_hears(
 ) -> None:
     """H3: the other one is stopped in order before anybody hears of it."""
     good, bad = Part(duly_world), Part(duly_world, FULL)
-    work = Work(duly_world.env, good, bad)
+    work = HostWork(duly_world.env, good, bad)
     with pytest.raises(StoreUnavailable):
         await getattr(work, word)()
     assert word == "drain" or good.told == ["ended"]
@@ -136,7 +136,7 @@ async def test_the_error_of_one_ends_both_and_is_what_the_caller_hears(
 async def test_cancelling_twice_does_not_cut_the_stop_short(duly_world: Stage) -> None:
     """R7: whoever is cancelled again waits for the end all the same."""
     parts = Part(duly_world), Part(duly_world)
-    serving = asyncio.ensure_future(Work(duly_world.env, *parts).serve())
+    serving = asyncio.ensure_future(HostWork(duly_world.env, *parts).serve())
     await duly_world.advance(0.5)
     serving.cancel()
     await duly_world.advance(1)
@@ -163,6 +163,6 @@ async def test_a_part_that_is_rung_while_the_other_works_is_drained_again(
             second.bell.set()
 
     second.drain = drain_and_ring  # type: ignore[method-assign]
-    await Work(duly_world.env, first, second).drain()
+    await HostWork(duly_world.env, first, second).drain()
     assert (first.drains, second.drains) == (4, 4)
     assert first.is_rung is second.is_rung is False

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from duly.connectors.mail import Mail
-from duly.connectors.reader import Readers, Reads
+from duly.connectors.reader import Readers, ReadingConnector
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -15,6 +15,6 @@ def _shared_readers() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         shared = Readers()
         shared.read("mail", b"", Mail)  # in this thread: a process ends with the one that began it
-        patch.setattr(Reads, "_readers", shared)
+        patch.setattr(ReadingConnector, "_readers", shared)
         yield
         shared.close()

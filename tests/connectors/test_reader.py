@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 
 from duly.cell import cell as cell_module
-from duly.cell.cell import Bounds, Cell
+from duly.cell.cell import Cell, CellBounds
 from duly.connectors import Mailbox
 from duly.connectors import reader as module
 from duly.connectors.mail import Mail, read_id, read_mail
-from duly.connectors.reader import BOUNDS, NEEDED, PROGRAM, Readers, Reads, Unreadable
+from duly.connectors.reader import BOUNDS, NEEDED, PROGRAM, Readers, ReadingConnector, Unreadable
 from duly.errors import ConfigError, NotSent
 from duly.testing import Stage
 
@@ -50,7 +50,7 @@ def readers() -> Iterator[Readers]:
 
 @pytest.fixture
 def box(tmp_path: Path, readers: Readers, monkeypatch: pytest.MonkeyPatch) -> Mailbox:
-    monkeypatch.setattr(Reads, "_readers", readers)
+    monkeypatch.setattr(ReadingConnector, "_readers", readers)
     return Mailbox(tmp_path)
 
 
@@ -105,14 +105,14 @@ def test_one_process_reads_one_mail_after_another(readers: Readers) -> None:
 @pytest.mark.parametrize(
     ("limit", "data", "says"),
     [
-        (Bounds(0.2, 10, 2**20), BOMB[: 4 * 2**20], "it took more than 0.2 s to compute"),
-        (Bounds(10, 0.2, 2**20), BOMB[: 4 * 2**20], "it took more than 0.2 s"),
-        (Bounds(10, 10, 20), GOOD, "it came to more than 20 bytes"),
+        (CellBounds(0.2, 10, 2**20), BOMB[: 4 * 2**20], "it took more than 0.2 s to compute"),
+        (CellBounds(10, 0.2, 2**20), BOMB[: 4 * 2**20], "it took more than 0.2 s"),
+        (CellBounds(10, 10, 20), GOOD, "it came to more than 20 bytes"),
     ],
     ids=["cpu", "wall", "bytes"],
 )
 def test_every_limit_ends_the_process_and_is_named(
-    readers: Readers, limit: Bounds, data: bytes, says: str
+    readers: Readers, limit: CellBounds, data: bytes, says: str
 ) -> None:
     """K7: CPU time, time and bytes; the next mail is read as ever."""
     readers.bounds = limit
@@ -215,7 +215,7 @@ def test_closing_ends_a_process_whose_answer_has_just_come(
     """K7: it was killed, but may not be dead yet when it is given back."""
     ask = Cell.ask
 
-    def answer(self: Cell, question: bytes, bounds: Bounds) -> bytes:
+    def answer(self: Cell, question: bytes, bounds: CellBounds) -> bytes:
         given = ask(self, question, bounds)
         readers.close()  # as another thread does at this moment
         return given
@@ -229,7 +229,7 @@ async def test_a_host_that_is_closed_leaves_no_process_that_reads(
     duly_world: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """K7: and a connector that is used again starts another."""
-    monkeypatch.setattr(Reads, "_readers", None)
+    monkeypatch.setattr(ReadingConnector, "_readers", None)
     (tmp_path / "mails").mkdir()
     (tmp_path / "mails" / "a.eml").write_bytes(GOOD)
     box = Mailbox(tmp_path / "mails")

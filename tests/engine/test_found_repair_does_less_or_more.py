@@ -8,7 +8,12 @@ from typing import Any
 import pytest
 
 from duly.rules.access import Step
-from duly.rules.declaration import ConsumerDeclaration, Declaration, ProducerDeclaration, Topic
+from duly.rules.declaration import (
+    ConsumerDeclaration,
+    Declaration,
+    ProducerDeclaration,
+    TopicDeclaration,
+)
 from duly.rules.repair import added, left_out
 from duly.rules.schedule import parse
 from duly.testing import Stage
@@ -33,7 +38,11 @@ pytestmark = pytest.mark.usefixtures("played")
 EVERY = parse({"interval": "5m"})
 POLL = ProducerDeclaration("poll", EVERY)
 FILE = ConsumerDeclaration("file", ("mail",), (Step.PREPARE, Step.MUTATE, Step.NEXT))
-WAYS = (Topic("mail", ingress=True), Topic("letter", bus="user.message"), Topic("done"))
+WAYS = (
+    TopicDeclaration("mail", ingress=True),
+    TopicDeclaration("letter", bus="user.message"),
+    TopicDeclaration("done"),
+)
 OLD = Declaration("flow", WAYS, (POLL,), (FILE,))
 
 
@@ -52,9 +61,9 @@ OLD = Declaration("flow", WAYS, (POLL,), (FILE,))
             replace(OLD, consumers=(replace(FILE, steps=(Step.PREPARE, Step.MUTATE)),)),
             "what follows “file”",
         ),
-        (replace(OLD, topics=(Topic("mail"), *WAYS[1:])), "the way into “mail”"),
+        (replace(OLD, topics=(TopicDeclaration("mail"), *WAYS[1:])), "the way into “mail”"),
         (
-            replace(OLD, topics=(WAYS[0], Topic("letter", bus="other"), WAYS[2])),
+            replace(OLD, topics=(WAYS[0], TopicDeclaration("letter", bus="other"), WAYS[2])),
             "the way into “letter”",
         ),
     ],
@@ -92,7 +101,7 @@ def test_a_change_or_a_way_in_that_was_not_there_is_added() -> None:
     )
     wider = replace(FILE, subscribe=("mail", "done"))
     assert added(OLD, replace(OLD, consumers=(wider,))) == ("“file” for “done”",)
-    opened = replace(OLD, topics=(*WAYS[:2], Topic("done", ingress=True)))
+    opened = replace(OLD, topics=(*WAYS[:2], TopicDeclaration("done", ingress=True)))
     assert added(OLD, opened) == ("the way into “done”",)
 
 

@@ -11,7 +11,7 @@ from duly.config import Policy
 from duly.engine import repair
 from duly.rules.access import Step
 from duly.rules.repair import RepairCase
-from duly.rules.replay import Change, Difference, Replay
+from duly.rules.replay import Difference, OutsideChange, Replay
 from duly.rules.source import Source
 from duly.rules.standing import Standing
 from duly.rules.word import Status
@@ -302,7 +302,10 @@ async def test_a_repair_that_changes_a_past_mutation_is_only_proposed(
     duly_world: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """F3: what was done stays what would be done."""
-    was, now = Change("sheet.append", {"text": "a"}), Change("sheet.append", {"text": "b"})
+    was, now = (
+        OutsideChange("sheet.append", {"text": "a"}),
+        OutsideChange("sheet.append", {"text": "b"}),
+    )
 
     async def replayed(*_: Any) -> Replay:
         return Replay(1, (Difference("run_1", ("Mail 1",), was, now),))

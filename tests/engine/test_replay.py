@@ -10,10 +10,10 @@ import pytest
 import duly
 from duly.config import Policy, WorkflowPolicy
 from duly.engine import live as lives
-from duly.engine.replay import Recorded, _obstacle, replay
+from duly.engine.replay import RecordedOutside, _obstacle, replay
 from duly.errors import Invalid
 from duly.rules.redaction import Redactor
-from duly.rules.replay import Change, Difference, Replay
+from duly.rules.replay import Difference, OutsideChange, Replay
 from duly.rules.value import Json
 from duly.store.recording import PAST_RUNS_MAX
 from duly.testing import Fault, Stage
@@ -147,7 +147,7 @@ async def test_a_rejected_call_is_compared_by_what_was_asked_for(duly_world: Sta
         play, one(then=(Say(ref("result.result")),))
     )
     (difference,) = (await what_if(play, one(mutate=None, then=None))).differences
-    assert difference.before == Change(TOOL, {"text": "a"})
+    assert difference.before == OutsideChange(TOOL, {"text": "a"})
 
 
 async def test_a_run_that_changed_nothing_is_repeated_too(duly_world: Stage) -> None:
@@ -156,7 +156,7 @@ async def test_a_run_that_changed_nothing_is_repeated_too(duly_world: Stage) -> 
     await past(play, one(mutate=(Say("no"),)))
     assert await what_if(play, one(mutate=None)) == SAME
     (difference,) = (await what_if(play, one())).differences
-    assert (difference.before, difference.after) == (None, Change(TOOL, {"text": "a"}))
+    assert (difference.before, difference.after) == (None, OutsideChange(TOOL, {"text": "a"}))
 
 
 async def test_grants_taken_back_since_are_no_difference(duly_world: Stage) -> None:
@@ -209,8 +209,8 @@ async def test_a_difference_names_run_inputs_and_both_changes(duly_world: Stage)
     assert replayed.differences[0] == Difference(
         list(runs)[1],
         ("Event",),
-        Change(TOOL, {"text": "b"}),
-        Change(TOOL, {"text": "other"}),
+        OutsideChange(TOOL, {"text": "b"}),
+        OutsideChange(TOOL, {"text": "other"}),
     )
 
 
@@ -329,7 +329,7 @@ async def test_a_run_whose_inputs_were_removed_is_not_repeated(duly_world: Stage
     (kept,) = await play.store.list_past(await play.workflow_id())
     parts = play.desk.parts
     loaded = await parts.sandbox.load(one().source(), parts.outside.catalog)
-    outside = Recorded(parts.outside.catalog, (), Redactor())
+    outside = RecordedOutside(parts.outside.catalog, (), Redactor())
     assert _obstacle(loaded, kept, outside) is None
     assert _obstacle(loaded, replace(kept, inputs=()), outside) is not None
 
@@ -386,7 +386,7 @@ async def test_the_newest_runs_that_took_something_are_tried(duly_world: Stage) 
     replayed = await what_if(play, one(mutate=None), runs_max=2)
     assert replayed.tried == 2
     wanted = [each.before for each in replayed.differences]
-    assert wanted == [Change(TOOL, {"text": "c"}), Change(TOOL, {"text": "b"})]
+    assert wanted == [OutsideChange(TOOL, {"text": "c"}), OutsideChange(TOOL, {"text": "b"})]
 
 
 @pytest.mark.parametrize("runs_max", [0, PAST_RUNS_MAX + 1])

@@ -15,9 +15,10 @@ from duly import Applied, Call, Connector, NotApplied, Page, Source, mutation, r
 from duly.errors import Invalid, NotDeployed
 from duly.faces.cli import simulate as command
 from duly.faces.cli.base import Face
+from duly.rules.replay import OutsideChange
 from duly.rules.value import Json
 from duly.testing import crash_test as module
-from duly.testing.crash_test import Change, CrashTest, CrashTestReport, Mismatch, Props
+from duly.testing.crash_test import CrashTest, CrashTestReport, Mismatch, Props
 from duly.testing.fault import Fault
 from duly.testing.stage import Stage
 from tests.faces.real import call, make_project
@@ -312,7 +313,7 @@ def test_the_command_reads_what_is_given_and_answers_json(tmp_path: Path) -> Non
 )
 def test_what_came_of_it_is_one_sentence(told: dict[str, Any], words: str) -> None:
     """L3: what was tried, and never more than that."""
-    made = (Change("wall.post", {}),)
+    made = (OutsideChange("wall.post", {}),)
     plain = CrashTestReport("w", made, (), possible=9, crashes=2, asked=0, missed=0, stories=())
     assert words in command._sum_up(replace(plain, **told))
 
@@ -322,7 +323,9 @@ def test_a_story_that_differs_is_shown_with_the_command_that_repeats_it(
 ) -> None:
     """L3: its number, where it was struck, and what was different."""
     story = Mismatch(7, "wall.post, call 1: after the effect", ("It was done twice.",))
-    told = CrashTestReport("w", (Change("wall.post", {"text": "n1"}),), (), 9, 9, 0, 0, (story,))
+    told = CrashTestReport(
+        "w", (OutsideChange("wall.post", {"text": "n1"}),), (), 9, 9, 0, 0, (story,)
+    )
     again = command._again(Face(given="my shop"), "posts.py", "given.json", "1m", None)
     command._show(told, again, Props())
     shown = capsys.readouterr().out

@@ -8,7 +8,7 @@ import pytest
 
 from duly.fact import Reason
 from duly.rules import announcement
-from duly.rules.announcement import Change, Subject, Topic, describe, topics
+from duly.rules.announcement import RunChange, Subject, Topic, describe, topics
 from duly.rules.delivery import encode_payload
 from duly.rules.lifecycle import Run
 from duly.rules.value import Json
@@ -30,25 +30,25 @@ GIVEN_UP = at(Status.PAUSED_RECONCILIATION, MutationStatus.INDETERMINATE)
 @pytest.mark.parametrize(
     ("change", "expected"),
     [
-        (Change(MUTATING, at(Status.ACTIVE, MutationStatus.IN_FLIGHT)), ()),
+        (RunChange(MUTATING, at(Status.ACTIVE, MutationStatus.IN_FLIGHT)), ()),
         (
-            Change(
+            RunChange(
                 Run(phase=Phase.EMITTING),
                 Run(phase=Phase.COMMITTED, status=Status.COMMITTED, outcome=Outcome.NONE),
             ),
             (Topic.RUN_COMMITTED,),
         ),
-        (Change(MUTATING, at(Status.FAILED_INTERNAL)), (Topic.RUN_FAILED,)),
+        (RunChange(MUTATING, at(Status.FAILED_INTERNAL)), (Topic.RUN_FAILED,)),
         (
-            Change(MUTATING, at(Status.FAILED_LOGIC), tells=WORD),
+            RunChange(MUTATING, at(Status.FAILED_LOGIC), tells=WORD),
             (Topic.RUN_FAILED, Topic.NEEDS_ATTENTION),
         ),
         (
-            Change(at(Status.FAILED_LOGIC), at(Status.FAILED_LOGIC), tells=WORD),
+            RunChange(at(Status.FAILED_LOGIC), at(Status.FAILED_LOGIC), tells=WORD),
             (Topic.NEEDS_ATTENTION,),
         ),
         (
-            Change(
+            RunChange(
                 MUTATING,
                 at(Status.PAUSED_APPROVAL, MutationStatus.PROPOSED, Waits.APPROVAL),
                 tells=WORD,
@@ -56,23 +56,23 @@ GIVEN_UP = at(Status.PAUSED_RECONCILIATION, MutationStatus.INDETERMINATE)
             (Topic.APPROVAL_REQUESTED, Topic.NEEDS_ATTENTION),
         ),
         (
-            Change(MUTATING, at(Status.PAUSED_APPROVAL, None, Waits.GRANT), tells=WORD),
+            RunChange(MUTATING, at(Status.PAUSED_APPROVAL, None, Waits.GRANT), tells=WORD),
             (Topic.NEEDS_ATTENTION,),
         ),
-        (Change(MUTATING, RECONCILING), ()),
+        (RunChange(MUTATING, RECONCILING), ()),
         (
-            Change(RECONCILING, GIVEN_UP, tells=WORD),
+            RunChange(RECONCILING, GIVEN_UP, tells=WORD),
             (Topic.INDETERMINATE, Topic.NEEDS_ATTENTION),
         ),
-        (Change(RECONCILING, at(Status.ACTIVE, MutationStatus.APPLIED)), (Topic.SETTLED,)),
-        (Change(GIVEN_UP, at(Status.ACTIVE, MutationStatus.SKIPPED)), (Topic.SETTLED,)),
-        (Change(GIVEN_UP, at(Status.PAUSED_TRANSIENT, MutationStatus.FAILED)), (Topic.SETTLED,)),
-        (Change(GIVEN_UP, RECONCILING), ()),
-        (Change(GIVEN_UP, GIVEN_UP), ()),
+        (RunChange(RECONCILING, at(Status.ACTIVE, MutationStatus.APPLIED)), (Topic.SETTLED,)),
+        (RunChange(GIVEN_UP, at(Status.ACTIVE, MutationStatus.SKIPPED)), (Topic.SETTLED,)),
+        (RunChange(GIVEN_UP, at(Status.PAUSED_TRANSIENT, MutationStatus.FAILED)), (Topic.SETTLED,)),
+        (RunChange(GIVEN_UP, RECONCILING), ()),
+        (RunChange(GIVEN_UP, GIVEN_UP), ()),
     ],
 )
 def test_a_change_announces_what_it_changed_and_nothing_else(
-    change: Change, expected: tuple[Topic, ...]
+    change: RunChange, expected: tuple[Topic, ...]
 ) -> None:
     """B10, F8: read off before and after; what stays as it was is not said again."""
     assert topics(change) == expected
@@ -87,7 +87,7 @@ def test_what_is_announced_together_keeps_one_order() -> None:
 
 def test_attention_says_what_waits_and_which_verbs_there_are() -> None:
     """F8, L11: one sentence, the titles, claimed apart from observed, the verbs offered."""
-    change = Change(RECONCILING, GIVEN_UP, tells=WORD)
+    change = RunChange(RECONCILING, GIVEN_UP, tells=WORD)
     subject = Subject(
         "mail to row",
         "run_1",
@@ -111,7 +111,7 @@ def test_attention_says_what_waits_and_which_verbs_there_are() -> None:
 
 def test_a_notice_asks_for_nothing() -> None:
     """B10, F2: it stands beside the change, and also where nothing else changed."""
-    stays = Change(RECONCILING, RECONCILING, notice=NEWS)
+    stays = RunChange(RECONCILING, RECONCILING, notice=NEWS)
     assert announcement.topics(stays) == (Topic.NOTICE,)
     subject = Subject("mail to row", "run_1", "write")
     payload = describe(Topic.NOTICE, stays, subject, text="Out of reach")
@@ -141,7 +141,7 @@ def test_a_payload_fits_on_the_bus_whatever_the_call_was(args: Json) -> None:
     subject = Subject(
         "w", "r", "h", titles=("t" * 500,) * 1000, mutation="m", tool="t.u", args=args
     )
-    change = Change(
+    change = RunChange(
         RECONCILING, GIVEN_UP, tells=Reason("script_failed", "", {"message": "s" * 2500})
     )
     payload = describe(Topic.NEEDS_ATTENTION, change, subject, text="s" * 2500)

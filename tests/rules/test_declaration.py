@@ -15,7 +15,7 @@ from duly.rules.declaration import (
     Declaration,
     Problem,
     ProducerDeclaration,
-    Topic,
+    TopicDeclaration,
     parse,
     to_json,
 )
@@ -81,7 +81,11 @@ def test_a_full_declaration_is_read_as_it_is() -> None:
     }
     assert parse(raw) == Declaration(
         "email-to-sheets",
-        (Topic("mail", ingress=True), Topic("chat", bus="user.message"), Topic("r")),
+        (
+            TopicDeclaration("mail", ingress=True),
+            TopicDeclaration("chat", bus="user.message"),
+            TopicDeclaration("r"),
+        ),
         (
             ProducerDeclaration("byHand"),
             ProducerDeclaration("poll", Schedule(interval_ms=300_000), ("mail",)),
@@ -217,7 +221,7 @@ def test_a_workflow_name_that_is_none_is_refused(name: object) -> None:
 def test_a_topic_or_handler_name_of_100_characters_is_the_longest() -> None:
     """N: topic and handler names have 1 to 100 letters, digits, dots, underscores, hyphens."""
     name = "aZ0._-" + "x" * 94
-    assert parse(workflow(topics=[name])).topics == (Topic(name),)
+    assert parse(workflow(topics=[name])).topics == (TopicDeclaration(name),)
     assert parse(workflow(producers={name: "function"})).producers[0].name == name
     assert paths(workflow(topics=[name + "x"])) == ["topics"]
     assert paths(workflow(producers={name + "x": "function"})) == ["producers"]
@@ -246,7 +250,15 @@ SCHEDULES = st.sampled_from(
 def declarations(draw: st.DrawFn) -> Declaration:
     names = draw(st.lists(NAMES, unique=True, min_size=1))
     topics = tuple(
-        draw(st.sampled_from([Topic(name), Topic(name, True), Topic(name, bus="user.message")]))
+        draw(
+            st.sampled_from(
+                [
+                    TopicDeclaration(name),
+                    TopicDeclaration(name, True),
+                    TopicDeclaration(name, bus="user.message"),
+                ]
+            )
+        )
         for name in names
     )
     publishes = st.none() | st.lists(st.sampled_from(names), unique=True).map(tuple)

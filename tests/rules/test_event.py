@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from duly.config import Limits
 from duly.errors import IllegalTransition, Invalid
-from duly.rules.declaration import Topic
+from duly.rules.declaration import TopicDeclaration
 from duly.rules.event import (
     CHANGES,
     Caused,
@@ -288,12 +288,16 @@ def test_every_chain_of_events_leads_back_to_inputs(reservations: list[set[int]]
 
 def test_a_topic_lets_in_only_whom_it_declares() -> None:
     """T10: ingress: true is for requests, ingress: {bus: …} for that bus topic."""
-    check_ingress(Topic("mail", ingress=True), "request")
-    check_ingress(Topic("mail", bus="user.message"), "bus", "user.message")
-    for topic in (Topic("mail"), Topic("mail", bus="user.message")):
+    check_ingress(TopicDeclaration("mail", ingress=True), "request")
+    check_ingress(TopicDeclaration("mail", bus="user.message"), "bus", "user.message")
+    for topic in (TopicDeclaration("mail"), TopicDeclaration("mail", bus="user.message")):
         with pytest.raises(Invalid, match="takes nothing from outside"):
             check_ingress(topic, "request")
-    for topic in (Topic("mail"), Topic("mail", ingress=True), Topic("mail", bus="other")):
+    for topic in (
+        TopicDeclaration("mail"),
+        TopicDeclaration("mail", ingress=True),
+        TopicDeclaration("mail", bus="other"),
+    ):
         with pytest.raises(Invalid, match=r'does not listen to "user\.message"'):
             check_ingress(topic, "bus", "user.message")
 

@@ -18,7 +18,7 @@ from duly.rules.repair import (
     next_repair,
     replay_refusal,
 )
-from duly.rules.replay import Change, Difference, Replay
+from duly.rules.replay import Difference, OutsideChange, Replay
 from duly.rules.schedule import DAY_MS
 from duly.rules.word import Failure, Phase
 
@@ -144,7 +144,7 @@ def test_what_a_repair_leaves_out_is_named(new: Declaration, lost: tuple[str, ..
 
 def test_a_replay_that_differs_is_told_by_its_first_difference() -> None:
     """F3: and how many more there are."""
-    same = Change("sheet.append", {"text": "a"})
+    same = OutsideChange("sheet.append", {"text": "a"})
     first = Difference("run_1", ("Mail",), same, None)
     assert replay_refusal(Replay(3)) is None
     assert str(replay_refusal(Replay(3, (first,)))).endswith("now it would change nothing.")

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from duly.rules.replay import SHOWN_CHARS, Change, Difference, Replay, compare
+from duly.rules.replay import SHOWN_CHARS, Difference, OutsideChange, Replay, compare
 from duly.rules.value import Json
 
 PROPERTY = settings(derandomize=True, deadline=None, max_examples=150)
@@ -18,7 +18,7 @@ JSON = st.recursive(
     max_leaves=5,
 )
 ARGS = st.dictionaries(st.sampled_from(["a", "b", "c"]), JSON, max_size=3)
-APPEND = Change("sheets.append_row", {"values": [1], "sheet": "S1"})
+APPEND = OutsideChange("sheets.append_row", {"values": [1], "sheet": "S1"})
 SHOWN = 'sheets.append_row with values [1], sheet "S1"'
 HERE: tuple[str, tuple[str, ...]] = ("run_1", ("Mail m1",))
 
@@ -35,7 +35,7 @@ def turned(value: Json) -> Json:
 def test_the_order_of_keys_is_no_difference(args: dict[str, Json]) -> None:
     """F3, T5: equal content is equal, however it was written."""
     after: Any = turned(args)
-    assert compare(*HERE, Change("a.b", args), Change("a.b", after)) is None
+    assert compare(*HERE, OutsideChange("a.b", args), OutsideChange("a.b", after)) is None
 
 
 @PROPERTY
@@ -44,8 +44,8 @@ def test_whatever_differs_is_a_difference_with_both_sides(
     before: dict[str, Json], after: dict[str, Json]
 ) -> None:
     """F3: nothing that was changed is taken for the same."""
-    found = compare(*HERE, Change("a.b", before), Change("a.b", after))
-    is_same = Change("a.b", before).digest == Change("a.b", after).digest
+    found = compare(*HERE, OutsideChange("a.b", before), OutsideChange("a.b", after))
+    is_same = OutsideChange("a.b", before).digest == OutsideChange("a.b", after).digest
     assert (found is None) is is_same
     if found is not None:
         was, now = found.sentence.split("; now it would call it with ")
@@ -54,7 +54,7 @@ def test_whatever_differs_is_a_difference_with_both_sides(
 
 def test_one_and_one_point_zero_are_the_same_number() -> None:
     """T8: as they are in JavaScript, and in every digest."""
-    assert compare(*HERE, Change("a.b", {"n": 1}), Change("a.b", {"n": 1.0})) is None
+    assert compare(*HERE, OutsideChange("a.b", {"n": 1}), OutsideChange("a.b", {"n": 1.0})) is None
 
 
 def test_no_change_is_the_same_as_no_change() -> None:
@@ -70,26 +70,26 @@ def test_no_change_is_the_same_as_no_change() -> None:
             None,
             f"it called {SHOWN}; now it would change nothing.",
         ),
-        (None, Change("a.wipe", {}), "it changed nothing; now it would call a.wipe."),
+        (None, OutsideChange("a.wipe", {}), "it changed nothing; now it would call a.wipe."),
         (
             APPEND,
-            Change("a.wipe", {"all": True}),
+            OutsideChange("a.wipe", {"all": True}),
             f"it called {SHOWN}; now it would call a.wipe with all true.",
         ),
         (
             APPEND,
-            Change("sheets.append_row", {"values": [2], "sheet": "S1"}),
+            OutsideChange("sheets.append_row", {"values": [2], "sheet": "S1"}),
             f"it called {APPEND.tool} with values [1]; now it would call it with values [2].",
         ),
         (
             APPEND,
-            Change("sheets.append_row", {"values": [1]}),
+            OutsideChange("sheets.append_row", {"values": [1]}),
             'it called sheets.append_row with sheet "S1"; now it would call it with no sheet.',
         ),
     ],
 )
 def test_a_difference_is_one_sentence(
-    before: Change | None, after: Change | None, said: str
+    before: OutsideChange | None, after: OutsideChange | None, said: str
 ) -> None:
     """F3, U7: by the input a person knows, and only what differs."""
     found = compare(*HERE, before, after)
@@ -101,7 +101,9 @@ def test_a_long_argument_is_shown_where_it_differs() -> None:
     """F3: two texts that are cut must not look the same."""
     same = "x" * (2 * SHOWN_CHARS)
     found = compare(
-        *HERE, Change("a.b", {"text": f"{same}old"}), Change("a.b", {"text": f"{same}new"})
+        *HERE,
+        OutsideChange("a.b", {"text": f"{same}old"}),
+        OutsideChange("a.b", {"text": f"{same}new"}),
     )
     assert found is not None
     was, _, now = found.sentence.partition("; now")
@@ -112,7 +114,7 @@ def test_a_long_argument_is_shown_where_it_differs() -> None:
 @pytest.mark.parametrize(("length", "is_cut"), [(SHOWN_CHARS - 2, False), (SHOWN_CHARS - 1, True)])
 def test_an_argument_is_shown_up_to_its_limit(length: int, is_cut: bool) -> None:
     """N: one past it is cut; the quotes count."""
-    found = compare(*HERE, None, Change("a.b", {"text": "x" * length}))
+    found = compare(*HERE, None, OutsideChange("a.b", {"text": "x" * length}))
     assert found is not None
     assert ("…" in found.sentence) is is_cut
 

@@ -21,11 +21,11 @@ from duly.rules.schedule import (
     SECOND_MS,
     Candidate,
     Consumer,
+    DueReason,
     Producer,
     Schedule,
-    Turn,
+    StartOrder,
     Wake,
-    Why,
 )
 
 NOW = 1_780_000_000_000
@@ -262,19 +262,21 @@ RESTING = Consumer(changed=5, seen=5, committed_by_active_version=True)
     ("consumer", "why"),
     [
         (RESTING, None),
-        (Consumer(0, 0, False), Why.NEW_VERSION),
-        (Consumer(6, 5, True, oldest_pending_seq=6), Why.CHANGED),
+        (Consumer(0, 0, False), DueReason.NEW_VERSION),
+        (Consumer(6, 5, True, oldest_pending_seq=6), DueReason.CHANGED),
         (Consumer(6, 5, True), None),
         (Consumer(5, 5, True, oldest_pending_seq=3), None),
-        (Consumer(5, 5, True, wake_at_ms=NOW), Why.WAKE),
+        (Consumer(5, 5, True, wake_at_ms=NOW), DueReason.WAKE),
         (Consumer(5, 5, True, wake_at_ms=NOW + 1), None),
         (Consumer(6, 5, True, oldest_pending_seq=6, not_before_ms=NOW + 1), None),
-        (Consumer(6, 5, True, oldest_pending_seq=6, not_before_ms=NOW), Why.CHANGED),
+        (Consumer(6, 5, True, oldest_pending_seq=6, not_before_ms=NOW), DueReason.CHANGED),
         (Consumer(0, 0, False, not_before_ms=NOW + 1), None),
         (Consumer(5, 5, True, wake_at_ms=NOW, not_before_ms=NOW + 1), None),
     ],
 )
-def test_a_consumer_is_due_for_one_of_three_reasons(consumer: Consumer, why: Why | None) -> None:
+def test_a_consumer_is_due_for_one_of_three_reasons(
+    consumer: Consumer, why: DueReason | None
+) -> None:
     """S3: a new version, a change with something pending, a wake; a pause holds back all three."""
     assert schedule.why_due(consumer, NOW) == why
     assert schedule.is_consumer_due(consumer, NOW) == (why is not None)
@@ -351,14 +353,14 @@ def test_only_a_consumer_that_publishes_and_reserves_nothing_is_held_back() -> N
 # -- Turns ----------------------------------------------------------------------------------
 
 IN_ORDER = (
-    Candidate(Turn.OPEN_RUN, "open", position=9),
-    Candidate(Turn.CONSUMER, "older", position=3, oldest_pending_seq=4),
-    Candidate(Turn.CONSUMER, "newer", position=1, oldest_pending_seq=7),
-    Candidate(Turn.CONSUMER, "woken first declared", position=0),
-    Candidate(Turn.CONSUMER, "woken", position=2),
-    Candidate(Turn.PRODUCER, "early", position=1, next_run_at=NOW - 9),
-    Candidate(Turn.PRODUCER, "late", position=0, next_run_at=NOW),
-    Candidate(Turn.PRODUCER, "late, declared later", position=2, next_run_at=NOW),
+    Candidate(StartOrder.OPEN_RUN, "open", position=9),
+    Candidate(StartOrder.CONSUMER, "older", position=3, oldest_pending_seq=4),
+    Candidate(StartOrder.CONSUMER, "newer", position=1, oldest_pending_seq=7),
+    Candidate(StartOrder.CONSUMER, "woken first declared", position=0),
+    Candidate(StartOrder.CONSUMER, "woken", position=2),
+    Candidate(StartOrder.PRODUCER, "early", position=1, next_run_at=NOW - 9),
+    Candidate(StartOrder.PRODUCER, "late", position=0, next_run_at=NOW),
+    Candidate(StartOrder.PRODUCER, "late, declared later", position=2, next_run_at=NOW),
 )
 
 

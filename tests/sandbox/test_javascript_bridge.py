@@ -72,7 +72,7 @@ def test_a_context_is_begun_once() -> None:
     enter("begin", told, text[1])
     with pytest.raises(_quickjs.JSException, match="begun once"):
         enter("begin", told, text[1])
-    assert javascript_worker.Text(*text)
+    assert javascript_worker.ContextText(*text)
 
 
 @pytest.mark.parametrize(

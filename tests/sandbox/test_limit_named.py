@@ -11,7 +11,7 @@ from duly.env import Loop
 from duly.rules.catalog import Catalog
 from duly.sandbox import python_error
 from duly.sandbox.pool import Pool
-from duly.sandbox.watch import Limit, Watch
+from duly.sandbox.watch import Limit, ScriptWatch
 from tests.sandbox.javascript_stand import Stand
 from tests.sandbox.python_stand import make, opened, source
 
@@ -31,7 +31,7 @@ def test_of_two_broken_limits_the_first_is_named(
     cpu_s: float, wall_s: float, computed_s: float, named: Limit | None
 ) -> None:
     """X2: a look comes late on a busy machine; by then a second limit may be broken too."""
-    watch = Watch(cpu_s, wall_s)
+    watch = ScriptWatch(cpu_s, wall_s)
     watch.begin_turn()
     for _ in range(7):
         watch.wait_again()
@@ -77,5 +77,5 @@ def test_the_pool_s_own_watchdog_names_what_was_exceeded(
     """X2: it knows only that time is over; how long the process computed says which time."""
     timed_out: Any = type("TimedOut", (Exception,), {"timed_out": True, "exit_status": None})
     monkeypatch.setattr(python_error, "MontyCrashedError", timed_out)
-    watch = Watch(cpu_s=2, wall_s=9)
+    watch = ScriptWatch(cpu_s=2, wall_s=9)
     assert says in str(python_error.explain(timed_out(), Limits(), watch, computed_s))

@@ -171,7 +171,9 @@ def test_the_allowed_program_is_the_only_one() -> None:
 
 def test_this_machine_can_lock() -> None:
     """X1: a host learns without locking itself."""
-    assert lock.is_lockable() == lock.Report(("Linux", "a known processor", "Landlock", "seccomp"))
+    assert lock.is_lockable() == lock.LockReport(
+        ("Linux", "a known processor", "Landlock", "seccomp")
+    )
     assert lock.is_lockable().is_complete
 
 

@@ -22,7 +22,7 @@ from duly.sandbox import python_error, python_pool
 from duly.sandbox.base import Asked, Broke, Returned
 from duly.sandbox.python import PythonSandbox, PythonScript
 from duly.sandbox.python_launcher import write_launcher
-from duly.sandbox.python_world import Clock
+from duly.sandbox.python_world import ScriptClock
 from duly.script import NAMES
 from tests.sandbox.python_stand import (
     CATALOG,
@@ -160,7 +160,7 @@ class StandingEnv(Loop):
 def test_who_asks_when_the_wall_time_is_over_gets_no_answer() -> None:
     """X2, N: at the limit the clock still answers; one millisecond past it nobody does."""
     env = StandingEnv()
-    clock = Clock(WORLD, env, wall_s=1)
+    clock = ScriptClock(WORLD, env, wall_s=1)
     clock.begin_turn()
     env.at_ms = 1000
     assert clock.find("time.time") is not None

@@ -18,7 +18,7 @@ from duly.rules.access import Step
 from duly.sandbox.base import Broke, Loaded, Returned, Turn
 from duly.sandbox.javascript import JavaScriptSandbox
 from duly.sandbox.pool import Pool
-from duly.sandbox.watch import GRACE_S, STOOD_STILL_S, Limit, Watch
+from duly.sandbox.watch import GRACE_S, STOOD_STILL_S, Limit, ScriptWatch
 from duly.testing.env import VirtualEnv
 from duly.testing.loop import VirtualLoop
 from tests.sandbox import python_stand
@@ -30,7 +30,7 @@ PAST_LIMIT_S = 2.0
 seconds = st.floats(0.01, 600)
 
 
-def lasts(watch: Watch, turns: list[float], rate: float) -> tuple[Limit | None, float]:
+def lasts(watch: ScriptWatch, turns: list[float], rate: float) -> tuple[Limit | None, float]:
     """Play a script that computes at a rate; its last turn never ends of itself."""
     lasted_s = 0.0
     for turn_s in [*turns, float("inf")]:
@@ -54,7 +54,7 @@ def test_a_script_ends_within_its_limit_and_two_seconds(
     """X2: whichever limit it reaches first, in whichever turn, at whatever pace it computes."""
     over_at_s = min(wall_s, cpu_s / rate if rate > 0 else wall_s)
     begun_s = sum(turns)  # turns that came to their end in time are nobody's matter
-    broken, ended_s = lasts(Watch(cpu_s, wall_s), turns, rate)
+    broken, ended_s = lasts(ScriptWatch(cpu_s, wall_s), turns, rate)
     assert over_at_s < ended_s <= max(over_at_s, begun_s) + PAST_LIMIT_S
     is_first = ended_s <= wall_s or cpu_s <= wall_s  # of two that are broken, the tighter one
     assert broken is (Limit.CPU if ended_s * rate > cpu_s and is_first else Limit.WALL)
@@ -65,7 +65,7 @@ def test_a_script_within_its_limits_is_left_alone(
     cpu_s: float, wall_s: float, waited_s: float
 ) -> None:
     """X2: at the limit it goes on, past it it does not."""
-    watch = Watch(cpu_s, wall_s)
+    watch = ScriptWatch(cpu_s, wall_s)
     watch.begin_turn()
     watch.add(min(waited_s, wall_s))
     assert watch.judge(cpu_s) is None
@@ -74,7 +74,7 @@ def test_a_script_within_its_limits_is_left_alone(
 
 def test_who_cannot_tell_computing_from_lasting_counts_it_all() -> None:
     """X2: where the kernel does not say how long a process computed."""
-    watch = Watch(cpu_s=1, wall_s=10)
+    watch = ScriptWatch(cpu_s=1, wall_s=10)
     watch.begin_turn()
     watch.add(1.5)
     assert watch.judge(None) is Limit.CPU
@@ -82,7 +82,7 @@ def test_who_cannot_tell_computing_from_lasting_counts_it_all() -> None:
 
 def test_a_host_that_stood_still_blames_nobody() -> None:
     """X2: what it waited for may be there; of its own time little is counted."""
-    watch = Watch(cpu_s=1, wall_s=10)
+    watch = ScriptWatch(cpu_s=1, wall_s=10)
     wait_s = watch.begin_turn()
     assert watch.add(wait_s + STOOD_STILL_S)
     assert not watch.add(3600)
@@ -189,7 +189,7 @@ async def test_python_is_ended_from_outside(
 
 def test_the_first_look_comes_a_grace_after_what_is_left() -> None:
     """X2: a script that used nearly all of its time in earlier turns is looked at soon."""
-    watch = Watch(cpu_s=10, wall_s=300)
+    watch = ScriptWatch(cpu_s=10, wall_s=300)
     assert watch.begin_turn() == 10 + GRACE_S
     watch.add(9.5)
     assert watch.begin_turn() == 0.5 + GRACE_S

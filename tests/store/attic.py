@@ -12,7 +12,7 @@ from duly.rules.schedule import DAY_MS
 from duly.rules.word import Failure, Progress
 from duly.store import Store
 from duly.store.record import Action, Commit, Reserve
-from duly.store.upkeep import Turn
+from duly.store.upkeep import TidyTurn
 from tests.store import post
 from tests.store.exam import World
 from tests.store.scene import EMITTING, NOON, PATHS, WORKFLOW, Scene, Then, deployed, publication
@@ -83,7 +83,7 @@ async def attic(world: World) -> Scene:
 
 async def tidy(store: Store, *, before: int = BEFORE, limit: int = 200) -> Tidied:
     """Go through everything."""
-    turn: Turn | None = Turn()
+    turn: TidyTurn | None = TidyTurn()
     tidied = Tidied()
     while turn is not None:
         turned = await store.tidy(turn, before=before, now=NOW, limit=limit)

@@ -12,7 +12,7 @@ import pytest
 
 from duly.errors import NotFound, Stale
 from duly.store import Store, statements
-from duly.store.base import Durability, Fence, Transaction, Verb, barrier, rider
+from duly.store.base import Durability, Fence, StoreVerb, Transaction, barrier, rider
 from duly.store.record import Action, VersionSpec
 from duly.store.workflow import Deployment
 from tests.store.exam import (
@@ -28,7 +28,7 @@ from tests.store.exam import (
     trials_of,
 )
 
-VERBS = {name: verb for name, verb in vars(Store).items() if isinstance(verb, Verb)}
+VERBS = {name: verb for name, verb in vars(Store).items() if isinstance(verb, StoreVerb)}
 
 
 def trials_in(module: Any) -> Iterable[Trial]:

@@ -10,7 +10,7 @@ import pytest
 from duly.errors import NotFound, Stale
 from duly.rules.retention import Tidied
 from duly.store.record import Action
-from duly.store.upkeep import COPIED, TIDIED, Place, Turn, Turned
+from duly.store.upkeep import COPIED, TIDIED, Section, TidyTurn, Turned
 from tests.store.attic import BEFORE, NOW, act, attic
 from tests.store.exam import Again, Case, ReadCase, Refusal, Trial, World, exam
 from tests.store.exam import nothing as empty
@@ -26,11 +26,11 @@ from tests.store.scene import (
 
 SINCE = NOON - 5
 OTHER = "workflow_2"
-FIRST = Turn(Place.EVENTS, WORKFLOW)
+FIRST = TidyTurn(Section.EVENTS, WORKFLOW)
 
 
 async def _it_took_the_events(world: World, answer: Any) -> None:
-    assert answer == Turned(Tidied(events=4), Turn(Place.EVENTS, WORKFLOW, 8))
+    assert answer == Turned(Tidied(events=4), TidyTurn(Section.EVENTS, WORKFLOW, 8))
     assert [row[1] for row in world.dump()["payload"]] == [0, 8]
 
 
@@ -45,7 +45,7 @@ TIDY = Case(
 
 
 async def _tidied(world: World) -> None:
-    await world.store.tidy(Turn(Place.DEFERRED), before=BEFORE, now=NOW)
+    await world.store.tidy(TidyTurn(Section.DEFERRED), before=BEFORE, now=NOW)
 
 
 async def _it_was_tidied(world: World, answer: Any) -> None:

@@ -20,7 +20,7 @@ from duly.store import Store, migrate, queries
 from duly.store.backup import back_up
 from duly.store.base import Durability, Transaction
 from duly.store.disk import LOG_HEAD_BYTES
-from duly.store.mark import LOG, MARKS, OPEN, Left, look, name_log
+from duly.store.mark import LOG, MARKS, OPEN, LeftOpen, look, name_log
 from duly.store.record import Action
 from duly.store.sqlite import Schema, SqliteBackend, default_schema, open_sqlite
 from duly.store.upkeep import COPIED, LOST
@@ -355,7 +355,7 @@ def test_a_store_of_the_first_schema_has_no_mark_and_is_not_blind(path: Path) ->
 
     async def story() -> None:
         disk = FastDisk(path)
-        assert look(disk, default_schema().statements) == Left()
+        assert look(disk, default_schema().statements) == LeftOpen()
         store = Store(await open_sqlite(disk, VirtualEnv()))
         assert LOST not in {
             name

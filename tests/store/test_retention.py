@@ -16,7 +16,7 @@ from duly.rules.schedule import DAY_MS
 from duly.rules.word import MutationStatus, Progress
 from duly.store import queries
 from duly.store.record import Reserve
-from duly.store.upkeep import Place, Turn
+from duly.store.upkeep import Section, TidyTurn
 from tests.store.attic import (
     BEFORE,
     NOW,
@@ -280,14 +280,16 @@ async def test_short_turns_come_to_the_same_end(limit: int, tmp_path: Path) -> N
 async def test_a_turn_looks_at_no_more_than_its_limit(world: World) -> None:
     """H5: so that nobody waits long for it."""
     await attic(world)
-    turned = await world.store.tidy(Turn(Place.EVENTS, WORKFLOW), before=BEFORE, now=NOW, limit=1)
-    assert (turned.tidied, turned.next) == (Tidied(events=1), Turn(Place.EVENTS, WORKFLOW, 2))
+    turned = await world.store.tidy(
+        TidyTurn(Section.EVENTS, WORKFLOW), before=BEFORE, now=NOW, limit=1
+    )
+    assert (turned.tidied, turned.next) == (Tidied(events=1), TidyTurn(Section.EVENTS, WORKFLOW, 2))
 
 
 async def test_young_history_is_not_gone_through(world: World) -> None:
     """S9, H5: behind the first turn of young rows there are only younger ones."""
     await attic(world)
-    turn: Turn | None = Turn()
+    turn: TidyTurn | None = TidyTurn()
     turns = []
     while turn is not None:
         turns.append(turn.place)

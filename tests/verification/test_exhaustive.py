@@ -10,7 +10,7 @@ import pytest
 
 import duly.engine
 from duly.store import Store
-from duly.store.base import Durability, Verb
+from duly.store.base import Durability, StoreVerb
 from tests.breaks import tenth_of_commit
 from verification.survey import run_case
 from verification.workflow import exhaustive
@@ -62,7 +62,7 @@ def writing_verbs() -> set[str]:
     return {
         name
         for name, verb in vars(Store).items()
-        if isinstance(verb, Verb) and verb.durability is not Durability.READ
+        if isinstance(verb, StoreVerb) and verb.durability is not Durability.READ
     }
 
 

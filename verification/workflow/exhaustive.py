@@ -16,7 +16,7 @@ from typing import Final, Generic, TypeVar
 
 from duly.rules.permission import Approval
 from duly.store import Store
-from duly.store.base import Durability, Verb
+from duly.store.base import Durability, StoreVerb
 from duly.testing.crash import AFTER, BEFORE
 from verification.bus.scenario import BusScenario
 from verification.life import Ending, Moment, OnPoint
@@ -122,7 +122,7 @@ MUST_BE_REACHED: Final = frozenset(
 RIDERS: Final = frozenset(
     name
     for name, verb in vars(Store).items()
-    if isinstance(verb, Verb) and verb.durability is Durability.RIDER
+    if isinstance(verb, StoreVerb) and verb.durability is Durability.RIDER
 )
 
 

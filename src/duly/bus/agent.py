@@ -38,7 +38,7 @@ class AgentProvider(Protocol):
         """Answer an event with a text for the user, or with an empty one."""
 
 
-class Workshop(Protocol):
+class Corrections(Protocol):
     """Where the case of a failed script is laid out, and where a better one can be left (B10)."""
 
     async def lay_out(self, run_id: str) -> dict[str, Any] | None:
@@ -73,7 +73,7 @@ async def ask_agent(
     event: Event,
     extensions: Mapping[str, object],
     say: Callable[[dict[str, Any]], Awaitable[object]],
-    workshop: Workshop,
+    workshop: Corrections,
 ) -> None:
     """Let the agent answer an event, and say its answer to the user (B9).
 

@@ -36,7 +36,7 @@ log = logging.getLogger("duly.bus")
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class HandlerFailure:
     """What a handler failed with; *final* if it said that another attempt is of no use (B5)."""
 
     said: str
@@ -76,7 +76,7 @@ class Caller:
         depth: int,
         subscriber_id: str,
         timeout_s: float = HANDLER_TIMEOUT_S,
-    ) -> Failure | None:
+    ) -> HandlerFailure | None:
         """Call a handler; return what it failed with, or nothing.
 
         Cancelling this call cancels the handler. If it returns all the same it has succeeded;
@@ -110,7 +110,7 @@ class Caller:
             trace(error, self._secrets),
             extra={"subscriber_id": subscriber_id, "event_id": event.id},
         )
-        return Failure(said, is_final=isinstance(error, Refused))
+        return HandlerFailure(said, is_final=isinstance(error, Refused))
 
     async def end(self) -> None:
         """Cancel every handler that still runs, wait a little, and log which did not end."""
@@ -127,11 +127,11 @@ class Caller:
         if self._deaf.pop(task, None) is not None:
             self._freed()
 
-    async def _give_up(self, task: asyncio.Task[None], why: str) -> Failure:
+    async def _give_up(self, task: asyncio.Task[None], why: str) -> HandlerFailure:
         if await self._cancel(task):
             log.error("%s was cancelled: %s", task.get_name(), why)
-            return Failure(why)
-        return Failure(f"{why} and did not end when it was cancelled")
+            return HandlerFailure(why)
+        return HandlerFailure(f"{why} and did not end when it was cancelled")
 
     async def _cancel(self, task: asyncio.Task[None]) -> bool:
         """Cancel a handler once, and return whether it ended within its grace."""

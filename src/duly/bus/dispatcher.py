@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from duly.bus.attempt import Caller, Failure, Handler
+from duly.bus.attempt import Caller, Handler, HandlerFailure
 from duly.bus.ingress import enter
 from duly.config import BusSettings, Limits
 from duly.env import Boot, Env
@@ -56,13 +56,13 @@ class Subscriber:
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class EndedAttempt:
     """What an attempt came to, to be recorded; `ingress` goes into a workflow with it (T10)."""
 
     event_id: int
     subscriber_id: str
     attempt: int
-    failure: Failure | None = None
+    failure: HandlerFailure | None = None
     ingress: Ingress | None = None
 
 
@@ -88,7 +88,7 @@ class Dispatcher(WorkLoop[int]):
         self._unregistered: dict[str, Subscriber] = {}
         self._connected: dict[str, Subscriber] = {}
         self._ingress: dict[str, IngressTopic] = {}
-        self._unrecorded: dict[int, Ended] = {}
+        self._unrecorded: dict[int, EndedAttempt] = {}
         self._durable_id = 0  # every event up to here is on the disk (B4)
         self._loop_of = asyncio.get_running_loop()
         self._registering = asyncio.Lock()
@@ -353,24 +353,24 @@ class Dispatcher(WorkLoop[int]):
         if self._is_full:
             self.wake()
 
-    async def _tell(self, begun: Begun) -> Ended:
+    async def _tell(self, begun: Begun) -> EndedAttempt:
         delivery, event = begun.delivery, begun.event
         assert delivery is not None
         name = delivery.subscriber_id
-        ended = partial(Ended, delivery.event_id, name, delivery.attempts)
+        ended = partial(EndedAttempt, delivery.event_id, name, delivery.attempts)
         if event is None:
-            return ended(Failure(UNREADABLE))
+            return ended(HandlerFailure(UNREADABLE))
         if ingress := self._ingress.get(name):
             try:
                 return ended(None, enter(ingress, event, self._limits))
             except Invalid as refusal:
-                return ended(Failure(str(refusal)))
+                return ended(HandlerFailure(str(refusal)))
         if found := self._connected.get(name):
             call = self._caller.call(found.handler, event, begun.depth, name, found.timeout_s)
             return ended(await call)
-        return ended(Failure(GONE))
+        return ended(HandlerFailure(GONE))
 
-    async def _record(self, ended: Ended) -> None:
+    async def _record(self, ended: EndedAttempt) -> None:
         """Record the result of an attempt; it is kept in memory until the store has it (H3)."""
         try:
             await self._finish(ended)
@@ -378,7 +378,7 @@ class Dispatcher(WorkLoop[int]):
             log.error("event %s for %s: %s", ended.event_id, ended.subscriber_id, error)
         del self._unrecorded[ended.event_id]
 
-    async def _finish(self, ended: Ended) -> Finished:
+    async def _finish(self, ended: EndedAttempt) -> Finished:
         finish = partial(
             self._store.finish_delivery, ended.event_id, ended.subscriber_id, ended.attempt
         )

@@ -40,7 +40,7 @@ from duly.store import Store
 NO_CONFIG: Final[Mapping[str, Json]] = MappingProxyType({})
 
 
-class Seat:
+class ExtensionPort:
     """One extension's place at the bus: its id, its subscriptions and its state."""
 
     def __init__(
@@ -116,7 +116,10 @@ class ExtensionContext:
     __slots__ = ("_config", "_extension_id", "_seat")
 
     def __init__(
-        self, extension_id: str, config: Mapping[str, Json] = NO_CONFIG, seat: Seat | None = None
+        self,
+        extension_id: str,
+        config: Mapping[str, Json] = NO_CONFIG,
+        seat: ExtensionPort | None = None,
     ) -> None:
         object.__setattr__(self, "_extension_id", extension_id)
         object.__setattr__(self, "_config", config)
@@ -124,7 +127,7 @@ class ExtensionContext:
 
     _extension_id: str
     _config: Mapping[str, Json]
-    _seat: Seat | None
+    _seat: ExtensionPort | None
 
     @property
     def extension_id(self) -> str:

@@ -28,11 +28,11 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
 
-from duly.bus.agent import Workshop, ask_agent, choose_provider
+from duly.bus.agent import Corrections, ask_agent, choose_provider
 from duly.bus.attempt import Handler
 from duly.bus.channel import NOTIFY_TOPIC, SEND_S, Channels
 from duly.bus.code import FILE, blame, forget, import_from, scan
-from duly.bus.extension import ExtensionContext, Seat
+from duly.bus.extension import ExtensionContext, ExtensionPort
 from duly.bus.manifest import read_manifest
 from duly.bus.publisher import DEFAULT_RETRY, Publisher
 from duly.config import Limits
@@ -54,7 +54,7 @@ ESCALATION_RETRY: Final = Retry(12, (1, 5, 30, 120, 600, 1800))
 log = logging.getLogger("duly.extension")
 
 
-class Stage(StrEnum):
+class LoadStage(StrEnum):
     """How far an extension got when its host opened."""
 
     MANIFEST = "manifest"
@@ -73,7 +73,7 @@ class ExtensionReport:
     id: str
     name: str
     version: str
-    stage: Stage
+    stage: LoadStage
     error: str | None = None
 
 
@@ -83,8 +83,8 @@ class _Candidate:
 
     manifest: Manifest
     folder: Path
-    seat: Seat
-    stage: Stage = Stage.MANIFEST
+    seat: ExtensionPort
+    stage: LoadStage = LoadStage.MANIFEST
     error: str | None = None
     package: str = ""
     code: ModuleType | None = None
@@ -109,7 +109,7 @@ class Loader:
         publisher: Publisher,
         reserve: Callable[[str], Publisher],
         channels: Channels,
-        workshop: Workshop,
+        workshop: Corrections,
         limits: Limits,
         secrets: Redactor,
     ) -> None:
@@ -143,9 +143,9 @@ class Loader:
         importlib.invalidate_caches()
         for each in self._candidates.values():
             if each.manifest.module is not None:
-                self._step(each, Stage.IMPORT, partial(_import, each))
-                self._step(each, Stage.CREATE, partial(_create, each))
-            self._step(each, Stage.AGENT, partial(self._check_agent, each))
+                self._step(each, LoadStage.IMPORT, partial(_import, each))
+                self._step(each, LoadStage.CREATE, partial(_create, each))
+            self._step(each, LoadStage.AGENT, partial(self._check_agent, each))
         for each in self._candidates.values():
             await self._initialize(each)
         for report in self.reports:
@@ -157,7 +157,7 @@ class Loader:
         """Close what is ready, the last one first, and let go of the code."""
         for each in reversed(self._candidates.values()):
             close = getattr(each.instance, "close", None)
-            if each.stage is Stage.READY and close is not None:
+            if each.stage is LoadStage.READY and close is not None:
                 error = await self._limited(close, CLOSE_S, each)
                 if error is not None:
                     told = visible(error)
@@ -169,7 +169,7 @@ class Loader:
     async def _listen_for_the_user(self) -> None:
         """Bring to the channels what extensions say, what needs a person, and notices (B10, F8)."""
         self._known = {each.subscriber_id for each in await self._store.list_subscriptions()}
-        seat = Seat(OWN_SOURCE, self._publisher, self._store, self._env, self._limits)
+        seat = ExtensionPort(OWN_SOURCE, self._publisher, self._store, self._env, self._limits)
         if self._folder is not None or self._channels.names:
             self._notify(seat, NOTIFY_TOPIC, DEFAULT_RETRY)
         if self._channels.names:
@@ -178,7 +178,7 @@ class Loader:
         await seat.keep()
         seat.connect()
 
-    def _notify(self, seat: Seat, topic: str, retry: Retry) -> None:
+    def _notify(self, seat: ExtensionPort, topic: str, retry: Retry) -> None:
         """Subscribe the channels: the first one for all, and every other one for its own (B9).
 
         One that had its own subscriber before keeps it, also if it is the first or gone by now:
@@ -223,7 +223,9 @@ class Loader:
         return manifests
 
     def _leave_out(self, folder: Path, extension_id: str, error: str) -> None:
-        self._unread.append(ExtensionReport(extension_id, folder.name, "", Stage.MANIFEST, error))
+        self._unread.append(
+            ExtensionReport(extension_id, folder.name, "", LoadStage.MANIFEST, error)
+        )
 
     async def _wire(self, manifests: dict[Path, Manifest]) -> None:
         """Write down what every manifest subscribes to, before any code is run (law 2)."""
@@ -233,20 +235,20 @@ class Loader:
         for extension_id in (*(each.id for each in planned.loads), *planned.left_out):
             manifest = known[extension_id]
             publisher = self._reserve(extension_id)
-            seat = Seat(extension_id, publisher, self._store, self._env, self._limits)
+            seat = ExtensionPort(extension_id, publisher, self._store, self._env, self._limits)
             for each in manifest.subscribes:
                 if each.handler is BuiltIn.NOTIFY_USER:
                     self._notify(seat, each.topic, DEFAULT_RETRY)
                 elif each.handler is BuiltIn.INVOKE_AGENT:
                     handler = self._asker(manifest, publisher)
                     seat.subscribe(each.topic, handler, each.handler, is_wired=True)
-            candidate = _Candidate(manifest, folders[extension_id], seat, Stage.DEPENDENCIES)
+            candidate = _Candidate(manifest, folders[extension_id], seat, LoadStage.DEPENDENCIES)
             left_out = planned.left_out.get(extension_id)
             candidate.error = None if left_out is None else str(left_out)
-            await self._keep(candidate, Stage.MANIFEST)
+            await self._keep(candidate, LoadStage.MANIFEST)
             self._candidates[extension_id] = candidate
 
-    async def _keep(self, each: _Candidate, stage: Stage) -> None:
+    async def _keep(self, each: _Candidate, stage: LoadStage) -> None:
         """Write an extension's subscriptions; a name that is in use breaks this extension only."""
         try:
             await each.seat.keep()
@@ -280,11 +282,11 @@ class Loader:
             if self._candidates[needed].error is not None
         ]
         if broken:
-            each.stage = Stage.DEPENDENCIES
+            each.stage = LoadStage.DEPENDENCIES
             each.error = str(needs_broken(each.manifest.depends_on, broken))
         return not broken
 
-    def _step(self, each: _Candidate, stage: Stage, work: Callable[[], None]) -> None:
+    def _step(self, each: _Candidate, stage: LoadStage, work: Callable[[], None]) -> None:
         """Go one stage further; keep any error of the extension's code; let Ctrl-C through."""
         if not self._may_go_on(each):
             return
@@ -306,15 +308,15 @@ class Loader:
     async def _initialize(self, each: _Candidate) -> None:
         if not self._may_go_on(each):
             return
-        each.stage = Stage.INITIALIZE
+        each.stage = LoadStage.INITIALIZE
         if each.instance is not None:  # an agent may be a manifest alone
             context = ExtensionContext(each.manifest.id, each.manifest.config, each.seat)
             work = partial(each.instance.initialize, context)
             each.error = await self._limited(work, INITIALIZE_S, each)
-        await self._keep(each, Stage.INITIALIZE)
-        self._step(each, Stage.INITIALIZE, each.seat.connect)
+        await self._keep(each, LoadStage.INITIALIZE)
+        self._step(each, LoadStage.INITIALIZE, each.seat.connect)
         if each.error is None:
-            each.stage = Stage.READY
+            each.stage = LoadStage.READY
 
     async def _limited(
         self, work: Callable[[], Coroutine[Any, Any, None]], limit_s: float, each: _Candidate

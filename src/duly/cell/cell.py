@@ -1,7 +1,7 @@
 """One locked process that answers questions; it is killed when one costs too much (K7).
 
-Law 1: a question is answered within its limits, or the process is killed and `Overrun` names the
-       limit. No caller waits for a process without limit.
+Law 1: a question is answered within its limits, or the process is killed and `CellOverrun` names
+       the limit. No caller waits for a process without limit.
 Law 2: every byte from the process is hostile: the length is checked before it is read, and the
        caller checks the shape.
 Law 3: a process takes work only when every layer of its lock was proven from inside, or the user
@@ -41,16 +41,16 @@ ENVIRONMENT: Final = {"TZ": "UTC0"}
 Checked: TypeAlias = Callable[[], None]  # raises Overrun when a question has cost too much
 
 
-class Overrun(DulyError):
+class CellOverrun(DulyError):
     """The process was killed because one question cost too much."""
 
 
-class Closed(DulyError):
+class CellClosed(DulyError):
     """The process is gone."""
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class CellBounds:
     """What one question may cost."""
 
     cpu_s: float
@@ -58,7 +58,7 @@ class Bounds:
     answer_bytes: int
 
 
-class Ready(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class CellReady(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The first message of a process: which layers of its lock held."""
 
     held: tuple[str, ...]
@@ -104,7 +104,7 @@ class Cell:
         said.register(self._channel, select.POLLIN)
         return not said.poll(0) and self._process.poll() is None
 
-    def ask(self, question: bytes, bounds: Bounds) -> bytes:
+    def ask(self, question: bytes, bounds: CellBounds) -> bytes:
         """Ask, and return the answer; after Overrun or Closed is raised the process is gone."""
         begun_ms, before_s = machine_ms(), self._stat.cpu_s() or 0.0
 
@@ -113,9 +113,9 @@ class Cell:
             used_s = self._stat.cpu_s()
             computed_s = lasted_s if used_s is None else used_s - before_s
             if computed_s > bounds.cpu_s:
-                raise Overrun(f"it took more than {bounds.cpu_s:g} s to compute")
+                raise CellOverrun(f"it took more than {bounds.cpu_s:g} s to compute")
             if lasted_s > bounds.wall_s:
-                raise Overrun(f"it took more than {bounds.wall_s:g} s")
+                raise CellOverrun(f"it took more than {bounds.wall_s:g} s")
 
         try:
             self._send(LENGTH.pack(len(question)) + question, bounds, check)
@@ -147,22 +147,22 @@ class Cell:
 
     def ready(self, *, is_unlocked: bool = False) -> None:
         """Wait for the first message, and refuse a process whose lock is incomplete (law 3)."""
-        bounds = Bounds(START_S, START_S, READY_BYTES_MAX)
+        bounds = CellBounds(START_S, START_S, READY_BYTES_MAX)
         begun_ms = machine_ms()
 
         def check() -> None:
             if machine_ms() - begun_ms > START_S * 1000:
-                raise Closed(f"A process said nothing for {START_S:g} s.")
+                raise CellClosed(f"A process said nothing for {START_S:g} s.")
 
         try:
-            ready = msgspec.json.decode(self._receive(bounds, check), type=Ready)
+            ready = msgspec.json.decode(self._receive(bounds, check), type=CellReady)
         except msgspec.MsgspecError:
-            raise Closed("A process did not say whether it is locked.") from None
+            raise CellClosed("A process did not say whether it is locked.") from None
         if ready.missing and not is_unlocked:
             missing = [short(each) for each in ready.missing[:20]]
             raise ConfigError(code="not_locked", facts={"task": "read", "missing": missing})
 
-    def _send(self, frame: bytes, bounds: Bounds, check: Checked) -> None:
+    def _send(self, frame: bytes, bounds: CellBounds, check: Checked) -> None:
         left = memoryview(frame)
         self._channel.settimeout(min(bounds.cpu_s, bounds.wall_s))
         while left:
@@ -172,14 +172,14 @@ class Cell:
                 check()
                 self._channel.settimeout(LOOK_S)
             except OSError as error:
-                raise Closed(f"A process is gone: {error}.") from None
+                raise CellClosed(f"A process is gone: {error}.") from None
 
-    def _receive(self, bounds: Bounds, check: Checked) -> bytes:
+    def _receive(self, bounds: CellBounds, check: Checked) -> bytes:
         # CPU time is never more than wall time, so the first check comes when that is used up.
         self._channel.settimeout(min(bounds.cpu_s, bounds.wall_s))
         (length,) = LENGTH.unpack(self._receive_exactly(LENGTH.size, check))
         if length > bounds.answer_bytes:
-            raise Overrun(f"it came to more than {bounds.answer_bytes} bytes")
+            raise CellOverrun(f"it came to more than {bounds.answer_bytes} bytes")
         return self._receive_exactly(length, check)
 
     def _receive_exactly(self, size: int, check: Checked) -> bytes:
@@ -192,10 +192,10 @@ class Cell:
                 self._channel.settimeout(LOOK_S)
                 continue
             except OSError as error:
-                raise Closed(f"A process is gone: {error}.") from None
+                raise CellClosed(f"A process is gone: {error}.") from None
             if not piece:
                 check()  # The kernel may have ended the process because of its limits.
-                raise Closed("A process is gone: it closed its channel.")
+                raise CellClosed("A process is gone: it closed its channel.")
             body += piece
         return bytes(body)
 

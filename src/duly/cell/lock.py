@@ -62,7 +62,7 @@ class Layer(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class LockReport:
     """Which layers held, and which are missing and why."""
 
     held: tuple[str, ...]
@@ -123,7 +123,7 @@ LANDLOCK_SCOPES_FROM: Final = 6
 REFUSED: Final = frozenset({errno.EPERM, errno.EACCES})
 
 
-def lock(channels: Collection[int], profile: Profile) -> Report:
+def lock(channels: Collection[int], profile: Profile) -> LockReport:
     """Lock this process but for its channels, and return what held when it was tried."""
     _warm_up()
     _ignore_signals()
@@ -148,10 +148,10 @@ def lock(channels: Collection[int], profile: Profile) -> Report:
     failures |= _put_on({Layer.SYSTEM_CALLS: lambda: _filter_system_calls(profile)})
     above = self_test(channels, profile)
     failed = tuple(f"{name} ({why})" for name, why in failures.items())
-    return Report((*below.held, *above.held), (*failed, *below.missing, *above.missing))
+    return LockReport((*below.held, *above.held), (*failed, *below.missing, *above.missing))
 
 
-def self_test(channels: Collection[int], profile: Profile) -> Report:
+def self_test(channels: Collection[int], profile: Profile) -> LockReport:
     """Try from inside what a locked process must not be able to do (X1)."""
     probes: dict[str, Callable[[], bool]] = {
         Layer.DESCRIPTORS: lambda: _has_no_other_descriptor(channels),
@@ -174,7 +174,7 @@ def self_test(channels: Collection[int], profile: Profile) -> Report:
     return _try_out(probes)
 
 
-def is_lockable() -> Report:
+def is_lockable() -> LockReport:
     """Tell, without locking anything, whether this machine has what a lock needs."""
     probes = {
         "Linux": lambda: platform.system() == "Linux",
@@ -204,7 +204,7 @@ def _put_on(layers: dict[Layer, Callable[[], None]]) -> dict[str, str]:
     return failures
 
 
-def _try_out(probes: Mapping[str, Callable[[], bool]]) -> Report:
+def _try_out(probes: Mapping[str, Callable[[], bool]]) -> LockReport:
     held: list[str] = []
     missing: list[str] = []
     for name, probe in probes.items():
@@ -213,7 +213,7 @@ def _try_out(probes: Mapping[str, Callable[[], bool]]) -> Report:
         except (OSError, AttributeError, ValueError) as error:
             is_held, name = False, f"{name} ({type(error).__name__})"
         (held if is_held else missing).append(str(name))
-    return Report(tuple(held), tuple(missing))
+    return LockReport(tuple(held), tuple(missing))
 
 
 # -- Putting the layers on ----------------------------------------------------------------------

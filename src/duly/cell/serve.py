@@ -19,7 +19,7 @@ from typing import Any, Final
 import msgspec
 
 from duly.cell import lock
-from duly.cell.cell import LENGTH, Ready
+from duly.cell.cell import LENGTH, CellReady
 
 IDLE_MS: Final = 60_000
 ASKED_MAX: Final = 10_000  # then the process ends, and with it what a reader has leaked
@@ -28,7 +28,7 @@ NAME_END: Final = b"\0"
 Reader = Callable[[bytes], Any]
 
 
-class Answer(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class CellAnswer(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """The answer to a question: a value, or the name of the error."""
 
     value: msgspec.Raw = msgspec.Raw(b"null")
@@ -37,9 +37,9 @@ class Answer(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
 
 def serve(channel: int, readers: Mapping[str, Reader], *, memory_bytes: int) -> None:
     """Serve questions until the channel ends; late imports must be done before."""
-    msgspec.json.encode(Answer())
+    msgspec.json.encode(CellAnswer())
     report = lock.lock((channel,), lock.Profile(memory_bytes=memory_bytes))
-    _write(channel, msgspec.json.encode(Ready(report.held, report.missing)))
+    _write(channel, msgspec.json.encode(CellReady(report.held, report.missing)))
     gc.freeze()
     requests = select.poll()
     requests.register(channel, select.POLLIN)
@@ -62,10 +62,10 @@ def _answer(readers: Mapping[str, Reader], body: bytes) -> bytes:
     name, _, data = body.partition(NAME_END)
     try:
         value = readers[name.decode()](data)
-        return msgspec.json.encode(Answer(msgspec.Raw(msgspec.json.encode(value))))
+        return msgspec.json.encode(CellAnswer(msgspec.Raw(msgspec.json.encode(value))))
     except Exception as error:
         # A stranger chose these bytes, so the reader may raise anything, also MemoryError.
-        return msgspec.json.encode(Answer(error=type(error).__name__))
+        return msgspec.json.encode(CellAnswer(error=type(error).__name__))
 
 
 def _read(channel: int) -> bytes | None:

@@ -125,7 +125,7 @@ class Cursor:
         }
         return json.dumps(parts, separators=(",", ":"), ensure_ascii=False)
 
-    def compare(self, present: Iterable[Arrival]) -> Sight:
+    def compare(self, present: Iterable[Arrival]) -> Listing:
         """Compare what is there now with what was given."""
         ordered = sorted(present)
         digests = {each: _digest(each) for each in ordered}
@@ -136,11 +136,11 @@ class Cursor:
             within = stretch.within(ordered)
             if _check(digests[each] for each in within) == stretch.check:
                 known.update(within)
-        return Sight(self, ordered, digests, known)
+        return Listing(self, ordered, digests, known)
 
 
 @dataclass(frozen=True, slots=True)
-class Sight:
+class Listing:
     """What is there now, in the order of arrival, and which of it was given."""
 
     cursor: Cursor

@@ -89,14 +89,14 @@ class _Hook:
         if not isinstance(watch, Watch):
             return self._run_before(executor, function, *args)
         if executor is None or isinstance(executor, ThreadPoolExecutor):
-            job = Job(watch, lambda: function(*args))
+            job = ThreadJob(watch, lambda: function(*args))
             running = job.hand(lambda: self._run_before(executor, job))
             running.add_done_callback(job.drop)
             return running
         return self._run_before(_Beside(executor, watch), function, *args)
 
 
-class Job:
+class ThreadJob:
     """A function that a thread runs as a part of a call; if dropped first, it never runs."""
 
     def __init__(self, watch: Watch, function: Callable[[], Any]) -> None:

@@ -40,7 +40,7 @@ from typing import (
 )
 
 from duly import fork
-from duly.connectors.attach import Job
+from duly.connectors.attach import ThreadJob
 from duly.connectors.watch import Watch
 from duly.env import CALL
 from duly.errors import AuthNeeded, Invalid, NotFound
@@ -164,7 +164,7 @@ Verdict: TypeAlias = Applied | NotApplied | Unsure
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class ToolTerms:
     """The arguments of a decorator, not yet checked."""
 
     kind: ToolKind
@@ -183,7 +183,7 @@ class Read(Generic[C, P, R]):
     """A method that reads; on an instance it is the method itself."""
 
     def __init__(
-        self, function: Callable[Concatenate[C, P], Coroutine[Any, Any, R]], terms: Terms
+        self, function: Callable[Concatenate[C, P], Coroutine[Any, Any, R]], terms: ToolTerms
     ) -> None:
         self.function = function
         self.terms = terms
@@ -209,7 +209,7 @@ class Mutation(Generic[C, P, R]):
     """A method that changes the outside; on an instance it is the method itself."""
 
     def __init__(
-        self, function: Callable[Concatenate[C, Call, P], Coroutine[Any, Any, R]], terms: Terms
+        self, function: Callable[Concatenate[C, Call, P], Coroutine[Any, Any, R]], terms: ToolTerms
     ) -> None:
         self.function = function
         self.terms = terms
@@ -279,7 +279,7 @@ def read(
     """Offer a method to scripts as a read; its capability is `<connector>.read` unless given."""
     kind = ToolKind.READ_BY_ID if by_id else ToolKind.READ
     # A read changes nothing, so its risk is the lowest there is (A1).
-    terms = Terms(kind, capability, "low", noun, timeout_s=timeout_s)
+    terms = ToolTerms(kind, capability, "low", noun, timeout_s=timeout_s)
     return partial(Read, terms=terms) if function is None else Read(function, terms)
 
 
@@ -318,7 +318,7 @@ def mutation(
     signature: `{"to": "To", "text": "Body"}`. `editable` lists those they may change first (A3).
     """
     how = (lag_s, timeout_s, idempotent, key_lifetime_s, labels, editable)
-    terms = Terms(ToolKind.MUTATION, capability, risk, noun, *how)
+    terms = ToolTerms(ToolKind.MUTATION, capability, risk, noun, *how)
     return partial(Mutation, terms=terms) if function is None else Mutation(function, terms)
 
 
@@ -358,12 +358,12 @@ class Connector:
         ended = asyncio.Event()
         call = partial(copy_context().run, partial(function, *args, **kwargs))
         threads = self._threads_for(is_asking=is_asking)
-        work = call if watch is None else Job(watch, call)
+        work = call if watch is None else ThreadJob(watch, call)
         submit: Callable[[], Future[R]] = partial(threads.submit, work)
-        job = work.hand(submit) if isinstance(work, Job) else submit()
+        job = work.hand(submit) if isinstance(work, ThreadJob) else submit()
 
         def tell(_: object) -> None:
-            if isinstance(work, Job):
+            if isinstance(work, ThreadJob):
                 work.drop()
             with suppress(RuntimeError):  # The loop is closed: no task waits for it any more.
                 loop.call_soon_threadsafe(ended.set)

@@ -45,7 +45,7 @@ from duly.connectors.folder import (
     read_file,
 )
 from duly.connectors.mail import Mail
-from duly.connectors.reader import Reads, Unreadable
+from duly.connectors.reader import ReadingConnector, Unreadable
 from duly.errors import NotSent, Refused
 from duly.rules.schedule import UNIT_MS
 
@@ -69,7 +69,7 @@ AGE: Final = re.compile(r"([0-9]{1,6})([smhd])", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class MailPlace:
     """Where a mail lies now; `base` is the part of its name that stays."""
 
     folder: str | None
@@ -168,7 +168,7 @@ class WholeMail(MailItem):
     attachments: list[str]
 
 
-class Mailbox(Timed, Reads, Foldered):
+class Mailbox(Timed, ReadingConnector, Foldered):
     """The mails of one folder."""
 
     name = "mailbox"
@@ -252,10 +252,10 @@ class Mailbox(Timed, Reads, Foldered):
             (self._folder.path / each).is_dir() for each in (*MAILDIR, "tmp")
         )
 
-    def _places(self) -> list[Place]:
+    def _places(self) -> list[MailPlace]:
         """Find every mail; one that is being moved is found where it goes."""
         self._look_for_maildir()
-        found: dict[tuple[str, int], Place] = {}
+        found: dict[tuple[str, int], MailPlace] = {}
         for folder in MAILDIR if self._is_maildir else (None,):
             what = folder or self.name
             with definite(what), self._folder.open([folder] if folder else []) as here:
@@ -263,7 +263,7 @@ class Mailbox(Timed, Reads, Foldered):
                 for name, status in list_files(here, what):
                     if self._is_mail(name) and not is_private(name, status):
                         base = FLAGS.split(name)[0] if self._is_maildir else name
-                        found[base, status.st_ino] = Place(folder, name, base, status)
+                        found[base, status.st_ino] = MailPlace(folder, name, base, status)
         return list(found.values())
 
     def _is_mail(self, name: str) -> bool:
@@ -271,7 +271,7 @@ class Mailbox(Timed, Reads, Foldered):
             return False
         return self._is_maildir or name.lower().endswith(".eml")
 
-    def _open(self, place: Place, limit_bytes: int) -> Opened | None:
+    def _open(self, place: MailPlace, limit_bytes: int) -> Opened | None:
         """Read a mail up to the limit; None if it was removed meanwhile."""
         try:
             with self._folder.open([place.folder] if place.folder else []) as here:

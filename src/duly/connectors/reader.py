@@ -18,8 +18,8 @@ from typing import Final, TypeVar
 import msgspec
 
 from duly import fork
-from duly.cell.cell import Bounds, Cell, Closed, Overrun
-from duly.cell.serve import Answer, Reader, question, serve
+from duly.cell.cell import Cell, CellBounds, CellClosed, CellOverrun
+from duly.cell.serve import CellAnswer, Reader, question, serve
 from duly.connectors import mail
 from duly.connectors.base import Connector
 from duly.errors import DulyError, NotSent
@@ -30,7 +30,7 @@ PROGRAM: Final = "duly.connectors.reader:main"
 NEEDED: Final = ("duly", "msgspec")
 CELLS_MAX: Final = 2  # processes of one connector that read at the same time
 MEMORY_BYTES: Final = 512 * 1024 * 1024
-BOUNDS: Final = Bounds(cpu_s=2.0, wall_s=10.0, answer_bytes=2 * 1024 * 1024)
+BOUNDS: Final = CellBounds(cpu_s=2.0, wall_s=10.0, answer_bytes=2 * 1024 * 1024)
 TRIES_MAX: Final = 2  # a process may have ended by itself while it was idle
 
 READERS: Final[Mapping[str, Reader]] = {"mail": mail.read_mail, "mail.id": mail.read_id}
@@ -64,9 +64,9 @@ class Readers:
                 cell = self._take(closed)
                 try:
                     return _value(cell.ask(question(name, data), self.bounds), kind)
-                except Overrun as error:
+                except CellOverrun as error:
                     raise Unreadable(str(error)) from None
-                except Closed:
+                except CellClosed:
                     if closed != self._closed:
                         raise NotSent("The host was closed while it read.") from None
                 finally:
@@ -125,7 +125,7 @@ class Readers:
             with self._door:
                 self._busy.discard(cell)
             cell.close()
-            if isinstance(error, Closed):
+            if isinstance(error, CellClosed):
                 raise NotSent(f"The process that reads could not be started: {error}") from error
             raise
         return cell
@@ -141,7 +141,7 @@ class Readers:
             cell.close()
 
 
-class Reads(Connector):
+class ReadingConnector(Connector):
     """A connector that reads what strangers wrote."""
 
     _readers: Readers | None = None
@@ -158,7 +158,7 @@ class Reads(Connector):
 def _value(body: bytes, kind: type[T]) -> T:
     """Decode an answer of the process; it is as hostile as the bytes it was made from."""
     try:
-        answer = msgspec.json.decode(body, type=Answer)
+        answer = msgspec.json.decode(body, type=CellAnswer)
         if answer.error is None:
             return msgspec.json.decode(answer.value, type=kind)
     except (msgspec.MsgspecError, ValueError, RecursionError):

@@ -29,14 +29,14 @@ from duly.connectors.base import (
     NotApplied,
     Page,
     Read,
-    Terms,
+    ToolTerms,
     Unsure,
     Vault,
     Verdict,
 )
 from duly.connectors.raised import kind_of, words_at, words_of
 from duly.connectors.signature import parameters_of, result_of
-from duly.connectors.watch import Pace, Watch
+from duly.connectors.watch import LoopPlace, Watch
 from duly.env import machine_ms
 from duly.errors import IllegalTransition, Invalid
 from duly.rules.catalog import SNAKE, TAKEN, Catalog, Parameter, Risk, Tool, ToolKind
@@ -50,7 +50,7 @@ ANSWER_BYTES_MAX: Final = 64 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ToolPlace:
     """Where a tool is found: a method of a connector, and the one that asks about it."""
 
     connector: Connector
@@ -68,13 +68,13 @@ class Registry:
 
     def __init__(self, connectors: Iterable[Connector] = ()) -> None:
         self._connectors: dict[str, Connector] = {}
-        self._places: dict[str, Place] = {}
+        self._places: dict[str, ToolPlace] = {}
         self._redactor = Redactor()
         # A call is held by its parts while one is at work; a call that was collected has ended.
         self._sends: WeakSet[Watch] = WeakSet()
         self._questions: WeakSet[Watch] = WeakSet()
         self._compute: Callable[[Callable[[], Json]], Awaitable[Json]] | None = None
-        self.pace = Pace()
+        self.pace = LoopPlace()
         tools: list[Tool] = []
         for connector in connectors:
             name = _name_of(connector)
@@ -239,7 +239,7 @@ class Registry:
         plain = _plain(tool, answer)
         return redact(plain, self._redactor)
 
-    def _place(self, tool: Tool, *, is_mutation: bool) -> Place:
+    def _place(self, tool: Tool, *, is_mutation: bool) -> ToolPlace:
         own = self.catalog.find(tool.name)
         if (own.kind is ToolKind.MUTATION) is not is_mutation:
             raise IllegalTransition(f"{own.name} is a {own.kind}; it was asked for as another.")
@@ -280,7 +280,7 @@ class _Declared:
     """What a class and its parents declare about one tool."""
 
     function: Callable[..., object]
-    terms: Terms
+    terms: ToolTerms
     mutation: Mutation[Any, ..., Any] | None
 
 
@@ -297,7 +297,7 @@ def _declared_by(kind: type) -> dict[str, _Declared]:
     return found
 
 
-def _tools_of(connector_name: str, connector: Connector) -> Iterator[tuple[Tool, Place]]:
+def _tools_of(connector_name: str, connector: Connector) -> Iterator[tuple[Tool, ToolPlace]]:
     kind = type(connector)
     for method, declared in _declared_by(kind).items():
         what = f"{kind.__name__}.{method}"
@@ -322,10 +322,10 @@ def _tools_of(connector_name: str, connector: Connector) -> Iterator[tuple[Tool,
             reconciles=asker is not None,
             result=result_of(declared.function),
         )
-        yield tool, Place(connector, method, asker)
+        yield tool, ToolPlace(connector, method, asker)
 
 
-def _shown(parameters: tuple[Parameter, ...], terms: Terms, what: str) -> tuple[Parameter, ...]:
+def _shown(parameters: tuple[Parameter, ...], terms: ToolTerms, what: str) -> tuple[Parameter, ...]:
     """Mark what a person sees of a call, and what they may change (A3)."""
     names = [each.name for each in parameters]
     for place, given in (("labels", terms.labels), ("editable", terms.editable)):
@@ -372,7 +372,7 @@ def _check_async(function: object, what: str) -> None:
         )
 
 
-def _capability(connector_name: str, kind: type, method: str, terms: Terms) -> str:
+def _capability(connector_name: str, kind: type, method: str, terms: ToolTerms) -> str:
     """Name the capability (A1): reads share one, a mutation has its own unless terms name one."""
     if terms.capability is None:
         own = method if terms.kind is ToolKind.MUTATION else "read"

@@ -54,7 +54,7 @@ LARGER: Final = 'Keep it in a database: Table(url="sqlite:///rows.db").'
 
 
 @dataclass(frozen=True, slots=True)
-class Sheet:
+class CsvSheet:
     """A CSV file as it was read: its text, its dialect, and its rows."""
 
     text: str
@@ -65,7 +65,7 @@ class Sheet:
     records: list[list[str]]
 
     @classmethod
-    def read(cls, data: bytes, what: str) -> Sheet:
+    def read(cls, data: bytes, what: str) -> CsvSheet:
         """Read a file, or refuse it and say what is wrong with it."""
         if len(data) > FILE_BYTES_MAX:
             raise Refused(f"{what} has more than {FILE_BYTES_MAX} bytes. {LARGER}")
@@ -76,7 +76,7 @@ class Sheet:
         return cls.parse(text, what)
 
     @classmethod
-    def parse(cls, text: str, what: str) -> Sheet:
+    def parse(cls, text: str, what: str) -> CsvSheet:
         """Parse a text in the dialect it is written in."""
         body = text.removeprefix(BYTE_ORDER_MARK)
         delimiter, line_end = _habits(body)
@@ -126,7 +126,7 @@ class Sheet:
             cells[KEY_COLUMN] = key
         record = [cells.get(column, "") for column in header]
         text += _line(record, self.delimiter) + self.line_end
-        new = Sheet.parse(text, what)
+        new = CsvSheet.parse(text, what)
         if (new.header, new.records) != (header, [*self.records, record]):
             raise Refused(f"{what} is written in a way that no row can be added to. Save it anew.")
         return text
@@ -224,7 +224,7 @@ class CsvRows:
             except FileNotFoundError:
                 return KEY_COLUMN not in _read(here, what, what).header
 
-    def _load(self, table: str) -> Sheet:
+    def _load(self, table: str) -> CsvSheet:
         what = f"{table}.csv"
         with definite(what), self._folder.open() as here:
             self._folder.check(here, what, what)
@@ -294,7 +294,7 @@ def _draft(here: int, own: int, wish: Wish) -> tuple[int, str | None]:
     raise NotSent(f"{what}: another program saves it again and again. Close it there.")
 
 
-def _check_row(sheet: Sheet, table: str, row: Mapping[str, Value], unique: str | None) -> None:
+def _check_row(sheet: CsvSheet, table: str, row: Mapping[str, Value], unique: str | None) -> None:
     if sheet.header:
         refuse_unknown_columns(table, row, _shown(sheet.header))
     if len(sheet.records) >= ROWS_MAX:
@@ -305,9 +305,9 @@ def _check_row(sheet: Sheet, table: str, row: Mapping[str, Value], unique: str |
             raise already_there(table, unique, row[unique], number)
 
 
-def _read(here: int, name: str, what: str) -> Sheet:
+def _read(here: int, name: str, what: str) -> CsvSheet:
     found = read_file(here, name, FILE_BYTES_MAX)
-    return Sheet.read(b"" if found is None else found[0], what)
+    return CsvSheet.read(b"" if found is None else found[0], what)
 
 
 def _shown(header: list[str]) -> list[str]:

@@ -45,7 +45,7 @@ class Reply:
 
 
 @dataclass(slots=True)
-class Pace:
+class LoopPlace:
     """Which call's code the loop is in at this moment, for a watchdog in another thread."""
 
     tool: str | None = None
@@ -65,7 +65,7 @@ class Watch:
         is_asking: bool = False,
         is_patient: bool = True,
         timeout_s: float = math.inf,
-        pace: Pace | None = None,
+        pace: LoopPlace | None = None,
     ) -> None:
         self.tool = tool
         self.is_asking = is_asking  # it changes nothing, so its threads need not be waited for
@@ -73,7 +73,7 @@ class Watch:
         self.is_told_to_stop = False
         self.reply: Reply | None = None
         self.ended_at_ms: int | None = None
-        self.pace = pace or Pace()
+        self.pace = pace or LoopPlace()
         self._clock = clock
         self._loop = asyncio.get_running_loop()
         self._thread_id = threading.get_ident()

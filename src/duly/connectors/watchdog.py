@@ -15,7 +15,7 @@ import sys
 import threading
 from typing import Final
 
-from duly.connectors.watch import Pace
+from duly.connectors.watch import LoopPlace
 
 TICK_S: Final = 1.0
 TICKS: Final = 5  # so many ticks in one step are logged, then again each time they have doubled
@@ -26,7 +26,7 @@ log = logging.getLogger("duly.connectors")
 class Watchdog:
     """Checks at every tick whether the same step of a call is still running."""
 
-    def __init__(self, pace: Pace, *, tick_s: float = TICK_S) -> None:
+    def __init__(self, pace: LoopPlace, *, tick_s: float = TICK_S) -> None:
         self._pace = pace
         self._tick_s = tick_s
         self._woken = threading.Event()

@@ -12,7 +12,7 @@ from typing import Final
 from duly.desk import offer
 from duly.desk.account import Book
 from duly.desk.base import Desk, HasDesk
-from duly.desk.explanation import Told
+from duly.desk.explanation import Explainer
 from duly.desk.page import PAGE_DEFAULT, check_page
 from duly.desk.record import Attention
 from duly.desk.sight import Sight, known_only
@@ -91,7 +91,7 @@ def _attend(
     open_run = due.outlook(tx, workflow.id).open_run
     if open_run is not None:
         run = people.get_run(tx, open_run.run_id)
-        told = Told(tx, sight, workflow, run, people.find_held_mutation(tx, run.id))
+        told = Explainer(tx, sight, workflow, run, people.find_held_mutation(tx, run.id))
         if needs_person(told.facts):
             yield _open(told, workflow, run)
     book = Book(tx, sight, workflow)
@@ -103,7 +103,7 @@ def _attend(
         yield _stray(tx, sight, workflow, strays)
 
 
-def _open(told: Told, workflow: WorkflowRow, run: RunRow) -> Attention:
+def _open(told: Explainer, workflow: WorkflowRow, run: RunRow) -> Attention:
     why = told.open()
     return Attention(
         workflow=workflow.name,

@@ -77,7 +77,7 @@ def _why_mutation(tx: Transaction, sight: Sight, name: str) -> Why:
     run = people.get_run(tx, row.held_by)
     if run.open:
         return _why_run(tx, sight, workflow, run)
-    return Told(tx, sight, workflow, run, row).ended_change()
+    return Explainer(tx, sight, workflow, run, row).ended_change()
 
 
 def _why_workflow(tx: Transaction, sight: Sight, name: str) -> Why:
@@ -96,7 +96,7 @@ def _why_workflow(tx: Transaction, sight: Sight, name: str) -> Why:
 
 
 def _why_run(tx: Transaction, sight: Sight, workflow: WorkflowRow, run: RunRow) -> Why:
-    told = Told(tx, sight, workflow, run, people.find_held_mutation(tx, run.id))
+    told = Explainer(tx, sight, workflow, run, people.find_held_mutation(tx, run.id))
     if run.open:
         return told.open()
     if run.status == Status.COMMITTED:
@@ -109,7 +109,7 @@ def _why_run(tx: Transaction, sight: Sight, workflow: WorkflowRow, run: RunRow) 
 # -- One run ------------------------------------------------------------------------------------
 
 
-class Told:
+class Explainer:
     """What there is to tell of one run and of the call it answers for."""
 
     def __init__(
@@ -324,7 +324,7 @@ def read_facts(tx: Transaction, sight: Sight, workflow: WorkflowRow) -> Facts:
     if outlook.open_run is None:
         return _rest(tx, sight, workflow, outlook.handlers)
     run = people.get_run(tx, outlook.open_run.run_id)
-    return Told(tx, sight, workflow, run, people.find_held_mutation(tx, run.id)).facts
+    return Explainer(tx, sight, workflow, run, people.find_held_mutation(tx, run.id)).facts
 
 
 def _is_log_lost(tx: Transaction, workflow: WorkflowRow) -> bool:

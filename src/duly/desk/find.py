@@ -13,7 +13,7 @@ from duly.rules.event import EventStatus
 from duly.rules.schedule import moment
 from duly.rules.verb import question
 from duly.store.base import Transaction
-from duly.store.find import HitRow, Wanted, find
+from duly.store.find import HitRow, Sought, find
 
 TEXT_CHARS_MAX: Final = 500  # as long as a message id or a title can be
 PAGE_MS_MAX: Final = 1_000
@@ -46,7 +46,7 @@ class Finds(HasDesk):
 
         def look(tx: Transaction) -> Hits:
             found = None if workflow is None else find_history(tx, workflow).id
-            wanted = Wanted(text, found, sight.text, lambda: env.monotonic_ms() > ends_ms)
+            wanted = Sought(text, found, sight.text, lambda: env.monotonic_ms() > ends_ms)
             page = find(tx, wanted, limit=limit, after=after)
             names = read_names(tx, (each.workflow_id for each in page.hits))
             hits = tuple(_hit(each, names[each.workflow_id], sight) for each in page.hits)

@@ -15,7 +15,7 @@ from duly.env import Env
 from duly.loop import OneAtATime, outlast
 
 
-class Part(Protocol):
+class WorkPart(Protocol):
     """One of those who work."""
 
     @property
@@ -32,10 +32,10 @@ class Part(Protocol):
         """Work until cancelled."""
 
 
-class Work:
+class HostWork:
     """Lets all parts of a host work at the same time, and ends them together."""
 
-    def __init__(self, env: Env, *parts: Part) -> None:
+    def __init__(self, env: Env, *parts: WorkPart) -> None:
         self._env = env
         self._parts = parts
         self._one_at_a_time = OneAtATime()
@@ -53,7 +53,7 @@ class Work:
         """Work until no part has anything due at this moment."""
         with self._one_at_a_time():
             at_work = {self._start(part.drain, "drain"): part for part in self._parts}
-            bells: dict[asyncio.Task[None], Part] = {}
+            bells: dict[asyncio.Task[None], WorkPart] = {}
             try:
                 while at_work:
                     await asyncio.wait((*at_work, *bells), return_when=asyncio.FIRST_COMPLETED)

@@ -18,7 +18,7 @@ from duly.fact import Reason
 from duly.rules.announcement import (
     PREVIEW_BYTES,
     PREVIEW_CHARS,
-    Change,
+    RunChange,
     Subject,
     Topic,
     describe,
@@ -40,7 +40,7 @@ QUIET: Final[tuple[JournalEvent, ...]] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class AnnouncedCall:
     """The call an announcement speaks of."""
 
     id: str
@@ -56,7 +56,7 @@ class Announcements:
 
     def committed(self, live: Live, new: Run) -> tuple[JournalEvent, ...]:
         """Announce a commit; it needs no words but its own."""
-        change = Change(live.stored, new)
+        change = RunChange(live.stored, new)
         subject = Subject(live.workflow, live.id, live.handler)
         return tuple(self._event(topic, change, subject) for topic in topics(change))
 
@@ -74,14 +74,14 @@ class Announcements:
         `notice` informs the person of something that needs no act (F2, R7); a run that stays as it
         is can have one too. The caller stores that it was given, in the same transaction.
         """
-        change = Change(live.stored, new, tells, notice)
+        change = RunChange(live.stored, new, tells, notice)
         announced = topics(change)
         if not announced:
             return QUIET
         call = None
         if live.stored.row is not None:
             row = await self._parts.store.get_held_mutation(live.id)
-            call = Made(row.id, row.tool, row.args)
+            call = AnnouncedCall(row.id, row.tool, row.args)
         subject = await self._subject(live, call)
         return tuple(
             self._event(each, change, subject, read_error(error).message) for each in announced
@@ -92,15 +92,15 @@ class Announcements:
         facts = Facts(
             run=new, way=Way.PERSON, title=live.title, tool=call.tool, workflow=live.workflow
         )
-        change = Change(live.stored, new, escalate(facts))
-        subject = await self._subject(live, Made(call.id, call.tool, call.args))
+        change = RunChange(live.stored, new, escalate(facts))
+        subject = await self._subject(live, AnnouncedCall(call.id, call.tool, call.args))
         return tuple(self._event(each, change, subject) for each in topics(change))
 
     def deployed(self, topic: Topic, payload: Mapping[str, Json]) -> JournalEvent:
         """Announce a version that is active now."""
         return JournalEvent(topic, OWN_SOURCE, encode_payload(dict(payload)))
 
-    async def _subject(self, live: Live, call: Made | None) -> Subject:
+    async def _subject(self, live: Live, call: AnnouncedCall | None) -> Subject:
         secrets = self._parts.outside.secrets()
         inputs = await self._parts.store.list_inputs(live.id)
         title = live.title if live.prepared_text is not None else None
@@ -116,13 +116,13 @@ class Announcements:
         )
 
     def _event(
-        self, topic: Topic, change: Change, subject: Subject, message: str = ""
+        self, topic: Topic, change: RunChange, subject: Subject, message: str = ""
     ) -> JournalEvent:
         return announce(self._parts, topic, change, subject, message)
 
 
 def announce(
-    parts: Parts, topic: Topic, change: Change, subject: Subject, message: str = ""
+    parts: Parts, topic: Topic, change: RunChange, subject: Subject, message: str = ""
 ) -> JournalEvent:
     """Put one announcement into words; no secret is in them (A5)."""
     secrets = parts.outside.secrets()

@@ -21,7 +21,7 @@ from duly.engine.draft import Draft, examine, version_of
 from duly.errors import NotDeployed, NotFound
 from duly.fact import Reason
 from duly.rules import repair as rules
-from duly.rules.announcement import Change, Subject, Topic
+from duly.rules.announcement import RunChange, Subject, Topic
 from duly.rules.redaction import redact_text
 from duly.rules.source import Language, Source
 from duly.rules.value import Json, encode
@@ -116,7 +116,7 @@ class Proposals:
         secrets = self._parts.outside.secrets()
         inputs = await self._parts.store.list_inputs(row.id)
         titles = tuple(redact_text(each.title, secrets) for each in inputs)
-        change = Change(row.state, row.state, said)
+        change = RunChange(row.state, row.state, said)
         subject = Subject(workflow, row.id, row.handler, titles)
         return self._follow(announce(self._parts, Topic.NEEDS_ATTENTION, change, subject))
 

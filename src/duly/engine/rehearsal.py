@@ -18,7 +18,7 @@ from duly.engine.base import PLAIN_POLICY, StepFailed
 from duly.engine.calls import Wanted
 from duly.engine.live import Live, Notes
 from duly.engine.run import Told, ask_mutate, ask_next, ask_prepare, ask_producer, pin
-from duly.engine.step_env import Clock, StepOutside
+from duly.engine.step_env import HostClock, StepOutside
 from duly.errors import Invalid, NotFound
 from duly.rules.catalog import Catalog, Tool
 from duly.rules.event import (
@@ -202,7 +202,7 @@ class Glass:
 class Rehearsal:
     """All that steps reach while nothing comes of them."""
 
-    env: Clock
+    env: HostClock
     store: Bench
     sandbox: Sandbox
     outside: StepOutside

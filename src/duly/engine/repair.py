@@ -238,7 +238,7 @@ class Repairs:
             if old.risky.get(name) != new.risky.get(name)
         }
         return rules.surprise_refusal(
-            tuple(rules.Asked(each.line, each.word) for each in asked), risky
+            tuple(rules.Surprise(each.line, each.word) for each in asked), risky
         )
 
     async def _redone(self, row: RunRow, draft: Draft) -> str | None:

@@ -26,7 +26,7 @@ from duly.rules.catalog import Catalog, Tool
 from duly.rules.event import EventStatus
 from duly.rules.prepared import SEED_BYTES, seed
 from duly.rules.redaction import Redactor, redact, redact_text
-from duly.rules.replay import Change, Difference, Replay, compare
+from duly.rules.replay import Difference, OutsideChange, Replay, compare
 from duly.rules.value import Json, decode, digest
 from duly.rules.word import Kind, Outcome
 from duly.sandbox.base import Loaded
@@ -69,7 +69,7 @@ async def _produce(
     parts: Parts, workflow_id: str, loaded: Loaded, past: Produced
 ) -> Difference | None:
     """Repeat a producer: an event by another name is another event, and done once more (T5)."""
-    outside = Recorded(
+    outside = RecordedOutside(
         parts.outside.catalog,
         () if past.reads is None else (past.reads,),
         parts.outside.secrets(),
@@ -85,7 +85,7 @@ async def _produce(
 
 
 async def _rename(
-    parts: Parts, workflow_id: str, loaded: Loaded, past: Produced, outside: Recorded
+    parts: Parts, workflow_id: str, loaded: Loaded, past: Produced, outside: RecordedOutside
 ) -> str | None:
     """Say which event a producer would call otherwise, or None."""
     grants = tuple(_leave(each.capability) for each in outside.catalog.tools)
@@ -113,7 +113,7 @@ async def _rename(
 
 async def _repeat(parts: Parts, loaded: Loaded, past: Past) -> Difference | None:
     """Repeat one run; None: it would make the same change, and end as well."""
-    outside = Recorded(parts.outside.catalog, past.reads, parts.outside.secrets())
+    outside = RecordedOutside(parts.outside.catalog, past.reads, parts.outside.secrets())
     before = _asked_for(past)
     problem = _obstacle(loaded, past, outside)
     if problem is None:
@@ -127,7 +127,7 @@ async def _repeat(parts: Parts, loaded: Loaded, past: Past) -> Difference | None
 
 
 async def _play(
-    parts: Parts, loaded: Loaded, past: Past, before: Change | None, outside: Recorded
+    parts: Parts, loaded: Loaded, past: Past, before: OutsideChange | None, outside: RecordedOutside
 ) -> Difference | None:
     """Run the steps; `next` only where the change is the same, with the answer there was."""
     run = past.run
@@ -155,7 +155,7 @@ async def _play(
     taken = await rehearsal.prepare(stage, live)
     if taken:
         wanted = await ask_mutate(stage, live)
-    after = None if wanted is None else Change(wanted.tool.name, wanted.args)
+    after = None if wanted is None else OutsideChange(wanted.tool.name, wanted.args)
     difference = compare(run.id, _titles(past), before, after)
     if difference is not None:
         return difference
@@ -217,7 +217,7 @@ class Still:
         return self.env.compute(function)
 
 
-class Recorded:
+class RecordedOutside:
     """The outside as a run saw it: the same question gets the same answers, in their order."""
 
     def __init__(self, catalog: Catalog, texts: Iterable[str], secrets: Redactor) -> None:
@@ -246,7 +246,7 @@ class Recorded:
         return digest([tool, redact(dict(args), self._secrets)])
 
 
-def _obstacle(loaded: Loaded, past: Past, outside: Recorded) -> str | None:
+def _obstacle(loaded: Loaded, past: Past, outside: RecordedOutside) -> str | None:
     """Say what stands in the way of repeating a run, before a script is asked."""
     handler = past.run.handler
     if all(each.name != handler for each in loaded.declaration.consumers):
@@ -260,12 +260,12 @@ def _obstacle(loaded: Loaded, past: Past, outside: Recorded) -> str | None:
     return None
 
 
-def _asked_for(past: Past) -> Change | None:
+def _asked_for(past: Past) -> OutsideChange | None:
     """Return the change a run asked for, whether or not it was made."""
     if past.mutation is None:
         return None
     args = cast("dict[str, Json]", decode(past.mutation.args))
-    return Change(past.mutation.tool, args)
+    return OutsideChange(past.mutation.tool, args)
 
 
 def _names(told: Told) -> set[tuple[str, str]]:
@@ -292,10 +292,12 @@ def _show(parts: Parts, difference: Difference) -> Difference:
     """Take the secrets out, now that it was compared (A5)."""
     secrets = parts.outside.secrets()
 
-    def clean(change: Change | None) -> Change | None:
+    def clean(change: OutsideChange | None) -> OutsideChange | None:
         if change is None:
             return None
-        return Change(change.tool, cast("dict[str, Json]", redact(dict(change.args), secrets)))
+        return OutsideChange(
+            change.tool, cast("dict[str, Json]", redact(dict(change.args), secrets))
+        )
 
     problem = difference.problem
     return replace(

@@ -19,7 +19,7 @@ from duly.store.record import EventRow
 R = TypeVar("R")
 
 
-class Clock(Protocol):
+class HostClock(Protocol):
     """Time and chance, as a step needs them."""
 
     def now_ms(self) -> int:
@@ -35,7 +35,7 @@ class Clock(Protocol):
         """Run a function that computes for long, beside the event loop."""
 
 
-async def think(clock: Clock, value: object, function: Callable[[], R]) -> R:
+async def think(clock: HostClock, value: object, function: Callable[[], R]) -> R:
     """Do something with a value: at once, or beside the event loop if the value is large (X2)."""
     return function() if is_light(value) else await clock.compute(function)
 
@@ -86,7 +86,7 @@ class StepEnv(Protocol):
     """All of it; `Parts` is one, and has more."""
 
     @property
-    def env(self) -> Clock:
+    def env(self) -> HostClock:
         """Time and chance."""
 
     @property

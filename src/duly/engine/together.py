@@ -24,7 +24,7 @@ A = TypeVar("A")
 
 
 @dataclass(slots=True, eq=False)
-class Begun(Generic[A]):
+class BegunCall(Generic[A]):
     """A call that is being answered, or was, and what its answer may take, or does."""
 
     call_id: int
@@ -48,7 +48,7 @@ class Together(Generic[A]):
         self._most_of = most_of
         self._room_bytes = room_bytes
         self._asked: deque[ScriptCall] = deque()
-        self._begun: deque[Begun[A]] = deque()
+        self._begun: deque[BegunCall[A]] = deque()
         self.held_bytes = 0
 
     @property
@@ -77,12 +77,12 @@ class Together(Generic[A]):
                 return
             call = self._asked.popleft()
             task = asyncio.get_running_loop().create_task(self._answer(call))
-            begun = Begun(call.id, task, most_bytes)
+            begun = BegunCall(call.id, task, most_bytes)
             self.held_bytes += most_bytes
             self._begun.append(begun)
             task.add_done_callback(partial(self._weigh, begun))
 
-    def _weigh(self, begun: Begun[A], task: asyncio.Task[A]) -> None:
+    def _weigh(self, begun: BegunCall[A], task: asyncio.Task[A]) -> None:
         """Count an answer that is there by its real size.
 
         An error of a call that is never handed over is retrieved too: its script was left before.
@@ -90,7 +90,7 @@ class Together(Generic[A]):
         if not task.cancelled() and task.exception() is None:
             self._hold(begun, size_bytes(task.result()))
 
-    def _hold(self, begun: Begun[A], held_bytes: int) -> None:
+    def _hold(self, begun: BegunCall[A], held_bytes: int) -> None:
         self.held_bytes += held_bytes - begun.held_bytes
         begun.held_bytes = held_bytes
         self._begin()

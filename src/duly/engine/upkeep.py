@@ -12,7 +12,7 @@ from typing import Final
 from duly.engine.base import Parts
 from duly.rules import retention
 from duly.rules.retention import Tidied
-from duly.store.upkeep import Turn
+from duly.store.upkeep import TidyTurn
 
 UPKEEP: Final = "upkeep"  # in the queue of workflows, where no workflow has such an id
 
@@ -24,7 +24,7 @@ class Upkeep:
         self._parts = parts
         self._tidied_at: int | None = None
         self._is_known = False
-        self._next: Turn | None = Turn()
+        self._next: TidyTurn | None = TidyTurn()
 
     async def due_at(self, now_ms: int) -> int | None:
         """Return when the next round begins, or nothing if history is kept for ever."""
@@ -41,7 +41,7 @@ class Upkeep:
         assert days is not None
         now_ms = self._parts.env.now_ms()
         before_ms = retention.cutoff_ms(now_ms, days)
-        turn = self._next or Turn()
+        turn = self._next or TidyTurn()
         self._next = None  # a turn that fails begins the round anew
         turned = await self._parts.store.tidy(turn, before=before_ms, now=now_ms)
         self._next = turned.next
@@ -54,7 +54,7 @@ async def tidy(parts: Parts, retention_days: int) -> Tidied:
     """Go through the whole store now; return what was removed."""
     now_ms = parts.env.now_ms()
     before_ms = retention.cutoff_ms(now_ms, retention_days)
-    turn: Turn | None = Turn()
+    turn: TidyTurn | None = TidyTurn()
     tidied = Tidied()
     while turn is not None:
         turned = await parts.store.tidy(turn, before=before_ms, now=now_ms)

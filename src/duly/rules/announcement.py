@@ -52,7 +52,7 @@ FAILED: Final = frozenset({Status.FAILED_LOGIC, Status.FAILED_INTERNAL})
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class RunChange:
     """A run before and after, and what a person is told now, if anything.
 
     `tells` is why a person is needed; `notice` asks for nothing: the host goes on by itself.
@@ -69,7 +69,7 @@ class Change:
 
 
 # In the order in which they are announced.
-ANNOUNCED: Final[tuple[tuple[Topic, Callable[[Change], bool]], ...]] = (
+ANNOUNCED: Final[tuple[tuple[Topic, Callable[[RunChange], bool]], ...]] = (
     (
         Topic.RUN_COMMITTED,
         lambda change: change.new.status is Status.COMMITTED,
@@ -104,7 +104,7 @@ ANNOUNCED: Final[tuple[tuple[Topic, Callable[[Change], bool]], ...]] = (
 )
 
 
-def topics(change: Change) -> tuple[Topic, ...]:
+def topics(change: RunChange) -> tuple[Topic, ...]:
     """List what a change announces, in order (B10)."""
     return tuple(topic for topic, is_announced in ANNOUNCED if is_announced(change))
 
@@ -124,7 +124,7 @@ class Subject:
 
 
 def describe(
-    topic: Topic, change: Change, subject: Subject, *, message: str = "", text: str = ""
+    topic: Topic, change: RunChange, subject: Subject, *, message: str = "", text: str = ""
 ) -> dict[str, Json]:
     """Write the payload of one announcement; `text` is the sentence for a person (F8).
 

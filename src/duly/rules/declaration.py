@@ -39,7 +39,7 @@ NAMES_MAX: Final = 1000  # a script can build its declaration in a loop; the hos
 
 
 @dataclass(frozen=True, slots=True)
-class Topic:
+class TopicDeclaration:
     """A declared topic: `ingress` lets requests in, `bus` a topic of the bus (T10)."""
 
     name: str
@@ -71,7 +71,7 @@ class Declaration:
     """A workflow as its source declares it; handlers keep the order of the source (S5)."""
 
     name: str
-    topics: tuple[Topic, ...] = ()
+    topics: tuple[TopicDeclaration, ...] = ()
     producers: tuple[ProducerDeclaration, ...] = ()
     consumers: tuple[ConsumerDeclaration, ...] = ()
 
@@ -134,7 +134,7 @@ def to_json(declaration: Declaration) -> dict[str, Json]:
     }
 
 
-def _topic_json(topic: Topic) -> Json:
+def _topic_json(topic: TopicDeclaration) -> Json:
     if topic.bus is not None:
         return {"ingress": {"bus": topic.bus}}
     return {"ingress": True} if topic.ingress else {}
@@ -184,21 +184,21 @@ class _Reader:
             )
         return name
 
-    def topics(self, raw: object) -> tuple[Topic, ...]:
+    def topics(self, raw: object) -> tuple[TopicDeclaration, ...]:
         if isinstance(raw, list):
             names = self.names(raw, "topics", "topic")
-            return tuple(Topic(name) for name in names)
+            return tuple(TopicDeclaration(name) for name in names)
         return tuple(
             self.topic(name, options) for name, options in self.entries(raw, "topics", "topic")
         )
 
-    def topic(self, name: str, raw: object) -> Topic:
+    def topic(self, name: str, raw: object) -> TopicDeclaration:
         path = f"topics.{name}"
         ingress = self.mapping(raw, path, (), ("ingress",)).get("ingress", False)
         if isinstance(ingress, bool):
-            return Topic(name, ingress=ingress)
+            return TopicDeclaration(name, ingress=ingress)
         bus = self.mapping(ingress, f"{path}.ingress", ("bus",), ()).get("bus", "")
-        return Topic(name, bus=self.name(bus, f"{path}.ingress.bus", "topic"))
+        return TopicDeclaration(name, bus=self.name(bus, f"{path}.ingress.bus", "topic"))
 
     def producer(self, name: str, raw: object, declared: list[str]) -> ProducerDeclaration:
         path = f"producers.{name}"

@@ -23,7 +23,7 @@ import msgspec
 
 from duly.config import Limits
 from duly.errors import IllegalTransition, Invalid, see
-from duly.rules.declaration import Topic
+from duly.rules.declaration import TopicDeclaration
 from duly.rules.kept import DULY, LogLine, read_log
 from duly.rules.shown import is_seen
 from duly.rules.value import (
@@ -337,7 +337,9 @@ def roots(reserved: Sequence[Caused]) -> tuple[int, ...]:
 # -- From outside (T10) -------------------------------------------------------------------------
 
 
-def check_ingress(topic: Topic, way: Literal["request", "bus"], bus_topic: str = "") -> None:
+def check_ingress(
+    topic: TopicDeclaration, way: Literal["request", "bus"], bus_topic: str = ""
+) -> None:
     """Refuse a publisher the topic does not let in: a request of a person, or a bus topic."""
     if way == "request" and not topic.ingress:
         raise Invalid(code="no_ingress", path=topic.name, next=see("deploy", "source"))

@@ -145,7 +145,7 @@ def adoption_refusal(
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class Surprise:
     """A use of clock or dice: the line of the new text, and the word that gives it away."""
 
     line: int
@@ -153,7 +153,7 @@ class Asked:
 
 
 def surprise_refusal(
-    asked: tuple[Asked, ...], risky: Mapping[tuple[str, Step], tuple[str, ...]]
+    asked: tuple[Surprise, ...], risky: Mapping[tuple[str, Step], tuple[str, ...]]
 ) -> str | None:
     """Say what in a repair no past run can show, or None (F3).
 

@@ -18,7 +18,7 @@ LEAD_CHARS: Final = 20  # of what is equal, shown before the first place where t
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class OutsideChange:
     """A change outside: the tool, and the arguments under the tool's own names."""
 
     tool: str
@@ -39,8 +39,8 @@ class Difference:
 
     run: str
     inputs: tuple[str, ...]
-    before: Change | None = None
-    after: Change | None = None
+    before: OutsideChange | None = None
+    after: OutsideChange | None = None
     problem: str | None = None
 
     @property
@@ -69,7 +69,7 @@ class Replay:
 
 
 def compare(
-    run: str, inputs: tuple[str, ...], before: Change | None, after: Change | None
+    run: str, inputs: tuple[str, ...], before: OutsideChange | None, after: OutsideChange | None
 ) -> Difference | None:
     """Compare what a run changed with what it would change now; None: that is the same."""
     if before is None or after is None:
@@ -90,7 +90,7 @@ def _name(inputs: tuple[str, ...]) -> str:
     return f"“{inputs[0]}”" + (f" and {more} more" if more else "")
 
 
-def _tell(before: Change | None, after: Change | None) -> tuple[str, str]:
+def _tell(before: OutsideChange | None, after: OutsideChange | None) -> tuple[str, str]:
     if before is None:
         return "changed nothing", "change nothing" if after is None else f"call {_show(after)}"
     if after is None:
@@ -101,7 +101,7 @@ def _tell(before: Change | None, after: Change | None) -> tuple[str, str]:
     return f"called {before.tool} with {was}", f"call it with {now}"
 
 
-def _show(change: Change) -> str:
+def _show(change: OutsideChange) -> str:
     args = ", ".join(f"{name} {_cut(_text(value))}" for name, value in change.args.items())
     return f"{change.tool} with {args}" if args else change.tool
 

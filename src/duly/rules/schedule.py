@@ -244,7 +244,7 @@ def _milliseconds(moment: datetime) -> int:
 # -- What is due (S1, S3, S4, S8, S9) -----------------------------------------------------------
 
 
-class Why(StrEnum):
+class DueReason(StrEnum):
     """Why a consumer is due (S3)."""
 
     NEW_VERSION = "new version"
@@ -287,16 +287,16 @@ def is_consumer_due(consumer: Consumer, now_ms: int) -> bool:
     return why_due(consumer, now_ms) is not None
 
 
-def why_due(consumer: Consumer, now_ms: int) -> Why | None:
+def why_due(consumer: Consumer, now_ms: int) -> DueReason | None:
     """Return the first reason to start a consumer now, or `None` (S3)."""
     if _is_held_back(consumer, now_ms):
         return None
     if not consumer.committed_by_active_version:
-        return Why.NEW_VERSION
+        return DueReason.NEW_VERSION
     if consumer.changed > consumer.seen and consumer.oldest_pending_seq is not None:
-        return Why.CHANGED
+        return DueReason.CHANGED
     if _is_wake_due(consumer, now_ms):
-        return Why.WAKE
+        return DueReason.WAKE
     return None
 
 
@@ -334,7 +334,7 @@ def pause_after_commit(reserved: int, published: int, now_ms: int) -> int | None
 # -- Whose turn it is (S1, S5, S7) --------------------------------------------------------------
 
 
-class Turn(StrEnum):
+class StartOrder(StrEnum):
     """What can be started, in the order in which it goes (S5)."""
 
     OPEN_RUN = "open run"
@@ -342,14 +342,14 @@ class Turn(StrEnum):
     PRODUCER = "producer"
 
 
-TURNS: Final = {turn: place for place, turn in enumerate(Turn)}
+TURNS: Final = {turn: place for place, turn in enumerate(StartOrder)}
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
     """Something due in one workflow; `position` is where its handler was declared."""
 
-    turn: Turn
+    turn: StartOrder
     handler: str
     position: int = 0
     oldest_pending_seq: int | None = None
@@ -361,7 +361,7 @@ def order(candidates: Iterable[Candidate]) -> tuple[Candidate, ...]:
 
     def precedence(candidate: Candidate) -> tuple[int, float, int]:
         key = candidate.next_run_at
-        if candidate.turn is Turn.CONSUMER:
+        if candidate.turn is StartOrder.CONSUMER:
             key = candidate.oldest_pending_seq
         # A consumer without pending events goes behind every one that has some.
         return TURNS[candidate.turn], math.inf if key is None else key, candidate.position

@@ -344,17 +344,17 @@ BLOCKING: Final = frozenset({Code.OUTCOME_UNKNOWN, Code.INTERNAL_FAULT})
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class StandingReason:
     """A standing and the reason that goes with it."""
 
     standing: Standing
     reason: Reason
 
 
-def read(facts: Facts) -> Reading:
+def read(facts: Facts) -> StandingReason:
     """Decide how a workflow stands, and why (U1)."""
     line = next(line for line in LINES if line.applies(facts))
-    return Reading(line.standing, Reason(line.code, facts.subject, _told(facts, line.code)))
+    return StandingReason(line.standing, Reason(line.code, facts.subject, _told(facts, line.code)))
 
 
 def escalate(facts: Facts) -> Reason:

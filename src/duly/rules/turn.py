@@ -21,7 +21,7 @@ from duly.rules.schedule import (
     Consumer,
     Producer,
     Schedule,
-    Turn,
+    StartOrder,
     consumer_due_at,
     earliest,
     is_consumer_due,
@@ -202,8 +202,11 @@ def _due_at(handler: HandlerOutlook, now: int, wake_max_ms: int) -> int | None:
 def _candidate(handler: HandlerOutlook) -> Candidate:
     if handler.kind == Kind.PRODUCER:
         return Candidate(
-            Turn.PRODUCER, handler.name, handler.position, next_run_at=handler.next_run_at
+            StartOrder.PRODUCER, handler.name, handler.position, next_run_at=handler.next_run_at
         )
     return Candidate(
-        Turn.CONSUMER, handler.name, handler.position, oldest_pending_seq=handler.oldest_pending_seq
+        StartOrder.CONSUMER,
+        handler.name,
+        handler.position,
+        oldest_pending_seq=handler.oldest_pending_seq,
     )

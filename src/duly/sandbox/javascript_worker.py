@@ -47,7 +47,7 @@ OUT_OF_MEMORY: Final = ("InternalError", "out of memory", "")
 INTERRUPTED: Final = ("InternalError", "interrupted", "")
 
 
-class Text(NamedTuple):
+class ContextText(NamedTuple):
     """What stands in every context: what is read at once, and what is read when it is needed."""
 
     prelude: str
@@ -68,7 +68,7 @@ def cpu_s() -> float:
     return used.ru_utime + used.ru_stime
 
 
-class Memory:
+class PeakMemory:
     """What this process has held at most since it was made, in bytes, as the kernel counts it.
 
     The interpreter tells what it holds now, not what it held before the script let go of it. The
@@ -109,7 +109,7 @@ class Memory:
 class Interpreter:
     """One fresh context and the way into its prelude."""
 
-    def __init__(self, text: Text, memory: Memory) -> None:
+    def __init__(self, text: ContextText, memory: PeakMemory) -> None:
         self._context = _quickjs.Context()
         self._context.set_max_stack_size(STACK_BYTES)
         self._enter = self._context.eval(text.prelude)
@@ -200,8 +200,8 @@ def _explain(error: BaseException) -> wire.Fault:
 def serve(channel: int) -> None:
     """Serve requests until the channel ends."""
     here = files("duly.sandbox")
-    text = Text(*((here / name).read_text("utf-8") for name in ("prelude.js", "late.js")))
-    memory = Memory()
+    text = ContextText(*((here / name).read_text("utf-8") for name in ("prelude.js", "late.js")))
+    memory = PeakMemory()
     # What is loaded late is loaded now: the lock lets nothing in.
     fresh = [Interpreter(text, memory)]
     wire.pack(wire.Turn())

@@ -38,7 +38,7 @@ from duly.errors import ConfigError, DulyError, short
 from duly.sandbox import wire
 from duly.sandbox.reaper import IDLE_S, Reaper
 from duly.sandbox.slot import RUNNING_MAX, Slots
-from duly.sandbox.watch import GRACE_S, Limit, Watch
+from duly.sandbox.watch import GRACE_S, Limit, ScriptWatch
 
 R = TypeVar("R")
 
@@ -108,7 +108,7 @@ class Worker:
         self._channel = wire.Channel(ours, asyncio.get_running_loop())
         self._stat = Stat(self._process.pid)
         self._cpu_before_s = 0.0
-        self._watch: Watch | None = None
+        self._watch: ScriptWatch | None = None
         self.is_clean = True
         self.idle_since_ms = 0
 
@@ -139,14 +139,14 @@ class Worker:
         caller has checked the answer the worker is not clean.
         """
         self.is_clean = False
-        self._watch = self._watch or Watch(cpu_s, wall_s)
+        self._watch = self._watch or ScriptWatch(cpu_s, wall_s)
         try:
             return await self._exchange(wire.pack(request), self._watch)
         except Overrun:
             self.kill()
             raise
 
-    async def _exchange(self, body: bytes, watch: Watch) -> bytes:
+    async def _exchange(self, body: bytes, watch: ScriptWatch) -> bytes:
         asked_ms = self._env.monotonic_ms()
         wait_s = watch.begin_turn()
         if rest := self._channel.send_now(body):

@@ -61,19 +61,19 @@ from duly.sandbox.python_pool import Processes
 from duly.sandbox.python_seat import Seat
 from duly.sandbox.python_text import (
     PRELUDE,
-    Reading,
+    FedScript,
     TypeQuestion,
     context_text,
     decode_reading,
     print_text,
     read,
 )
-from duly.sandbox.python_world import Clock
+from duly.sandbox.python_world import ScriptClock
 from duly.sandbox.reaper import IDLE_S
 from duly.sandbox.slot import RUNNING_MAX, Slots
 from duly.sandbox.study import STUDY_CPU_S, Studies, too_long
 from duly.sandbox.study_problem import decode_problem
-from duly.sandbox.watch import Limit, Watch
+from duly.sandbox.watch import Limit, ScriptWatch
 
 WORKERS_MAX: Final = 64
 KILL_AGAIN_S: Final = 0.05
@@ -209,7 +209,7 @@ class PythonSandbox:
         if self._is_closed:
             raise DulyError(code="sandbox_closed")
 
-    async def _read_text(self, text: str) -> Reading:
+    async def _read_text(self, text: str) -> FedScript:
         """Read a text apart where there is a way (W6), else here; a long one in a thread."""
         self._check_open()
         if self._studies is not None:
@@ -221,7 +221,7 @@ class PythonSandbox:
             return self._read(text)
         async with self._reading:
             self._check_open()
-            reading: Reading = await self.in_thread(lambda: self._read(text))
+            reading: FedScript = await self.in_thread(lambda: self._read(text))
             return reading
 
     async def type_check(self, question: TypeQuestion) -> str | None:
@@ -232,7 +232,7 @@ class PythonSandbox:
         async with script:
             return await script.type_check(question)
 
-    def _read(self, text: str) -> Reading:
+    def _read(self, text: str) -> FedScript:
         self._refuse(text)
         return read(text)
 
@@ -254,8 +254,8 @@ class PythonScript:
         self._workflow = workflow
         self._image = image
         self._call = call
-        self._watch = Watch(cpu_s, wall_s)
-        self._clock = Clock(world, sandbox.env, wall_s)
+        self._watch = ScriptWatch(cpu_s, wall_s)
+        self._clock = ScriptClock(world, sandbox.env, wall_s)
         self._seat = Seat(self._clock, image.lines, sandbox.limits)
         self._session: Any = None
         self._pid: int | None = None

@@ -14,7 +14,7 @@ from duly.cell.lock import Layer, unknown_machine
 from duly.config import MIB, Limits
 from duly.errors import ConfigError, ScriptError
 from duly.sandbox.python_launcher import THREADS_MAX, UNLOCKED
-from duly.sandbox.watch import Limit, Watch
+from duly.sandbox.watch import Limit, ScriptWatch
 
 SOURCE_FEED: Final = "<python-input-2>"  # the names, the prelude, then the script
 RECURSION_MAX: Final = 500
@@ -26,7 +26,7 @@ MEMORY_WORDS: Final = ("memory limit exceeded", "exceeded its memory limit")
 
 
 def explain(
-    error: MontyError, limits: Limits, watch: Watch, computed_s: float | None
+    error: MontyError, limits: Limits, watch: ScriptWatch, computed_s: float | None
 ) -> ScriptError:
     """Return a script's error; it is lost if the worker died without a limit (F1)."""
     limit = _limit(error, limits, watch, computed_s)
@@ -59,7 +59,7 @@ def cpu_time(cpu_s: float) -> str:
     return f"It ran longer than {cpu_s:g} s of CPU time. Do less in one step."
 
 
-def overrun(limit: Limit, watch: Watch) -> str:
+def overrun(limit: Limit, watch: ScriptWatch) -> str:
     """Say what the host's own watch has seen."""
     if limit is Limit.THREADS:
         return f"Its process had more than {THREADS_MAX} threads; the interpreter needs two."
@@ -72,7 +72,9 @@ def place(frames: Sequence[Frame]) -> tuple[int | None, int | None]:
     return (own[-1].line, own[-1].column) if own else (None, None)
 
 
-def _limit(error: MontyError, limits: Limits, watch: Watch, computed_s: float | None) -> str | None:
+def _limit(
+    error: MontyError, limits: Limits, watch: ScriptWatch, computed_s: float | None
+) -> str | None:
     """Name the limit that was exceeded, if one was; a script can raise the same by itself."""
     if isinstance(error, MontyCrashedError):
         return overrun(watch.judge(computed_s) or Limit.WALL, watch) if error.timed_out else None

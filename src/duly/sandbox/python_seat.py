@@ -31,7 +31,7 @@ from duly.sandbox.base import (
 )
 from duly.sandbox.border import WRAPPING_DEPTH, to_python, written
 from duly.sandbox.python_text import HOST, NO_CALLS, OWN_VERBS
-from duly.sandbox.python_world import Clock
+from duly.sandbox.python_world import ScriptClock
 from duly.sandbox.wire import VALUES_MAX, count_values
 
 PRINTED: Final = "stdout"  # the other stream brings the numbers of lines that `print` dropped
@@ -42,7 +42,7 @@ DROPPED_DIGITS_MAX: Final = 12
 class Seat:
     """What the host knows of one script."""
 
-    def __init__(self, clock: Clock, lines: Mapping[str, int], limits: Limits) -> None:
+    def __init__(self, clock: ScriptClock, lines: Mapping[str, int], limits: Limits) -> None:
         self.end: Returned | Broke | None = None
         self.is_left = False
         self.is_called = False

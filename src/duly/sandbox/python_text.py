@@ -176,7 +176,7 @@ class TypeQuestion:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class FedScript:
     """A script as it is fed, and what was seen in it on the way."""
 
     text: str
@@ -185,7 +185,7 @@ class Reading:
     lines: Mapping[str, int]
 
 
-_READING: Final = msgspec.msgpack.Decoder(tuple[bytes | None, Reading | None])
+_READING: Final = msgspec.msgpack.Decoder(tuple[bytes | None, FedScript | None])
 
 
 def read_apart(body: bytes) -> bytes:
@@ -197,7 +197,7 @@ def read_apart(body: bytes) -> bytes:
     return msgspec.msgpack.encode((None, reading))
 
 
-def decode_reading(body: bytes) -> Reading:
+def decode_reading(body: bytes) -> FedScript:
     """Read what a worker made of a script; raise what is wrong with it."""
     try:
         problem, reading = _READING.decode(body)
@@ -208,13 +208,13 @@ def decode_reading(body: bytes) -> Reading:
     return reading
 
 
-def read(text: str) -> Reading:
+def read(text: str) -> FedScript:
     """Make a script fit for the interpreter: `duly` is no module there, but a value."""
     text = text.removeprefix(BYTE_ORDER_MARK)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         tree = ast.parse(text)
-    return Reading(
+    return FedScript(
         _without_imports(text, tree),
         frozenset(_attributes(tree)),
         frozenset(_rooms(tree)),
@@ -232,7 +232,7 @@ def print_text(limits: Limits) -> str:
     return f"print, _duly_begin_log = _duly_make_print(print, str, {rooms})\n"
 
 
-def context_text(catalog: Catalog, reading: Reading, depth: int) -> str:
+def context_text(catalog: Catalog, reading: FedScript, depth: int) -> str:
     """Write the classes that `ctx` is made of.
 
     All are frozen, so that a script that assigns to a tool is told so. They stand in a function:

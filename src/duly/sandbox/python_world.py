@@ -28,7 +28,7 @@ RANDOM_BYTES_MAX: Final = 1024 * 1024
 SLEEPS: Final = frozenset({"time.sleep", "asyncio.sleep", "system.sleep", "system.async_sleep"})
 
 
-class Clock:
+class ScriptClock:
     """One step's time and chance; it stands while the host has the turn (X2)."""
 
     def __init__(self, world: World, env: Env, wall_s: float) -> None:

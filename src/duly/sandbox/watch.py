@@ -27,7 +27,7 @@ class Limit(StrEnum):
     THREADS = "threads"
 
 
-class Watch:
+class ScriptWatch:
     """The time of one script, in seconds; its caller adds how long it waited."""
 
     def __init__(self, cpu_s: float, wall_s: float) -> None:

@@ -21,9 +21,9 @@ from duly.script import (
     javascript,
     python,
 )
-from duly.script.chance import Chance, Reading, find_chances, texts_of
+from duly.script.chance import Chance, ChanceReading, find_chances, texts_of
 from duly.script.finding import Finding, Severity, found, tidy
-from duly.script.habit import Facts, judge_habits
+from duly.script.habit import HabitFacts, judge_habits
 from duly.script.judgement import StepName, judge
 from duly.script.lacking import parse
 from duly.script.outline import Outline, Text, TooTangled
@@ -105,7 +105,7 @@ def _syntax(source: Source) -> list[Finding]:
     return []
 
 
-def _read(source: Source, catalog: Catalog) -> tuple[Outline, list[Facts]]:
+def _read(source: Source, catalog: Catalog) -> tuple[Outline, list[HabitFacts]]:
     """Read a source once: its outline, and what its steps take for granted."""
     text = Text(source.text)
     if source.language is Language.JAVASCRIPT:
@@ -118,7 +118,7 @@ def _read(source: Source, catalog: Catalog) -> tuple[Outline, list[Facts]]:
     return outline, habit_python.read(entered.values(), text, catalog)
 
 
-def _cut(source: Source) -> Reading:
+def _cut(source: Source) -> ChanceReading:
     if source.language is Language.JAVASCRIPT:
         return chance_javascript.read(source)
     return chance_python.read(source)
@@ -126,7 +126,7 @@ def _cut(source: Source) -> Reading:
 
 def _risky(
     outline: Outline,
-    reading: Reading,
+    reading: ChanceReading,
     catalog: Catalog,
     tools: Mapping[StepName, tuple[str, ...]],
 ) -> dict[StepName, RiskyStep]:

@@ -52,7 +52,7 @@ class Unit:
 
 
 @dataclass(slots=True)
-class Reading:
+class ChanceReading:
     """A text as a reader cut it; `functions` are spans of tokens by the place they begin at."""
 
     units: list[Unit] = field(default_factory=list)
@@ -70,7 +70,7 @@ class Reading:
             self.units[unit].words.add(text)
 
 
-def find_chances(reading: Reading) -> tuple[Chance, ...]:
+def find_chances(reading: ChanceReading) -> tuple[Chance, ...]:
     """List every unit that asks the clock or the dice, or holds a value made of the result."""
     picked = {word for unit in reading.units if unit.picks for word in unit.targets}
     mentions: dict[str, list[int]] = defaultdict(list)
@@ -114,7 +114,7 @@ def introduced(old: Iterable[Chance], new: Iterable[Chance]) -> tuple[Chance, ..
     return tuple(more)
 
 
-def texts_of(reading: Reading, places: Iterable[Place]) -> dict[Place, str]:
+def texts_of(reading: ChanceReading, places: Iterable[Place]) -> dict[Place, str]:
     """Return a digest of each function and, transitively, of all code of the module it names."""
     own = {span: digest(text for text, _ in reading.tokens[slice(*span)]) for span in _all(reading)}
     loose = digest(reading.loose)
@@ -136,7 +136,7 @@ def texts_of(reading: Reading, places: Iterable[Place]) -> dict[Place, str]:
     return found
 
 
-def _all(reading: Reading) -> set[tuple[int, int]]:
+def _all(reading: ChanceReading) -> set[tuple[int, int]]:
     named = (span for spans in reading.named.values() for span in spans)
     return {*reading.functions.values(), *named}
 

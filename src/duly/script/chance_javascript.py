@@ -12,7 +12,7 @@ from tree_sitter import Node as Tree
 
 from duly.rules.source import Source
 from duly.script import javascript
-from duly.script.chance import Reading, Unit
+from duly.script.chance import ChanceReading, Unit
 from duly.script.javascript_name import FUNCTIONS, bare, everything, inside, parameters_of, words
 from duly.script.outline import Text
 
@@ -49,7 +49,7 @@ class _Around:
     is_inside: bool = False  # in a function, so not run at load
 
 
-def read(source: Source) -> Reading:
+def read(source: Source) -> ChanceReading:
     """Cut a text whose syntax is known to be right."""
     cutter = _Cutter(Text(source.text))
     cutter.cut(javascript.parse(source))
@@ -59,7 +59,7 @@ def read(source: Source) -> Reading:
 @dataclass(slots=True)
 class _Cutter:
     text: Text
-    reading: Reading = field(default_factory=lambda: Reading([Unit(1)]))
+    reading: ChanceReading = field(default_factory=lambda: ChanceReading([Unit(1)]))
 
     def cut(self, root: Tree) -> None:
         for statement in inside(root):

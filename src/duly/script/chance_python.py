@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from duly.rules.source import Source
-from duly.script.chance import Reading, Unit
+from duly.script.chance import ChanceReading, Unit
 from duly.script.lacking import parse
 from duly.script.outline import Text
 from duly.script.python_name import Definition
@@ -37,7 +37,7 @@ class _Around:
     is_inside: bool = False  # in a function, so not run at load
 
 
-def read(source: Source) -> Reading:
+def read(source: Source) -> ChanceReading:
     """Cut a text whose syntax is known to be right."""
     cutter = _Cutter(Text(source.text))
     cutter.cut(parse(source.text))
@@ -47,7 +47,7 @@ def read(source: Source) -> Reading:
 @dataclass(slots=True)
 class _Cutter:
     text: Text
-    reading: Reading = field(default_factory=lambda: Reading([Unit(1)]))
+    reading: ChanceReading = field(default_factory=lambda: ChanceReading([Unit(1)]))
     askers: set[str] = field(default_factory=set)
 
     def cut(self, tree: ast.Module) -> None:

@@ -47,7 +47,7 @@ class Look:
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class HabitFault:
     """A mistake that the reader itself can see, by the name of its rule."""
 
     rule: str
@@ -57,14 +57,14 @@ class Fault:
 
 
 @dataclass(slots=True)
-class Facts:
+class HabitFacts:
     """What one step does with what it was given; `asked` are the values it tests."""
 
     step: Step
     place: Place
     looks: list[Look] = field(default_factory=list)
     asked: set[str] = field(default_factory=set)
-    faults: list[Fault] = field(default_factory=list)
+    faults: list[HabitFault] = field(default_factory=list)
     members: dict[str, Place] = field(default_factory=dict)  # names that are asked for a member
     adds: set[str] = field(default_factory=set)  # names that something is added to
     others: set[str] = field(default_factory=set)  # names that are used in any other way
@@ -76,7 +76,7 @@ class Facts:
 
     def fault(self, rule: str, place: Place, sentence: str, suggestion: str) -> None:
         """Note a mistake."""
-        self.faults.append(Fault(rule, place, sentence, suggestion))
+        self.faults.append(HabitFault(rule, place, sentence, suggestion))
 
 
 def part_of(way: Way | None, name: str) -> Way | None:
@@ -94,7 +94,7 @@ def element_of(way: Way | None) -> Way | None:
 
 
 def judge_habits(
-    outline: Outline, facts: Iterable[Facts], shared: Container[str] = frozenset()
+    outline: Outline, facts: Iterable[HabitFacts], shared: Container[str] = frozenset()
 ) -> list[Finding]:
     """Judge what the steps of an outline assume; `shared` are names of the module."""
     by_place = {each.place: each for each in facts}
@@ -119,7 +119,7 @@ def judge_habits(
     return findings
 
 
-def _faults(outline: Outline, handler: Handler, facts: Facts) -> Iterator[Fault]:
+def _faults(outline: Outline, handler: Handler, facts: HabitFacts) -> Iterator[HabitFault]:
     yield from facts.faults
     yield from _state(outline, facts)
     yield from _outcome(outline, facts)
@@ -128,7 +128,7 @@ def _faults(outline: Outline, handler: Handler, facts: Facts) -> Iterator[Fault]
         yield from _empty_look(outline, handler, facts)
 
 
-def _memory(facts: Facts, shared: Container[str]) -> Iterator[Fault]:
+def _memory(facts: HabitFacts, shared: Container[str]) -> Iterator[HabitFault]:
     """Find a variable of the module in which a step remembers what it has seen (C1).
 
     A cache is also read, within the step. A variable that is only added to and asked for members is
@@ -136,7 +136,7 @@ def _memory(facts: Facts, shared: Container[str]) -> Iterator[Fault]:
     """
     for name, place in facts.members.items():
         if name in facts.adds and name not in facts.others and name in shared:
-            yield Fault(
+            yield HabitFault(
                 "shared-global",
                 place,
                 f"{name} is empty at the beginning of every run, so it never remembers anything.",
@@ -145,7 +145,7 @@ def _memory(facts: Facts, shared: Container[str]) -> Iterator[Fault]:
             )
 
 
-def _state(outline: Outline, facts: Facts) -> Iterator[Fault]:
+def _state(outline: Outline, facts: HabitFacts) -> Iterator[HabitFault]:
     """Find a read of the state, although there is none in the first run (P2)."""
     if STATE in facts.asked:
         return
@@ -156,7 +156,7 @@ def _state(outline: Outline, facts: Facts) -> Iterator[Fault]:
             if outline.language is Language.JAVASCRIPT
             else '(state or {}).get("cursor")'
         )
-        yield Fault(
+        yield HabitFault(
             "no-state-yet",
             first.place,
             "There is no state in the first run, so this fails then.",
@@ -164,12 +164,12 @@ def _state(outline: Outline, facts: Facts) -> Iterator[Fault]:
         )
 
 
-def _at_deploy(outline: Outline, handler: Handler, facts: Facts) -> Iterator[Fault]:
+def _at_deploy(outline: Outline, handler: Handler, facts: HabitFacts) -> Iterator[HabitFault]:
     """Find a daily event that is made as soon as the producer is deployed (W2)."""
     if not handler.is_daily_at_deploy or not facts.days:
         return
     word = "onDeploy: false" if outline.language is Language.JAVASCRIPT else "on_deploy=False"
-    yield Fault(
+    yield HabitFault(
         "runs-at-deploy",
         facts.days[0],
         f"{handler.name} is due as soon as it is deployed, so the event of that day is made"
@@ -178,14 +178,14 @@ def _at_deploy(outline: Outline, handler: Handler, facts: Facts) -> Iterator[Fau
     )
 
 
-def _outcome(outline: Outline, facts: Facts) -> Iterator[Fault]:
+def _outcome(outline: Outline, facts: HabitFacts) -> Iterator[HabitFault]:
     """Find a part of a mutation's result that is read from the outcome itself (C10)."""
     is_javascript = outline.language is Language.JAVASCRIPT
     for look in facts.looks:
         if look.way[0] == RESULT and look.way[1] not in OUTCOME:
             name = look.way[1]
             inside = f"result.result.{name}" if is_javascript else f'result["result"]["{name}"]'
-            yield Fault(
+            yield HabitFault(
                 "wrong-type",
                 look.place,
                 f"The outcome has status and result; {name} is not there.",
@@ -193,7 +193,7 @@ def _outcome(outline: Outline, facts: Facts) -> Iterator[Fault]:
             )
 
 
-def _empty_look(outline: Outline, handler: Handler, facts: Facts) -> Iterator[Fault]:
+def _empty_look(outline: Outline, handler: Handler, facts: HabitFacts) -> Iterator[HabitFault]:
     """Find a read of `data` in `next`, which also runs when prepare reserved nothing (C7)."""
     if facts.asked & {PREPARED, RESULT} or Step.PREPARE not in handler.steps:
         return
@@ -207,7 +207,7 @@ def _empty_look(outline: Outline, handler: Handler, facts: Facts) -> Iterator[Fa
             status = (
                 "result.status" if outline.language is Language.JAVASCRIPT else 'result["status"]'
             )
-            yield Fault(
+            yield HabitFault(
                 "empty-look",
                 look.place,
                 f"next also runs when prepare reserved nothing, and then data has no {name}.",
@@ -231,7 +231,7 @@ def _empty_data(answer: Value) -> frozenset[str] | None:
 
 
 def judge_own_call(
-    facts: Facts, place: Place, name: str, *, extra: bool, limit: float | None
+    facts: HabitFacts, place: Place, name: str, *, extra: bool, limit: float | None
 ) -> None:
     """Judge a peek: its limit is passed by name, and is not too high (T6)."""
     if name != "peek":
@@ -252,7 +252,7 @@ def judge_own_call(
         )
 
 
-def judge_ids(facts: Facts, place: Place, way: Way | None, *, is_list: bool) -> None:
+def judge_ids(facts: HabitFacts, place: Place, way: Way | None, *, is_list: bool) -> None:
     """Judge the ids of a reservation: they are message ids of events, in a list (C4)."""
     inner = element_of(way) if way is not None and way[0] in (LIST, EVENTS) else way
     is_many = is_list or (way is not None and way[0] in (LIST, EVENTS))
@@ -278,7 +278,7 @@ def judge_ids(facts: Facts, place: Place, way: Way | None, *, is_list: bool) -> 
         )
 
 
-def judge_reservation_shape(facts: Facts, place: Place, names: frozenset[str] | None) -> None:
+def judge_reservation_shape(facts: HabitFacts, place: Place, names: frozenset[str] | None) -> None:
     """Judge one reservation; `names` are its fields, None where it is not an object."""
     if names is not None and {"topic", "ids"} <= names:
         return

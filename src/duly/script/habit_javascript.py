@@ -20,7 +20,7 @@ from duly.script.habit import (
     PREPARED,
     RESULT,
     STATE,
-    Facts,
+    HabitFacts,
     Way,
     element_of,
     judge_ids,
@@ -57,14 +57,14 @@ CLOCKS: Final = frozenset({"Date", "clock"})
 PAGE_NAMES: Final = frozenset({"items", "last_cursor"})  # as Python spells them
 
 
-def read(steps: Iterable[tuple[Step, Tree]], text: Text, catalog: Catalog) -> list[Facts]:
+def read(steps: Iterable[tuple[Step, Tree]], text: Text, catalog: Catalog) -> list[HabitFacts]:
     """Read each step on its own."""
     return [_read(step, node, text, catalog) for step, node in steps]
 
 
-def _read(step: Step, node: Tree, text: Text, catalog: Catalog) -> Facts:
+def _read(step: Step, node: Tree, text: Text, catalog: Catalog) -> HabitFacts:
     place = text.place(node.start_point[0], node.start_point[1])
-    reader = _Reader(Facts(step, place), text, catalog)
+    reader = _Reader(HabitFacts(step, place), text, catalog)
     for parameter, root in zip(parameters_of(node), GIVEN[step], strict=False):
         reader.bind(parameter, (root,))
     if (body := part(node, "body")) is not None:
@@ -74,7 +74,7 @@ def _read(step: Step, node: Tree, text: Text, catalog: Catalog) -> Facts:
 
 @dataclass
 class _Reader:
-    facts: Facts
+    facts: HabitFacts
     text: Text
     catalog: Catalog
     ways: dict[str, Way] = field(default_factory=dict)

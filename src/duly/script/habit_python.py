@@ -19,7 +19,7 @@ from duly.script.habit import (
     PREPARED,
     RESULT,
     STATE,
-    Facts,
+    HabitFacts,
     Way,
     element_of,
     judge_ids,
@@ -35,17 +35,19 @@ ADDING: Final = frozenset({"add", "append"})
 GETTING: Final = frozenset({"get", "setdefault", "pop"})
 
 
-def read(steps: Iterable[tuple[Step, Definition]], text: Text, catalog: Catalog) -> list[Facts]:
+def read(
+    steps: Iterable[tuple[Step, Definition]], text: Text, catalog: Catalog
+) -> list[HabitFacts]:
     """Read each step on its own."""
     return [_read(step, definition, text, catalog) for step, definition in steps]
 
 
-def _read(step: Step, definition: Definition, text: Text, catalog: Catalog) -> Facts:
+def _read(step: Step, definition: Definition, text: Text, catalog: Catalog) -> HabitFacts:
     place = text.place(definition.lineno - 1, definition.col_offset)
     names = [each.arg for each in (*definition.args.posonlyargs, *definition.args.args)]
     given = names[1:] if names[:1] == ["self"] else names
     ways = {name: (root,) for name, root in zip(given, GIVEN[step], strict=False)}
-    reader = _Reader(Facts(step, place), text, catalog, dict(ways))
+    reader = _Reader(HabitFacts(step, place), text, catalog, dict(ways))
     for statement in definition.body:
         reader.visit(statement)
     return reader.facts
@@ -53,7 +55,7 @@ def _read(step: Step, definition: Definition, text: Text, catalog: Catalog) -> F
 
 @dataclass
 class _Reader(ast.NodeVisitor):
-    facts: Facts
+    facts: HabitFacts
     text: Text
     catalog: Catalog
     ways: dict[str, Way]

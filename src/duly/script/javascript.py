@@ -19,10 +19,10 @@ from tree_sitter_javascript import language
 from duly.rules.access import Step
 from duly.rules.source import Language, Source
 from duly.script.finding import Finding, Severity, found
-from duly.script.javascript_flow import HANDED_ON, FlowReader
+from duly.script.javascript_flow import HANDED_ON, JavaScriptFlow
 from duly.script.javascript_name import (
     FUNCTIONS,
-    Names,
+    JavaScriptNames,
     bare,
     entries,
     everything,
@@ -36,9 +36,9 @@ from duly.script.outline import (
     PREPARED,
     Function,
     Handler,
+    NameScope,
     Outline,
     Place,
-    Scope,
     Text,
     Value,
 )
@@ -111,8 +111,8 @@ def _read(source: Source) -> _Reader:
     outline = Outline(Language.JAVASCRIPT, source.name)
     root = parse(source)
     survey = _survey(root)
-    names = Names(Text(source.text), outline.effort)
-    reader = _Reader(outline, FlowReader(outline, names, survey.handed_on), survey)
+    names = JavaScriptNames(Text(source.text), outline.effort)
+    reader = _Reader(outline, JavaScriptFlow(outline, names, survey.handed_on), survey)
     reader.read(root)
     return reader
 
@@ -152,13 +152,13 @@ def _survey(root: Tree) -> _Survey:
 @dataclass(slots=True)
 class _Reader:
     outline: Outline
-    flows: FlowReader
+    flows: JavaScriptFlow
     survey: _Survey
     entered: list[tuple[Step, Tree]] = field(default_factory=list)
-    module: Scope = field(default_factory=lambda: Scope(Function(Place(1, 1)), ""))
+    module: NameScope = field(default_factory=lambda: NameScope(Function(Place(1, 1)), ""))
 
     @property
-    def names(self) -> Names:
+    def names(self) -> JavaScriptNames:
         return self.flows.names
 
     def read(self, root: Tree) -> None:

@@ -18,7 +18,7 @@ from tree_sitter import Node as Tree
 from duly.rules.catalog import JsonType
 from duly.script.javascript_name import (
     FUNCTIONS,
-    Names,
+    JavaScriptNames,
     bare,
     inside,
     part,
@@ -29,6 +29,7 @@ from duly.script.outline import (
     READINGS_MAX,
     Alias,
     Branch,
+    Exit,
     Flow,
     Function,
     Guard,
@@ -36,17 +37,16 @@ from duly.script.outline import (
     Invoke,
     Labelled,
     Leave,
-    Loop,
+    LoopBlock,
+    NameScope,
     Node,
+    OtherWork,
     Outline,
     Place,
-    Scope,
     Switch,
     TooTangled,
     Use,
     Value,
-    Way,
-    Work,
 )
 
 CHANGING: Final = frozenset(
@@ -69,9 +69,9 @@ USING: Final = frozenset(
     | {"subscript_expression"}
 )
 EITHER: Final = frozenset({"&&", "||", "??"})
-LEAVES: Final[Mapping[str, Way]] = {
-    "break_statement": Way.BREAK,
-    "continue_statement": Way.CONTINUE,
+LEAVES: Final[Mapping[str, Exit]] = {
+    "break_statement": Exit.BREAK,
+    "continue_statement": Exit.CONTINUE,
 }
 
 
@@ -79,11 +79,11 @@ NOTHING: Final[Mapping[int, Value]] = MappingProxyType({})
 
 
 @dataclass(slots=True)
-class FlowReader:
+class JavaScriptFlow:
     """Reads the functions of a module, each when it is first reached."""
 
     outline: Outline
-    names: Names
+    names: JavaScriptNames
     # By name, the places where it is handed on to something that can still wait for it.
     handed_on: Mapping[str, list[int]] = field(default_factory=dict)
     around: Tree | None = None  # the function that is being read
@@ -93,7 +93,7 @@ class FlowReader:
         node: Tree,
         handed: Mapping[int, Alias],
         owner: str,
-        outer: Scope,
+        outer: NameScope,
         given: Mapping[int, Value] = NOTHING,
     ) -> str:
         """Read a function for one way of passing `ctx` to it, and return its key."""
@@ -104,20 +104,20 @@ class FlowReader:
                 raise TooTangled
             function = self.outline.functions[key] = Function(self.names.place(node))
             function.is_generator = any(each.type == "*" for each in node.children)
-            scope = Scope(function, key, dict(outer.names), owner)
+            scope = NameScope(function, key, dict(outer.names), owner)
             self.names.effort.spend(len(scope.names) // NAMES_PER_LOOK)
             self.names.bind_parameters(node, {**given, **handed}, scope)
             function.body = self._body(node, scope)
         return key
 
-    def _body(self, node: Tree, scope: Scope) -> Flow:
+    def _body(self, node: Tree, scope: NameScope) -> Flow:
         before, self.around = self.around, node
         try:
             return self._inside(node, scope)
         finally:
             self.around = before
 
-    def _inside(self, node: Tree, scope: Scope) -> Flow:
+    def _inside(self, node: Tree, scope: NameScope) -> Flow:
         body = part(node, "body")
         if body is None:
             return ()
@@ -125,18 +125,18 @@ class FlowReader:
             return self._block(inside(body), scope)
         if not scope.is_inline:
             scope.function.results.append(self.names.value(body, scope))
-        return (*self._expression(body, scope), Leave(Way.RETURN))
+        return (*self._expression(body, scope), Leave(Exit.RETURN))
 
     # -- statements -----------------------------------------------------------------------------
 
-    def _block(self, body: Iterable[Tree], scope: Scope) -> Flow:
+    def _block(self, body: Iterable[Tree], scope: NameScope) -> Flow:
         statements = list(body)
         for node in statements:
             if node.type in FUNCTIONS:
                 scope.names[words(node.child_by_field_name("name"))] = node
         return tuple(each for node in statements for each in self._statement(node, scope))
 
-    def _statement(self, node: Tree, scope: Scope) -> list[Node]:
+    def _statement(self, node: Tree, scope: NameScope) -> list[Node]:
         match node.type:
             case "expression_statement":
                 return self._lone(node, scope)
@@ -157,10 +157,10 @@ class FlowReader:
             case "break_statement" | "continue_statement":
                 return [Leave(LEAVES[node.type], words(node.child_by_field_name("label")))]
             case "throw_statement":
-                return [*self._all(node, scope), Leave(Way.RAISE)]
+                return [*self._all(node, scope), Leave(Exit.RAISE)]
         return []
 
-    def _optional(self, node: Tree | None, scope: Scope) -> list[Node]:
+    def _optional(self, node: Tree | None, scope: NameScope) -> list[Node]:
         if node is None:
             return []
         if node.type.endswith(("_statement", "_declaration", "_block", "_clause")):
@@ -169,10 +169,12 @@ class FlowReader:
 
     def _doing(self, node: Tree, effects: list[Node]) -> list[Node]:
         """Add work for a statement, unless it only calls `ctx` or a function of this text."""
-        is_call = any(isinstance(each, Use | Invoke | Loop | Branch | Guard) for each in effects)
-        return effects if is_call else [Work(self.names.place(node)), *effects]
+        is_call = any(
+            isinstance(each, Use | Invoke | LoopBlock | Branch | Guard) for each in effects
+        )
+        return effects if is_call else [OtherWork(self.names.place(node)), *effects]
 
-    def _lone(self, node: Tree, scope: Scope) -> list[Node]:
+    def _lone(self, node: Tree, scope: NameScope) -> list[Node]:
         effects: list[Node] = []
         for each in inside(node):
             lone = bare(each)
@@ -187,7 +189,7 @@ class FlowReader:
                     return []
         return self._doing(node, effects)
 
-    def _declarator(self, node: Tree, scope: Scope) -> list[Node]:
+    def _declarator(self, node: Tree, scope: NameScope) -> list[Node]:
         name, value = node.child_by_field_name("name"), part(node, "value")
         if name is None or value is None:
             if name is not None:
@@ -209,7 +211,7 @@ class FlowReader:
         first = bisect_left(places, self.around.start_byte)
         return first < len(places) and places[first] < self.around.end_byte
 
-    def _leaving(self, node: Tree, scope: Scope) -> list[Node]:
+    def _leaving(self, node: Tree, scope: NameScope) -> list[Node]:
         value = bare(next(iter(inside(node)), None))
         is_nothing = value is None or words(value) == "undefined"
         if value is None or is_nothing:
@@ -219,10 +221,10 @@ class FlowReader:
         if not scope.is_inline:
             scope.function.results.append(result)
         if value is None or is_nothing or result.type is JsonType.NULL:
-            return [Leave(Way.RETURN)]
-        return [*self._doing(node, self._expression(value, scope)), Leave(Way.RETURN)]
+            return [Leave(Exit.RETURN)]
+        return [*self._doing(node, self._expression(value, scope)), Leave(Exit.RETURN)]
 
-    def _branch(self, node: Tree, scope: Scope) -> list[Node]:
+    def _branch(self, node: Tree, scope: NameScope) -> list[Node]:
         if node.type == "if_statement":
             effects = self._test(part(node, "condition"), scope)
             ways = tuple(
@@ -236,19 +238,21 @@ class FlowReader:
         is_whole = any(case.type == "switch_default" for case in cases)
         return [*effects, Switch(flows, is_whole)]
 
-    def _labelled(self, node: Tree, scope: Scope) -> list[Node]:
+    def _labelled(self, node: Tree, scope: NameScope) -> list[Node]:
         label = words(node.child_by_field_name("label"))
         body = self._optional(part(node, "body"), scope)
-        named = (replace(each, label=label) if isinstance(each, Loop) else each for each in body)
+        named = (
+            replace(each, label=label) if isinstance(each, LoopBlock) else each for each in body
+        )
         return [Labelled(label, tuple(named))]
 
-    def _loop(self, node: Tree, scope: Scope) -> list[Node]:
+    def _loop(self, node: Tree, scope: NameScope) -> list[Node]:
         if node.type == "for_in_statement":
             right, left = part(node, "right"), node.child_by_field_name("left")
             effects = self._optional(right, scope)
             if left is not None and right is not None:
                 self.names.bind(left, self.names.element(right, scope), scope)
-            return [*effects, Loop(tuple(self._optional(part(node, "body"), scope)))]
+            return [*effects, LoopBlock(tuple(self._optional(part(node, "body"), scope)))]
         first = self._optional(node.child_by_field_name("initializer"), scope)
         condition = _condition(node)
         test = [] if condition is None else self._test(condition, scope)
@@ -257,9 +261,9 @@ class FlowReader:
         is_do = node.type == "do_statement"
         turn = (*body, *test) if is_do else (*test, *body, *step)
         is_endless = condition is None or words(condition) in ("true", "1")
-        return [*first, Loop(turn, is_entered=is_do, is_endless=is_endless)]
+        return [*first, LoopBlock(turn, is_entered=is_do, is_endless=is_endless)]
 
-    def _guard(self, node: Tree, scope: Scope) -> list[Node]:
+    def _guard(self, node: Tree, scope: NameScope) -> list[Node]:
         handler = node.child_by_field_name("handler")
         if handler is not None and (caught := handler.child_by_field_name("parameter")) is not None:
             self.names.bind(caught, None, scope)
@@ -272,7 +276,7 @@ class FlowReader:
 
     # -- names of the module --------------------------------------------------------------------
 
-    def _write(self, target: Tree, scope: Scope) -> None:
+    def _write(self, target: Tree, scope: NameScope) -> None:
         """Note that a value is changed in place, so that it is no longer known."""
         root: Tree | None = target
         while root is not None and not self.names.shared_name(root, scope):
@@ -288,7 +292,7 @@ class FlowReader:
 
     # -- expressions ----------------------------------------------------------------------------
 
-    def _expression(self, node: Tree, scope: Scope, *, is_awaited: bool = True) -> list[Node]:
+    def _expression(self, node: Tree, scope: NameScope, *, is_awaited: bool = True) -> list[Node]:
         """List what an expression does, in the order it does it."""
         self.names.effort.spend()
         match node.type:
@@ -311,25 +315,25 @@ class FlowReader:
                 if (origin := self.names.origin(node, scope)) is not None:
                     scope.function.looks.append(Value(self.names.place(node), origin=origin))
             case "new_expression":
-                return [*self._all(node, scope), Work(self.names.place(node))]
+                return [*self._all(node, scope), OtherWork(self.names.place(node))]
             case kind if kind in FUNCTIONS:
                 return []
         effects = self._all(node, scope)
         return self._using(node, effects) if _is_using(node) else effects
 
-    def _test(self, node: Tree | None, scope: Scope) -> list[Node]:
+    def _test(self, node: Tree | None, scope: NameScope) -> list[Node]:
         """Read an expression whose value decides what follows."""
         return [] if node is None else self._using(node, self._optional(node, scope))
 
     def _using(self, node: Tree, effects: list[Node]) -> list[Node]:
         """Count using the result of a call as work; after a mutation it never runs (C8)."""
         is_called = any(isinstance(each, Use | Invoke) for each in effects)
-        return [*effects, Work(self.names.place(node))] if is_called else effects
+        return [*effects, OtherWork(self.names.place(node))] if is_called else effects
 
-    def _all(self, node: Tree, scope: Scope) -> list[Node]:
+    def _all(self, node: Tree, scope: NameScope) -> list[Node]:
         return [one for each in inside(node) for one in self._expression(each, scope)]
 
-    def _assignment(self, node: Tree, scope: Scope) -> list[Node]:
+    def _assignment(self, node: Tree, scope: NameScope) -> list[Node]:
         is_plain = node.type == "assignment_expression"
         target = part(node, "argument" if node.type == "update_expression" else "left")
         value = part(node, "right")
@@ -348,10 +352,10 @@ class FlowReader:
             effects = self._using(target, effects)
         return effects
 
-    def _meaning(self, node: Tree, scope: Scope) -> object:
+    def _meaning(self, node: Tree, scope: NameScope) -> object:
         return self.names.alias(node, scope) or self.names.value(node, scope)
 
-    def _call(self, node: Tree, scope: Scope, *, is_awaited: bool) -> list[Node]:
+    def _call(self, node: Tree, scope: NameScope, *, is_awaited: bool) -> list[Node]:
         callee, given = part(node, "function"), inside(node.child_by_field_name("arguments"))
         if callee is None:
             return self._all(node, scope)
@@ -365,17 +369,17 @@ class FlowReader:
         if method in ("then", "catch", "finally"):
             return self._chained(node, callee, method, given, scope, is_awaited=is_awaited)
         before = self._receiver(callee, method, scope)
-        work = [] if words(callee) in WAITING else [Work(self.names.place(node))]
+        work = [] if words(callee) in WAITING else [OtherWork(self.names.place(node))]
         whole = part(callee, "object")
         element = None if whole is None else self.names.element(whole, scope)
         called = [
-            Loop((Inline(body),))
+            LoopBlock((Inline(body),))
             for each in given
             if (body := self._called_back(each, scope, element))
         ]
         return [*before, *effects, *work, *called]
 
-    def _receiver(self, callee: Tree, method: str, scope: Scope) -> list[Node]:
+    def _receiver(self, callee: Tree, method: str, scope: NameScope) -> list[Node]:
         """Read what a method is called on; a change in place is a write, not a read."""
         whole = part(callee, "object")
         if whole is None:
@@ -392,7 +396,7 @@ class FlowReader:
         callee: Tree,
         method: str,
         given: list[Tree],
-        scope: Scope,
+        scope: NameScope,
         *,
         is_awaited: bool,
     ) -> list[Node]:
@@ -401,12 +405,12 @@ class FlowReader:
         bodies = [Inline(body) for each in given if (body := self._called_back(each, scope))]
         place = self.names.place(callee.child_by_field_name("property") or node)
         if method == "then":
-            return [*before, Work(place), *(Branch(((each,), ())) for each in bodies)]
+            return [*before, OtherWork(place), *(Branch(((each,), ())) for each in bodies)]
         if method == "finally":
             return [Guard(place, tuple(before), (), tuple(bodies))]
         return [Guard(place, tuple(before), (tuple(bodies),), ())]
 
-    def _called_back(self, node: Tree, scope: Scope, element: Value | None = None) -> Flow:
+    def _called_back(self, node: Tree, scope: NameScope, element: Value | None = None) -> Flow:
         """Read a function that is passed to a call, in place or by its name."""
         if node.type in FUNCTIONS:
             inner = scope.inline()
@@ -419,7 +423,7 @@ class FlowReader:
         return (Invoke(self.names.place(node), self.function(definition, {}, "", scope)),)
 
     def _use(
-        self, node: Tree, alias: Alias, given: list[Tree], scope: Scope, *, is_awaited: bool
+        self, node: Tree, alias: Alias, given: list[Tree], scope: NameScope, *, is_awaited: bool
     ) -> Use:
         """Note a call through `ctx`: at most a topic, then one object."""
         values = [self.names.value(each, scope) for each in given]
@@ -435,7 +439,7 @@ class FlowReader:
         place = self.names.place(node)
         return Use(place, alias.path, tuple(positional), named, is_open, is_awaited)
 
-    def _invoked(self, callee: Tree, given: list[Tree], scope: Scope) -> str | None:
+    def _invoked(self, callee: Tree, given: list[Tree], scope: NameScope) -> str | None:
         """Read the function of this text that a call calls, with the parts of `ctx` it gets."""
         definition = self.names.definition(callee, scope)
         if definition is None:
@@ -472,6 +476,6 @@ def _condition(node: Tree) -> Tree | None:
     return next(iter(inside(condition)), None) if held else condition
 
 
-def _nobody() -> Scope:
+def _nobody() -> NameScope:
     """Make the scope of the module, outside of every function."""
-    return Scope(Function(Place(1, 1)), "")
+    return NameScope(Function(Place(1, 1)), "")

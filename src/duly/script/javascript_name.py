@@ -19,9 +19,9 @@ from duly.script.outline import (
     Alias,
     Effort,
     Function,
+    NameScope,
     Origin,
     Place,
-    Scope,
     Text,
     Value,
     element_of,
@@ -133,7 +133,7 @@ def parameters_of(node: Tree) -> list[Tree]:
 
 
 @dataclass(slots=True)
-class Names:
+class JavaScriptNames:
     """The functions and variables of a module."""
 
     text: Text
@@ -161,7 +161,7 @@ class Names:
                 elif name is not None and name.type == "identifier":
                     self.variables[words(name)] = value
 
-    def shared_name(self, node: Tree, scope: Scope) -> str | None:
+    def shared_name(self, node: Tree, scope: NameScope) -> str | None:
         """Name what a node stands for, if other steps could see it: a global, a part of `this`."""
         name = words(node)
         if node.type in ("identifier", "shorthand_property_identifier"):
@@ -172,7 +172,7 @@ class Names:
                 return f"{scope.owner}.{words(node.child_by_field_name('property'))}"
         return None
 
-    def definition(self, node: Tree, scope: Scope) -> Tree | None:
+    def definition(self, node: Tree, scope: NameScope) -> Tree | None:
         """Return the function of this text that an expression names."""
         name = words(node)
         if node.type == "identifier" and name in scope.names:
@@ -194,7 +194,7 @@ class Names:
             self.holders[holder.id] = entries(holder)
         return self.holders[holder.id]
 
-    def alias(self, node: Tree, scope: Scope) -> Alias | None:
+    def alias(self, node: Tree, scope: NameScope) -> Alias | None:
         """Return which part of `ctx` an expression stands for, if any."""
         self.effort.spend()
         if node.type == "identifier":
@@ -212,7 +212,7 @@ class Names:
         text = None if index is None else self.value(index, scope).text
         return SOME_PART if text is None else whole.part(text)
 
-    def bind_parameters(self, node: Tree, meanings: Mapping[int, object], scope: Scope) -> None:
+    def bind_parameters(self, node: Tree, meanings: Mapping[int, object], scope: NameScope) -> None:
         """Bind the parameters of a function; they hide outer names."""
         for index, parameter in enumerate(parameters_of(node)):
             for each in everything(parameter):
@@ -220,7 +220,7 @@ class Names:
                     scope.names.pop(words(each), None)
             self.bind(parameter, meanings.get(index), scope)
 
-    def bind(self, pattern: Tree, meaning: object, scope: Scope) -> None:
+    def bind(self, pattern: Tree, meaning: object, scope: NameScope) -> None:
         """Bind the names of a pattern; a part taken out of `ctx` stays a part of `ctx`."""
         match pattern.type:
             case "identifier" | "shorthand_property_identifier_pattern":
@@ -253,7 +253,7 @@ class Names:
                 for each in inside(pattern):
                     self.bind(each, None, scope)
 
-    def value(self, node: Tree, scope: Scope) -> Value:
+    def value(self, node: Tree, scope: NameScope) -> Value:
         """Say what is known of an expression without running it."""
         self.effort.spend()
         place = self.place(node)
@@ -284,12 +284,12 @@ class Names:
                 return Value(place, chance=self._chance(node, scope), origin=origin)
         return Value(place, TYPES.get(node.type), chance=self._chance(node, scope))
 
-    def element(self, node: Tree, scope: Scope) -> Value | None:
+    def element(self, node: Tree, scope: NameScope) -> Value | None:
         """Say what is known of an element of a list, if they are events."""
         origin = element_of(self.origin(node, scope))
         return None if origin is None else Value(self.place(node), origin=origin)
 
-    def origin(self, node: Tree, scope: Scope) -> Origin | None:
+    def origin(self, node: Tree, scope: NameScope) -> Origin | None:
         """Follow events from the result of the host, through the lists and names that hold them."""
         self.effort.spend()
         whole = part(node, "object")
@@ -309,7 +309,7 @@ class Names:
                 return self._taken(part(node, "function"), scope)
         return None
 
-    def _taken(self, callee: Tree | None, scope: Scope) -> Origin | None:
+    def _taken(self, callee: Tree | None, scope: NameScope) -> Origin | None:
         """Return where the result of a list's own method comes from."""
         whole = None if callee is None else part(callee, "object")
         if callee is None or whole is None:
@@ -319,14 +319,14 @@ class Names:
             return element_of(origin)
         return origin if method in KEEPING and element_of(origin) is not None else None
 
-    def _answered(self, call: Tree, scope: Scope) -> Origin | None:
+    def _answered(self, call: Tree, scope: NameScope) -> Origin | None:
         callee, given = part(call, "function"), inside(call.child_by_field_name("arguments"))
         alias = None if callee is None else self.alias(callee, scope)
         if alias is None or alias.path not in ("peek", "getByIds", "get_by_ids") or not given:
             return None
         return (EVENTS, self.value(given[0], scope).text or "")
 
-    def _template(self, node: Tree, scope: Scope) -> Value:
+    def _template(self, node: Tree, scope: NameScope) -> Value:
         texts: list[str | None] = []
         made_of: list[Value] = []
         for each in inside(node):
@@ -339,7 +339,7 @@ class Names:
         chance, text = self._chance(node, scope), joined(texts)
         return Value(self.place(node), JsonType.STRING, text, chance=chance, made_of=tuple(made_of))
 
-    def _sum(self, node: Tree, scope: Scope) -> Value:
+    def _sum(self, node: Tree, scope: NameScope) -> Value:
         sides = [part(node, "left"), part(node, "right")]
         values = [self.value(each, scope) for each in sides if each is not None]
         is_text = any(each.type is JsonType.STRING for each in values)
@@ -352,7 +352,7 @@ class Names:
             made_of=tuple(one for each in values for one in each.made_of or (each,))[:PARTS_MAX],
         )
 
-    def _object(self, node: Tree, scope: Scope) -> Value:
+    def _object(self, node: Tree, scope: NameScope) -> Value:
         fields: dict[str, Value] = {}
         is_open = False
         for each in inside(node):
@@ -373,7 +373,7 @@ class Names:
                 is_open = True
         return Value(self.place(node), JsonType.OBJECT, fields=fields, is_open=is_open)
 
-    def _named(self, node: Tree, scope: Scope) -> Value:
+    def _named(self, node: Tree, scope: NameScope) -> Value:
         """Follow a name to the constant it stands for, and a key into it."""
         place, name = self.place(node), words(node)
         known: object = None
@@ -396,10 +396,10 @@ class Names:
         if name not in self.constants:
             self.constants[name] = Value(place)
             if (constant := self.variables[name]) is not None:
-                self.constants[name] = self.value(constant, Scope(Function(place), ""))
+                self.constants[name] = self.value(constant, NameScope(Function(place), ""))
         return self.constants[name]
 
-    def _chance(self, node: Tree, scope: Scope) -> str | None:
+    def _chance(self, node: Tree, scope: NameScope) -> str | None:
         """Name the clock or the dice that an expression asks, also through a variable."""
         waiting, seen = [(node, False)], set[int]()
         while waiting:

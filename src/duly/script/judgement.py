@@ -50,7 +50,7 @@ StepName: TypeAlias = tuple[str, Step]
 
 
 @dataclass(frozen=True, slots=True)
-class Judgement:
+class Judged:
     """The findings, and the facts W7 keeps: what each step of each handler calls and names."""
 
     findings: tuple[Finding, ...] = ()
@@ -58,11 +58,11 @@ class Judgement:
     topics: Mapping[StepName, tuple[str, ...]] = field(default_factory=dict)
 
 
-def judge(outline: Outline, catalog: Catalog, mutate_reads: MutateReads = "none") -> Judgement:
+def judge(outline: Outline, catalog: Catalog, mutate_reads: MutateReads = "none") -> Judged:
     """Judge every step of every handler, and what the steps do to each other."""
     bench = _Judge(outline, catalog, mutate_reads)
     bench.judge()
-    return Judgement(tidy([*outline.findings, *bench.findings]), bench.tools, bench.topics)
+    return Judged(tidy([*outline.findings, *bench.findings]), bench.tools, bench.topics)
 
 
 @dataclass(slots=True)

@@ -21,7 +21,7 @@ Known: TypeAlias = "frozenset[str] | None"
 
 
 @dataclass(frozen=True, slots=True)
-class Missing:
+class MissingPart:
     """A part that is not there: its name, what should have had it, and what is there instead."""
 
     name: str
@@ -49,7 +49,7 @@ def payloads(outline: Outline) -> dict[str, Known]:
 
 def find_missing(
     outline: Outline, shapes: Mapping[str, Known], handler: Handler, origin: Origin
-) -> Missing | None:
+) -> MissingPart | None:
     """Return the part of a path from an event or from `prepared` that is missing, if any."""
     match origin:
         case (str(root), topic, "payload", name, *_) if root == EVENT:
@@ -70,7 +70,7 @@ def find_missing(
 
 def _find_in(
     outline: Outline, shapes: Mapping[str, Known], handler: Handler, answer: Value, path: list[str]
-) -> Missing | None:
+) -> MissingPart | None:
     """Follow a path into one result of prepare."""
     at = None if answer.fields is None else answer.fields.get("data")
     for index, name in enumerate(path):
@@ -86,7 +86,7 @@ def _find_in(
     return None
 
 
-def _lacks(name: str, holder: str, fields: Known) -> Missing | None:
+def _lacks(name: str, holder: str, fields: Known) -> MissingPart | None:
     if fields is None or name in fields:
         return None
-    return Missing(name, holder, tuple(sorted(fields)))
+    return MissingPart(name, holder, tuple(sorted(fields)))

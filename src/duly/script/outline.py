@@ -150,13 +150,13 @@ class Invoke:
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class OtherWork:
     """Anything else that does something."""
 
     place: Place
 
 
-class Way(StrEnum):
+class Exit(StrEnum):
     """How control leaves a block before its end."""
 
     RETURN = "return"
@@ -169,7 +169,7 @@ class Way(StrEnum):
 class Leave:
     """Control leaves here; a break or a continue may name its loop."""
 
-    way: Way
+    way: Exit
     label: str = ""
 
 
@@ -181,7 +181,7 @@ class Branch:
 
 
 @dataclass(frozen=True, slots=True)
-class Loop:
+class LoopBlock:
     """The body runs any number of times; `otherwise` once it ends without a break.
 
     `is_entered` says that the first turn is certain, `is_endless` that only a break ends it.
@@ -227,7 +227,9 @@ class Guard:
     last: Flow
 
 
-Node: TypeAlias = "Use | Invoke | Work | Leave | Branch | Loop | Labelled | Inline | Switch | Guard"
+Node: TypeAlias = (
+    "Use | Invoke | OtherWork | Leave | Branch | LoopBlock | Labelled | Inline | Switch | Guard"
+)
 Flow: TypeAlias = "tuple[Node, ...]"
 
 
@@ -293,7 +295,7 @@ def flows_of(node: Node) -> tuple[Flow, ...]:
     """Return the flows inside a node."""
     if isinstance(node, Branch):
         return node.ways
-    if isinstance(node, Loop):
+    if isinstance(node, LoopBlock):
         return (node.body, node.otherwise)
     if isinstance(node, Labelled | Inline):
         return (node.body,)
@@ -349,7 +351,7 @@ SOME_PART: Final = Alias(None)
 
 
 @dataclass(slots=True)
-class Scope:
+class NameScope:
     """The names a function sees; a name that is not here belongs to the module.
 
     A name stands for an alias of `ctx`, a known value, a function (a tree of the reader's own), or
@@ -363,9 +365,9 @@ class Scope:
     globals: set[str] = field(default_factory=set)
     is_inline: bool = False
 
-    def inline(self) -> Scope:
+    def inline(self) -> NameScope:
         """Open a scope for a function that is called where it stands."""
-        return Scope(self.function, self.key, dict(self.names), self.owner, self.globals, True)
+        return NameScope(self.function, self.key, dict(self.names), self.owner, self.globals, True)
 
     def learn(self, name: str, meaning: object) -> None:
         """Bind a name; a name that is bound twice is unknown."""

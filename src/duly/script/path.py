@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from duly.script.finding import Finding, found
 from duly.script.outline import (
     Branch,
+    Exit,
     Flow,
     Function,
     Guard,
@@ -24,13 +25,12 @@ from duly.script.outline import (
     Invoke,
     Labelled,
     Leave,
-    Loop,
+    LoopBlock,
     Node,
+    OtherWork,
     Place,
     Switch,
     Use,
-    Way,
-    Work,
 )
 
 
@@ -42,7 +42,7 @@ class State:
 
 
 Exits = dict[Leave, State | None]
-RETURN = Leave(Way.RETURN)
+RETURN = Leave(Exit.RETURN)
 
 
 def join(one: State | None, other: State | None) -> State | None:
@@ -104,7 +104,7 @@ class _Walk:
                 return self.use(node, state)
             case Invoke():
                 return self.function(node.function, state)
-            case Work():
+            case OtherWork():
                 self.work(node, state)
                 return state
             case Leave():
@@ -115,11 +115,11 @@ class _Walk:
                 for way in node.ways:
                     after = join(after, self.flow(way, state, exits))
                 return after
-            case Loop():
+            case LoopBlock():
                 return self.loop(node, state, exits)
             case Labelled():
                 through = self.flow(node.body, state, exits)
-                return join(through, exits.pop(Leave(Way.BREAK, node.label), None))
+                return join(through, exits.pop(Leave(Exit.BREAK, node.label), None))
             case Inline():
                 return self.inline(node.body, state)
             case Switch():
@@ -147,7 +147,7 @@ class _Walk:
             )
         return State(state.spent or use)
 
-    def work(self, work: Work, state: State) -> None:
+    def work(self, work: OtherWork, state: State) -> None:
         call = state.spent
         if call is None or self.is_second_turn or call.place in self.followed:
             return
@@ -163,17 +163,17 @@ class _Walk:
             )
         )
 
-    def loop(self, loop: Loop, state: State, exits: Exits) -> State | None:
+    def loop(self, loop: LoopBlock, state: State, exits: Exits) -> State | None:
         """Walk the body, and a second time if its first turn made a call that would be repeated."""
         inner: Exits = {}
         again = self.flow(loop.body, state, inner)
         for label in {"", loop.label}:
-            again = join(again, inner.pop(Leave(Way.CONTINUE, label), None))
+            again = join(again, inner.pop(Leave(Exit.CONTINUE, label), None))
         if again is not None and again.spent is not None and state.spent is None:
             was_second_turn, self.is_second_turn = self.is_second_turn, True
             self.flow(loop.body, again, {})
             self.is_second_turn = was_second_turn
-        broken = inner.pop(Leave(Way.BREAK), None)
+        broken = inner.pop(Leave(Exit.BREAK), None)
         for way, left in inner.items():
             exits[way] = join(exits.get(way), left)
         done = None if loop.is_endless else join(again, None if loop.is_entered else state)
@@ -184,7 +184,7 @@ class _Walk:
         running: State | None = None
         for case in switch.cases:
             running = self.flow(case, join(state, running), inner)
-        after = join(running, inner.pop(Leave(Way.BREAK), None))
+        after = join(running, inner.pop(Leave(Exit.BREAK), None))
         for way, left in inner.items():
             exits[way] = join(exits.get(way), left)
         return after if switch.is_whole else join(after, state)

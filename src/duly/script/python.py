@@ -16,9 +16,9 @@ from typing import Final
 from duly.rules.access import Step
 from duly.rules.source import Language, Source
 from duly.script.lacking import parse
-from duly.script.outline import CTX, Function, Handler, Outline, Place, Scope, Text
-from duly.script.python_flow import FlowReader
-from duly.script.python_name import Definition, Names, dotted, parameters_of
+from duly.script.outline import CTX, Function, Handler, NameScope, Outline, Place, Text
+from duly.script.python_flow import PythonFlow
+from duly.script.python_name import Definition, PythonNames, dotted, parameters_of
 
 STEPS: Final = (Step.PREPARE, Step.MUTATE, Step.NEXT)
 
@@ -41,16 +41,16 @@ def step_functions(source: Source) -> list[tuple[Step, Definition]]:
 
 def _read(source: Source) -> _Reader:
     outline = Outline(Language.PYTHON, source.name)
-    reader = _Reader(FlowReader(outline, Names(Text(source.text), outline.effort)))
+    reader = _Reader(PythonFlow(outline, PythonNames(Text(source.text), outline.effort)))
     reader.read(parse(source.text))
     return reader
 
 
 @dataclass(slots=True)
 class _Reader:
-    flows: FlowReader
+    flows: PythonFlow
     entered: list[tuple[Step, Definition]] = field(default_factory=list)
-    module: Scope = field(default_factory=lambda: Scope(Function(Place(1, 1)), ""))
+    module: NameScope = field(default_factory=lambda: NameScope(Function(Place(1, 1)), ""))
 
     @property
     def outline(self) -> Outline:

@@ -17,23 +17,23 @@ from duly.script.outline import (
     READINGS_MAX,
     Alias,
     Branch,
+    Exit,
     Flow,
     Function,
     Guard,
     Inline,
     Invoke,
     Leave,
-    Loop,
+    LoopBlock,
+    NameScope,
     Node,
+    OtherWork,
     Outline,
-    Scope,
     TooTangled,
     Use,
     Value,
-    Way,
-    Work,
 )
-from duly.script.python_name import Definition, Names, dotted, parameters_of
+from duly.script.python_name import Definition, PythonNames, dotted, parameters_of
 
 CHANGING: Final = frozenset(
     {"append", "extend", "insert", "remove", "pop", "clear", "add", "discard", "update"}
@@ -47,24 +47,24 @@ USING: Final = (
     *(ast.Dict, ast.Set, ast.JoinedStr, ast.BinOp, ast.UnaryOp, ast.Compare),
     *(ast.Subscript, ast.Attribute),
 )
-LEAVES: Final[Mapping[type[ast.stmt], Way]] = {
-    ast.Break: Way.BREAK,
-    ast.Continue: Way.CONTINUE,
-    ast.Raise: Way.RAISE,
+LEAVES: Final[Mapping[type[ast.stmt], Exit]] = {
+    ast.Break: Exit.BREAK,
+    ast.Continue: Exit.CONTINUE,
+    ast.Raise: Exit.RAISE,
 }
 
 
 @dataclass(slots=True)
-class FlowReader:
+class PythonFlow:
     """Reads the functions of a module, each when it is first reached."""
 
     outline: Outline
-    names: Names
+    names: PythonNames
 
     # -- functions ------------------------------------------------------------------------------
 
     def function(
-        self, node: Definition, aliases: Mapping[str, Alias], owner: str, outer: Scope
+        self, node: Definition, aliases: Mapping[str, Alias], owner: str, outer: NameScope
     ) -> str:
         """Read a function for one way of passing `ctx` to it, and return its key."""
         handed = ",".join(f"{name}={alias.path}" for name, alias in sorted(aliases.items()))
@@ -75,18 +75,18 @@ class FlowReader:
             function = self.outline.functions[key] = Function(self.names.place(node))
             names: dict[str, object] = dict(outer.names)
             names |= {name: aliases.get(name) for name in parameters_of(node, is_method=False)}
-            scope = Scope(function, key, names, owner)
+            scope = NameScope(function, key, names, owner)
             self.names.effort.spend(len(names) // NAMES_PER_LOOK)
             function.body = self._block(node.body, scope)
         return key
 
-    def _block(self, body: Sequence[ast.stmt], scope: Scope) -> Flow:
+    def _block(self, body: Sequence[ast.stmt], scope: NameScope) -> Flow:
         for node in body:
             if isinstance(node, Definition):
                 scope.names[node.name] = node
         return tuple(each for node in body for each in self._statement(node, scope))
 
-    def _statement(self, node: ast.stmt, scope: Scope) -> list[Node]:
+    def _statement(self, node: ast.stmt, scope: NameScope) -> list[Node]:
         match node:
             case ast.Expr(value=ast.Constant()):
                 return []
@@ -119,21 +119,21 @@ class FlowReader:
 
     def _doing(self, node: ast.AST, effects: list[Node]) -> list[Node]:
         """Add work for a statement, unless it only calls `ctx` or a function of this text."""
-        is_call = any(isinstance(each, Use | Invoke | Loop | Branch) for each in effects)
-        return effects if is_call else [Work(self.names.place(node)), *effects]
+        is_call = any(isinstance(each, Use | Invoke | LoopBlock | Branch) for each in effects)
+        return effects if is_call else [OtherWork(self.names.place(node)), *effects]
 
-    def _leaving(self, node: ast.Return, value: ast.expr | None, scope: Scope) -> list[Node]:
+    def _leaving(self, node: ast.Return, value: ast.expr | None, scope: NameScope) -> list[Node]:
         result = Value(self.names.place(node), JsonType.NULL)
         if value is not None:
             result = self.names.value(value, scope)
         if not scope.is_inline:
             scope.function.results.append(result)
         if result.type is JsonType.NULL or value is None:
-            return [Leave(Way.RETURN)]
+            return [Leave(Exit.RETURN)]
         effects = self._expression(value, scope)
-        return [*self._doing(node, effects), Leave(Way.RETURN)]
+        return [*self._doing(node, effects), Leave(Exit.RETURN)]
 
-    def _branch(self, node: ast.If | ast.Match, scope: Scope) -> list[Node]:
+    def _branch(self, node: ast.If | ast.Match, scope: NameScope) -> list[Node]:
         if isinstance(node, ast.If):
             effects = self._test(node.test, scope)
             ways = (self._block(node.body, scope), self._block(node.orelse, scope))
@@ -150,18 +150,18 @@ class FlowReader:
         )
         return [*effects, Branch(tuple(cases) if is_whole else (*cases, ()))]
 
-    def _loop(self, node: ast.For | ast.AsyncFor | ast.While, scope: Scope) -> list[Node]:
+    def _loop(self, node: ast.For | ast.AsyncFor | ast.While, scope: NameScope) -> list[Node]:
         if isinstance(node, ast.While):
             test = self._test(node.test, scope)
             body = (*test, *self._block(node.body, scope))
             is_endless = isinstance(node.test, ast.Constant) and bool(node.test.value)
-            return [Loop(body, self._block(node.orelse, scope), is_endless=is_endless)]
+            return [LoopBlock(body, self._block(node.orelse, scope), is_endless=is_endless)]
         effects = self._expression(node.iter, scope)
         self._forget(node.target, scope)
         body = self._block(node.body, scope)
-        return [*effects, Loop(body, self._block(node.orelse, scope))]
+        return [*effects, LoopBlock(body, self._block(node.orelse, scope))]
 
-    def _guard(self, node: ast.Try | ast.TryStar, scope: Scope) -> list[Node]:
+    def _guard(self, node: ast.Try | ast.TryStar, scope: NameScope) -> list[Node]:
         body = self._block([*node.body, *node.orelse], scope)
         for handler in node.handlers:
             if handler.name:
@@ -169,13 +169,13 @@ class FlowReader:
         handlers = tuple(self._block(handler.body, scope) for handler in node.handlers)
         return [Guard(self.names.place(node), body, handlers, self._block(node.finalbody, scope))]
 
-    def _held(self, item: ast.withitem, scope: Scope) -> list[Node]:
+    def _held(self, item: ast.withitem, scope: NameScope) -> list[Node]:
         if item.optional_vars is not None:
             self._forget(item.optional_vars, scope)
         return self._expression(item.context_expr, scope)
 
     def _assignment(
-        self, node: ast.Assign | ast.AnnAssign | ast.AugAssign | ast.Delete, scope: Scope
+        self, node: ast.Assign | ast.AnnAssign | ast.AugAssign | ast.Delete, scope: NameScope
     ) -> list[Node]:
         value = None if isinstance(node, ast.Delete) else node.value
         effects = [] if value is None else self._expression(value, scope)
@@ -194,17 +194,17 @@ class FlowReader:
                 effects = self._using(target, effects)
         return self._doing(node, effects)
 
-    def _meaning(self, node: ast.expr, scope: Scope) -> object:
+    def _meaning(self, node: ast.expr, scope: NameScope) -> object:
         return self.names.alias(node, scope) or self.names.value(node, scope)
 
-    def _forget(self, target: ast.expr, scope: Scope) -> None:
+    def _forget(self, target: ast.expr, scope: NameScope) -> None:
         for each in ast.walk(target):
             if isinstance(each, ast.Name):
                 scope.names[each.id] = None
 
     # -- names of the module --------------------------------------------------------------------
 
-    def _write(self, target: ast.expr, scope: Scope) -> None:
+    def _write(self, target: ast.expr, scope: NameScope) -> None:
         """Note that a value is changed in place, so that it is no longer known."""
         if isinstance(target, ast.Tuple | ast.List):
             for each in target.elts:
@@ -222,7 +222,9 @@ class FlowReader:
 
     # -- expressions ----------------------------------------------------------------------------
 
-    def _expression(self, node: ast.expr, scope: Scope, *, is_awaited: bool = True) -> list[Node]:
+    def _expression(
+        self, node: ast.expr, scope: NameScope, *, is_awaited: bool = True
+    ) -> list[Node]:
         """List what an expression does, in the order it does it."""
         self.names.effort.spend()
         match node:
@@ -249,20 +251,20 @@ class FlowReader:
         effects = [one for each in _inner(node) for one in self._expression(each, scope)]
         return self._using(node, effects) if _is_using(node) else effects
 
-    def _test(self, node: ast.expr, scope: Scope) -> list[Node]:
+    def _test(self, node: ast.expr, scope: NameScope) -> list[Node]:
         """Read an expression whose value decides what follows."""
         return self._using(node, self._expression(node, scope))
 
     def _using(self, node: ast.expr, effects: list[Node]) -> list[Node]:
         """Count using the result of a call as work; after a mutation it never runs (C8)."""
         is_called = any(isinstance(each, Use | Invoke) for each in effects)
-        return [*effects, Work(self.names.place(node))] if is_called else effects
+        return [*effects, OtherWork(self.names.place(node))] if is_called else effects
 
-    def _flow(self, node: ast.expr, scope: Scope) -> Flow:
+    def _flow(self, node: ast.expr, scope: NameScope) -> Flow:
         return tuple(self._expression(node, scope))
 
     def _comprehension(
-        self, node: ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp, scope: Scope
+        self, node: ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp, scope: NameScope
     ) -> list[Node]:
         inner = scope.inline()
         self.names.effort.spend(len(inner.names) // NAMES_PER_LOOK)
@@ -274,9 +276,9 @@ class FlowReader:
             body += [one for test in each.ifs for one in self._expression(test, inner)]
         made = (node.key, node.value) if isinstance(node, ast.DictComp) else (node.elt,)
         body += [one for each in made for one in self._expression(each, inner)]
-        return [*effects, Loop(tuple(body))] if body else effects
+        return [*effects, LoopBlock(tuple(body))] if body else effects
 
-    def _call(self, node: ast.Call, scope: Scope, *, is_awaited: bool) -> list[Node]:
+    def _call(self, node: ast.Call, scope: NameScope, *, is_awaited: bool) -> list[Node]:
         given = [*node.args, *(word.value for word in node.keywords)]
         alias = self.names.alias(node.func, scope)
         if alias is None and isinstance(node.func, ast.Attribute):
@@ -289,10 +291,10 @@ class FlowReader:
         if (key := self._invoked(node, scope)) is not None:
             return [*effects, Invoke(self.names.place(node), key)]
         self._note_change(node, scope)
-        work = [] if dotted(node.func) in WAITING else [Work(self.names.place(node))]
+        work = [] if dotted(node.func) in WAITING else [OtherWork(self.names.place(node))]
         return [*effects, *work, *self._called_back(node, scope)]
 
-    def _use(self, node: ast.Call, alias: Alias, scope: Scope, *, is_awaited: bool) -> Use:
+    def _use(self, node: ast.Call, alias: Alias, scope: NameScope, *, is_awaited: bool) -> Use:
         named = {
             word.arg: self.names.value(word.value, scope) for word in node.keywords if word.arg
         }
@@ -301,7 +303,7 @@ class FlowReader:
         positional = () if is_spread else tuple(self.names.value(each, scope) for each in node.args)
         return Use(self.names.place(node), alias.path, positional, named, is_open, is_awaited)
 
-    def _invoked(self, node: ast.Call, scope: Scope) -> str | None:
+    def _invoked(self, node: ast.Call, scope: NameScope) -> str | None:
         """Read the function of this text that a call calls, with the parts of `ctx` it gets."""
         definition, owner = self.names.definition(node.func, scope)
         if definition is None:
@@ -312,10 +314,10 @@ class FlowReader:
         aliases = {name: self.names.alias(each, scope) for name, each in handed.items()}
         known = {name: alias for name, alias in aliases.items() if alias is not None}
         is_inner = isinstance(node.func, ast.Name) and node.func.id in scope.names
-        outer = scope if is_inner else Scope(Function(self.names.place(node)), "")
+        outer = scope if is_inner else NameScope(Function(self.names.place(node)), "")
         return self.function(definition, known, owner, outer)
 
-    def _called_back(self, node: ast.Call, scope: Scope) -> list[Node]:
+    def _called_back(self, node: ast.Call, scope: NameScope) -> list[Node]:
         """Count functions that are passed to a call as called by it."""
         flows: list[Node] = []
         for each in (*node.args, *(word.value for word in node.keywords)):
@@ -324,15 +326,15 @@ class FlowReader:
                 self.names.effort.spend(len(inner.names) // NAMES_PER_LOOK)
                 inner.names |= {name.arg: None for name in each.args.args}
                 if body := self._flow(each.body, inner):
-                    flows.append(Loop((Inline(body),)))
+                    flows.append(LoopBlock((Inline(body),)))
             elif isinstance(each, ast.Name):
                 definition, owner = self.names.definition(each, scope)
                 if definition is not None:
                     key = self.function(definition, {}, owner, scope)
-                    flows.append(Loop((Invoke(self.names.place(each), key),)))
+                    flows.append(LoopBlock((Invoke(self.names.place(each), key),)))
         return flows
 
-    def _note_change(self, node: ast.Call, scope: Scope) -> None:
+    def _note_change(self, node: ast.Call, scope: NameScope) -> None:
         if isinstance(node.func, ast.Attribute) and node.func.attr in CHANGING:
             self._write(node.func.value, scope)
 

@@ -17,8 +17,8 @@ from duly.script.outline import (
     Alias,
     Effort,
     Function,
+    NameScope,
     Place,
-    Scope,
     Text,
     Value,
     joined,
@@ -58,7 +58,7 @@ def parameters_of(node: Definition, *, is_method: bool) -> list[str]:
 
 
 @dataclass(slots=True)
-class Names:
+class PythonNames:
     """The functions, classes and variables of a module."""
 
     text: Text
@@ -86,7 +86,7 @@ class Names:
             case ast.AnnAssign(target=ast.Name(id=name), value=value):
                 self.variables[name] = value
 
-    def shared_name(self, node: ast.expr, scope: Scope) -> str | None:
+    def shared_name(self, node: ast.expr, scope: NameScope) -> str | None:
         """Name what a node stands for, if other steps could see it: a global, or a part of self."""
         match node:
             case ast.Name(id=name) if name in scope.globals or (
@@ -106,7 +106,7 @@ class Names:
             self.methods[owner] = found
         return self.methods[owner].get(name)
 
-    def definition(self, node: ast.expr, scope: Scope) -> tuple[Definition | None, str]:
+    def definition(self, node: ast.expr, scope: NameScope) -> tuple[Definition | None, str]:
         """Return the function of this text that an expression names, and the class it is in."""
         match node:
             case ast.Name(id=name) if name in scope.names:
@@ -118,7 +118,7 @@ class Names:
                 return self.method(scope.owner, part), scope.owner
         return None, ""
 
-    def alias(self, node: ast.expr, scope: Scope) -> Alias | None:
+    def alias(self, node: ast.expr, scope: NameScope) -> Alias | None:
         """Return which part of `ctx` an expression stands for, if any."""
         self.effort.spend()
         match node:
@@ -136,7 +136,7 @@ class Names:
                     return SOME_PART if text is None else whole.part(text)
         return None
 
-    def value(self, node: ast.expr, scope: Scope) -> Value:
+    def value(self, node: ast.expr, scope: NameScope) -> Value:
         """Say what is known of an expression without running it."""
         self.effort.spend()
         place = self.place(node)
@@ -167,7 +167,7 @@ class Names:
                 return Value(place, JsonType.LIST, is_open=True)
         return Value(place, chance=self._chance(node, scope))
 
-    def _named(self, node: ast.Name | ast.Attribute | ast.Subscript, scope: Scope) -> Value:
+    def _named(self, node: ast.Name | ast.Attribute | ast.Subscript, scope: NameScope) -> Value:
         """Follow a name to the constant it stands for, and a key into it."""
         place = self.place(node)
         known: object = None
@@ -189,10 +189,10 @@ class Names:
         if name not in self.constants:
             self.constants[name] = Value(place)
             if (constant := self.variables[name]) is not None:
-                self.constants[name] = self.value(constant, Scope(Function(place), ""))
+                self.constants[name] = self.value(constant, NameScope(Function(place), ""))
         return self.constants[name]
 
-    def _chance(self, node: ast.expr, scope: Scope) -> str | None:
+    def _chance(self, node: ast.expr, scope: NameScope) -> str | None:
         """Name the clock or the dice that an expression asks, also through a variable."""
         waiting: list[tuple[ast.AST, bool]] = [(node, False)]
         seen: set[str] = set()

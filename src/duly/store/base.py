@@ -81,7 +81,7 @@ class Fence:
     epoch: int
 
 
-class Verb(Generic[P, R]):
+class StoreVerb(Generic[P, R]):
     """A transaction as a coroutine: `Store.publish` is the verb, `store.publish(…)` calls it."""
 
     def __init__(
@@ -97,12 +97,12 @@ class Verb(Generic[P, R]):
         self.name = name
 
     @overload
-    def __get__(self, store: None, owner: type) -> Verb[P, R]: ...
+    def __get__(self, store: None, owner: type) -> StoreVerb[P, R]: ...
     @overload
     def __get__(self, store: HasBackend, owner: type) -> Callable[P, Awaitable[R]]: ...
     def __get__(
         self, store: HasBackend | None, owner: type
-    ) -> Verb[P, R] | Callable[P, Awaitable[R]]:
+    ) -> StoreVerb[P, R] | Callable[P, Awaitable[R]]:
         if store is None:
             return self
 
@@ -116,16 +116,16 @@ class Verb(Generic[P, R]):
         return call
 
 
-def barrier(body: Callable[Concatenate[Transaction, P], R]) -> Verb[P, R]:
+def barrier(body: Callable[Concatenate[Transaction, P], R]) -> StoreVerb[P, R]:
     """Make a verb whose caller waits for the disk."""
-    return Verb(body, Durability.BARRIER)
+    return StoreVerb(body, Durability.BARRIER)
 
 
-def rider(body: Callable[Concatenate[Transaction, P], R]) -> Verb[P, R]:
+def rider(body: Callable[Concatenate[Transaction, P], R]) -> StoreVerb[P, R]:
     """Make a verb whose caller waits for the commit only."""
-    return Verb(body, Durability.RIDER)
+    return StoreVerb(body, Durability.RIDER)
 
 
-def read(body: Callable[Concatenate[Transaction, P], R]) -> Verb[P, R]:
+def read(body: Callable[Concatenate[Transaction, P], R]) -> StoreVerb[P, R]:
     """Make a verb that changes nothing."""
-    return Verb(body, Durability.READ)
+    return StoreVerb(body, Durability.READ)

@@ -48,7 +48,7 @@ class HitPage:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class Sought:
     """What is looked for: a text, in one workflow or in all.
 
     `show` is how a title is shown; what it hides is not found either (A5). `is_late` tells that
@@ -61,7 +61,7 @@ class Wanted:
     is_late: Callable[[], bool]
 
 
-def find(tx: Transaction, wanted: Wanted, *, limit: int = 100, after: str | None = None) -> HitPage:
+def find(tx: Transaction, wanted: Sought, *, limit: int = 100, after: str | None = None) -> HitPage:
     """Find events: first by message id, then by title."""
     kind, *place = (_ID, "", "", "") if after is None else _read_place(after)
     hits: list[HitRow] = []
@@ -78,7 +78,7 @@ def find(tx: Transaction, wanted: Wanted, *, limit: int = 100, after: str | None
 
 
 def _find_ids(
-    tx: Transaction, wanted: Wanted, limit: int, workflow_id: str, topic: str, message_id: str
+    tx: Transaction, wanted: Sought, limit: int, workflow_id: str, topic: str, message_id: str
 ) -> list[HitRow]:
     rows = tx.all(
         "find_message_ids",
@@ -94,7 +94,7 @@ def _find_ids(
 
 
 def _find_titles(
-    tx: Transaction, wanted: Wanted, limit: int, hits: list[HitRow], workflow_id: str, before: int
+    tx: Transaction, wanted: Sought, limit: int, hits: list[HitRow], workflow_id: str, before: int
 ) -> HitPage:
     looked = 0
     here: str | None = workflow_id or _next_workflow(tx, wanted, "")
@@ -115,7 +115,7 @@ def _find_titles(
     return HitPage(tuple(hits), None, looked)
 
 
-def _is_wanted(wanted: Wanted, hit: HitRow) -> bool:
+def _is_wanted(wanted: Sought, hit: HitRow) -> bool:
     """Tell whether the title has the text, also as it is shown; upper case is as lower case."""
     text = wanted.text.casefold()
     if hit.message_id.startswith(wanted.text) or text not in hit.title.casefold():
@@ -123,7 +123,7 @@ def _is_wanted(wanted: Wanted, hit: HitRow) -> bool:
     return text in wanted.show(hit.title).casefold()
 
 
-def _next_workflow(tx: Transaction, wanted: Wanted, after: str) -> str | None:
+def _next_workflow(tx: Transaction, wanted: Sought, after: str) -> str | None:
     if wanted.workflow_id is not None:
         return wanted.workflow_id if not after else None
     found: Row | None = tx.one("next_workflow", after=after)

@@ -68,7 +68,7 @@ Show = Callable[[str], str]
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class ResultTable:
     """Rows with the names of their columns; `is_cut` says that a limit left rows out."""
 
     columns: tuple[str, ...]
@@ -76,7 +76,7 @@ class Table:
     is_cut: bool
 
 
-class Inquiries:
+class SelectRunner:
     """Answers a SELECT on a connection of its own."""
 
     def __init__(self, disk: Disk, env: Env, writer: Writer) -> None:
@@ -85,7 +85,7 @@ class Inquiries:
         self._guard: _Guard | None = None
         self._show: Show = str
 
-    async def ask(self, query: str, rows_max: int, show: Show) -> Table:
+    async def ask(self, query: str, rows_max: int, show: Show) -> ResultTable:
         """Run one SELECT over the views and return as many rows as the limits allow.
 
         `show` takes the secrets out of a text.
@@ -127,7 +127,9 @@ class Inquiries:
             return self._show(value)
         return value
 
-    def _run(self, connection: apsw.Connection, query: str, rows_max: int, show: Show) -> Table:
+    def _run(
+        self, connection: apsw.Connection, query: str, rows_max: int, show: Show
+    ) -> ResultTable:
         assert self._guard is not None
         self._show = show
         self._guard.begin()
@@ -247,7 +249,7 @@ class _Guard:
 # -- Reading ------------------------------------------------------------------------------------
 
 
-def _select(connection: apsw.Connection, query: str, rows_max: int) -> Table:
+def _select(connection: apsw.Connection, query: str, rows_max: int) -> ResultTable:
     names: list[tuple[str, ...]] = []
 
     def begin(cursor: apsw.Cursor, statement: str, bindings: Any) -> bool:
@@ -276,17 +278,17 @@ def _select(connection: apsw.Connection, query: str, rows_max: int) -> Table:
         cursor.close(True)
 
 
-def _fetch(cursor: apsw.Cursor, names: list[tuple[str, ...]], rows_max: int) -> Table:
+def _fetch(cursor: apsw.Cursor, names: list[tuple[str, ...]], rows_max: int) -> ResultTable:
     rows: list[tuple[Value, ...]] = []
     size_bytes = 0
     for row in cursor:
         size_bytes += sum(_size(each) for each in row)
         if len(rows) == rows_max or size_bytes > BYTES_MAX:
-            return Table(names[0], tuple(rows), True)
+            return ResultTable(names[0], tuple(rows), True)
         rows.append(tuple(row))
     if not names or not names[0]:  # a comment is a statement without columns
         raise Invalid(code="not_one_statement", path="query")
-    return Table(names[0], tuple(rows), False)
+    return ResultTable(names[0], tuple(rows), False)
 
 
 def _size(value: Value) -> int:

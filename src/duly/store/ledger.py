@@ -255,7 +255,7 @@ def read_held(tx: Transaction, mutation_id: str) -> tuple[MutationRow, RunRow]:
     return mutation, run
 
 
-def check_sending(tx: Transaction, fence: Fence) -> statements.Standing:
+def check_sending(tx: Transaction, fence: Fence) -> statements.WorkflowFacts:
     """Refuse to send in a paused workflow: the pause may have come after the decision (F7)."""
     standing = statements.check(tx, fence)
     if standing.paused:

@@ -38,7 +38,7 @@ _WORD: Final = 2**32
 
 
 @dataclass(frozen=True, slots=True)
-class Left:
+class LeftOpen:
     """How the last host left the database: since when it was open, and which log it named."""
 
     open_at: int | None = None
@@ -52,24 +52,24 @@ class Left:
         return self.open_at is not None and self.found is None and self.ahead is None
 
 
-def look(disk: Disk, statements: Mapping[str, str]) -> Left:
+def look(disk: Disk, statements: Mapping[str, str]) -> LeftOpen:
     """Read what the main file says, before SQLite has looked at its log; refuse another's log."""
     found = name_log(disk.log_head())
     main = disk.connect_main()
     if main is None or "get_upkeep" not in statements:
-        return Left(found=found)
+        return LeftOpen(found=found)
     with closing(main):
         try:
             open_at, log, ahead = (_get(main, statements, mark) for mark in MARKS)
         except apsw.Error:
-            return Left(found=found)  # no database of ours, or damaged: the opening will say so
+            return LeftOpen(found=found)  # no database of ours, or damaged: the opening will say so
     if open_at is not None and log is not None and found is not None and log != found:
         raise StoreUnavailable(code="log_of_another", subject=f"{disk.path}-wal")
-    return Left(open_at, log, found, ahead)
+    return LeftOpen(open_at, log, found, ahead)
 
 
 def note_gone(
-    connection: apsw.Connection, statements: Mapping[str, str], left: Left, now: int
+    connection: apsw.Connection, statements: Mapping[str, str], left: LeftOpen, now: int
 ) -> None:
     """Note in the main file itself that its log is gone, before another log is begun.
 

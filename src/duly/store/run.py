@@ -351,7 +351,7 @@ def _count_columns(counts: Counts) -> dict[str, int | None]:
     }
 
 
-def _check_going_on(standing: statements.Standing, old: Run) -> None:
+def _check_going_on(standing: statements.WorkflowFacts, old: Run) -> None:
     """Refuse to end a wait in a paused workflow: the pause may be newer than the decision (F7)."""
     waits = (Status.PAUSED_TRANSIENT, Status.PAUSED_APPROVAL, Status.CRASHED)
     if standing.paused and old.status in waits:

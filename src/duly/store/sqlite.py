@@ -26,7 +26,7 @@ from duly.store import mark, queries
 from duly.store.base import Durability, Transaction
 from duly.store.disk import Disk, FileDisk, shut
 from duly.store.failure import explain, is_sync_failure
-from duly.store.inquiry import Inquiries, Table
+from duly.store.inquiry import ResultTable, SelectRunner
 from duly.store.migrate import MIGRATIONS, SCHEMA_VERSION, bring_up, check_version
 from duly.store.reader import Questions, Reader
 from duly.store.transaction import FindKey
@@ -61,7 +61,7 @@ class SqliteBackend:
         connection: apsw.Connection,
         writer: Writer,
         questions: Questions | None = None,
-        inquiries: Inquiries | None = None,
+        inquiries: SelectRunner | None = None,
     ) -> None:
         self._disk = disk
         self._connection = connection
@@ -86,7 +86,7 @@ class SqliteBackend:
             return await self._writer.transact(body, Durability.READ)
         return await self._questions.ask(body)
 
-    async def inquire(self, query: str, rows_max: int, show: Callable[[str], str]) -> Table:
+    async def inquire(self, query: str, rows_max: int, show: Callable[[str], str]) -> ResultTable:
         """Run a person's own SELECT over the documented views (H1)."""
         if self._inquiries is None:
             raise RequestRefused(code="one_connection")
@@ -196,7 +196,7 @@ async def open_sqlite(
     questions, inquiries = None, None
     if disk.has_readers:
         questions = Questions(Reader(disk, env, writer), statements, writer)
-        inquiries = Inquiries(disk, env, writer)
+        inquiries = SelectRunner(disk, env, writer)
     backend = SqliteBackend(disk, connection, writer, questions, inquiries)
     backend.was_brought_up = opening.was_brought_up
     return backend

@@ -14,7 +14,7 @@ from typing import Final
 import msgspec
 
 from duly.errors import Fenced, NotFound, Stale, see
-from duly.rules.declaration import Topic
+from duly.rules.declaration import TopicDeclaration
 from duly.rules.delivery import depth_after
 from duly.rules.event import CHANGES, EventStatus, Publication, Republish, on_republish
 from duly.rules.lifecycle import Run
@@ -28,7 +28,7 @@ GONE: Final = ""  # the digest of a content that retention took away
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class WorkflowFacts:
     """What a verb needs to know of its workflow."""
 
     epoch: int
@@ -38,15 +38,15 @@ class Standing:
     name: str
 
 
-def look(tx: Transaction, workflow_id: str) -> Standing:
+def look(tx: Transaction, workflow_id: str) -> WorkflowFacts:
     """Read the workflow, on PostgreSQL locked until the end of the transaction."""
     found = tx.one("look_at_workflow", id=workflow_id)
     if found is None:
         raise NotFound(code="no_workflow", subject=workflow_id, next=see("workflows"))
-    return Standing(found[0], found[1], bool(found[2]), found[3], found[4])
+    return WorkflowFacts(found[0], found[1], bool(found[2]), found[3], found[4])
 
 
-def check(tx: Transaction, fence: Fence) -> Standing:
+def check(tx: Transaction, fence: Fence) -> WorkflowFacts:
     """Refuse a write under an old epoch (H2)."""
     standing = look(tx, fence.workflow_id)
     if standing.epoch != fence.epoch:
@@ -248,12 +248,12 @@ def dispose(
     return tx.run("finish_events", run_id=run_id, status=status, now=now)
 
 
-def read_topic(tx: Transaction, workflow_id: str, name: str) -> Topic:
+def read_topic(tx: Transaction, workflow_id: str, name: str) -> TopicDeclaration:
     """Read a topic the active version declares."""
     found = tx.one("get_topic", workflow_id=workflow_id, name=name)
     if found is None or found[2]:
         raise NotFound(code="no_topic", subject=name, facts={"workflow": workflow_id})
-    return Topic(name, bool(found[1]), found[3])
+    return TopicDeclaration(name, bool(found[1]), found[3])
 
 
 def read_run(tx: Transaction, run_id: str) -> RunRow:

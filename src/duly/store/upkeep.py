@@ -35,7 +35,7 @@ LOST_LAST: Final = "lost last"  # the same, once everything is paused; kept for 
 LOG_LOST: Final = "the log of the store was lost"
 
 
-class Place(StrEnum):
+class Section(StrEnum):
     """What a turn of retention goes through, in this order for every workflow, then the bus."""
 
     WORKFLOWS = "workflows"
@@ -46,10 +46,10 @@ class Place(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class TidyTurn:
     """Where retention goes on: behind this key, of this workflow where there is one."""
 
-    place: Place = Place.WORKFLOWS
+    place: Section = Section.WORKFLOWS
     workflow_id: str = ""
     after: int | str = 0
 
@@ -59,16 +59,16 @@ class Turned:
     """What a turn removed, and the next one; none is left when everything was gone through."""
 
     tidied: Tidied
-    next: Turn | None
+    next: TidyTurn | None
 
 
 def tidy(
-    tx: Transaction, turn: Turn, *, before: int, now: int, limit: int = ROWS_PER_TURN
+    tx: Transaction, turn: TidyTurn, *, before: int, now: int, limit: int = ROWS_PER_TURN
 ) -> Turned:
     """Take one turn of retention over finished history that ended before a moment."""
-    if turn.place is Place.WORKFLOWS:
+    if turn.place is Section.WORKFLOWS:
         return Turned(Tidied(), _next_workflow(tx, turn.workflow_id))
-    if turn.place is Place.DEFERRED:
+    if turn.place is Section.DEFERRED:
         return _tidy_deferred(tx, before, now, limit)
     return _WALKS[turn.place](tx, turn, before, limit)
 
@@ -102,7 +102,7 @@ def note_restore(tx: Transaction, *, action: Action, now: int) -> int | None:
         action = replace(action, detail=LOG_LOST)
     bus.hold(tx, since, now=now)
     turn = _next_workflow(tx, "")
-    while turn.place is Place.EVENTS:
+    while turn.place is Section.EVENTS:
         workflow_id = turn.workflow_id
         if tx.one("blind_workflow", id=workflow_id, since=since, now=now) is not None:
             tx.run("doubt_approved", workflow_id=workflow_id, since=since, now=now)
@@ -129,17 +129,17 @@ def drop_secret(tx: Transaction, connector: str, name: str, *, action: Action, n
 # -- The turns ----------------------------------------------------------------------------------
 
 
-def _next_workflow(tx: Transaction, after: str) -> Turn:
+def _next_workflow(tx: Transaction, after: str) -> TidyTurn:
     found = tx.one("next_workflow", after=after)
-    return Turn(Place.JOURNAL) if found is None else Turn(Place.EVENTS, found[0])
+    return TidyTurn(Section.JOURNAL) if found is None else TidyTurn(Section.EVENTS, found[0])
 
 
-def _tidy_events(tx: Transaction, turn: Turn, before: int, limit: int) -> Turned:
+def _tidy_events(tx: Transaction, turn: TidyTurn, before: int, limit: int) -> Turned:
     workflow_id = turn.workflow_id
     here = {"workflow_id": workflow_id, "after": turn.after}
     ((upto, since),) = tx.all("event_turn", **here, limit=limit)
     if upto is None or since >= before:
-        return Turned(Tidied(), Turn(Place.RUNS, workflow_id, ""))
+        return Turned(Tidied(), TidyTurn(Section.RUNS, workflow_id, ""))
     horizon = _horizon(tx, workflow_id, before)
     old = tx.all("old_events", **here, upto=upto, horizon=horizon)
     if old:
@@ -152,12 +152,12 @@ def _tidy_events(tx: Transaction, turn: Turn, before: int, limit: int) -> Turned
     return Turned(Tidied(events=len(old)), replace(turn, after=upto))
 
 
-def _tidy_runs(tx: Transaction, turn: Turn, before: int, limit: int) -> Turned:
+def _tidy_runs(tx: Transaction, turn: TidyTurn, before: int, limit: int) -> Turned:
     workflow_id = turn.workflow_id
     here = {"workflow_id": workflow_id, "after": turn.after}
     ((upto, since),) = tx.all("run_turn", **here, limit=limit)
     if upto is None or since >= before:
-        return Turned(Tidied(), Turn(Place.WORKFLOWS, workflow_id))
+        return Turned(Tidied(), TidyTurn(Section.WORKFLOWS, workflow_id))
     horizon = _horizon(tx, workflow_id, before)
     tidied = Tidied()
     for (first,) in tx.all("old_chains", **here, upto=upto, horizon=horizon):
@@ -168,10 +168,10 @@ def _tidy_runs(tx: Transaction, turn: Turn, before: int, limit: int) -> Turned:
     return Turned(tidied, replace(turn, after=upto))
 
 
-def _tidy_journal(tx: Transaction, turn: Turn, before: int, limit: int) -> Turned:
+def _tidy_journal(tx: Transaction, turn: TidyTurn, before: int, limit: int) -> Turned:
     ((upto, since),) = tx.all("journal_turn", after=turn.after, limit=limit)
     if upto is None or since >= before:
-        return Turned(Tidied(), Turn(Place.DEFERRED))
+        return Turned(Tidied(), TidyTurn(Section.DEFERRED))
     old = tx.all("old_journal", after=turn.after, upto=upto, before=before)
     for (event_id,) in old:
         tx.run("drop_deliveries", event_id=event_id)
@@ -185,16 +185,16 @@ def _tidy_deferred(tx: Transaction, before: int, now: int, limit: int) -> Turned
         for status in (DeferredStatus.FIRED, DeferredStatus.CANCELLED)
     )
     if count:
-        return Turned(Tidied(deferred=count), Turn(Place.DEFERRED))
+        return Turned(Tidied(deferred=count), TidyTurn(Section.DEFERRED))
     tx.run("put_upkeep", name=TIDIED, at=now)
     return Turned(Tidied(), None)
 
 
-_Walk = Callable[[Transaction, Turn, int, int], Turned]
-_WALKS: Final[dict[Place, _Walk]] = {
-    Place.EVENTS: _tidy_events,
-    Place.RUNS: _tidy_runs,
-    Place.JOURNAL: _tidy_journal,
+_Walk = Callable[[Transaction, TidyTurn, int, int], Turned]
+_WALKS: Final[dict[Section, _Walk]] = {
+    Section.EVENTS: _tidy_events,
+    Section.RUNS: _tidy_runs,
+    Section.JOURNAL: _tidy_journal,
 }
 
 

@@ -349,7 +349,7 @@ def _schedule(text: str | None) -> Schedule:
     return parse(None if text is None else decode(text))
 
 
-def _check_repair(tx: Transaction, workflow_id: str, standing: statements.Standing) -> None:
+def _check_repair(tx: Transaction, workflow_id: str, standing: statements.WorkflowFacts) -> None:
     """Refuse a repair where a person was faster: it paused, or nothing waits for one (F3, F7)."""
     open_run = tx.one("open_run", workflow_id=workflow_id)
     if standing.paused or open_run is None or open_run[1] != Status.FAILED_LOGIC:

@@ -16,7 +16,7 @@ from typing import Any, Final, Literal, TypeVar
 from duly.errors import ConfigError
 from duly.rules.value import suggest
 from duly.store import Store
-from duly.store.base import Backend, Durability, Transaction, Verb
+from duly.store.base import Backend, Durability, StoreVerb, Transaction
 
 R = TypeVar("R")
 
@@ -24,7 +24,7 @@ Moment = Literal["before", "after"]
 BEFORE: Final = "before"
 AFTER: Final = "after"
 MOMENTS: Final = (BEFORE, AFTER)
-VERBS: Final = tuple(name for name, verb in vars(Store).items() if isinstance(verb, Verb))
+VERBS: Final = tuple(name for name, verb in vars(Store).items() if isinstance(verb, StoreVerb))
 STEPS_MAX: Final = 20_000  # a scenario has some hundred; a host that needs so many goes in circles
 
 

@@ -30,11 +30,12 @@ from duly.env import Loop
 from duly.errors import ConfigError, DulyError, Invalid, RequestRefused
 from duly.host import Host
 from duly.rules.event import Publication, parse_publication
+from duly.rules.replay import OutsideChange
 from duly.rules.source import Source
 from duly.rules.value import Json, as_mapping, canonical, suggest
 from duly.rules.word import Act, MutationStatus, Status, Waits
 from duly.store import Store, statements
-from duly.store.base import Durability, Transaction, Verb
+from duly.store.base import Durability, StoreVerb, Transaction
 from duly.testing.crash import AFTER
 from duly.testing.fault import Fault
 from duly.testing.stage import FILE, Stage
@@ -54,7 +55,7 @@ BY: Final = "simulation"
 WRITES: Final = frozenset(
     f"{AFTER} {name}"
     for name, verb in vars(Store).items()
-    if isinstance(verb, Verb) and verb.durability is not Durability.READ
+    if isinstance(verb, StoreVerb) and verb.durability is not Durability.READ
 )
 STRIKES: Final[Mapping[str, Fault]] = {
     "before the effect": Fault.CRASH_BEFORE,
@@ -93,14 +94,6 @@ class Strike:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
-    """One change that was made outside, as the stand-in saw it."""
-
-    tool: str
-    args: Mapping[str, Json]
-
-
-@dataclass(frozen=True, slots=True)
 class Mismatch:
     """A crash after which the workflow did not end as it does without one."""
 
@@ -119,7 +112,7 @@ class CrashTestReport:
     """
 
     workflow: str
-    changes: tuple[Change, ...]
+    changes: tuple[OutsideChange, ...]
     troubles: tuple[str, ...]
     possible: int
     crashes: int
@@ -135,7 +128,7 @@ class _Ending:
     changes: Counter[str]
     events: Counter[tuple[str, str, str]]
     waiting: tuple[str, ...]
-    made: tuple[Change, ...]
+    made: tuple[OutsideChange, ...]
     asked: int = 0
     points: tuple[str, ...] = ()
     calls: int = 0  # how many of the changes were made while faults come
@@ -408,7 +401,7 @@ async def _look(stage: Stage, host: Host, workflow: str) -> _Ending:
         ),
         events=Counter((each.topic, each.message_id, str(each.status)) for each in events),
         waiting=tuple(dict.fromkeys(sentences)),
-        made=tuple(Change(each.tool, each.args) for each in stage.effects),
+        made=tuple(OutsideChange(each.tool, each.args) for each in stage.effects),
     )
 
 

@@ -83,7 +83,7 @@ class Report:
 
 
 @dataclass(frozen=True, slots=True)
-class Subject:
+class ExamSubject:
     """What is examined: a mutation of a connector, its arguments, and how the truth is found."""
 
     make: Make
@@ -102,7 +102,7 @@ class Subject:
 
 
 @dataclass(frozen=True, slots=True)
-class Sent:
+class SentCall:
     """What a send came to, and the places it came by."""
 
     answer: Answer
@@ -112,7 +112,7 @@ class Sent:
     strange: str | None = None  # what was wrong with the error it raised
 
 
-class Told(StrEnum):
+class SaidVerdict(StrEnum):
     """What a verdict said; what is none of the three is no answer."""
 
     APPLIED = "Applied"
@@ -126,12 +126,12 @@ class Aftermath:
     """What was true and what was said after a point, in the order of asking."""
 
     truth: int
-    verdict: Told
-    again: Sent | None = None
+    verdict: SaidVerdict
+    again: SentCall | None = None
     truth_again: int = 0
-    verdict_again: Told = Told.UNSURE
+    verdict_again: SaidVerdict = SaidVerdict.UNSURE
     truth_other: int = 0
-    verdict_other: Told = Told.UNSURE
+    verdict_other: SaidVerdict = SaidVerdict.UNSURE
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +141,7 @@ class Tried:
     kind: str
     at: int
     after: Aftermath
-    sent: Sent | None = None
+    sent: SentCall | None = None
     manners: tuple[str, ...] = ()  # what was wrong with how it stopped
 
     def place(self, steps: Sequence[str]) -> str:
@@ -171,20 +171,22 @@ def examine(
     `modules` are more modules whose lines are steps; `install(step)` brings steps of your own.
     `look(folder)` says what the outside looks like: steps that find it unchanged are one point.
     """
-    subject = Subject(make, tool, args, other_args or args, effects, tuple(modules), install, look)
+    subject = ExamSubject(
+        make, tool, args, other_args or args, effects, tuple(modules), install, look
+    )
     if (before := effects(_fresh(folder, "before"))) != 0:
         raise ExamFailed(
             f"{tool}: effects(folder) counts {before} before anything was sent; {OWN_OUTSIDE}"
         )
     clean = _fresh(folder, "clean")
-    sent = _in_child(lambda: _send(subject, clean, Steps(subject)), Sent)
+    sent = _in_child(lambda: _send(subject, clean, Steps(subject)), SentCall)
     if sent is None or sent.answer is not Answer.APPLIED or effects(clean) != 1:
         raise ExamFailed(f"{tool} does not work when nothing goes wrong: {sent}.")
     if effects(_fresh(folder, "after")) != 0:
         raise ExamFailed(f"{tool}: one point sees what another did; {OWN_OUTSIDE}")
     for key in (OTHER, TWIN):
         here = _fresh(folder, f"beside-{key}")
-        if _in_child(partial(_beside, subject, here, key), Told) is Told.APPLIED:
+        if _in_child(partial(_beside, subject, here, key), SaidVerdict) is SaidVerdict.APPLIED:
             raise ExamFailed(f"{tool}: reconcile took the change of another key for its own.")
     kills, faults = _kills(sent), _faults(sent)
     tried = [_kill(subject, folder, at) for at in kills]
@@ -203,7 +205,9 @@ def examine(
         shown = "\n".join(problems[:20])
         raise ExamFailed(f"{tool}: {len(problems)} wrong in {len(tried)} points.\n{shown}")
     count = [each.after.verdict for each in tried].count
-    return Report(len(tried), *map(count, (Told.APPLIED, Told.NOT_APPLIED, Told.UNSURE)))
+    return Report(
+        len(tried), *map(count, (SaidVerdict.APPLIED, SaidVerdict.NOT_APPLIED, SaidVerdict.UNSURE))
+    )
 
 
 def look_at_disk(folder: Path) -> object:
@@ -215,7 +219,7 @@ def look_at_disk(folder: Path) -> object:
     )
 
 
-def _kills(sent: Sent) -> list[int]:
+def _kills(sent: SentCall) -> list[int]:
     """Number the points to die at: before each step, and at the end, before the result is read."""
     before = [
         at
@@ -225,7 +229,7 @@ def _kills(sent: Sent) -> list[int]:
     return [*_spread(before), len(sent.steps) + 1]
 
 
-def _faults(sent: Sent) -> list[int]:
+def _faults(sent: SentCall) -> list[int]:
     """Number the points to fail at: every place, when it is first reached."""
     return _spread(sorted(sent.steps.index(place) + 1 for place in set(sent.steps)))
 
@@ -234,10 +238,10 @@ def _spread(points: list[int]) -> list[int]:
     return points[:: -(-len(points) // POINTS_MAX) or 1]
 
 
-def _kill(subject: Subject, folder: Path, at: int) -> Tried:
+def _kill(subject: ExamSubject, folder: Path, at: int) -> Tried:
     """Let a process die at one point, and let another look after what it left."""
     here = _fresh(folder, f"kill-{at}")
-    sent = _in_child(lambda: _send(subject, here, Steps(subject, at, is_kill=True)), Sent)
+    sent = _in_child(lambda: _send(subject, here, Steps(subject, at, is_kill=True)), SentCall)
     if sent is not None:
         raise ExamFailed(
             f"Point {at} was not reached again. Is something random in {subject.tool}?"
@@ -258,9 +262,9 @@ def _judge(tried: Tried) -> list[str]:
         problems.append(f"it said {sent.answer} ({sent.said}), and it was done")
     if after.truth not in (0, 1):
         problems.append(f"there were {after.truth} changes")
-    if after.verdict is Told.APPLIED and after.truth == 0:
+    if after.verdict is SaidVerdict.APPLIED and after.truth == 0:
         problems.append("reconcile said Applied, and nothing was done")
-    if after.verdict is Told.NOT_APPLIED and after.truth == 1:
+    if after.verdict is SaidVerdict.NOT_APPLIED and after.truth == 1:
         problems.append("reconcile said NotApplied, and it was done")
     if after.again is None:
         return problems
@@ -270,7 +274,7 @@ def _judge(tried: Tried) -> list[str]:
     if after.truth_other != 2:
         problems.append(f"with another key sent there were {after.truth_other} changes, not 2")
     for whose, verdict in (("its", after.verdict_again), ("the other", after.verdict_other)):
-        if verdict is not Told.APPLIED:
+        if verdict is not SaidVerdict.APPLIED:
             problems.append(f"after that, reconcile of {whose} key said {verdict}")
     return problems
 
@@ -281,7 +285,7 @@ def _judge(tried: Tried) -> list[str]:
 class Steps:
     """Counts the steps of a call, and ends it at one of them; none is 0."""
 
-    def __init__(self, subject: Subject, at: int = 0, *, is_kill: bool = False) -> None:
+    def __init__(self, subject: ExamSubject, at: int = 0, *, is_kill: bool = False) -> None:
         self._look = subject.look
         self._is_kill = is_kill
         self.begin(Path(), at)
@@ -305,7 +309,7 @@ class Steps:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
-def _send(subject: Subject, folder: Path, steps: Steps) -> Sent:
+def _send(subject: ExamSubject, folder: Path, steps: Steps) -> SentCall:
     """Make the call, step by step, to its end or as far as it comes."""
     connector = subject.make(folder)
     steps.begin(folder, steps.at)
@@ -318,10 +322,10 @@ def _send(subject: Subject, folder: Path, steps: Steps) -> Sent:
     places = tuple(steps.places)
     if steps.at == len(places) + 1:
         steps.take("the end")
-    return Sent(sent.answer, sent.said, places, tuple(steps.looks), sent.strange)
+    return SentCall(sent.answer, sent.said, places, tuple(steps.looks), sent.strange)
 
 
-def _fail(subject: Subject, folder: Path, faults: Sequence[int]) -> list[Tried]:
+def _fail(subject: ExamSubject, folder: Path, faults: Sequence[int]) -> list[Tried]:
     """Let a call fail at one point after the other, each in a folder of its own."""
     steps, tried = Steps(subject), []
     for at in faults:
@@ -333,7 +337,7 @@ def _fail(subject: Subject, folder: Path, faults: Sequence[int]) -> list[Tried]:
     return tried
 
 
-def _stop(subject: Subject, folder: Path) -> list[Tried]:
+def _stop(subject: ExamSubject, folder: Path) -> list[Tried]:
     """Tell a call, and then a question, to stop at one of its awaits after the other.
 
     The loop is never closed: it would wait for the threads of who does not stop.
@@ -347,7 +351,7 @@ def _stop(subject: Subject, folder: Path) -> list[Tried]:
             if manners:
                 # Nothing is asked of who is still at work: what it does later would be counted.
                 words = tuple(f"{what}: {each}" for each in manners)
-                return [*tried, Tried(STOP, at, Aftermath(0, Told.UNSURE), manners=words)]
+                return [*tried, Tried(STOP, at, Aftermath(0, SaidVerdict.UNSURE), manners=words)]
             if not is_reached:
                 break
             after = loop.run_until_complete(_look_after(subject, here))
@@ -355,7 +359,9 @@ def _stop(subject: Subject, folder: Path) -> list[Tried]:
     return tried
 
 
-async def _stop_at(subject: Subject, folder: Path, what: str, at: int) -> tuple[list[str], bool]:
+async def _stop_at(
+    subject: ExamSubject, folder: Path, what: str, at: int
+) -> tuple[list[str], bool]:
     connector, tool = subject.make(folder), subject.tool
     call = subject.call(connector)
     ask = _asker(connector, tool)
@@ -370,14 +376,14 @@ async def _stop_at(subject: Subject, folder: Path, what: str, at: int) -> tuple[
     return await stop_call(begin, at, lambda: subject.effects(folder))
 
 
-async def _look_after(subject: Subject, folder: Path) -> Aftermath:
+async def _look_after(subject: ExamSubject, folder: Path) -> Aftermath:
     """Ask what happened, send again where the host would, and send another."""
     connector, tool = subject.make(folder), subject.tool
     mutation = _mutation(connector, tool)
     ask = _asker(connector, tool)
     first, other = subject.call(connector, FIRST, attempt=2), subject.call(connector, OTHER)
     after = Aftermath(subject.effects(folder), _told(await ask(first)))
-    if after.verdict is Told.NOT_APPLIED or mutation.terms.idempotent:
+    if after.verdict is SaidVerdict.NOT_APPLIED or mutation.terms.idempotent:
         after.again = await _try(connector, tool, first)
         after.truth_again = subject.effects(folder)
         await _try(connector, tool, other)
@@ -387,16 +393,20 @@ async def _look_after(subject: Subject, folder: Path) -> Aftermath:
     return after
 
 
-def _told(verdict: object) -> Told:
-    known = {Applied: Told.APPLIED, NotApplied: Told.NOT_APPLIED, Unsure: Told.UNSURE}
+def _told(verdict: object) -> SaidVerdict:
+    known = {
+        Applied: SaidVerdict.APPLIED,
+        NotApplied: SaidVerdict.NOT_APPLIED,
+        Unsure: SaidVerdict.UNSURE,
+    }
     found = (told for kind, told in known.items() if isinstance(verdict, kind))
-    return next(found, Told.NOTHING)
+    return next(found, SaidVerdict.NOTHING)
 
 
-def _beside(subject: Subject, folder: Path, key: str) -> Told:
+def _beside(subject: ExamSubject, folder: Path, key: str) -> SaidVerdict:
     """Ask about a call that was never sent, where another key has made its change."""
 
-    async def ask() -> Told:
+    async def ask() -> SaidVerdict:
         connector = subject.make(folder)
         await _try(connector, subject.tool, subject.call(connector, key))
         return _told(await _asker(connector, subject.tool)(subject.call(connector)))
@@ -404,13 +414,13 @@ def _beside(subject: Subject, folder: Path, key: str) -> Told:
     return asyncio.run(ask())
 
 
-async def _try(connector: Connector, tool: str, call: Call) -> Sent:
+async def _try(connector: Connector, tool: str, call: Call) -> SentCall:
     try:
-        return Sent(Answer.APPLIED, repr(await getattr(connector, tool)(call, **call.args)))
+        return SentCall(Answer.APPLIED, repr(await getattr(connector, tool)(call, **call.args)))
     except BaseException as error:
         plain = tame(error)
         said = f"{kind_of(error)}: {plain}".encode(errors="replace").decode()
-        return Sent(answer_of(plain), said, strange=strange(error))
+        return SentCall(answer_of(plain), said, strange=strange(error))
 
 
 def _mutation(connector: Connector, tool: str) -> Mutation[Any, ..., Any]:

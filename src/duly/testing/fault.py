@@ -32,7 +32,7 @@ class Effect(StrEnum):
     LATER = "later"  # after the fault's seconds, whether or not the host still waits
 
 
-class Answer(StrEnum):
+class FaultAnswer(StrEnum):
     """What the caller of a faulty call is told."""
 
     RESULT = "result"
@@ -59,7 +59,7 @@ class Fault:
 
     name: str
     effect: Effect
-    answer: Answer
+    answer: FaultAnswer
     seconds: float | None = None
 
     OK: ClassVar[Fault]
@@ -98,32 +98,32 @@ TAKES_SECONDS: Final = frozenset({"LATE", "SLOW", "RATE_LIMIT"})
 NEEDS_SECONDS: Final = TAKES_SECONDS - {"RATE_LIMIT"}
 
 _TABLE: Final = {
-    "OK": (Effect.AT_ONCE, Answer.RESULT),
-    "TIMEOUT_BEFORE": (Effect.NEVER, Answer.NOTHING),
-    "TIMEOUT_AFTER": (Effect.AT_ONCE, Answer.NOTHING),
-    "AMBIGUOUS": (Effect.AT_ONCE, Answer.UNKNOWN),
-    "AMBIGUOUS_BEFORE": (Effect.NEVER, Answer.UNKNOWN),
-    "MALFORMED": (Effect.AT_ONCE, Answer.MALFORMED),
-    "ERROR": (Effect.NEVER, Answer.UNCLASSIFIED),
-    "ERROR_AFTER": (Effect.AT_ONCE, Answer.UNCLASSIFIED),
-    "LATE": (Effect.LATER, Answer.UNKNOWN),
-    "SLOW": (Effect.LATER, Answer.RESULT),
-    "RATE_LIMIT": (Effect.NEVER, Answer.RATE_LIMIT),
-    "REFUSE": (Effect.NEVER, Answer.REFUSED),
-    "REFUSE_REMEMBERED": (Effect.NEVER, Answer.REMEMBERED),
-    "NOT_SENT": (Effect.NEVER, Answer.NOT_SENT),
-    "AUTH": (Effect.NEVER, Answer.AUTH),
-    "FORBID": (Effect.NEVER, Answer.FORBIDDEN),
-    "CRASH_BEFORE": (Effect.NEVER, Answer.CRASH),
-    "CRASH_AFTER": (Effect.AT_ONCE, Answer.CRASH),
-    "UNSURE": (Effect.NEVER, Answer.UNSURE),
-    "NOT_YET_VISIBLE": (Effect.NEVER, Answer.NOT_APPLIED),
-    "WRONG": (Effect.NEVER, Answer.WRONG),
+    "OK": (Effect.AT_ONCE, FaultAnswer.RESULT),
+    "TIMEOUT_BEFORE": (Effect.NEVER, FaultAnswer.NOTHING),
+    "TIMEOUT_AFTER": (Effect.AT_ONCE, FaultAnswer.NOTHING),
+    "AMBIGUOUS": (Effect.AT_ONCE, FaultAnswer.UNKNOWN),
+    "AMBIGUOUS_BEFORE": (Effect.NEVER, FaultAnswer.UNKNOWN),
+    "MALFORMED": (Effect.AT_ONCE, FaultAnswer.MALFORMED),
+    "ERROR": (Effect.NEVER, FaultAnswer.UNCLASSIFIED),
+    "ERROR_AFTER": (Effect.AT_ONCE, FaultAnswer.UNCLASSIFIED),
+    "LATE": (Effect.LATER, FaultAnswer.UNKNOWN),
+    "SLOW": (Effect.LATER, FaultAnswer.RESULT),
+    "RATE_LIMIT": (Effect.NEVER, FaultAnswer.RATE_LIMIT),
+    "REFUSE": (Effect.NEVER, FaultAnswer.REFUSED),
+    "REFUSE_REMEMBERED": (Effect.NEVER, FaultAnswer.REMEMBERED),
+    "NOT_SENT": (Effect.NEVER, FaultAnswer.NOT_SENT),
+    "AUTH": (Effect.NEVER, FaultAnswer.AUTH),
+    "FORBID": (Effect.NEVER, FaultAnswer.FORBIDDEN),
+    "CRASH_BEFORE": (Effect.NEVER, FaultAnswer.CRASH),
+    "CRASH_AFTER": (Effect.AT_ONCE, FaultAnswer.CRASH),
+    "UNSURE": (Effect.NEVER, FaultAnswer.UNSURE),
+    "NOT_YET_VISIBLE": (Effect.NEVER, FaultAnswer.NOT_APPLIED),
+    "WRONG": (Effect.NEVER, FaultAnswer.WRONG),
 }
 for _name, (_effect, _answer) in _TABLE.items():
     setattr(Fault, _name, Fault(_name, _effect, _answer))
 
-RECONCILE_ONLY: Final = frozenset({Answer.UNSURE, Answer.NOT_APPLIED, Answer.WRONG})
+RECONCILE_ONLY: Final = frozenset({FaultAnswer.UNSURE, FaultAnswer.NOT_APPLIED, FaultAnswer.WRONG})
 
 
 def check_plan(tool: str, faults: tuple[Fault, ...], *, is_reconcile: bool = False) -> None:
@@ -141,14 +141,14 @@ def check_plan(tool: str, faults: tuple[Fault, ...], *, is_reconcile: bool = Fal
 def trouble(fault: Fault, tool: str) -> BaseException:
     """Make the error a fault's caller is told (L4)."""
     said = f"{tool}: planned ({fault.name})"
-    errors: dict[Answer, BaseException] = {
-        Answer.UNKNOWN: UnknownOutcome(said),
-        Answer.UNCLASSIFIED: RuntimeError(said),
-        Answer.RATE_LIMIT: Transient(said, retry_after_s=fault.seconds, outcome="refused"),
-        Answer.REFUSED: Refused(said),
-        Answer.REMEMBERED: Refused(said, remembered=True),
-        Answer.NOT_SENT: NotSent(said),
-        Answer.AUTH: AuthNeeded(said, connect=tool.partition(".")[0]),
-        Answer.FORBIDDEN: PermissionDenied(said),
+    errors: dict[FaultAnswer, BaseException] = {
+        FaultAnswer.UNKNOWN: UnknownOutcome(said),
+        FaultAnswer.UNCLASSIFIED: RuntimeError(said),
+        FaultAnswer.RATE_LIMIT: Transient(said, retry_after_s=fault.seconds, outcome="refused"),
+        FaultAnswer.REFUSED: Refused(said),
+        FaultAnswer.REMEMBERED: Refused(said, remembered=True),
+        FaultAnswer.NOT_SENT: NotSent(said),
+        FaultAnswer.AUTH: AuthNeeded(said, connect=tool.partition(".")[0]),
+        FaultAnswer.FORBIDDEN: PermissionDenied(said),
     }
     return errors[fault.answer]

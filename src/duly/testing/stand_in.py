@@ -12,7 +12,7 @@ from functools import wraps
 from typing import Any
 
 from duly.connectors.base import Call, Connector
-from duly.connectors.registry import Place, Registry
+from duly.connectors.registry import Registry, ToolPlace
 from duly.rules.catalog import Tool, ToolKind
 from duly.rules.shape import sample
 from duly.rules.value import Json
@@ -46,7 +46,7 @@ class StandIns:
         object.__setattr__(made, "name", connector.name)
         return made
 
-    def _changer(self, stage: Stage, tool: Tool, place: Place) -> Any:
+    def _changer(self, stage: Stage, tool: Tool, place: ToolPlace) -> Any:
         answers = self._answers
 
         @wraps(_function(place))
@@ -65,7 +65,7 @@ class StandIns:
 
         return change
 
-    def _reader(self, stage: Stage, tool: Tool, place: Place) -> Any:
+    def _reader(self, stage: Stage, tool: Tool, place: ToolPlace) -> Any:
         memory = self._memory
 
         @wraps(_function(place))
@@ -76,7 +76,7 @@ class StandIns:
         return look
 
 
-def _function(place: Place) -> Any:
+def _function(place: ToolPlace) -> Any:
     """Find what the class declared, whose signature is the tool's."""
     declared = getattr(type(place.connector), place.method)
     return getattr(declared, "function", declared)

@@ -41,7 +41,7 @@ from duly.errors import ConfigError
 from duly.rules.value import Json
 from duly.testing import fault as faults
 from duly.testing.env import VirtualEnv
-from duly.testing.fault import Answer, Effect, Fault
+from duly.testing.fault import Effect, Fault, FaultAnswer
 
 Operation = Callable[..., Any]
 Act = Callable[[], Awaitable[Any]]
@@ -170,13 +170,13 @@ class World:
     def _asker(self, tool: str) -> Any:
         async def asking(self: Connector, call: Call) -> Verdict:
             fault = world._next_fault(_asking(tool))
-            if fault.answer is Answer.UNSURE:
+            if fault.answer is FaultAnswer.UNSURE:
                 return Unsure("planned")
             found = world._find(tool, call.key)
             truth: Verdict = NotApplied() if found is None else Applied(found.result)
-            if fault.answer is Answer.NOT_APPLIED:
+            if fault.answer is FaultAnswer.NOT_APPLIED:
                 return NotApplied()
-            if fault.answer is Answer.WRONG:
+            if fault.answer is FaultAnswer.WRONG:
                 return Applied() if found is None else NotApplied()
 
             async def look() -> Any:
@@ -223,16 +223,16 @@ class World:
             result = await act()
         elif fault.effect is Effect.LATER:
             landing = self._land(tool, fault.seconds or 0, act)
-            if fault.answer is Answer.RESULT:
+            if fault.answer is FaultAnswer.RESULT:
                 # The caller may go; the request is on its way all the same.
                 result = await asyncio.shield(landing)
-        if fault.answer is Answer.RESULT:
+        if fault.answer is FaultAnswer.RESULT:
             return result
-        if fault.answer is Answer.MALFORMED:
+        if fault.answer is FaultAnswer.MALFORMED:
             return object()
-        if fault.answer is Answer.CRASH:
+        if fault.answer is FaultAnswer.CRASH:
             self.env.crash()  # and what is dead hears no answer
-        if fault.answer in (Answer.NOTHING, Answer.CRASH):
+        if fault.answer in (FaultAnswer.NOTHING, FaultAnswer.CRASH):
             await asyncio.get_running_loop().create_future()
         raise faults.trouble(fault, tool)
 

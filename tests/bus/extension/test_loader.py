@@ -10,7 +10,7 @@ import pytest
 
 from duly.bus import code as code_module
 from duly.bus import loader
-from duly.bus.loader import ExtensionReport, Stage
+from duly.bus.loader import ExtensionReport, LoadStage
 from duly.errors import ConfigError, RequestRefused
 from duly.host import Host
 from duly.rules.delivery import Event
@@ -57,7 +57,7 @@ async def test_a_report_names_id_name_version_and_stage(duly_world: World, shelf
     shelf.put("greeter", name="The greeter", version="2.1")
     host = await duly_world.host(extensions=str(shelf.folder))
     assert await host.extensions() == (
-        ExtensionReport("greeter", "The greeter", "2.1", Stage.READY, None),
+        ExtensionReport("greeter", "The greeter", "2.1", LoadStage.READY, None),
     )
 
 
@@ -221,7 +221,7 @@ async def test_two_folders_with_one_id_are_both_left_out(duly_world: World, shel
     shelf.put("two", id="same")
     host = await duly_world.host(extensions=shelf.folder)
     reports = await host.extensions()
-    assert [each.stage for each in reports] == [Stage.MANIFEST] * 2
+    assert [each.stage for each in reports] == [LoadStage.MANIFEST] * 2
     assert all('manifest.id is "same" in one and two' in str(each.error) for each in reports)
 
 

@@ -23,7 +23,7 @@ MARK: Final = re.compile(r"native: (\w+)")
 
 
 def _unlock() -> None:
-    lock.lock = lambda channels, profile: lock.Report(("nothing",))
+    lock.lock = lambda channels, profile: lock.LockReport(("nothing",))
 
 
 def serve(channel: int, *, is_locked: bool, places: payload.Places) -> None:
