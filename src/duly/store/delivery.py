@@ -255,7 +255,7 @@ def retry_delivery(
     dead = _dead(tx, event_id, subscriber_id, DeliveryMove.RETRY)
     if _subscription(tx, dead) is None:
         raise RequestRefused(
-            code="nobody_subscribes", subject=subscriber_id, facts={"topic": dead.topic}
+            code="subscription_gone", subject=subscriber_id, facts={"topic": dead.topic}
         )
     return _decide(tx, dead, reopen(dead, now), action, now)
 

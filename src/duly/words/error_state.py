@@ -168,7 +168,7 @@ BUS: Final[Mapping[str, Pair]] = {
         ),
         "Deploy the workflow without that, or remove it.",
     ),
-    "nobody_subscribes": (
+    "subscription_gone": (
         "No handler subscribes to {topic} as {subject} any more.",
         "Discard this delivery.",
     ),
