@@ -26,7 +26,7 @@ SQL_WORDS = re.compile(
     r"|(create|drop|alter)\s+(unique\s+)?(table|index|view|trigger)\b|with\s+\w+\s+as\s*\()",
     re.IGNORECASE | re.DOTALL,
 )
-# What differs between two runs of the same program; `env.py` alone may ask for it (design §3).
+# What differs between two runs of the same program; `env.py` alone may ask for it.
 CHANCE_MODULES = frozenset({"time", "random", "uuid", "secrets"})
 CHANCE_CALLS = frozenset(
     {"os.urandom", "datetime.now", "datetime.utcnow", "datetime.today", "date.today"}

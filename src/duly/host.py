@@ -168,7 +168,7 @@ class Host(Commands, Views, Trials):
                 vault.find_key,
                 workshop.apart,
             )
-            # Strangers: each rings the other by a callable (design §1).
+            # The two rooms do not import each other: each wakes the other by a callable.
             engine = Engine(parts)
             kept.push_async_callback(_quietly, "the engine", engine.close)
             dispatcher = Dispatcher(

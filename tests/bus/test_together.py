@@ -1,4 +1,4 @@
-"""Engine and bus at work together, and how they end (design §5, H3)."""
+"""Engine and bus at work together, and how they end (H3)."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from duly.config import Limits, Policy, WorkflowPolicy
 from duly.engine import live as lives
 from duly.engine import rehearsal
 from duly.engine.live import Notes, Reads
-from duly.engine.rehearsal import Attempt, Bench, Glass, Rehearsal
+from duly.engine.rehearsal import Attempt, MemoryTopics, ReadOnlyOutside, Rehearsal
 from duly.errors import Invalid, NotFound
 from duly.rules.event import EventStatus, Publication, parse_publication
 from duly.rules.prepared import Prepared, Reservation
@@ -221,8 +221,8 @@ async def rehearse(
     source = duly.Source("python", version.source)
     loaded = await parts.sandbox.load(source, parts.outside.catalog)
     grants = await play.store.list_grants(row.id)
-    glass = Glass(parts.outside.catalog, parts.outside.read)
-    stage = Rehearsal(parts.env, Bench(grants), parts.sandbox, glass, parts.policy)
+    glass = ReadOnlyOutside(parts.outside.catalog, parts.outside.read)
+    stage = Rehearsal(parts.env, MemoryTopics(grants), parts.sandbox, glass, parts.policy)
     stage.store.publish(event("a"), play.now)
     live = rehearsal.take_up(
         loaded,
@@ -263,7 +263,7 @@ def test_nothing_a_rehearsal_holds_can_change_anything() -> None:
         "outside",
         "policy",
     }
-    for kind, verbs in ((Glass, {"read"}), (Bench, BENCH)):
+    for kind, verbs in ((ReadOnlyOutside, {"read"}), (MemoryTopics, BENCH)):
         named = {name for name, value in vars(kind).items() if callable(value)}
         assert {name for name in named if not name.startswith("_")} == verbs
     assert not {"change", "reconcile", "send", "commit_run", "prepare_run"} & BENCH
@@ -337,7 +337,7 @@ def wish(*message_ids: str) -> Prepared:
 
 async def test_the_bench_gives_all_or_nothing() -> None:
     """C5: an event that was taken before cannot be taken again, nor what is asked for with it."""
-    bench = Bench()
+    bench = MemoryTopics()
     for each in "ab":
         bench.publish(event(each), 0)
     assert ids(bench.reserve(wish("a"), {})) == ["a"]
@@ -365,7 +365,7 @@ def ids(rows: Iterable[Any]) -> list[str]:
 
 async def test_the_bench_keeps_the_order_and_replaces_by_message_id() -> None:
     """T5, T6: a republish keeps its place; what is the same wakes nobody; what ended stays."""
-    bench = Bench()
+    bench = MemoryTopics()
     for each in (event("a"), event("b"), event("a", "second"), event("b")):
         bench.publish(each, 0)
     rows = await bench.peek("w", IN, limit=10, bytes_max=1000)
@@ -382,7 +382,7 @@ async def test_the_bench_keeps_the_order_and_replaces_by_message_id() -> None:
 
 async def test_the_bench_peeks_within_both_limits_and_after() -> None:
     """T6: as the store does, the first always fits."""
-    bench = Bench()
+    bench = MemoryTopics()
     for each in "abc":
         bench.publish(event(each), 0)
     assert ids(await bench.peek("w", IN, limit=2, bytes_max=1000)) == ["a", "b"]
@@ -402,10 +402,10 @@ async def test_the_bench_counts_what_was_sent_and_what_would_have_been() -> None
     async def sent(workflow_id: str, tools: Iterable[str], *, since: int, besides: str = "") -> int:
         return 4
 
-    bench = Bench((GrantRow("a.b", 9, "{}", "me", 0),), count=sent)
+    bench = MemoryTopics((GrantRow("a.b", 9, "{}", "me", 0),), count=sent)
     bench.wanted["a.b"] += 1
     assert await bench.count_sent("w", iter(["a.b", "a.c"]), since=0) == 5
-    assert await Bench().count_sent("w", ["a.b"], since=0) == 0
+    assert await MemoryTopics().count_sent("w", ["a.b"], since=0) == 0
 
 
 async def test_a_limit_on_calls_holds_in_a_rehearsal(duly_world: Stage) -> None:

@@ -22,7 +22,7 @@ from duly.engine import rehearsal
 from duly.engine.calls import Wanted
 from duly.engine.draft import Draft
 from duly.engine.live import Live, Notes
-from duly.engine.rehearsal import Attempt, Bench, Glass, Rehearsal
+from duly.engine.rehearsal import Attempt, MemoryTopics, ReadOnlyOutside, Rehearsal
 from duly.engine.replay import replay
 from duly.errors import Invalid, RequestRefused, see
 from duly.rules.access import check_publishes
@@ -151,11 +151,11 @@ async def _set_up(
     lent = missing if grant else ()
     allowed = granted.union(lent)
     lent += _harmless(parts.outside.catalog, allowed)
-    bench = Bench(
+    bench = MemoryTopics(
         grants=grants + tuple(GrantRow(each, None, "{}", USER, desk.now_ms) for each in lent),
         count=parts.store.count_sent,
     )
-    glass = Glass(parts.outside.catalog, parts.outside.read)
+    glass = ReadOnlyOutside(parts.outside.catalog, parts.outside.read)
     return _Play(
         desk=desk,
         loaded=_loaded(draft),
@@ -226,7 +226,7 @@ class _Play:
 
     async def _look_at_nothing(self) -> None:
         """Run each consumer once more with nothing to take: that happens as well (C7)."""
-        bench = Bench(grants=self.stage.store.grants, count=self.stage.store.count)
+        bench = MemoryTopics(grants=self.stage.store.grants, count=self.stage.store.count)
         stage = replace(self.stage, store=bench)
         for each in self.loaded.declaration.consumers:
             if self.is_over or each.name in self.broken or each.name in self.idle:

@@ -2,8 +2,8 @@
 
 Law 1  The steps are asked by the very code of real runs, with its access table, its checks of
        arguments and publishes, and its limits.
-Law 2  Behind them stands a bench, topics in memory, and a pane of glass, the outside to be looked
-       at. Neither has a way to change anything: no mutation can be sent from here.
+Law 2  Behind them stand topics in memory and an outside that can only be read. Neither can change
+       anything: no mutation can be sent from here.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class CountSent(Protocol):
 
 
 @dataclass(slots=True)
-class Bench:
+class MemoryTopics:
     """The topics of one workflow in memory, with the numbers its consumers go by (T5, S3)."""
 
     grants: tuple[GrantRow, ...] = ()
@@ -119,7 +119,7 @@ class Bench:
         return sorted(pending, key=lambda each: each.seq)
 
     def publish(self, publication: Publication, now: int) -> None:
-        """Put one event on the bench, by its message id (T5)."""
+        """Put one event into its topic, by its message id (T5)."""
         here = (publication.topic, publication.message_id)
         old = self.events.get(here)
         status = None if old is None else EventStatus(old.status)
@@ -187,8 +187,8 @@ def _size_bytes(event: EventRow) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Glass:
-    """The real outside behind glass: all it can do is look."""
+class ReadOnlyOutside:
+    """The real outside, for reads only."""
 
     catalog: Catalog
     look: Callable[[Tool, Mapping[str, Json]], Coroutine[Any, Any, Json]]
@@ -203,7 +203,7 @@ class Rehearsal:
     """All that steps reach while nothing comes of them."""
 
     env: HostClock
-    store: Bench
+    store: MemoryTopics
     sandbox: Sandbox
     outside: StepOutside
     policy: Policy

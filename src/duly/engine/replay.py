@@ -17,7 +17,7 @@ from typing import Any, TypeVar, cast
 from duly.engine import rehearsal
 from duly.engine.base import Parts, StepFailed
 from duly.engine.live import Notes
-from duly.engine.rehearsal import Bench, Rehearsal
+from duly.engine.rehearsal import MemoryTopics, Rehearsal
 from duly.engine.run import Told, ask_mutate
 from duly.env import Env
 from duly.errors import NotFound
@@ -90,7 +90,7 @@ async def _rename(
     """Say which event a producer would call otherwise, or None."""
     grants = tuple(_leave(each.capability) for each in outside.catalog.tools)
     clock = Still(past.at_ms, past.run, parts.env)
-    stage = Rehearsal(clock, Bench(grants=grants), parts.sandbox, outside, parts.policy)
+    stage = Rehearsal(clock, MemoryTopics(grants=grants), parts.sandbox, outside, parts.policy)
     live = rehearsal.take_up(
         loaded,
         past.handler,
@@ -135,12 +135,12 @@ async def _play(
     assert run.outcome is not None, run
     chain = run.seed or run.chain
     pending = (replace(each, status=EventStatus.PENDING, reserved_by=None) for each in past.inputs)
-    bench = Bench(
+    topics = MemoryTopics(
         grants=tuple(_leave(each.capability) for each in outside.catalog.tools),
         events={(each.topic, each.message_id): each for each in pending},
     )
     stage = Rehearsal(
-        Still(run.clock_at, chain, parts.env), bench, parts.sandbox, outside, parts.policy
+        Still(run.clock_at, chain, parts.env), topics, parts.sandbox, outside, parts.policy
     )
     live = rehearsal.take_up(
         loaded,
