@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Coroutine, Iterator
+from collections.abc import Callable, Collection, Coroutine, Iterator
 from contextlib import contextmanager
 from functools import partial
 from typing import Any, Final, Generic, TypeVar
@@ -95,9 +95,9 @@ class WorkLoop(ABC, Generic[K]):
         """Tell whether the last look left something out that can begin now."""
         return False
 
-    def _begin(self, key: K, work: Coroutine[Any, Any, None], name: str) -> None:
+    def _begin(self, key: K, work: Callable[[], Coroutine[Any, Any, None]], name: str) -> None:
         """Start a task for one piece of work."""
-        task = self._env.spawn(work, name)
+        task = self._env.spawn(work(), name)
         self._at_work[key] = task
         task.add_done_callback(partial(self._end, key))
 

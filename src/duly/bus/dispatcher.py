@@ -88,6 +88,7 @@ class Dispatcher(WorkLoop[int]):
         self._unregistered: dict[str, Subscriber] = {}
         self._connected: dict[str, Subscriber] = {}
         self._ingress: dict[str, IngressTopic] = {}
+        self._found: tuple[OpenDelivery, ...] = ()  # what the last look found, until it is begun
         self._unrecorded: dict[int, EndedAttempt] = {}
         self._durable_id = 0  # every event up to here is on the disk (B4)
         self._loop_of = asyncio.get_running_loop()
@@ -248,7 +249,7 @@ class Dispatcher(WorkLoop[int]):
         self._failure = None
 
     async def _look(self, now: int, is_draining: bool) -> None:
-        """Ask the store what can be delivered, begin it, and note when to ask again."""
+        """Ask the store what can be delivered, and when to ask again."""
         try:
             await self._record_rest()
             await self._recover()
@@ -273,16 +274,18 @@ class Dispatcher(WorkLoop[int]):
         self._ingress = {each.subscriber_id: each for each in found.ingress}
         # What a full look left out comes when these are begun: topics never wait for each other.
         self._is_full = len(found.deliveries) >= self._settings.batch
-        for each in found.deliveries:
-            if each.event_id not in self._at_work and each.event_id not in self._unrecorded:
-                self._begin(each.event_id, self._deliver(each), f"event {each.event_id}")
+        self._found = found.deliveries
 
     def _begin_found(self, is_draining: bool) -> bool:
-        """Raise the error a caller must see; what a look found has begun already."""
+        """Begin the deliveries that a look found; raise an error that the caller must see."""
         failure, self._failure = self._failure, None
+        found, self._found = self._found, ()
         if isinstance(failure, StoreLost) or (failure is not None and is_draining):
             # A caller that drains is told; a store that is lost never comes back (H3).
             raise failure
+        for each in found:
+            if each.event_id not in self._at_work and each.event_id not in self._unrecorded:
+                self._begin(each.event_id, partial(self._deliver, each), f"event {each.event_id}")
         return bool(self._at_work)
 
     @property

@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Final
 
 from duly.engine import approval
@@ -169,7 +170,8 @@ class Engine(WorkLoop[str]):
         while self._ready and len(self._at_work) < self._parts.policy.runs_max:
             workflow_id = next(iter(self._ready))
             del self._ready[workflow_id]
-            self._begin(workflow_id, self._turn(workflow_id), f"workflow {workflow_id}")
+            turn = partial(self._turn, workflow_id)
+            self._begin(workflow_id, turn, f"workflow {workflow_id}")
         return bool(self._at_work or self._ready) or not self._worker.repairs.is_idle
 
     def _ended(self, workflow_id: str, task: asyncio.Task[None]) -> None:
