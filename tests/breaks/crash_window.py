@@ -21,12 +21,12 @@ _MAKE = Ledger.make
 _CRASH = lifecycle.crash
 
 
-async def _send_first(self: Any, live: Any, wanted: Any) -> None:
+async def _send_first(self: Any, live: Any, wanted: Any, reads_text: Any) -> None:
     """Let the call leave before its row is written."""
-    row = await self._enter(live, wanted)
+    row = await self._enter(live, wanted, reads_text)
     call = self._first(live, wanted, row, 0, 0).call
     await self._parts.outside.send(wanted.tool, call).result()
-    await _MAKE(self, live, wanted)
+    await _MAKE(self, live, wanted, reads_text)
 
 
 def _forget_the_call(run: lifecycle.Run, counts: lifecycle.Counts) -> lifecycle.Change:

@@ -12,6 +12,7 @@ from duly.engine.calls import Calls, Wanted
 from duly.engine.ledger import Ledger
 from duly.engine.live import Live
 from duly.engine.reconciler import Reconciler
+from duly.engine.run import Chosen
 from duly.engine.scheduler import Engine
 from duly.engine.step_env import StepEnv
 from duly.engine.worker import Worker
@@ -81,10 +82,9 @@ def forget_offers(self: Calls, rows: Any) -> Result:
     return shown
 
 
-async def pin_without_events(
-    parts: Parts, run_live: Live, prepared: Prepared, offered: Any
-) -> Judgement:
-    return await _pin(parts, run_live, replace(prepared, reservations=()), offered)
+async def pin_without_events(parts: Parts, run_live: Live, chosen: Chosen) -> Judgement:
+    empty = replace(chosen.prepared, reservations=())
+    return await _pin(parts, run_live, replace(chosen, prepared=empty))
 
 
 class HearsItOut(Calls):
@@ -138,8 +138,10 @@ async def keep_quiet_later(*_: object, **__: object) -> tuple[JournalEvent, ...]
 # -- The ledger -----------------------------------------------------------------------------------
 
 
-async def send_before_writing(self: Ledger, run_live: Live, wanted: Wanted) -> None:
-    call = await self._enter(run_live, wanted)
+async def send_before_writing(
+    self: Ledger, run_live: Live, wanted: Wanted, reads_text: str | None
+) -> None:
+    call = await self._enter(run_live, wanted, reads_text)
     now = self._parts.env.now_ms()
     sent = self._first(run_live, wanted, call, now, now)
     heard = await self._send(run_live, sent)
@@ -150,8 +152,10 @@ async def send_before_writing(self: Ledger, run_live: Live, wanted: Wanted) -> N
     await self._take_in(run_live, sent, heard)
 
 
-async def send_unapproved(self: Ledger, run_live: Live, wanted: Wanted) -> None:
-    await _make(self, run_live, replace(wanted, needs_approval=False))
+async def send_unapproved(
+    self: Ledger, run_live: Live, wanted: Wanted, reads_text: str | None
+) -> None:
+    await _make(self, run_live, replace(wanted, needs_approval=False), reads_text)
 
 
 async def ask_nobody(self: Ledger, tool: Any, call: Call) -> Unsure:

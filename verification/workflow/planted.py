@@ -250,8 +250,8 @@ def _never_paused(original: Any) -> Any:
 
 
 def _send_first(_: Any) -> Any:
-    async def make(self: Any, live: Any, wanted: Any) -> None:
-        call = await self._enter(live, wanted)
+    async def make(self: Any, live: Any, wanted: Any, reads_text: Any) -> None:
+        call = await self._enter(live, wanted, reads_text)
         env, new = self._parts.env, lifecycle.advance(live.run, Progress.SEND)
         live.is_out = True
         sent = self._first(live, wanted, call, env.now_ms(), env.now_ms())
@@ -308,8 +308,8 @@ def _go_on_after_a_crash(original: Any) -> Any:
 
 
 def _pin_unseen(original: Any) -> Any:
-    async def pin(parts: Any, live: Any, prepared: Any, offered: Any) -> Any:
-        return await original(parts, live, prepared, {})
+    async def pin(parts: Any, live: Any, chosen: Any) -> Any:
+        return await original(parts, live, replace(chosen, offered={}))
 
     return pin
 

@@ -33,7 +33,7 @@ from duly.store.record import AllowanceRow, MutationRow
 log = logging.getLogger("duly.engine")
 
 
-async def enter(parts: Parts, live: Live, wanted: Wanted) -> record.Call:
+async def enter(parts: Parts, live: Live, wanted: Wanted, reads_text: str | None) -> record.Call:
     """Spell the ledger row: the call as observed, its title, its inputs, its key (L2, L7)."""
     inputs = rules.inputs_digest(live.fence.workflow_id, live.handler, live.inputs)
     generation = await parts.store.count_refusals(inputs)
@@ -46,7 +46,7 @@ async def enter(parts: Parts, live: Live, wanted: Wanted) -> record.Call:
         inputs=inputs,
         key=rules.idempotency_key(inputs, generation),
         hash=proposal_hash(wanted.tool.name, wanted.args, live.prepared),
-        reads=live.reads_text,
+        reads=reads_text,
         terms=Terms.of(wanted.tool),
         asked=wanted.needs_approval,
     )

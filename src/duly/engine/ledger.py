@@ -65,9 +65,9 @@ class Ledger:
 
     # -- Making a mutation ----------------------------------------------------------------------
 
-    async def make(self, live: Live, wanted: Wanted) -> None:
+    async def make(self, live: Live, wanted: Wanted, reads_text: str | None) -> None:
         """Write a mutation down and send it, or lay it before a person first (L2, A3)."""
-        call = await self._enter(live, wanted)
+        call = await self._enter(live, wanted, reads_text)
         env, store = self._parts.env, self._parts.store
         if wanted.needs_approval:
             allowance = await entry.find_allowance(self._parts, live, wanted)
@@ -119,8 +119,8 @@ class Ledger:
         assert call.terms is not None, call
         return Sent(call.id, wanted.tool, asked, call.terms, line=wanted.line)
 
-    async def _enter(self, live: Live, wanted: Wanted) -> record.Call:
-        return await entry.enter(self._parts, live, wanted)
+    async def _enter(self, live: Live, wanted: Wanted, reads_text: str | None) -> record.Call:
+        return await entry.enter(self._parts, live, wanted, reads_text)
 
     def recorded_call(self, live: Live, tool: Tool, row: MutationRow) -> Call:
         """Spell the call a row records, exactly as it was or will be sent."""
@@ -430,16 +430,12 @@ class Ledger:
         announce = await self._announcements.changed(live, new)
         live.result_text = recorded.result
         live.move(new)
-        writing = self._parts.store.record(
-            live.fence,
-            live.id,
-            old,
-            new,
-            recorded,
-            now=self._parts.env.now_ms(),
-            announce=announce,
+        now = self._parts.env.now_ms()
+        live.recording = asyncio.ensure_future(
+            self._parts.store.record(
+                live.fence, live.id, old, new, recorded, now=now, announce=announce
+            )
         )
-        live.recording = asyncio.ensure_future(writing)
         live.recording.add_done_callback(partial(self._forget, mutation_id))
 
     def _forget(self, mutation_id: str, writing: asyncio.Future[None]) -> None:

@@ -162,7 +162,6 @@ class Live:
     state_text: str | None = None
     planned_at: int | None = None  # when a producer was due
     pinned: Pinned | None = None  # what prepare gave, from the moment it is stored (C6)
-    reads_text: str | None = None  # what its newest step read, until that is stored
     result_text: str | None = None  # what the outside answered to its mutation
     is_out: bool = False  # its call is out, or the answer is being written: it must not be dropped
     recording: asyncio.Future[None] | None = None  # `applied`, on its way into the store (L9)
@@ -238,11 +237,6 @@ class Live:
     def move(self, new: Run) -> None:
         """Take over the state that was just written."""
         self.stored = self.run = new
-
-    def pin(self, pinned: Pinned) -> None:
-        """Take over the prepare result as it was stored, and its reads with it (C6)."""
-        self.pinned = pinned
-        self.reads_text = None
 
 
 def open_live(

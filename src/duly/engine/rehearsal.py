@@ -274,7 +274,7 @@ async def consume(stage: Rehearsal, live: Live, answer: Answerer) -> Attempt:
     try:
         inputs = await prepare(stage, live)
         if inputs:  # a run that reserved nothing goes on to `next` (C7)
-            wanted = await ask_mutate(stage, live)
+            wanted, _ = await ask_mutate(stage, live)
         if wanted is not None:
             stage.store.wanted[wanted.tool.name] += 1
         result_text = None if wanted is None else answer(wanted)
@@ -289,10 +289,10 @@ async def consume(stage: Rehearsal, live: Live, answer: Answerer) -> Attempt:
 
 async def prepare(stage: Rehearsal, live: Live) -> tuple[EventRow, ...]:
     """Ask what to work on; return the events it takes."""
-    prepared, offered = await ask_prepare(stage, live)
+    chosen = await ask_prepare(stage, live)
     try:
-        inputs = stage.store.reserve(prepared, offered)
-        live.pin(pin(stage, live, prepared, stage.env.now_ms()))
+        inputs = stage.store.reserve(chosen.prepared, chosen.offered)
+        live.pinned = pin(stage, live, chosen, stage.env.now_ms())
     except Invalid as error:
         raise StepFailed(str(error), Failure.LOGIC, code=error.code) from error
     return inputs

@@ -154,7 +154,7 @@ async def _play(
     wanted = None
     taken = await rehearsal.prepare(stage, live)
     if taken:
-        wanted = await ask_mutate(stage, live)
+        wanted, _ = await ask_mutate(stage, live)
     after = None if wanted is None else OutsideChange(wanted.tool.name, wanted.args)
     difference = compare(run.id, _titles(past), before, after)
     if difference is not None:

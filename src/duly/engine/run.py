@@ -7,6 +7,7 @@ Law 3  A run ends in one transaction, or it does not end (P3, C11).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -44,7 +45,7 @@ READS_AT_ONCE_BYTES: Final = (
 # The phases in which each step of a consumer comes next.
 TO_PREPARE: Final = frozenset({Phase.PREPARING})
 TO_MUTATE: Final = frozenset({Phase.PREPARED, Phase.MUTATING})
-TO_TELL: Final = frozenset({Phase.MUTATED, Phase.EMITTING})
+TO_FINISH: Final = frozenset({Phase.MUTATED, Phase.EMITTING})
 
 
 async def take_steps(parts: Parts, ledger: Ledger, live: Live) -> None:
@@ -54,11 +55,12 @@ async def take_steps(parts: Parts, ledger: Ledger, live: Live) -> None:
         return
     if live.run.phase in TO_PREPARE:
         await prepare(parts, live)
+    reads_text = None
     # A run that has a ledger row never asks its script again what to change (L8).
     if live.run.phase in TO_MUTATE and live.run.row is None:
-        await mutate(parts, ledger, live)
-    if live.run.phase in TO_TELL and live.is_active:
-        await tell(parts, live)
+        reads_text = await mutate(parts, ledger, live)
+    if live.run.phase in TO_FINISH and live.is_active:
+        await finish(parts, live, reads_text)
 
 
 async def produce(parts: Parts, live: Live) -> None:
@@ -86,25 +88,23 @@ async def produce(parts: Parts, live: Live) -> None:
 async def prepare(parts: Parts, live: Live) -> None:
     """Ask what to work on and pin it; if an event changed meanwhile, ask again (C5, C6)."""
     while True:
-        prepared, offered = await ask_prepare(parts, live)
+        chosen = await ask_prepare(parts, live)
         try:
-            if await _pin(parts, live, prepared, offered) is Judgement.RESERVE:
+            if await _pin(parts, live, chosen) is Judgement.RESERVE:
                 return
         except Invalid as error:
             raise StepFailed(str(error), Failure.LOGIC, code=error.code) from error
 
 
-async def _pin(
-    parts: Parts, live: Live, prepared: Prepared, offered: dict[tuple[str, str], int]
-) -> Judgement:
+async def _pin(parts: Parts, live: Live, chosen: Chosen) -> Judgement:
     """Store the prepare result and reserve its events, or do neither."""
-    now = parts.env.now_ms()
+    now, prepared = parts.env.now_ms(), chosen.prepared
     new = lifecycle.advance(live.run, Progress.PREPARE_DONE)
     if prepared.is_empty:
         new = lifecycle.advance(new, Progress.NOTHING_RESERVED)
-    pinned = pin(parts, live, prepared, now)
+    pinned = pin(parts, live, chosen, now)
     reserves = tuple(
-        Reserve(each.topic, message_id, offered.get((each.topic, message_id)))
+        Reserve(each.topic, message_id, chosen.offered.get((each.topic, message_id)))
         for each in prepared.reservations
         for message_id in each.message_ids
     )
@@ -113,26 +113,29 @@ async def _pin(
     )
     if judgement is Judgement.RESERVE:
         live.move(new)
-        live.pin(pinned)
+        live.pinned = pinned
     return judgement
 
 
-async def mutate(parts: Parts, ledger: Ledger, live: Live) -> None:
-    """Let the script say what to change, leave it, then make that change (C8, C9)."""
+async def mutate(parts: Parts, ledger: Ledger, live: Live) -> str | None:
+    """Let the script say what to change, leave it, then make that change (C8, C9).
+
+    Return what the step read; nothing, where that is stored with the call.
+    """
     if live.run.phase is Phase.PREPARED:
         live.run = lifecycle.advance(live.run, Progress.BEGIN_MUTATE)
-    wanted = await ask_mutate(parts, live)
+    wanted, reads_text = await ask_mutate(parts, live)
     if wanted is not None:
-        await ledger.make(live, wanted)
-        live.reads_text = None  # they went with the call
-        return
+        await ledger.make(live, wanted, reads_text)
+        return None
     run = lifecycle.advance(live.run, Progress.NO_CALL)
     new = lifecycle.advance(run, Progress.BEGIN_NEXT)
     await parts.store.move_run(live.fence, live.id, live.stored, new, now=parts.env.now_ms())
     live.move(new)
+    return reads_text
 
 
-async def tell(parts: Parts, live: Live) -> None:
+async def finish(parts: Parts, live: Live, reads_text: str | None = None) -> None:
     """Tell the script how its mutation ended, and commit the run in one transaction (C10, C11)."""
     if live.run.phase is Phase.MUTATED:
         live.run = lifecycle.advance(live.run, Progress.BEGIN_NEXT)
@@ -145,7 +148,7 @@ async def tell(parts: Parts, live: Live) -> None:
         wake_at=_wake_at(parts, live, now),
         calls=live.notes.calls_text,
         logs=live.notes.logs_text,
-        reads=live.reads_text,
+        reads=reads_text,
     )
     change = lifecycle.commit(live.run)
     announce = Announcements(parts).committed(live, change.run)
@@ -165,17 +168,27 @@ class Told:
 
     publications: tuple[Publication, ...] = ()
     state_text: str | None = None
+    reads_text: str | None = None  # what a producer read, if it published
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """What `prepare` chose, which events it was offered, and what it read."""
+
+    prepared: Prepared
+    offered: Mapping[tuple[str, str], int]
+    reads_text: str | None = None
 
 
 async def ask_producer(parts: StepEnv, live: Live) -> Told:
     """Run a producer to its end (P1, P2)."""
     calls = Calls(parts, live, Step.PRODUCE)
     returned = await calls.until_return((_state(live),), _world(parts, live, calls.step))
-    live.reads_text = await _reads_text(parts, live, calls) if calls.publications else None
-    return Told(tuple(calls.publications), await _state_text(parts, returned))
+    reads_text = await _reads_text(parts, live, calls) if calls.publications else None
+    return Told(tuple(calls.publications), await _state_text(parts, returned), reads_text)
 
 
-async def ask_prepare(parts: StepEnv, live: Live) -> tuple[Prepared, dict[tuple[str, str], int]]:
+async def ask_prepare(parts: StepEnv, live: Live) -> Chosen:
     """Run `prepare`; return what it wants, and what it was offered (C4, C5)."""
     calls = Calls(parts, live, Step.PREPARE)
     returned = await calls.until_return((_state(live),), _world(parts, live, calls.step))
@@ -185,19 +198,18 @@ async def ask_prepare(parts: StepEnv, live: Live) -> tuple[Prepared, dict[tuple[
         prepared = await think(parts.env, given, lambda: parse_prepared(given, subscribed, limits))
     except Invalid as error:
         raise StepFailed(str(error), Failure.LOGIC, code=error.code) from error
-    # A run that reserves nothing changes nothing, so no newer version will be tried on it.
-    live.reads_text = None if prepared.is_empty else await _reads_text(parts, live, calls)
-    return prepared, calls.offered
+    # A run that reserves nothing changes nothing: no newer version is tried on what it read (F3).
+    reads_text = None if prepared.is_empty else await _reads_text(parts, live, calls)
+    return Chosen(prepared, calls.offered, reads_text)
 
 
-async def ask_mutate(parts: StepEnv, live: Live) -> Wanted | None:
-    """Run `mutate` until it asks for its mutation, or ends without one (C8, C9)."""
+async def ask_mutate(parts: StepEnv, live: Live) -> tuple[Wanted | None, str | None]:
+    """Run `mutate` until it asks for its mutation; return that, if any, and the reads (C8, C9)."""
     if Step.MUTATE not in live.consumer.steps:
-        return None
+        return None, None
     calls = Calls(parts, live, Step.MUTATE)
     wanted = await calls.until_mutation((live.prepared,), _world(parts, live, Step.MUTATE))
-    live.reads_text = await _reads_text(parts, live, calls)
-    return wanted
+    return wanted, await _reads_text(parts, live, calls)
 
 
 async def ask_next(parts: StepEnv, live: Live) -> Told:
@@ -210,14 +222,14 @@ async def ask_next(parts: StepEnv, live: Live) -> Told:
     return Told(tuple(calls.publications), await _state_text(parts, returned))
 
 
-def pin(parts: StepEnv, live: Live, prepared: Prepared, now: int) -> Pinned:
+def pin(parts: StepEnv, live: Live, chosen: Chosen, now: int) -> Pinned:
     """Write the prepare result as it is kept for mutate, next and every heir (C6, C13)."""
     return Pinned(
-        script_text(prepared),
+        script_text(chosen.prepared),
         clock_at=now,
         seed=live.chain,
-        wake_at_asked=_wake_at_asked(parts, live, prepared.wake_at_raw, now),
-        reads=live.reads_text,
+        wake_at_asked=_wake_at_asked(parts, live, chosen.prepared.wake_at_raw, now),
+        reads=chosen.reads_text,
     )
 
 
@@ -231,7 +243,7 @@ def _produced(live: Live, told: Told, now: int) -> str | None:
         "handler": live.handler,
         "at": now,
         "state": live.state_text,
-        "reads": live.reads_text,
+        "reads": told.reads_text,
         "published": names,
     }
     return encode(kept, "produced", limit_bytes=PRODUCED_BYTES_MAX)
