@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from duly.errors import StoreUnavailable
-from duly.testing import Stage
-from tests.engine.stand import Play, flow, opened
+from duly.testing import Fault, Stage
+from tests.engine.stand import Play, flow, opened, plan
 
 
 def failing(play: Play, verb: str, times: int = 1) -> None:
@@ -35,6 +35,34 @@ async def test_a_store_that_fails_for_a_while_is_no_crash(duly_world: Stage, ver
         await duly_world.advance(600)
     assert (duly_world.count(), await play.is_clean()) == (1, True)  # was crashed, escalated
     assert all(run.counts.crash == 0 for run in await play.runs())
+
+
+async def test_a_store_that_fails_while_a_run_is_unblocked_is_no_crash(duly_world: Stage) -> None:
+    """H3, R7: also where the run goes on because its connection is back."""
+    play = await opened(duly_world, lag_s=1)
+    plan(duly_world, Fault.AUTH)
+    await play.deploy(flow())
+    await play.publish("a")
+    await play.drain()
+    assert await play.host.reconnect("sheet") == 1
+    failing(play, "commit_run")
+    async with play.host.running():
+        await duly_world.advance(600)
+    assert (duly_world.count(), await play.is_clean()) == (1, True)
+    assert all(run.counts.crash == 0 for run in await play.runs())  # was counted
+
+
+async def test_a_store_that_fails_after_asking_is_no_crash(duly_world: Stage) -> None:
+    """H3, R7: also where the run goes on because its call turned out to be applied."""
+    play = await opened(duly_world, lag_s=1)
+    plan(duly_world, Fault.AMBIGUOUS, reconcile=(Fault.UNSURE,))
+    await play.deploy(flow())
+    await play.publish("a")
+    failing(play, "commit_run")
+    async with play.host.running():
+        await duly_world.advance(600)
+    assert (duly_world.count(), await play.is_clean()) == (1, True)
+    assert all(run.counts.crash == 0 for run in await play.runs())  # was counted
 
 
 async def test_serve_begins_while_the_store_cannot_be_read(duly_world: Stage) -> None:
