@@ -44,8 +44,9 @@ quick: setup
 
 # Before every commit of this clone: the same without tests. `rm "$$(git rev-parse --git-path hooks/pre-commit)"` ends it.
 hook: setup
-	@printf '#!/bin/sh\nexec .venv/bin/python -m tests.quick --commit\n' > "$$(git rev-parse --git-path hooks/pre-commit)"
-	@chmod +x "$$(git rev-parse --git-path hooks/pre-commit)"
+	@hook="$$(git rev-parse --git-path hooks/pre-commit)" && mkdir -p "$$(dirname "$$hook")" && \
+	printf '%s\n' '#!/bin/sh' '[ -x .venv/bin/python ] || { echo "No .venv here: make setup, or git commit --no-verify" >&2; exit 1; }' \
+		'exec .venv/bin/python -m tests.quick --commit' > "$$hook" && chmod +x "$$hook" && echo "Installed: $$hook"
 
 # What the tests cost in processor time, the dearest first.
 slow: setup

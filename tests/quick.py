@@ -6,6 +6,8 @@ Law 1: it takes half a minute on two idle cores once the type checker's daemon r
 Law 2: the nearest tests come first: test files that changed, then those named like a changed
        module, then the rooms that changed. What changed is what git sees against `main`.
 Law 3: what is long (`order.MARKS`) never runs here.
+Law 4: no step waits for ever. One that is not over after `LIMIT_S` is ended with all its processes,
+       and its name is printed. No step reads from the terminal.
 
     make quick                        everything above
     python -m tests.quick --commit    no tests; what `make hook` puts before every commit
@@ -14,12 +16,15 @@ Law 3: what is long (`order.MARKS`) never runs here.
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import Final
+from tempfile import TemporaryFile
+from typing import Final, Self
 
 import pytest
 from _pytest.outcomes import Skipped
@@ -29,6 +34,7 @@ from tests.house import ROOT
 from tests.order import MARKS
 
 CPU_S: Final = 22.0  # of 30; the tools and the last tests that are begun take the rest
+LIMIT_S: Final = 600.0  # twenty times what the slowest step takes; only one that hangs meets it
 BASE: Final = "main"
 NEAREST: Final = "QUICK_NEAREST"  # not DULY_: those are settings of a host
 ALWAYS: Final = ("tests/test_house.py", "tests/test_rules_map.py", "tests/rules")
@@ -49,6 +55,9 @@ TOOLS: Final = {
     "layers": ("lint-imports", "--no-logo"),
     "types": ("dmypy", "run"),
 }
+
+# What also ends a daemon that hangs; the next `make quick` starts another.
+DAEMONS: Final = {"types": ("dmypy", "kill")}
 
 
 def changed_files() -> list[str]:
@@ -78,41 +87,91 @@ def nearest_tests(changed: Iterable[str], root: Path = ROOT) -> list[str]:
 def main(words: Sequence[str]) -> int:
     """Run the tools beside each other, then the tests; return 0 if nothing is wrong."""
     begun_s = time.monotonic()
-    tools = {name: _start(*command) for name, command in TOOLS.items()}
-    status = 0
-    if "--commit" not in words:
-        nearest = nearest_tests(changed_files())
-        print("Nearest:", ", ".join(nearest) or "nothing but the house and the rules", flush=True)
-        status = _run_tests(nearest)
-    for name, child in tools.items():
-        said, _ = child.communicate()
-        if child.returncode:
-            print(f"--- {name}\n{said}", end="")
-            status = status or child.returncode
+    with ExitStack() as steps:
+        tools = [steps.enter_context(Step(name, *words)) for name, words in TOOLS.items()]
+        status = 0
+        if "--commit" not in words:
+            nearest = nearest_tests(changed_files())
+            said = ", ".join(nearest) or "nothing but the house and the rules"
+            print("Nearest:", said, flush=True)
+            status = steps.enter_context(_start_tests(nearest)).finish()
+        for tool in tools:
+            status = tool.finish() or status
     print(f"{'Wrong' if status else 'Well'} after {time.monotonic() - begun_s:.0f} s.")
     return status
 
 
-def _run_tests(nearest: Sequence[str]) -> int:
+class Step:
+    """One program of `make quick`: started, waited for within its time, and never left behind."""
+
+    def __init__(
+        self,
+        name: str,
+        *words: str,
+        limit_s: float = LIMIT_S,
+        env: Mapping[str, str] | None = None,
+        is_shown: bool = False,
+    ) -> None:
+        self._name = name
+        self._limit_s = limit_s
+        # A file and no pipe: a daemon that the program leaves behind could hold a pipe open.
+        self._out = None if is_shown else TemporaryFile("w+")  # noqa: SIM115  closed in __exit__
+        self._begun_s = time.monotonic()
+        # In a session of its own, so that it can be ended together with what it started.
+        self._child = subprocess.Popen(
+            [str(Path(sys.executable).with_name(words[0])), *words[1:]],
+            cwd=ROOT,
+            stdin=subprocess.DEVNULL,
+            stdout=self._out,
+            stderr=subprocess.STDOUT if self._out else None,
+            env={**os.environ, **(env or {})},
+            start_new_session=True,
+        )
+
+    def finish(self) -> int:
+        """Wait for the end, print what a failed tool wrote, and return its exit status."""
+        status, word = 1, ""
+        try:
+            status = self._child.wait(max(0.0, self._begun_s + self._limit_s - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            word = f"Ended after {self._limit_s:.0f} s: it hangs, or this machine is very busy.\n"
+            self._kill()
+            if self._name in DAEMONS:
+                Step(self._name, *DAEMONS[self._name], is_shown=True).finish()
+        if status and (self._out or word):
+            print(f"--- {self._name}\n{self._read()}{word}", end="", flush=True)
+        return status
+
+    def _read(self) -> str:
+        if self._out is None:
+            return ""
+        self._out.seek(0)
+        return self._out.read()
+
+    def _kill(self) -> None:
+        with suppress(ProcessLookupError):
+            os.killpg(self._child.pid, signal.SIGKILL)
+        self._child.wait()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End what is still running, also after Ctrl-C."""
+        if self._child.poll() is None:
+            self._kill()
+        if self._out is not None:
+            self._out.close()
+
+
+def _start_tests(nearest: Sequence[str]) -> Step:
     marks = " and ".join(f"not {mark}" for mark in MARKS)
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-n", "2", "-p", "tests.quick", "-m", marks]
-        + [*dict.fromkeys([*nearest, *ALWAYS])]
-        + [f"--deselect={each}" for each in NOT_HERE],
-        cwd=ROOT,
-        env={**os.environ, NEAREST: "\n".join(nearest)},
-        check=False,
-    )
-    return done.returncode
-
-
-def _start(tool: str, *words: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [str(Path(sys.executable).with_name(tool)), *words],
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
+    return Step(
+        *("tests", "python", "-m", "pytest", "-n", "2", "-p", "tests.quick", "-m", marks),
+        *dict.fromkeys([*nearest, *ALWAYS]),
+        *(f"--deselect={each}" for each in NOT_HERE),
+        env={NEAREST: "\n".join(nearest)},
+        is_shown=True,
     )
 
 

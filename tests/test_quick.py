@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import signal
+import time
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,6 +15,8 @@ from _pytest.outcomes import Skipped
 from tests import quick
 from tests.house import ROOT
 from tests.order import FIRST, MARKS, marks
+
+PATIENCE_S = 120.0
 
 
 @pytest.fixture
@@ -69,6 +74,62 @@ def test_how_many_tests_were_not_begun_is_said(begun: int, status: int) -> None:
     chosen.pytest_terminal_summary(reporter)
     assert said == ["2 tests not begun in time; `make test` runs them."]
     assert session.exitstatus == status
+
+
+def test_a_step_that_hangs_is_ended_with_what_it_started_and_named(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`make quick` hung once, without a word; now the word is the name of the step."""
+    monkeypatch.setattr(quick, "DAEMONS", {"types": ("python", "-c", "print('daemon ended')")})
+    started = tmp_path / "started"
+    script = (
+        "import subprocess, sys, time\n"
+        "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'])\n"
+        f"open({str(started)!r}, 'w').write(str(child.pid))\n"
+        "print('so far', flush=True)\n"
+        "time.sleep(600)\n"
+    )
+    with quick.Step("types", "python", "-c", script, limit_s=600) as step:
+        until(lambda: started.exists() and started.read_text() != "")
+        step._limit_s = 0
+        assert step.finish() == 1
+    until(lambda: not is_running(int(started.read_text())))
+    ended = "Ended after 0 s: it hangs, or this machine is very busy.\n"
+    assert capfd.readouterr().out == f"daemon ended\n--- types\nso far\n{ended}"
+
+
+def test_a_step_that_is_left_is_ended(tmp_path: Path) -> None:
+    """Ctrl-C on `make quick` leaves no program behind."""
+    with (
+        pytest.raises(KeyboardInterrupt),
+        quick.Step("lint", "python", "-c", "import time; time.sleep(600)") as step,
+    ):
+        raise KeyboardInterrupt
+    assert step._child.returncode == -signal.SIGKILL
+
+
+def test_a_step_says_what_was_wrong_and_reads_nothing(capfd: pytest.CaptureFixture[str]) -> None:
+    script = "import sys; print('asks', sys.stdin.read()); sys.exit(3)"
+    with quick.Step("lint", "python", "-c", script) as step:
+        assert step.finish() == 3
+    with quick.Step("lint", "python", "-c", "print('well')") as step:
+        assert step.finish() == 0
+    assert capfd.readouterr().out == "--- lint\nasks \n"
+
+
+def until(is_so: Callable[[], bool]) -> None:
+    last = time.monotonic() + PATIENCE_S
+    while not is_so():
+        assert time.monotonic() < last
+        time.sleep(0.01)
+
+
+def is_running(pid: int) -> bool:
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return stat.rpartition(")")[2].split()[0] != "Z"
 
 
 def test_every_mark_names_tests_that_exist() -> None:
