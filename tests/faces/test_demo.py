@@ -15,7 +15,6 @@ from dataclasses import replace
 from email import message_from_bytes
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -344,8 +343,7 @@ def test_a_host_that_ends_by_itself_is_told_of(
     monkeypatch.setattr(sys, "executable", "/bin/false")
     folder = DemoFolder(tmp_path)
     folder.build(TABLE)
-    any_env: Any = None
-    with Process(folder, any_env) as process:
-        process._child.wait()
-        with pytest.raises(RequestRefused, match="ended unexpectedly with status 1"):
-            process.check()
+    process = Process(folder)
+    process.child.wait()
+    with pytest.raises(RequestRefused, match="ended unexpectedly with status 1"):
+        process.check()

@@ -1,8 +1,9 @@
-"""What time it is on this machine; nothing heavy is imported with it."""
+"""The clocks of this machine, for faces; nothing heavy is imported with them."""
 
 from __future__ import annotations
 
-from duly.env import Loop
+from duly.env import Env as Env
+from duly.env import Loop as Loop
 
 
 def read_clocks() -> tuple[int, int]:

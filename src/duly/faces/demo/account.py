@@ -13,9 +13,9 @@ from typing import Any
 
 import msgspec
 
+from duly.api.value import Json
+from duly.api.word import Known, MutationStatus
 from duly.faces.demo.folder import Row
-from duly.rules.value import Json
-from duly.rules.word import Known, MutationStatus
 
 
 @dataclass(frozen=True, slots=True)

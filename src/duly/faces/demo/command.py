@@ -14,13 +14,13 @@ from pathlib import Path
 
 import click
 
-from duly.env import Loop
+from duly.api.clock import Loop
+from duly.api.text import visible
 from duly.faces.cli.base import run
 from duly.faces.demo.account import Entry
 from duly.faces.demo.folder import TABLE, DemoFolder
 from duly.faces.demo.mail import write_mails
-from duly.faces.demo.walk import Walk, line
-from duly.rules.shown import visible
+from duly.faces.demo.walk import Walk, tell
 
 
 @click.command()
@@ -53,12 +53,9 @@ def demo(folder: Path, mails: int, seed: int, table: str) -> None:
     click.echo("\nThe host is stopped, and the folder is yours. Go on with:")
     bin_folder = Path(sys.executable).parent
     if shutil.which("duly") is None and (bin_folder / "duly").is_file():
-        line(f'export PATH={shlex.quote(str(bin_folder))}:"$PATH"')
-    line(f"cd {shlex.quote(str(folder))}")
-    line("duly status")
-    line("duly inputs mail-to-table")
-    line(f"duly mutation {settled.id}")
-    line("cp mailbox/001.eml mailbox/again.eml && duly drain")
+        tell(f'export PATH={shlex.quote(str(bin_folder))}:"$PATH"')
+    tell(f"cd {shlex.quote(str(folder))}", "duly status", "duly inputs mail-to-table")
+    tell(f"duly mutation {settled.id}", "cp mailbox/001.eml mailbox/again.eml && duly drain")
 
 
 async def _walk(folder: DemoFolder, mails: dict[str, bytes]) -> Entry:

@@ -81,8 +81,11 @@ class DemoFolder:
         if (self.path / MARK).is_dir() and (self.path / SETTINGS).is_file():
             async with connect(self.project()) as session:
                 if session.host is not None:
-                    facts = {"process": session.host.pid}
-                    raise RequestRefused(code="host_running", subject=str(self.path), facts=facts)
+                    raise self.refusal("host_running", process=session.host.pid)
+
+    def refusal(self, code: str, **facts: str | int | None) -> RequestRefused:
+        """Make the error that says why a demo of this folder does not go on."""
+        return RequestRefused(code=code, subject=str(self.path), facts=facts)
 
     def build(self, table: str) -> None:
         """Make the project, in the place of an earlier one."""
@@ -99,11 +102,8 @@ class DemoFolder:
     def _clear(self) -> None:
         if not self.path.exists():
             return
-        is_own = self.path.is_dir() and (
-            (self.path / MARK).is_dir() or not any(self.path.iterdir())
-        )
-        if not is_own:
-            raise RequestRefused(code="not_a_demo", subject=str(self.path))
+        if not self.path.is_dir() or (any(self.path.iterdir()) and not (self.path / MARK).is_dir()):
+            raise self.refusal("not_a_demo")
         for path in self._strange():
             raise RequestRefused(code="not_of_the_demo", subject=str(path))
         for name in FOLDERS:
@@ -115,9 +115,8 @@ class DemoFolder:
         """Find what a person made or changed where an earlier demo would be taken away."""
         texts = self._texts()
         for path, text in texts.items():
-            if path.exists() and USE.sub("", path.read_text("utf-8", "replace")) != USE.sub(
-                "", text
-            ):
+            is_there = path.exists()
+            if is_there and USE.sub("", path.read_text("utf-8", "replace")) != USE.sub("", text):
                 yield path
         for path in sorted(each for name in FOLDERS for each in (self.path / name).glob("*")):
             if path not in texts and not OWN.fullmatch(path.relative_to(self.path).as_posix()):
@@ -126,11 +125,8 @@ class DemoFolder:
     def _texts(self) -> dict[Path, str]:
         """Read the files that a demo writes."""
         kept = files("duly.faces.demo").joinpath("text")
-        names = {self.path / "workflows" / flow.file: flow.file for flow in FLOWS}
-        names[self.path / SETTINGS] = SETTINGS
-        return {
-            path: kept.joinpath(f"{each}.txt").read_text("utf-8") for path, each in names.items()
-        }
+        paths = [self.path / SETTINGS, *(self.path / "workflows" / flow.file for flow in FLOWS)]
+        return {path: kept.joinpath(f"{path.name}.txt").read_text("utf-8") for path in paths}
 
     def deliver(self, mails: Mapping[str, bytes]) -> None:
         """Put mails into the mailbox, each one whole."""
@@ -148,13 +144,6 @@ class DemoFolder:
         file = self.path / "tables" / f"{flow.table}.csv"
         lines = file.read_text("utf-8").splitlines(keepends=True) if file.exists() else []
         return [
-            Row(
-                flow.table,
-                at,
-                each["mail"],
-                each["from"],
-                each["subject"],
-                each.get("duly_key", ""),
-            )
-            for at, each in enumerate(csv.DictReader(lines), 1)
+            Row(flow.table, at, e["mail"], e["from"], e["subject"], e.get("duly_key", ""))
+            for at, e in enumerate(csv.DictReader(lines), 1)
         ]

@@ -9,15 +9,13 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
-from typing import Final, Self
+from typing import Final
 
+from duly.api.clock import Env
 from duly.api.session import Session, connect
-from duly.env import Env
-from duly.errors import RequestRefused
 from duly.faces.demo.folder import DemoFolder
-from duly.rules.value import Json
 
 START_S: Final = 60
 STOP_S: Final = 40  # an orderly stop waits half a minute for what was sent
@@ -25,61 +23,60 @@ LOOK_S: Final = 0.05
 
 
 class Process:
-    """One host, from its start to its end."""
+    """One host of a demo."""
 
-    def __init__(self, folder: DemoFolder, env: Env) -> None:
+    def __init__(self, folder: DemoFolder) -> None:
         self._folder = folder
-        self._env = env
         # Settings for other projects of this user are not meant for a demo.
         environ = {key: each for key, each in os.environ.items() if not key.startswith("DULY_")}
         words = [sys.executable, "-P", "-m", "duly", "--project", str(folder.path), "serve"]
         with folder.log.open("ab") as log:
             # In a session of its own, so that Ctrl-C reaches the demo alone, which ends its host.
-            self._child = subprocess.Popen(
+            self.child = subprocess.Popen(
                 words, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environ,
                 start_new_session=True,
             )  # fmt: skip
-        self.pid = self._child.pid
-
-    def __enter__(self) -> Self:
-        """Keep the host until the end of the block."""
-        return self
-
-    def __exit__(self, kind: object, *_: object) -> None:
-        """Stop the host in order; after an error kill it, since a call that is held never ends."""
-        if self._child.poll() is None:
-            if kind is None:
-                self._child.terminate()
-                with suppress(subprocess.TimeoutExpired):
-                    self._child.wait(STOP_S)
-            self._child.kill()
-            self._child.wait()
-
-    @asynccontextmanager
-    async def session(self) -> AsyncIterator[Session]:
-        """Speak to the host, as soon as it works."""
-        last_ms = self._env.monotonic_ms() + START_S * 1000
-        while self._env.monotonic_ms() < last_ms:
-            self.check()
-            async with connect(self._folder.project()) as session:
-                if session.host is not None and session.host.pid == self.pid:
-                    yield session
-                    return
-            await self._env.sleep(LOOK_S)
-        raise self._refusal("host_silent", {"process": self.pid})
 
     def check(self) -> None:
         """Refuse to go on with a host that ended by itself."""
-        if (status := self._child.poll()) is not None:
+        if (status := self.child.poll()) is not None:
             how = {"signal": signal.Signals(-status).name} if status < 0 else {"status": status}
-            raise self._refusal("host_ended", how)
-
-    def _refusal(self, code: str, facts: Mapping[str, Json]) -> RequestRefused:
-        facts = {**facts, "log": str(self._folder.log)}
-        return RequestRefused(code=code, subject=str(self._folder.path), facts=facts)
+            raise self._folder.refusal("host_ended", **how, log=str(self._folder.log))
 
     def kill(self) -> None:
         """Kill it as the kernel kills; nothing in it can notice."""
-        self._child.kill()
-        if self._child.wait() != -signal.SIGKILL:
+        self.child.kill()
+        if self.child.wait() != -signal.SIGKILL:
             self.check()
+
+
+@asynccontextmanager
+async def serving(folder: DemoFolder, env: Env) -> AsyncIterator[tuple[Process, Session]]:
+    """Keep a host until the block ends; it stops in order, and after an error it is killed.
+
+    A call that is held never ends, and a host that waits for it would not end either.
+    """
+    process = Process(folder)
+    try:
+        async with _reach(process, folder, env) as session:
+            yield process, session
+        process.child.terminate()
+        with suppress(subprocess.TimeoutExpired):
+            process.child.wait(STOP_S)
+    finally:
+        process.child.kill()
+        process.child.wait()
+
+
+@asynccontextmanager
+async def _reach(process: Process, folder: DemoFolder, env: Env) -> AsyncIterator[Session]:
+    """Speak to the host, as soon as it works."""
+    last_ms = env.monotonic_ms() + START_S * 1000
+    while env.monotonic_ms() < last_ms:
+        process.check()
+        async with connect(folder.project()) as session:
+            if session.host is not None and session.host.pid == process.child.pid:
+                yield session
+                return
+        await env.sleep(LOOK_S)
+    raise folder.refusal("host_silent", process=process.child.pid, log=str(folder.log))
