@@ -9,7 +9,7 @@ import hypothesis
 import pytest
 
 from tests.breaks import BREAK_VARIABLE
-from tests.order import MARKS, marks, rank
+from tests.order import ALL, marks, rank
 
 # Tests start hundreds of processes. What the first one compiles is kept for the others, also where
 # the environment says otherwise: without that each break costs three times as much.
@@ -34,14 +34,14 @@ def anyio_backend() -> str:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Let `-m` know the marks of the long parts."""
-    for mark, names in MARKS.items():
+    """Let `-m` know the marks."""
+    for mark, names in ALL.items():
         config.addinivalue_line("markers", f"{mark}: {', '.join(names)}")
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the long parts, and begin with the long tests; the others keep their order."""
+    """Mark the tests, and begin with the long tests; the others keep their order."""
     for item in items:
         for mark in marks(item.nodeid):
             item.add_marker(mark)

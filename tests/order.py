@@ -1,4 +1,4 @@
-"""Which tests are begun first, and the marks of the parts that are long.
+"""Which tests are begun first, the marks of the long parts, and of what a test needs.
 
 Law: the order decides how long a run takes, never what it says; every test stands by itself. At the
 end no worker waits for a long test of another.
@@ -33,7 +33,8 @@ def rank(nodeid: str) -> int:
     return next((place for place, name in enumerate(FIRST) if nodeid.startswith(name)), len(FIRST))
 
 
-# Every long part of the suite has a mark: the beginnings of its tests' names.
+# Every long part of the suite has a mark: the beginnings of its tests' names. `make quick` begins
+# none of them.
 MARKS: Final = {
     "slow": FIRST,
     "fire": ("tests/fire/",),
@@ -45,7 +46,23 @@ MARKS: Final = {
     "bench": ("tests/test_bench",),
 }
 
+# What a test needs of the machine: `pytest -m "not process and not sandbox"` leaves out the tests
+# that start programs or the workers of scripts themselves.
+NEEDS: Final = {
+    "process": (
+        *("tests/api/test_session.py", "tests/api/test_trust.py", "tests/bus/crash/"),
+        *("tests/connectors/test_clock.py", "tests/engine/crash_window/", "tests/examples/"),
+        *("tests/faces/", "tests/fire/", "tests/store/test_fork.py", "tests/store/test_opening.py"),
+        *("tests/store/test_power", "tests/store/test_sqlite.py", "tests/test_bench"),
+        *("tests/test_breaks.py", "tests/test_cost.py", "tests/test_env.py", "tests/test_host"),
+        *("tests/test_house.py", "tests/test_mutants.py", "tests/test_quick.py"),
+        *("tests/test_readme.py", "tests/testing/test_plugin.py", "tests/verification/test_random"),
+    ),
+    "sandbox": ("tests/sandbox/",),
+}
+ALL: Final = {**MARKS, **NEEDS}
+
 
 def marks(nodeid: str) -> list[str]:
     """Return the marks of a test."""
-    return [mark for mark, names in MARKS.items() if nodeid.startswith(names)]
+    return [mark for mark, names in ALL.items() if nodeid.startswith(names)]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
+
 from tests.house import ROOT
-from tests.order import FIRST, rank
+from tests.order import FIRST, marks, rank
 
 
 def test_a_long_test_is_begun_before_the_others() -> None:
@@ -20,3 +22,12 @@ def test_every_name_in_the_list_is_a_test() -> None:
     for name in FIRST:
         file, _, function = name.partition("::")
         assert f"def {function}" in (ROOT / file).read_text(encoding="utf-8"), name
+
+
+def test_every_test_that_starts_a_process_is_marked() -> None:
+    """What `-m "not process and not sandbox"` leaves out is found by what the files import."""
+    starts = re.compile(r"^(import|from) (subprocess|multiprocessing)|os\.fork\(", re.MULTILINE)
+    for path in sorted((ROOT / "tests").rglob("test_*.py")):
+        name = path.relative_to(ROOT).as_posix()
+        if starts.search(path.read_text(encoding="utf-8")):
+            assert {"process", "sandbox"} & set(marks(f"{name}::test_x")), name

@@ -14,7 +14,7 @@ from _pytest.outcomes import Skipped
 
 from tests import quick
 from tests.house import ROOT
-from tests.order import FIRST, MARKS, marks
+from tests.order import ALL, FIRST, marks
 
 PATIENCE_S = 120.0
 
@@ -133,10 +133,10 @@ def is_running(pid: int) -> bool:
 
 
 def test_every_mark_names_tests_that_exist() -> None:
-    for names in MARKS.values():
+    for names in ALL.values():
         for name in names:
             place = ROOT / name.partition("::")[0]
             assert list(place.parent.glob(f"{place.name}*")), name
-    assert marks(FIRST[0]) == ["slow"]
-    assert marks("tests/fire/test_kill.py::t") == ["slow", "fire"]
+    assert marks(FIRST[0]) == ["slow", "process"]
+    assert marks("tests/fire/test_kill.py::t") == ["slow", "fire", "process"]
     assert marks("tests/rules/test_a.py::t") == []
