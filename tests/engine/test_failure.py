@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 from itertools import pairwise
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
-from duly.connectors.base import Connector, read
+from duly.connectors.base import Applied, Connector, Verdict, mutation, read
+from duly.connectors.base import Call as OutsideCall
+from duly.errors import NotSent
 from duly.rules.standing import Standing
 from duly.rules.word import Failure, Kind, Status
 from duly.testing import Fault, Stage
@@ -26,6 +30,7 @@ from tests.engine.stand import (
     producer,
     publish,
 )
+from verification import moves
 from verification.moves import Call, Exceed, Lose, Never, Return, Throw
 
 FIND = "sheet.find"
@@ -299,3 +304,104 @@ async def test_a_crash_in_next_repeats_next_alone(duly_world: Stage) -> None:
     ]
     assert len({each.chain for each in chain}) == 1
     assert (duly_world.count(), play.sends(), await play.is_clean()) == (1, 1, True)
+
+
+# A connector whose own inside was cancelled, or that raises what is no Exception.
+
+
+class Odd(BaseException):
+    """Nothing anybody catches."""
+
+
+class Cutting(Connector):
+    """Every tool raises once."""
+
+    name = "cut"
+
+    def __init__(self, error: BaseException, where: str) -> None:
+        self.errors = {where: error}
+
+    def once(self, where: str) -> None:
+        if (error := self.errors.pop(where, None)) is not None:
+            raise error
+
+    @read
+    async def look(self) -> str:
+        self.once("look")
+        return "seen"
+
+    @mutation(lag_s=1)
+    async def change(self, call: OutsideCall) -> str:
+        self.once("change")
+        raise RuntimeError("?")
+
+    @change.reconcile
+    async def change_happened(self, call: OutsideCall) -> Verdict:
+        self.once("change_happened")
+        return Applied()
+
+
+@pytest.mark.parametrize("where", ["look", "change", "change_happened"])
+@pytest.mark.parametrize("error", [asyncio.CancelledError(), Odd()], ids=["cancelled", "odd"])
+async def test_a_run_whose_connector_gave_up_is_not_left_lying(
+    duly_world: Stage, where: str, error: BaseException
+) -> None:
+    """R7, L5, F1: the run fails, is asked about or is recovered; it never stays active for ever."""
+    play = await opened(duly_world, connectors=(Cutting(error, where),))
+    prepare = (moves.Call("cut.look"), *PREPARE)
+    await play.deploy(flow({CONSUMER: consumer(prepare, (moves.Call("cut.change"),))}))
+    async with play.host.running():
+        await play.publish("a")
+        await duly_world.advance(3600)
+        assert (await play.run()).status in ("committed", "failed:internal")
+
+
+# A connector that hands on a header as it came.
+
+
+class Header(Connector):
+    """It passes on the text of a header."""
+
+    name = "header"
+
+    @mutation
+    async def change(self, call: OutsideCall) -> None:
+        raise NotSent("busy", retry_after_s=cast(Any, "5"))
+
+
+async def test_a_retry_after_in_words_leaves_a_definite_no_definite(duly_world: Stage) -> None:
+    """L4, F2: not sent is not sent."""
+    play = await opened(duly_world, connectors=(Header(),))
+    await play.deploy(flow({CONSUMER: consumer(mutate=(moves.Call("header.change"),))}))
+    await play.publish("a")
+    await play.drain()
+    assert ((await play.row()).status, (await play.run()).status) == ("failed", "paused:transient")
+
+
+# A call whose connection came back, but whose connector is not there any more.
+
+
+async def test_a_call_without_its_connector_is_taken_back_and_told(
+    duly_world: Stage, caplog: pytest.LogCaptureFixture
+) -> None:
+    """F4, L4: nothing was sent, so it failed; nobody tries every ten seconds for ever."""
+    play = await opened(duly_world)
+    plan(duly_world, Fault.AUTH)
+    await play.deploy(flow())
+    await play.publish("a")
+    await play.drain()
+    assert (await play.row()).status == "proposed"
+    kept = list(duly_world.connectors)
+    duly_world.connectors.clear()
+    await play.restart()
+    assert await play.host.reconnect("sheet") == 1
+    with caplog.at_level(logging.ERROR, "duly.engine"):
+        await play.drain()
+    assert not caplog.records
+    assert (await play.row()).status == "failed"
+    assert ((await play.run()).status, duly_world.count()) == (Status.PAUSED_TRANSIENT, 0)
+    assert "its connector is not here" in (await play.error())["message"]
+    duly_world.connectors.extend(kept)
+    await play.restart()
+    await play.pass_by(60)
+    assert (await play.statuses(), duly_world.count()) == ({"a": "consumed"}, 1)

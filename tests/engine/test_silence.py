@@ -329,3 +329,83 @@ async def test_an_answer_given_while_a_question_is_out_is_no_crash(duly_world: S
     assert [each.crash_count for each in await play.runs()] == [0] * len(await play.runs())
     assert (await play.payloads())["a"] == {"status": "applied", "result": "seen"}
     assert await play.is_clean()
+
+
+# A tool without lag whose send does not end.
+
+
+class Endless(Connector):
+    """It takes a minute, whoever cancels it."""
+
+    name = "slow"
+    asks = 0
+
+    @mutation(lag_s=0, timeout_s=5)
+    async def change(self, call: Call) -> None:
+        while asyncio.get_running_loop().time() < 60:
+            try:
+                await asyncio.sleep(1)
+            except asyncio.CancelledError:
+                continue
+
+    @change.reconcile
+    async def change_happened(self, call: Call) -> NotApplied:
+        self.asks += 1
+        return NotApplied()
+
+
+async def test_a_send_that_hangs_is_not_asked_about_all_the_time(duly_world: Stage) -> None:
+    """L6, S9: one that has not ended is asked about again after a while."""
+    slow = Endless()
+    play = await opened(duly_world, connectors=(slow,))
+    await play.deploy(flow({CONSUMER: consumer(mutate=(moves.Call("slow.change"),))}))
+    async with play.host.running():
+        await play.publish("a")
+        await duly_world.advance(40)
+    assert slow.asks < 10  # was 34,001
+
+
+# A reconcile method whose reason cannot be stored, or should not be.
+
+
+class Vague(Connector):
+    """Never sure, for a reason given."""
+
+    name = "vague"
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+        self.asks = 0
+
+    @mutation(lag_s=1)
+    async def change(self, call: Call) -> str:
+        raise RuntimeError("?")
+
+    @change.reconcile
+    async def change_happened(self, call: Call) -> Unsure:
+        self.asks += 1
+        return Unsure(self.reason)
+
+
+async def test_a_reason_with_half_a_character_uses_up_its_attempt(duly_world: Stage) -> None:
+    """L5: once inline and five times later, then a person is asked, whatever the words are."""
+    vague = Vague("\ud800")
+    play = await opened(duly_world, connectors=(vague,))
+    await play.deploy(flow({CONSUMER: consumer(mutate=(moves.Call("vague.change"),))}))
+    async with play.host.running():
+        await play.publish("a")
+        await duly_world.advance(86_400)
+    assert ((await play.row()).status, vague.asks) == ("indeterminate", 6)  # was asked every 10 s
+
+
+async def test_a_secret_in_a_reason_is_not_kept(duly_world: Stage) -> None:
+    """A5: what reconcile says goes into the ledger without secrets."""
+    vague = Vague("401 for hunter2")
+    play = await opened(duly_world, connectors=(vague,))
+    play.desk.parts.outside.bind(lambda connector, name: "hunter2")
+    assert vague.secret("token") == "hunter2"
+    await play.deploy(flow({CONSUMER: consumer(mutate=(moves.Call("vague.change"),))}))
+    await play.publish("a")
+    await play.drain()
+    await play.pass_by(15)
+    assert "hunter2" not in ((await play.row()).error or "")

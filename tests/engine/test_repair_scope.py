@@ -1,4 +1,4 @@
-"""Found by attack: repairs adopted though they lose work, or make work nobody asked for."""
+"""A repair that loses work, or makes work that was not asked for, is not adopted (F3)."""
 
 from __future__ import annotations
 

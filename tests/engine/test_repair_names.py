@@ -1,4 +1,4 @@
-"""Found by attack: a repair that names events otherwise, or no longer tells what came of them."""
+"""A repair keeps the names of events, and tells what came of them as before (F3)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Found by attack: a version was taken for one that does the same, though it does not (F3)."""
+"""A version that differs only a little from the one before is seen to differ (F3)."""
 
 from __future__ import annotations
 

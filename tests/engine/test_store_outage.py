@@ -1,7 +1,8 @@
-"""A disk that is full for a while."""
+"""A store that fails for a while, or for good (H3, L6, R7)."""
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -37,6 +38,54 @@ async def test_a_store_that_fails_for_a_while_is_no_crash(duly_world: Stage, ver
     assert all(run.counts.crash == 0 for run in await play.runs())
 
 
+async def test_serve_begins_while_the_store_cannot_be_read(duly_world: Stage) -> None:
+    """H3: a fault at the very beginning does not end serving."""
+    play = await opened(duly_world)
+    await play.deploy(flow())
+    await play.publish("a")
+    failing(play, "list_strays")
+    async with play.host.running():
+        await duly_world.advance(60)
+    assert duly_world.count() == 1
+
+
+# A change whose success the store could not keep, at an outside that shows it late.
+
+
+async def test_a_change_the_store_was_not_told_of_is_not_made_again(duly_world: Stage) -> None:
+    """L6: "not there" is believed only a lag after the send ended, also if `applied` was lost."""
+    play = await opened(duly_world, lag_s=60)
+    await play.deploy(flow())
+    await duly_world.advance(3600)  # the host is older than the lag
+    plan(duly_world, reconcile=(Fault.NOT_YET_VISIBLE,))
+    failing(play, "record")
+    await play.publish("a")
+    await play.drain()
+    for _ in range(20):
+        await play.pass_by(30)
+    assert duly_world.count() == 1  # was 2
+    assert await play.is_clean()
+
+
+# A failed sync, after which the store must be opened again.
+
+
+async def test_serving_ends_with_the_store_it_served(duly_world: Stage) -> None:
+    """H3: whoever serves is told that this host can do nothing any more."""
+    play = await opened(duly_world)
+    await play.deploy(flow())
+    serving = asyncio.ensure_future(play.host.serve())
+    await duly_world.advance(1)
+    backend: Any = play.store.backend
+    writer = getattr(backend, "_writer", backend)
+    writer._break(OSError("sync failed"), [])  # what a failed sync does (decision 010)
+    play.desk.engine.wake()
+    await duly_world.advance(60)
+    assert serving.done()  # was pending for ever
+    with pytest.raises(StoreUnavailable, match="Open it again"):
+        await serving
+
+
 async def test_a_store_that_fails_while_a_run_is_unblocked_is_no_crash(duly_world: Stage) -> None:
     """H3, R7: also where the run goes on because its connection is back."""
     play = await opened(duly_world, lag_s=1)
@@ -63,14 +112,3 @@ async def test_a_store_that_fails_after_asking_is_no_crash(duly_world: Stage) ->
         await duly_world.advance(600)
     assert (duly_world.count(), await play.is_clean()) == (1, True)
     assert all(run.counts.crash == 0 for run in await play.runs())  # was counted
-
-
-async def test_serve_begins_while_the_store_cannot_be_read(duly_world: Stage) -> None:
-    """H3: a fault at the very beginning does not end serving."""
-    play = await opened(duly_world)
-    await play.deploy(flow())
-    await play.publish("a")
-    failing(play, "list_strays")
-    async with play.host.running():
-        await duly_world.advance(60)
-    assert duly_world.count() == 1
