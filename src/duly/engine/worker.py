@@ -253,6 +253,9 @@ class Worker:
             if self.is_stopping:
                 await self._put_down(live)
             raise
+        except StoreUnavailable:
+            self._let_go.add(live.id)
+            raise
         except StoreError:
             raise
         except Exception as error:
