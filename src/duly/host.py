@@ -53,14 +53,13 @@ from duly.desk.secret import find_vault
 from duly.desk.trial import Trials
 from duly.desk.upkeep import note_restore
 from duly.desk.views import Views
-from duly.desk.work import HostWork
 from duly.engine.base import Parts
 from duly.engine.proposal import Proposals
 from duly.engine.scheduler import Engine
 from duly.engine.workshop import build_workshop
 from duly.env import Env, Loop
 from duly.errors import ConfigError, RequestRefused, StillSending, StoreForked
-from duly.loop import outlast
+from duly.loop import HostWork, outlast
 from duly.rules.repair import Repairer
 from duly.rules.schedule import moment
 from duly.rules.verb import question

@@ -6,6 +6,9 @@ Law 2  When nothing is due nothing runs: the loop sleeps until the bell rings or
 Law 3  What is planned here is only a hint when to look. Every look begins without a plan, so that
        a plan that is made during a look is kept.
 Law 4  However a loop ends, it stops in order: nothing new begins, and its tasks come to their end.
+Law 5  Two loops may give each other work. A drain of both ends when neither has anything due: one
+       that was done begins again when the other rings it.
+Law 6  The error of one loop ends both, in order, and is raised to the caller; cancelling ends both.
 """
 
 from __future__ import annotations
@@ -15,7 +18,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Coroutine, Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, Protocol, TypeVar
 
 from duly.env import Env
 from duly.errors import RequestRefused
@@ -197,6 +200,65 @@ class OneAtATime:
             self._is_taken = False
 
 
+class WorkPart(Protocol):
+    """A loop that works beside others: the engine's, the bus's."""
+
+    @property
+    def is_rung(self) -> bool:
+        """Tell whether the bell has rung since the last look."""
+
+    async def until_rung(self) -> None:
+        """Return when the bell has rung since the last look."""
+
+    async def drain(self) -> None:
+        """Work until nothing is due at this moment."""
+
+    async def serve(self) -> None:
+        """Work until cancelled."""
+
+
+class HostWork:
+    """Lets the loops of a host work side by side, and ends them together (laws 5, 6)."""
+
+    def __init__(self, env: Env, *parts: WorkPart) -> None:
+        self._env = env
+        self._parts = parts
+        self._one_at_a_time = OneAtATime()
+
+    async def serve(self) -> None:
+        """Work until cancelled, or until one part fails."""
+        with self._one_at_a_time():
+            tasks = {self._start(part.serve, "serve") for part in self._parts}
+            try:
+                await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                await _end_all(tasks)
+
+    async def drain(self) -> None:
+        """Work until no part has anything due at this moment."""
+        with self._one_at_a_time():
+            at_work = {self._start(part.drain, "drain"): part for part in self._parts}
+            bells: dict[asyncio.Task[None], WorkPart] = {}
+            try:
+                while at_work:
+                    await asyncio.wait((*at_work, *bells), return_when=asyncio.FIRST_COMPLETED)
+                    for task in [each for each in at_work if each.done()]:
+                        part = at_work.pop(task)
+                        _raise_first({task})
+                        bells[self._start(part.until_rung, "bell")] = part
+                    for bell in [each for each, part in bells.items() if part.is_rung]:
+                        part = bells.pop(bell)
+                        bell.cancel()
+                        at_work[self._start(part.drain, "drain")] = part
+            finally:
+                await _end_all({*at_work, *bells})
+
+    def _start(
+        self, work: Callable[[], Coroutine[Any, Any, None]], name: str
+    ) -> asyncio.Task[None]:
+        return self._env.spawn(work(), f"duly part {name}")
+
+
 async def end_within(tasks: Collection[asyncio.Task[None]], seconds: float) -> None:
     """Wait for tasks to end; cancel those that take longer, and wait for them too."""
     if not tasks:
@@ -218,3 +280,23 @@ async def outlast(*tasks: asyncio.Future[Any]) -> None:
             cancelled = error
     if cancelled is not None:
         raise cancelled
+
+
+async def _end_all(tasks: set[asyncio.Task[None]]) -> None:
+    """Cancel the tasks that still work, once, wait until they have ended, and raise why.
+
+    A caller that is cancelled a second time meanwhile is cancelled after that: an orderly stop is
+    not cut short (R7). A caller that is cancelled while a task fails gets the failure.
+    """
+    for task in tasks:
+        task.cancel()
+    try:
+        await outlast(*tasks)
+    finally:
+        _raise_first(tasks)
+
+
+def _raise_first(tasks: set[asyncio.Task[None]]) -> None:
+    for task in tasks:
+        if task.done() and not task.cancelled() and (error := task.exception()) is not None:
+            raise error

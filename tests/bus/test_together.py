@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from duly.desk.work import HostWork
 from duly.errors import RequestRefused, StoreUnavailable
+from duly.loop import HostWork
 from duly.rules.delivery import Event
 from duly.testing import Stage
 from tests.bus.stand import count_looks, listen, say, statuses, store_of
