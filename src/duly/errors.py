@@ -28,7 +28,7 @@ Law 2  Its sentence is made from its code and its facts in `words`. Only a conne
         ├── Refused             the outside said no, on the merits of the call
         ├── AuthNeeded          the outside wants a new sign-in
         ├── PermissionDenied    the outside does not allow this
-        ├── Transient           a passing trouble; out of a mutation the outcome is unknown
+        ├── Transient           a temporary error; out of a mutation the outcome is unknown
         └── UnknownOutcome      the call may or may not have taken effect
 """
 
@@ -303,7 +303,7 @@ class PermissionDenied(ConnectorError):
 
 
 class Transient(ConnectorError):
-    """A passing trouble outside; a mutation it struck is unknown unless `outcome` says."""
+    """A temporary error outside; a mutation it struck is unknown unless `outcome` says."""
 
     default_code = "transient"
 

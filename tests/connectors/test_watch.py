@@ -301,11 +301,6 @@ async def test_questions_that_hang_keep_no_change_from_its_thread(attached: None
 # A part of a call that was never begun is no part that is at work.
 
 
-__all__ = ["attached"]
-
-pytestmark = pytest.mark.anyio
-
-
 async def in_a_pool_that_is_shut(many: Many, _: Any) -> Any:
     pool = ThreadPoolExecutor(1)
     pool.shutdown()

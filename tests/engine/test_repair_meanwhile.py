@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 
 from duly.config import Limits, Policy
+from duly.engine import repair
 from duly.errors import StoreUnavailable
 from duly.rules.repair import RepairCase
+from duly.rules.replay import Replay
 from duly.rules.source import Source
 from duly.rules.standing import Standing
 from duly.rules.value import decode
@@ -316,11 +318,6 @@ async def test_a_host_that_dies_while_it_asks_does_not_ask_for_ever(duly_world: 
 # Two repairs of one workflow that end at the same moment and want one number.
 
 
-__all__ = ["played"]
-
-pytestmark = pytest.mark.usefixtures("played")
-
-GOOD = flow().source()
 LESS = flow({CONSUMER: consumer(mutate=None)}).source()
 
 
@@ -358,3 +355,28 @@ async def test_a_repair_is_adopted_beside_a_proposal(duly_world: Stage) -> None:
     assert kept[str(version)] == GOOD.text
     assert sorted(kept) == ["1.0", "1.1", "1.2"]
     assert duly_world.count() == 1
+
+
+# A repair that is slow on the past must not keep its place, and the caller of `drain`, for hours.
+
+
+@pytest.mark.parametrize(("seconds", "version"), [(299, "1.1"), (3600, "1.0")])
+async def test_judging_has_its_time_as_answering_has(
+    duly_world: Stage, monkeypatch: pytest.MonkeyPatch, seconds: float, version: str
+) -> None:
+    """F3, X2: fifty runs of three steps, each within its own limit, are hours of one worker."""
+
+    async def slow(*_: Any) -> Replay:
+        await asyncio.sleep(seconds)
+        return Replay(1)
+
+    monkeypatch.setattr(repair, "replay", slow)
+    play = await failing(duly_world, Smith(flow().source()))
+    began_s = duly_world.loop.time()
+    await play.drain()
+    assert duly_world.loop.time() - began_s <= 300
+    assert (await active(play), sorted(await versions(play))) == (version, ["1.0", "1.1"])
+    is_told = "it was not tried on all that was done within 300 s" in str(
+        (await play.run()).escalated
+    )
+    assert is_told == (version == "1.0")

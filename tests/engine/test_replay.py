@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import replace
 from typing import Any
 
@@ -11,7 +10,6 @@ import pytest
 import duly
 from duly.config import Policy, WorkflowPolicy
 from duly.engine import live as lives
-from duly.engine import repair
 from duly.engine.replay import RecordedOutside, _obstacle, replay
 from duly.errors import Invalid
 from duly.rules.redaction import Redactor
@@ -19,7 +17,6 @@ from duly.rules.replay import Difference, OutsideChange, Replay
 from duly.rules.value import Json
 from duly.store.recording import PAST_RUNS_MAX
 from duly.testing import Fault, Stage
-from tests.engine.repairing import Smith, active, failing, played, versions
 from tests.engine.stand import (
     CONSUMER,
     DECLINE,
@@ -430,33 +427,3 @@ async def test_a_send_that_failed_before_is_no_part_of_the_run_that_ended(
     await play.pass_by(60)
     assert [each.status for each in await play.rows()] == ["failed", "applied"]
     assert await what_if(play, one()) == SAME
-
-
-# A repair that is slow on the past must not keep its place, and the caller of `drain`, for hours.
-
-
-__all__ = ["played"]
-
-pytestmark = pytest.mark.usefixtures("played")
-
-
-@pytest.mark.parametrize(("seconds", "version"), [(299, "1.1"), (3600, "1.0")])
-async def test_judging_has_its_time_as_answering_has(
-    duly_world: Stage, monkeypatch: pytest.MonkeyPatch, seconds: float, version: str
-) -> None:
-    """F3, X2: fifty runs of three steps, each within its own limit, are hours of one worker."""
-
-    async def slow(*_: Any) -> Replay:
-        await asyncio.sleep(seconds)
-        return Replay(1)
-
-    monkeypatch.setattr(repair, "replay", slow)
-    play = await failing(duly_world, Smith(flow().source()))
-    began_s = duly_world.loop.time()
-    await play.drain()
-    assert duly_world.loop.time() - began_s <= 300
-    assert (await active(play), sorted(await versions(play))) == (version, ["1.0", "1.1"])
-    is_told = "it was not tried on all that was done within 300 s" in str(
-        (await play.run()).escalated
-    )
-    assert is_told == (version == "1.0")

@@ -1,1 +1,1 @@
-"""Who is told: the bus between extensions, people and workflows (B)."""
+"""The bus: events between extensions, people and workflows, delivered to each subscriber (B)."""

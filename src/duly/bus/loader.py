@@ -124,7 +124,7 @@ class Loader:
         self._limits = limits
         self._unread: list[ExtensionReport] = []
         self._candidates: dict[str, _Candidate] = {}
-        self._known: set[str] = set()  # who subscribed before this host opened
+        self._known: set[str] = set()  # the subscribers from before this host opened
 
     @property
     def reports(self) -> tuple[ExtensionReport, ...]:
@@ -208,7 +208,7 @@ class Loader:
         return self._refuse_twins(manifests)
 
     def _refuse_twins(self, manifests: dict[Path, Manifest]) -> dict[Path, Manifest]:
-        """Leave out all who share an id, in large or small letters: it says whose state it is."""
+        """Leave out extensions that share an id, in any case: the id names their stored state."""
         holders: dict[str, list[Path]] = {}
         for folder, manifest in manifests.items():
             holders.setdefault(manifest.id.casefold(), []).append(folder)

@@ -42,7 +42,7 @@ from duly.store.people import GrantRow
 from duly.store.record import EventRow, Reserve
 from duly.store.run import not_to_be_had
 
-MADE_UP = "rehearsal"  # who made an event that never was
+MADE_UP = "rehearsal"  # the author of an event that a rehearsal published
 
 
 class CountSent(Protocol):

@@ -46,7 +46,7 @@ class Sent:
 
 @dataclass(slots=True)
 class Sending:
-    """A send of this process that its row remembers: when it began, and who waits for it."""
+    """A send of this process, by its number on the row: when it began, and if a task waits."""
 
     watch: Watch
     tool: Tool

@@ -38,7 +38,7 @@ def counted(counts: Counts, run: Run, outage: Outage | None = None) -> Counts:
 def unanswered(counts: Counts, failure: Failure, now_ms: int) -> Counts:
     """Keep why a send gave no answer: it begins or goes on an outage, or ends one (F2).
 
-    What became of the call is asked; if it was not made, this says which trouble it met.
+    The host asks what became of the call; if it was not made, this says why it failed.
     """
     if failure is not Failure.UNREACHABLE:
         return replace(counts, outage=None)

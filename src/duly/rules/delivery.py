@@ -384,7 +384,7 @@ def is_unasked(delivery: Delivery) -> bool:
 def judge(deliveries: Iterable[Delivery]) -> JournalStatus:
     """Return an event's status once its first call was made, or there was no handler to call (B4).
 
-    Discarding does not make a failed event done: done means that everyone succeeded. A subscriber
+    Discarding does not make a failed event done: done means that every call succeeded. A subscriber
     that unsubscribed before it was called is no failure (B13).
     """
     statuses = {delivery.status for delivery in deliveries if not is_unasked(delivery)}

@@ -410,8 +410,8 @@ def crash(run: Run, counts: Counts) -> Change:
 def succeed(run: Run) -> Change:
     """Decide how the run after a stopped one begins, by the row it holds alone (R5).
 
-    Only a passing trouble and a crash are followed by the host itself; everything else waits for
-    a new version or a person, whose act is decided by `act`.
+    The host itself follows only a temporary error and a crash. Every other stop waits for a new
+    version or a person, whose act is decided by `act`.
     """
     if run.status not in FOLLOWED_BY_HOST:
         raise _bug(run, move="follow")

@@ -71,7 +71,7 @@ def go_on(outage: Outage | None, now_ms: int, next_wait_ms: int) -> Outage:
 def answered(outage: Outage | None) -> Outage | None:
     """End an outage of questions about a call: one was answered (L5).
 
-    Who was told that they may answer themselves may still do so: it stays kept.
+    A person who was told that they may answer may still do so: that is kept.
     """
     if outage is None or not outage.is_told:
         return None

@@ -204,7 +204,7 @@ class _Run:
         if worker is None:
             raise IllegalTransition("A script runs only between entering and leaving it.")
         try:
-            # Who waits for an answer does not run: a slot is held for one turn only (X2).
+            # A script that waits for an answer does not run: a slot is held for one turn only (X2).
             async with self._pool.running.held(self._workflow):
                 body = await worker.ask(request, cpu_s=self._cpu_s, wall_s=self._wall_s)
             # Reading millions of small values takes seconds, in which the host stays awake (X2).

@@ -306,7 +306,7 @@ class PythonScript:
     async def leave(self) -> None:
         """Kill what runs, give the worker back; twice is once.
 
-        Who is cancelled here leaves all the same: a task of its own ends the worker (C3).
+        A caller that is cancelled here leaves all the same: another task ends the worker (C3).
         """
         self._is_left = True
         if not self._is_entered:
@@ -394,7 +394,7 @@ class PythonScript:
         return self._seat.turn()
 
     def _run(self, function: Callable[[], Any]) -> asyncio.Future[Any]:
-        """Run in a thread; who is cancelled meanwhile leaves, and leaving ends the thread."""
+        """Run in a thread; a caller that is cancelled leaves, and leaving ends the thread."""
         self._busy = self._sandbox.in_thread(function)
         self._busy.add_done_callback(lambda busy: busy.cancelled() or busy.exception())
         return self._busy

@@ -243,7 +243,7 @@ def context_text(catalog: Catalog, reading: FedScript, depth: int) -> str:
         room, _, name = tool.name.partition(".")
         first.add(room)
         second.add(name)
-    # No tool has three names; who writes ctx.google.mail.send() is told so by the engine, too.
+    # No tool has three names; the engine refuses ctx.google.mail.send() as well.
     rooms = sorted({room for room, _ in reading.rooms})
     inner = sorted({name for _, name in reading.rooms})
     return "\n".join(

@@ -1,9 +1,8 @@
-"""The bus: the journal, what is deferred, who subscribes, and what extensions keep (B).
+"""The bus: the journal, deferred events, and what extensions keep (B).
 
 Law: an event is on the bus when the transaction that gave cause to it is committed (B1, B10); a
 deferred event fires once or is cancelled once, never both (B2); a subscription lasts from its first
-registration until it is ended (B13), which is the matter of `subscription`. Who is told of an event
-is that of `delivery`.
+registration until it is ended (B13). Subscribers stand in `subscription`, deliveries in `delivery`.
 """
 
 from __future__ import annotations

@@ -312,13 +312,13 @@ def _uncalled(tx: Transaction, connected: Collection[str], limit: int) -> list[i
 
 
 def _subscription(tx: Transaction, delivery: Delivery) -> SubscriptionRow | None:
-    """Read whose delivery this is; who came back under the name for another topic is not it."""
+    """Read the subscription of a delivery; one of the same name for another topic is not it."""
     found = find_subscription(tx, delivery.subscriber_id)
     return None if found is None or found.topic != delivery.topic else found
 
 
 def _addressees(tx: Transaction, topic: str, event: Event | None) -> list[SubscriptionRow]:
-    """Read whom an event is opened for: all who subscribe, of channels the one it names (B13)."""
+    """Read the subscribers an event is opened for; of channels only the one it names (B13)."""
     found = _subscriptions(tx, topic)
     channel_id = None if event is None else event.payload.get("channel_id")
     names = {each.subscriber_id for each in found}
@@ -464,7 +464,7 @@ def _enter(tx: Transaction, delivery: Delivery, ingress: Ingress, now: int) -> N
 
 
 def _source_of_cause(tx: Transaction, event: JournalRow) -> str | None:
-    """Read who emitted what caused an event; None, if nothing did or it is gone."""
+    """Read the source of the event that caused this one; None without a cause, or if it is gone."""
     if event.causation_id is None:
         return None
     try:

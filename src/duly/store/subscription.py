@@ -1,4 +1,4 @@
-"""Who subscribes: from the first registration to the end of what waited (B13).
+"""Subscriptions: from the first registration until the last waiting delivery is closed (B13).
 
 Law 1  A subscription keeps its place. Those that a manifest asked for come before those that code
        asked for, also in a store in which the code had registered first (B3, B9).

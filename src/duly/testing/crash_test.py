@@ -68,7 +68,7 @@ STRIKES: Final[Mapping[str, Fault]] = {
 class Props:
     """What every run of the test is given: events for topics, and results of tools by their names.
 
-    A tool that reads and is not named is really asked; a mutation that is not named answers a
+    A tool that reads and is not named is really called; a mutation that is not named returns a
     sample of its declared result, or {}.
     """
 
@@ -107,8 +107,8 @@ class CrashTestReport:
     """What came of it: the changes without a fault, and every mismatch in `stories`.
 
     `troubles` is what went wrong without any fault; then no crash was tried. `crashes` were tried
-    of `possible` ones, and `asked` of them needed a person's answer; `missed` were to be tried, but
-    the host came by another way and did not meet them.
+    of `possible` ones, and `asked` of them needed a person's answer. `missed` were planned at a
+    point that the host did not reach in that run.
     """
 
     workflow: str

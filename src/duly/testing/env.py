@@ -2,8 +2,8 @@
 
 Law 1: two runs of one test see the same times, ids and dice.
 Law 2: work that blocks in the product runs here at once, after one moment in which other tasks run.
-Law 3: who asks from another thread is real and gets the machine's clock: a worker of the sandbox
-       is watched in real time, while the time of the test stands still.
+Law 3: another thread gets the machine's real clock: a worker of the sandbox is watched in real
+       time, while the time of the test stands still.
 
     env = VirtualEnv(loop)
     await env.sleep(3600)           # an hour, at once

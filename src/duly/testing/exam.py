@@ -55,7 +55,7 @@ STOP: Final = "stop"
 WELL, ILL = b"+", b"-"  # the first byte of what a child says
 FIRST: Final = "exam-key-1"
 OTHER: Final = "exam-key-2"
-TWIN: Final = "exam-key-3"  # another wish for the very same thing
+TWIN: Final = "exam-key-3"  # another call with the very same arguments
 
 OWN_OUTSIDE: Final = (
     "every point needs an outside of its own: let make(folder) and effects(folder) use that folder"
@@ -113,7 +113,7 @@ class SentCall:
 
 
 class SaidVerdict(StrEnum):
-    """What a verdict said; what is none of the three is no answer."""
+    """What a verdict said; anything but the three verdicts is no answer."""
 
     APPLIED = "Applied"
     NOT_APPLIED = "NotApplied"
@@ -190,7 +190,7 @@ def examine(
             raise ExamFailed(f"{tool}: reconcile took the change of another key for its own.")
     kills, faults = _kills(sent), _faults(sent)
     tried = [_kill(subject, folder, at) for at in kills]
-    # Who was killed cannot be asked anything more; who failed goes on, so one process is enough.
+    # A killed process cannot be asked anything more; one that failed goes on, so one is enough.
     failed = _in_child(lambda: _fail(subject, folder, faults), list[Tried])
     stopped = _in_child(lambda: _stop(subject, folder), list[Tried])
     if failed is None or stopped is None:
@@ -340,7 +340,7 @@ def _fail(subject: ExamSubject, folder: Path, faults: Sequence[int]) -> list[Tri
 def _stop(subject: ExamSubject, folder: Path) -> list[Tried]:
     """Tell a call, and then a question, to stop at one of its awaits after the other.
 
-    The loop is never closed: it would wait for the threads of who does not stop.
+    The loop is never closed: it would wait for the threads of a call that does not stop.
     """
     loop = asyncio.new_event_loop()
     tried: list[Tried] = []
@@ -349,7 +349,7 @@ def _stop(subject: ExamSubject, folder: Path) -> list[Tried]:
             here = _fresh(folder, f"stop-{what}-{at}")
             manners, is_reached = loop.run_until_complete(_stop_at(subject, here, what, at))
             if manners:
-                # Nothing is asked of who is still at work: what it does later would be counted.
+                # A call that still runs is not examined further: its later steps would be counted.
                 words = tuple(f"{what}: {each}" for each in manners)
                 return [*tried, Tried(STOP, at, Aftermath(0, SaidVerdict.UNSURE), manners=words)]
             if not is_reached:
@@ -468,7 +468,7 @@ def _fresh(folder: Path, name: str) -> Path:
 
 
 def _in_child(work: Callable[[], R], kind: type[R]) -> R | None:
-    """Do something in a process of its own and answer its result; None if it was killed.
+    """Do something in a process of its own and return its result; None if it was killed.
 
     It comes as JSON and is read as `kind` alone: in there runs the connector that is examined.
     """

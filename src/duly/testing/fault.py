@@ -55,7 +55,7 @@ class FaultAnswer(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One planned trouble; those that take seconds are called with them: `Fault.SLOW(5)`."""
+    """One planned fault; those that take seconds are called with them: `Fault.SLOW(5)`."""
 
     name: str
     effect: Effect

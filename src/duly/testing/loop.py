@@ -113,7 +113,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         await rested
 
     def _has_rested(self) -> bool:
-        """Wake one who waited for this moment; the moment is over then."""
+        """Wake one task that waited for this moment; the moment is over then."""
         while self._resting:
             rested = self._resting.popleft()
             if not rested.done():

@@ -1,4 +1,4 @@
-"""A whole play for one test: virtual time, a world, and hosts on a file of their own.
+"""All that one test needs: virtual time, a world, and hosts on a file of their own.
 
 Law 1: what a test opened here is closed at its end, also after a failure: no process, no thread
        and no lock is left behind.

@@ -110,7 +110,7 @@ class World:
 
         world.connector("chat", mutations={"post": lambda channel, text: {"ok": True}})
 
-        A mutation's function answers the result; that the change happened is recorded here.
+        A mutation's function returns the result; that the change happened is recorded here.
         """
         methods: dict[str, Any] = {"name": name}
         for tool, operation in (reads or {}).items():
@@ -269,7 +269,7 @@ class Mailbox:
         self.mails: list[dict[str, Json]] = []
 
     def deliver(self, **fields: Json) -> dict[str, Json]:
-        """Let a mail come in; what is not said about it is made up, the same way every time."""
+        """Let a mail come in; fields that are not given are made up, the same every time."""
         number = len(self.mails) + 1
         mail: dict[str, Json] = {
             "id": f"m{number}",
@@ -285,7 +285,7 @@ class Mailbox:
     def search(self, query: str = "", after: str | None = None) -> Any:
         """Return the mails after the one with this id, at most a page of them.
 
-        The query is not understood: what is in the box is what matches.
+        The query is ignored: every mail in the box matches.
         """
         ids = [mail["id"] for mail in self.mails]
         start = 0 if after is None else ids.index(after) + 1
