@@ -16,8 +16,9 @@ from duly.rules.verb import DECLARED, Scope, question
 
 # Acts whose doer is named by `source`.
 WITHOUT_BY: Final = {"bus.emit", "bus.schedule_at"}
-# Questions that work for their answer, in the sandbox or on the whole disk.
-ONCE: Final = {"check", "find", "sql", "try_", "verify", "what_if"}
+# Questions that work for their answer, in the sandbox or on the whole disk, and those that a face
+# asks beside another one.
+ONCE: Final = {"check", "find", "ids", "short_ids", "sql", "try_", "verify", "what_if"}
 # What is more than reading, by what a caller must be allowed (G4).
 SCOPES: Final = {
     Scope.AGENT: "check try_ what_if publish pause resume run_now retry bus.emit bus.schedule_at",

@@ -18,6 +18,7 @@ import msgspec
 
 from duly.api import shape
 from duly.errors import NotFound, short
+from duly.rules.identity import IdKind
 from duly.rules.value import Json, nearest
 from duly.rules.verb import DECLARED, Declared
 from duly.rules.verb import Scope as Scope
@@ -37,7 +38,8 @@ LIFE: Final = frozenset({"open", "close", "drain", "serve"})
 class Parameter:
     """One argument of a verb; without `is_required` it has a default, and may be left out.
 
-    `kind` is the type that crosses, without null; `words` are those a status can be.
+    `kind` is the type that crosses, without null; `words` are those a status can be. `names` are
+    the kinds of things it is the id of.
     """
 
     name: str
@@ -47,6 +49,7 @@ class Parameter:
     default: Json
     is_nullable: bool = False
     words: tuple[str, ...] = ()
+    names: tuple[IdKind, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +161,7 @@ def _read_parameter(verb: str, given: inspect.Parameter, hint: Any) -> Parameter
         default=None if is_required else msgspec.to_builtins(given.default),
         is_nullable=is_nullable,
         words=words,
+        names=shape.kinds_of(hint),
     )
 
 

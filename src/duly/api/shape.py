@@ -18,6 +18,7 @@ from typing import Annotated, Any, Final, Union, get_args, get_origin, get_type_
 import msgspec
 from msgspec import Meta, UnsetType
 
+from duly.rules.identity import IdKind, Names
 from duly.rules.value import INTEGER_MAX
 from duly.rules.verb import Crosses
 
@@ -42,6 +43,8 @@ def split(hint: Any) -> tuple[Any, bool, tuple[str, ...]]:
     for mark in getattr(hint, "__metadata__", ()):
         if isinstance(mark, Crosses):
             return split(mark.kind)
+        if isinstance(mark, Names):
+            return split(get_args(hint)[0])
     if get_origin(hint) not in UNIONS:
         return hint, hint is Any, words_of(hint)
     parts = [each for each in get_args(hint) if each is not types.NoneType]
@@ -50,6 +53,12 @@ def split(hint: Any) -> tuple[Any, bool, tuple[str, ...]]:
     # The host itself names the words there are, so any text is taken here.
     kind = str if words and str in parts else _either(parts)
     return kind, is_nullable, words
+
+
+def kinds_of(hint: Any) -> tuple[IdKind, ...]:
+    """Return of what kinds an id is that is given here; of none where it is no id."""
+    found = (each for each in getattr(hint, "__metadata__", ()) if isinstance(each, Names))
+    return next((each.kinds for each in found), ())
 
 
 def _either(kinds: Iterable[Any]) -> Any:

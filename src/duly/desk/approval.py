@@ -14,12 +14,14 @@ from typing import Any, Final, cast
 
 from duly.desk.base import USER, HasDesk, find_history
 from duly.desk.grant import read_globs
+from duly.desk.identity import resolve
 from duly.desk.page import PAGE_DEFAULT, check_page, read_names
 from duly.desk.record import Allowance, Approved
 from duly.desk.sight import Sight
 from duly.errors import Invalid
 from duly.rules.allowance import Allow, check_terms, find_end
 from duly.rules.catalog import Tool
+from duly.rules.identity import AllowanceId, IdKind, MutationId
 from duly.rules.schedule import moment
 from duly.rules.value import Json, check_json, encode, is_text, nearest
 from duly.rules.verb import Scope, act, question
@@ -36,11 +38,12 @@ class Approvals(HasDesk):
     """Answers to proposed calls."""
 
     @act(scope=Scope.DECIDE, example={"mutation": "mutation_019a8b7c0d1e2f30", "seen": "3f9a51c2"})
-    async def approve(self, mutation: str, seen: str, *, by: str = USER) -> None:
+    async def approve(self, mutation: MutationId, seen: str, *, by: str = USER) -> None:
         """Let exactly the call whose hash was shown be sent, once, when its workflow runs (A4)."""
         desk = self._desk()
         _check_seen(seen)
         action = desk.action(by, "approve")
+        mutation = await resolve(desk, mutation, IdKind.MUTATION)
         found = await desk.parts.store.get_mutation(mutation)
         verb = partial(desk.engine.approve, mutation, seen, action=action)
         await desk.carry_out(verb, found.workflow_id)
@@ -79,7 +82,7 @@ class Approvals(HasDesk):
     )
     async def allow(
         self,
-        mutation: str,
+        mutation: MutationId,
         seen: str,
         calls: int,
         until: str,
@@ -95,6 +98,7 @@ class Approvals(HasDesk):
         """
         desk = self._desk()
         _check_seen(seen)
+        mutation = await resolve(desk, mutation, IdKind.MUTATION)
         found = await desk.parts.store.get_mutation(mutation)
         globs = read_globs(where)
         _check_globs(desk.parts.outside.catalog.find(found.tool), globs)
@@ -116,7 +120,9 @@ class Approvals(HasDesk):
             "args": {"text": "Dear Ada"},
         },
     )
-    async def amend(self, mutation: str, seen: str, args: dict[str, Any], *, by: str = USER) -> str:
+    async def amend(
+        self, mutation: MutationId, seen: str, args: dict[str, Any], *, by: str = USER
+    ) -> str:
         """Change arguments of a proposed call that its tool lets a person change (A3).
 
         Answer the hash of the amended call, which an approval must name. What the script asked for
@@ -128,6 +134,7 @@ class Approvals(HasDesk):
             raise Invalid(code="wrong_value", path="args", facts={"wanted": "values_by_argument"})
         check_json(args, "args", limit_bytes=desk.parts.policy.limits.data_bytes)
         action = desk.action(by, "amend")
+        mutation = await resolve(desk, mutation, IdKind.MUTATION)
         found = await desk.parts.store.get_mutation(mutation)
         verb = partial(desk.engine.amend, mutation, seen, args, action=action)
         return await desk.carry_out(verb, found.workflow_id)
@@ -136,7 +143,9 @@ class Approvals(HasDesk):
         scope=Scope.DECIDE,
         example={"mutation": "mutation_019a8b7c0d1e2f30", "reason": "Ada has left"},
     )
-    async def reject(self, mutation: str, *, reason: str | None = None, by: str = USER) -> None:
+    async def reject(
+        self, mutation: MutationId, *, reason: str | None = None, by: str = USER
+    ) -> None:
         """Decline a proposed call: nothing is sent, and its events end skipped (A4).
 
         `reason` is kept with the call and shown.
@@ -144,15 +153,17 @@ class Approvals(HasDesk):
         desk = self._desk()
         _check_reason(reason)
         action = desk.action(by, "reject", reason)
+        mutation = await resolve(desk, mutation, IdKind.MUTATION)
         found = await desk.parts.store.get_mutation(mutation)
         verb = partial(desk.engine.reject, mutation, reason=reason, action=action)
         await desk.carry_out(verb, found.workflow_id)
 
     @act(scope=Scope.DECIDE, example={"allowance": "allowance_019a8b7c0d1e2f30"})
-    async def revoke_allowance(self, allowance: str, *, by: str = USER) -> None:
+    async def revoke_allowance(self, allowance: AllowanceId, *, by: str = USER) -> None:
         """End an allowance: the next call that it would have covered asks again (A3)."""
         desk = self._desk()
         action = desk.action(by, "revoke_allowance")
+        allowance = await resolve(desk, allowance, IdKind.ALLOWANCE)
         verb = partial(desk.parts.store.revoke_allowance, allowance, action=action, now=desk.now_ms)
         await desk.carry_out(verb, None)
 

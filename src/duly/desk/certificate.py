@@ -7,10 +7,12 @@ Law 2  It holds facts, and the seal says of each change whether these facts were
 from __future__ import annotations
 
 from duly.desk.base import HasDesk, find_history, find_topic
+from duly.desk.identity import find_id
 from duly.desk.proof import Certificate, Made, Seal
 from duly.desk.sight import Sight
 from duly.errors import Invalid, NotFound, see, short
 from duly.rules.event import EventStatus
+from duly.rules.identity import IdKind, MutationId
 from duly.rules.retention import REMOVED_ARGS
 from duly.rules.schedule import moment
 from duly.rules.seal import name_seal_key
@@ -27,7 +29,7 @@ class Certificates(HasDesk):
     @question(example={"id": "mutation_019a8b7c0d1e2f30"})
     async def certificate(
         self,
-        id: str,  # noqa: A002  # design §5 calls it so
+        id: MutationId,  # noqa: A002  # design §5 calls it so
         *,
         workflow: str | None = None,
         topic: str | None = None,
@@ -51,9 +53,9 @@ class Certificates(HasDesk):
 
 
 def _of_change(tx: Transaction, sight: Sight, name: str) -> Certificate:
-    row = people.get_mutation(tx, name)
+    row = people.get_mutation(tx, find_id(tx, name, IdKind.MUTATION))
     workflow = people.get_workflow(tx, row.workflow_id)
-    return _certificate(name, workflow, None, None, (_made(tx, sight, workflow, row),))
+    return _certificate(row.id, workflow, None, None, (_made(tx, sight, workflow, row),))
 
 
 def _of_input(

@@ -19,11 +19,13 @@ from duly.desk import grant as granting
 from duly.desk.approval import Approvals
 from duly.desk.base import USER, After, find, find_topic
 from duly.desk.deploy import GivenSource
+from duly.desk.identity import resolve
 from duly.desk.record import Deployed
 from duly.desk.secret import check_secret
 from duly.desk.upkeep import Keeping
 from duly.errors import Invalid, NotFound, RequestRefused, see, short
 from duly.rules.event import Republish, parse_message_id, parse_publication
+from duly.rules.identity import IdKind, MutationId, RunId
 from duly.rules.source import EXAMPLE
 from duly.rules.value import Json, check_json, encode, nearest
 from duly.rules.verb import Scope, act
@@ -189,10 +191,11 @@ class Commands(Keeping, Approvals):
         return skipped.is_changed
 
     @act(scope=Scope.AGENT, example={"run": "run_019a8b7c0d1e2f30"})
-    async def retry(self, run: str, *, by: str = USER) -> str:
+    async def retry(self, run: RunId, *, by: str = USER) -> str:
         """Follow a run that stands still by a new one, now (R9); answer the new run's id."""
         desk = self._desk()
         action = desk.action(by, "retry")
+        run = await resolve(desk, run, IdKind.RUN)
         found = await desk.parts.store.get_run(run)
         successor_id = desk.parts.env.new_id("run")
         verb = partial(
@@ -213,10 +216,11 @@ class Commands(Keeping, Approvals):
         return successor_id
 
     @act(scope=Scope.DECIDE, example={"run": "run_019a8b7c0d1e2f30"})
-    async def abandon(self, run: str, *, by: str = USER) -> None:
+    async def abandon(self, run: RunId, *, by: str = USER) -> None:
         """End a run for good; its events go where the ledger says (R9)."""
         desk = self._desk()
         action = desk.action(by, "abandon")
+        run = await resolve(desk, run, IdKind.RUN)
         found = await desk.parts.store.get_run(run)
         verb = partial(desk.parts.store.abandon_run, run, action=action, now=desk.now_ms)
         await desk.carry_out(verb, found.workflow_id, then=lambda _: After(run))
@@ -225,7 +229,7 @@ class Commands(Keeping, Approvals):
         scope=Scope.DECIDE, example={"mutation": "mutation_019a8b7c0d1e2f30", "answer": "happened"}
     )
     async def settle(
-        self, mutation: str, answer: str, result: Json = None, *, by: str = USER
+        self, mutation: MutationId, answer: str, result: Json = None, *, by: str = USER
     ) -> None:
         """Say what became of a mutation nobody else knows about (L10).
 
@@ -243,6 +247,7 @@ class Commands(Keeping, Approvals):
             raise Invalid(code="no_result", path="result", facts={"answer": given})
         check_json(result, "result", limit_bytes=desk.parts.policy.limits.result_bytes)
         action = desk.action(by, "settle", given)
+        mutation = await resolve(desk, mutation, IdKind.MUTATION)
         found = await desk.parts.store.get_mutation(mutation)
         verb = partial(desk.engine.settle, mutation, given, result=result, action=action)
         await desk.carry_out(verb, found.workflow_id)

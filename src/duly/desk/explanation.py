@@ -16,6 +16,7 @@ from duly.desk import journal, offer
 from duly.desk.account import Book
 from duly.desk.base import USER, HasDesk, find
 from duly.desk.grant import find_grant, find_lack
+from duly.desk.identity import find_id
 from duly.desk.offer import Place
 from duly.desk.record import FailedScript, Preview, Why
 from duly.desk.sight import Sight, known_only, read_args, show_error, show_log, tool_of
@@ -23,6 +24,7 @@ from duly.errors import Invalid, NotFound
 from duly.fact import Offer, Reason
 from duly.rules import account, standing
 from duly.rules.account import Ended
+from duly.rules.identity import ExplainedId, IdKind
 from duly.rules.permission import Lack
 from duly.rules.repair import STEP_AT
 from duly.rules.schedule import Producer, earliest, is_consumer_due, is_producer_due, moment
@@ -45,7 +47,7 @@ class Explanations(HasDesk):
     """The questions of a person who wonders why."""
 
     @question(example={"id": "invoices"})
-    async def why(self, id: str) -> Why:  # noqa: A002  # design §5 calls it so
+    async def why(self, id: ExplainedId) -> Why:  # noqa: A002  # design §5 calls it so
         """Say why a run, a mutation, a workflow or an event of the bus (`bus:7`) stands so (U7)."""
         if not isinstance(id, str):
             raise Invalid(code="wrong_value", path="id", facts={"wanted": "explained"})
@@ -55,7 +57,9 @@ class Explanations(HasDesk):
         def look(tx: Transaction) -> Why:
             if IS_BUS_EVENT(id) and people.find_workflow(tx, id) is None:
                 return journal.why(tx, sight, desk.presence, int(id.removeprefix("bus:")))
-            return _why(tx, sight, id)
+            # A workflow that is called so comes before an id that begins so.
+            is_name = people.find_workflow(tx, id) is not None
+            return _why(tx, sight, id if is_name else find_id(tx, id, IdKind.RUN, IdKind.MUTATION))
 
         return await desk.ask(look)
 

@@ -17,6 +17,7 @@ from duly.rules.allowance import End
 from duly.rules.catalog import Risk
 from duly.rules.count import Activity, Count
 from duly.rules.event import EventStatus
+from duly.rules.identity import IdKind
 from duly.rules.planned import Planned
 from duly.rules.source import Language
 from duly.rules.standing import InputStatus, Mover, Standing
@@ -449,6 +450,21 @@ class Hits:
     hits: tuple[Hit, ...]
     after: str | None
     looked: int
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Something that a person can name by its id; `short` is as much of it as names it alone (U6).
+
+    An allowance has no status.
+    """
+
+    id: str
+    short: str
+    kind: IdKind
+    workflow: str
+    status: str | None
+    at: datetime
 
 
 @dataclass(frozen=True, slots=True)

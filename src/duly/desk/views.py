@@ -17,6 +17,7 @@ from duly.desk.certificate import Certificates
 from duly.desk.deploy import read_findings
 from duly.desk.explanation import Explanations, read_facts
 from duly.desk.find import Finds
+from duly.desk.identity import Identities, find_id, resolve
 from duly.desk.inquiry import Inquiries
 from duly.desk.page import PAGE_DEFAULT, check_page, read_names, read_word
 from duly.desk.record import Event, LogLine, Mutation, Run, Workflow
@@ -25,6 +26,7 @@ from duly.desk.sight import Sight, read_args, show_error, show_log
 from duly.errors import NotFound, see
 from duly.rules import schedule, standing
 from duly.rules.event import EventStatus
+from duly.rules.identity import IdKind, MutationId, RunId
 from duly.rules.planned import Planned
 from duly.rules.schedule import moment
 from duly.rules.standing import Standing
@@ -36,7 +38,9 @@ from duly.store.base import Transaction
 from duly.store.record import EventRow, HandlerRow, MutationRow, RunRow, WorkflowRow
 
 
-class Views(Reviews, Accounts, Attentions, Explanations, Certificates, Finds, Inquiries):
+class Views(
+    Reviews, Accounts, Attentions, Explanations, Certificates, Finds, Inquiries, Identities
+):
     """The questions of a host; workflows go by their names."""
 
     @question(example={"limit": 20})
@@ -114,19 +118,20 @@ class Views(Reviews, Accounts, Attentions, Explanations, Certificates, Finds, In
         return await self._desk().ask(look)
 
     @question(example={"id": "run_019a8b7c0d1e2f30"})
-    async def run(self, id: str) -> Run:  # noqa: A002  # design §5 calls it so
+    async def run(self, id: RunId) -> Run:  # noqa: A002  # design §5 calls it so
         """Show one run."""
 
         def look(tx: Transaction) -> Run:
-            row = people.get_run(tx, id)
+            row = people.get_run(tx, find_id(tx, id, IdKind.RUN))
             return _run(row, people.get_workflow(tx, row.workflow_id).name)
 
         return await self._desk().ask(look)
 
     @question(example={"run": "run_019a8b7c0d1e2f30"})
-    async def logs(self, run: str) -> tuple[LogLine, ...]:
+    async def logs(self, run: RunId) -> tuple[LogLine, ...]:
         """Answer what a run's script said, and what the host has to say to its author (X4)."""
-        row = await self._desk().parts.store.get_run(run)
+        desk = self._desk()
+        row = await desk.parts.store.get_run(await resolve(desk, run, IdKind.RUN))
         return () if row.logs is None else show_log(row.logs)
 
     @question(example={"status": "indeterminate"})
@@ -152,12 +157,12 @@ class Views(Reviews, Accounts, Attentions, Explanations, Certificates, Finds, In
         return await self._desk().ask(look)
 
     @question(example={"id": "mutation_019a8b7c0d1e2f30"})
-    async def mutation(self, id: str) -> Mutation:  # noqa: A002  # design §5 calls it so
+    async def mutation(self, id: MutationId) -> Mutation:  # noqa: A002  # design §5 calls it so
         """Show one row of the ledger."""
         sight = Sight.of(self._desk().parts)
 
         def look(tx: Transaction) -> Mutation:
-            row = people.get_mutation(tx, id)
+            row = people.get_mutation(tx, find_id(tx, id, IdKind.MUTATION))
             return _mutation(row, people.get_workflow(tx, row.workflow_id).name, sight)
 
         return await self._desk().ask(look)

@@ -57,6 +57,7 @@ WANTED: Final[Mapping[str, str]] = {
     "glob_by_argument": 'a glob for each argument, as in {{"to": "*@acme.com"}}',
     "hash": "the hash that was shown with the call",
     "hash_by_mutation": "1 to {most} mutations, each with the hash that was shown",
+    "ids": "a list of at most {most} ids",
     "interval": "a whole number of at least 1 and one of s, m, h or d, such as 5m",
     "interval_or_cron": "either an interval or a cron pattern",
     "json": "an object, list, string, number, boolean or null",

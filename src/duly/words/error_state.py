@@ -29,6 +29,14 @@ UNKNOWN_NAMES: Final[Mapping[str, Pair]] = {
     "no_verb": ('There is no verb "{subject}".', "{nearest}"),
     "no_connector": ('There is no connector "{subject}".', "{nearest}"),
     "no_secret": ('There is no secret "{subject}".', "{nearest}"),
+    "ambiguous_id": (
+        "Several ids begin with {subject}: {candidates:list}[, {more}].",
+        "Type more of the one you mean.",
+    ),
+    "short_id": (
+        "{subject} is too little of an id.",
+        "Type at least {least} characters of it, without its kind.",
+    ),
     "no_bus_event": ("There is no event {subject} on the bus.", ""),
     "no_delivery": ("There is no delivery of event {event} to {subject}.", ""),
     "no_deferred": ("There is no deferred event {subject}, and there never was.", ""),

@@ -24,7 +24,7 @@ def is_argument(parameter: Parameter) -> bool:
     """Tell whether it is an argument; everything else is an option."""
     if parameter.is_keyword:
         return False
-    return parameter.is_required or parameter.name in ("workflow", "producer", "version")
+    return parameter.is_required or parameter.name in ("workflow", "producer", "version", "begins")
 
 
 def spell(verb: Verb, args: Mapping[str, Any], asks: Iterable[str] = ()) -> str:

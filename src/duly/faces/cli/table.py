@@ -93,6 +93,8 @@ ROWS: Final[Mapping[str, Row]] = {
     "mutations": Row(LOOK, "List the ledger, newest first."),
     "mutation": Row(LOOK, "Show one row of the ledger.", is_explained=True),
     "find": Row(LOOK, "Find events by their message id or title."),
+    "ids": Row(LOOK, "List ids that begin so, newest first."),
+    "short-ids": Row(LOOK, "Shorten ids as far as each still names one thing."),
     "sql": Row(LOOK, "Read the documented views, also while a host runs."),
     "certificate": Row(LOOK, "Show what is known of a change being made once."),
     "approvals": Row(LOOK, "List the calls that wait for a yes or no."),

@@ -321,3 +321,33 @@ order by t.workflow_id, t.name, e.message_id limit :limit
 select e.topic, e.message_id, p.title, e.status, e.seq, e.created_at
 from event e join payload p on p.workflow_id = e.workflow_id and p.content = e.content
 where e.workflow_id = :workflow_id and e.seq < :before order by e.seq desc limit :limit
+
+-- list_run_ids
+-- Runs whose id begins so (U6): the one that is called exactly so, then the newest others, along the primary key.
+select id, workflow_id, status, created_at from run where id = :begins
+union all
+select * from (select id, workflow_id, status, created_at from run where id > :begins and id < :end order by id desc limit :limit) newest
+
+-- list_mutation_ids
+-- Mutations whose id begins so (U6).
+select id, workflow_id, status, created_at from mutation where id = :begins
+union all
+select * from (select id, workflow_id, status, created_at from mutation where id > :begins and id < :end order by id desc limit :limit) newest
+
+-- list_allowance_ids
+-- Allowances whose id begins so (U6); whether one is still good depends on the clock.
+select id, workflow_id, null, given_at from allowance where id = :begins
+union all
+select * from (select id, workflow_id, null, given_at from allowance where id > :begins and id < :end order by id desc limit :limit) newest
+
+-- list_runs_beside
+-- The runs that stand before and behind each of a set, to tell how much of an id names it alone (U6). The scan is over the set.
+select i.key, (select max(r.id) from run r where r.id < i.key), (select min(r.id) from run r where r.id > i.key) from json_each(:ids) i
+
+-- list_mutations_beside
+-- The mutations that stand before and behind each of a set (U6). The scan is over the set.
+select i.key, (select max(m.id) from mutation m where m.id < i.key), (select min(m.id) from mutation m where m.id > i.key) from json_each(:ids) i
+
+-- list_allowances_beside
+-- The allowances that stand before and behind each of a set (U6). The scan is over the set.
+select i.key, (select max(a.id) from allowance a where a.id < i.key), (select min(a.id) from allowance a where a.id > i.key) from json_each(:ids) i

@@ -1,0 +1,128 @@
+"""Ids as people type them: found by their beginning, and shown as short as they can be (U6).
+
+Law 1  An id in full costs no look; one that is typed in part costs one, along the primary key.
+Law 2  A beginning that several things have is refused with their ids; none is chosen for a person.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Final
+
+from duly.desk.base import Desk, HasDesk
+from duly.desk.page import check_page, read_names, read_word
+from duly.desk.record import Identity
+from duly.errors import Invalid, RequestRefused, see
+from duly.rules.identity import (
+    DIGITS_MIN,
+    IdKind,
+    Typed,
+    is_whole,
+    kind_of,
+    read_typed,
+    shorten,
+)
+from duly.rules.schedule import moment
+from duly.rules.verb import question
+from duly.store import identity
+from duly.store.base import Transaction
+
+if TYPE_CHECKING:
+    from duly.store.identity import IdRow
+
+CANDIDATES_SHOWN: Final = 5
+LISTED_DEFAULT: Final = 20
+SEVERAL_MAX: Final = 1000  # ids shortened in one question
+
+
+class Identities(HasDesk):
+    """The questions of a face that shows ids, or reads what a person typed for one."""
+
+    @question(follow=False, example={"begins": "019a8b7c"})
+    async def ids(
+        self,
+        begins: str = "",
+        *,
+        kind: IdKind | str | None = None,
+        limit: int = LISTED_DEFAULT,
+    ) -> tuple[Identity, ...]:
+        """List runs, mutations and allowances whose id begins so, newest first (U6)."""
+        check_page(limit, None, str)
+        word = read_word(IdKind, kind)
+        wanted = (word,) if word else tuple(IdKind)
+        typed = Typed(wanted, "") if not begins else read_typed(begins, wanted)
+
+        def look(tx: Transaction) -> tuple[Identity, ...]:
+            rows = () if typed is None else identity.list_ids(tx, typed, limit=limit)
+            names = read_names(tx, (row.workflow_id for row in rows))
+            short = shorten_all(tx, [row.id for row in rows])
+            return tuple(_identity(row, short[row.id], names) for row in rows)
+
+        return await self._desk().ask(look)
+
+    @question(follow=False, example={"ids": ["run_019a8b7c0d1e2f30"]})
+    async def short_ids(self, ids: Sequence[str]) -> dict[str, str]:
+        """Return the shortest beginning that names each of these ids alone (U6).
+
+        What is no id of a run, a mutation or an allowance is left out.
+        """
+        if len(ids) > SEVERAL_MAX:
+            facts = {"wanted": "ids", "most": SEVERAL_MAX}
+            raise Invalid(code="wrong_value", path="ids", facts=facts)
+        return await self._desk().ask(lambda tx: shorten_all(tx, ids))
+
+
+def shorten_all(tx: Transaction, ids: Iterable[str]) -> dict[str, str]:
+    """Shorten ids so that each still names one thing of its kind; one look for each kind."""
+    by_kind: dict[IdKind, list[str]] = {}
+    for each in ids:
+        kind = kind_of(each)
+        if kind is not None:
+            by_kind.setdefault(kind, []).append(each)
+    return {
+        whole: shorten(whole, beside)
+        for kind, found in by_kind.items()
+        for whole, beside in identity.list_beside(tx, kind, found).items()
+    }
+
+
+def find_id(tx: Transaction, text: str, *kinds: IdKind) -> str:
+    """Return the id that a person means; what names nothing is returned as it is."""
+    typed = None if is_whole(text) else read_typed(text, kinds)
+    if typed is None:
+        return text
+    found = identity.list_ids(tx, typed, limit=CANDIDATES_SHOWN + 1)
+    if not found:
+        return text
+    only = found[0].id
+    if len(found) == 1 and only in {typed.begins(kind) for kind in typed.kinds}:
+        return only
+    if typed.is_short:
+        raise RequestRefused(
+            code="short_id", subject=text, facts={"least": DIGITS_MIN}, next=see("ids")
+        )
+    if len(found) > 1:
+        short = shorten_all(tx, [each.id for each in found[:CANDIDATES_SHOWN]])
+        is_more = len(found) > CANDIDATES_SHOWN
+        raise RequestRefused(
+            code="ambiguous_id",
+            subject=text,
+            facts={"candidates": [*short.values()], "more": "…" if is_more else None},
+            next=see("ids", begins=text),
+        )
+    return only
+
+
+async def resolve(desk: Desk, text: str, kind: IdKind) -> str:
+    """Return the id that a person means, for an act on it; one in full costs no look."""
+    if is_whole(text):
+        return text
+    return await desk.ask(lambda tx: find_id(tx, text, kind))
+
+
+def _identity(row: IdRow, short: str, names: dict[str, str]) -> Identity:
+    kind = kind_of(row.id)
+    assert kind is not None, row
+    at: datetime = moment(row.made_at)
+    return Identity(row.id, short, kind, names[row.workflow_id], row.status, at)
