@@ -73,6 +73,7 @@ NAMES: Final[dict[Any, str]] = {
     int: "a number",
     datetime: "a time",
     NoneType: "null",
+    dict[str, str]: "an object of texts",
 }
 # These answer records of their own.
 RECORDS: Final[dict[str, Any]] = {

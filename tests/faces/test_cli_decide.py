@@ -16,6 +16,7 @@ import pytest
 from duly.api.wire import name_user
 from duly.errors import RequestRefused
 from duly.faces.cli import base, decide, deploy, secret, verb
+from duly.faces.cli.view import View
 from tests.faces import cli_stand
 from tests.faces.cli_stand import Facts, answer, call, copy, running
 
@@ -202,7 +203,7 @@ def test_a_check_that_finds_something_fails(
     folder, _ = past
     assert call(folder, "verify").exit_code == 0
     unsound = {"ok": False, "problems": ["event 1 has no content"]}
-    monkeypatch.setattr(base.Face, "call", lambda *_, **__: unsound)
+    monkeypatch.setattr(base.Face, "ask", lambda *_, **__: (unsound, View()))
     failed = call(folder, "verify")
     assert (failed.exit_code, failed.stdout) == (
         1,

@@ -171,7 +171,7 @@ def test_what_nobody_expected_is_one_sentence_and_a_file(
         raise KeyError("lamp")
 
     folder = make(tmp_path / "a")
-    monkeypatch.setattr(base.Face, "call", broken)
+    monkeypatch.setattr(base.Face, "ask", broken)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     result = call(folder, "workflows")
     (kept,) = tmp_path.glob("duly-*.txt")
@@ -192,7 +192,7 @@ def test_details_that_cannot_be_kept_are_no_second_error(
     def broken(*_: object, **__: object) -> None:
         raise KeyError("lamp")
 
-    monkeypatch.setattr(base.Face, "call", broken)
+    monkeypatch.setattr(base.Face, "ask", broken)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "away"))
     result = call(make(tmp_path / "a"), "workflows")
     assert result.exit_code == 1

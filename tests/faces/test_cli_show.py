@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from datetime import datetime
+import re
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -13,19 +14,15 @@ from click.testing import CliRunner
 from rich.cells import cell_len
 
 from duly.api.registry import VERBS
+from duly.api.session import RunningHost
 from duly.api.wire import name_user
 from duly.faces.cli import base, duly
-from duly.faces.cli.show import (
-    ANSWERS,
-    ENTRIES,
-    SHAPES,
-    TABLES,
-    at,
-    offers,
-    shown,
-    side_by_side,
-)
+from duly.faces.cli.call import offers, side_by_side
+from duly.faces.cli.layout import LAYOUTS
+from duly.faces.cli.look import LINES_MAX
+from duly.faces.cli.show import kind_of, shown
 from duly.faces.cli.table import command_of
+from duly.faces.cli.view import View
 from duly.rules.value import Json
 from duly.words.done import NOTHING, SENTENCES
 from tests.faces import cli_stand
@@ -102,10 +99,11 @@ def test_an_answer_fits_the_terminal_and_cannot_write_escape_codes(
     words = [each.format(**facts.words) for each in ASKED[verb]]
     told = answer(folder, *command_of(verb).split(), *words)
     assert told
-    shown(verb, poisoned(told), {})
-    text = capsys.readouterr().out
-    assert "\\x1b" in text or verb in ("verify",)
-    check_lines(text)
+    for is_full in (False, True):
+        shown(verb, poisoned(told), {}, View(is_full))
+        text = capsys.readouterr().out
+        assert "\\x1b" in text or verb in ("verify",)
+        check_lines(text)
 
 
 def test_json_writes_no_escape_codes_either(capsys: pytest.CaptureFixture[str]) -> None:
@@ -125,13 +123,14 @@ def test_a_diff_keeps_its_lines_and_obeys_nothing(capsys: pytest.CaptureFixture[
     assert capsys.readouterr().out == "-a\\x1b[31m\n+   b\n\n"
 
 
-def test_every_verb_has_a_shape() -> None:
-    """U6: what is shown by its fields alone is a decision, not an oversight."""
-    own = {"check", "tools", "try_", "deploy"}  # whose commands show their answers themselves
-    by_fields = own | {"next_due", "certificate", "find", "sql"}
-    assert SHAPES | by_fields == VERBS.keys()
-    assert NOTHING.keys() == ENTRIES.keys() | TABLES.keys()
-    assert not SENTENCES.keys() & ANSWERS.keys()
+def test_every_layout_is_of_a_type_that_a_verb_returns() -> None:
+    """U6: the type of a result chooses how it looks; a row that no verb has is deleted."""
+    kinds = {kind_of(name) for name in VERBS}
+    assert LAYOUTS.keys() <= kinds
+    acts = {name for name, each in VERBS.items() if not each.is_question}
+    # A new version is told by the command that brings it, and several answers are a table.
+    assert acts - SENTENCES.keys() == {"deploy", "approve_all"}
+    assert SENTENCES.keys() | NOTHING.keys() <= VERBS.keys()
 
 
 def test_an_answer_without_a_shape_is_shown_by_its_fields(
@@ -139,33 +138,36 @@ def test_an_answer_without_a_shape_is_shown_by_its_fields(
 ) -> None:
     """U6: a verb that was added yesterday is not left out."""
     shown("added_yesterday", [{"held_by": "x", "count": 3, "none": None}], {})
-    assert capsys.readouterr().out == "held by  x\ncount    3\nnone     –\n"
+    assert capsys.readouterr().out == "held by  count  none\nx        3      –\n"
+    shown("added_yesterday", {"held_by": "x", "count": 3}, {})
+    assert capsys.readouterr().out == "held by  x\ncount    3\n"
     shown("added_yesterday", [], {})
     assert capsys.readouterr().out == "Nothing.\n"
 
 
-def test_status_shows_what_needs_a_person_first_and_what_to_type(
+def test_status_is_one_line_for_each_workflow_what_needs_a_person_first(
     past: tuple[Path, Facts],
 ) -> None:
-    """U1: one screen; standing, reason, schedule, activity and what waits of each workflow."""
+    """U1: one headline, one line each, what to type; standing, reason and what waits."""
     text = call(past[0], "status").stdout
     check_lines(text)
-    heads = [line for line in text.splitlines() if line and not line.startswith(" ")]
-    assert heads[:2] == [
-        "No host is running: nothing moves until `duly serve` (or `duly drain`, once).",
-        "This is how everything stood:",
+    head, rest = text.split("\nneeds attention  asks ", 1)
+    assert head.replace("\n", " ") == (
+        "No host is running: nothing moves until `duly serve` (or `duly drain`, once). "
+        "4 things wait for you: `duly attention`."
+    )
+    lines = f"needs attention  asks {rest}".splitlines()
+    assert [line.split()[:3] for line in lines[:3]] == [
+        ["needs", "attention", name] for name in ("asks", "fails", "lost")
     ]
-    assert heads[2:7] == [
-        "asks 1.0: needs attention",
-        "fails 1.0: needs attention",
-        "lost 1.0: needs attention",
-        "checks 1.0: idle",
-        "rests 2.0: idle",
-    ]
-    assert heads[7:] == ["4 things wait for you: `duly attention`."]
-    assert "    duly why asks\n" in text
-    assert "  Checks every hour.\n" in text
-    assert "  Nothing processed lately. 1 input pending.\n" in text
+    assert lines[3].split() == ["idle", "checks", "Nothing", "to", "do", "right", "now"]
+    assert lines[4].split() == ["idle", "rests", "1", "input", "pending"]
+    assert lines[5:] == ["`duly status --full` shows all; `duly why NAME` explains one."]
+    full = call(past[0], "status", "--full").stdout
+    check_lines(full)
+    assert "\nasks 1.0: needs attention\n" in full
+    assert "  Checks every hour.\n" in full
+    assert "  Nothing processed lately. 1 input pending.\n" in full
 
 
 def test_status_promises_nothing_where_nobody_works(tmp_path: Path) -> None:
@@ -177,8 +179,7 @@ def test_status_promises_nothing_where_nobody_works(tmp_path: Path) -> None:
     texts.append(call(folder, "status").stdout)
     for text, head in zip(texts, ("A host is open (process", "No host is running"), strict=True):
         assert text.startswith(head)
-        assert "how everything stood:" in text.replace("\n", " ")
-        assert "  Something is due, and waits for a host.\n" in text
+        assert "  Something is due, and waits for a host\n" in text
         assert "Next check" not in text
         assert "in a moment" not in text
 
@@ -190,7 +191,8 @@ def test_what_comes_of_a_command_stands_beside_it_or_below(
     """U6, L11: as a comment, so that what is pasted does the same."""
     monkeypatch.setattr(base, "COLUMNS", width)
     args = {"workflow": "a", "topic": "b", "message_id": "c"}
-    offers([{"verb": "skip", "args": args, "asks": [], "text": "x" * 44 + "\x9b"}], indent=4)
+    offer = {"verb": "skip", "args": args, "asks": [], "text": "x" * 44 + "\x9b"}
+    offers([offer], View(), indent=4)
     told = capsys.readouterr().out.splitlines()
     assert len(told) == lines
     assert told[0].startswith("    duly skip a b c")
@@ -257,18 +259,25 @@ def test_status_of_an_empty_store_says_how_to_begin(tmp_path: Path) -> None:
     assert answer(folder, "status") == {"host": None, "workflows": [], "attention": []}
 
 
-def test_inputs_are_shown_with_what_came_of_them_in_the_script_s_words(
-    past: tuple[Path, Facts],
-) -> None:
-    """U2, L11: the call that was observed first, the claim marked as the script's."""
-    lines = call(past[0], "inputs", "asks").stdout.splitlines()
-    assert lines[0] == "pending: Note 1 for asks"
-    assert lines[2].startswith('    → waiting: sheet.append(text="Note 1 for asks") (claimed:')
-    assert "“Add a row for Note 1 for asks”" in " ".join(map(str.strip, lines[2:4]))
+def test_inputs_and_outputs_are_one_line_each_in_columns(past: tuple[Path, Facts]) -> None:
+    """U2, L11: what was observed and what is claimed, each under its name; all with --full."""
+    head, line = call(past[0], "inputs", "asks").stdout.splitlines()
+    assert head.split() == ["status", "input", "observed", "claimed"]
+    assert line.startswith("pending  Note 1 for asks ")
+    assert line[head.index("observed") :].startswith("waiting: sheet.append")
+    assert line[head.index("claimed") :].startswith("“Add a row")
+    head, line = call(past[0], "outputs", "asks").stdout.splitlines()
+    assert head.split() == ["id", "status", "observed", "claimed", "because", "of"]
     (entry,) = answer(past[0], "outputs", "asks")
-    text = call(past[0], "outputs", "asks").stdout
-    assert entry["id"] in text
-    assert "    ← Note 1 for asks\n" in text
+    assert entry["id"].startswith(f"mutation_{line.split()[0]}")
+    full = call(past[0], "inputs", "asks", "--full").stdout
+    assert full.startswith("pending: Note 1 for asks\n  20")
+    columns = [each.split() for each in full.splitlines()[2:4]]
+    assert columns[0] == ["became", "observed", "claimed"]
+    assert columns[1][:3] == ["waiting", 'sheet.append(text="Note', "“Add"]
+    full = call(past[0], "outputs", "asks", "--full").stdout
+    assert full.startswith("waiting  mutation_")
+    assert "    ← Note 1 for asks\n" in full
 
 
 def test_why_without_an_id_tells_of_everything_that_waits(past: tuple[Path, Facts]) -> None:
@@ -278,23 +287,72 @@ def test_why_without_an_id_tells_of_everything_that_waits(past: tuple[Path, Fact
     assert [each["workflow"] for each in told] == ["asks", "fails", "lost"]
     text = call(folder, "why").stdout
     assert [line for line in text.splitlines() if line in ("asks", "fails", "lost")] != []
-    assert f"    duly approve {facts.proposed}\n" in text
+    (typed,) = re.findall(r"^    duly approve (\S+)", text, re.MULTILINE)
+    assert facts.proposed.startswith(f"mutation_{typed}")
+    assert 8 <= len(typed) < 27
     one = call(folder, "why", "checks").stdout
     assert one.startswith("Nothing is pending; the next check comes in ")
 
 
-def test_times_are_shown_by_the_clock_on_the_wall(monkeypatch: pytest.MonkeyPatch) -> None:
-    """U1: JSON has UTC, people have a wall."""
-    import time
+def test_times_name_their_zone_behind_them_or_in_the_head(past: tuple[Path, Facts]) -> None:
+    """U1: the zone is the project's, as in every sentence; JSON has UTC."""
+    view = View(zone="Asia/Tokyo")
+    assert view.at("2026-01-01T00:00:00.000Z") == "2026-01-01 09:00:00 JST"
+    assert view.cell("2026-01-01T00:00:00.000Z") == "2026-01-01 09:00:00"
+    assert (view.at(None), view.head("made")) == ("", "made (Asia/Tokyo)")
+    assert "  made (UTC)  " in call(past[0], "versions", "rests").stdout
+    assert re.search(r"  since [0-9-]+ [0-9:]+ UTC\n", call(past[0], "attention").stdout)
 
-    monkeypatch.setenv("TZ", "Asia/Tokyo")
-    time.tzset()
-    try:
-        assert at("2026-01-01T00:00:00.000Z") == "2026-01-01 09:00:00"
-    finally:
-        monkeypatch.undo()
-        time.tzset()
-    assert at(None) == ""
+
+def test_a_screen_holds_twenty_workflows_and_when_a_script_wakes_up(
+    past: tuple[Path, Facts], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """U1: at most 24 lines of 80 columns; of more than twenty the rest is counted."""
+    host = RunningHost(7, "1", "x", datetime(2026, 5, 1, 9, tzinfo=UTC), True)
+    each = {**answer(past[0], "workflow", "checks"), "wakes_at": "2026-05-01T09:12:00Z"}
+    waits = answer(past[0], "workflow", "asks")
+    for count, lines in ((20, 22), (33, 22)):
+        many = [{**each, "name": f"flow {number:02}" + "x" * 40} for number in range(count - 1)]
+
+        async def look(face: base.Face, many: Any = many) -> Any:
+            return host, [*many, waits], []
+
+        monkeypatch.setattr("duly.faces.cli.look._look", look)
+        told = call(past[0], "status").stdout.splitlines()
+        check_lines("\n".join(told))
+        assert len(told) == lines
+        assert told[0].startswith("Nothing waits for you. The host runs since 1 May 09:00 UTC (p")
+        assert told[1].startswith("needs attention  asks ")
+        assert "…  wakes 1 May 09:12 UTC" in told[2]
+        assert told[-1].startswith(f"{count - LINES_MAX} more: " if count > 20 else "`duly status")
+
+
+def test_three_things_to_do_are_written_down_and_five_with_full(past: tuple[Path, Facts]) -> None:
+    """U6: the most useful first."""
+    folder = past[0]
+    for name in ("fails", "lost"):
+        offered = answer(folder, "why", name)["offers"]
+        assert len(offered) > 3
+        for words, most in (((), 3), (("--full",), 5)):
+            text = call(folder, "why", name, *words).stdout
+            typed = re.findall(r"^    duly ([a-z-]+)", text, re.MULTILINE)
+            assert typed == [each["verb"].replace("_", "-") for each in offered][:most]
+
+
+def test_a_command_takes_what_is_shown_of_an_id(past: tuple[Path, Facts]) -> None:
+    """U6: with its kind and without; of several nothing is chosen."""
+    folder, facts = past
+    short = answer(folder, "short-ids", json.dumps([facts.unknown, facts.failed_run]))
+    for whole, shown_id in short.items():
+        kind, digits = shown_id.split("_")
+        for typed in (whole, shown_id, digits):
+            assert answer(folder, kind, typed)["id"] == whole
+    refused = call(folder, "run", facts.failed_run[4:8])
+    assert (refused.exit_code, short[facts.failed_run] in refused.stderr) == (1, True)
+    assert f"Next: `duly ids {facts.failed_run[4:8]}`." in refused.stderr
+    problem = json.loads(call(folder, "run", facts.failed_run[4:8], "--json").stderr)["error"]
+    assert problem["code"] == "ambiguous_id"
+    assert short[facts.failed_run] in problem["facts"]["candidates"]
 
 
 def test_an_approval_shows_every_character_of_the_call(capsys: pytest.CaptureFixture[str]) -> None:

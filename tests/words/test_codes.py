@@ -53,4 +53,4 @@ def test_the_command_line_says_codes_and_works(tmp_path: Path) -> None:
         assert told.exit_code == 0, told.output
         assert answer(folder, *line.split()) is not None
     assert "Needs_approval" in call(folder, "status").stdout
-    assert "duly approve mutation_" in call(folder, "attention").stdout
+    assert "    duly approve 1" in call(folder, "attention").stdout

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from duly.faces.cli.show import side_by_side
+from duly.faces.cli.call import side_by_side
 from duly.rules.catalog import make_form
 from duly.rules.value import Json
 

@@ -20,6 +20,7 @@ from duly.rules.identity import (
     Typed,
     is_whole,
     kind_of,
+    next_made,
     read_typed,
     shorten,
 )
@@ -51,12 +52,13 @@ class Identities(HasDesk):
         check_page(limit, None, str)
         word = read_word(IdKind, kind)
         wanted = (word,) if word else tuple(IdKind)
+        now_ms = self._desk().now_ms
         typed = Typed(wanted, "") if not begins else read_typed(begins, wanted)
 
         def look(tx: Transaction) -> tuple[Identity, ...]:
             rows = () if typed is None else identity.list_ids(tx, typed, limit=limit)
             names = read_names(tx, (row.workflow_id for row in rows))
-            short = shorten_all(tx, [row.id for row in rows])
+            short = shorten_all(tx, [row.id for row in rows], now_ms)
             return tuple(_identity(row, short[row.id], names) for row in rows)
 
         return await self._desk().ask(look)
@@ -70,18 +72,22 @@ class Identities(HasDesk):
         if len(ids) > SEVERAL_MAX:
             facts = {"wanted": "ids", "most": SEVERAL_MAX}
             raise Invalid(code="wrong_value", path="ids", facts=facts)
-        return await self._desk().ask(lambda tx: shorten_all(tx, ids))
+        now_ms = self._desk().now_ms
+        return await self._desk().ask(lambda tx: shorten_all(tx, ids, now_ms))
 
 
-def shorten_all(tx: Transaction, ids: Iterable[str]) -> dict[str, str]:
-    """Shorten ids so that each still names one thing of its kind; one look for each kind."""
+def shorten_all(tx: Transaction, ids: Iterable[str], now_ms: int = 0) -> dict[str, str]:
+    """Shorten ids so that each still names one thing of its kind; one look for each kind.
+
+    With the time, each stays unique also beside whatever is made from now on.
+    """
     by_kind: dict[IdKind, list[str]] = {}
     for each in ids:
         kind = kind_of(each)
         if kind is not None:
             by_kind.setdefault(kind, []).append(each)
     return {
-        whole: shorten(whole, beside)
+        whole: shorten(whole, (*beside, next_made(kind, now_ms)))
         for kind, found in by_kind.items()
         for whole, beside in identity.list_beside(tx, kind, found).items()
     }

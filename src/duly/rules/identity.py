@@ -18,7 +18,8 @@ from typing import Annotated, Final, TypeAlias
 
 DIGITS_MIN: Final = 4  # fewer are typed by mistake
 DIGITS_SHOWN: Final = 8
-DIGITS_WHOLE: Final = 28
+DIGITS_OF_TIME: Final = 11
+DIGITS_WHOLE: Final = 27  # as `env` makes them; a test compares
 _BETWEEN: Final = "_"
 _TYPED: Final = re.compile(r"(?:([a-z]+)_)?([0-9a-f]{1,40})", re.ASCII)
 
@@ -92,6 +93,11 @@ def shorten(whole: str, neighbours: Iterable[str | None]) -> str:
     shared = max((_shared(whole, each) for each in neighbours if each), default=0)
     length = max(DIGITS_SHOWN, shared + 1 - len(kind) - len(between))
     return f"{kind}{between}{digits[:length]}"
+
+
+def next_made(kind: IdKind, now_ms: int) -> str:
+    """Return how ids begin that are made from now on; what is shown stays unique beside them."""
+    return f"{kind}{_BETWEEN}{now_ms:0{DIGITS_OF_TIME}x}"
 
 
 def _shared(one: str, other: str) -> int:

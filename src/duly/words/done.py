@@ -1,19 +1,23 @@
 """What is said after an act, and where a question found nothing.
 
-Law 1  An act that was done is told in one sentence, made from its arguments and its answer.
+Law 1  An act that was done is told in one sentence, made from its arguments and its answer. One
+       without a row here is told by its answer alone.
 Law 2  What it leaves to do is an offer; each face spells it its own way.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 from duly.fact import NO_FACTS, Offer
+from duly.words.noun import plural
 from duly.words.phrase import in_quotes
 
 Answer: TypeAlias = Any
+SPLIT: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")  # between the words of a type's name
 Args: TypeAlias = Mapping[str, Any]
 
 
@@ -45,18 +49,21 @@ PUBLISHED: Final[Mapping[str, str]] = {
 }
 
 
-def tell_done(verb: str, answer: Answer, args: Args) -> Done | None:
-    """Tell an act that was done; None of a verb that has no sentence."""
+def tell_done(verb: str, answer: Answer, args: Args) -> Done:
+    """Tell an act that was done."""
     make = SENTENCES.get(verb)
     if make is None:
-        return None
+        return Done("Done." if answer is None else f"Done: {answer}.")
     made = make(answer, args)
     return made if isinstance(made, Done) else Done(made)
 
 
-def tell_nothing(verb: str) -> Done:
-    """Tell that a question found nothing."""
-    found = NOTHING.get(verb, "Nothing.")
+def tell_nothing(verb: str, kind: str) -> Done:
+    """Tell that a question found nothing; `kind` is the record it would have found, if one."""
+    found = NOTHING.get(verb)
+    if found is None:
+        noun = SPLIT.sub(" ", kind).lower()
+        found = f"There are no such {plural(noun)}." if noun else "Nothing."
     return found if isinstance(found, Done) else Done(found)
 
 
@@ -150,22 +157,19 @@ NOTHING: Final[Mapping[str, str | Done]] = {
     "approvals": "No call waits for you.",
     "approve_all": "Nothing was approved.",
     "attention": "Nothing waits for you.",
-    "events": "There are no such events.",
     "extensions": 'There is no extension. duly.toml names their folder: extensions = "…".',
     "inputs": "Nothing came in.",
     "logs": "The script said nothing.",
-    "mutations": "There are no such mutations.",
     "outputs": "Nothing came of it yet.",
-    "runs": "There are no such runs.",
     "secrets": Done(
         "There is no secret.",
         Offer("set_secret", NO_FACTS, "keeps_one", asks=("connector", "name")),
     ),
-    "versions": "There are no such versions.",
+    "diff": "The two versions are the same.",
     "workflows": Done(
         "There is no workflow yet.", Offer("deploy", NO_FACTS, "brings_one", asks=("source",))
     ),
     "bus.deferred": "There are no such events.",
-    "bus.deliveries": "There are no such deliveries.",
+    "ids": "No id begins so.",
     "bus.journal": "There are no such events.",
 }

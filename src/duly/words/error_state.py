@@ -33,6 +33,11 @@ UNKNOWN_NAMES: Final[Mapping[str, Pair]] = {
         "Several ids begin with {subject}: {candidates:list}[, {more}].",
         "Type more of the one you mean.",
     ),
+    "none_waits": ("Nothing waits for {subject}.", "Name what you mean by its id."),
+    "several_wait": (
+        "Several things wait for {subject}: {candidates:list}.",
+        "Name the one you mean.",
+    ),
     "short_id": (
         "{subject} is too little of an id.",
         "Type at least {least} characters of it, without its kind.",

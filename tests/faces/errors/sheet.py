@@ -19,7 +19,10 @@ What a person is told when a command cannot do what they want: what they typed, 
 every word. 0 stands where nothing went wrong and the answer is the news.
 """
 MASKS: Final = (
-    (re.compile(r"(run|mutation)_[0-9a-f]{20,}"), r"\1_…"),
+    (re.compile(r"(run|mutation)_1[0-9a-f]{7,26}"), r"\1_…"),
+    # How long a shortened id is depends on when others were made, and so does where a line ends.
+    (re.compile(r"\b1[0-9a-f]{7,26}\b\n? +# "), "ID  # "),
+    (re.compile(r"\b1[0-9a-f]{7,26}\b"), "ID"),
     (re.compile(r"process \d+|pid \d+"), "process …"),
     (re.compile(r"duly-\w+\.txt"), "duly-….txt"),
     (re.compile(r"store version \d+"), "store version …"),

@@ -7,6 +7,7 @@ came of it. Everything is real: stores, sockets, scripts, files.
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import resource
 import socket
@@ -18,9 +19,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+from unittest.mock import patch
 
 import apsw
 
+from duly.api import session
 from duly.api.build import build_host
 from tests.faces.cli_stand import TOML, Facts, answer, call, flow, project, running
 from tests.house import ROOT
@@ -127,15 +130,43 @@ def _held(folder: Path) -> Iterator[None]:
 
 def stranger(desk: Desk) -> Said:
     """Something else listens where a host would."""
+    return _listening(desk, lambda client: client.sendall(b"HTTP/1.1 400 Bad Request\n"))
+
+
+def goes_away(desk: Desk) -> Said:
+    """The host ends after it was asked something."""
+    greeting = {
+        "duly": "0",
+        "pid": 7,
+        "store": "duly.db",
+        "since": "2026-05-01T18:00:00Z",
+        "serving": True,
+    }
+
+    def greet(client: socket.socket) -> None:
+        client.sendall(json.dumps(greeting).encode() + b"\n")
+        client.recv(4096)
+
+    return _listening(desk, greet)
+
+
+def says_nothing(desk: Desk) -> Said:
+    """The host was stopped, and its socket still takes calls."""
+    with patch.object(session, "GREETING_S", 0.05):
+        return _listening(desk, lambda client: client.recv(4096))
+
+
+def _listening(desk: Desk, greet: Callable[[socket.socket], object]) -> Said:
+    """Type a command where something listens that is no host at work."""
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(str(project(desk.folder).socket))
         server.listen()
 
-        def greet() -> None:
+        def serve() -> None:
             with server.accept()[0] as client:
-                client.sendall(b"HTTP/1.1 400 Bad Request\n")
+                greet(client)
 
-        thread = threading.Thread(target=greet)
+        thread = threading.Thread(target=serve)
         thread.start()
         said = desk.type("workflows")
         thread.join(30)
@@ -287,6 +318,8 @@ SITUATIONS: Final[dict[str, Situation]] = {
     "draining beside a host": lambda desk: host_runs(desk, "drain"),
     "a host inside another program": embedded,
     "a stranger at the socket": stranger,
+    "a host that goes away": goes_away,
+    "a host that says nothing": says_nothing,
     "following without a host": typing("runs --follow"),
     "a newer store": newer,
     "a damaged store": damaged,
@@ -313,6 +346,9 @@ SITUATIONS: Final[dict[str, Situation]] = {
     "back to the active version": typing("rollback rests 2.0"),
     "removing what is open": typing("remove asks"),
     # Decisions
+    "too little of an id": typing("run 1"),
+    "retrying one of several": typing("retry"),
+    "settling the only one twice": typing("settle happened --yes", "settle skip --yes"),
     "approving without a terminal": typing("approve {proposed}"),
     "approving with another hash": typing("approve {proposed} --hash 00 --yes"),
     "approving what was rejected": typing("approve {proposed} --yes", "reject {proposed} --yes"),

@@ -7,9 +7,9 @@ from typing import Any, Final
 import click
 
 from duly.api.registry import VERBS
-from duly.faces.cli import show
 from duly.faces.cli.base import Face, echo_json
 from duly.faces.cli.completion import complete_workflow
+from duly.faces.cli.show import shown
 from duly.faces.cli.verb import follow, make
 
 ATTENTION: Final = "attention"
@@ -33,9 +33,10 @@ def _make_attention() -> click.Command:
         if args.pop("follow"):
             follow(face, VERBS[ATTENTION], args, lambda each: each["workflow"] == workflow)
             return
-        told: Any = face.call(ATTENTION, **args)
+        told: Any
+        told, view = face.ask(ATTENTION, **args)
         found = [each for each in told if each["workflow"] == workflow]
-        echo_json(found) if face.is_json else show.shown(ATTENTION, found, args)
+        echo_json(found) if face.is_json else shown(ATTENTION, found, args, view)
 
     argument = click.Argument(["workflow"], required=False, shell_complete=complete_workflow)
     made.params.insert(0, argument)

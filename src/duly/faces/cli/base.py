@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from duly.api.project import Project
     from duly.api.session import Session
     from duly.api.value import Json
+    from duly.faces.cli.view import View
 
 R = TypeVar("R")
 F = TypeVar("F", bound=Callable[..., Any])
@@ -38,6 +39,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 COLUMNS: Final = 80  # where nobody says how wide the terminal is
 COLUMNS_MAX: Final = 120  # longer lines are hard to read
 LOOK_S_MAX: Final = 0.5  # nobody waits longer for a host that need not be there
+FULL: Final = "Show all there is to see, and not only the most important."
 EXIT_FAILED: Final = 1
 EXIT_UNPROVEN: Final = 3  # nothing went wrong, and nothing was shown to be right
 EXIT_STOPPED: Final = 130
@@ -60,6 +62,7 @@ class Face:
     given: str | None = None
     is_debug: bool = False
     is_json: bool = False
+    is_full: bool = False
     is_quiet: bool = False
     asked: dict[str, Any] = field(default_factory=dict)
     _project: list[Project] = field(default_factory=list)
@@ -97,6 +100,19 @@ class Face:
                 if session.host is None and is_nowhere:
                     self._tell_once(NO_PROJECT)
 
+    async def view(self, session: Session, answer: Json) -> View:
+        """Find out how an answer is shown: how short its ids can be, and in which zone."""
+        from duly.faces.cli.view import View, list_ids
+
+        ids: dict[str, str] = {}
+        found: list[Json] = [*list_ids(answer)]
+        # A host of another version may not know; then ids are shown in full.
+        with suppress(DulyError):
+            short = await session.call("short_ids", ids=found) if found else {}
+            assert isinstance(short, dict), short
+            ids = {name: str(each) for name, each in short.items()}
+        return View(self.is_full, self.project.config.policy.timezone, ids)
+
     async def look(self) -> None:
         """Look whether a running host has other settings, for a command that needs none."""
         with suppress(DulyError, TimeoutError):
@@ -110,21 +126,31 @@ class Face:
 
     def call(self, verb: str, /, **args: Json) -> Json:
         """Call one verb; after an act say if there is no host that would go on."""
+        return self._call(verb, args, is_seen=False)[0]
+
+    def ask(self, verb: str, /, **args: Json) -> tuple[Json, View]:
+        """Call one verb, and find out how its answer is shown."""
+        return self._call(verb, args, is_seen=not self.is_json)
+
+    def _call(self, verb: str, args: dict[str, Json], *, is_seen: bool) -> tuple[Json, View]:
         self.asked = args
 
-        async def calling() -> tuple[Json, bool]:
+        async def calling() -> tuple[Json, View, bool]:
             async with self.session() as session:
-                return await session.call(verb, **args), session.host is not None
+                answer = await session.call(verb, **args)
+                # What was given may be an id as well, and stands in what is said of it.
+                view = await self.view(session, [answer, *args.values()] if is_seen else None)
+                return answer, view, session.host is not None
 
         try:
-            answer, is_running = run(calling())
+            answer, view, is_running = run(calling())
         except KeyboardInterrupt:
             _tell_stopped(verb)
             raise
         if not is_running and row_of(verb).is_moving and answer is not False:
             # After the answer, which comes first to whoever reads.
             click.get_current_context().call_on_close(lambda: hint(STILL))
-        return answer
+        return answer, view
 
 
 def _tell_stopped(verb: str) -> None:
@@ -151,6 +177,11 @@ def run(coroutine: Coroutine[Any, Any, R]) -> R:
 def json_option(command: F) -> F:
     """Give a command `--json`."""
     return _told("--json", "is_json", is_flag=True, help="Answer as JSON.")(command)
+
+
+def full_option(command: F) -> F:
+    """Give a command `--full`."""
+    return _told("--full", "is_full", is_flag=True, help=FULL)(command)
 
 
 def yes_option(command: F) -> F:
@@ -239,8 +270,20 @@ def _json(value: Json, *, indent: int | None) -> str:
     return visible_json(text)
 
 
-def table(rows: Iterable[Sequence[object]], columns: Sequence[str]) -> None:
-    """Write rows below their names, if they have any; what is too wide goes on in the next line."""
+def table(
+    rows: Iterable[Sequence[object]],
+    columns: Sequence[str],
+    *,
+    cut: Sequence[int] = (),
+    is_even: bool = False,
+    indent: int = 0,
+) -> None:
+    """Write rows below their names, if they have any; what is too wide goes on in the next line.
+
+    With `cut` each row is one line: these columns share what the others leave, and end with an
+    ellipsis. With `is_even` all columns are equally wide.
+    """
+    from rich.padding import Padding
     from rich.table import Table
     from rich.text import Text
 
@@ -250,12 +293,18 @@ def table(rows: Iterable[Sequence[object]], columns: Sequence[str]) -> None:
         show_header=any(columns),
         header_style="bold",
         padding=(0, 2, 0, 0),
+        expand=bool(cut) or is_even,
     )
-    for name in columns:
-        made.add_column(name, overflow="fold")
+    for place, name in enumerate(columns):
+        made.add_column(
+            name,
+            overflow="ellipsis" if cut else "fold",
+            no_wrap=bool(cut),
+            ratio=1 if is_even or place in cut else None,
+        )
     for row in rows:
         made.add_row(*(Text(visible("" if each is None else each)) for each in row))
-    show(made)
+    show(Padding(made, (0, 0, 0, indent)))
 
 
 def confirm(question: str, *, is_yes: bool) -> None:

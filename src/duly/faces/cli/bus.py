@@ -17,6 +17,7 @@ from duly.api.word import OWN_SOURCE
 from duly.faces.cli.base import Face, hint, run
 from duly.faces.cli.show import shown
 from duly.faces.cli.verb import Given, follow, make
+from duly.faces.cli.view import View
 
 JOURNAL: Final = "bus.journal"
 PAGE: Final = 200  # of the longest payloads still fewer bytes than one answer may have
@@ -61,7 +62,7 @@ def _make_journal() -> click.Command:
 
 def _list(face: Face, args: Given) -> None:
     events, hidden, last_id = run(_look(face, args))
-    shown(JOURNAL, events, args)
+    shown(JOURNAL, events, args, View(zone=face.project.config.policy.timezone))
     if hidden:
         are = "is" if hidden == 1 else "are"
         hint(f"{hidden} of the host's own {are} not shown; --all shows them.")

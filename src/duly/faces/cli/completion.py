@@ -1,7 +1,7 @@
-"""`duly completion`: what a shell needs to complete commands, options and names of workflows.
+"""`duly completion`: what a shell needs to complete commands, options, names and ids.
 
 Law 1  Pressing Tab starts no host, takes no lock and says nothing when something is wrong; names
-       come from the running host, or are left to the person.
+       and ids come from the running host within a third of a second, or are left to the person.
 Law 2  What Tab types is one word for the shell, whatever a workflow is called: nothing in a name is
        expanded or run. Bash inserts what it is given as it is, so it is given quoted text; zsh and
        fish quote by themselves.
@@ -12,7 +12,8 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from typing import Any, ClassVar, Final
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, Final, TypeAlias
 
 import click
 from click.shell_completion import (
@@ -23,10 +24,14 @@ from click.shell_completion import (
     add_completion_class,
 )
 
+Completer: TypeAlias = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
+
+DIGITS: Final = re.compile(r"[0-9a-f]+")
 PROGRAM: Final = "duly"
 VARIABLE: Final = "_DULY_COMPLETE"
 NAMES_MAX: Final = 1000
-PATIENCE_S: Final = 0.5  # nobody waits longer for a name
+IDS_MAX: Final = 30  # a person looks through no more
+PATIENCE_S: Final = 0.3  # a person who pressed Tab waits no longer
 
 BASH: Final = """\
 %(complete_func)s() {
@@ -130,32 +135,66 @@ def completion(ctx: click.Context, shell: str) -> None:
 def complete_workflow(
     ctx: click.Context, parameter: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
-    """Answer the names of workflows that begin so, if a host is running."""
+    """Return the names of workflows that begin so, if a host is running."""
+    return _items(_ask(ctx, "workflows", "name", limit=NAMES_MAX), incomplete)
+
+
+def complete_id(kinds: Sequence[str]) -> Completer:
+    """Make what completes an id of these kinds, newest first, if a host is running.
+
+    Of one kind the digits are enough; of several the kind is typed too, unless digits were begun.
+    """
+
+    def complete(
+        ctx: click.Context, parameter: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        of_one: dict[str, Any] = {} if kinds[1:] else {"kind": str(kinds[0])}
+        digits = incomplete.rpartition("_")[2]
+        begun = {"begins": incomplete} if DIGITS.fullmatch(digits) else {}
+        found = _ask(ctx, "ids", "short", limit=IDS_MAX, **of_one, **begun)
+        is_named = "_" in incomplete or (bool(kinds[1:]) and not begun)
+        wanted = [each for each in found if each.partition("_")[0] in kinds]
+        return _items([each if is_named else each.partition("_")[2] for each in wanted], incomplete)
+
+    return complete
+
+
+def complete_explained(
+    ctx: click.Context, parameter: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """Return what can be explained and begins so: workflows, then runs and mutations."""
+    ids = complete_id(("run", "mutation"))(ctx, parameter, incomplete)
+    return [*complete_workflow(ctx, parameter, incomplete), *ids]
+
+
+def complete_nothing(
+    ctx: click.Context, parameter: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """Leave it to the person."""
+    return []
+
+
+def _items(found: Sequence[str], incomplete: str) -> list[CompletionItem]:
+    return [CompletionItem(each) for each in found if each.startswith(incomplete)]
+
+
+def _ask(ctx: click.Context, verb: str, field: str, /, **args: Any) -> list[str]:
+    """Ask the running host for one field of a list; nothing if there is none, or it is slow."""
     import asyncio
 
     from duly.faces.cli.base import Face
+
+    async def asking(face: Face) -> list[str]:
+        async with asyncio.timeout(PATIENCE_S), face.session() as session:
+            if session.host is None:
+                return []
+            found: Any = await session.call(verb, **args)
+        return [str(each[field]) for each in found]
 
     try:
         # Another context is made for completion; what stood before the command is in its parent.
         given = (ctx.find_root().params or {}).get("project")
         face = Face(given=given, is_quiet=True)
-        if not face.project.socket.exists():
-            return []
-        names = asyncio.run(_ask(face))
+        return asyncio.run(asking(face)) if face.project.socket.exists() else []
     except Exception:
-        return []  # Whoever presses Tab did not ask what is wrong.
-    return [CompletionItem(name) for name in names if name.startswith(incomplete)]
-
-
-async def _ask(face: object) -> list[str]:
-    import asyncio
-
-    from duly.faces.cli.base import Face
-
-    assert isinstance(face, Face)
-    async with asyncio.timeout(PATIENCE_S), face.session() as session:
-        if session.host is None:
-            return []
-        found = await session.call("workflows", limit=NAMES_MAX)
-    assert isinstance(found, list)
-    return [str(each["name"]) for each in found if isinstance(each, dict)]
+        return []  # A person who presses Tab did not ask what is wrong.

@@ -10,7 +10,7 @@ Law 3  The store is not held while a person thinks.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any, Final, cast
 
@@ -21,7 +21,6 @@ from duly.api.record import ANSWERS, SEVERAL_MAX
 from duly.api.value import Json
 from duly.api.word import MutationStatus
 from duly.errors import DulyError, RequestRefused, see
-from duly.faces.cli import show
 from duly.faces.cli.base import (
     EXIT_FAILED,
     Face,
@@ -33,7 +32,11 @@ from duly.faces.cli.base import (
     say,
     yes_option,
 )
-from duly.faces.cli.completion import complete_workflow
+from duly.faces.cli.call import side_by_side
+from duly.faces.cli.completion import complete_id, complete_workflow
+from duly.faces.cli.entry import approval_facts
+from duly.faces.cli.only import find_only
+from duly.faces.cli.show import shown
 from duly.faces.cli.spelling import Spelled
 from duly.faces.cli.verb import JSON
 
@@ -50,13 +53,17 @@ hash_option = click.option(
 
 
 @click.command(cls=Spelled, verb="approve")
-@click.argument("mutation")
+@click.argument("mutation", required=False, shell_complete=complete_id(("mutation",)))
 @hash_option
 @yes_option
 @json_option
 @pass_face
-def approve(face: Face, mutation: str, seen: str | None, yes: bool) -> None:
-    """Let exactly the call that is shown be sent, once, when its workflow runs."""
+def approve(face: Face, mutation: str | None, seen: str | None, yes: bool) -> None:
+    """Let exactly the call that is shown be sent, once, when its workflow runs.
+
+    Without a name it is about the only call that waits.
+    """
+    mutation = mutation or find_only(face, "approve")
     row = _show(face, mutation)
     # Of a call that does not wait any more there is nothing to decide; the host says why.
     if row["status"] == MutationStatus.PROPOSED and (seen is None or seen == row["hash"]):
@@ -65,7 +72,12 @@ def approve(face: Face, mutation: str, seen: str | None, yes: bool) -> None:
 
 
 @click.command(cls=Spelled, verb="approve_all")
-@click.argument("mutations", metavar="[MUTATION[=HASH]]...", nargs=-1)
+@click.argument(
+    "mutations",
+    metavar="[MUTATION[=HASH]]...",
+    nargs=-1,
+    shell_complete=complete_id(("mutation",)),
+)
 @yes_option
 @json_option
 @pass_face
@@ -85,14 +97,16 @@ def approve_all(face: Face, mutations: tuple[str, ...], yes: bool) -> None:
             say("Nothing waits for a yes.")
         return
     calls: dict[str, Json] = {
-        each: seen or row["hash"] for each, seen in named.items() for row in (_show(face, each),)
+        row["id"]: seen or row["hash"]
+        for each, seen in named.items()
+        for row in (_show(face, each),)
     }
     _ask(face, f"Send exactly these calls ({len(calls)}), each once?", is_yes=yes)
     _act(face, "approve_all", calls=calls)
 
 
 @click.command(cls=Spelled, verb="allow")
-@click.argument("mutation")
+@click.argument("mutation", shell_complete=complete_id(("mutation",)))
 @click.argument("calls", type=int)
 @click.argument("until")
 @click.option("--where", type=JSON, help='Globs over arguments: {"to": "*@acme.com", "row": "*"}.')
@@ -118,13 +132,17 @@ def allow(
 
 
 @click.command(cls=Spelled, verb="reject")
-@click.argument("mutation")
+@click.argument("mutation", required=False, shell_complete=complete_id(("mutation",)))
 @click.option("--reason", help="Why; it is kept with the call.")
 @yes_option
 @json_option
 @pass_face
-def reject(face: Face, mutation: str, reason: str | None, yes: bool) -> None:
-    """Decline a proposed call: nothing is sent, and its events end skipped."""
+def reject(face: Face, mutation: str | None, reason: str | None, yes: bool) -> None:
+    """Decline a proposed call: nothing is sent, and its events end skipped.
+
+    Without a name it is about the only call that waits.
+    """
+    mutation = mutation or find_only(face, "reject")
     row = _show(face, mutation)
     if row["status"] == MutationStatus.PROPOSED:
         _ask(face, "Decline it, and skip what it was for?", is_yes=yes)
@@ -133,14 +151,15 @@ def reject(face: Face, mutation: str, reason: str | None, yes: bool) -> None:
 
 
 @click.command(cls=Spelled, verb="settle")
-@click.argument("mutation")
-@click.argument("answer", metavar="ANSWER", type=click.Choice([str(each) for each in ANSWERS]))
+@click.argument("words", nargs=-1, metavar="[MUTATION] ANSWER")
 @click.option("--result", type=JSON, help="What the change answered, if it happened.")
 @yes_option
 @json_option
 @pass_face
-def settle(face: Face, mutation: str, answer: str, result: Json, yes: bool) -> None:
+def settle(face: Face, words: Sequence[str], result: Json, yes: bool) -> None:
     """Say what became of a mutation nobody else knows about.
+
+    Without a name it is about the only one that waits.
 
     \b
     happened        it was done; what follows goes on
@@ -148,14 +167,16 @@ def settle(face: Face, mutation: str, answer: str, result: Json, yes: bool) -> N
     try_again       ask the outside once more, or send again what can be sent twice
     skip            leave it open for good, and never send it again
     """
+    mutation, answer = _read_answer(words)
+    mutation = mutation or find_only(face, "settle")
     row = _show(face, mutation)
     # Of one that is still asked about the host says whether an answer is taken (L5).
     if row["status"] not in (MutationStatus.INDETERMINATE, MutationStatus.NEEDS_RECONCILE):
         raise RequestRefused(
             code="nothing_to_settle",
-            subject=mutation,
+            subject=row["id"],
             facts={"status": row["status"]},
-            next=see("why", id=mutation),
+            next=see("why", id=row["id"]),
         )
     _ask(face, f"Settle it as {answer}? This is final.", is_yes=yes)
     given: dict[str, Json] = {} if result is None else {"result": result}
@@ -190,13 +211,22 @@ def resume(face: Face, workflow: str | None, is_all: bool) -> None:
             continue
         resumed.append(name)
         if not face.is_json:
-            show.shown("resume", None, {"workflow": name})
+            shown("resume", None, {"workflow": name})
     if face.is_json:
         echo_json(resumed)
     elif not names:
         say("No workflow is paused.")
     if refused:
         raise click.exceptions.Exit(EXIT_FAILED)
+
+
+def _read_answer(words: Sequence[str]) -> tuple[str, str]:
+    """Read which mutation is settled, if one is named, and how."""
+    *named, answer = words or ("",)
+    known = [str(each) for each in ANSWERS]
+    if answer not in known or named[1:]:
+        raise click.UsageError(f"Say what became of it: {', '.join(known)}.")
+    return (named[0] if named else ""), answer
 
 
 def _waiting(face: Face) -> list[str]:
@@ -230,15 +260,14 @@ def _paused(face: Face) -> list[str]:
 
 
 def _show(face: Face, mutation: str) -> dict[str, Any]:
-    """Show the call, unless somebody wants JSON; answer its row."""
+    """Show the call, unless the answer is to be JSON; return its row."""
     row = cast("dict[str, Any]", face.call("mutation", id=mutation))
     if not face.is_json:
         say(f"{row['workflow']}: {row['status']}", style="bold")
-        show.side_by_side(row["title"], row)
+        side_by_side(row["title"], row)
         approvals: Any = face.call("approvals", workflow=row["workflow"], limit=PAGE)
-        for each in (each for each in approvals if each["mutation"] == mutation):
-            for title in each["inputs"]:
-                say(f"for: {title}")
+        for each in (each for each in approvals if each["mutation"] == row["id"]):
+            approval_facts(each)
             say(f"risk: {each['risk'] or 'not known here'}")
     return row
 
@@ -251,8 +280,8 @@ def _ask(face: Face, question: str, *, is_yes: bool) -> None:
 
 
 def _act(face: Face, verb: str, **args: Json) -> None:
-    told = face.call(verb, **args)
+    told, view = face.ask(verb, **args)
     if face.is_json:
         echo_json(told)
     else:
-        show.shown(verb, told, args)
+        shown(verb, told, args, view)

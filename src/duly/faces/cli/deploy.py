@@ -34,8 +34,8 @@ from duly.faces.cli.base import (
     run,
     say,
 )
+from duly.faces.cli.entry import finding
 from duly.faces.cli.offer import quote
-from duly.faces.cli.show import finding
 from duly.faces.cli.spelling import Spelled, example
 from duly.faces.cli.verb import SOURCE
 from duly.host import Host

@@ -32,10 +32,14 @@ from duly.faces.cli.offer import quote
 from duly.faces.cli.table import command_of as name_of
 from duly.fact import Offer
 
-# What helps, by code, where only the command line knows it. A word in braces is a fact of the
-# error, or what the verb was given under that name; what is neither is left open, in capitals.
+# What helps, by code, where only the command line knows it; nothing where the sentence says all.
+# A word in braces is a fact of the error, or what the verb was given under that name; what is
+# neither is left open, in capitals.
 ADVICE: Final[Mapping[str, str]] = {
     "distrusted": "`duly trust {folder}` trusts it; `duly --project FOLDER` names another.",
+    "host_gone": "`duly status` says whether one runs now.",
+    "host_of_another": "",
+    "host_silent": "`duly doctor` says what it finds there.",
     "keeps_everything": "It stands in duly.toml under [policy].",
     "no_connector": "duly.toml lists them under [connectors].",
     "needs_host": "`duly serve` starts one.",

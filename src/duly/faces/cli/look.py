@@ -1,13 +1,14 @@
 """Where a person looks first: how everything stands, and why (U1, U7).
 
-Law 1  What needs a person comes first, with what to type.
-Law 2  Whoever asks why without saying of what is told of everything that waits.
-Law 3  Where nobody works nothing is promised: without a host it is said first that this is how
-       everything stood.
+Law 1  Everything is on one screen: one headline, and a line for each workflow, what needs a person
+       first. `--full` has the rest.
+Law 2  A person who asks why without saying of what is told of everything that waits.
+Law 3  Where no host works nothing is promised: then the headline says so first.
 """
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any, Final
 
 import click
@@ -17,27 +18,41 @@ from duly.api.registry import VERBS
 from duly.api.session import RunningHost
 from duly.api.value import Json
 from duly.api.word import Code, Standing
-from duly.faces.cli import show
-from duly.faces.cli.base import Face, echo_json, json_option, pass_face, run, say
-from duly.faces.cli.offer import quote
+from duly.faces.cli.base import (
+    Face,
+    echo_json,
+    full_option,
+    json_option,
+    pass_face,
+    run,
+    say,
+    table,
+)
+from duly.faces.cli.completion import complete_explained
 from duly.faces.cli.spelling import example
+from duly.faces.cli.view import View
+from duly.words import say_next
 
 PAGE: Final = 1000
+LINES_MAX: Final = 20  # with the headline and what to type that is one screen
+NAME_CHARS_MAX: Final = 24
 DUE: Final = "Something is due, and waits for a host"
 URGENCY: Final = tuple(Standing)
-HELPED: Final = (Standing.NEEDS_ATTENTION, Standing.STOPPED)  # which do not go on by themselves
+# What needs no sentence where a time or a count says more.
+QUIET: Final = frozenset({Code.HELD_BACK, Code.LEFT_PENDING, Code.SCHEDULED, Code.IDLE})
 
 
 @click.command(epilog=example("status"))
 @click.option("--follow", "-f", "is_followed", is_flag=True, help="Go on, and print what changed.")
+@full_option
 @json_option
 @pass_face
 def status(face: Face, is_followed: bool) -> None:
     """See how everything stands, on one screen: what needs you first.
 
-    Of each workflow you see how it stands and why, its schedule, what it did in the last 24 hours,
-    and what waits. With --json: host, workflows and attention, as the commands of these names
-    answer them.
+    Of each workflow you see on one line how it stands and why, when it goes on, and what waits;
+    with --full also its schedule and what it did in the last 24 hours. With --json: host, workflows
+    and attention, as the commands of these names answer them.
     """
     if is_followed:
         from duly.faces.cli.verb import follow
@@ -48,21 +63,70 @@ def status(face: Face, is_followed: bool) -> None:
     if face.is_json:
         echo_json({"host": to_json(host), "workflows": workflows, "attention": waiting})
         return
+    view = View(face.is_full, face.project.config.policy.timezone)
     workflows.sort(key=lambda each: (URGENCY.index(Standing(each["standing"])), each["name"]))
     is_moving = host is not None and host.serving
-    if workflows and not is_moving:
-        say(f"{_say_host(host)} This is how everything stood:")
-        say("")
+    if not is_moving:
+        workflows = [_stood(each) for each in workflows]
+    say(_headline(host, workflows, waiting, view))
+    if face.is_full:
+        _show_full(workflows, view)
+    elif workflows:
+        _show_lines(workflows, view)
+
+
+def _headline(
+    host: RunningHost | None, workflows: list[Any], waiting: list[Any], view: View
+) -> str:
+    """Say in one line what needs a person, what goes on by itself, and whether a host works."""
+    if not workflows and not waiting:
+        none = (
+            "There is no workflow yet. `duly deploy FILE` brings one; `duly init` a whole project."
+        )
+        return f"{none} {_say_host(host, view)}"
+    count = len(waiting)
+    told = f"{count} {'thing waits' if count == 1 else 'things wait'} for you: `duly attention`."
+    needs = told if waiting else "Nothing waits for you."
+    said = _say_host(host, view)
+    return f"{needs} {said}" if host is not None and host.serving else f"{said} {needs}"
+
+
+def _show_lines(workflows: list[Any], view: View) -> None:
+    """Show one line for each workflow, as many as a screen has."""
+    shown = workflows[:LINES_MAX]
+    rows = ((each["standing"], _cut(each["name"]), _line(each, view)) for each in shown)
+    table(rows, ("", "", ""), cut=(2,))
+    left = len(workflows) - len(shown)
+    more = f"{left} more: " if left else ""
+    click.echo(f"{more}`duly status --full` shows all; `duly why NAME` explains one.")
+
+
+def _cut(name: str) -> str:
+    return name if len(name) <= NAME_CHARS_MAX else f"{name[: NAME_CHARS_MAX - 1]}…"
+
+
+def _line(each: Any, view: View) -> str:
+    """Say why a workflow stands so, when it goes on, and what waits there."""
+    parts: list[str] = []
+    reason = each["reason"]
+    if reason["code"] not in QUIET:
+        parts.append(reason["text"])
+    if each["wakes_at"]:
+        parts.append(f"wakes {view.clock.say(datetime.fromisoformat(each['wakes_at']))}")
+    if each["next_check_at"]:
+        parts.append(say_next(datetime.fromisoformat(each["next_check_at"]), view.clock).lower())
+    pending = ", ".join(count["text"] for count in each["pending"])
+    if pending:
+        parts.append(f"{pending} pending")
+    return "; ".join(parts or [reason["text"]])
+
+
+def _show_full(workflows: list[Any], view: View) -> None:
+    from duly.faces.cli import entry
+
     for each in workflows:
-        show.workflow(each if is_moving else _stood(each))
-        if each["standing"] in HELPED:
-            click.echo(f"    duly why {quote(each['name'])}")
-    if not workflows:
-        say("There is no workflow yet. `duly deploy FILE` brings one; `duly init` a whole project.")
-    say("")
-    _next(waiting)
-    if is_moving or not workflows:
-        say(_say_host(host))
+        say("")
+        entry.workflow(each, view)
 
 
 def _stood(each: dict[str, Any]) -> dict[str, Any]:
@@ -80,29 +144,21 @@ async def _look(face: Face) -> tuple[RunningHost | None, list[Any], list[Any]]:
         return session.host, workflows, attention
 
 
-def _next(attention: list[Any]) -> None:
-    """Say what waits for a person, and what to type."""
-    if attention:
-        count = len(attention)
-        say(f"{count} {'thing waits' if count == 1 else 'things wait'} for you: `duly attention`.")
-    else:
-        say("Nothing waits for you.")
-
-
-def _say_host(host: RunningHost | None) -> str:
-    """Say whether somebody works."""
+def _say_host(host: RunningHost | None, view: View) -> str:
+    """Say whether a host works."""
     if host is None:
         return "No host is running: nothing moves until `duly serve` (or `duly drain`, once)."
     if not host.serving:
         return f"A host is open (process {host.pid}), but it is not serving: nothing moves."
-    return f"A host is running since {show.at(host.since.isoformat())} (process {host.pid})."
+    return f"The host runs since {view.clock.say(host.since)} (process {host.pid})."
 
 
 # -- Why ------------------------------------------------------------------------------------------
 
 
 @click.command(epilog=example("why"))
-@click.argument("id", required=False)
+@click.argument("id", required=False, shell_complete=complete_explained)
+@full_option
 @json_option
 @pass_face
 def why(face: Face, id: str | None) -> None:  # noqa: A002  # the verb calls it so
@@ -111,23 +167,25 @@ def why(face: Face, id: str | None) -> None:  # noqa: A002  # the verb calls it 
     Without an ID: of the only workflow there is, or of everything that waits for you. With --json
     one answer for an ID, and a list without one.
     """
+    from duly.faces.cli import entry
+
     if id is not None:
-        told = face.call("why", id=id)
-        echo_json(told) if face.is_json else show.why(told)
+        told, view = face.ask("why", id=id)
+        echo_json(told) if face.is_json else entry.why(told, view)
         return
-    answers = run(_all_reasons(face))
+    answers, view = run(_all_reasons(face))
     if face.is_json:
         echo_json(list(answers.values()))
         return
     for name, each in answers.items():
         if len(answers) > 1:
             say(name, style="bold")
-        show.why(each)
+        entry.why(each, view)
     if not answers:
         say("Nothing waits for you. `duly why WORKFLOW` says why one of them rests.")
 
 
-async def _all_reasons(face: Face) -> dict[str, Json]:
+async def _all_reasons(face: Face) -> tuple[dict[str, Json], View]:
     """Ask why of the only workflow, or of each that waits for a person."""
     async with face.session() as session:
         workflows: Any = await session.call("workflows", limit=PAGE)
@@ -136,4 +194,5 @@ async def _all_reasons(face: Face) -> dict[str, Json]:
             attention: Any = await session.call("attention", limit=PAGE)
             waiting = {each["workflow"] for each in attention}
             names = [each for each in names if each in waiting]
-        return {name: await session.call("why", id=name) for name in names}
+        found = {name: await session.call("why", id=name) for name in names}
+        return found, await face.view(session, None if face.is_json else found)

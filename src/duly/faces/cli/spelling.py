@@ -16,6 +16,7 @@ import click
 from duly.api.registry import VERBS, Parameter, Verb
 from duly.faces.cli.offer import quote
 from duly.faces.cli.table import ROWS, Row, command_of, row_of
+from duly.faces.cli.view import View
 from duly.fact import Offer
 from duly.words.done import DOES, Done
 
@@ -27,8 +28,13 @@ def is_argument(parameter: Parameter) -> bool:
     return parameter.is_required or parameter.name in ("workflow", "producer", "version", "begins")
 
 
-def spell(verb: Verb, args: Mapping[str, Any], asks: Iterable[str] = ()) -> str:
-    """Write a verb with its arguments as a command line; what `asks` names is left open."""
+def spell(
+    verb: Verb, args: Mapping[str, Any], asks: Iterable[str] = (), view: View | None = None
+) -> str:
+    """Write a verb with its arguments as a command line; what `asks` names is left open.
+
+    With a view, ids are as short as it writes them.
+    """
     row = row_of(verb.name)
     arguments: list[str] = []
     options: list[str] = []
@@ -39,6 +45,8 @@ def spell(verb: Verb, args: Mapping[str, Any], asks: Iterable[str] = ()) -> str:
             word = "FILE" if each.name == "source" else each.name.upper()
         elif each.name in args and not _is_default(each.name, args, row):
             word = _word(args[each.name])
+            if view is not None and each.names:
+                word = view.named(word) if each.names[1:] else view.id(word)
         else:
             continue
         if is_argument(each):
@@ -63,13 +71,14 @@ def _word(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def spell_done(done: Done) -> str:
+def spell_done(done: Done, view: View | None = None) -> str:
     """Write what was done, and the command that is offered next."""
-    return done.sentence if done.next is None else f"{done.sentence} {_spell_next(done.next)}"
+    told = done.sentence
+    return told if done.next is None else f"{told} {_spell_next(done.next, view)}"
 
 
-def _spell_next(offer: Offer) -> str:
-    return f"`{spell(VERBS[offer.verb], offer.args, offer.asks)}` {DOES[offer.does]}."
+def _spell_next(offer: Offer, view: View | None) -> str:
+    return f"`{spell(VERBS[offer.verb], offer.args, offer.asks, view)}` {DOES[offer.does]}."
 
 
 # -- Examples -----------------------------------------------------------------------------------

@@ -21,12 +21,24 @@ import click
 from duly.api.registry import BUS, Parameter, Verb, WholePath
 from duly.api.value import Json
 from duly.api.word import SUFFIXES, Source
-from duly.faces.cli.base import EXIT_FAILED, Face, echo_json, echo_json_line, keeper, run, say
-from duly.faces.cli.completion import complete_workflow
+from duly.faces.cli.base import (
+    EXIT_FAILED,
+    FULL,
+    Face,
+    echo_json,
+    echo_json_line,
+    keeper,
+    run,
+    say,
+)
+from duly.faces.cli.completion import complete_id, complete_nothing, complete_workflow
+from duly.faces.cli.layout import LAYOUTS
+from duly.faces.cli.only import find_only
 from duly.faces.cli.progress import working
-from duly.faces.cli.show import shown
+from duly.faces.cli.show import kind_of, shown
 from duly.faces.cli.spelling import example_of, is_argument
 from duly.faces.cli.table import command_of, row_of
+from duly.faces.cli.view import View
 
 FILE_BYTES_MAX: Final = 8 * 1024 * 1024  # no host takes more in one request
 RULE_IDS: Final = re.compile(r" ?\([A-Z]\d+(?:[,–] ?[A-Z]\d+)*\)")
@@ -158,6 +170,8 @@ def make(verb: Verb) -> click.Command:
         face = click.get_current_context().ensure_object(Face)
         is_followed = given.pop("follow", False)
         args = {name: each for name, each in given.items() if each is not None}
+        if is_left_open(verb) and verb.parameters[0].name not in args:
+            args[verb.parameters[0].name] = find_only(face, verb.name)
         if is_followed:
             follow(face, verb, args)
         else:
@@ -173,6 +187,12 @@ def make(verb: Verb) -> click.Command:
     )
 
 
+def is_left_open(verb: Verb) -> bool:
+    """Tell whether it is an act on one thing, which need not be named where only one waits."""
+    required = [each for each in verb.parameters if each.is_required]
+    return not verb.is_question and len(required) == 1 and bool(required[0].names)
+
+
 def parameters(verb: Verb) -> list[click.Parameter]:
     """Make the arguments and options of a verb."""
     return [_parameter(verb, each) for each in verb.parameters]
@@ -181,9 +201,12 @@ def parameters(verb: Verb) -> list[click.Parameter]:
 def _parameter(verb: Verb, parameter: Parameter) -> click.Parameter:
     kind = click.Choice(parameter.words) if parameter.words else TYPES.get(parameter.kind, JSON)
     if is_argument(parameter):
-        complete = complete_workflow if parameter.name == "workflow" else None
+        complete = complete_id(parameter.names)
+        if not parameter.names:
+            complete = complete_workflow if parameter.name == "workflow" else complete_nothing
+        is_required = parameter.is_required and not is_left_open(verb)
         return click.Argument(
-            [parameter.name], type=kind, required=parameter.is_required, shell_complete=complete
+            [parameter.name], type=kind, required=is_required, shell_complete=complete
         )
     names = [f"--{parameter.name.replace('_', '-')}", parameter.name]
     told = OPTIONS.get(parameter.name, "")
@@ -204,6 +227,9 @@ def common(verb: Verb) -> list[click.Parameter]:
     if verb.is_followable:
         told = "Go on, and print whatever is new or changed; needs a running host."
         found.append(click.Option(["--follow", "-f"], is_flag=True, help=told))
+    layout = LAYOUTS.get(kind_of(verb.name))
+    if layout is not None and layout.is_short:
+        found.append(_kept("--full", "is_full", is_flag=True, help=FULL))
     found.append(_kept("--json", "is_json", is_flag=True, help="Answer as JSON."))
     return found
 
@@ -232,11 +258,11 @@ def answer(face: Face, verb: Verb, args: Given) -> None:
     """Call the verb once and show what it answers."""
     row = row_of(verb.name)
     with working(row.meanwhile) if row.meanwhile else nullcontext():
-        told = face.call(verb.name, **args)
+        told, view = face.ask(verb.name, **args)
     if face.is_json:
         echo_json(told)
     else:
-        shown(verb.name, told, args)
+        shown(verb.name, told, args, view)
         if row.is_explained:
             why: Any = face.call("why", **args)
             say(why["reason"]["detail"])
@@ -259,20 +285,23 @@ def follow(
                 # A list that begins with the newest is told as it happened.
                 if any(each.name == "before" for each in verb.parameters):
                     fresh.reverse()
-                _tell(face, verb, args, fresh, is_list=isinstance(told, list))
+                view = await face.view(session, None if face.is_json else fresh)
+                _tell(face, verb, args, fresh, view, is_list=isinstance(told, list))
 
     run(following())
 
 
-def _tell(face: Face, verb: Verb, args: Given, fresh: list[Json], *, is_list: bool) -> None:
+def _tell(
+    face: Face, verb: Verb, args: Given, fresh: list[Json], view: View, *, is_list: bool
+) -> None:
     if face.is_json:
         for each in fresh:
             echo_json_line(each)
     elif is_list and fresh:
-        shown(verb.name, fresh, args)
+        shown(verb.name, fresh, args, view)
     else:
         for each in fresh:
-            shown(verb.name, each, args)
+            shown(verb.name, each, args, view)
     sys.stdout.flush()
 
 
