@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from duly.api.registry import VERBS
 from duly.faces.cli import duly
 from duly.faces.socket import Control
 from duly.host import Host
+from duly.rules.identity import RunId
 from duly.rules.verb import Scope, act, question
 from tests.faces.cli_stand import call, make
 from tests.faces.stand import client, project
@@ -33,6 +35,14 @@ duly(prog_name="duly")
 """
 
 
+@dataclass(frozen=True)
+class Pot:
+    """Something that no layout knows."""
+
+    name: str
+    litres_now: int
+
+
 class Kitchen(Host):
     """A host that can do two things more."""
 
@@ -42,6 +52,15 @@ class Kitchen(Host):
     async def brewing(self, cups: int) -> dict[str, int]:
         """Count the pots that so many cups need (U6)."""
         return {"pots": self.pots, "cups": cups}
+
+    @question(example={})
+    async def shelf(self) -> tuple[Pot, ...]:
+        """List the pots there are."""
+        return tuple(Pot(f"pot {number}", number) for number in range(self.pots))
+
+    @act(scope=Scope.DECIDE, example={"run": "run_019a8b7c0d1e2f30"})
+    async def stir(self, run: RunId, *, by: str = "user") -> None:
+        """Stir what a run has on the stove."""
 
     @act(scope=Scope.DECIDE, example={"pots": 3})
     async def brew(self, pots: int, *, by: str = "user") -> str:
@@ -80,7 +99,7 @@ async def test_a_verb_of_a_subclass_is_on_the_socket(tmp_path: Path) -> None:
 def kitchen(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the host that ships have the two verbs."""
     monkeypatch.setattr(Host, "pots", 0, raising=False)
-    for name in ("brewing", "brew"):
+    for name in ("brewing", "brew", "shelf", "stir"):
         monkeypatch.setattr(Host, name, vars(Kitchen)[name], raising=False)
 
 
@@ -110,6 +129,21 @@ def test_a_new_verb_is_listed_with_its_kind() -> None:
     assert "Count the pots that so many cups need." in listed
     wrong = CliRunner().invoke(duly, ["brewin"], prog_name="duly")
     assert 'Did you mean "brewing"?' in wrong.stderr
+
+
+@pytest.mark.usefixtures("kitchen")
+def test_a_new_verb_prints_well_whatever_it_returns(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """U6: records as a table, nothing by its noun, an act in a sentence, an id where one waits."""
+    folder = make(tmp_path / "a")
+    assert call(folder, "shelf").stdout == "There are no such pots.\n"
+    monkeypatch.setattr(Host, "pots", 2)
+    assert call(folder, "shelf").stdout == "name   litres now\npot 0  0\npot 1  1\n"
+    assert call(folder, "stir", "run_1").stdout == "Done.\n"
+    assert call(folder, "brew", "3").stdout.startswith("Done: ")
+    nothing = call(folder, "stir")
+    assert (nothing.exit_code, "Nothing waits for stir." in nothing.stderr) == (1, True)
 
 
 def complete(words: str, **environ: str) -> str:

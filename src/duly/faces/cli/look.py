@@ -16,6 +16,7 @@ import click
 from duly.api.codec import to_json
 from duly.api.registry import VERBS
 from duly.api.session import RunningHost
+from duly.api.text import visible
 from duly.api.value import Json
 from duly.api.word import Code, Standing
 from duly.faces.cli.base import (
@@ -23,10 +24,10 @@ from duly.faces.cli.base import (
     echo_json,
     full_option,
     json_option,
+    paper,
     pass_face,
     run,
     say,
-    table,
 )
 from duly.faces.cli.completion import complete_explained
 from duly.faces.cli.spelling import example
@@ -35,7 +36,7 @@ from duly.words import say_next
 
 PAGE: Final = 1000
 LINES_MAX: Final = 20  # with the headline and what to type that is one screen
-NAME_CHARS_MAX: Final = 24
+NAME_CELLS_MAX: Final = 24
 DUE: Final = "Something is due, and waits for a host"
 URGENCY: Final = tuple(Standing)
 # What needs no sentence where a time or a count says more.
@@ -93,16 +94,25 @@ def _headline(
 
 def _show_lines(workflows: list[Any], view: View) -> None:
     """Show one line for each workflow, as many as a screen has."""
+    from rich.cells import cell_len, set_cell_size  # a table of rich's is slow to import
+
+    width = paper().width
     shown = workflows[:LINES_MAX]
-    rows = ((each["standing"], _cut(each["name"]), _line(each, view)) for each in shown)
-    table(rows, ("", "", ""), cut=(2,))
+    names = [_cut(visible(each["name"]), NAME_CELLS_MAX) for each in shown]
+    name_cells = max(map(cell_len, names))
+    standing_cells = max(len(each["standing"]) for each in shown)
+    for each, name in zip(shown, names, strict=True):
+        head = f"{each['standing']:{standing_cells}}  {set_cell_size(name, name_cells)}"
+        click.echo(_cut(f"{head}  {visible(_line(each, view))}", width))
     left = len(workflows) - len(shown)
     more = f"{left} more: " if left else ""
     click.echo(f"{more}`duly status --full` shows all; `duly why NAME` explains one.")
 
 
-def _cut(name: str) -> str:
-    return name if len(name) <= NAME_CHARS_MAX else f"{name[: NAME_CHARS_MAX - 1]}…"
+def _cut(text: str, cells: int) -> str:
+    from rich.cells import cell_len, set_cell_size
+
+    return text if cell_len(text) <= cells else f"{set_cell_size(text, cells - 1).rstrip()}…"
 
 
 def _line(each: Any, view: View) -> str:
