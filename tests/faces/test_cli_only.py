@@ -88,9 +88,7 @@ def test_tab_completes_ids_newest_first(past: tuple[Path, Facts]) -> None:
         digits = facts.proposed.partition("_")[2]
         for begun in ("", digits[:5], facts.proposed[:12]):
             (mine,) = (
-                each
-                for each in complete(folder, mutations, begun)
-                if each in facts.proposed
+                each for each in complete(folder, mutations, begun) if each in facts.proposed
             )
             assert mine.startswith(begun)
         every = complete(folder, complete_explained, "")

@@ -119,7 +119,9 @@ def became(each: Answer, view: View) -> str:
 
 def call_of(each: Answer) -> str:
     """Write what was observed of an output; an event that no consumer takes is one itself."""
-    return "published" if each["observed"] is None else call(each["observed"])
+    if each["observed"] is None:
+        return f"published to {each['id'].partition('/')[0]}"
+    return call(each["observed"])
 
 
 def claimed_of(each: Answer) -> str:

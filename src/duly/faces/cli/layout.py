@@ -88,19 +88,21 @@ def _input(each: Answer, view: View) -> Sequence[object]:
     first, *more = each["outputs"]
     became = first["status"].replace("_", " ")
     further = f" (+{len(more)})" if more else ""
-    return (status, each["title"], f"{became}{further}: {_tool(first)}", claim(first["claimed"]))
+    return (
+        status,
+        each["title"],
+        f"{became}{further}: {entry.call_of(first)}",
+        claim(first["claimed"]),
+    )
 
 
 def _output(each: Answer, view: View) -> Sequence[object]:
     status = each["status"].replace("_", " ")
     inputs = each["inputs"]
     cause = f"{inputs[0]}{f' (+{len(inputs) - 1})' if inputs[1:] else ''}" if inputs else ""
-    return (view.id(each["id"]), status, _tool(each), claim(each["claimed"]), cause)
-
-
-def _tool(output: Answer) -> str:
-    """Write what was observed, the tool first, so that it is there when the rest is cut."""
-    return entry.call_of(output)
+    # An event has no id of its own; its topic says where it was published.
+    name = view.id(each["id"]) if each["observed"] else ""
+    return (name, status, entry.call_of(each), claim(each["claimed"]), cause)
 
 
 # -- Whole answers ------------------------------------------------------------------------------
