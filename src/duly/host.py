@@ -331,7 +331,7 @@ class Host(Commands, Views, Trials):
         finally:
             self._watchers.discard(told)
 
-    @question(example={})
+    @question(needs_extensions=True, example={})
     async def extensions(self) -> tuple[ExtensionReport, ...]:
         """List the extensions, and how far each of them got when the host opened (B9)."""
         self._desk()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from datetime import UTC, datetime, timedelta, timezone
 from enum import StrEnum
 from pathlib import Path
@@ -14,7 +14,7 @@ from typing import Any, cast, get_args, get_origin, get_type_hints
 import pytest
 
 from duly.api.codec import perform, read_arguments, to_json
-from duly.api.registry import VERBS
+from duly.api.registry import VERBS, Scope
 from duly.bus.bus import Bus
 from duly.desk.record import Output, Why
 from duly.errors import Invalid
@@ -206,7 +206,8 @@ def kinds_of(hint: Any, found: set[Any]) -> set[Any]:
         return found
     if is_dataclass(hint):
         found.add(hint)
-        inner = tuple(get_type_hints(hint, localns=JSON).values())
+        hints = get_type_hints(hint, localns=JSON)
+        inner = tuple(hints[each.name] for each in fields(hint))
     else:
         found.add(get_origin(hint) or hint)
         inner = get_args(hint)
@@ -232,35 +233,50 @@ def test_every_answer_is_of_kinds_that_can_be_written() -> None:
 
 async def test_a_verb_is_carried_out_and_answers_json(tmp_path: Path) -> None:
     async with Host(f"sqlite:///{tmp_path / 'duly.db'}") as host:
-        assert await perform(host, "bus.emit", EVENT, by="anna") == 1
-        answer = await perform(host, "bus.journal", {}, by="anna")
+        assert await perform(host, "bus.emit", EVENT, by="anna", scope=Scope.ADMIN) == 1
+        answer = await perform(host, "bus.journal", {}, by="anna", scope=Scope.ADMIN)
         assert isinstance(answer, list)
         (event,) = answer
         assert isinstance(event, dict)
         assert (event["topic"], event["payload"]) == ("tea.ready", {"cups": 2})
         assert event["status"] == "pending"
-        assert await perform(host, "extensions", {}, by="anna") == []
+        assert await perform(host, "extensions", {}, by="anna", scope=Scope.ADMIN) == []
 
 
 async def test_a_page_goes_on_from_an_entry_as_it_was_answered(tmp_path: Path) -> None:
     """B14: the key of the page before is given back as it came."""
     async with Host(f"sqlite:///{tmp_path / 'duly.db'}") as host:
         for seconds in (60, 120.5, 180):
-            await perform(host, "bus.schedule_at", {**EVENT, "delay": seconds}, by="anna")
-        first = await perform(host, "bus.deferred", {"limit": 2}, by="anna")
+            await perform(
+                host, "bus.schedule_at", {**EVENT, "delay": seconds}, by="anna", scope=Scope.ADMIN
+            )
+        first = await perform(host, "bus.deferred", {"limit": 2}, by="anna", scope=Scope.ADMIN)
         assert isinstance(first, list)
-        rest = await perform(host, "bus.deferred", {"after": first[-1]}, by="anna")
+        rest = await perform(
+            host, "bus.deferred", {"after": first[-1]}, by="anna", scope=Scope.ADMIN
+        )
         assert isinstance(rest, list)
         assert [each["id"] for each in (*first, *rest) if isinstance(each, dict)] == [1, 2, 3]
-        assert await perform(host, "bus.deliveries", {"after": [0, ""]}, by="anna") == []
+        assert (
+            await perform(host, "bus.deliveries", {"after": [0, ""]}, by="anna", scope=Scope.ADMIN)
+            == []
+        )
         with pytest.raises(Invalid, match="scheduled"):
-            await perform(host, "bus.deferred", {"status": "gone"}, by="anna")
+            await perform(host, "bus.deferred", {"status": "gone"}, by="anna", scope=Scope.ADMIN)
 
 
 async def test_a_number_json_does_not_know_is_refused_by_the_host(tmp_path: Path) -> None:
     """T8: what is handed over unread is checked where it is used."""
     async with Host(f"sqlite:///{tmp_path / 'duly.db'}") as host:
         with pytest.raises(Invalid, match="nan"):
-            await perform(host, "bus.emit", {**EVENT, "payload": {"x": math.nan}}, by="anna")
+            await perform(
+                host,
+                "bus.emit",
+                {**EVENT, "payload": {"x": math.nan}},
+                by="anna",
+                scope=Scope.ADMIN,
+            )
         with pytest.raises(Invalid):
-            await perform(host, "bus.schedule_at", {**EVENT, "delay": math.nan}, by="anna")
+            await perform(
+                host, "bus.schedule_at", {**EVENT, "delay": math.nan}, by="anna", scope=Scope.ADMIN
+            )

@@ -109,10 +109,10 @@ async def test_whoever_follows_takes_turns_and_no_act_waits_behind_them(
     """U6: a thousand followed questions held up every act for half a minute."""
     go, looking, most = asyncio.Event(), 0, 0
 
-    async def slowly(host: Host, name: str, args: Any, *, by: str, verbs: Any) -> Any:
+    async def slowly(host: Host, name: str, args: Any, **more: Any) -> Any:
         nonlocal looking, most
         if name != "workflows":
-            return await perform(host, name, args, by=by, verbs=verbs)
+            return await perform(host, name, args, **more)
         looking += 1
         most = max(most, looking)
         await go.wait()

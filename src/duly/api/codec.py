@@ -3,13 +3,16 @@
 Law 1  What comes in is checked before the host sees it: an unknown, missing or wrong argument is
        refused by its name. What goes out is JSON again.
 Law 2  Who acts is given by the face, and is never an argument from outside.
-Law 3  A path that comes from outside is never read. A source crosses as text; the one path there
+Law 3  A caller has a scope, and a verb that needs a larger one is refused before its arguments are
+       read (G4). No error that a caller gets has a secret in it (A5).
+Law 4  A path that comes from outside is never read. A source crosses as text; the one path there
        is, a backup's, names a file that is not there yet.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
 from datetime import UTC, datetime
 from enum import Enum
@@ -17,14 +20,15 @@ from functools import cache
 from itertools import chain
 from math import isfinite
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Any, Final, cast, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, cast, get_args, get_origin
 
 import msgspec
 
 from duly.api import shape
-from duly.api.registry import BUS, BY, VERBS, Parameter, Registry, Verb
-from duly.errors import Invalid, short
+from duly.api.registry import BUS, BY, VERBS, Parameter, Registry, Scope, Verb
+from duly.errors import DulyError, Invalid, RequestRefused, short
 from duly.fact import Reason
+from duly.rules.fault import mask
 from duly.rules.reason import plain
 from duly.rules.value import Json, is_text, refuse_unknown
 from duly.words import Clock, texts
@@ -33,21 +37,45 @@ if TYPE_CHECKING:
     from duly.host import Host
 
 
-# The records whose reason is read at length; their module would bring a whole host.
-LONG: Final = frozenset({"Why", "Attention"})
-
-
 async def perform(
-    host: Host, name: str, args: Mapping[str, Json], *, by: str, verbs: Registry = VERBS
+    host: Host,
+    name: str,
+    args: Mapping[str, Json],
+    *,
+    by: str,
+    scope: Scope,
+    verbs: Registry = VERBS,
 ) -> Json:
-    """Carry out a verb with JSON as arguments, in the name of a user, and return JSON (G5)."""
-    verb = verbs.find(name)
-    given = read_arguments(verb, args)
-    if verb.has_actor:
-        given[BY] = by
-    owner = host.bus if name.startswith(BUS) else host
-    answer = await getattr(owner, name.removeprefix(BUS))(**given)
+    """Carry out a verb with JSON as arguments, in the name of a user, and return JSON (G5).
+
+    Every face calls verbs here and nowhere else.
+    """
+    with masked(host):
+        verb = verbs.find(name)
+        permit(verb, scope)
+        given = read_arguments(verb, args)
+        if verb.has_actor:
+            given[BY] = by
+        owner = host.bus if name.startswith(BUS) else host
+        answer = await getattr(owner, name.removeprefix(BUS))(**given)
     return to_json(answer, host.now)
+
+
+@contextmanager
+def masked(host: Host) -> Iterator[None]:
+    """Take the secrets of a host out of every error that leaves the block (A5)."""
+    try:
+        yield
+    except DulyError as error:
+        mask(error, host.connectors.secrets())
+        raise
+
+
+def permit(verb: Verb, scope: Scope) -> None:
+    """Refuse a verb that needs a larger scope than the caller has (G4)."""
+    if not scope.covers(verb.scope):
+        facts = {"scope": str(scope), "needed": str(verb.scope)}
+        raise RequestRefused(code="beyond_scope", subject=verb.name, facts=facts)
 
 
 # -- Arguments ----------------------------------------------------------------------------------
@@ -113,6 +141,8 @@ def _find_wrong(value: Json, kind: Any, path: str) -> Invalid | None:
 
 def _parts(value: Json, kind: Any, path: str) -> list[tuple[Json, Any, str]]:
     """List what a value is made of, each with its type and its name."""
+    if get_origin(kind) is Annotated:
+        return _parts(value, get_args(kind)[0], path)
     if get_args(kind) and get_origin(kind) in shape.UNIONS:
         return [found for each in get_args(kind) for found in _parts(value, each, path)]
     if isinstance(value, dict) and is_dataclass(kind):
@@ -178,7 +208,7 @@ def to_json(value: object, clock: Clock | None = None, *, is_long: bool = False)
         told: dict[str, Json] = {"code": str(value.code), "subject": value.subject}
         told["facts"] = plain(value.facts)
     else:
-        long = kind.__name__ in LONG
+        long = getattr(kind, "is_read_at_length", False)
         told = {name: to_json(getattr(value, name), clock, is_long=long) for name in _names(kind)}
     return told if clock is None else {**told, **texts(value, clock, long=is_long)}
 

@@ -6,5 +6,6 @@ from duly.bus.record import Journaled as Journaled
 from duly.desk.approval import SEVERAL_MAX as SEVERAL_MAX
 from duly.desk.commands import ANSWERS as ANSWERS
 from duly.desk.record import Workflow as Workflow
+from duly.rules.fault import mask as mask
 from duly.rules.fault import trace as trace
 from duly.script.finding import Severity as Severity

@@ -83,6 +83,11 @@ class Verb:
         return self.declared.scope
 
     @property
+    def recorded_in(self) -> str:
+        """The question that shows whether this act was done."""
+        return self.declared.recorded_in
+
+    @property
     def example(self) -> Mapping[str, Any]:
         """Arguments that work."""
         return self.declared.example

@@ -6,6 +6,7 @@ Law 2: without a running host nothing runs but the verb: the store is opened for
 Law 3: a host that went away in the middle of an act is never answered for: what is not known is
        said.
 Law 4: a question makes nothing: where there is no store yet, there is none afterwards.
+Law 5: a session has a scope, which a program can only lower; the host checks it, not the client.
 """
 
 from __future__ import annotations
@@ -25,9 +26,9 @@ from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 import msgspec
 
 from duly import __version__
-from duly.api.codec import perform, read_arguments
+from duly.api.codec import masked, perform, permit, read_arguments
 from duly.api.project import Project
-from duly.api.registry import BUS, VERBS
+from duly.api.registry import BUS, VERBS, Scope, Verb
 from duly.api.wire import (
     ANSWER_BYTES_MAX,
     DEPTH_AROUND,
@@ -52,11 +53,6 @@ GREETING_S: Final = 10.0
 # Somebody else may have the store for the moment of one verb, or be a host that is about to listen.
 TRIES_MAX: Final = 10
 PAUSE_S: Final = 0.1
-# What shows whether an act was done that no list of actions holds; `actions` shows all others.
-LOOK: Final[Mapping[str, str]] = {
-    "bus.emit": "bus.journal",
-    "bus.schedule_at": "bus.deferred",
-}
 
 log = logging.getLogger("duly.session")
 
@@ -100,9 +96,9 @@ Answers: TypeAlias = "asyncio.Queue[Json | DulyError]"
 
 
 @asynccontextmanager
-async def connect(project: Project) -> AsyncIterator[Session]:
-    """Speak to the host that runs, else to the store itself."""
-    session = Through(project)
+async def connect(project: Project, *, scope: Scope = Scope.ADMIN) -> AsyncIterator[Session]:
+    """Speak to the host that runs, else to the store itself; a smaller scope refuses more (G4)."""
+    session = Through(project, scope)
     try:
         await session.look()
         yield session
@@ -113,8 +109,9 @@ async def connect(project: Project) -> AsyncIterator[Session]:
 class Through:
     """A session: through the socket if somebody answers there, else through the store."""
 
-    def __init__(self, project: Project) -> None:
+    def __init__(self, project: Project, scope: Scope = Scope.ADMIN) -> None:
         self._project = project
+        self._scope = scope
         self._remote: Remote | None = None
 
     @property
@@ -129,7 +126,7 @@ class Through:
             await self._remote.close()
             self._remote = None
         if self._remote is None:
-            self._remote = await Remote.reach(self._project.socket)
+            self._remote = await Remote.reach(self._project.socket, self._scope)
 
     async def call(self, verb: str, /, **args: Json) -> Json:
         """Carry out a verb and answer what it answered."""
@@ -143,14 +140,16 @@ class Through:
         """Carry out a verb on the store itself, or on a host that took it meanwhile."""
         from duly.api.build import build_host
 
+        known = VERBS.find(verb)
+        permit(known, self._scope)  # before a store is made for it
         for _ in range(TRIES_MAX):
             await self.look()
             if self._remote is not None:
                 return await self._remote.call(verb, **args)
-            if VERBS.find(verb).is_question and self._has_no_store():
-                return await self._ask_nothing(verb, args)
+            if known.is_question and self._has_no_store():
+                return await self._ask_nothing(known, args)
             # Extensions come to life only to be asked how they are (law 2).
-            host = build_host(self._project, with_extensions=verb == "extensions")
+            host = build_host(self._project, with_extensions=known.declared.needs_extensions)
             try:
                 await host.open()
             except StoreInUse as error:
@@ -159,8 +158,9 @@ class Through:
                 continue
             try:
                 if verb.startswith(BUS):
-                    self._reserve(host, verb, args)
-                return await perform(host, verb, args, by=name_user(os.geteuid()))
+                    with masked(host):
+                        self._reserve(host, known, args)
+                return await self._perform(host, verb, args)
             finally:
                 await host.close()
         socket = self._project.socket.name
@@ -173,17 +173,21 @@ class Through:
         place = self._project.database
         return not place.exists() and os.access(place.parent, os.W_OK | os.X_OK)
 
-    async def _ask_nothing(self, verb: str, args: Mapping[str, Json]) -> Json:
+    async def _perform(self, host: Host, verb: str, args: Mapping[str, Json]) -> Json:
+        return await perform(host, verb, args, by=name_user(os.geteuid()), scope=self._scope)
+
+    async def _ask_nothing(self, verb: Verb, args: Mapping[str, Json]) -> Json:
         """Ask an empty store aside: a question makes none (law 4)."""
         from duly.api.build import build_host
 
         with TemporaryDirectory(prefix="duly-") as folder:
             config = replace(self._project.config, url=f"{URL_PREFIX}{folder}/nothing.db")
             aside = replace(self._project, config=config)
-            async with build_host(aside, with_extensions=verb == "extensions") as host:
-                return await perform(host, verb, args, by=name_user(os.geteuid()))
+            with_extensions = verb.declared.needs_extensions
+            async with build_host(aside, with_extensions=with_extensions) as host:
+                return await self._perform(host, verb.name, args)
 
-    def _reserve(self, host: Host, verb: str, args: Mapping[str, Json]) -> None:
+    def _reserve(self, host: Host, verb: Verb, args: Mapping[str, Json]) -> None:
         """Keep for the extensions what is theirs, though none of them is awake (B1, B13)."""
         from duly.bus.loader import list_ids
 
@@ -193,10 +197,11 @@ class Through:
         ids = list_ids(self._project.folder / folder, self._project.config.policy.limits)
         for extension_id in dict.fromkeys(ids):
             host.bus.reserve(extension_id)
-        owner = str(args.get("subscriber_id")).partition(":")[0]
-        if verb == f"{BUS}unsubscribe" and owner in ids:
+        named = args.get(verb.declared.extension_argument)
+        owner = str(named).partition(":")[0]
+        if owner in ids:
             # Only a host can tell whether the extension still uses it.
-            facts = {"of": args["subscriber_id"], "owner": owner}
+            facts = {"of": named, "owner": owner}
             place = str(self._project.database)
             raise RequestRefused(code="needs_host", subject=place, facts=facts)
 
@@ -205,7 +210,9 @@ class Through:
         self._check(args)
         await self.look()
         if self._remote is None:
-            read_arguments(VERBS.find(verb), args)
+            known = VERBS.find(verb)
+            permit(known, self._scope)
+            read_arguments(known, args)
             raise RequestRefused(code="needs_host", subject=str(self._project.database))
         async with aclosing(self._remote.follow(verb, **args)) as answers:
             async for answer in answers:
@@ -227,9 +234,15 @@ class Remote:
     """A conversation with a running host; several verbs may be under way at once."""
 
     def __init__(
-        self, host: RunningHost, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+        self,
+        host: RunningHost,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        scope: Scope = Scope.ADMIN,
     ) -> None:
         self.host = host
+        # The host gives every client all it may have, so only a smaller scope is said.
+        self._lowered: dict[str, Json] = {} if scope is Scope.ADMIN else {"scope": str(scope)}
         self._reader = reader
         self._writer = writer
         self._ids = count(1)
@@ -239,7 +252,7 @@ class Remote:
         self._listening = asyncio.ensure_future(self._listen())
 
     @classmethod
-    async def reach(cls, path: Path) -> Remote | None:
+    async def reach(cls, path: Path, scope: Scope = Scope.ADMIN) -> Remote | None:
         """Connect to the host that listens at a path; None if none does."""
         made = reach(path)
         if made is None:
@@ -251,18 +264,19 @@ class Remote:
         finally:
             if host is None:
                 writer.transport.abort()
-        return None if host is None else cls(host, reader, writer)
+        return None if host is None else cls(host, reader, writer, scope)
 
     async def call(self, verb: str, /, **args: Json) -> Json:
         """Carry out a verb over there and answer what it answered."""
         with self._expecting(verb) as (request_id, answers):
-            await self._send({"id": request_id, "verb": verb, "args": args})
+            await self._send({"id": request_id, "verb": verb, "args": args, **self._lowered})
             return _read_answer(await answers.get())
 
     async def follow(self, verb: str, /, **args: Json) -> AsyncGenerator[Json, None]:
         """Give the answer of a question, and again each time it has changed; the newest only."""
         with self._expecting(verb) as (request_id, answers):
-            await self._send({"id": request_id, "verb": verb, "args": args, "follow": True})
+            asked: dict[str, Json] = {"id": request_id, "verb": verb, "args": args}
+            await self._send({**asked, **self._lowered, "follow": True})
             try:
                 while True:
                     yield _read_answer(await answers.get())
@@ -340,9 +354,10 @@ def _read_answer(answer: Json | DulyError) -> Json:
 
 def _gone(process: int, verb: str) -> StoreUnavailable:
     facts = {"process": process}
-    if VERBS.find(verb).is_question:
+    known = VERBS.find(verb)
+    if known.is_question:
         return StoreUnavailable(code="host_gone", facts=facts)
-    look = see(LOOK.get(verb, "actions"))
+    look = see(known.recorded_in)
     return StoreUnavailable(code="act_unheard", subject=verb, facts=facts, next=look)
 
 

@@ -72,6 +72,7 @@ class Bus:
 
     @act(
         scope=Scope.AGENT,
+        recorded_in="bus.journal",
         example={"topic": "task.received", "payload": {"text": "Write to Ada"}, "source": "cli"},
     )
     async def emit(
@@ -89,6 +90,7 @@ class Bus:
 
     @act(
         scope=Scope.AGENT,
+        recorded_in="bus.deferred",
         example={
             "delay": 3600,
             "topic": "reminder.due",
@@ -134,7 +136,11 @@ class Bus:
         number = read_id(deferred_id, "deferred_id")
         return await self._store.cancel(number, now=self._env.now_ms(), action=action)
 
-    @act(scope=Scope.DECIDE, example={"subscriber_id": "post:task.received:send"})
+    @act(
+        scope=Scope.DECIDE,
+        extension_argument="subscriber_id",
+        example={"subscriber_id": "post:task.received:send"},
+    )
     async def unsubscribe(self, subscriber_id: str, *, by: str | None = None) -> int:
         """End a subscription; return how many deliveries were closed for it (B13).
 

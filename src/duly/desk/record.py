@@ -1,7 +1,8 @@
 """What a host answers: one frozen record for each thing a person or an agent can ask about.
 
 Law: every word is its enum, every time an aware datetime in UTC, every list a tuple, and workflows
-go by their names. JSON is what it is; each answer has a copy of its own.
+go by their names. JSON is what it is; each answer has a copy of its own. Of a record that is
+`is_read_at_length`, the reason has a longer sentence too.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+from typing import ClassVar
 
 from duly.fact import Offer, Reason
 from duly.rules.access import Step
@@ -318,6 +320,8 @@ class Attention:
     `script` is where the script failed, if that is why.
     """
 
+    is_read_at_length: ClassVar[bool] = True
+
     workflow: str
     reason: Reason
     titles: tuple[str, ...]
@@ -336,6 +340,8 @@ class Why:
     `inputs` are the titles of what is worked on; `mover` is who moves it on, `at` when, if that
     is known; `script` is where the script failed, if that is why.
     """
+
+    is_read_at_length: ClassVar[bool] = True
 
     workflow: str
     reason: Reason

@@ -29,8 +29,8 @@ from typing import Final, Protocol, Self, TypeAlias
 
 from duly import __version__, fork
 from duly.api.codec import perform, to_json
-from duly.api.record import trace
-from duly.api.registry import Registry
+from duly.api.record import mask, trace
+from duly.api.registry import Registry, Scope
 from duly.api.value import INTEGER_MAX, Json, refuse_unknown
 from duly.api.wire import (
     ANSWER_BYTES_MAX,
@@ -58,7 +58,7 @@ LOOKS_AT_ONCE_MAX: Final = 2  # of all who follow: no act must wait behind a tho
 FOLLOW_PAUSE_S: Final = 0.2  # at most five answers a second
 FOLLOW_LOOK_S: Final = 1.0  # some answers change with the time: "Next check in 3 min"
 ID_CHARS_MAX: Final = 100
-FIELDS: Final = ("id", "verb", "args", "follow", "stop")
+FIELDS: Final = ("id", "verb", "args", "follow", "scope", "stop")
 
 RequestId: TypeAlias = "int | str"
 
@@ -67,13 +67,17 @@ log = logging.getLogger("duly.control")
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One line of a client: a verb to carry out or to follow, or the end of following."""
+    """One line of a client: a verb to carry out or to follow, or the end of following.
+
+    With a `scope` the client asks to be allowed less than it could be.
+    """
 
     id: RequestId
     verb: str
     args: Mapping[str, Json]
     is_follow: bool = False
     is_stop: bool = False
+    scope: Scope = Scope.ADMIN
 
 
 def read_request(message: Mapping[str, Json]) -> Request:
@@ -91,7 +95,15 @@ def read_request(message: Mapping[str, Json]) -> Request:
         raise Invalid(code="wrong_value", path="args", facts={"wanted": "object"})
     if not isinstance(follow, bool):
         raise Invalid(code="wrong_value", path="follow", facts={"wanted": "true_or_false"})
-    return Request(request_id, verb, args, is_follow=follow)
+    scope = _read_scope(message.get("scope", Scope.ADMIN))
+    return Request(request_id, verb, args, is_follow=follow, scope=scope)
+
+
+def _read_scope(given: Json) -> Scope:
+    if given not in tuple(Scope):
+        facts = {"given": short(given), "known": [*map(str, Scope)]}
+        raise Invalid(code="not_one_of", path="scope", facts=facts)
+    return Scope(given)
 
 
 def _read_id(given: Json) -> RequestId:
@@ -114,6 +126,7 @@ class Control:
     """Lets other processes of the same user speak to a host, for as long as it is entered.
 
     `settings` is a fingerprint of what the host was started with: whoever has another one is told.
+    `scope` is what a client may do at most; the owner of the host may do everything (G4).
     """
 
     def __init__(
@@ -123,9 +136,11 @@ class Control:
         *,
         clock: Clock | None = None,
         settings: str | None = None,
+        scope: Scope = Scope.ADMIN,
         room: Room | None = None,
     ) -> None:
         self.host = host
+        self.scope = scope
         self.verbs = Registry(type(host))
         self.clock = clock
         self.room = room or Room()
@@ -237,6 +252,7 @@ class Talk:
         self.has_spoken = False
         self.quiet_since = next(control.turns)
         self._host = control.host
+        self._scope = control.scope
         self._verbs = control.verbs
         self._clock = control.clock or control.host.clock
         self._room = control.room
@@ -268,12 +284,12 @@ class Talk:
         except ConnectionError:
             pass
         except (Invalid, RequestRefused) as refusal:
-            await self.send({"id": None, "error": write_error(refusal)})
+            await self._send_error(None, refusal)
         except TimeoutError:
             waited_s = self._room.request_s if self._buffer else self._room.first_line_s
             facts = {"seconds": f"{waited_s:g}"}
             late = Invalid(code="line_unfinished", subject=LINE, facts=facts)
-            await self.send({"id": None, "error": write_error(late)})
+            await self._send_error(None, late)
 
     async def _read_line(self) -> bytes:
         """Read one line; nothing once the client has hung up, be it in the middle of one."""
@@ -328,7 +344,7 @@ class Talk:
                 return
             self._check_room(request)
         except DulyError as error:
-            await self.send({"id": answered_id, "error": write_error(error)})
+            await self._send_error(answered_id, error)
             return
         task = asyncio.ensure_future(self._answer(request))
         self._requests[request.id] = (request, task)
@@ -358,17 +374,20 @@ class Talk:
                 answer = await self._perform(request)
                 await self.send({"id": request.id, "answer": answer})
         except DulyError as error:
-            await self.send({"id": request.id, "error": write_error(error)})
+            await self._send_error(request.id, error)
         except Exception as error:
             # What it says may be what must not be seen; where it happened is in the log.
             where = trace(error, self._host.connectors.secrets())
             log.error("%s failed inside the host\n%s", request.verb, where)
             facts = {"cause": type(error).__name__}
             bug = DulyError(code="failed_inside", subject=short(request.verb), facts=facts)
-            await self.send({"id": request.id, "error": write_error(bug)})
+            await self._send_error(request.id, bug)
 
     async def _perform(self, request: Request) -> Json:
-        return await perform(self._host, request.verb, request.args, by=self._by, verbs=self._verbs)
+        scope = self._scope.lowered_to(request.scope)
+        return await perform(
+            self._host, request.verb, request.args, by=self._by, scope=scope, verbs=self._verbs
+        )
 
     def _is_act(self, request: Request) -> bool:
         """Tell whether something may be changed by it."""
@@ -412,6 +431,11 @@ class Talk:
     async def send(self, message: Mapping[str, Json]) -> None:
         """Send one message; a client that has gone misses it."""
         await self._send_line(write_line(message), message.get("id"))
+
+    async def _send_error(self, request_id: RequestId | None, error: DulyError) -> None:
+        """Send an error, without any secret that the client put into its request (A5)."""
+        mask(error, self._host.connectors.secrets())
+        await self.send({"id": request_id, "error": write_error(error)})
 
     async def _send_line(self, line: bytes, request_id: Json) -> None:
         if len(line) > ANSWER_BYTES_MAX:

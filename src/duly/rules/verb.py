@@ -3,7 +3,8 @@
 Law 1  A declaration decides nothing and changes nothing about the method; `api` collects the
        declarations, and every face is made from that registry.
 Law 2  A verb without a declaration does not exist for any face.
-Law 3  What a verb takes and returns is said by its annotations, and only there. Where a program
+Law 3  A scope covers itself and every smaller one. A caller can give up scope, never gain it.
+Law 4  What a verb takes and returns is said by its annotations, and only there. Where a program
        may give what JSON cannot carry, the annotation names what crosses instead (`Crosses`).
 """
 
@@ -40,31 +41,68 @@ class Scope(StrEnum):
     DECIDE = "decide"
     ADMIN = "admin"
 
+    def covers(self, other: Scope) -> bool:
+        """Tell whether a caller with this scope may do what needs the other one."""
+        return _SIZES[self] >= _SIZES[other]
+
+    def lowered_to(self, other: Scope) -> Scope:
+        """Return the smaller of two scopes (G5)."""
+        return other if self.covers(other) else self
+
+
+_SIZES: Final[Mapping[Scope, int]] = {scope: size for size, scope in enumerate(Scope)}
+
 
 @dataclass(frozen=True, slots=True)
 class Declared:
     """What a method says of itself as a verb.
 
     `is_followed` tells whether its answer can be had again each time it changes. `example` holds
-    arguments that work; each face spells them its own way.
+    arguments that work; each face spells them its own way. `recorded_in` names the question that
+    shows whether an act was done. `needs_extensions`: only a host whose extensions are loaded can
+    answer. `extension_argument` names the argument whose first part may be an extension: what
+    belongs to an extension is changed by a running host alone (B13).
     """
 
     is_question: bool
     scope: Scope
-    is_followed: bool
     example: Mapping[str, Any]
+    is_followed: bool = False
+    recorded_in: str = ""
+    needs_extensions: bool = False
+    extension_argument: str = ""
 
 
 def question(
-    *, scope: Scope = Scope.READ, follow: bool = True, example: Mapping[str, Any]
+    *,
+    scope: Scope = Scope.READ,
+    follow: bool = True,
+    needs_extensions: bool = False,
+    example: Mapping[str, Any],
 ) -> Callable[[F], F]:
     """Declare a method that changes nothing, neither here nor outside."""
-    return _declare(Declared(True, scope, follow, example))
+    return _declare(
+        Declared(True, scope, example, is_followed=follow, needs_extensions=needs_extensions)
+    )
 
 
-def act(*, scope: Scope, example: Mapping[str, Any]) -> Callable[[F], F]:
+def act(
+    *,
+    scope: Scope,
+    recorded_in: str = "actions",
+    extension_argument: str = "",
+    example: Mapping[str, Any],
+) -> Callable[[F], F]:
     """Declare a method that changes something; who did it is recorded (A6)."""
-    return _declare(Declared(False, scope, False, example))
+    return _declare(
+        Declared(
+            False,
+            scope,
+            example,
+            recorded_in=recorded_in,
+            extension_argument=extension_argument,
+        )
+    )
 
 
 def _declare(declared: Declared) -> Callable[[F], F]:

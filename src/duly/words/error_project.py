@@ -114,6 +114,10 @@ SOCKET: Final[Mapping[str, Pair]] = {
         "{subject}: more than {limit} {unit} wait for their result.",
         "Wait for results, then send more.",
     ),
+    "beyond_scope": (
+        "{subject} needs the scope {needed}; this session has {scope}.",
+        "Let someone who has it do this, or use a session that has it.",
+    ),
     "line_unfinished": ("{subject} was not finished in {seconds} s.", "Send it whole."),
     "id_in_use": ("{subject} {given:shown} waits for its result.", "Choose another id."),
     "not_followable": ("{subject} cannot be followed.", "Ask for it once, without follow."),

@@ -156,10 +156,9 @@ class Face:
 def _tell_stopped(verb: str) -> None:
     """Say of an act that was left in the middle what nobody knows: begun acts are finished."""
     from duly.api.registry import VERBS
-    from duly.api.session import LOOK
 
     if not VERBS[verb].is_question:
-        look = f"`duly {command_of(LOOK.get(verb, 'actions'))}`"
+        look = f"`duly {command_of(VERBS[verb].recorded_in)}`"
         hint(f"Stopped. Whether {verb} was done is not known: look at {look} before you try again.")
 
 
