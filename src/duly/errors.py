@@ -76,6 +76,10 @@ def _render_code(error: DulyError) -> str:
     return f"{error.code}: {error.subject}" if error.subject else error.code
 
 
+def _render_pair(code: str, subject: str, facts: Mapping[str, Any]) -> tuple[str, str]:
+    return f"{code}: {subject}", ""
+
+
 def see(verb: str, *asks: str, **args: Any) -> Offer:
     """Offer a verb that shows what a person needs to know next; `asks` is left to them."""
     return Offer(verb, args, "see", asks)
@@ -100,8 +104,10 @@ def parts_of(error: DulyError) -> dict[str, Any]:
     }
 
 
-# How a sentence is made from a code; `words` sets it, so that no sentence stands here.
+# How sentences are made from a code; `words` sets both, so that no sentence stands here. The second
+# takes a code, its subject and its facts, and returns what is wrong and what to do.
 render: Callable[[DulyError], str] = _render_code
+render_pair: Callable[[str, str, Mapping[str, Any]], tuple[str, str]] = _render_pair
 
 
 class IllegalTransition(DulyError):

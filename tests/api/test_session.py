@@ -176,7 +176,7 @@ async def test_errors_are_the_same_either_way(
 def test_every_error_crosses_with_all_it_says() -> None:
     findings = (
         Finding("syntax", Severity.REFUSES, 1, 2, "No.", "Yes."),
-        Problem("topic", "topics[0]", "No.", "Yes."),
+        Problem("W4", "topics[0]", "consumed_twice", {"topic": "x", "consumer": "y"}, 3, 7),
     )
     for error in (
         NotDeployed("no", findings=findings),

@@ -168,12 +168,13 @@ def test_on_a_terminal_the_line_is_shown_with_a_caret(project: Path) -> None:
 
 def test_a_problem_without_a_place_is_of_the_whole_file() -> None:
     """W5: a place is read off where there is one, and none is made up."""
-    placed = Problem("W5", "a.py:3:7", "a.py:3:7: It is wrong.", "Mend it.")
+    placed = Problem("W5", "a.py:3:7", "not_loaded", {"said": "It is wrong."}, 3, 7)
     assert remark_on(placed, "a.py") == Remark(
-        "a.py", 3, 7, "W5", REFUSES, "It is wrong.", "Mend it."
+        "a.py", 3, 7, "W5", REFUSES, "It is wrong.", "Correct it and deploy again."
     )
-    whole = Problem("W4", "topics", "topics is empty.", "Name one.")
-    assert str(remark_on(whole, "a.py")) == "a.py:1:1: refuses: W4: topics is empty. Name one."
+    whole = Problem("W4", "topics", "empty")
+    told = "a.py:1:1: refuses: W4: topics is empty. Put at least one entry in it."
+    assert str(remark_on(whole, "a.py")) == told
 
 
 def test_what_a_source_says_cannot_steer_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:

@@ -303,11 +303,11 @@ def test_a_thousand_near_names_are_looked_up_no_more_than_twenty_times(
     """W6: looking for the nearest name is the dear part of a refusal."""
     looked_up: list[str] = []
 
-    def suggest(name: str, known: object) -> str:
+    def nearest(name: str, known: object) -> dict[str, object]:
         looked_up.append(name)
-        return ""
+        return {}
 
-    monkeypatch.setattr("duly.rules.declaration.suggest", suggest)
+    monkeypatch.setattr("duly.rules.declaration.nearest", nearest)
     topics = [f"topic.number.{number}" for number in range(490)]
     near = [f"topic.numbre.{number}" for number in range(490)]
     with pytest.raises(NotDeployed):

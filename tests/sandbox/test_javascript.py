@@ -106,7 +106,7 @@ async def test_ctx_cannot_be_changed_and_is_no_promise(stand: Stand) -> None:
 
 async def test_a_word_does_not_pass_for_a_function(stand: Stand) -> None:
     """W5: the mark of a function cannot be written by hand."""
-    with pytest.raises(NotDeployed, match="not a function"):
+    with pytest.raises(NotDeployed, match="must be a function"):
         await stand.load(
             'Keep.workflow({name: "w", producers: {p: {handler: "function"}}}); export default 1'
         )

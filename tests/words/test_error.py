@@ -114,7 +114,11 @@ def test_a_scan_finds_prose_and_codes() -> None:
 
 def test_an_unknown_code_is_told_as_it_is() -> None:
     """U6: an error of a newer host is told by its code."""
-    assert say(DulyError(code="from_later", subject="x")) == "from_later: x"
+    assert say(DulyError(code="from_later", subject="x")) == "from_later: x."
+    facts = {"count": 3, "near": None, "known": ["a"]}
+    told = say(DulyError(code="from_later", facts=facts))
+    assert told == "from_later (count 3, known ['a'])."
+    assert errors.render_pair("from_later", "x", {}) == ("from_later: x.", "Correct it.")
     assert errors.render is words.say
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -12,7 +11,6 @@ if TYPE_CHECKING:
     from duly.rules.source import Source
     from duly.script.finding import Finding
 
-PLACED: Final = re.compile(r":(\d+)(?::(\d+))?$")
 REFUSES: Final = "refuses"
 
 
@@ -47,7 +45,6 @@ def remark_on(found: Finding | Problem, file: str) -> Remark:
         severity = str(found.severity)
         place = (found.line, found.column)
         return Remark(file, *place, found.rule, severity, found.sentence, found.suggestion)
-    placed = PLACED.search(found.path)
-    line, column = (int(placed[1]), int(placed[2] or 1)) if placed else (0, 0)
-    sentence = found.sentence.removeprefix(f"{found.path}: ") if placed else found.sentence
-    return Remark(file, line, column, found.rule, REFUSES, sentence, found.suggestion)
+    sentence = found.sentence.removeprefix(f"{found.path}: ") if found.line else found.sentence
+    place = (found.line, found.column or 1) if found.line else (0, 0)
+    return Remark(file, *place, found.rule, REFUSES, sentence, found.suggestion)

@@ -54,7 +54,7 @@ async def examine(parts: Parts, source: Source, *, strict: bool) -> Draft:
         check_source(source, parts.policy.limits)
         loaded = await parts.sandbox.load(source, catalog)
     except Invalid as error:
-        problem = Problem("N", source.name, str(error), "Correct the text and deploy again.")
+        problem = Problem("N", error.subject or source.name, error.code, error.facts)
         raise _refused(source, (problem,)) from error
     except ScriptError as error:
         if error.is_lost:
@@ -108,7 +108,7 @@ async def _reasons(
 
 def _problem(source: Source, said: str, line: int | None, column: int | None) -> Problem:
     where = ":".join(str(each) for each in (source.name, line, column) if each)
-    return Problem("W5", where, f"{where}: {said.rstrip('.')}.", "Correct it and deploy again.")
+    return Problem("W5", where, "not_loaded", {"said": said}, line or 0, column or 0)
 
 
 def _refused(source: Source, reasons: tuple[Finding | Problem, ...]) -> NotDeployed:

@@ -22,15 +22,17 @@ import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
+from duly import errors
 from duly.config import Limits
 from duly.errors import Invalid, NotDeployed
+from duly.fact import NO_FACTS
 from duly.rules.access import Step
 from duly.rules.schedule import MANUAL, Schedule
 from duly.rules.schedule import declare as declare_schedule
 from duly.rules.schedule import parse as parse_schedule
-from duly.rules.value import DEFAULT_LIMITS, PATH_KEY_CHARS, Json, suggest
+from duly.rules.value import DEFAULT_LIMITS, PATH_KEY_CHARS, Json, nearest
 
 FUNCTION: Final = "function"
 NAME: Final = re.compile(r"[A-Za-z0-9._-]+")
@@ -82,12 +84,27 @@ class Declaration:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One reason why a source is refused, and what to do about it (W5)."""
+    """One reason why a source is refused: the code of an error, its place and its facts (W5).
+
+    A line of 0 says that no line is known.
+    """
 
     rule: str
     path: str
-    sentence: str
-    suggestion: str
+    code: str
+    facts: Mapping[str, Any] = field(default_factory=lambda: NO_FACTS)
+    line: int = 0
+    column: int = 0
+
+    @property
+    def sentence(self) -> str:
+        """What is wrong, for people."""
+        return errors.render_pair(self.code, self.path, self.facts)[0]
+
+    @property
+    def suggestion(self) -> str:
+        """What the author can do, for people."""
+        return errors.render_pair(self.code, self.path, self.facts)[1]
 
     def __str__(self) -> str:
         return f"{self.sentence} {self.suggestion}"
@@ -176,12 +193,7 @@ class _Reader:
         is_short = len(name) <= self.limits.name_chars
         if not (name.strip() and is_short and name.isprintable() and "/" not in name):
             most = self.limits.name_chars
-            self.refuse(
-                "W1",
-                "name",
-                "is not a workflow name.",
-                f"Use 1 to {most} printable characters, without a slash.",
-            )
+            self.refuse("W1", "name", "not_workflow_name", most=most)
         return name
 
     def topics(self, raw: object) -> tuple[TopicDeclaration, ...]:
@@ -215,9 +227,7 @@ class _Reader:
         try:
             return parse_schedule(fields["schedule"], path=f"{path}.schedule")
         except Invalid as error:
-            self.problems.append(
-                Problem("W5", error.path, f"{error.path}: {error}", "Correct the schedule.")
-            )
+            self.refuse("W5", error.path, error.code, **error.facts)
             return MANUAL
 
     def consumer(self, name: str, raw: object, declared: list[str]) -> ConsumerDeclaration:
@@ -233,7 +243,7 @@ class _Reader:
         if "subscribe" in fields:
             subscribe = self.known_topics(fields["subscribe"], f"{path}.subscribe", declared)
             if fields["subscribe"] == []:
-                self.refuse("W3", f"{path}.subscribe", "is empty.", "Name at least one topic.")
+                self.refuse("W3", f"{path}.subscribe", "empty")
         return ConsumerDeclaration(name, subscribe, steps, self.publishes(fields, path, declared))
 
     def publishes(
@@ -249,12 +259,8 @@ class _Reader:
             if self.is_full:
                 return names
             if NAME.fullmatch(name) and name not in declared:
-                self.refuse(
-                    "W4",
-                    path,
-                    f'names "{name}", which is not declared.',
-                    f"Add it to topics. {suggest(name, declared)}",
-                )
+                facts = nearest(name, declared)
+                self.refuse("W4", path, "undeclared_topic", topic=name, **facts)
         return names
 
     # -- what holds between the parts -----------------------------------------------------------
@@ -265,24 +271,18 @@ class _Reader:
         consumers: tuple[ConsumerDeclaration, ...],
     ) -> None:
         if not producers and not consumers:
-            self.refuse("W1", "workflow", "has no handler.", "Declare a producer or a consumer.")
+            self.refuse("W1", "workflow", "no_handlers")
         for name in sorted({one.name for one in producers} & {one.name for one in consumers}):
             # State belongs to the handler's name (C1), so two handlers cannot have the same.
-            self.refuse(
-                "C1", f"consumers.{name}", "is the name of a producer too.", "Rename one of them."
-            )
+            self.refuse("C1", f"consumers.{name}", "name_twice", name=name)
 
     def check_consumers(self, consumers: tuple[ConsumerDeclaration, ...]) -> None:
         taken: dict[str, str] = {}
         for consumer in consumers:
             for topic in consumer.subscribe:
                 if topic in taken:
-                    self.refuse(
-                        "W4",
-                        f"consumers.{consumer.name}.subscribe",
-                        f'names "{topic}", which {taken[topic]} already consumes.',
-                        "Let one consumer do both, or publish to a second topic.",
-                    )
+                    path = f"consumers.{consumer.name}.subscribe"
+                    self.refuse("W4", path, "consumed_twice", topic=topic, consumer=taken[topic])
                 taken.setdefault(topic, consumer.name)
 
     # -- the grammar ----------------------------------------------------------------------------
@@ -292,22 +292,22 @@ class _Reader:
     ) -> dict[str, object]:
         known = (*required, *optional)
         if not isinstance(raw, dict):
-            self.refuse("W5", path, "is not an object.", f"Give it {', '.join(known)}.")
+            self.refuse("W5", path, "wrong_value", wanted="object", fields=[*known])
             return {}
         for name in required:
             if name not in raw:
-                self.refuse("W5", f"{path}.{name}", "is missing.", "Add it.")
+                self.refuse("W5", f"{path}.{name}", "missing")
         for name in raw:
             if self.is_full:
                 return raw
             if name not in known:
                 place = f"{path}.{str(name)[:PATH_KEY_CHARS]}"
-                self.refuse("W5", place, "is not known.", suggest(str(name), known))
+                self.refuse("W5", place, "unknown_field", **nearest(str(name), known))
         return raw
 
     def entries(self, raw: object, path: str, what: str) -> list[tuple[str, object]]:
         if not isinstance(raw, dict):
-            self.refuse("W5", path, "is not an object.", f"Give each {what} a name in it.")
+            self.refuse("W5", path, "wrong_value", wanted="names_as_keys", what=what)
             return []
         if not self.has_room(len(raw), path):
             return []
@@ -315,47 +315,40 @@ class _Reader:
 
     def names(self, raw: object, path: str, what: str) -> tuple[str, ...]:
         if not isinstance(raw, list):
-            self.refuse("W5", path, "is not a list.", f"Give it a list of {what} names.")
+            self.refuse("W5", path, "wrong_value", wanted="list_of_names", what=what)
             return ()
         if not self.has_room(len(raw), path):
             return ()
         names = [self.name(each, path, what) for each in raw]
         for name, count in Counter(names).items():
             if count > 1:
-                self.refuse("W5", path, f'names "{name}" more than once.', "Name it once.")
+                self.refuse("W5", path, "name_twice", name=name)
         return tuple(names)
 
     def has_room(self, count: int, path: str) -> bool:
         if count <= self.names_left:
             self.names_left -= count
             return True
-        most = f"A workflow has at most {NAMES_MAX} names in all."
-        self.refuse("W5", path, "declares too much.", most)
+        self.refuse("W5", path, "too_many", limit=NAMES_MAX, unit="names")
         return False
 
     def name(self, raw: object, path: str, what: str) -> str:
         most = self.limits.name_chars
         name = raw if isinstance(raw, str) else ""
         if not NAME.fullmatch(name) or len(name) > most:
-            shown = ascii(name[:PATH_KEY_CHARS]) if isinstance(raw, str) else type(raw).__name__
-            self.refuse(
-                "W5",
-                path,
-                f"has {shown}, which is not a {what} name.",
-                f"Use 1 to {most} letters, digits, dots, underscores or hyphens.",
-            )
+            given = name[:PATH_KEY_CHARS] if isinstance(raw, str) else type(raw).__name__
+            self.refuse("W5", path, "not_name", given=given, most=most, what=what)
         return name
 
     def function(self, fields: Mapping[str, object], path: str, name: str) -> bool:
         if name in fields and fields[name] != FUNCTION:
-            self.refuse("W5", f"{path}.{name}", "is not a function.", "Make it one.")
+            self.refuse("W5", f"{path}.{name}", "wrong_value", wanted="function")
         return name in fields
 
     @property
     def is_full(self) -> bool:
         return len(self.problems) >= PROBLEMS_MAX
 
-    def refuse(self, rule: str, path: str, what: str, suggestion: str) -> None:
-        if self.is_full:
-            return
-        self.problems.append(Problem(rule, path, f"{path} {what}", suggestion))
+    def refuse(self, rule: str, path: str, code: str, **facts: Any) -> None:
+        if not self.is_full:
+            self.problems.append(Problem(rule, path, code, facts))

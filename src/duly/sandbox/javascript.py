@@ -345,13 +345,12 @@ def _the_workflow(turn: wire.Turn) -> Json:
     if not isinstance(told, dict) or type(count) is not int:
         raise ScriptError(code="half_read")
     if count != 1:
-        problem = declaration.Problem(
-            "W1",
-            "workflow",
-            f"The source declares {count or 'no'} workflow{'s' * (count > 1)}.",
-            "Write `export default Keep.workflow({...})` once.",
+        problem = declaration.Problem("W1", "workflow", "not_one_exported", {"count": count})
+        raise NotDeployed(
+            code="source_problems",
+            facts={"count": 1, "problems": [str(problem)]},
+            findings=(problem,),
         )
-        raise NotDeployed(str(problem), findings=(problem,))
     workflow: Json = told.get("workflow")
     return workflow
 

@@ -10,9 +10,7 @@ the same in locked processes (`engine.study`).
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
-from typing import Final
 
 from duly.rules.access import MutateReads
 from duly.rules.catalog import Catalog
@@ -21,8 +19,6 @@ from duly.rules.source import Source
 from duly.script.finding import Finding, refusing, tidy
 from duly.script.study import Study, findings_in, study
 from duly.script.type_check import not_ended, type_check
-
-_PLACED: Final = re.compile(r":(\d+)(?::\d+)?$")  # where a problem of loading stands
 
 
 def check(
@@ -60,7 +56,6 @@ def join(
 
 def _line_of(problem: Problem) -> int | None:
     """Return the line a problem names; 0 where it names a part of the text but no line."""
-    placed = _PLACED.search(problem.path)
-    if placed is not None:
-        return int(placed[1])
+    if problem.line:
+        return problem.line
     return None if problem.rule != "W5" or "." in problem.path else 0

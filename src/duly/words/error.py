@@ -54,6 +54,7 @@ WANTED: Final[Mapping[str, str]] = {
     "entrypoint": "a module of this folder and its class, as in main:Reminders",
     "explained": "the id of a run or a mutation, the name of a workflow, or bus:<event id>",
     "file_to_write": "the name of the file to write",
+    "function": "a function",
     "glob_by_argument": 'a glob for each argument, as in {{"to": "*@acme.com"}}',
     "hash": "the hash that was shown with the call",
     "hash_by_mutation": "1 to {most} mutations, each with the hash that was shown",
@@ -65,9 +66,11 @@ WANTED: Final[Mapping[str, str]] = {
     "last_delivery": "event id and subscriber id of the last delivery of the page before",
     "list": "a list",
     "module_and_name": "a module and a name in it, as in shop:Till",
+    "list_of_names": "a list of {what} names",
     "message_id": "a text or a whole number that stays the same",
     "message_ids": "a list of at most {most} message ids",
     "number": "a number",
+    "names_as_keys": "an object with the name of each {what} as a key",
     "object": "an object[ with {fields:list}]",
     "output_key": "the key of an output",
     "page_end": "where the page before ended",
@@ -132,13 +135,30 @@ PART: Final = re.compile(r"\[([^\[\]]*)\]")
 
 def say(error: DulyError) -> str:
     """Write what happened, to what, and what to do."""
-    pair = PAIRS.get(error.code)
-    if pair is None:
-        return f"{error.code}: {error.subject}" if error.subject else error.code
-    facts = {**error.facts, "subject": error.subject or None}
-    place = str(facts.get("place", ""))
-    text = " ".join(filter(None, (_fill(each, facts).strip() for each in pair)))
+    text = " ".join(filter(None, _say_pair(error.code, error.subject, error.facts)))
+    place = str(error.facts.get("place", ""))
     return f"{PLACES.get(place, place)}: {text}" if place else text
+
+
+def say_problem(code: str, subject: str, facts: Mapping[str, Any]) -> tuple[str, str]:
+    """Write what is wrong with a source, and what its author can do (W5)."""
+    what, hint = _say_pair(code, subject, facts)
+    return what, hint or "Correct it."
+
+
+def _say_pair(code: str, subject: str, facts: Mapping[str, Any]) -> tuple[str, str]:
+    if code not in PAIRS:
+        return _say_unknown(code, subject, facts), ""
+    what, hint = PAIRS[code]
+    known = {**facts, "subject": subject or None}
+    return _fill(what, known).strip(), _fill(hint, known).strip()
+
+
+def _say_unknown(code: str, subject: str, facts: Mapping[str, Any]) -> str:
+    """Write an error of a newer Duly: its code, what it is about, and what is known."""
+    told = ", ".join(f"{name} {value}" for name, value in facts.items() if value not in (None, ""))
+    about = f"{code}: {subject}" if subject else code
+    return f"{about} ({told})." if told else f"{about}."
 
 
 def fields_of(template: str) -> list[str]:
@@ -196,6 +216,7 @@ WAYS: Final[Mapping[str, Way]] = {
     "operation": lambda value, _: OPERATIONS.get(value, str(value)),
     "or": lambda value, _: " or ".join(map(str, value)),
     "problem": lambda value, _: _count(value, "problem"),
+    "exported": lambda value, _: _count(value, "workflow") if value else "no workflow",
     "shown": lambda value, _: repr(value),
     "quoted": lambda value, _: f'"{value}"',
     "task": lambda value, _: TASKS.get(value, str(value)),
@@ -204,3 +225,4 @@ WAYS: Final[Mapping[str, Way]] = {
 }
 
 errors.render = say
+errors.render_pair = say_problem

@@ -172,6 +172,20 @@ SCRIPTS: Final[Mapping[str, Pair]] = {
         "The folder {subject} has no file that ends in {known:or}.",
         "Name a file, or another folder.",
     ),
+    "not_workflow_name": (
+        "{subject} is not a workflow name.",
+        "Use 1 to {most} printable characters, without a slash.",
+    ),
+    "no_handlers": ("{subject} has no handler.", "Declare a producer or a consumer."),
+    "consumed_twice": (
+        '{subject} names "{topic}", which {consumer} already consumes.',
+        "Let one consumer do both, or publish to a second topic.",
+    ),
+    "not_loaded": ("{subject}: {said:bare}.", "Correct it and deploy again."),
+    "not_one_exported": (
+        "The source declares {count:exported}.",
+        "Write `export default Keep.workflow({{...}})` once.",
+    ),
     "not_one_workflow": ("{subject} declares {count} workflows.", "Declare exactly one."),
     "no_language": ("{file}: the ending says no language.", "Name the file {known:or}."),
     "another_workflow": (
