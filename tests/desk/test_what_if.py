@@ -12,6 +12,7 @@ from duly.config import Policy, WorkflowPolicy
 from duly.errors import RequestRefused
 from duly.host import Host
 from duly.rules.source import Language
+from duly.words import say_difference
 from tests.desk.trying import SOURCES, TEXT, House, edited
 
 
@@ -45,7 +46,7 @@ async def test_another_change_is_told_by_its_input(house: House, past: Host) -> 
     """F3, L11: what it did, and what it would do."""
     source = edited('values=[prepared["data"]["id"]]', 'values=[prepared["data"]["id"], "new"]')
     replayed = await past.what_if("mail-to-row", source)
-    assert [each.sentence for each in replayed.differences] == [
+    assert [say_difference(each) for each in replayed.differences] == [
         f'For “Mail {mail}” it called sheets.append_row with values ["{mail}"]; '
         f'now it would call it with values ["{mail}","new"].'
         for mail in ("m2", "m1")

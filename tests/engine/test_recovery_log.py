@@ -6,9 +6,9 @@ import logging
 
 import pytest
 
-from duly.engine.successor import RECOVERED
 from duly.rules.word import MutationStatus
 from duly.testing import Fault, Stage
+from duly.words.recovered import RECOVERED
 from tests.engine.stand import NAME, flow, opened, plan
 
 

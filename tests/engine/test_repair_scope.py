@@ -17,6 +17,7 @@ from duly.rules.declaration import (
 from duly.rules.repair import added, left_out
 from duly.rules.schedule import parse
 from duly.testing import Stage
+from duly.words.repair import say_deed
 from tests.engine.repairing import Smith, active, broken, failing, played, repairing, versions
 from tests.engine.stand import (
     CONSUMER,
@@ -71,7 +72,7 @@ OLD = Declaration("flow", WAYS, (POLL,), (FILE,))
 )
 def test_what_would_come_no_more_is_left_out(new: Declaration, lost: str) -> None:
     """F3, W9: what is never due, never let in or never told loses events in silence."""
-    assert left_out(OLD, new) == (lost,)
+    assert tuple(map(say_deed, left_out(OLD, new))) == (lost,)
     assert left_out(OLD, OLD) == ()
 
 
@@ -95,14 +96,16 @@ def test_a_change_or_a_way_in_that_was_not_there_is_added() -> None:
     looking = ConsumerDeclaration("look", ("done",), (Step.PREPARE, Step.NEXT))
     assert added(OLD, replace(OLD, consumers=(FILE, looking))) == ()
     writing = replace(looking, steps=(Step.PREPARE, Step.MUTATE))
-    assert added(OLD, replace(OLD, consumers=(FILE, writing))) == (
+    assert tuple(map(say_deed, added(OLD, replace(OLD, consumers=(FILE, writing))))) == (
         "“look” for “done”",
         "the change “look” makes",
     )
     wider = replace(FILE, subscribe=("mail", "done"))
-    assert added(OLD, replace(OLD, consumers=(wider,))) == ("“file” for “done”",)
+    assert tuple(map(say_deed, added(OLD, replace(OLD, consumers=(wider,))))) == (
+        "“file” for “done”",
+    )
     opened = replace(OLD, topics=(*WAYS[:2], TopicDeclaration("done", ingress=True)))
-    assert added(OLD, opened) == ("the way into “done”",)
+    assert tuple(map(say_deed, added(OLD, opened))) == ("the way into “done”",)
 
 
 async def test_a_repair_does_not_make_changes_of_what_was_put_out_long_ago(

@@ -17,6 +17,7 @@ from duly.rules.replay import Difference, OutsideChange, Replay
 from duly.rules.value import Json
 from duly.store.recording import PAST_RUNS_MAX
 from duly.testing import Fault, Stage
+from duly.words import say_difference
 from tests.engine.stand import (
     CONSUMER,
     DECLINE,
@@ -222,7 +223,7 @@ async def test_a_version_that_would_change_nothing_is_different(
     play = await opened(duly_world)
     await past(play, one())
     (difference,) = (await what_if(play, one(**said))).differences
-    assert difference.sentence == (
+    assert say_difference(difference) == (
         'For “Event” it called sheet.append with text "a"; now it would change nothing.'
     )
 
@@ -361,7 +362,7 @@ async def test_no_secret_is_shown_by_a_difference(duly_world: Stage) -> None:
         *(await what_if(play, one(prepare=(Throw(CANARY),)))).differences,
     ]
     assert len(told) == 2
-    assert CANARY not in repr(told) + "".join(each.sentence for each in told)
+    assert CANARY not in repr(told) + "".join(say_difference(each) for each in told)
     assert told[0].inputs == ("Mail [redacted]",)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from duly.fact import Reason
 from duly.rules.access import Step
 from duly.rules.declaration import ConsumerDeclaration, Declaration, ProducerDeclaration
 from duly.rules.lifecycle import FAILS_AT, Counts
@@ -21,6 +22,8 @@ from duly.rules.repair import (
 from duly.rules.replay import Difference, OutsideChange, Replay
 from duly.rules.schedule import DAY_MS
 from duly.rules.word import Failure, Phase
+from duly.words import say_difference
+from duly.words.repair import say_deed, say_unrepaired
 
 NOW = 10 * DAY_MS
 FILE = ConsumerDeclaration("file", ("mail", "letter"), (Step.PREPARE, Step.MUTATE))
@@ -48,10 +51,9 @@ def test_asking_is_bounded_per_chain_and_per_day(repairs: int, chain: int, is_as
 def test_the_reason_says_which_limit_it_was() -> None:
     """F3, F8: in words, with the number."""
 
-    def asked(
-        counts: Counts, today: int, day_max: int = 10, *, is_there: bool = True
-    ) -> str | None:
-        return ask_refusal(counts, today, chain_max=2, day_max=day_max, has_repairer=is_there)
+    def asked(counts: Counts, today: int, day_max: int = 10, *, is_there: bool = True) -> str:
+        found = ask_refusal(counts, today, chain_max=2, day_max=day_max, has_repairer=is_there)
+        return said(found)
 
     assert asked(Counts(repair=2), 0) == (
         "a repair was asked for twice, which is all the policy allows."
@@ -88,7 +90,13 @@ def test_a_repair_is_the_next_minor_version_that_is_free(
     assert next_repair(failed, known) == number
 
 
-def refusal(new: Declaration = OLD, **more: object) -> str | None:
+def said(reason: Reason | None) -> str:
+    """Say a reason; there must be one."""
+    assert reason is not None
+    return say_unrepaired(reason)
+
+
+def refusal(new: Declaration = OLD, **more: object) -> Reason | None:
     """Ask about a repair that is fine unless told otherwise."""
     plain: dict[str, object] = {
         "findings": (),
@@ -108,16 +116,17 @@ def test_a_repair_that_keeps_within_everything_is_adopted() -> None:
 
 def test_a_repair_never_widens_the_envelope() -> None:
     """A2: what is missing is named, all of it."""
-    assert refusal(used=frozenset({"c.delete"})) == "it needs c.delete, which is not granted."
-    assert refusal(used=frozenset({"c.delete", "a.read", "b.delete", "d"})) == (
+    assert said(refusal(used=frozenset({"c.delete"}))) == "it needs c.delete, which is not granted."
+    assert said(refusal(used=frozenset({"c.delete", "a.read", "b.delete", "d"}))) == (
         "it needs b.delete, c.delete and d, which are not granted."
     )
 
 
 def test_findings_keep_a_repair_from_being_adopted() -> None:
     """W5: every repair is strict; what is said of it is cut where it grows long."""
-    assert refusal(findings=("1:1: a.", "2:1: b.")) == "it does not check clean: 1:1: a. 2:1: b."
-    assert len(str(refusal(findings=["x" * 5000]))) < REASON_CHARS + 50
+    found = refusal(findings=("1:1: a.", "2:1: b."))
+    assert said(found) == "it does not check clean: 1:1: a. 2:1: b."
+    assert len(said(refusal(findings=["x" * 5000]))) < REASON_CHARS + 50
 
 
 @pytest.mark.parametrize(
@@ -138,17 +147,18 @@ def test_findings_keep_a_repair_from_being_adopted() -> None:
 )
 def test_what_a_repair_leaves_out_is_named(new: Declaration, lost: tuple[str, ...]) -> None:
     """F3, W9: a handler, a subscription or a mutation less fails less, and does less."""
-    assert left_out(OLD, new) == lost
-    assert str(refusal(new)).startswith("it leaves out “")
+    assert tuple(map(say_deed, left_out(OLD, new))) == lost
+    assert said(refusal(new)).startswith("it leaves out “")
 
 
 def test_a_replay_that_differs_is_told_by_its_first_difference() -> None:
     """F3: and how many more there are."""
     same = OutsideChange("sheet.append", {"text": "a"})
     first = Difference("run_1", ("Mail",), same, None)
-    assert replay_refusal(Replay(3)) is None
-    assert str(replay_refusal(Replay(3, (first,)))).endswith("now it would change nothing.")
-    assert str(replay_refusal(Replay(3, (first, first, first)))).endswith("(and 2 more)")
+    told = say_difference(first)
+    assert replay_refusal(Replay(3), "") is None
+    assert said(replay_refusal(Replay(3, (first,)), told)).endswith("now it would change nothing.")
+    assert said(replay_refusal(Replay(3, (first, first, first)), told)).endswith("(and 2 more)")
 
 
 def test_words_are_cut_one_past_the_limit() -> None:

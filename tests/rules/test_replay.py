@@ -8,8 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from duly.rules.replay import SHOWN_CHARS, Difference, OutsideChange, Replay, compare
+from duly.rules.replay import Difference, OutsideChange, Replay, compare
 from duly.rules.value import Json
+from duly.words import say_difference
+from duly.words.replay import SHOWN_CHARS
 
 PROPERTY = settings(derandomize=True, deadline=None, max_examples=150)
 JSON = st.recursive(
@@ -48,7 +50,7 @@ def test_whatever_differs_is_a_difference_with_both_sides(
     is_same = OutsideChange("a.b", before).digest == OutsideChange("a.b", after).digest
     assert (found is None) is is_same
     if found is not None:
-        was, now = found.sentence.split("; now it would call it with ")
+        was, now = say_difference(found).split("; now it would call it with ")
         assert was.removeprefix("For “Mail m1” it called a.b with ") != now.removesuffix(".")
 
 
@@ -94,7 +96,7 @@ def test_a_difference_is_one_sentence(
     """F3, U7: by the input a person knows, and only what differs."""
     found = compare(*HERE, before, after)
     assert found is not None
-    assert found.sentence == f"For “Mail m1” {said}"
+    assert say_difference(found) == f"For “Mail m1” {said}"
 
 
 def test_a_long_argument_is_shown_where_it_differs() -> None:
@@ -106,9 +108,9 @@ def test_a_long_argument_is_shown_where_it_differs() -> None:
         OutsideChange("a.b", {"text": f"{same}new"}),
     )
     assert found is not None
-    was, _, now = found.sentence.partition("; now")
+    was, _, now = say_difference(found).partition("; now")
     assert ("old" in was, "new" in now) == (True, True)
-    assert len(found.sentence) < 2 * SHOWN_CHARS
+    assert len(say_difference(found)) < 2 * SHOWN_CHARS
 
 
 @pytest.mark.parametrize(("length", "is_cut"), [(SHOWN_CHARS - 2, False), (SHOWN_CHARS - 1, True)])
@@ -116,19 +118,20 @@ def test_an_argument_is_shown_up_to_its_limit(length: int, is_cut: bool) -> None
     """N: one past it is cut; the quotes count."""
     found = compare(*HERE, None, OutsideChange("a.b", {"text": "x" * length}))
     assert found is not None
-    assert ("…" in found.sentence) is is_cut
+    assert ("…" in say_difference(found)) is is_cut
 
 
 @pytest.mark.parametrize(("inputs", "said"), [(("a",), "“a”"), (("a", "b", "c"), "“a” and 2 more")])
 def test_a_problem_is_told_by_its_inputs(inputs: tuple[str, ...], said: str) -> None:
     """F3: what cannot be told is said."""
     difference = Difference("run_1", inputs, problem="it is too large.")
-    assert difference.sentence == f"For {said} it cannot be told: it is too large."
+    assert say_difference(difference) == f"For {said} it cannot be told: it is too large."
 
 
 def test_a_problem_of_what_works_on_nothing_stands_by_itself() -> None:
     """F3: a producer is given no events."""
-    assert Difference("run_1", (), problem="poll is too large.").sentence == "Poll is too large."
+    difference = Difference("run_1", (), problem="poll is too large.")
+    assert say_difference(difference) == "Poll is too large."
 
 
 def test_what_cannot_be_told_is_not_the_same() -> None:

@@ -27,6 +27,7 @@ from duly.rules.schedule import (
     StartOrder,
     Wake,
 )
+from duly.words.warning import say_ignored_wake
 
 NOW = 1_780_000_000_000
 POLICY = Policy()
@@ -436,8 +437,8 @@ def test_a_wake_time_that_cannot_be_read_is_ignored_with_a_warning(declared: obj
     """S6: anything but an ISO 8601 string is never a failure."""
     ignored = wake(declared)
     assert ignored.at_ms is None
-    assert ignored.warning is not None
-    assert "ISO 8601" in ignored.warning
+    assert ignored.ignored is not None
+    assert "ISO 8601" in say_ignored_wake(ignored.ignored)
 
 
 def test_a_wake_time_has_at_most_a_hundred_characters() -> None:
@@ -446,7 +447,7 @@ def test_a_wake_time_has_at_most_a_hundred_characters() -> None:
     longest = text.ljust(schedule.WAKE_CHARS_MAX, "0")
     assert schedule.clamp_wake_at(longest, NOW, 30, 86_400).at_ms is not None
     wake = schedule.clamp_wake_at(f"{longest}0", NOW, 30, 86_400)
-    assert (wake.at_ms, bool(wake.warning)) == (None, True)
+    assert (wake.at_ms, bool(wake.ignored)) == (None, True)
 
 
 def test_an_absent_wake_time_is_cleared_in_silence() -> None:
@@ -460,8 +461,8 @@ def test_no_text_makes_the_reader_of_wake_times_stumble(text: str) -> None:
     """S6: every string gives a time within bounds, or a warning of bounded length."""
     found = wake(text)
     if found.at_ms is None:
-        assert found.warning is not None
-        assert len(found.warning) < 200
+        assert found.ignored is not None
+        assert len(say_ignored_wake(found.ignored)) < 200
     else:
         assert NOW + 30_000 <= found.at_ms <= NOW + DAY_MS
 

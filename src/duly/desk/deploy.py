@@ -35,7 +35,7 @@ from duly.store import workflow as kept
 from duly.store.base import Transaction
 from duly.store.record import Origin, VersionRow, WorkflowRow
 from duly.store.workflow import Deployment
-from duly.words.phrase import in_quotes
+from duly.words.rename import say_rename
 
 FIRST_VERSION: Final = "1.0"
 NO_LIMITS: Final = '{"mutations_per_day":null,"where":{}}'  # as a grant is recorded (A6)
@@ -255,34 +255,9 @@ async def find_renames(desk: Desk, draft: Draft) -> tuple[Finding, ...]:
 
 
 def _say_rename(rename: Rename, source: Source, policies: Container[str]) -> Finding:
-    old, new = (", ".join(map(in_quotes, names)) for names in (rename.old, rename.new))
-    keep = "Keep the old name"
-    if rename.what is Renamed.PRODUCER:
-        sentence = (
-            f"Producer {old} has a state and is dropped, and {new} begins without one: it finds"
-            " everything again, and what it publishes in a new topic is done again."
-        )
-    elif rename.what is Renamed.TOPIC:
-        sentence = (
-            f"Topic {old} has events and is dropped, and {new} begins empty: what is published"
-            " there again is done again, and what is pending in the old one is left behind."
-        )
-    else:
-        sentence = (
-            f"This file declared {old}, which is active; {new} is another workflow, without its"
-            " state and its events: it does everything again, beside the old one."
-        )
-        if rename.old[0] in policies:
-            sentence += f" The policy of {old} does not hold for it."
-        keep = f"Keep the old name, or remove {old} first"
-    return found(
-        rename.what,
-        1,
-        1,
-        sentence,
-        f"{keep}; if it is to be done again, deploy with replay=True (`duly deploy --replay`).",
-        file=source.name,
-    )
+    has_policy = rename.old[0] in policies
+    sentence, suggestion = say_rename(rename, has_policy=has_policy)
+    return found(rename.what, 1, 1, sentence, suggestion, file=source.name)
 
 
 # -- Extracting ---------------------------------------------------------------------------------

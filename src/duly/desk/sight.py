@@ -25,6 +25,7 @@ from duly.rules.standing import Facts
 from duly.rules.value import Json, decode
 from duly.rules.word import Status, Way
 from duly.store.record import MutationRow, RunRow, WorkflowRow
+from duly.words.warning import say_left_out
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,6 +190,6 @@ def show_log(text: str) -> tuple[LogLine, ...]:
     found = kept.read_log(text)
     lines = [LogLine(moment(each.at_ms), each.source, each.text) for each in found.lines]
     if found.dropped:
-        left_out = f"{found.dropped} more lines were left out."
+        left_out = say_left_out(found.dropped)
         lines.append(LogLine(lines[-1].at, kept.DULY, left_out))
     return tuple(lines)

@@ -15,6 +15,7 @@ from duly.engine.draft import read_findings
 from duly.fact import Reason
 from duly.rules.declaration import parse
 from duly.rules.kept import read_error, read_log
+from duly.rules.reason import plain
 from duly.rules.redaction import Redactor, redact, redact_text
 from duly.rules.repair import STEP_AT, RepairCase, RepairError, RepairInput
 from duly.rules.source import Language, Source
@@ -32,12 +33,19 @@ TOOLS: Final = {Language.PYTHON: python_stubs, Language.JAVASCRIPT: javascript_t
 
 
 def unrepaired(
-    row: RunRow, workflow: str, message: str, reason: str, proposed: str | None
+    row: RunRow, workflow: str, message: str, reason: Reason, proposed: str | None
 ) -> Reason:
     """Say what failed, and why it was not repaired; `proposed` is a version that was kept (F8)."""
     failed = escalate(Facts(run=row.state, way=Way.PERSON, workflow=workflow, message=message))
     version = {} if proposed is None else {"proposed": proposed}
-    return replace(failed, facts={**failed.facts, "unrepaired": reason, **version})
+    return replace(
+        failed,
+        facts={
+            **failed.facts,
+            "unrepaired": {"code": reason.code, "facts": plain(reason.facts)},
+            **version,
+        },
+    )
 
 
 async def build_case(parts: Parts, row: RunRow) -> RepairCase:

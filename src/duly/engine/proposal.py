@@ -29,7 +29,7 @@ from duly.rules.word import Status
 from duly.store.people import PAGE_ROWS_MAX
 from duly.store.record import Action, JournalEvent, Origin, RunRow, VersionRow
 
-BY_AN_AGENT: Final = "an agent wrote it, and whether it is put to use is for you to say."
+BY_AN_AGENT: Final = Reason("written_by_agent")
 DETAIL_BYTES_MAX: Final = 64 * 1024
 
 log = logging.getLogger("duly.engine")
@@ -100,7 +100,7 @@ class Proposals:
         parts, now = self._parts, self._parts.env.now_ms()
         number = rules.next_repair(row.version, (each.version for each in known))
         version = version_of(draft, number, by=by, origin=Origin.REPAIR, parent=row.version)
-        detail = {"repairs": row.version, "run": row.id, "why": BY_AN_AGENT}
+        detail = {"repairs": row.version, "run": row.id, "why": BY_AN_AGENT.code}
         text = encode(cast("Json", detail), "detail", limit_bytes=DETAIL_BYTES_MAX)
         message = rules.cut(error_of(row).message)
         said = unrepaired(row, workflow, message, BY_AN_AGENT, number)

@@ -32,6 +32,7 @@ from duly.rules.outage import Outage
 from duly.rules.schedule import reconcile_delay_ms
 from duly.rules.word import Verdict
 from duly.store.record import MutationRow
+from duly.words.warning import say_still_out
 
 log = logging.getLogger("duly.engine")
 
@@ -82,7 +83,7 @@ class Reconciler:
             wait_ms = round(self._parts.policy.reconcile.longest_s * 1000)
             await self._wait(live, row, wait_ms, row.error, outage=row.outage)
         elif is_overdue:
-            await self._give_up(live, row, rules.say_still_out(row.tool, terms))
+            await self._give_up(live, row, say_still_out(row.tool, terms))
         else:
             await self._give_up(live, row, f"{row.tool} cannot be asked what happened")
 
@@ -124,7 +125,7 @@ class Reconciler:
                 live, sent, verdict, message, is_believable=True, is_answered=is_answered
             )
         elif self._ledger.sends.is_overdue(row.id, terms):
-            await self._give_up(live, row, rules.say_still_out(row.tool, terms))
+            await self._give_up(live, row, say_still_out(row.tool, terms))
         elif isinstance(verdict, Unasked):
             await self._miss(live, row, verdict.reason or f"{row.tool} could not be asked")
         elif isinstance(verdict, Unsure):

@@ -14,8 +14,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final, cast
 
@@ -28,19 +28,22 @@ from duly.engine.replay import replay
 from duly.engine.study import fingerprint
 from duly.engine.successor import Successor
 from duly.errors import DulyError, Fenced, NotDeployed, NotFound, Stale, StoreError
+from duly.fact import Reason
 from duly.rules import repair as rules
 from duly.rules.announcement import Topic
 from duly.rules.declaration import parse
 from duly.rules.fault import trace
+from duly.rules.reason import plain
 from duly.rules.repair import RepairCase, Repairer
 from duly.rules.source import Language, Source
-from duly.rules.value import decode, encode
+from duly.rules.value import Json, decode, encode
 from duly.script.analysis import Fingerprint
 from duly.script.chance import introduced
 from duly.script.finding import refusing
 from duly.store.base import Fence
 from duly.store.people import PAGE_ROWS_MAX
 from duly.store.record import Action, Origin, RunRow
+from duly.words import say_difference
 
 AT_ONCE_MAX: Final = 4  # a service that changed may break many workflows in one minute
 END_S: Final = 1.0  # how long a repairer that was told to stop is waited for
@@ -54,7 +57,7 @@ log = logging.getLogger("duly.engine")
 class Declined:
     """Why nothing is adopted; the draft, if there is one, is kept as a proposal."""
 
-    reason: str
+    reason: Reason
     draft: Draft | None = None
 
 
@@ -140,14 +143,14 @@ class Repairs:
         except Exception as error:
             where = trace(error, parts.outside.secrets())
             log.error("run %s could not be repaired by a fault of ours\n%s", row.id, where)
-            return Declined(f"a fault inside Duly, {self._successor.clean(repr(error))}.")
+            return _declined("fault_inside", said=repr(error))
 
-    async def _refusal(self, row: RunRow) -> str | None:
-        """Say why no repairer is asked: the budget, or the version is not active any more (F3)."""
+    async def _refusal(self, row: RunRow) -> Reason | None:
+        """Return why nobody is asked: the budget, or a version that is not active any more (F3)."""
         policy = self._parts.policy
         workflow = await self._parts.store.get_workflow(row.workflow_id)
         if workflow.active_version != row.version:
-            return f"version {workflow.active_version} is active by now; retry to go on with it."
+            return Reason("version_replaced", facts={"version": workflow.active_version})
         now = self._parts.env.now_ms()
         return rules.ask_refusal(
             row.counts,
@@ -168,21 +171,17 @@ class Repairs:
                 asking.cancel()
                 await asyncio.wait({asking}, timeout=END_S)
         if not done:
-            return Declined(f"the repairer gave no answer in {limit_s:g} s.")
+            return _declined("repairer_late", seconds=f"{limit_s:g}")
         if asking.cancelled():
-            return Declined("the repairer gave up half-way.")
+            return _declined("repairer_cancelled")
         answer = asking.result()
         if answer is None:
-            return Declined("the repairer has none to offer.")
+            return _declined("nothing_offered")
         if isinstance(answer, BaseException):
-            said = str(answer) or "it did not say why"
             kind = type(answer).__name__
-            return Declined(
-                rules.cut(self._successor.clean(f"the repairer failed: {kind}: {said}"))
-            )
+            return _declined("repairer_failed", kind=kind, said=str(answer))
         if not isinstance(answer, Source) or not isinstance(answer.text, str):
-            kind = type(answer).__name__
-            return Declined(f"the repairer answered with a {kind}, which is no source.")
+            return _declined("no_source_given", kind=type(answer).__name__)
         return Source(answer.language, answer.text, f"repair of {case.workflow} {case.version}")
 
     # -- Judging --------------------------------------------------------------------------------
@@ -192,19 +191,19 @@ class Repairs:
         parts = self._parts
         failed = await parts.store.get_version(row.workflow_id, row.version)
         if source.hash == failed.hash:
-            return Declined("the repairer gave back the text that failed.")
+            return _declined("same_text")
         try:
             draft = await examine(parts, source, strict=False)
         except NotDeployed as error:
             said = " ".join(str(each) for each in error.findings) or str(error)
-            return Declined(f"the repair cannot be run. {rules.cut(said)}")
+            return _declined("repair_not_run", said=rules.cut(said))
         except StoreError:
             raise
         except DulyError as error:
-            return Declined(f"the repair could not be examined. {error}")
+            return _declined("repair_not_examined", said=str(error))
         declaration = parse(decode(failed.declaration))
         if draft.declaration.name != declaration.name:
-            return Declined(f"the repair is of another workflow, “{draft.declaration.name}”.")
+            return _declined("of_another_workflow", workflow=draft.declaration.name)
         grants = await parts.store.list_grants(row.workflow_id)
         reason = rules.adoption_refusal(
             declaration,
@@ -221,14 +220,14 @@ class Repairs:
             reason = await self._redone(row, draft)
         return draft if reason is None else Declined(reason, draft)
 
-    async def _surprise(self, failed: Source, draft: Draft) -> str | None:
-        """Say what in a repair the past cannot show: clock, dice, a step of high risk (F3)."""
+    async def _surprise(self, failed: Source, draft: Draft) -> Reason | None:
+        """Return what in a repair the past cannot show: clock, dice, a step of high risk (F3)."""
         parts = self._parts
         where = (parts.env, parts.apart)
         old = await fingerprint(*where, failed, parts.outside.catalog)
         new = await fingerprint(*where, draft.source, parts.outside.catalog)
         if new is None:
-            return "it is too tangled to be compared with the version that failed."
+            return Reason("too_tangled")
         old = old or Fingerprint()
         asked = introduced(old.chances, new.chances)
         steps = {**old.risky, **new.risky}
@@ -241,7 +240,7 @@ class Repairs:
             tuple(rules.Surprise(each.line, each.word) for each in asked), risky
         )
 
-    async def _redone(self, row: RunRow, draft: Draft) -> str | None:
+    async def _redone(self, row: RunRow, draft: Draft) -> Reason | None:
         """Try a repair on the past, within the time its author had to answer (F3)."""
         assert draft.loaded is not None, draft.source.name
         limit_s = self._parts.policy.limits.repair_s
@@ -249,15 +248,16 @@ class Repairs:
             async with asyncio.timeout(limit_s):
                 replayed = await replay(self._parts, row.workflow_id, draft.loaded)
         except TimeoutError:
-            return f"it was not tried on all that was done within {limit_s:g} s."
-        return rules.replay_refusal(replayed)
+            return Reason("not_replayed", facts={"seconds": f"{limit_s:g}"})
+        first = next(iter(replayed.differences), None)
+        return rules.replay_refusal(replayed, "" if first is None else say_difference(first))
 
-    async def _came_before(self, row: RunRow, source: Source) -> str | None:
-        """Say that a text was active and was given up; a repair does not overrule that act."""
+    async def _came_before(self, row: RunRow, source: Source) -> Reason | None:
+        """Return that a text was active and was given up: a repairer does not overrule that."""
         known = await self._parts.store.list_versions(row.workflow_id, limit=PAGE_ROWS_MAX)
         for each in known:
             if each.hash == source.hash and each.activated_at is not None:
-                return f"its text is that of version {each.version}, which was given up."
+                return Reason("given_up_before", facts={"version": each.version})
         return None
 
     # -- What follows ---------------------------------------------------------------------------
@@ -292,23 +292,24 @@ class Repairs:
                 raise
             await self._decline(live, row, Declined(await self._why_late(row), draft))
 
-    async def _why_late(self, row: RunRow) -> str:
+    async def _why_late(self, row: RunRow) -> Reason:
         outlook = await self._parts.store.outlook(row.workflow_id)
         if outlook.open_run is not None and outlook.open_run.run_id == row.id and outlook.is_paused:
-            return "the workflow was paused meanwhile."
-        return "the run was moved on meanwhile."
+            return Reason("paused_meanwhile")
+        return Reason("moved_meanwhile")
 
     async def _decline(self, live: Live, row: RunRow, declined: Declined) -> None:
         """Tell a person why there is no repair, and keep what was proposed, if the run waits."""
         store, now = self._parts.store, self._parts.env.now_ms()
-        reason = self._successor.clean(declined.reason)
+        reason = self._clean(declined.reason)
         number, proposal, action = None, None, None
         if declined.draft is not None:
             number = await self._next_number(row)
             proposal = version_of(
                 declined.draft, number, by=self._name, origin=Origin.REPAIR, parent=row.version
             )
-            action = self._action("propose", {"repairs": row.version, "why": reason})
+            why: dict[str, Json] = {"why": reason.code, "facts": plain(reason.facts)}
+            action = self._action("propose", {"repairs": row.version, **why})
         message = rules.cut(error_of(row).message)
         said = unrepaired(row, live.workflow, message, reason, number)
         try:
@@ -328,6 +329,15 @@ class Repairs:
             # A person was faster and need not be told; the proposal is kept for them.
             await store.keep_version(row.workflow_id, proposal, action=action, now=now)
 
+    def _clean(self, reason: Reason) -> Reason:
+        """Take secrets out of what a repairer or a source said, and keep a readable part (A5)."""
+        clean = self._successor.clean
+        facts = {
+            name: clean(each) if isinstance(each, str) else each
+            for name, each in reason.facts.items()
+        }
+        return replace(reason, facts=facts)
+
     async def _next_number(self, row: RunRow) -> str:
         known = await self._parts.store.list_versions(row.workflow_id, limit=PAGE_ROWS_MAX)
         return rules.next_repair(row.version, (each.version for each in known))
@@ -340,9 +350,13 @@ class Repairs:
         is_name = isinstance(name, str) and name.strip() and name.isprintable()
         return cast(str, name)[:most] if is_name else UNNAMED
 
-    def _action(self, verb: str, detail: dict[str, str]) -> Action:
+    def _action(self, verb: str, detail: Mapping[str, Json]) -> Action:
         text = encode({**detail}, "detail", limit_bytes=DETAIL_BYTES_MAX)
         return Action(self._parts.env.new_id("action"), self._name, verb, text)
+
+
+def _declined(code: str, **facts: str) -> Declined:
+    return Declined(Reason(code, facts=facts))
 
 
 async def _call(repairer: Repairer, case: RepairCase) -> object:

@@ -36,6 +36,7 @@ from duly.rules.value import Json, decode, encode
 from duly.rules.word import Failure, Kind, MutationStatus, Outcome, Phase, Progress
 from duly.sandbox.base import MISSING, Missing, World
 from duly.store.record import Commit, Pinned, Reserve
+from duly.words.warning import say_ignored_wake
 
 PRODUCED_BYTES_MAX: Final = 64 * 1024 * 1024  # its parts are limited one by one (N)
 READS_AT_ONCE_BYTES: Final = (
@@ -298,9 +299,9 @@ def _wake_at(parts: Parts, live: Live, now: int) -> int | None:
 def _wake_at_asked(parts: StepEnv, live: Live, raw: object, now: int) -> str | None:
     """Keep a wakeAt that can be read; ignore any other, and warn its author (S6)."""
     policy = parts.policy
-    warning = clamp_wake_at(raw, now, policy.wake_min_s, policy.wake_max_s).warning
-    if warning is not None:
-        live.notes.warn(now, warning)
+    ignored = clamp_wake_at(raw, now, policy.wake_min_s, policy.wake_max_s).ignored
+    if ignored is not None:
+        live.notes.warn(now, say_ignored_wake(ignored))
         return None
     return raw if isinstance(raw, str) else None
 

@@ -10,7 +10,6 @@ Law 3  When the host cannot move a run on, a person is told why (F8).
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
@@ -21,7 +20,7 @@ from duly.fact import Reason
 from duly.rules import chain, lifecycle
 from duly.rules import outage as outages
 from duly.rules.kept import KeptError
-from duly.rules.lifecycle import Change, Counts, Run
+from duly.rules.lifecycle import Counts, Run
 from duly.rules.outage import Outage
 from duly.rules.redaction import redact_text
 from duly.rules.schedule import backoff_ms
@@ -31,6 +30,7 @@ from duly.rules.word import Failure, MutationStatus, Phase, Progress, Status, Wa
 from duly.store.base import Fence
 from duly.store.record import RunRow, Stop
 from duly.words.phrase import say_wait
+from duly.words.recovered import say_recovered
 
 ERROR_CHARS: Final = 2000  # what is kept of an error's words
 ARGS_CHARS: Final = 1000
@@ -51,17 +51,6 @@ SILENT: Final = Run(
 )
 
 # What follows an interruption, by the ledger row alone (R5, R7).
-RECOVERED: Final[Mapping[MutationStatus | None, str]] = {
-    None: "nothing was sent, and it begins again",
-    MutationStatus.PROPOSED: "nothing was sent, and it begins again",
-    MutationStatus.FAILED: "its change was not made, and it begins again",
-    MutationStatus.IN_FLIGHT: "a change was under way, and what became of it is found out",
-    MutationStatus.NEEDS_RECONCILE: "a change was under way, and what became of it is found out",
-    MutationStatus.INDETERMINATE: "a change was under way, and only you can say what became of it",
-    MutationStatus.APPLIED: "its change is done and is not made again; the rest is finished",
-    MutationStatus.REJECTED: "its change was declined; the rest is finished",
-    MutationStatus.SKIPPED: "its change was skipped; the rest is finished",
-}
 
 
 class Successor:
@@ -190,7 +179,9 @@ class Successor:
             judged = counts = chain.counted(counts, replace(state, status=Status.CRASHED))
         change = lifecycle.crash(state, judged)
         if change.successor is not None or change.run.status is not Status.CRASHED:
-            log.info("%s: interrupted; %s (%s)", live.workflow, say_recovered(change), row.id)
+            log.info(
+                "%s: interrupted; %s (%s)", live.workflow, say_recovered(change.run.row), row.id
+            )
         if change.successor is not None:
             successor_id = self._parts.env.new_id("run")
             await store.succeed_run(fence, row.id, state, change, successor_id, counts, now=now)
@@ -327,11 +318,6 @@ class Successor:
         # Sandbox and connector have cut it where it is too long.
         said = redact_text(text, self._parts.outside.secrets(), is_cut=True)
         return cut(said, ERROR_CHARS).encode("utf-8", "replace").decode()
-
-
-def say_recovered(change: Change) -> str:
-    """Say what is done with an interrupted run, by the ledger row of its call."""
-    return RECOVERED[change.run.row]
 
 
 def _into_step(run: Run, failure: Failure) -> Run:

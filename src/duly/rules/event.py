@@ -39,7 +39,6 @@ from duly.rules.value import (
 
 PEEK_LIMIT_DEFAULT: Final = 100
 BUS_TEXT_CHARS: Final = 120
-NAMED_MAX: Final = 3  # events that a warning names; the rest is counted
 
 
 class EventStatus(StrEnum):
@@ -200,17 +199,11 @@ def on_republish(status: EventStatus | None, is_same_content: bool) -> Republish
         raise IllegalTransition(code="bug", facts={"detail": "no_content"}) from None
 
 
-def warn_of_dropped(logs: str | None, dropped: Sequence[Publication], now: int) -> str:
-    """Add to what a run logged that these contents came for finished events (T5).
+def add_warning(logs: str | None, text: str, now: int) -> str:
+    """Add a line of the host to what a run logged (T5).
 
     The line is there in any case, also past the limit of the run's log.
     """
-    named = ", ".join(f'"{each.message_id}" of {each.topic}' for each in dropped[:NAMED_MAX])
-    more = f" and {len(dropped) - NAMED_MAX} more" if len(dropped) > NAMED_MAX else ""
-    text = (
-        f"publish: other content for finished events was not taken: {named}{more}. A finished"
-        " event never changes; give what is new a message id of its own."
-    )
     before = read_log(logs)
     after = replace(before, lines=(*before.lines, LogLine(now, DULY, text))).text
     assert after is not None, text

@@ -99,14 +99,6 @@ def overdue_ms(terms: Terms) -> int:
     return terms.timeout_ms + max(terms.lag_ms, GRACE_MS)
 
 
-def say_still_out(tool: str, terms: Terms) -> str:
-    """Say that a send does not end (L6)."""
-    return (
-        f"{tool} is still out: its timeout of {terms.timeout_ms / 1000:g} s and its lag of "
-        f"{terms.lag_ms / 1000:g} s have passed, and the call has not returned"
-    )
-
-
 # -- Sending again (L7) ---------------------------------------------------------------------------
 
 

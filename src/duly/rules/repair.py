@@ -2,8 +2,8 @@
 
 Law 1  A repairer proposes; the rules decide. Its version is adopted only if it checks clean, asks
        for nothing that is not granted, leaves nothing out and changes nothing that was done.
-Law 2  Asking is bounded, for one failure and for one day of a workflow; failed questions count.
-Law 3  What is not adopted is explained in one sentence, and kept if it could be run at all.
+Law 2  Asking is bounded, for one failure and for one day of a workflow, whatever comes of it.
+Law 3  What is not adopted has a reason, a code with facts, and is kept if it could be run at all.
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeAlias
 
+from duly.fact import Reason
 from duly.rules import shown
 from duly.rules.access import Step
 from duly.rules.declaration import Declaration
@@ -36,6 +37,10 @@ STEP_AT: Final[Mapping[Phase, Step]] = {
     Phase.MUTATING: Step.MUTATE,
     Phase.EMITTING: Step.NEXT,
 }
+
+
+# Something a version does, to be said: its kind, the name of its handler or topic, and more.
+Deed: TypeAlias = Mapping[str, str]
 
 
 # -- The case -----------------------------------------------------------------------------------
@@ -104,19 +109,16 @@ def asked_today(repairs: int, since_ms: int, now_ms: int) -> int:
 
 def ask_refusal(
     counts: Counts, asked_of_day: int, *, chain_max: int, day_max: int, has_repairer: bool
-) -> str | None:
-    """Say why the repairer is not asked any more, or None (F3)."""
+) -> Reason | None:
+    """Return why no repair is asked for any more, or None (F3)."""
     if not has_repairer:
-        return "there is no repairer."
+        return Reason("no_repairer")
     if not (chain_max and day_max):
-        return "the policy allows no repairs."
+        return Reason("repairs_off")
     if counts.repair >= chain_max:
-        return f"a repair was asked for {_times(counts.repair)}, which is all the policy allows."
+        return Reason("chain_used_up", facts={"count": counts.repair})
     if asked_of_day >= day_max:
-        return (
-            f"a repair was asked for {_times(asked_of_day)} within a day, "
-            "which is all the policy allows."
-        )
+        return Reason("day_used_up", facts={"count": asked_of_day})
     return None
 
 
@@ -130,17 +132,16 @@ def adoption_refusal(
     findings: Iterable[str],
     used: frozenset[str],
     granted: frozenset[str],
-) -> str | None:
-    """Say why a version that could be run is not adopted, or None (F3, A2, W5)."""
+) -> Reason | None:
+    """Return why a version that could be run is not adopted, or None (F3, A2, W5)."""
     if missing := missing_capabilities(granted, used):
-        verb = "is" if len(missing) == 1 else "are"
-        return f"it needs {_list(missing)}, which {verb} not granted."
+        return Reason("needs_grants", facts={"names": missing})
     if lost := left_out(old, new):
-        return f"it leaves out {_list(lost)}, and what waits there would be left lying."
+        return Reason("leaves_out", facts={"deeds": lost})
     if more := added(old, new):
-        return f"it adds {_list(more)}, which only a person may."
+        return Reason("adds", facts={"deeds": more})
     if said := " ".join(findings):
-        return f"it does not check clean: {cut(said)}"
+        return Reason("not_clean", facts={"said": cut(said)})
     return None
 
 
@@ -154,33 +155,29 @@ class Surprise:
 
 def surprise_refusal(
     asked: tuple[Surprise, ...], risky: Mapping[tuple[str, Step], tuple[str, ...]]
-) -> str | None:
-    """Say what in a repair no past run can show, or None (F3).
+) -> Reason | None:
+    """Return what in a repair no past run can show, or None (F3).
 
     `asked` are the uses of clock and dice that the failed version had not, `risky` the steps it
     changes that call tools of high risk, with these tools.
     """
     if asked:
-        first = asked[0]
-        more = len(asked) - 1
-        rest = f" and in {more} more place{'s' * (more > 1)}" if more else ""
-        return (
-            "it asks the clock or the dice where the failed version did not: "
-            f"“{first.word[:SAID_CHARS]}” on line {first.line}{rest}."
-        )
+        word, line = asked[0].word[:SAID_CHARS], asked[0].line
+        return Reason("asks_by_chance", facts={"word": word, "line": line, "more": len(asked) - 1})
     if risky:
         (handler, step), tools = next(iter(risky.items()))
-        return f"it changes {handler}.{step}, which calls {_list(tools)}, a tool of high risk."
+        facts = {"handler": handler, "step": str(step), "names": tools}
+        return Reason("changes_risky_step", facts=facts)
     return None
 
 
-def left_out(old: Declaration, new: Declaration) -> tuple[str, ...]:
+def left_out(old: Declaration, new: Declaration) -> tuple[Deed, ...]:
     """List what the failing version does and a repair would not do any more (W9)."""
     still = _does(new)
-    return tuple(said for deed, said in _does(old).items() if deed not in still)
+    return tuple(deed for does, deed in _does(old).items() if does not in still)
 
 
-def added(old: Declaration, new: Declaration) -> tuple[str, ...]:
+def added(old: Declaration, new: Declaration) -> tuple[Deed, ...]:
     """List the changes and the ways in that a repair would bring along.
 
     What lies in a topic, outputs too, would come to a change that was never made of it (W9).
@@ -188,44 +185,47 @@ def added(old: Declaration, new: Declaration) -> tuple[str, ...]:
     before = _does(old)
     changing = {each.name for each in new.consumers if Step.MUTATE in each.steps}
     return tuple(
-        said
-        for (deed, name, more), said in _does(new).items()
+        does
+        for (deed, name, more), does in _does(new).items()
         if (deed, name, more) not in before
         and (deed in ("way", Step.MUTATE) or (deed == "subscribe" and name in changing))
     )
 
 
-def _does(declaration: Declaration) -> dict[tuple[str, str, object], str]:
-    """Name all that a user would miss if a repair left it out, by what it is."""
-    does: dict[tuple[str, str, object], str] = {}
+def _does(declaration: Declaration) -> dict[tuple[str, str, object], Deed]:
+    """List all that a user would miss, by what it is."""
+    does: dict[tuple[str, str, object], Deed] = {}
+
+    def note(deed: str, name: str, more: object = None, **facts: str) -> None:
+        does[deed, name, more] = {"deed": deed, "name": name, **facts}
+
     for producer in declaration.producers:
-        name = producer.name
-        does["produce", name, None] = f"“{name}”"
-        # A handler that never runs again also stops failing; a repair must not "fix" it that way.
+        note("produce", producer.name)
+        # A producer that is never due again also stops failing; that is no repair.
         if producer.schedule != MANUAL:
-            does["schedule", name, producer.schedule] = f"the schedule of “{name}”"
+            note("schedule", producer.name, producer.schedule)
     for consumer in declaration.consumers:
-        name = consumer.name
         for topic in consumer.subscribe:
-            does["subscribe", name, topic] = f"“{name}” for “{topic}”"
-        # A consumer that changes nothing any more would end its events as if it had worked.
-        if Step.MUTATE in consumer.steps:
-            does[Step.MUTATE, name, None] = f"the change “{name}” makes"
-        if Step.NEXT in consumer.steps:
-            does[Step.NEXT, name, None] = f"what follows “{name}”"
+            note("subscribe", consumer.name, topic, topic=topic)
+        # A consumer that changes nothing any more would let events end as if it had been done.
+        for step in (Step.MUTATE, Step.NEXT):
+            if step in consumer.steps:
+                note(str(step), consumer.name)
     for each in declaration.topics:
         if each.ingress or each.bus is not None:
-            does["way", each.name, each.bus] = f"the way into “{each.name}”"
+            note("way", each.name, each.bus)
     return does
 
 
-def replay_refusal(replay: Replay) -> str | None:
-    """Say what a repair would do otherwise than it was done, or None (F3)."""
+def replay_refusal(replay: Replay, said: str) -> Reason | None:
+    """Return what a repair would do otherwise than it was done, or None (F3).
+
+    `said` is the first difference in words.
+    """
     if replay.is_same:
         return None
     more = len(replay.differences) - 1
-    rest = f" (and {more} more)" if more else ""
-    return cut(f"it would not do again what was done. {replay.differences[0].sentence}{rest}")
+    return Reason("does_otherwise", facts={"said": cut(said), "more": more})
 
 
 def next_repair(failed: str, known: Iterable[str]) -> str:
@@ -252,11 +252,3 @@ def find_script(answer: str) -> str:
 def cut(text: str) -> str:
     """Keep a readable part of words that may be long."""
     return shown.cut(text, REASON_CHARS)
-
-
-def _list(names: tuple[str, ...]) -> str:
-    return " and ".join((", ".join(names[:-1]), names[-1])) if len(names) > 1 else names[0]
-
-
-def _times(count: int) -> str:
-    return {1: "once", 2: "twice"}.get(count, f"{count} times")

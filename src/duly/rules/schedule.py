@@ -385,10 +385,10 @@ def run_now_refusal(workflow: str, open_run: bool, paused: bool) -> RequestRefus
 
 @dataclass(frozen=True, slots=True)
 class Wake:
-    """What a script's wakeAt became: a time or none, and what to tell its author."""
+    """What a script's wakeAt became: a time or none; `ignored` shows one that is no time."""
 
     at_ms: int | None = None
-    warning: str | None = None
+    ignored: str | None = None
 
 
 _ISO_TIME: Final = re.compile(r"[0-9W-]{7,10}(T[0-9:.,]+(Z|[+-][0-9:]+)?)?", re.ASCII)
@@ -406,11 +406,10 @@ def clamp_wake_at(declared: object, now_ms: int, wake_min_s: float, wake_max_s: 
             raise ValueError
         moment = datetime.fromisoformat(declared)
     except ValueError:
-        shown = repr(declared)[:_SHOWN_CHARS] if isinstance(declared, str) else "a value"
-        return Wake(
-            warning=f"wakeAt was ignored: {shown} is not an ISO 8601 time such as "
-            "2026-05-01T09:00:00Z."
+        shown = (
+            repr(declared)[:_SHOWN_CHARS] if isinstance(declared, str) else type(declared).__name__
         )
+        return Wake(ignored=shown)
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
     soonest_ms = now_ms + round(wake_min_s * SECOND_MS)

@@ -13,7 +13,7 @@ from typing import Final
 
 from duly.errors import Invalid, NotFound, Stale
 from duly.rules.access import Step
-from duly.rules.event import EventStatus, Republish, warn_of_dropped
+from duly.rules.event import EventStatus, Republish, add_warning
 from duly.rules.lifecycle import START, Change, Counts, Run, act
 from duly.rules.prepared import Judgement, judge_all, judge_reservation
 from duly.rules.reason import keep
@@ -22,6 +22,7 @@ from duly.rules.word import Act, Kind, Status
 from duly.store import recording, statements
 from duly.store.base import Fence, Transaction
 from duly.store.record import Action, Commit, JournalEvent, Pinned, Reserve, RunRow, Stop
+from duly.words.warning import say_dropped
 
 LOOKED_AT_ONCE: Final = 500  # of the ids of a reservation, so many are looked up in one statement
 
@@ -373,7 +374,7 @@ def _publish(
         if came[0] is Republish.DROPPED:
             dropped.append(each)
     if dropped:
-        logs = warn_of_dropped(commit.logs, dropped, now)
+        logs = add_warning(commit.logs, say_dropped(dropped), now)
         tx.run("keep_notes", id=run_id, calls=commit.calls, logs=logs)
 
 

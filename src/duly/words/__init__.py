@@ -15,10 +15,13 @@ from typing import Any, Final
 from duly.fact import Offer, Reason
 from duly.rules.count import Activity, Count
 from duly.rules.planned import Planned
+from duly.rules.replay import Difference
+from duly.rules.shown import visible
 from duly.words import attention, done, ending, offer, standing
 from duly.words.noun import say_activity, say_count, say_counts
 from duly.words.part import fill_with
 from duly.words.phrase import Clock, capital, quote
+from duly.words.replay import say_difference
 from duly.words.schedule import say_next, say_schedule
 
 SHORT: Final[dict[str, str]] = {**standing.SHORT, **ending.SHORT, **attention.SHORT}
@@ -32,6 +35,7 @@ __all__ = [
     "say_activity",
     "say_count",
     "say_counts",
+    "say_difference",
     "say_next",
     "say_offer",
     "say_schedule",
@@ -41,12 +45,24 @@ __all__ = [
 
 def say(reason: Reason, clock: Clock, *, long: bool = False) -> str:
     """Say a reason: in one short sentence, or at length, with what to do and what it blocks."""
-    template = (LONG.get(reason.code) if long else None) or SHORT[reason.code]
+    template = (LONG.get(reason.code) if long else None) or SHORT.get(reason.code)
+    if template is None:
+        return _say_unknown(reason)
     facts = _with_waits(reason.facts, clock)
     said = capital(fill_with(template, facts, clock))
     if not long:
         return said
     return f"{said}{fill_with('[ {blocked}][ {late}.]', facts, clock) if _is_open(reason) else ''}"
+
+
+def _say_unknown(reason: Reason) -> str:
+    """Say a reason of a newer host: its code, and the facts that are texts or numbers."""
+    told = ", ".join(
+        f"{name} {visible(str(each))}"
+        for name, each in reason.facts.items()
+        if isinstance(each, str | int | float) and each != ""
+    )
+    return f"{reason.code} ({told})" if told else reason.code
 
 
 def _is_open(reason: Reason) -> bool:
@@ -74,7 +90,7 @@ def alert(reason: Reason, clock: Clock) -> str:
 
 def say_offer(offer: Offer) -> str:
     """Say what comes of an offer, in half a sentence."""
-    return DOES[offer.does]
+    return DOES.get(offer.does, offer.does)
 
 
 def texts(value: object, clock: Clock, *, long: bool = False) -> dict[str, str]:
@@ -88,4 +104,6 @@ def texts(value: object, clock: Clock, *, long: bool = False) -> dict[str, str]:
         return {"text": say_schedule(value, clock)}
     if isinstance(value, Count):
         return {"text": say_count(value)}
+    if isinstance(value, Difference):
+        return {"text": say_difference(value)}
     return {"text": say_activity(value)} if isinstance(value, Activity) else {}

@@ -13,6 +13,7 @@ from typing import Any, Final
 from duly.rules.shown import visible
 from duly.words.noun import say_counts
 from duly.words.phrase import Clock, capital, in_quotes, name_all, person, quote
+from duly.words.repair import say_unrepaired
 from duly.words.template import fill
 
 Facts = Mapping[str, Any]
@@ -180,5 +181,8 @@ PARTS: Final[Mapping[str, Callable[[Facts, Clock], str]]] = {
     "late": _unended("late"),
     "said": _unended("said"),
     "errors": _unended("errors"),
+    "unrepaired": lambda facts, _: (
+        visible(say_unrepaired(facts["unrepaired"])) if facts.get("unrepaired") else ""
+    ),
     "subscribers": lambda facts, _: visible(" and ".join(facts.get("subscribers", ()))),
 }

@@ -141,7 +141,7 @@ def replay(answer: Answer, view: View) -> None:
         return
     say(f"{runs} tried; {len(differences)} would have been otherwise or cannot be told:")
     for each in differences:
-        say(each["sentence"], indent=2)
+        say(each["text"], indent=2)
 
 
 def text(answer: str) -> None:
