@@ -109,7 +109,7 @@ BREAKS = (
     _broken(
         "B4", "settle_event", lambda tx, event_id, now: JournalStatus.DONE, "no event ever ends"
     ),
-    _broken("B4", "describe_failures", lambda deliveries: None, "the journal names no failure"),
+    _broken("B4", "list_failures", lambda deliveries: (), "the journal names no failure"),
     _broken(
         "B5",
         "begin",
@@ -131,7 +131,7 @@ BREAKS = (
     ),
     _broken("B7", "_read", _read_anything, "an event that cannot be read is delivered"),
     _broken("B11", "_close", _close_quietly, "nobody sees that nobody was told"),
-    _broken("B12", "loop_error", lambda depth: None, "the store lets a loop go on"),
+    _broken("B12", "is_loop", lambda depth: False, "the store lets a loop go on"),
     _broken(
         "B13",
         "_subscriptions",

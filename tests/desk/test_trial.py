@@ -10,10 +10,11 @@ import pytest
 import duly
 from duly.config import Limits, Policy
 from duly.desk import trial
-from duly.desk.record import Preview, TriedChange
+from duly.desk.record import Preview, Trial, TriedChange
 from duly.errors import Invalid, NotDeployed
 from duly.rules.source import Language
 from duly.rules.word import Failure, Kind
+from duly.words import Clock, say
 from tests.desk.trying import JAVASCRIPT, SOURCES, TEXT, House, Sheets, edited
 from tests.sandbox.contract import children
 
@@ -23,6 +24,11 @@ CANARY = "canary-Zx81!"
 @pytest.fixture
 def house(tmp_path: Path) -> House:
     return House(tmp_path, "m1", "m2")
+
+
+def said(tried: Trial) -> str:
+    """Say what a trial shows."""
+    return say(tried.summary, Clock(0))
 
 
 def row_for(mail: str, *, is_followed: bool = False) -> TriedChange:
@@ -51,9 +57,9 @@ async def test_a_trial_shows_every_change_and_makes_none(house: House, language:
         ("mail", "Mail m2"),
     ]
     assert (tried.workflow, tried.missing, tried.problems) == ("mail-to-row", (), ())
-    assert tried.sentence == (
-        "Would append 2 rows and publish 2 events. What follows sheets.append_row was not tried, "
-        "since its answer is not known; give it in results."
+    assert said(tried) == (
+        "Would append 2 rows and publish 2 events. What follows sheets.append_row was not tried: "
+        "its result is unknown."
     )
     assert house.sheets.changes == 0
     assert children() == before
@@ -91,7 +97,7 @@ async def test_a_given_result_lets_next_be_tried(house: House) -> None:
         ("row:m1", "m1"),
         ("row:m2", "m2"),
     ]
-    assert tried.sentence == "Would append 2 rows and publish 4 events."
+    assert said(tried) == "Would append 2 rows and publish 4 events."
 
 
 async def test_the_state_of_the_deployed_handler_is_where_a_trial_begins(house: House) -> None:
@@ -146,7 +152,7 @@ async def test_a_tool_without_a_noun_is_called_by_its_name(house: House) -> None
     source = edited('append_row(values=[prepared["data"]["id"]])', "wipe()")
     async with house.host() as host:
         tried = await host.try_(source, grant=True)
-    assert tried.sentence.startswith("Would call sheets.wipe 2 times and publish 2 events.")
+    assert said(tried).startswith("Would call sheets.wipe 2 times and publish 2 events.")
 
 
 async def test_the_same_done_by_two_tools_is_said_once(house: House) -> None:
@@ -167,14 +173,14 @@ async def test_the_same_done_by_two_tools_is_said_once(house: House) -> None:
         "sheets.append_row",
         "big_sheets.append_row",
     }
-    assert tried.sentence.startswith("Would append 2 rows and publish 2 events.")
+    assert said(tried).startswith("Would append 2 rows and publish 2 events.")
 
 
 async def test_a_source_that_does_nothing_says_so(house: House) -> None:
     """U1: also a consumer that finds nothing."""
     house.gmail.mails = ()
     async with house.host() as host:
-        assert (await host.try_(TEXT, grant=True)).sentence == "Would change nothing."
+        assert said(await host.try_(TEXT, grant=True)) == "Would change nothing."
 
 
 # -- Grants -------------------------------------------------------------------------------------
@@ -189,7 +195,7 @@ async def test_a_read_without_a_grant_is_not_made(house: House) -> None:
     (problem,) = tried.problems
     assert (problem.handler, problem.failure) == ("poll", Failure.PERMISSION)
     assert "gmail.search needs gmail.read, which is not granted" in problem.sentence
-    assert "poll stopped" in tried.sentence
+    assert "poll stopped" in said(tried)
 
 
 async def test_a_change_without_a_grant_is_shown_and_named_as_missing(house: House) -> None:
@@ -282,11 +288,11 @@ async def test_a_trial_that_does_not_end_is_cut(
     """S3: one run past the bound is not made, and that is said."""
     monkeypatch.setattr(trial, "CONSUMER_RUNS_MAX", 2)
     async with house.host() as host:
-        assert "cut" not in (await host.try_(TEXT, grant=True)).sentence
+        assert "cut" not in said(await host.try_(TEXT, grant=True))
         house.gmail.mails += ("m3",)
         tried = await host.try_(TEXT, grant=True)
     assert len(tried.changes) == 2
-    assert "It was cut after 2 runs of consumers." in tried.sentence
+    assert "It was cut after 2 runs of consumers." in said(tried)
 
 
 async def test_a_source_that_could_not_be_deployed_is_not_tried(house: House) -> None:

@@ -412,7 +412,7 @@ class Trial:
     changes: tuple[TriedChange, ...]
     published: tuple[TriedEvent, ...]
     problems: tuple[TriedProblem, ...]
-    sentence: str
+    summary: Reason
 
 
 @dataclass(frozen=True, slots=True)

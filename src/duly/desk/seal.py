@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from duly.desk.secret import Vault
 from duly.env import Env
-from duly.rules.seal import find_flaw, make_seal
+from duly.rules.seal import judge, make_seal
 from duly.store import Store
 from duly.store.approval import Resealed, Sealed
 from duly.store.record import Action, AllowanceRow, MutationRow
@@ -78,7 +78,7 @@ def _rows(
 ) -> Iterator[Resealed]:
     for row in rows:
         is_unsealed = row.seal is None and has_unsealed
-        is_old = old is not None and find_flaw(old, row.facts, row.seal) is None
+        is_old = old is not None and judge(old, row.facts, row.seal) is None
         if is_unsealed or is_old:
             yield Resealed(row.id, row.seal, make_seal(new, row.facts))
 

@@ -25,9 +25,9 @@ from duly.engine.live import Live, Notes
 from duly.engine.rehearsal import Attempt, MemoryTopics, ReadOnlyOutside, Rehearsal
 from duly.engine.replay import replay
 from duly.errors import Invalid, RequestRefused, see
+from duly.fact import Reason
 from duly.rules.access import check_publishes
 from duly.rules.catalog import Catalog, Tool, ToolKind
-from duly.rules.count import Count
 from duly.rules.declaration import ConsumerDeclaration
 from duly.rules.event import Publication, PublishBudget, parse_publication
 from duly.rules.permission import missing_capabilities
@@ -43,7 +43,6 @@ from duly.sandbox.base import Loaded
 from duly.script.finding import Finding
 from duly.store.people import GrantRow
 from duly.store.record import HandlerRow, WorkflowRow
-from duly.words.noun import plural, say_count
 
 CONSUMER_RUNS_MAX: Final = 100
 
@@ -362,7 +361,7 @@ class _Play:
     # -- What came of it ------------------------------------------------------------------------
 
     def tell(self, findings: tuple[Finding, ...]) -> Trial:
-        """Put the trial into one value and one sentence."""
+        """Put the trial into one value, with a summary."""
         return Trial(
             workflow=self.loaded.declaration.name,
             findings=findings,
@@ -371,43 +370,29 @@ class _Play:
             changes=tuple(self.changes),
             published=tuple(self.published),
             problems=tuple(self.problems),
-            sentence=" ".join(self._sentences()),
+            summary=Reason("tried", self.loaded.declaration.name, self._facts()),
         )
 
-    def _sentences(self) -> Iterable[str]:
+    def _facts(self) -> dict[str, Any]:
         # What is done to the same thing is one thing to a person, whichever tools do it.
-        would = [
-            _say_change(*change, count) for change, count in Counter(map(_did, self.tools)).items()
+        changes = [
+            {"done": done, "noun": noun, "count": count}
+            for (done, noun), count in Counter(map(_did, self.tools)).items()
         ]
-        if self.published:
-            would.append(f"publish {say_count(Count(len(self.published), 'event'))}")
-        yield f"Would {_join(would or ['change nothing'])}."
-        unknown = sorted({each.observed.tool for each in self.changes if not each.is_followed})
-        if unknown:
-            yield (
-                f"What follows {_join(unknown)} was not tried, since its answer is not known; "
-                "give it in results."
-            )
-        if self.is_cut:
-            yield f"It was cut after {CONSUMER_RUNS_MAX} runs of consumers."
-        for problem in self.problems:
-            where = "" if problem.line is None else f" (line {problem.line})"
-            yield f"{problem.handler} stopped{where}: {problem.sentence.rstrip('.')}."
+        untried = sorted({each.observed.tool for each in self.changes if not each.is_followed})
+        facts = {
+            "changes": changes,
+            "published": len(self.published),
+            "untried": untried,
+            "problems": [
+                {"handler": each.handler, "line": each.line, "message": each.sentence}
+                for each in self.problems
+            ],
+        }
+        return {**facts, "cut_after": CONSUMER_RUNS_MAX} if self.is_cut else facts
 
 
 def _did(tool: Tool) -> tuple[str, str | None]:
     """Say what a tool does, and to what; of one without a noun only its name is known."""
     verb = tool.name.partition(".")[2].partition("_")[0]
     return (tool.name, None) if tool.noun is None else (verb, tool.noun)
-
-
-def _say_change(done: str, noun: str | None, count: int) -> str:
-    """Say what would be done so often: "append 3 rows"."""
-    if noun is None:
-        times = "once" if count == 1 else f"{count} times"
-        return f"call {done} {times}"
-    return f"{done} {count} {noun if count == 1 else plural(noun)}"
-
-
-def _join(words: list[str]) -> str:
-    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)

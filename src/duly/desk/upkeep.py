@@ -30,6 +30,7 @@ from duly.store.base import Durability
 from duly.store.record import Action
 from duly.store.sqlite import SqliteBackend
 from duly.store.upkeep import is_log_lost
+from duly.words.seal import say_restored
 
 DULY: Final = "duly"  # who acts where the host itself does
 
@@ -133,14 +134,7 @@ async def note_restore(store: Store, env: Env) -> None:
     if since is None:
         return
     is_lost = await store.backend.transact(partial(is_log_lost, since=since), Durability.READ)
-    log.warning(
-        "%s %s UTC. What was done since then is not known here, so every workflow is paused until "
-        "a person resumes it, and so is the bus, if it had something to tell.",
-        "This store was open when its host ended, and its log is not there any more: it shows"
-        if is_lost
-        else "This store was restored from a backup of",
-        f"{moment(since):%Y-%m-%d %H:%M:%S}",
-    )
+    log.warning("%s", say_restored(moment(since), is_log_lost=is_lost))
 
 
 def _backend(desk: Desk) -> SqliteBackend:

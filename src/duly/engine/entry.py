@@ -24,8 +24,7 @@ from duly.rules.ledger import Terms
 from duly.rules.lifecycle import Run
 from duly.rules.permission import proposal_hash
 from duly.rules.schedule import moment
-from duly.rules.seal import find_flaw as find_seal_flaw
-from duly.rules.seal import find_proposal_flaw, find_row_flaw, make_seal, observe
+from duly.rules.seal import Flaw, find_proposal_flaw, find_row_flaw, judge, make_seal, observe
 from duly.rules.value import Json, decode, encode
 from duly.store import record
 from duly.store.record import AllowanceRow, MutationRow
@@ -60,7 +59,7 @@ async def find_allowance(parts: Parts, live: Live, wanted: Wanted) -> AllowanceR
     found = await parts.store.find_allowances(workflow_id, tool.name, version, now=now)
     key, risk_max = await parts.seal_key(), parts.policy.allowance_risk_max
     for row in found:
-        if find_seal_flaw(key, row.facts, row.seal) is not None:
+        if judge(key, row.facts, row.seal) is not None:
             log.error("allowance %s covers nothing: it was changed in the store", row.id)
         elif is_covered(row.value, tool, wanted.args, version, now, risk_max=risk_max):
             return row
@@ -97,8 +96,8 @@ def recorded_call(live: Live, tool: Tool, row: MutationRow) -> Call:
 
 async def find_flaw(
     parts: Parts, row: MutationRow, prepared_text: str | None, *, is_proposal: bool = False
-) -> str | None:
-    """Say why a row must not be used; None if it is whole (L11).
+) -> Flaw | None:
+    """Return why a row must not be used; None if it is whole (L11).
 
     A proposal may still wait for its yes; what is sent or asked about must have it.
     """

@@ -46,6 +46,7 @@ from duly.rules.schedule import moment, reconcile_delay_ms
 from duly.rules.word import Answer, Failure, Known, MutationStatus, Progress, Status, Verdict
 from duly.store import record
 from duly.store.record import MutationRow, Recorded
+from duly.words.seal import say_unsent
 
 WriteSend: TypeAlias = Callable[..., Awaitable[int | None]]
 
@@ -178,7 +179,7 @@ class Ledger:
         flaw = await entry.find_flaw(self._parts, row, live.prepared_text)
         if flaw is None:
             return False
-        message = f"{row.tool} was not sent or asked about: {flaw} ({row.id})"
+        message = say_unsent(row.tool, flaw, row.id)
         log.error("%s", message)
         new = entry.spoil(live.run, row)
         if new.row is MutationStatus.FAILED:

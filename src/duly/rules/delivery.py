@@ -31,7 +31,7 @@ HANDLER_TIMEOUT_S: Final = 300  # B3: a handler that takes longer has failed
 DEPTH_MAX: Final = 100  # B12
 RESETTING_DELAY_MS: Final = 1_000  # B12: a loop that waits is a habit, not a loop
 HOST_DEATHS_MAX: Final = 3  # B5: fewer deaths than these do not park what a crash cut short
-HOST_DIED: Final = "the host died while this subscriber was called"
+HOST_DIED: Final = "host_died"  # the error of a delivery that its host did not survive
 UNSUBSCRIBED: Final = "unsubscribed before delivery"
 ATTEMPTS_MAX: Final = 100
 DELAY_MAX_MS: Final = 36_525 * 24 * 60 * 60 * 1_000  # a century
@@ -204,11 +204,9 @@ def starts_runs(source: str, caused_by: str | None) -> bool:
     return not (source == OWN_SOURCE and caused_by == OWN_SOURCE)
 
 
-def loop_error(depth: int) -> str | None:
-    """Say why an event that stands too deep is failed, or answer `None` (B12)."""
-    if depth <= DEPTH_MAX:
-        return None
-    return f"This event is number {depth} of a chain of events that cause each other: a loop."
+def is_loop(depth: int) -> bool:
+    """Tell whether an event stands too deep in a chain of events, and so is failed (B12)."""
+    return depth > DEPTH_MAX
 
 
 def subscriber_id(extension: str, topic: str, handler: str, taken: Container[str]) -> str:
@@ -393,16 +391,15 @@ def judge(deliveries: Iterable[Delivery]) -> JournalStatus:
     return JournalStatus.DONE if statuses <= {DeliveryStatus.DONE} else JournalStatus.FAILED
 
 
-def describe_failures(deliveries: Iterable[Delivery]) -> str | None:
-    """Name subscriber and message of every failure; `None` when there is none (B4)."""
-    failures = [
-        f"{delivery.subscriber_id}: {delivery.error}"
+def list_failures(deliveries: Iterable[Delivery]) -> tuple[tuple[str, str], ...]:
+    """List subscriber and error of every failure, in the order of registration (B4)."""
+    return tuple(
+        (delivery.subscriber_id, delivery.error)
         for delivery in sorted(deliveries, key=lambda each: each.position)
         if delivery.error is not None
         and delivery.status is not DeliveryStatus.DONE
         and not is_unasked(delivery)
-    ]
-    return "; ".join(failures) or None
+    )
 
 
 def recover_event(status: JournalStatus) -> JournalStatus:

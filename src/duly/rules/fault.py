@@ -21,7 +21,7 @@ from duly.rules.redaction import Redactor, redact, redact_text
 from duly.rules.shown import cut, visible
 
 TRACE_CHARS: Final = 20_000
-UNSAID: Final = "it cannot say why"
+UNSAID: Final = "(no message)"
 # What stands behind a word that was cut: the end of its quotes, or the mark of the cut.
 CUT_MARKS: Final = re.compile(r"(['\"\]…])")
 

@@ -104,7 +104,7 @@ class Manifest:
 
 def check(tree: object, limits: Limits = DEFAULT_LIMITS) -> Manifest:
     """Make a manifest of what its file holds, or say which key is wrong and what to write."""
-    given = _mapping(tree, ROOT, "Write keys and values, beginning with `id: my-extension`.")
+    given = _mapping(tree, ROOT, *KEYS)
     refuse_unknown(given, KEYS, ROOT)
     agent = _agent(given["agent"]) if "agent" in given else None
     is_code = agent is None or "entrypoint" in given

@@ -94,6 +94,7 @@ class Flaw(StrEnum):
     UNSEALED = "unsealed"
     OTHER_KEY = "other_key"
     CHANGED = "changed"
+    UNAGREED = "unagreed"  # a person has to agree to it first, and none has
 
 
 class Part(StrEnum):
@@ -117,13 +118,6 @@ class Texts:
     result: str | None
     error: str | None
     contents: tuple[tuple[str, str, str], ...] | None
-
-
-_SENTENCES: Final = {
-    Flaw.UNSEALED: "it has no seal",
-    Flaw.OTHER_KEY: "it was sealed with another key than this host has",
-    Flaw.CHANGED: "it was changed in the store",
-}
 
 
 def name_key(key: bytes) -> str:
@@ -158,12 +152,6 @@ def name_seal_key(seal: str | bytes) -> str:
     return seal.partition(":")[0] if isinstance(seal, str) else ""
 
 
-def find_flaw(key: bytes, facts: Facts, seal: str | None) -> str | None:
-    """Say what is wrong with a seal; None if it fits."""
-    flaw = judge(key, facts, seal)
-    return None if flaw is None else _SENTENCES[flaw]
-
-
 def observe(tool: str, args_text: str, prepared_text: str | None) -> str:
     """Hash the call a row records, as it is read now; one that cannot be read has no hash."""
     try:
@@ -175,18 +163,18 @@ def observe(tool: str, args_text: str, prepared_text: str | None) -> str:
         return ""
 
 
-def find_proposal_flaw(key: bytes, facts: RowFacts, seal: str | None, observed: str) -> str | None:
-    """Say why a row is not what was written; `observed` is the hash of the call it records."""
+def find_proposal_flaw(key: bytes, facts: RowFacts, seal: str | None, observed: str) -> Flaw | None:
+    """Return why a row is not what was written; `observed` is the hash of the call it records."""
     if observed != facts.hash:
-        return "it was changed in the store"
-    return find_flaw(key, facts, seal)
+        return Flaw.CHANGED
+    return judge(key, facts, seal)
 
 
-def find_row_flaw(key: bytes, facts: RowFacts, seal: str | None, observed: str) -> str | None:
-    """Say why a row must not be sent or asked about: also one that lacks its yes."""
+def find_row_flaw(key: bytes, facts: RowFacts, seal: str | None, observed: str) -> Flaw | None:
+    """Return why a row must not be sent or asked about: also one that lacks its yes."""
     flaw = find_proposal_flaw(key, facts, seal, observed)
     if flaw is None and facts.asked and facts.approved_by is None:
-        return "a person has to agree to it first, and none has"
+        return Flaw.UNAGREED
     return flaw
 
 

@@ -29,13 +29,13 @@ from duly.rules.delivery import (
     begin,
     believe_due,
     close,
-    describe_failures,
     end,
     give_back,
     is_addressed,
+    is_loop,
     is_unasked,
     judge,
-    loop_error,
+    list_failures,
     recover_delivery,
     recover_event,
     reopen,
@@ -59,6 +59,7 @@ from duly.store.bus import (
 )
 from duly.store.people import PAGE_ROWS_MAX, page
 from duly.store.record import Action
+from duly.words.delivery import say_failures, say_loop
 
 
 @dataclass(frozen=True, slots=True)
@@ -336,8 +337,8 @@ def _subscriptions(tx: Transaction, topic: str) -> list[SubscriptionRow]:
 
 def _read(row: JournalRow) -> tuple[Event | None, str | None]:
     """Read the event that a handler gets, or say why no handler gets it (B7, B8, B12)."""
-    if error := loop_error(row.depth):
-        return None, error
+    if is_loop(row.depth):
+        return None, say_loop(row.depth)
     try:
         payload = decode(row.payload, "payload")
     except Invalid as invalid:
@@ -382,7 +383,7 @@ def settle_event(tx: Transaction, event_id: int, now: int) -> JournalStatus:
     if status is JournalStatus.PROCESSING and event.status == JournalStatus.PENDING:
         # It was given back at a start, and no handler was called since (B7).
         status = JournalStatus.PENDING
-    error = describe_failures(deliveries)
+    error = say_failures(list_failures(deliveries))
     _move_event(tx, event, status, now, error=error, undelivered=undelivered)
     return status
 

@@ -17,14 +17,14 @@ from duly.rules.count import Activity, Count
 from duly.rules.planned import Planned
 from duly.rules.replay import Difference
 from duly.rules.shown import visible
-from duly.words import attention, done, ending, offer, standing
+from duly.words import attention, done, ending, offer, standing, trial
 from duly.words.noun import say_activity, say_count, say_counts
 from duly.words.part import fill_with
 from duly.words.phrase import Clock, capital, quote
 from duly.words.replay import say_difference
 from duly.words.schedule import say_next, say_schedule
 
-SHORT: Final[dict[str, str]] = {**standing.SHORT, **ending.SHORT, **attention.SHORT}
+SHORT: Final[dict[str, str]] = {**standing.SHORT, **ending.SHORT, **attention.SHORT, **trial.SHORT}
 LONG: Final[dict[str, str]] = {**standing.LONG, **ending.LONG, **attention.LONG}
 DOES: Final[dict[str, str]] = {**offer.DOES, **done.DOES}
 

@@ -14,6 +14,7 @@ from typing import Any, Final
 from duly import errors
 from duly.errors import DulyError
 from duly.words import error_project, error_state, error_value
+from duly.words.seal import FLAWS
 
 SECTIONS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
     "Values": error_value.VALUES,
@@ -209,6 +210,7 @@ WAYS: Final[Mapping[str, Way]] = {
     "bare": lambda value, _: str(value).rstrip("."),
     "distrust": lambda value, _: DISTRUSTS.get(value, str(value)),
     "each": lambda value, _: " ".join(map(str, value)),
+    "flaw": lambda value, _: FLAWS.get(value, str(value)),
     "file": lambda value, _: str(value),
     "form": lambda value, _: FORMS.get(value, str(value)),
     "kind": lambda value, _: KINDS.get(value, f"a {value}"),

@@ -80,7 +80,7 @@ REQUESTS: Final[Mapping[str, Pair]] = {
         "Look at it again.",
     ),
     "never_sent": (
-        "Mutation {subject} is never sent: {flaw}.",
+        "Mutation {subject} is never sent: {flaw:flaw}.",
         "Reject it, or retry run {run}, which makes the call again.",
     ),
     "connector_gone": (

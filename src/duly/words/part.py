@@ -15,6 +15,7 @@ from duly.words.noun import say_counts
 from duly.words.phrase import Clock, capital, in_quotes, name_all, person, quote
 from duly.words.repair import say_unrepaired
 from duly.words.template import fill
+from duly.words.trial import join, say_broken, say_would
 
 Facts = Mapping[str, Any]
 
@@ -181,6 +182,9 @@ PARTS: Final[Mapping[str, Callable[[Facts, Clock], str]]] = {
     "late": _unended("late"),
     "said": _unended("said"),
     "errors": _unended("errors"),
+    "would": lambda facts, _: visible(say_would(facts)),
+    "untried": lambda facts, _: visible(join(facts["untried"])) if facts.get("untried") else "",
+    "broken": lambda facts, _: visible(say_broken(facts)),
     "unrepaired": lambda facts, _: (
         visible(say_unrepaired(facts["unrepaired"])) if facts.get("unrepaired") else ""
     ),

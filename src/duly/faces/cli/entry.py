@@ -230,7 +230,7 @@ def deferred(each: Answer, view: View) -> None:
 def finding(each: Answer) -> str:
     """Write a finding as a good linter does."""
     told = f"{each['sentence']} {each['suggestion']}"
-    if "line" not in each:
+    if "severity" not in each:
         return f"{each.get('file', 'source')}: refuses: {told}"
     where = f"{each['file']}:{each['line']}:{each['column']}"
     return f"{where}: {each['severity']}: {each['rule']}: {told}"

@@ -38,13 +38,13 @@ PAGE: Final = 100
 LEFT_SHOWN_MAX: Final = 20
 SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 # Outcomes of a run that changed something, or was told not to.
+LEVELS: Final = {
+    "workflow.needs_attention": logging.WARNING,
+    "workflow.notice": logging.WARNING,
+    "run.failed": logging.WARNING,
+}
 TOLD_OUTCOMES: Final = frozenset({"applied", "skipped"})
 # How it ended that nobody knew whether a change had happened, by its word in the ledger.
-SETTLED: Final = {
-    "applied": "did happen, and is not made again",
-    "failed": "did not happen",
-    "skipped": "is skipped; whether it happened is left open",
-}
 
 log = logging.getLogger("duly.serve")
 
@@ -372,36 +372,17 @@ async def _journal_since(host: Host, last_id: int) -> list[Journaled]:
 def _tell(event: Journaled) -> None:
     """Write one line about one event of the host's own, if it is worth one."""
     from duly.api.word import OWN_SOURCE, Topic
+    from duly.words.announcement import say_announcement
 
     if event.source != OWN_SOURCE or event.payload is None:
         log.debug("Event %d %s of %s", event.id, visible(event.topic), visible(event.source))
         return
-    told = {key: visible(value) for key, value in event.payload.items() if isinstance(value, str)}
-    workflow = told.get("workflow", "?")
-    level, text = logging.INFO, ""
-    if event.topic == Topic.DEPLOYED:
-        missing = event.payload.get("missing") or []
-        text = f"{workflow} {told.get('version')} deployed by {told.get('by', 'duly')}"
-        if missing:
-            level = logging.WARNING
-            text += f"; nobody granted {visible(', '.join(map(str, missing)))}"
-    elif event.topic == Topic.RUN_COMMITTED:
-        level = logging.INFO if told.get("outcome") in TOLD_OUTCOMES else logging.DEBUG
-        text = f"{workflow}.{told.get('handler')} committed ({told.get('outcome', 'none')})"
-    elif event.topic == Topic.NEEDS_ATTENTION:
-        level, text = logging.WARNING, f"Needs you: {told.get('text')} See `duly attention`."
-    elif event.topic == Topic.NOTICE:
-        level, text = logging.WARNING, f"For your information: {told.get('text')}"
-    elif event.topic == Topic.RUN_FAILED:
+    level = LEVELS.get(event.topic, logging.INFO)
+    if event.topic == Topic.DEPLOYED and event.payload.get("missing"):
         level = logging.WARNING
-        text = f"{workflow}.{told.get('handler')} failed: {told.get('message', '')}"
-    elif event.topic == Topic.SETTLED:
-        observed = event.payload.get("observed")
-        tool = visible(observed["tool"]) if isinstance(observed, dict) else "a change"
-        text = f"{workflow}: {tool} {SETTLED.get(told.get('mutation_status', ''), 'is settled')}"
-    else:
-        text = f"{workflow}: {event.topic}"
-    log.log(level, "%s", text)
+    if event.topic == Topic.RUN_COMMITTED and event.payload.get("outcome") not in TOLD_OUTCOMES:
+        level = logging.DEBUG
+    log.log(level, "%s", say_announcement(event.topic, event.payload))
 
 
 async def _status(host: Host) -> str:

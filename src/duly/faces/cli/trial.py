@@ -6,7 +6,7 @@ nothing is sent.
 
 from __future__ import annotations
 
-from typing import Any, Final, cast
+from typing import Any, cast
 
 import click
 
@@ -22,8 +22,6 @@ from duly.faces.cli.base import (
 )
 
 Record = dict[str, Any]
-
-IN_RESULTS: Final = "give it in results"  # as a program is told
 
 
 @click.command("try")
@@ -130,7 +128,7 @@ def _show(trial: Record) -> None:
     for each in trial["problems"]:
         line = f" (line {each['line']})" if each["line"] else ""
         say(f"{each['handler']} would fail{line}: {each['sentence']}", style="red")
-    say(trial["sentence"].replace(IN_RESULTS, "give it with --result TOOL JSON"), style="bold")
+    say(trial["summary"]["text"], style="bold")
     if trial["missing"]:
         missing = ", ".join(trial["missing"])
         hint(f"Nobody granted {missing} yet. Try it with --grant; `duly deploy --grant` keeps it.")

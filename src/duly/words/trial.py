@@ -1,0 +1,46 @@
+"""What a version would do, as a trial of it shows (W5)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from duly.rules.count import Count
+from duly.words.noun import plural, say_count
+
+SHORT: Final[Mapping[str, str]] = {
+    "tried": (
+        "Would {would}.[ What follows {untried} was not tried: its result is unknown.]"
+        "[ It was cut after {cut_after} runs of consumers.][ {broken}]"
+    ),
+}
+
+
+def say_would(facts: Mapping[str, Any]) -> str:
+    """Say what would be changed and published: "append 3 rows and publish 2 events"."""
+    would = [_say_change(each) for each in facts.get("changes", ())]
+    if published := facts.get("published"):
+        would.append(f"publish {say_count(Count(published, 'event'))}")
+    return join(would or ["change nothing"])
+
+
+def _say_change(change: Mapping[str, Any]) -> str:
+    done, noun, count = change["done"], change.get("noun"), change["count"]
+    if noun is None:
+        return f"call {done} {'once' if count == 1 else f'{count} times'}"
+    return f"{done} {count} {noun if count == 1 else plural(noun)}"
+
+
+def say_broken(facts: Mapping[str, Any]) -> str:
+    """Say which handlers stopped, where and why."""
+    return " ".join(map(_say_problem, facts.get("problems", ())))
+
+
+def _say_problem(problem: Mapping[str, Any]) -> str:
+    where = "" if problem.get("line") is None else f" (line {problem['line']})"
+    return f"{problem['handler']} stopped{where}: {problem['message'].rstrip('.')}."
+
+
+def join(words: Sequence[str]) -> str:
+    """Put words into a row: "a, b and c"."""
+    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)

@@ -1,0 +1,81 @@
+"""No sentence stands in `rules` or `desk`: both decide, and `words` speaks (U6)."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests import house
+
+ROOMS = ("rules", "desk")
+WORDS_MIN = 4
+WORD = re.compile(r"(?<![\w{])[A-Za-z]{2,}(?![\w}])")
+# What looks like a sentence and is none: types in quotes, patterns, and code that examples hold.
+CODE = re.compile(r"\w\[|\\b|\bimport\b| \| ")
+DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+def find_prose(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """Find texts of four or more words, except docstrings and the formats of logs."""
+    skipped: set[int] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, DOCUMENTED) and ast.get_docstring(node) is not None:
+            assert isinstance(node.body[0], ast.Expr)
+            skipped.add(id(node.body[0].value))
+        if isinstance(node, ast.Call) and _is_log(node.func):
+            skipped.update(id(each) for each in node.args[:2])
+    for node in ast.walk(tree):
+        if id(node) in skipped:
+            continue
+        if isinstance(node, ast.JoinedStr):
+            skipped.update(map(id, node.values))
+        text = _text(node)
+        if len(WORD.findall(text)) >= WORDS_MIN and not CODE.search(text):
+            yield getattr(node, "lineno", 0), text
+
+
+def _is_log(called: ast.expr) -> bool:
+    owner = called.value if isinstance(called, ast.Attribute) else None
+    return isinstance(owner, ast.Name) and owner.id == "log"
+
+
+def _text(node: ast.AST) -> str:
+    if isinstance(node, ast.JoinedStr):
+        return "".join(_text(each) or "{}" for each in node.values)
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        return node.value
+    return ""
+
+
+def files() -> list[Path]:
+    found = [path for room in ROOMS for path in (house.SOURCE / room).rglob("*.py")]
+    assert len(found) > 50
+    return sorted(found)
+
+
+@pytest.mark.parametrize("path", files(), ids=lambda path: f"{path.parent.name}/{path.name}")
+def test_no_sentence_stands_where_it_is_decided(path: Path) -> None:
+    """U6: a code and facts stand there; the sentence is made from them in `words`."""
+    assert [*find_prose(ast.parse(path.read_text(encoding="utf-8")))] == []
+
+
+@pytest.mark.parametrize(
+    ("code", "is_found"),
+    [
+        ("x = 'this is a whole sentence'", True),
+        ("x = f'this {one} is one whole sentence'", True),
+        ("x = 'not a sentence'", False),
+        ("x = 'a_code_of_many_words'", False),
+        ("def f():\n    'It says what a thing is for.'", False),
+        ("log.warning('this is the format of a log %s')", False),
+        ("x: 'dict[str, Any] | None | int'", False),
+        ("raise Invalid('this is a whole sentence')", True),
+    ],
+)
+def test_the_search_finds_sentences_and_nothing_else(code: str, is_found: bool) -> None:
+    """U6: the search is awake."""
+    assert bool([*find_prose(ast.parse(code))]) is is_found
