@@ -176,7 +176,7 @@ def test_proposal_nobody_wants_is_told() -> None:
     """A3: a policy that does not ask makes no proposal."""
     assert looked(consent(is_asked=True), BARE, PROPOSED) == []
     said = looked(consent(), BARE, PROPOSED)
-    assert said == ["run r1 waits for an approval nobody wants"]
+    assert said == ["run r1 waits for an approval that no policy wants"]
 
 
 def test_approval_that_is_asked_for_again_is_told() -> None:
