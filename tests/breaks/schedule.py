@@ -15,7 +15,7 @@ from cronsim import CronSim
 from duly.rules import deferral, delivery, schedule
 from duly.rules.deferral import Deferred
 from duly.rules.delivery import Delivery, Event, JournalStatus
-from duly.rules.schedule import Candidate, Consumer, DueReason, Schedule, Wake
+from duly.rules.schedule import Candidate, Consumer, DueBy, Schedule, Wake
 from duly.rules.value import encode
 from tests.breaks import Break
 
@@ -63,18 +63,18 @@ def place_minute_without_jump(minute: datetime, zone_rules: ZoneInfo) -> int:
     return int(minute.replace(tzinfo=zone_rules).astimezone(UTC).timestamp() * 1000)
 
 
-def forget_new_versions(consumer: Consumer, now_ms: int) -> DueReason | None:
+def forget_new_versions(consumer: Consumer, now_ms: int) -> DueBy | None:
     return _why_due(replace(consumer, committed_by_active_version=True), now_ms)
 
 
-def miss_changes_behind_the_oldest(consumer: Consumer, now_ms: int) -> DueReason | None:
+def miss_changes_behind_the_oldest(consumer: Consumer, now_ms: int) -> DueBy | None:
     """Look at the number of the oldest pending event instead of what changed since."""
     oldest = consumer.oldest_pending_seq
     return _why_due(replace(consumer, changed=0 if oldest is None else oldest), now_ms)
 
 
-def look_again_at_what_is_pending(consumer: Consumer, now_ms: int) -> DueReason | None:
-    return DueReason.CHANGED if consumer.oldest_pending_seq else _why_due(consumer, now_ms)
+def look_again_at_what_is_pending(consumer: Consumer, now_ms: int) -> DueBy | None:
+    return DueBy.CHANGED if consumer.oldest_pending_seq else _why_due(consumer, now_ms)
 
 
 def poll_consumers(consumer: Consumer, now_ms: int) -> int | None:

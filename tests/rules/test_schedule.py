@@ -21,7 +21,7 @@ from duly.rules.schedule import (
     SECOND_MS,
     Candidate,
     Consumer,
-    DueReason,
+    DueBy,
     Producer,
     Schedule,
     StartOrder,
@@ -263,21 +263,19 @@ RESTING = Consumer(changed=5, seen=5, committed_by_active_version=True)
     ("consumer", "why"),
     [
         (RESTING, None),
-        (Consumer(0, 0, False), DueReason.NEW_VERSION),
-        (Consumer(6, 5, True, oldest_pending_seq=6), DueReason.CHANGED),
+        (Consumer(0, 0, False), DueBy.NEW_VERSION),
+        (Consumer(6, 5, True, oldest_pending_seq=6), DueBy.CHANGED),
         (Consumer(6, 5, True), None),
         (Consumer(5, 5, True, oldest_pending_seq=3), None),
-        (Consumer(5, 5, True, wake_at_ms=NOW), DueReason.WAKE),
+        (Consumer(5, 5, True, wake_at_ms=NOW), DueBy.WAKE),
         (Consumer(5, 5, True, wake_at_ms=NOW + 1), None),
         (Consumer(6, 5, True, oldest_pending_seq=6, not_before_ms=NOW + 1), None),
-        (Consumer(6, 5, True, oldest_pending_seq=6, not_before_ms=NOW), DueReason.CHANGED),
+        (Consumer(6, 5, True, oldest_pending_seq=6, not_before_ms=NOW), DueBy.CHANGED),
         (Consumer(0, 0, False, not_before_ms=NOW + 1), None),
         (Consumer(5, 5, True, wake_at_ms=NOW, not_before_ms=NOW + 1), None),
     ],
 )
-def test_a_consumer_is_due_for_one_of_three_reasons(
-    consumer: Consumer, why: DueReason | None
-) -> None:
+def test_a_consumer_is_due_for_one_of_three_reasons(consumer: Consumer, why: DueBy | None) -> None:
     """S3: a new version, a change with something pending, a wake; a pause holds back all three."""
     assert schedule.why_due(consumer, NOW) == why
     assert schedule.is_consumer_due(consumer, NOW) == (why is not None)

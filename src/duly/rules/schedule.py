@@ -244,7 +244,7 @@ def _milliseconds(moment: datetime) -> int:
 # -- What is due (S1, S3, S4, S8, S9) -----------------------------------------------------------
 
 
-class DueReason(StrEnum):
+class DueBy(StrEnum):
     """Why a consumer is due (S3)."""
 
     NEW_VERSION = "new version"
@@ -287,16 +287,16 @@ def is_consumer_due(consumer: Consumer, now_ms: int) -> bool:
     return why_due(consumer, now_ms) is not None
 
 
-def why_due(consumer: Consumer, now_ms: int) -> DueReason | None:
+def why_due(consumer: Consumer, now_ms: int) -> DueBy | None:
     """Return the first reason to start a consumer now, or `None` (S3)."""
     if _is_held_back(consumer, now_ms):
         return None
     if not consumer.committed_by_active_version:
-        return DueReason.NEW_VERSION
+        return DueBy.NEW_VERSION
     if consumer.changed > consumer.seen and consumer.oldest_pending_seq is not None:
-        return DueReason.CHANGED
+        return DueBy.CHANGED
     if _is_wake_due(consumer, now_ms):
-        return DueReason.WAKE
+        return DueBy.WAKE
     return None
 
 

@@ -83,7 +83,7 @@ class Report:
 
 
 @dataclass(frozen=True, slots=True)
-class ExamSubject:
+class Exam:
     """What is examined: a mutation of a connector, its arguments, and how the truth is found."""
 
     make: Make
@@ -112,7 +112,7 @@ class SentCall:
     strange: str | None = None  # what was wrong with the error it raised
 
 
-class SaidVerdict(StrEnum):
+class Said(StrEnum):
     """What a verdict said; anything but the three verdicts is no answer."""
 
     APPLIED = "Applied"
@@ -126,12 +126,12 @@ class Aftermath:
     """What was true and what was said after a point, in the order of asking."""
 
     truth: int
-    verdict: SaidVerdict
+    verdict: Said
     again: SentCall | None = None
     truth_again: int = 0
-    verdict_again: SaidVerdict = SaidVerdict.UNSURE
+    verdict_again: Said = Said.UNSURE
     truth_other: int = 0
-    verdict_other: SaidVerdict = SaidVerdict.UNSURE
+    verdict_other: Said = Said.UNSURE
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,9 +171,7 @@ def examine(
     `modules` are more modules whose lines are steps; `install(step)` brings steps of your own.
     `look(folder)` says what the outside looks like: steps that find it unchanged are one point.
     """
-    subject = ExamSubject(
-        make, tool, args, other_args or args, effects, tuple(modules), install, look
-    )
+    subject = Exam(make, tool, args, other_args or args, effects, tuple(modules), install, look)
     if (before := effects(_fresh(folder, "before"))) != 0:
         raise ExamFailed(
             f"{tool}: effects(folder) counts {before} before anything was sent; {OWN_OUTSIDE}"
@@ -186,7 +184,7 @@ def examine(
         raise ExamFailed(f"{tool}: one point sees what another did; {OWN_OUTSIDE}")
     for key in (OTHER, TWIN):
         here = _fresh(folder, f"beside-{key}")
-        if _in_child(partial(_beside, subject, here, key), SaidVerdict) is SaidVerdict.APPLIED:
+        if _in_child(partial(_beside, subject, here, key), Said) is Said.APPLIED:
             raise ExamFailed(f"{tool}: reconcile took the change of another key for its own.")
     kills, faults = _kills(sent), _faults(sent)
     tried = [_kill(subject, folder, at) for at in kills]
@@ -205,9 +203,7 @@ def examine(
         shown = "\n".join(problems[:20])
         raise ExamFailed(f"{tool}: {len(problems)} wrong in {len(tried)} points.\n{shown}")
     count = [each.after.verdict for each in tried].count
-    return Report(
-        len(tried), *map(count, (SaidVerdict.APPLIED, SaidVerdict.NOT_APPLIED, SaidVerdict.UNSURE))
-    )
+    return Report(len(tried), *map(count, (Said.APPLIED, Said.NOT_APPLIED, Said.UNSURE)))
 
 
 def look_at_disk(folder: Path) -> object:
@@ -238,7 +234,7 @@ def _spread(points: list[int]) -> list[int]:
     return points[:: -(-len(points) // POINTS_MAX) or 1]
 
 
-def _kill(subject: ExamSubject, folder: Path, at: int) -> Tried:
+def _kill(subject: Exam, folder: Path, at: int) -> Tried:
     """Let a process die at one point, and let another look after what it left."""
     here = _fresh(folder, f"kill-{at}")
     sent = _in_child(lambda: _send(subject, here, Steps(subject, at, is_kill=True)), SentCall)
@@ -262,9 +258,9 @@ def _judge(tried: Tried) -> list[str]:
         problems.append(f"it said {sent.answer} ({sent.said}), and it was done")
     if after.truth not in (0, 1):
         problems.append(f"there were {after.truth} changes")
-    if after.verdict is SaidVerdict.APPLIED and after.truth == 0:
+    if after.verdict is Said.APPLIED and after.truth == 0:
         problems.append("reconcile said Applied, and nothing was done")
-    if after.verdict is SaidVerdict.NOT_APPLIED and after.truth == 1:
+    if after.verdict is Said.NOT_APPLIED and after.truth == 1:
         problems.append("reconcile said NotApplied, and it was done")
     if after.again is None:
         return problems
@@ -274,7 +270,7 @@ def _judge(tried: Tried) -> list[str]:
     if after.truth_other != 2:
         problems.append(f"with another key sent there were {after.truth_other} changes, not 2")
     for whose, verdict in (("its", after.verdict_again), ("the other", after.verdict_other)):
-        if verdict is not SaidVerdict.APPLIED:
+        if verdict is not Said.APPLIED:
             problems.append(f"after that, reconcile of {whose} key said {verdict}")
     return problems
 
@@ -285,7 +281,7 @@ def _judge(tried: Tried) -> list[str]:
 class Steps:
     """Counts the steps of a call, and ends it at one of them; none is 0."""
 
-    def __init__(self, subject: ExamSubject, at: int = 0, *, is_kill: bool = False) -> None:
+    def __init__(self, subject: Exam, at: int = 0, *, is_kill: bool = False) -> None:
         self._look = subject.look
         self._is_kill = is_kill
         self.begin(Path(), at)
@@ -309,7 +305,7 @@ class Steps:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
-def _send(subject: ExamSubject, folder: Path, steps: Steps) -> SentCall:
+def _send(subject: Exam, folder: Path, steps: Steps) -> SentCall:
     """Make the call, step by step, to its end or as far as it comes."""
     connector = subject.make(folder)
     steps.begin(folder, steps.at)
@@ -325,7 +321,7 @@ def _send(subject: ExamSubject, folder: Path, steps: Steps) -> SentCall:
     return SentCall(sent.answer, sent.said, places, tuple(steps.looks), sent.strange)
 
 
-def _fail(subject: ExamSubject, folder: Path, faults: Sequence[int]) -> list[Tried]:
+def _fail(subject: Exam, folder: Path, faults: Sequence[int]) -> list[Tried]:
     """Let a call fail at one point after the other, each in a folder of its own."""
     steps, tried = Steps(subject), []
     for at in faults:
@@ -337,7 +333,7 @@ def _fail(subject: ExamSubject, folder: Path, faults: Sequence[int]) -> list[Tri
     return tried
 
 
-def _stop(subject: ExamSubject, folder: Path) -> list[Tried]:
+def _stop(subject: Exam, folder: Path) -> list[Tried]:
     """Tell a call, and then a question, to stop at one of its awaits after the other.
 
     The loop is never closed: it would wait for the threads of a call that does not stop.
@@ -351,7 +347,7 @@ def _stop(subject: ExamSubject, folder: Path) -> list[Tried]:
             if manners:
                 # A call that still runs is not examined further: its later steps would be counted.
                 words = tuple(f"{what}: {each}" for each in manners)
-                return [*tried, Tried(STOP, at, Aftermath(0, SaidVerdict.UNSURE), manners=words)]
+                return [*tried, Tried(STOP, at, Aftermath(0, Said.UNSURE), manners=words)]
             if not is_reached:
                 break
             after = loop.run_until_complete(_look_after(subject, here))
@@ -359,9 +355,7 @@ def _stop(subject: ExamSubject, folder: Path) -> list[Tried]:
     return tried
 
 
-async def _stop_at(
-    subject: ExamSubject, folder: Path, what: str, at: int
-) -> tuple[list[str], bool]:
+async def _stop_at(subject: Exam, folder: Path, what: str, at: int) -> tuple[list[str], bool]:
     connector, tool = subject.make(folder), subject.tool
     call = subject.call(connector)
     ask = _asker(connector, tool)
@@ -376,14 +370,14 @@ async def _stop_at(
     return await stop_call(begin, at, lambda: subject.effects(folder))
 
 
-async def _look_after(subject: ExamSubject, folder: Path) -> Aftermath:
+async def _look_after(subject: Exam, folder: Path) -> Aftermath:
     """Ask what happened, send again where the host would, and send another."""
     connector, tool = subject.make(folder), subject.tool
     mutation = _mutation(connector, tool)
     ask = _asker(connector, tool)
     first, other = subject.call(connector, FIRST, attempt=2), subject.call(connector, OTHER)
     after = Aftermath(subject.effects(folder), _told(await ask(first)))
-    if after.verdict is SaidVerdict.NOT_APPLIED or mutation.terms.idempotent:
+    if after.verdict is Said.NOT_APPLIED or mutation.terms.idempotent:
         after.again = await _try(connector, tool, first)
         after.truth_again = subject.effects(folder)
         await _try(connector, tool, other)
@@ -393,20 +387,16 @@ async def _look_after(subject: ExamSubject, folder: Path) -> Aftermath:
     return after
 
 
-def _told(verdict: object) -> SaidVerdict:
-    known = {
-        Applied: SaidVerdict.APPLIED,
-        NotApplied: SaidVerdict.NOT_APPLIED,
-        Unsure: SaidVerdict.UNSURE,
-    }
+def _told(verdict: object) -> Said:
+    known = {Applied: Said.APPLIED, NotApplied: Said.NOT_APPLIED, Unsure: Said.UNSURE}
     found = (told for kind, told in known.items() if isinstance(verdict, kind))
-    return next(found, SaidVerdict.NOTHING)
+    return next(found, Said.NOTHING)
 
 
-def _beside(subject: ExamSubject, folder: Path, key: str) -> SaidVerdict:
+def _beside(subject: Exam, folder: Path, key: str) -> Said:
     """Ask about a call that was never sent, where another key has made its change."""
 
-    async def ask() -> SaidVerdict:
+    async def ask() -> Said:
         connector = subject.make(folder)
         await _try(connector, subject.tool, subject.call(connector, key))
         return _told(await _asker(connector, subject.tool)(subject.call(connector)))
