@@ -282,7 +282,7 @@ def test_every_announcement_is_a_line_and_what_a_script_said_steers_no_terminal(
     module._tell(event(9, "run.committed", {**payload, "outcome": "none"}))
     module._tell(event(10, "run.committed", payload, source="somebody"))
     told = [(each.levelname, each.getMessage()) for each in caplog.records]
-    assert ("WARNING", "w 2.0 deployed by ada; nobody granted a.b") in told
+    assert ("WARNING", "w 2.0 deployed by ada; not granted: a.b") in told
     assert ("WARNING", "Needs you: \\x1b[31mred See `duly attention`.") in told
     assert ("WARNING", "w.h failed: boo") in told
     assert ("INFO", "w.h committed (applied)") in told

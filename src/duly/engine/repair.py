@@ -146,7 +146,7 @@ class Repairs:
             return _declined("fault_inside", said=repr(error))
 
     async def _refusal(self, row: RunRow) -> Reason | None:
-        """Return why nobody is asked: the budget, or a version that is not active any more (F3)."""
+        """Return why no repairer is asked: the budget, or the version is not active now (F3)."""
         policy = self._parts.policy
         workflow = await self._parts.store.get_workflow(row.workflow_id)
         if workflow.active_version != row.version:

@@ -87,7 +87,7 @@ def kind_of(whole: str) -> IdKind | None:
 def shorten(whole: str, neighbours: Iterable[str | None]) -> str:
     """Return the shortest beginning that names an id among its neighbours in order, with its kind.
 
-    Ids are in order, so that whatever shares most with it stands right beside it.
+    Ids are in order, so the id that shares most with it stands right beside it.
     """
     kind, between, digits = whole.partition(_BETWEEN)
     shared = max((_shared(whole, each) for each in neighbours if each), default=0)

@@ -2,7 +2,7 @@
 
 Law 1  A repairer proposes; the rules decide. Its version is adopted only if it checks clean, asks
        for nothing that is not granted, leaves nothing out and changes nothing that was done.
-Law 2  Asking is bounded, for one failure and for one day of a workflow, whatever comes of it.
+Law 2  Asking is bounded, for one failure and for one day of a workflow; failed questions count.
 Law 3  What is not adopted has a reason, a code with facts, and is kept if it could be run at all.
 """
 

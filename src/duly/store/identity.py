@@ -1,6 +1,6 @@
 """Ids by how they begin, and what stands beside them (U6).
 
-Law: a look goes along the primary key and returns so many rows at most, whatever the history.
+Law: a question goes along the primary key and returns so many rows at most, for any history.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ def say_announcement(topic: str, payload: Payload) -> str:
 def _deployed(payload: Payload, told: Mapping[str, str]) -> str:
     text = f"{told['workflow']} {told.get('version')} deployed by {told.get('by', 'duly')}"
     missing = visible(", ".join(map(str, payload.get("missing") or [])))
-    return f"{text}; nobody granted {missing}" if missing else text
+    return f"{text}; not granted: {missing}" if missing else text
 
 
 def _settled(payload: Payload, told: Mapping[str, str]) -> str:

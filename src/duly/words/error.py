@@ -2,7 +2,7 @@
 
 Law 1  Every code has one pair of sentences: what happened, and what to do. They are the same for
        every face; the command to type is made from the error's offer, never written here.
-Law 2  A fact that is missing never breaks a sentence: an error must be told, whatever it lacks.
+Law 2  A fact that is missing never breaks a sentence: an error must be shown even without it.
 """
 
 from __future__ import annotations

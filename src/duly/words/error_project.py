@@ -116,7 +116,7 @@ SOCKET: Final[Mapping[str, Pair]] = {
     ),
     "beyond_scope": (
         "{subject} needs the scope {needed}; this session has {scope}.",
-        "Let someone who has it do this, or use a session that has it.",
+        "Ask a person who has it, or use a session that has it.",
     ),
     "line_unfinished": ("{subject} was not finished in {seconds} s.", "Send it whole."),
     "id_in_use": ("{subject} {given:shown} waits for its result.", "Choose another id."),
