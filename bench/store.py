@@ -40,7 +40,6 @@ INBOX, OUTBOX, OUTSIDE = "email.received", "row.created", "note.received"
 CONSUMER = "add_row"
 VERSION = "1.0"
 PEEK_BYTES = Limits().peek_bytes
-LEASE_MS = 3_600_000
 
 PINNED = advance(CONSUMER_START, Progress.PREPARE_DONE)
 SENT = advance(advance(PINNED, Progress.BEGIN_MUTATE), Progress.SEND)
@@ -78,13 +77,9 @@ class Subject:
 
     async def claim(self, workflows: int) -> None:
         """Take the right to write to the workflows that were deployed."""
-        now = self._env.now_ms()
-        until = now + LEASE_MS
+        await self.store.join("bench", now=self._env.now_ms())
         self._fences = await asyncio.gather(
-            *(
-                self.store.claim(_workflow_id(number), "bench", lease_until=until, now=now)
-                for number in range(workflows)
-            )
+            *(self.store.claim("bench", _workflow_id(number)) for number in range(workflows))
         )
 
     async def run(self, callers: int, seconds: float) -> Slice:

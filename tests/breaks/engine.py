@@ -201,9 +201,8 @@ async def leave_it_lying(self: Any, run_live: Live) -> None:
     """Lay nothing down: the run looks as if its host had died."""
 
 
-def trust_every_run(open_run: OpenRun | None, *rest: Any, in_hand: Any, **named: Any) -> Choice:
-    held = () if open_run is None else (open_run.run_id,)
-    return _choose(open_run, *rest, in_hand=held, **named)
+def trust_every_run(open_run: OpenRun | None, *rest: Any, epoch: int, **named: Any) -> Choice:
+    return _choose(open_run, *rest, epoch=0, **named)
 
 
 # -- Scheduling -----------------------------------------------------------------------------------

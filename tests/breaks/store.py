@@ -73,11 +73,9 @@ def _disposing(instead: dict[Reserved, Reserved]) -> Callable[..., int]:
     return broken
 
 
-def _approve_anything(
-    tx: Transaction, /, fence: Fence, mutation_id: str, seen: str, **more: Any
-) -> MutationRow:
+def _approve_anything(tx: Transaction, /, mutation_id: str, seen: str, **more: Any) -> MutationRow:
     shown = ledger.read_mutation(tx, mutation_id).hash
-    return approval.approve(tx, fence, mutation_id, shown, **more)
+    return approval.approve(tx, mutation_id, shown, **more)
 
 
 _ASKED: list[int] = []

@@ -20,7 +20,7 @@ from typing import Any
 
 from duly.config import Policy
 from duly.connectors.base import Connector
-from duly.desk.base import After, Desk
+from duly.desk.base import Desk
 from duly.desk.deploy import Draft, _deployment
 from duly.host import Host
 from duly.rules.access import Step
@@ -156,12 +156,7 @@ class Play:
         verb = partial(
             self.store.deploy, deployment, successor_id=successor_id, action=action, now=self.now
         )
-        await desk.carry_out(
-            verb,
-            deployment.workflow_id,
-            then=lambda followed: After(is_followed=followed is not None),
-            successor_id=successor_id,
-        )
+        await desk.carry_out(verb, deployment.workflow_id)
         return deployment.workflow_id
 
     async def publish(

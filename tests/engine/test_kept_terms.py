@@ -6,6 +6,7 @@ import pytest
 
 from duly.errors import RequestRefused
 from duly.rules.word import MutationStatus as Row
+from duly.store.base import Durability
 from duly.testing import Fault, Stage
 from tests.engine.stand import Play, flow, opened, plan
 
@@ -71,7 +72,10 @@ async def test_a_run_in_hand_whose_call_has_begun_is_recovered_not_sent(duly_wor
     play.host = await duly_world.host(**play.options)
     run = await play.run()
     assert (run.status, run.row) == ("active", Row.IN_FLIGHT)
-    play.desk.engine.go_on(run.id)  # somebody takes it for a run that an act made active
+    # It looks like a run that an act made active.
+    await play.store.backend.transact(
+        lambda tx: tx.run("take_up_run", id=run.id, epoch=None), Durability.BARRIER
+    )
     await play.drain()
     assert (play.sends(), duly_world.count()) == (1, 1)
     assert [each.crash_count for each in await play.runs()] == [0] * len(await play.runs())

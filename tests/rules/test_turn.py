@@ -19,6 +19,7 @@ from duly.rules.turn import (
 from duly.rules.word import Kind, MutationStatus, Status
 
 NOW = 1_000_000
+EPOCH = 3  # of the claim that the host holds
 RUN = "run_1"
 TRANSIENT, APPROVAL = Status.PAUSED_TRANSIENT, Status.PAUSED_APPROVAL
 RECONCILIATION = Status.PAUSED_RECONCILIATION
@@ -80,36 +81,38 @@ def test_the_open_run_goes_first_and_nobody_else_starts(
     held: Work,
     paused: Work,
 ) -> None:
-    """F6, F7, R7: what is done with it, left by a dead host, in hand, and in a paused workflow."""
-    run = OpenRun(RUN, status, due_at, row, row_due_at)
+    """F6, F7, R7, H2: left under an earlier claim, taken up under ours, by no host, and paused."""
+    run = OpenRun(RUN, status, EPOCH - 1, due_at, row, row_due_at)
     busy = (DUE, POLL)
-    assert choose(run, busy, NOW, is_paused=False, in_hand=()).work is left
-    assert choose(run, busy, NOW, is_paused=False, in_hand={RUN}).work is held
-    assert choose(run, busy, NOW, is_paused=True, in_hand=()).work is paused
+    assert choose(run, busy, NOW, is_paused=False, epoch=EPOCH).work is left
+    assert choose(run, busy, NOW, is_paused=True, epoch=EPOCH).work is paused
+    for epoch in (EPOCH, None):
+        ours = replace(run, epoch=epoch)
+        assert choose(ours, busy, NOW, is_paused=False, epoch=EPOCH, repairing={RUN}).work is held
 
 
 def test_a_wait_says_when_to_look_again() -> None:
     """S9: a host sleeps until then."""
-    waiting = OpenRun(RUN, TRANSIENT, NOW + 5, None, None)
-    assert choose(waiting, (), NOW, is_paused=False, in_hand=()) == Choice(
+    waiting = OpenRun(RUN, TRANSIENT, None, NOW + 5, None, None)
+    assert choose(waiting, (), NOW, is_paused=False, epoch=EPOCH) == Choice(
         Work.NOTHING, look_at=NOW + 5
     )
 
 
 def test_without_an_open_run_the_handler_that_goes_first_is_started() -> None:
     """S5: consumers before producers, the oldest event first."""
-    chosen = choose(None, (POLL, DUE, OLDER), NOW, is_paused=False, in_hand=())
+    chosen = choose(None, (POLL, DUE, OLDER), NOW, is_paused=False, epoch=EPOCH)
     assert chosen == Choice(Work.START, OLDER)
-    assert choose(None, (POLL,), NOW, is_paused=False, in_hand=()).handler == POLL
-    assert choose(None, (POLL, DUE), NOW, is_paused=True, in_hand=()) == Choice(Work.NOTHING)
+    assert choose(None, (POLL,), NOW, is_paused=False, epoch=EPOCH).handler == POLL
+    assert choose(None, (POLL, DUE), NOW, is_paused=True, epoch=EPOCH) == Choice(Work.NOTHING)
 
 
 def test_handlers_that_wait_say_when() -> None:
     """S9: the first of their times, and none where nothing is planned."""
     later = handler("poll", kind="producer", next_run_at=NOW + 7)
     wake = handler("wake", wake_at=NOW + 3)
-    assert choose(None, (later, wake), NOW, is_paused=False, in_hand=()).look_at == NOW + 3
-    assert choose(None, (handler("idle"),), NOW, is_paused=False, in_hand=()).look_at is None
+    assert choose(None, (later, wake), NOW, is_paused=False, epoch=EPOCH).look_at == NOW + 3
+    assert choose(None, (handler("idle"),), NOW, is_paused=False, epoch=EPOCH).look_at is None
 
 
 # -- A clock that was wrong ------------------------------------------------------------------------
@@ -163,34 +166,35 @@ def test_only_a_plan_of_a_later_clock_is_suspect() -> None:
     far = handler("poll", kind=Kind.PRODUCER, next_run_at=NOW + 3650 * DAY_MS)
     assert not is_suspect(replace(far, planned_at=NOW), NOW)
     assert is_suspect(replace(far, planned_at=NOW + 1), NOW)
-    chosen = choose(None, (replace(far, planned_at=NOW + 1),), NOW, is_paused=False, in_hand=())
+    chosen = choose(None, (replace(far, planned_at=NOW + 1),), NOW, is_paused=False, epoch=EPOCH)
     assert chosen.work is Work.REPLAN
 
 
 @pytest.mark.parametrize("status", [Status.PAUSED_TRANSIENT, Status.CRASHED])
 def test_a_wait_that_a_later_clock_wrote_is_over(status: Status) -> None:
     """F2, S2: the times of runs, and of questions about what they sent."""
-    run = OpenRun(RUN, status, NOW + HOUR_MS, None, None, set_at=NOW + 1)
-    assert choose(run, (), NOW, is_paused=False, in_hand=()).work is Work.FOLLOW
+    run = OpenRun(RUN, status, None, NOW + HOUR_MS, None, None, set_at=NOW + 1)
+    assert choose(run, (), NOW, is_paused=False, epoch=EPOCH).work is Work.FOLLOW
     run = replace(run, set_at=NOW)
-    assert choose(run, (), NOW, is_paused=False, in_hand=()).work is Work.NOTHING
+    assert choose(run, (), NOW, is_paused=False, epoch=EPOCH).work is Work.NOTHING
     asked = OpenRun(
         RUN,
         Status.PAUSED_RECONCILIATION,
+        None,
         None,
         MutationStatus.NEEDS_RECONCILE,
         NOW + HOUR_MS,
         row_set_at=NOW + 1,
     )
-    assert choose(asked, (), NOW, is_paused=False, in_hand=()).work is Work.RECONCILE
+    assert choose(asked, (), NOW, is_paused=False, epoch=EPOCH).work is Work.RECONCILE
 
 
 def test_a_wake_further_away_than_can_be_asked_for_is_due() -> None:
     """S6: at the maximum and five minutes it waits, one past it is due."""
     most = DAY_MS + 5 * MINUTE_MS
     waits = handler("wait", wake_at=NOW + most)
-    assert choose(None, (waits,), NOW, is_paused=False, in_hand=()).work is Work.NOTHING
+    assert choose(None, (waits,), NOW, is_paused=False, epoch=EPOCH).work is Work.NOTHING
     due = handler("wait", wake_at=NOW + most + 1)
-    assert choose(None, (due,), NOW, is_paused=False, in_hand=()).work is Work.START
-    longer = choose(None, (due,), NOW, is_paused=False, in_hand=(), wake_max_ms=2 * DAY_MS)
+    assert choose(None, (due,), NOW, is_paused=False, epoch=EPOCH).work is Work.START
+    longer = choose(None, (due,), NOW, is_paused=False, epoch=EPOCH, wake_max_ms=2 * DAY_MS)
     assert longer.work is Work.NOTHING

@@ -55,7 +55,6 @@ R = TypeVar("R")
 Dump = dict[str, list[Row]]
 
 NOW = 1_000_000
-LEASE_MS = 60_000
 FAR_MS = 10**12
 STATEMENTS_MAX = 1_000
 FILE = "duly.db"
@@ -122,10 +121,10 @@ class World:
         return self._disk.connection
 
     async def claim(self, workflow_id: str, *, now: int = NOW) -> Fence:
-        """Take a workflow's lease and keep the fence."""
-        self.fence = await self.store.claim(
-            workflow_id, f"host {self.number()}", lease_until=now + LEASE_MS, now=now
-        )
+        """Claim a workflow as a new host and keep the fence."""
+        host = f"host {self.number()}"
+        await self.store.join(host, now=now)
+        self.fence = await self.store.claim(host, workflow_id)
         return self.fence
 
     def number(self) -> int:

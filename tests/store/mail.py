@@ -22,7 +22,6 @@ from duly.store.record import Action, Call, Commit, JournalEvent, Pinned, Record
 from tests.store.scene import deployment
 
 WORKFLOWS = 3
-LEASE_MS = 60_000
 LIFE = ("published", "started", "prepared", "sent", "applied", "committed")
 BARRIERS = frozenset({"deployed", "claimed", "published", "sent", "granted", "emitted"})
 
@@ -49,6 +48,7 @@ class Office:
 
     async def work(self, chance: Random, mails: int) -> None:
         """Let every workflow take its mails, all at the same time."""
+        await self.store.join("host", now=self.tick())
         await asyncio.gather(*(self._workflow(n, chance, mails) for n in range(WORKFLOWS)))
 
     async def _workflow(self, number: int, chance: Random, mails: int) -> None:
@@ -57,9 +57,7 @@ class Office:
         action = Action(f"action_{number}", "me", "deploy")
         await self.store.deploy(made, successor_id="none", action=action, now=self.tick())
         self.note(f"deployed {workflow_id}")
-        fence = await self.store.claim(
-            workflow_id, "host", lease_until=self.now + LEASE_MS, now=self.tick()
-        )
+        fence = await self.store.claim("host", workflow_id)
         self.note(f"claimed {workflow_id}")
         for mail in range(mails):
             await self._mail(fence, f"{number}.{mail}", "x" * chance.choice([10, 500, 6_000]))

@@ -43,7 +43,6 @@ WORKFLOW = "workflow_1"
 NAME = "mail"
 HOST = "host_1"
 NOON = 1_000_000
-LEASE_MS = 60_000
 CAPABILITY = "sheets.append"
 CONNECTOR = "gmail"
 WAITS_ON = {Waits.APPROVAL: None, Waits.CONNECTION: CONNECTOR, Waits.GRANT: CAPABILITY}
@@ -368,7 +367,7 @@ class Scene:
         match word:
             case Act.APPROVE:
                 await self.store.approve(
-                    self.fence, self.mutation_id, "shown", seal="sealed", action=action, now=now
+                    self.mutation_id, "shown", seal="sealed", action=action, now=now
                 )
             case Act.REJECT:
                 await self.store.reject(self.mutation_id, action=action, now=now)
@@ -389,7 +388,8 @@ async def deployed(store: Store) -> Scene:
     """Deploy the workflow, take its lease and publish three inputs."""
     action = Action("action_00", "me", "deploy")
     await store.deploy(deployment(), successor_id="run_none", action=action, now=NOON)
-    fence = await store.claim(WORKFLOW, HOST, lease_until=NOON + LEASE_MS, now=NOON)
+    await store.join(HOST, now=NOON)
+    fence = await store.claim(HOST, WORKFLOW)
     scene = Scene(store, fence)
     for topic, message_id in (("mail", "mail:1"), ("letter", "letter:1"), ("mail", "mail:2")):
         await scene.publish(topic, message_id)

@@ -79,7 +79,7 @@ def _pause(tx: Transaction, scene: Scene) -> Any:
 
 def _approve(tx: Transaction, scene: Scene) -> Any:
     said = {"seal": "sealed", "action": scene.action(), "now": scene.tick()}
-    return Store.approve.body(tx, scene.fence, scene.mutation_id, "shown", **said)  # type: ignore[arg-type]
+    return Store.approve.body(tx, scene.mutation_id, "shown", **said)  # type: ignore[arg-type]
 
 
 def _on_run(verb: Any, *more: str) -> Callable[[Transaction, Scene], Any]:

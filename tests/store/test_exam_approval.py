@@ -35,7 +35,6 @@ from tests.store.test_exam_ledger import MUTATION, TOLD, row_of, state_of
 async def _approve(world: World, seen: str = "shown") -> MutationRow:
     scene = on(world)
     return await scene.store.approve(
-        scene.fence,
         MUTATION,
         seen,
         seal="a yes",

@@ -292,7 +292,7 @@ async def _see_open_run(world: World, answer: Any) -> None:
     """See the open run; while there is one no handler matters (F6)."""
     assert (answer.workflow, answer.is_paused, answer.handlers) == (NAME, False, ())
     waiting = replace(answer.open_run, set_at=0, row_set_at=0)
-    assert waiting == OpenRun(SECOND, "paused:approval", None, "proposed", None)
+    assert waiting == OpenRun(SECOND, "paused:approval", 1, None, "proposed", None)
     assert answer.open_run.set_at == (await world.store.get_run(SECOND)).updated_at
 
 

@@ -92,7 +92,6 @@ async def _copied(world: World) -> None:
     """Two workflows, one removed, one with a call that was approved and not sent; a copy of it."""
     scene = await at(world.store, PROPOSED)
     await world.store.approve(
-        scene.fence,
         scene.mutation_id,
         "shown",
         seal="sealed",

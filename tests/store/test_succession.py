@@ -138,7 +138,6 @@ async def test_a_proposal_is_withdrawn_before_its_run_is_followed(world: World) 
     assert (row.status, row.held_by) == (Row.FAILED, scene.run_id)
     with pytest.raises(Stale, match="it is failed"):
         await scene.store.approve(
-            scene.fence,
             scene.mutation_id,
             "shown",
             seal="sealed",

@@ -19,6 +19,7 @@ from duly.store.record import Commit, EventRow, HandlerRow, JournalEvent, Pinned
 from tests.store.exam import World
 from tests.store.scene import (
     EMITTING,
+    HOST,
     INPUTS,
     NO_CALL,
     PREPARED,
@@ -337,7 +338,7 @@ async def test_a_run_of_another_workflow_is_not_moved_by_this_one_s_fence(world:
     scene = await at(world.store, PREPARED)
     other = deployment(workflow_id="workflow_2", name="other")
     await scene.store.deploy(other, successor_id="none", action=scene.action(), now=scene.tick())
-    fence = await scene.store.claim("workflow_2", "host", lease_until=10**9, now=scene.tick())
+    fence = await scene.store.claim(HOST, "workflow_2")
     after = lifecycle.advance(scene.run, Progress.BEGIN_MUTATE)
     before = world.dump()
     with pytest.raises(Stale):

@@ -300,8 +300,8 @@ def _resend_with_another_key(original: Any) -> Any:
 
 
 def _go_on_after_a_crash(original: Any) -> Any:
-    def of_run(run: Any, now: int, is_paused: bool, in_hand: Any) -> Any:
-        choice = original(run, now, is_paused, in_hand)
+    def of_run(*given: Any) -> Any:
+        choice = original(*given)
         return replace(choice, work=Work.GO_ON) if choice.work is Work.RECOVER else choice
 
     return of_run

@@ -59,7 +59,9 @@ def _grant_approves(original: Any) -> Any:
         run = None if found is None else statements.read_run(tx, found[0])
         if run is not None and run.state.waits is Waits.APPROVAL:
             sent = replace(run.state, status=Status.ACTIVE, row=Row.IN_FLIGHT, waits=None)
-            statements.change_run(tx, "move_run", workflow_id, run.id, run.state, sent, now=now)
+            statements.change_run(
+                tx, "move_run", workflow_id, run.id, run.state, sent, epoch=None, now=now
+            )
             statements.move_row(tx, run.id, run.state, sent, now)
         return woken
 
@@ -68,10 +70,7 @@ def _grant_approves(original: Any) -> Any:
 
 def _recover_as_crashed(_: Any) -> Any:
     async def recover(self: Any, outlook: Any, row: Any) -> None:
-        self.in_hand.discard(row.id)
-        successor_id = await self.successor.recover(self.resume(outlook, row), row)
-        if successor_id is not None:
-            self.in_hand.add(successor_id)
+        await self.successor.recover(self.resume(outlook, row), row)
 
     return recover
 

@@ -29,16 +29,8 @@ R = TypeVar("R")
 USER: Final = "user"  # who acts, where nobody says
 
 
-@dataclass(frozen=True, slots=True)
-class After:
-    """What an act left to the engine: a run it ended, and whether the successor is there."""
-
-    ended: str | None = None
-    is_followed: bool = False
-
-
-def _nothing_more(answer: object) -> After:
-    return After()
+def _ended_nothing(answer: object) -> None:
+    return None
 
 
 def _nobody(subscriber_id: str) -> Presence:
@@ -81,31 +73,22 @@ class Desk:
         verb: Callable[[], Awaitable[R]],
         workflow_id: str | None,
         *,
-        then: Callable[[R], After] = _nothing_more,
-        successor_id: str | None = None,
+        ended: Callable[[R], str | None] = _ended_nothing,
         late: RequestRefused | None = None,
     ) -> R:
-        """Call a verb and tell the engine which run ended, which follows, and where to look.
+        """Call a verb and tell the engine which run it ended, and where to look.
 
         An act on all workflows names none. `late` is the message to a person whose act comes too
         late: the thing has changed meanwhile.
         """
 
         async def act() -> R:
-            after = After()
-            # Before the commit: an active run in nobody's hands looks as if its host had died (R7).
-            if successor_id is not None:
-                self.engine.go_on(successor_id)
             try:
                 answer = await verb()
-                after = then(answer)
             except Stale as error:
                 raise (late or RequestRefused(**parts_of(error))) from error
-            finally:
-                if successor_id is not None and not after.is_followed:
-                    self.engine.drop(successor_id)
-            if after.ended is not None:
-                self.engine.drop(after.ended)
+            if (run_id := ended(answer)) is not None:
+                self.engine.drop(run_id)
             self.engine.wake(workflow_id)
             return answer
 

@@ -17,7 +17,7 @@ from duly.bus.cause import handled_event
 from duly.desk import deploy
 from duly.desk import grant as granting
 from duly.desk.approval import Approvals
-from duly.desk.base import USER, After, find, find_topic
+from duly.desk.base import USER, find, find_topic
 from duly.desk.deploy import GivenSource
 from duly.desk.identity import resolve
 from duly.desk.record import Deployed
@@ -153,7 +153,7 @@ class Commands(Keeping, Approvals):
             action=action,
             now=desk.now_ms,
         )
-        await desk.carry_out(verb, found.id, then=lambda dropped: After(dropped))
+        await desk.carry_out(verb, found.id, ended=lambda dropped: dropped)
 
     @act(
         scope=Scope.DECIDE,
@@ -185,8 +185,7 @@ class Commands(Keeping, Approvals):
                 now=desk.now_ms,
             ),
             workflow_id,
-            then=lambda answer: After(answer.abandoned, answer.retried is not None),
-            successor_id=successor_id,
+            ended=lambda answer: answer.abandoned,
         )
         return skipped.is_changed
 
@@ -207,12 +206,7 @@ class Commands(Keeping, Approvals):
             bus_event=handled_event(desk.parts.store),
             now=desk.now_ms,
         )
-        await desk.carry_out(
-            verb,
-            found.workflow_id,
-            then=lambda _: After(is_followed=True),
-            successor_id=successor_id,
-        )
+        await desk.carry_out(verb, found.workflow_id)
         return successor_id
 
     @act(scope=Scope.DECIDE, example={"run": "run_019a8b7c0d1e2f30"})
@@ -223,7 +217,7 @@ class Commands(Keeping, Approvals):
         run = await resolve(desk, run, IdKind.RUN)
         found = await desk.parts.store.get_run(run)
         verb = partial(desk.parts.store.abandon_run, run, action=action, now=desk.now_ms)
-        await desk.carry_out(verb, found.workflow_id, then=lambda _: After(run))
+        await desk.carry_out(verb, found.workflow_id, ended=lambda _: run)
 
     @act(
         scope=Scope.DECIDE, example={"mutation": "mutation_019a8b7c0d1e2f30", "answer": "happened"}
@@ -339,11 +333,11 @@ class Commands(Keeping, Approvals):
             desk.parts.store.set_secret, connector, name, sealed, action=action, now=desk.now_ms
         )
 
-        def keep(_: object) -> After:
+        async def keep() -> None:
+            await verb()
             vault.keep(connector, name, value)
-            return After()
 
-        await desk.carry_out(verb, None, then=keep)
+        await desk.carry_out(keep, None)
 
 
 def _check_publisher(by: str) -> str:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Annotated, Final, TypeAlias
 
 from duly.bus.cause import follow
-from duly.desk.base import After, Desk, find, find_version
+from duly.desk.base import Desk, find, find_version
 from duly.desk.record import Deployed
 from duly.engine import draft as drafts
 from duly.engine.announcements import Announcements
@@ -169,8 +169,6 @@ async def activate(
             ),
         ),
         deployment.workflow_id,
-        then=lambda followed: After(is_followed=followed is not None),
-        successor_id=successor_id,
         late=late,
     )
     return Deployed(name, version, draft.findings, left)

@@ -257,7 +257,7 @@ class _Play:
             for place, each in enumerate(self.loaded.declaration.consumers)
             if each.name not in self.broken
         ]
-        choice = choose(None, tuple(consumers), self.desk.now_ms, is_paused=False, in_hand=())
+        choice = choose(None, tuple(consumers), self.desk.now_ms, is_paused=False, epoch=0)
         return None if choice.handler is None else choice.handler.name
 
     def _outlook(self, place: int, consumer: ConsumerDeclaration) -> HandlerOutlook:

@@ -11,13 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import partial
 from typing import cast
 
 from duly.engine.base import Parts
 from duly.engine.entry import find_flaw
 from duly.engine.envelope import find_missing
-from duly.engine.worker import Worker
 from duly.errors import Invalid, NotFound, RequestRefused, parts_of, see
 from duly.rules import lifecycle
 from duly.rules.allowance import Allow, find_misfit, is_risk_allowed
@@ -32,7 +30,6 @@ from duly.store.record import Action, MutationRow, RunRow
 
 async def approve(
     parts: Parts,
-    worker: Worker,
     mutation_id: str,
     seen: str,
     *,
@@ -44,9 +41,7 @@ async def approve(
     given = None
     if allow is not None:
         given = await _give(parts, row, run, allow, action)
-    verb = partial(
-        parts.store.approve,
-        yes.fence,
+    await parts.store.approve(
         mutation_id,
         seen,
         seal=yes.seal,
@@ -54,15 +49,12 @@ async def approve(
         given=given,
         now=parts.env.now_ms(),
     )
-    async with worker.holding(row.held_by):
-        await verb()
 
 
 async def approve_all(
-    parts: Parts, worker: Worker, seen: Mapping[str, str], *, action: Action
+    parts: Parts, seen: Mapping[str, str], *, action: Action
 ) -> tuple[str | None, ...]:
     """Take a yes to several calls of one tool; say of each why it was refused, or nothing (A3)."""
-    rows: dict[str, MutationRow] = {}
     answers: list[Yes] = []
     refused: dict[str, str] = {}
     tools: set[str] = set()
@@ -70,20 +62,17 @@ async def approve_all(
         own = replace(action, id=parts.env.new_id("action"))
         try:
             tools.add((await parts.store.get_mutation(mutation_id)).tool)
-            row, _, yes = await _judge(parts, mutation_id, shown, own)
+            _, _, yes = await _judge(parts, mutation_id, shown, own)
         except (RequestRefused, NotFound) as error:
             refused[mutation_id] = str(error)
             continue
-        rows[mutation_id] = row
         answers.append(yes)
     if len(tools) > 1:
         raise Invalid(code="several_tools", path="calls", facts={"tools": sorted(tools)})
-    async with worker.holding(*(each.held_by for each in rows.values())) as untaken:
-        told = await parts.store.approve_all(tuple(answers), now=parts.env.now_ms())
-        for yes, reason in zip(answers, told, strict=True):
-            if reason is not None:
-                refused[yes.mutation_id] = reason
-                untaken.add(rows[yes.mutation_id].held_by)
+    told = await parts.store.approve_all(tuple(answers), now=parts.env.now_ms())
+    for yes, reason in zip(answers, told, strict=True):
+        if reason is not None:
+            refused[yes.mutation_id] = reason
     return tuple(refused.get(each) for each in seen)
 
 
@@ -92,7 +81,6 @@ async def amend(
 ) -> str:
     """Put a person's own arguments in place of a proposed call's; return its new hash (A3)."""
     row = await _proposed(parts, mutation_id)
-    outlook = await parts.store.outlook(row.workflow_id)
     run = await parts.store.get_run(row.held_by)
     lifecycle.act(run.state, Act.AMEND)
     await _check_whole(parts, row, run)
@@ -103,7 +91,6 @@ async def amend(
     shown = proposal_hash(tool.name, amended, decode(run.prepared or "null"))
     facts = replace(row.facts, hash=shown, amended_by=action.by)
     await parts.store.amend(
-        outlook.fence,
         mutation_id,
         seen,
         args=text,
@@ -116,14 +103,12 @@ async def amend(
 
 
 async def reject(
-    parts: Parts, worker: Worker, mutation_id: str, *, reason: str | None = None, action: Action
+    parts: Parts, mutation_id: str, *, reason: str | None = None, action: Action
 ) -> None:
     """Decline the proposed call: nothing is sent, and `next` is told that it was skipped."""
-    row = await _proposed(parts, mutation_id)
+    await _proposed(parts, mutation_id)
     now = parts.env.now_ms()
-    verb = partial(parts.store.reject, mutation_id, reason=reason, action=action, now=now)
-    async with worker.holding(row.held_by):
-        await verb()
+    await parts.store.reject(mutation_id, reason=reason, action=action, now=now)
 
 
 async def _judge(
@@ -142,7 +127,7 @@ async def _judge(
     # The seal is of the hash the person was shown, even if the row was changed since.
     facts = replace(row.facts, hash=seen, approved_by=action.by)
     seal = make_seal(await parts.seal_key(), facts)
-    return row, run, Yes(outlook.fence, mutation_id, seen, seal, action)
+    return row, run, Yes(row.workflow_id, mutation_id, seen, seal, action)
 
 
 async def _give(parts: Parts, row: MutationRow, run: RunRow, allow: Allow, action: Action) -> Given:

@@ -18,7 +18,6 @@ from typing import Final
 from duly.engine.announcements import Announcements
 from duly.engine.base import Parts, StepFailed
 from duly.engine.ledger import Heard
-from duly.engine.live import Live
 from duly.engine.sends import Sending
 from duly.engine.worker import Worker
 from duly.errors import Fenced, NotFound, Stale, StoreError, StoreLost
@@ -114,7 +113,8 @@ class Late:
     ) -> None:
         """Write that a late answer settles the row; a run that is active by it goes on (R4)."""
         parts, now = self._parts, self._parts.env.now_ms()
-        live: Live = self._worker.resume(await parts.store.outlook(row.workflow_id), run)
+        fence = await self._worker.claims.take(row.workflow_id)
+        live = self._worker.resume(await parts.store.outlook(row.workflow_id, fence.epoch), run)
         stop = None
         known = Knowledge(Known.ANSWERED, said=said)
         recorded = Recorded(row.attempt, result=heard.result_text, known=known)
@@ -126,14 +126,9 @@ class Late:
             recorded = Recorded(row.attempt, error=stop.error, refused=refused, known=known)
         tells, error = (None, None) if stop is None else (stop.escalated, stop.error)
         announce = await self._announcements.changed(live, new, tells=tells, error=error)
-        writing = parts.store.record_late(
+        await parts.store.record_late(
             live.fence, run.id, run.state, new, recorded, stop=stop, now=now, announce=announce
         )
-        if new.status is Status.ACTIVE:
-            async with self._worker.holding(run.id):
-                await writing
-        else:
-            await writing
         self._worker.ledger.sends.forget(row.id)
 
     def _say(self, sending: Sending, heard: Heard) -> str:

@@ -68,13 +68,12 @@ class Repairs:
         self,
         parts: Parts,
         successor: Successor,
-        in_hand: set[str],
         on_end: Callable[[str, bool], None],
     ) -> None:
         self._parts = parts
         self._successor = successor
         self._announcements = Announcements(parts)
-        self._in_hand = in_hand
+        self.runs: set[str] = set()  # the failed runs a repair is being asked for
         self._on_end = on_end
         self._tasks: set[asyncio.Task[None]] = set()
         self._places = asyncio.Semaphore(AT_ONCE_MAX)
@@ -88,7 +87,7 @@ class Repairs:
 
     def begin(self, live: Live, row: RunRow) -> None:
         """Ask for a repair of a failed run, beside the workflow's turn; the end is told."""
-        self._in_hand.add(row.id)
+        self.runs.add(row.id)
         task = self._parts.env.spawn(self._work(live, row), f"repair of {row.id}")
         self._tasks.add(task)
         task.add_done_callback(partial(self._end, row.workflow_id, row.id))
@@ -102,7 +101,7 @@ class Repairs:
 
     def _end(self, workflow_id: str, run_id: str, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
-        self._in_hand.discard(run_id)
+        self.runs.discard(run_id)
         failure = None if task.cancelled() else task.exception()
         if isinstance(failure, NotFound):
             log.info("run %s cannot be repaired: %s", run_id, failure)
@@ -276,8 +275,6 @@ class Repairs:
         )
         told = {"workflow": live.workflow, "version": number, "repairs": row.version}
         successor_id = parts.env.new_id("run")
-        # Before the commit: an active run that no task holds looks as if its host had died (R7).
-        self._in_hand.add(successor_id)
         try:
             await parts.store.deploy(
                 deployment,
@@ -286,10 +283,7 @@ class Repairs:
                 now=parts.env.now_ms(),
                 announce=(self._announcements.deployed(Topic.REPAIRED, told),),
             )
-        except Exception as error:
-            self._in_hand.discard(successor_id)
-            if not isinstance(error, Stale):
-                raise
+        except Stale:
             await self._decline(live, row, Declined(await self._why_late(row), draft))
 
     async def _why_late(self, row: RunRow) -> Reason:

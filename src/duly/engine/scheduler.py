@@ -64,13 +64,8 @@ class Engine(WorkLoop[str]):
             self._ready[workflow_id] = None
         self._bell.set()
 
-    def go_on(self, run_id: str) -> None:
-        """Take a run that a person's act made active: the same run goes on, or a successor (R4)."""
-        self._worker.in_hand.add(run_id)
-
     def drop(self, run_id: str) -> None:
         """Cancel the task of a run that a person's act ended; a call that is out is not cut."""
-        self._worker.in_hand.discard(run_id)
         for workflow_id, live in self._worker.live.items():
             if live.id == run_id and not live.is_out and workflow_id in self._at_work:
                 self._at_work[workflow_id].cancel()
@@ -86,14 +81,13 @@ class Engine(WorkLoop[str]):
         self, mutation_id: str, seen: str, *, action: Action, allow: Allow | None = None
     ) -> None:
         """Let exactly the proposed call be sent when its workflow runs (A4)."""
-        parts, worker = self._parts, self._worker
-        await approval.approve(parts, worker, mutation_id, seen, action=action, allow=allow)
+        await approval.approve(self._parts, mutation_id, seen, action=action, allow=allow)
 
     async def approve_all(
         self, seen: Mapping[str, str], *, action: Action
     ) -> tuple[str | None, ...]:
         """Let several proposed calls of one tool be sent; say of each why it was refused (A3)."""
-        return await approval.approve_all(self._parts, self._worker, seen, action=action)
+        return await approval.approve_all(self._parts, seen, action=action)
 
     async def amend(
         self, mutation_id: str, seen: str, args: Mapping[str, Json], *, action: Action
@@ -103,8 +97,7 @@ class Engine(WorkLoop[str]):
 
     async def reject(self, mutation_id: str, *, reason: str | None = None, action: Action) -> None:
         """Decline a proposed call (A4)."""
-        parts, worker = self._parts, self._worker
-        await approval.reject(parts, worker, mutation_id, reason=reason, action=action)
+        await approval.reject(self._parts, mutation_id, reason=reason, action=action)
 
     async def close(self) -> None:
         """Wait until no task runs any more, and put down the runs that were not begun (R7)."""
@@ -212,23 +205,31 @@ class Engine(WorkLoop[str]):
                     self._again.add(workflow_id)
                     return
         except (Stale, Fenced):
+            self._worker.claims.drop(workflow_id)
             self._again.add(workflow_id)  # another task or a person was faster: look again
         except NotFound:
+            self._worker.claims.drop(workflow_id)
             log.info("workflow %s is gone", workflow_id)
         except Exception as error:
+            self._worker.claims.drop(workflow_id)
             log.error("workflow %s rests: %s", workflow_id, error, exc_info=error)
             self._rest()
+        except BaseException:
+            self._worker.claims.drop(workflow_id)
+            raise
 
     async def _do_next(self, workflow_id: str) -> bool:
         if workflow_id == UPKEEP:
             return await self._keep_up()
-        outlook = await self._parts.store.outlook(workflow_id)
+        fence = await self._worker.claims.take(workflow_id)
+        outlook = await self._parts.store.outlook(workflow_id, fence.epoch)
         choice = choose(
             outlook.open_run,
             outlook.handlers,
             self._parts.env.now_ms(),
             is_paused=outlook.is_paused,
-            in_hand=self._worker.in_hand,
+            epoch=fence.epoch,
+            repairing=self._worker.repairs.runs,
             wake_max_ms=self._wake_max_ms,
         )
         if choice.work is Work.NOTHING:

@@ -8,7 +8,6 @@ Law 2  "It did not happen" is believed no earlier from a person than from the ou
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Final
 
 from duly.engine.announcements import Announcements
@@ -20,7 +19,7 @@ from duly.rules.catalog import Tool
 from duly.rules.ledger import terms_of
 from duly.rules.schedule import SECOND_MS, moment
 from duly.rules.value import Json, encode
-from duly.rules.word import Act, Failure, Status
+from duly.rules.word import Act, Failure
 from duly.store.record import Action, MutationRow, Stop
 
 ANSWERS: Final = frozenset({Act.TRY_AGAIN, Act.DID_NOT_HAPPEN, Act.HAPPENED, Act.SKIP})
@@ -56,8 +55,7 @@ async def settle(
         _check_time(now, worker.ledger.sends.absence_wait_ms(row.id, terms_of(row.terms, tool)))
         told = StepFailed(f"{row.tool}: you said that it did not happen", Failure.TRANSIENT)
         stop = worker.successor.stop(live, decided, told)
-    answering = partial(
-        parts.store.settle,
+    await parts.store.settle(
         mutation_id,
         answer,
         result=_result_text(parts, answer, result),
@@ -67,11 +65,6 @@ async def settle(
         now=now,
         announce=await Announcements(parts).changed(live, decided),
     )
-    if decided.status is Status.ACTIVE:
-        async with worker.holding(run.id):
-            await answering()
-    else:
-        await answering()
 
 
 def _result_text(parts: Parts, answer: Act, result: Json) -> str | None:

@@ -1,4 +1,4 @@
-"""Does one piece of work in one workflow, and knows which runs this process holds.
+"""Does one piece of work in one workflow.
 
 Law 1  Every error that a run's own code raises ends in a stored stop; none is swallowed (F1, F5).
 Law 2  A run that another task or a person changed meanwhile is left alone: the store refuses the
@@ -11,12 +11,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import TypeVar
 
 from duly.engine.base import Parts, StepFailed
+from duly.engine.claims import Claims
 from duly.engine.ledger import Ledger
 from duly.engine.library import Library
 from duly.engine.live import Live, Notes, open_live, resume_live
@@ -35,8 +34,6 @@ from duly.rules.word import Act, Failure, Kind, MutationStatus, Status, Waits
 from duly.store.due import Outlook
 from duly.store.record import MutationRow, RunRow
 
-R = TypeVar("R")
-
 UNBLOCKED_BY = {Waits.CONNECTION: Act.RECONNECT, Waits.GRANT: Act.GRANT}
 
 log = logging.getLogger("duly.engine")
@@ -51,15 +48,8 @@ class Worker:
         self.successor = Successor(parts)
         self.ledger = Ledger(parts, self.successor)
         self._reconciler = Reconciler(parts, self.ledger)
-        # Runs that are active because of something this process did, or because of a person's act
-        # (R4, R7). A failed run is in hand while it is being repaired (F3).
-        self.in_hand: set[str] = set()
-        self.repairs = Repairs(parts, self.successor, self.in_hand, on_repair_end)
-        # People's answers are taken one after the other: a refused answer lets go of its run.
-        self._answering = asyncio.Lock()
-        # Runs that a person's answer made active, until a task takes them up. The reconciler may
-        # still be asking about one of them.
-        self._answered: set[str] = set()
+        self.claims = Claims(parts.env, parts.store)
+        self.repairs = Repairs(parts, self.successor, on_repair_end)
         # The run that each workflow is working on now.
         self.live: dict[str, Live] = {}
         self.is_stopping = False
@@ -79,7 +69,7 @@ class Worker:
         assert outlook.open_run is not None, outlook
         row = await self._parts.store.get_run(outlook.open_run.run_id)
         if choice.work is Work.FOLLOW:
-            self.in_hand.add(await self.successor.follow(outlook.fence, row))
+            await self.successor.follow(outlook.fence, row)
         elif choice.work is Work.RECOVER:
             await self._recover(outlook, row)
         elif choice.work is Work.GO_ON:
@@ -94,7 +84,6 @@ class Worker:
     async def _start(self, outlook: Outlook, handler: HandlerOutlook) -> None:
         """Open a run of a handler and take it as far as it goes."""
         run_id = self._parts.env.new_id("run")
-        self.in_hand.add(run_id)
         try:
             started = await self._parts.store.start_run(
                 outlook.fence, run_id, handler.name, now=self._parts.env.now_ms()
@@ -104,8 +93,6 @@ class Worker:
         except StoreUnavailable:
             self._let_go.add(run_id)
             raise
-        finally:
-            self.in_hand.discard(run_id)
 
     async def _replan(self, outlook: Outlook, handler: HandlerOutlook) -> None:
         """Plan a producer again that was planned by a clock that was wrong (S2)."""
@@ -131,15 +118,13 @@ class Worker:
             self._let_go.add(row.id)
             await self._recover(outlook, row)
             return
-        self._answered.discard(row.id)
+        await self._parts.store.take_up(outlook.fence, row.id, row.state)
         live = self.resume(outlook, row)
         try:
             await self._hold(live, partial(self._continue, live, row))
         except StoreUnavailable:
             self._let_go.add(row.id)
             raise
-        finally:
-            self.in_hand.discard(row.id)
 
     async def _continue(self, live: Live, row: RunRow) -> None:
         if row.kind == Kind.PRODUCER:
@@ -162,17 +147,12 @@ class Worker:
 
     async def _recover(self, outlook: Outlook, row: RunRow) -> None:
         """Give an interrupted run its successor; one whose call was never begun goes on (R7)."""
-        self.in_hand.discard(row.id)
         if row.state.row is MutationStatus.IN_FLIGHT and await self._is_unsent(row.id):
-            self._let_go.discard(row.id)
-            self.in_hand.add(row.id)
-            return
-        is_counted = row.id not in self._let_go
-        live = self.resume(outlook, row)
-        successor_id = await self.successor.recover(live, row, is_counted=is_counted)
+            await self._parts.store.take_up(outlook.fence, row.id, row.state)
+        else:
+            is_counted = row.id not in self._let_go
+            await self.successor.recover(self.resume(outlook, row), row, is_counted=is_counted)
         self._let_go.discard(row.id)
-        if successor_id is not None:
-            self.in_hand.add(successor_id)
 
     async def _is_unsent(self, run_id: str) -> bool:
         """Tell whether a held call was approved and never begun, even before a restart (A4)."""
@@ -183,11 +163,7 @@ class Worker:
         live = self.resume(outlook, row)
         assert row.state.waits is not None, row
         change = lifecycle.act(row.state, UNBLOCKED_BY[row.state.waits])
-        self.in_hand.add(row.id)
-        try:
-            await self._hold(live, partial(self._run_unblocked, live, change.run))
-        finally:
-            self.in_hand.discard(row.id)
+        await self._hold(live, partial(self._run_unblocked, live, change.run))
 
     async def _run_unblocked(self, live: Live, new: lifecycle.Run) -> None:
         store, env = self._parts.store, self._parts.env
@@ -208,28 +184,19 @@ class Worker:
         """Try to settle an unknown mutation; if it was applied, the run goes on to `next` (R4)."""
         live = self.resume(outlook, row)
         mutation = await self._held(live)
-        self.in_hand.add(row.id)
-        is_paused = False
-        try:
-            settle = partial(self._settle, live, mutation, is_paused=outlook.is_paused)
-            is_paused = await self._hold(live, settle) or False
-        finally:
-            # A run whose mutation turned out applied in a paused workflow stays in hand until
-            # resume (F7). If a person answered during the question, that answer holds the run.
-            if not is_paused and row.id not in self._answered:
-                self.in_hand.discard(row.id)
+        settle = partial(self._settle, live, mutation, is_paused=outlook.is_paused)
+        await self._hold(live, settle)
 
-    async def _settle(self, live: Live, mutation: MutationRow, *, is_paused: bool) -> bool:
-        """Ask what became of a mutation, and go on; return whether a pause keeps the run (F7)."""
+    async def _settle(self, live: Live, mutation: MutationRow, *, is_paused: bool) -> None:
+        """Ask what became of a mutation, and go on."""
         await self._reconciler.attempt(live, mutation, is_paused=is_paused)
         if not live.is_active:
-            return False
+            return
         await live.settled()
-        # Asking takes its time, and a person may have paused the workflow meanwhile (F7).
-        if (await self._parts.store.outlook(live.fence.workflow_id)).is_paused:
-            return True
-        await self._run(live)
-        return False
+        # Asking takes its time, and a person may have paused the workflow meanwhile: then the run
+        # stays active, in the hands of this host, until resume (F7).
+        if not (await self._parts.store.outlook(live.fence.workflow_id)).is_paused:
+            await self._run(live)
 
     async def _run(self, live: Live) -> None:
         """Load the script and take the run as far as it goes; its failures are stored (F1)."""
@@ -240,14 +207,15 @@ class Worker:
         except StepFailed as failed:
             await self.successor.fail(live, failed)
 
-    async def _hold(self, live: Live, work: Callable[[], Awaitable[R]]) -> R | None:
-        """Do something with a run in hand; return None if it was left alone or has failed."""
+    async def _hold(self, live: Live, work: Callable[[], Awaitable[None]]) -> None:
+        """Do something with a run; one that another writer changed meanwhile is left alone."""
         self.live[live.fence.workflow_id] = live
         try:
             if self.is_stopping:
                 raise asyncio.CancelledError
-            return await work()
+            await work()
         except (Stale, Fenced) as error:
+            self.claims.drop(live.fence.workflow_id)  # what is left of it is found again (R7)
             log.info("run %s is left alone: %s", live.id, error)
         except asyncio.CancelledError:
             if self.is_stopping:
@@ -267,7 +235,6 @@ class Worker:
             await self.successor.fail(live, StepFailed(fault, Failure.INTERNAL))
         finally:
             del self.live[live.fence.workflow_id]
-        return None
 
     async def _put_down(self, live: Live) -> None:
         """Put a run down; if that fails, the next start finds it like any crashed run."""
@@ -278,35 +245,22 @@ class Worker:
             log.info("run %s could not be laid down yet: %s", live.id, error)
 
     async def put_down_rest(self) -> None:
-        """Put down, before the host ends, the runs no task works on: not begun, or let go (R7)."""
-        for run_id in self.in_hand | self._let_go:
+        """Put down, before the host ends, the runs no task works on (R7)."""
+        store = self._parts.store
+        try:
+            run_ids = self._let_go.union(await self.claims.list_held_runs())
+        except StoreError as error:
+            log.warning("what runs is recovered at the next start: %s", error)
+            return
+        for run_id in run_ids:
             try:
-                row = await self._parts.store.get_run(run_id)
+                row = await store.get_run(run_id)
                 if row.open:
-                    outlook = await self._parts.store.outlook(row.workflow_id)
+                    fence = await self.claims.take(row.workflow_id)
+                    outlook = await store.outlook(row.workflow_id, fence.epoch)
                     await self.successor.put_down(self.resume(outlook, row))
             except StoreError as error:
                 log.warning("run %s is recovered at the next start: %s", run_id, error)
-
-    @asynccontextmanager
-    async def holding(self, *run_ids: str) -> AsyncIterator[set[str]]:
-        """Take runs in hand before the commit that makes them active; let go if it fails.
-
-        An active run that no task holds looks as if its host had died (R7). Of several answers at
-        once one is taken, and the refused ones must not let go of its run. The caller puts into
-        the yielded set the runs that were not made active after all (A3).
-        """
-        async with self._answering:
-            fresh = set(run_ids) - self.in_hand
-            self.in_hand.update(run_ids)
-            untaken: set[str] = set()
-            try:
-                yield untaken
-            except BaseException:
-                self.in_hand.difference_update(fresh)
-                raise
-            self.in_hand.difference_update(fresh & untaken)
-            self._answered.update(set(run_ids) - untaken)
 
     async def check_repeatable(self, tool: Tool | None, row: MutationRow) -> None:
         """Refuse a retry where the tool can neither be asked nor sent again (L10)."""

@@ -1,8 +1,9 @@
 """What one workflow does next: one pure choice, then one piece of work.
 
 Law 1  The open run goes first, in any status; while there is one, nothing else starts (F6).
-Law 2  A run that is active but held by no task of this process was left by a host that died,
-       unless a person's act or its predecessor made it active in this process (R4, R7).
+Law 2  A run that was taken up under an earlier claim was left by a host that died, or that lost
+       its memory of it (R7). One that no host has taken up yet goes on: an act or its predecessor
+       made it active (R4, H2).
 Law 3  While a person has paused the workflow nothing starts and nothing is sent; only questions
        about what was already sent go on (F7).
 """
@@ -41,6 +42,7 @@ class OpenRun:
 
     run_id: str
     status: str
+    epoch: int | None  # the claim under which a host took it up; None: no host has yet (H2)
     due_at: int | None
     row: str | None
     row_due_at: int | None
@@ -106,33 +108,39 @@ def choose(
     now: int,
     *,
     is_paused: bool,
-    in_hand: Collection[str],
+    epoch: int,
+    repairing: Collection[str] = (),
     wake_max_ms: int = DAY_MS,
 ) -> Choice:
-    """Choose what a workflow does now; `in_hand` are the runs this process knows (S5, F6, F7)."""
+    """Choose what a workflow does now, for the holder of this epoch (S5, F6, F7).
+
+    `repairing` are the failed runs that a repair is being asked for.
+    """
     if open_run is not None:
-        return _of_run(open_run, now, is_paused, in_hand)
+        return _of_run(open_run, now, is_paused, epoch, repairing)
     if is_paused:
         return Choice(Work.NOTHING)
     return _of_handlers(handlers, now, wake_max_ms)
 
 
-def _of_run(run: OpenRun, now: int, is_paused: bool, in_hand: Collection[str]) -> Choice:
-    if run.row == MutationStatus.IN_FLIGHT and run.run_id not in in_hand:
-        return Choice(Work.RECOVER)  # no task waits for its answer any more (R7)
+def _of_run(
+    run: OpenRun, now: int, is_paused: bool, epoch: int, repairing: Collection[str]
+) -> Choice:
+    is_left = run.epoch is not None and run.epoch < epoch
+    if run.row == MutationStatus.IN_FLIGHT and is_left:
+        return Choice(Work.RECOVER)  # no host waits for its answer any more (R7)
     if run.status == Status.PAUSED_RECONCILIATION and run.row == MutationStatus.NEEDS_RECONCILE:
         return _when(run.row_due_at, run.row_set_at, now, Work.RECONCILE)
     if is_paused:
         return Choice(Work.NOTHING)
     if run.status == Status.ACTIVE:
-        return Choice(Work.GO_ON if run.run_id in in_hand else Work.RECOVER)
+        return Choice(Work.RECOVER if is_left else Work.GO_ON)
     if run.status in FOLLOWED_BY_HOST and run.due_at is not None:
         return _when(run.due_at, run.set_at, now, Work.FOLLOW)
     if run.status == Status.PAUSED_APPROVAL and run.due_at is not None:
         return _when(run.due_at, run.set_at, now, Work.UNBLOCK)
-    # A run in hand is being repaired already; a repairer is not asked twice at once (F3).
-    is_asked_about = run.run_id in in_hand
-    if run.status == Status.FAILED_LOGIC and run.due_at is not None and not is_asked_about:
+    is_asked_for = run.run_id in repairing  # a repairer is not asked twice at once (F3)
+    if run.status == Status.FAILED_LOGIC and run.due_at is not None and not is_asked_for:
         return _when(run.due_at, run.set_at, now, Work.REPAIR)
     return Choice(Work.NOTHING)
 

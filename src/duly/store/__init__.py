@@ -21,6 +21,7 @@ from duly.store import (
     subscription,
     workflow,
 )
+from duly.store import claim as claims
 from duly.store import due as due_now
 from duly.store import upkeep as keeping
 from duly.store.base import Backend, barrier, read, rider
@@ -51,9 +52,13 @@ class Store:
     reconnect = barrier(workflow.reconnect)
     set_secret = barrier(workflow.set_secret)
     drop_secret = barrier(keeping.drop_secret)
-    claim = barrier(workflow.claim)
-    renew = rider(workflow.renew)
-    release = rider(workflow.release)
+
+    # Hosts
+    join = barrier(claims.join)
+    leave = barrier(claims.leave)
+    claim = barrier(claims.claim)
+    take_up = rider(claims.take_up)
+    list_held_runs = read(claims.list_held_runs)
 
     # Events
     publish = barrier(event.publish)

@@ -38,7 +38,7 @@ class Given:
 class Yes:
     """A person's yes to one call, by the hash they were shown; `seal` says so on its row (A4)."""
 
-    fence: Fence
+    workflow_id: str
     mutation_id: str
     seen: str
     seal: str
@@ -47,7 +47,6 @@ class Yes:
 
 def approve(
     tx: Transaction,
-    fence: Fence,
     mutation_id: str,
     seen: str,
     *,
@@ -62,11 +61,13 @@ def approve(
     It is in flight from now on and has no send time yet: `send_approved` writes that, so a host
     that dies in between leaves a call that is known not to have left.
     """
-    standing = statements.check(tx, fence)
     mutation, run = ledger.read_held(tx, mutation_id)
     _check_seen(mutation, seen)
-    change = act(run.state, Act.APPROVE, is_paused=standing.paused)
-    statements.change_run(tx, "move_run", run.workflow_id, run.id, run.state, change.run, now=now)
+    is_paused = statements.look(tx, run.workflow_id).paused
+    change = act(run.state, Act.APPROVE, is_paused=is_paused)
+    statements.change_run(
+        tx, "move_run", run.workflow_id, run.id, run.state, change.run, epoch=None, now=now
+    )
     statements.move_row(tx, run.id, run.state, change.run, now)
     agreed = tx.run("approve_mutation", id=mutation_id, hash=seen, by=action.by, seal=seal)
     statements.must_change(agreed, f"Mutation {mutation_id}")
@@ -81,11 +82,9 @@ def approve_all(tx: Transaction, answers: tuple[Yes, ...], *, now: int) -> tuple
     """Take several answers in one act; say of each why it was refused, or nothing (A3)."""
     refused: dict[str, str] = {}
     # In the order of their workflows: every verb that locks several does so in one order.
-    for yes in sorted(answers, key=lambda each: (each.fence.workflow_id, each.mutation_id)):
+    for yes in sorted(answers, key=lambda each: (each.workflow_id, each.mutation_id)):
         try:
-            approve(
-                tx, yes.fence, yes.mutation_id, yes.seen, seal=yes.seal, action=yes.action, now=now
-            )
+            approve(tx, yes.mutation_id, yes.seen, seal=yes.seal, action=yes.action, now=now)
         except (RequestRefused, NotFound, Stale) as error:
             refused[yes.mutation_id] = str(error)
     return tuple(refused.get(each.mutation_id) for each in answers)
@@ -93,7 +92,6 @@ def approve_all(tx: Transaction, answers: tuple[Yes, ...], *, now: int) -> tuple
 
 def amend(
     tx: Transaction,
-    fence: Fence,
     mutation_id: str,
     seen: str,
     *,
@@ -104,7 +102,6 @@ def amend(
     now: int,
 ) -> None:
     """Put a person's own arguments in place of a proposed call's, under another hash (A3)."""
-    statements.check(tx, fence)
     mutation, run = ledger.read_held(tx, mutation_id)
     _check_seen(mutation, seen)
     act(run.state, Act.AMEND)

@@ -78,7 +78,7 @@ class Fence:
     """The right to write to a workflow: a write under an old epoch is refused (H2)."""
 
     workflow_id: str
-    epoch: int
+    epoch: int = -1  # of a reader that has claimed nothing: no write is let through with it
 
 
 class StoreVerb(Generic[P, R]):

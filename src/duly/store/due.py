@@ -161,15 +161,19 @@ def bus_outlook(
     )
 
 
-def outlook(tx: Transaction, workflow_id: str) -> Outlook:
-    """Read what one workflow could do next; a removed one is not found."""
-    standing = statements.look(tx, workflow_id)
+def outlook(tx: Transaction, workflow_id: str, epoch: int | None = None) -> Outlook:
+    """Read what one workflow could do next; a removed one is not found.
+
+    Its holder gives the epoch of its claim, and is refused if another claim has been made (H2).
+    """
+    fence = Fence(workflow_id) if epoch is None else Fence(workflow_id, epoch)
+    look = statements.look(tx, workflow_id) if epoch is None else statements.check(tx, fence)
     found = tx.one("open_run_outlook", workflow_id=workflow_id)
     handlers = () if found else tx.all("handler_outlook", workflow_id=workflow_id)
     return Outlook(
-        Fence(workflow_id, standing.epoch),
-        standing.name,
-        standing.paused,
+        fence,
+        look.name,
+        look.paused,
         None if found is None else OpenRun(*found),
         tuple(HandlerOutlook(*row) for row in handlers),
     )

@@ -98,7 +98,7 @@ def send_again(
     """Write that the recorded call is about to be sent once more: same row, same key (F4, L7)."""
     check_sending(tx, fence)
     is_resend = old.status is Status.PAUSED_RECONCILIATION
-    statements.change_run(tx, "move_run", fence.workflow_id, run_id, old, new, now=now)
+    statements.move_run(tx, fence, run_id, old, new, now)
     return _send_row(tx, run_id, old, now, boot, is_resend=is_resend)
 
 
@@ -135,7 +135,9 @@ def record(
 ) -> None:
     """Write what became known of a mutation, with the phase or the stop that follows (L9, L4)."""
     statements.check(tx, fence)
-    settle_run(tx, fence.workflow_id, run_id, old, new, recorded.result, stop, now)
+    settle_run(
+        tx, fence.workflow_id, run_id, old, new, recorded.result, stop, now, epoch=fence.epoch
+    )
     _settle_row(tx, run_id, old, new, recorded, now)
     statements.announce(tx, announce, now, run_id=run_id)
 
@@ -243,8 +245,8 @@ def read_mutation(tx: Transaction, mutation_id: str) -> MutationRow:
 
 def read_held(tx: Transaction, mutation_id: str) -> tuple[MutationRow, RunRow]:
     """Read a row and the run that answers for it, under the workflow's lock."""
+    statements.look(tx, read_mutation(tx, mutation_id).workflow_id)
     mutation = read_mutation(tx, mutation_id)
-    statements.look(tx, mutation.workflow_id)
     run = statements.read_run(tx, mutation.held_by)
     if not run.open:
         raise Stale(
@@ -279,7 +281,7 @@ def open_row(
     assert old.row is None, old
     assert new.row is not None, new
     terms = call.terms
-    statements.change_run(tx, "move_run", fence.workflow_id, run_id, old, new, now=now)
+    statements.move_run(tx, fence, run_id, old, new, now)
     inserted = tx.run(
         "insert_mutation",
         id=call.id,
@@ -335,15 +337,30 @@ def settle_run(
     result: str | None,
     stop: Stop | None,
     now: int,
+    *,
+    epoch: int | None = None,
 ) -> None:
-    """Write the run of a row that moves: as it goes on, or as it stops."""
+    """Write the run of a row that moves: as it goes on, or as it stops.
+
+    A run that goes on by a person's act has no epoch: no host has taken it up yet (H2).
+    """
     # A stop has no place for a result, and a run that waits for a time must say which (F2).
     assert stop is None or new.status is not Status.ACTIVE, (new, stop)
     assert stop is not None or new.status in (Status.ACTIVE, Status.PAUSED_RECONCILIATION), new
     if stop is not None:
         write_stop(tx, workflow_id, run_id, old, new, stop, now)
         return
-    statements.change_run(tx, "settle_run", workflow_id, run_id, old, new, result=result, now=now)
+    statements.change_run(
+        tx,
+        "settle_run",
+        workflow_id,
+        run_id,
+        old,
+        new,
+        result=result,
+        epoch=epoch,
+        now=now,
+    )
 
 
 def _settle_row(

@@ -16,13 +16,14 @@ import apsw
 from duly.errors import IllegalTransition, StoreError, StoreNewer
 from duly.store import queries
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 APPLICATION_ID = 0x44554C59  # "DULY"
 
 # The text that brings a database from this version to the next.
 MIGRATIONS: Mapping[int, str] = {
     1: queries.read("from_1"),
     2: queries.read("from_2"),
+    3: queries.read("from_3"),
 }
 
 

@@ -201,7 +201,6 @@ class WorkflowRow:
     paused_since: int | None
     counter: int
     holder: str | None
-    lease_until: int
     epoch: int
     repairs: int
     repairs_since: int

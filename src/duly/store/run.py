@@ -58,6 +58,7 @@ def start_run(tx: Transaction, fence: Fence, run_id: str, handler: str, *, now: 
             handler=handler,
             kind=begun.kind,
             phase=begun.phase,
+            epoch=fence.epoch,
             counter=standing.counter,
             state_before=state,
             now=now,
@@ -97,6 +98,7 @@ def prepare_run(
         wake_at_asked=pinned.wake_at_asked,
         clock_at=pinned.clock_at,
         seed=pinned.seed,
+        epoch=fence.epoch,
         now=now,
     )
     # The seed is the first run of the chain (C13).
@@ -111,7 +113,7 @@ def prepare_run(
 def move_run(tx: Transaction, fence: Fence, run_id: str, old: Run, new: Run, *, now: int) -> None:
     """Let the same run go on: another phase, status or ledger row (R4, F4)."""
     _check_going_on(statements.check(tx, fence), old)
-    statements.change_run(tx, "move_run", fence.workflow_id, run_id, old, new, now=now)
+    statements.move_run(tx, fence, run_id, old, new, now)
     statements.move_row(tx, run_id, old, new, now)
 
 
@@ -243,8 +245,7 @@ def abandon_run(
     announce: tuple[JournalEvent, ...] = (),
 ) -> Change:
     """End a run by a person's act; its events go where the ledger says (R9)."""
-    run = statements.read_run(tx, run_id)
-    statements.look(tx, run.workflow_id)
+    run = statements.lock_run(tx, run_id)
     change = act(run.state, Act.ABANDON)
     end_run(tx, run, change, now)
     statements.note(tx, action, now, workflow_id=run.workflow_id, target=run_id)
@@ -266,8 +267,7 @@ def retry_run(
 
     `bus_event` is what was being handled on the bus: the chain goes on through the run (B12).
     """
-    run = statements.read_run(tx, run_id)
-    statements.look(tx, run.workflow_id)
+    run = statements.lock_run(tx, run_id)
     change = act(run.state, Act.RETRY)
     if not run.open:
         raise Stale(code="changed_meanwhile", subject=f"run {run_id}")

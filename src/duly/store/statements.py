@@ -264,6 +264,12 @@ def read_run(tx: Transaction, run_id: str) -> RunRow:
     return RunRow(*found)
 
 
+def lock_run(tx: Transaction, run_id: str) -> RunRow:
+    """Read a run under its workflow's lock: an act is decided on what no other write changes."""
+    look(tx, read_run(tx, run_id).workflow_id)
+    return read_run(tx, run_id)
+
+
 def check_run(tx: Transaction, fence: Fence, run_id: str, old: Run) -> RunRow:
     """Read a run and refuse to go on if it is not the one a decision was made on (R8)."""
     run = read_run(tx, run_id)
@@ -281,9 +287,18 @@ def change_run(
     new: Run,
     **further: str | int | None,
 ) -> None:
-    """Write a run as it was decided, where it still is what the decision was made on (R8)."""
+    """Write a run as it was decided, where it still is what the decision was made on (R8).
+
+    A statement that may leave it active takes an `epoch`: the holder's own, or none of an act's,
+    which no host has taken up yet (H2).
+    """
     decided = guarded(workflow_id, run_id, old, new)
     must_change(tx.run(statement, **decided, **further), f"Run {run_id}")
+
+
+def move_run(tx: Transaction, fence: Fence, run_id: str, old: Run, new: Run, now: int) -> None:
+    """Let the same run go on, in the hands of the holder."""
+    change_run(tx, "move_run", fence.workflow_id, run_id, old, new, epoch=fence.epoch, now=now)
 
 
 def guarded(workflow_id: str, run_id: str, old: Run, new: Run) -> dict[str, str | None]:

@@ -1,4 +1,4 @@
-"""Workflows: deploy, propose, pause, run now, remove, grant, secrets and the lease (W, A, H2)."""
+"""Workflows: deploy, propose, pause, run now, remove, grant and secrets (W, A)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from duly.rules.schedule import Schedule, next_run_at_on_deploy, parse, run_now_
 from duly.rules.value import decode, nearest
 from duly.rules.word import Act, Kind, Status
 from duly.store import statements
-from duly.store.base import Fence, Transaction
+from duly.store.base import Transaction
 from duly.store.ingress import change_ingress, ingress_of
 from duly.store.record import (
     Action,
@@ -233,29 +233,6 @@ def set_secret(
     return tuple(
         run_id for (run_id,) in tx.all("wake_connected_runs", connector=connector, now=now)
     )
-
-
-def claim(tx: Transaction, workflow_id: str, holder: str, *, lease_until: int, now: int) -> Fence:
-    """Take the workflow's lease if it is free or expired; the new epoch fences the old holder."""
-    claimed = tx.one(
-        "claim_workflow", id=workflow_id, holder=holder, lease_until=lease_until, now=now
-    )
-    if claimed is None:
-        statements.look(tx, workflow_id)
-        raise Stale(code="leased", subject=workflow_id)
-    return Fence(workflow_id, claimed[0])
-
-
-def renew(tx: Transaction, fence: Fence, *, lease_until: int) -> None:
-    """Hold the lease for longer."""
-    statements.check(tx, fence)
-    tx.run("renew_workflow", id=fence.workflow_id, epoch=fence.epoch, lease_until=lease_until)
-
-
-def release(tx: Transaction, fence: Fence) -> None:
-    """Give the lease back."""
-    statements.check(tx, fence)
-    tx.run("release_workflow", id=fence.workflow_id, epoch=fence.epoch)
 
 
 def _put_grant(

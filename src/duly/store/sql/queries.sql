@@ -99,7 +99,7 @@ where workflow_id = :workflow_id and name = :name and kind = 'producer' and next
 
 -- remove_workflow
 -- The row stays: history is readable and ids are never used again (W10).
-update workflow set removed_at = :now, holder = null, lease_until = 0, epoch = epoch + 1 where id = :id and removed_at is null
+update workflow set removed_at = :now, holder = null, epoch = epoch + 1 where id = :id and removed_at is null
 
 -- put_grant
 -- Granting again replaces the limits.
@@ -128,18 +128,29 @@ update run set due_at = :now, updated_at = :now where open = 1 and waits = 'conn
 insert into secret (connector, name, sealed, set_at) values (:connector, :name, :sealed, :now)
 on conflict (connector, name) do update set sealed = excluded.sealed, set_at = excluded.set_at
 
+-- leave_all
+-- The host that has the file's lock is the only one there is (H6).
+delete from host
+
+-- join_host
+-- A host that is here may claim workflows (H2).
+insert into host (id, started_at, lease_until) values (:id, :now, :lease_until)
+
+-- leave_host
+-- What it has claimed is free from now on.
+delete from host where id = :id
+
 -- claim_workflow
--- Take the lease if it is free, expired or already ours; the new epoch fences every earlier holder.
-update workflow set holder = :holder, lease_until = :lease_until, epoch = epoch + 1
-where id = :id and removed_at is null and (holder is null or holder = :holder or lease_until < :now) returning epoch
+-- A host that is here takes a workflow that no other host holds; the new epoch fences every earlier claim, its own too.
+update workflow set holder = :host, epoch = epoch + 1
+where id = :id and removed_at is null and exists (select 1 from host h where h.id = :host)
+  and (holder = :host or not exists (select 1 from host h where h.id = workflow.holder)) returning epoch
 
--- renew_workflow
--- The epoch stays: it is the same tenure.
-update workflow set lease_until = :lease_until where id = :id and epoch = :epoch
-
--- release_workflow
--- Given back, so that another host need not wait for the lease to end.
-update workflow set holder = null, lease_until = 0 where id = :id and epoch = :epoch
+-- list_held_runs
+-- Active runs, and those with a call out, that a host has taken up under the claim it holds now; open runs are few, so their index is walked (scan of run_one_open).
+select r.id from run r join workflow w on w.id = r.workflow_id
+where r.open = 1 and w.holder = :host and r.epoch = w.epoch
+  and (r.status = 'active' or (select m.status from mutation m where m.held_by = r.id) = 'in_flight')
 
 -- insert_action
 -- Who did what, when, to what (A6); one act has one id, so that a repeated request does nothing.
@@ -312,8 +323,8 @@ from handler where workflow_id = :workflow_id and name = :name
 
 -- insert_run
 -- The first run of a chain; the index on open runs refuses a second one (F6).
-insert into run (id, workflow_id, version, handler, kind, chain, phase, status, counter, state_before, created_at, updated_at)
-values (:id, :workflow_id, :version, :handler, :kind, :id, :phase, 'active', :counter, :state_before, :now, :now)
+insert into run (id, workflow_id, version, handler, kind, chain, phase, status, epoch, counter, state_before, created_at, updated_at)
+values (:id, :workflow_id, :version, :handler, :kind, :id, :phase, 'active', :epoch, :counter, :state_before, :now, :now)
 on conflict do nothing
 
 -- insert_successor
@@ -358,15 +369,19 @@ where r.workflow_id = :workflow_id and r.open = 1 and t.name = :topic
 -- prepare_run
 -- The prepare result is pinned with the phase (C6); guarded by the state it was decided on (R8).
 update run set phase = :phase, status = :status, outcome = :outcome, waits = :waits, prepared = :prepared,
-  prepared_by = version, wake_at_asked = :wake_at_asked, clock_at = :clock_at, seed = :seed, updated_at = :now
+  prepared_by = version, wake_at_asked = :wake_at_asked, clock_at = :clock_at, seed = :seed, epoch = :epoch, updated_at = :now
 where id = :id and workflow_id = :workflow_id and open = 1 and phase = :old_phase and status = :old_status and waits is not distinct from :old_waits
   and (select m.status from mutation m where m.held_by = run.id) is not distinct from :old_row
 
 -- move_run
 -- The same run goes on; it waits for no person and no time any more.
-update run set phase = :phase, status = :status, outcome = :outcome, waits = :waits, waits_on = null, escalated = null, due_at = null, updated_at = :now
+update run set phase = :phase, status = :status, outcome = :outcome, waits = :waits, waits_on = null, escalated = null, due_at = null, epoch = :epoch, updated_at = :now
 where id = :id and workflow_id = :workflow_id and open = 1 and phase = :old_phase and status = :old_status and waits is not distinct from :old_waits
   and (select m.status from mutation m where m.held_by = run.id) is not distinct from :old_row
+
+-- take_up_run
+-- The holder goes on with a run that an act or its predecessor made active (H2).
+update run set epoch = :epoch where id = :id and open = 1
 
 -- close_run
 -- The run ends here, or its successor takes over in this same transaction.
@@ -376,7 +391,7 @@ where id = :id and workflow_id = :workflow_id and open = 1 and phase = :old_phas
 
 -- settle_run
 -- The outcome and the result stand with the phase, in one write (L9).
-update run set phase = :phase, status = :status, outcome = :outcome, waits = :waits, waits_on = null, escalated = null, result = :result, due_at = null, updated_at = :now
+update run set phase = :phase, status = :status, outcome = :outcome, waits = :waits, waits_on = null, escalated = null, result = :result, due_at = null, epoch = :epoch, updated_at = :now
 where id = :id and workflow_id = :workflow_id and open = 1 and phase = :old_phase and status = :old_status and waits is not distinct from :old_waits
   and (select m.status from mutation m where m.held_by = run.id) is not distinct from :old_row
 
@@ -625,7 +640,7 @@ from mutation where held_by = :held_by
 
 -- open_run_outlook
 -- The one open run of a workflow, what its ledger row says, and when either is to be looked at again (F6, R7).
-select r.id, r.status, r.due_at, m.status, m.due_at, r.updated_at, coalesce(m.updated_at, 0) from run r left join mutation m on m.held_by = r.id
+select r.id, r.status, r.epoch, r.due_at, m.status, m.due_at, r.updated_at, coalesce(m.updated_at, 0) from run r left join mutation m on m.held_by = r.id
 where r.workflow_id = :workflow_id and r.open = 1
 
 -- handler_outlook

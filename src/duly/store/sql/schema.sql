@@ -4,12 +4,20 @@
 -- words, the same words as the enums of `duly.rules`, so the database knows the rules too. Three words or
 -- more are joined by `or`: of a longer `in (…)` SQLite would build a table again at every row it checks.
 --
+-- Hosts       host                                       who runs workflows now
 -- Workflows   workflow, version, handler, topic          what is deployed and when it is due
 -- Events      event, payload, cause, reservation         what came in, what it says, what it led to
 -- Runs        run, mutation, recording                   what was tried, the ledger of outside changes, what was read
 -- People      granted, allowance, secret, action         what is allowed, and who did what
 -- Bus         counter, journal, subscription, delivery, deferred, extension_state
 -- Upkeep      upkeep                                     when the store was looked after, and whether it is a copy
+
+-- A host is here from its start until it ends or is evicted (H2). What a host that is not here has claimed is free.
+create table host (
+  id              text primary key,                                      -- new at every start
+  started_at      bigint not null,
+  lease_until     bigint                                                 -- by the database's clock; null: its lease is the file's lock (H6)
+);
 
 create table workflow (
   id              text primary key,
@@ -19,8 +27,7 @@ create table workflow (
   paused_since    bigint,
   blind_since     bigint,                                                -- H5: restored, and not resumed yet
   counter         bigint not null default 0,                             -- T6: numbers visible in order
-  holder          text,                                                  -- the host that runs it now (H2)
-  lease_until     bigint not null default 0,
+  holder          text,                                                  -- the host that claimed it last (H2)
   epoch           bigint not null default 0,                             -- grows with every claim
   repairs_since   bigint not null default 0,                             -- F3: repairs asked for, counted per day
   repairs         integer not null default 0,
@@ -144,6 +151,7 @@ create table run (
   outcome         text check (outcome = 'none' or outcome = 'applied' or outcome = 'skipped'),
   waits           text check (waits = 'approval' or waits = 'connection' or waits = 'grant'),
   waits_on        text,                                                  -- which connection or capability (F4)
+  epoch           bigint,                                                -- H2: the claim under which it was taken up; null: no host has yet
   counter         bigint not null,                                       -- S3: the workflow's counter before the first peek
   prepared        text,                                                  -- C6: the pinned prepare result
   prepared_by     text,                                                  -- S3a: the version whose prepare that was

@@ -3,17 +3,17 @@
 
 -- list_workflows
 -- By name; workflows are few, removed ones are left out (scan of workflow_one_name).
-select id, name, active_version, paused, paused_since, counter, holder, lease_until, epoch, repairs, repairs_since, created_at, removed_at, blind_since
+select id, name, active_version, paused, paused_since, counter, holder, epoch, repairs, repairs_since, created_at, removed_at, blind_since
 from workflow where removed_at is null and name > :after order by name limit :limit
 
 -- find_workflow
 -- The name is the identity of what is deployed now.
-select id, name, active_version, paused, paused_since, counter, holder, lease_until, epoch, repairs, repairs_since, created_at, removed_at, blind_since
+select id, name, active_version, paused, paused_since, counter, holder, epoch, repairs, repairs_since, created_at, removed_at, blind_since
 from workflow where name = :name and removed_at is null
 
 -- get_workflow
 -- Removed ones too: their history is readable.
-select id, name, active_version, paused, paused_since, counter, holder, lease_until, epoch, repairs, repairs_since, created_at, removed_at, blind_since
+select id, name, active_version, paused, paused_since, counter, holder, epoch, repairs, repairs_since, created_at, removed_at, blind_since
 from workflow where id = :id
 
 -- list_handlers
@@ -181,7 +181,7 @@ select connector, name, sealed from secret order by connector, name
 
 -- find_former_workflow
 -- The newest that ever had this name; workflows are few (scan of workflow, sort of what it finds).
-select id, name, active_version, paused, paused_since, counter, holder, lease_until, epoch, repairs, repairs_since, created_at, removed_at, blind_since
+select id, name, active_version, paused, paused_since, counter, holder, epoch, repairs, repairs_since, created_at, removed_at, blind_since
 from workflow where name = :name order by created_at desc, id desc limit 1
 
 -- list_workflow_inputs
