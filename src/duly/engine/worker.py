@@ -88,11 +88,11 @@ class Worker:
             started = await self._parts.store.start_run(
                 outlook.fence, run_id, handler.name, now=self._parts.env.now_ms()
             )
-            live = open_live(outlook, run_id, handler, started, self._notes())
-            await self._hold(live, partial(self._run, live))
         except StoreUnavailable:
-            self._let_go.add(run_id)
+            self._let_go.add(run_id)  # it may have been written
             raise
+        live = open_live(outlook, run_id, handler, started, self._notes())
+        await self._hold(live, partial(self._run, live))
 
     async def _replan(self, outlook: Outlook, handler: HandlerOutlook) -> None:
         """Plan a producer again that was planned by a clock that was wrong (S2)."""
@@ -120,11 +120,7 @@ class Worker:
             return
         await self._parts.store.take_up(outlook.fence, row.id, row.state)
         live = self.resume(outlook, row)
-        try:
-            await self._hold(live, partial(self._continue, live, row))
-        except StoreUnavailable:
-            self._let_go.add(row.id)
-            raise
+        await self._hold(live, partial(self._continue, live, row))
 
     async def _continue(self, live: Live, row: RunRow) -> None:
         if row.kind == Kind.PRODUCER:
