@@ -123,6 +123,11 @@ class PointedTransaction:
         return self._after(self._tx.run(statement, **parameters))
 
     @property
+    def clock_ms(self) -> int:
+        """What the database's own clock shows."""
+        return self._tx.clock_ms
+
+    @property
     def seal_key(self) -> bytes | None:
         """The key that rows are sealed with."""
         return self._tx.seal_key

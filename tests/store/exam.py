@@ -208,6 +208,7 @@ class InterruptedTransaction:
     def __init__(self, transaction: Transaction, interruption: Interruption) -> None:
         self._transaction = transaction
         self.seal_key = transaction.seal_key
+        self.clock_ms = transaction.clock_ms
         self._interruption = interruption
 
     def all(self, statement: str, /, **parameters: Any) -> list[Row]:

@@ -397,8 +397,6 @@ SET_SECRET = Case(
 
 # -- join, claim, take_up, leave ----------------------------------------------------------------
 
-LATER = NOON + 60_000
-
 
 async def _join(world: World) -> None:
     await world.store.join("host_2", now=NOON)
@@ -422,7 +420,7 @@ async def _see_left(world: World, answer: None) -> None:
 async def _other_joined(world: World) -> None:
     await arranged()(world)
     await world.store.leave(HOST)
-    await world.store.join("host_2", now=NOON, lease_until=LATER)
+    await world.store.join("host_2", now=NOON, lease_ms=60_000)
 
 
 async def _claim(world: World, *, workflow_id: str = WORKFLOW, host: str = "host_2") -> Fence:
@@ -431,7 +429,7 @@ async def _claim(world: World, *, workflow_id: str = WORKFLOW, host: str = "host
 
 async def _held(world: World) -> None:
     """Let another host be here, and hold the workflow."""
-    await world.store.join("host_3", now=NOON, lease_until=LATER)
+    await world.store.join("host_3", now=NOON, lease_ms=60_000)
     await world.store.claim("host_3", WORKFLOW)
 
 

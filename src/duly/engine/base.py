@@ -12,6 +12,7 @@ from types import MappingProxyType
 
 from duly.config import Policy, WorkflowPolicy
 from duly.connectors.registry import Registry
+from duly.engine.lease import Lease
 from duly.engine.study import Apart
 from duly.env import Env
 from duly.errors import ConfigError, DulyError, NotDeployed, ScriptError
@@ -45,6 +46,7 @@ class Parts:
     repairer: Repairer | None = None
     seal_key: Callable[[], Awaitable[bytes]] = find_open_key  # a host's own is not in its store
     apart: Apart | None = None
+    lease: Lease | None = None  # of a host of a fleet; the host of a file has its lock (H6)
 
     def way(
         self, run: Run, counts: Counts, *, is_escalated: bool = False, was_empty: bool = False

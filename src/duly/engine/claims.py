@@ -12,7 +12,9 @@ from __future__ import annotations
 
 import asyncio
 
+from duly.engine.lease import Lease
 from duly.env import Env
+from duly.errors import Stale
 from duly.store import Store
 from duly.store.base import Fence
 
@@ -20,27 +22,51 @@ from duly.store.base import Fence
 class Claims:
     """What one host holds; it joins the store when it claims its first workflow."""
 
-    def __init__(self, env: Env, store: Store) -> None:
+    def __init__(self, env: Env, store: Store, lease: Lease | None = None) -> None:
         self._env = env
         self._store = store
+        self._lease = lease
+        self._began_ms = env.monotonic_ms()
         self._host_id: str | None = None
         self._fences: dict[str, Fence] = {}
+        self._taken_ms: dict[str, int] = {}  # when this host first claimed a workflow
         self._claiming = asyncio.Lock()  # a workflow is not claimed twice at once
 
-    async def take(self, workflow_id: str) -> Fence:
-        """Return the fence of a workflow, which is claimed if it is not yet; `Stale` if held."""
+    async def take(self, workflow_id: str) -> Fence | None:
+        """Return the fence of a workflow, which is claimed if need be; None if another holds it."""
         fence = self._fences.get(workflow_id)
         if fence is not None:
             return fence
         async with self._claiming:
             if workflow_id not in self._fences:
-                fence = await self._store.claim(await self._join(), workflow_id)
+                try:
+                    fence = await self._store.claim(await self.join(), workflow_id)
+                except Stale:
+                    return None
+                self._taken_ms.setdefault(workflow_id, self._env.monotonic_ms())
                 self._fences[workflow_id] = fence
             return self._fences[workflow_id]
 
     def drop(self, workflow_id: str) -> None:
         """Forget a claim: what was taken up under it is recovered."""
         self._fences.pop(workflow_id, None)
+
+    def forget(self) -> None:
+        """Forget everything: the host has lapsed, and comes back as another."""
+        self._host_id = None
+        self._fences.clear()
+        self._taken_ms.clear()
+
+    def over_since_ms(self, workflow_id: str, timeout_ms: int) -> int:
+        """Return since when no earlier holder of a workflow sends any more, by our clock (L6).
+
+        The lock of a file is free when its host is dead. A lease can be over while the host that
+        had it is only stopped: what it began before may take as long as the tool may.
+        """
+        if self._lease is None:
+            return self._began_ms
+        taken_ms = self._taken_ms.get(workflow_id, self._env.monotonic_ms())
+        return taken_ms + timeout_ms
 
     async def list_held_runs(self) -> tuple[str, ...]:
         """List the runs that were taken up here and are not stopped."""
@@ -50,13 +76,16 @@ class Claims:
 
     async def leave(self) -> None:
         """Give everything back: the host ends."""
-        host_id, self._host_id = self._host_id, None
-        self._fences.clear()
+        host_id = self._host_id
+        self.forget()
         if host_id is not None:
             await self._store.leave(host_id)
 
-    async def _join(self) -> str:
-        if self._host_id is None:
+    async def join(self) -> str:
+        """Come as a host, if that is not done yet; return its id."""
+        if self._host_id is None and self._lease is not None:
+            self._host_id = await self._lease.join()
+        elif self._host_id is None:
             host_id = self._env.new_id("host")
             await self._store.join(host_id, now=self._env.now_ms())
             self._host_id = host_id

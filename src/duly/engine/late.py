@@ -114,6 +114,9 @@ class Late:
         """Write that a late answer settles the row; a run that is active by it goes on (R4)."""
         parts, now = self._parts, self._parts.env.now_ms()
         fence = await self._worker.claims.take(row.workflow_id)
+        if fence is None:  # another host asks about it
+            await parts.store.keep_late_answer(row.id, said)
+            return
         live = self._worker.resume(await parts.store.outlook(row.workflow_id, fence.epoch), run)
         stop = None
         known = Knowledge(Known.ANSWERED, said=said)

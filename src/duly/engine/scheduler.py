@@ -18,12 +18,14 @@ from typing import Final
 from duly.engine import approval
 from duly.engine.base import Parts
 from duly.engine.late import Late
+from duly.engine.lease import Lease
 from duly.engine.settlement import settle
 from duly.engine.upkeep import UPKEEP, Upkeep
 from duly.engine.worker import Worker
 from duly.errors import Fenced, NotFound, Stale, StoreError, StoreLost
 from duly.loop import WorkLoop, end_within
 from duly.rules.allowance import Allow
+from duly.rules.lease import RENEW_MS
 from duly.rules.schedule import earliest
 from duly.rules.turn import Work, choose
 from duly.rules.value import Json
@@ -49,6 +51,7 @@ class Engine(WorkLoop[str]):
         self._upkeep = Upkeep(parts)
         self._ready: dict[str, None] = {}  # workflows to look at, in the order of their turns
         self._again: set[str] = set()  # woken while they were running
+        self._keeper: asyncio.Task[None] | None = None  # renews the lease of a host of a fleet
         self._is_cut = False  # the store knows of more than it named the last time
         self._wake_max_ms = round(parts.policy.wake_max_s * 1000)
 
@@ -110,6 +113,8 @@ class Engine(WorkLoop[str]):
 
     async def _open(self) -> None:
         self._worker.is_stopping = False
+        if self._parts.lease is not None:
+            self._keeper = self._parts.env.spawn(self._keep_lease(self._parts.lease), "lease")
         await self._report_strays()
 
     async def _report_strays(self) -> None:
@@ -222,6 +227,8 @@ class Engine(WorkLoop[str]):
         if workflow_id == UPKEEP:
             return await self._keep_up()
         fence = await self._worker.claims.take(workflow_id)
+        if fence is None:
+            return False  # another host has it; when that is gone, a look finds it again (H2)
         outlook = await self._parts.store.outlook(workflow_id, fence.epoch)
         choice = choose(
             outlook.open_run,
@@ -244,11 +251,41 @@ class Engine(WorkLoop[str]):
         self._plan(await self._upkeep.due_at(self._parts.env.now_ms()))
         return False
 
+    # -- A host of a fleet ----------------------------------------------------------------------
+
+    async def _keep_lease(self, lease: Lease) -> None:
+        """Keep the lease; when it has lapsed, come back as another host (H2)."""
+        while True:
+            try:
+                await self._worker.claims.join()
+            except StoreError as error:
+                log.warning("the host cannot join yet: %s", error)
+                await self._parts.env.sleep(RENEW_MS / 1000)
+                continue
+            await lease.keep(self.wake)
+            await self._lapse(lease)
+
+    async def _lapse(self, lease: Lease) -> None:
+        """Drop all memory of runs; a host with a send out ends its process instead (H2)."""
+        log.error("host %s has lost its lease", lease.host_id)
+        self._worker.claims.forget()
+        if self._parts.outside.sends_out():
+            lease.end()
+            return
+        tasks = tuple(self._at_work.values())
+        for task in tasks:
+            task.cancel()
+        await self._worker.repairs.stop()
+        if tasks:
+            await asyncio.wait(tasks)
+
     # -- Stopping -------------------------------------------------------------------------------
 
     async def _stop(self) -> None:
         """Start nothing new, wait for calls that are out, put the other runs down (R7)."""
         self._worker.is_stopping = True
+        if self._keeper is not None:
+            self._keeper.cancel()
         tasks = dict(self._at_work)
         for workflow_id, live in self._worker.live.items():
             if not live.is_out and workflow_id in tasks:

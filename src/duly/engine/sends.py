@@ -2,7 +2,7 @@
 
 Law 1  A send has ended when its last part has. It is still out after its caller stopped waiting.
 Law 2  A row of which nothing is known here was sent by a host that is gone: its sends ended with
-       it, and their time counts from when this host began.
+       it, and their time counts from when this host took its workflow over.
 """
 
 from __future__ import annotations
@@ -67,7 +67,6 @@ class Sends:
 
     def __init__(self, env: Env) -> None:
         self._env = env
-        self._since_ms = env.monotonic_ms()
         self._of: defaultdict[str, list[Sending]] = defaultdict(list)
 
     def add(self, mutation_id: str, sending: Sending) -> None:
@@ -82,13 +81,13 @@ class Sends:
         """Tell whether a send of this row has not returned, or its answer is being written."""
         return any(each.is_out for each in self._of.get(mutation_id, ()))
 
-    def absence_wait_ms(self, mutation_id: str, terms: Terms) -> int:
+    def absence_wait_ms(self, mutation_id: str, terms: Terms, over_since_ms: int) -> int:
         """Return how long until "it did not happen" can be believed; zero is now (L6)."""
         overdue_ms = self.overdue_in_ms(mutation_id, terms)
         if overdue_ms is not None:  # a send has not even ended
             return max(overdue_ms, rules.GRACE_MS)
         sends = self._of.get(mutation_id, ())
-        ended_at = max((each.watch.ended_at_ms or 0 for each in sends), default=self._since_ms)
+        ended_at = max(over_since_ms, *(each.watch.ended_at_ms or 0 for each in sends), 0)
         since_ms = self._env.monotonic_ms() - ended_at
         is_settled = rules.is_absence_settled(terms.lag_ms, since_ms)
         return 0 if is_settled else terms.lag_ms - since_ms

@@ -46,9 +46,9 @@ class Worker:
         self._parts = parts
         self._library = Library(parts)
         self.successor = Successor(parts)
-        self.ledger = Ledger(parts, self.successor)
+        self.claims = Claims(parts.env, parts.store, parts.lease)
+        self.ledger = Ledger(parts, self.successor, self.claims)
         self._reconciler = Reconciler(parts, self.ledger)
-        self.claims = Claims(parts.env, parts.store)
         self.repairs = Repairs(parts, self.successor, on_repair_end)
         # The run that each workflow is working on now.
         self.live: dict[str, Live] = {}
@@ -252,11 +252,15 @@ class Worker:
             try:
                 row = await store.get_run(run_id)
                 if row.open:
-                    fence = await self.claims.take(row.workflow_id)
-                    outlook = await store.outlook(row.workflow_id, fence.epoch)
-                    await self.successor.put_down(self.resume(outlook, row))
+                    await self._put_down_left(row)
             except StoreError as error:
                 log.warning("run %s is recovered at the next start: %s", run_id, error)
+
+    async def _put_down_left(self, row: RunRow) -> None:
+        fence = await self.claims.take(row.workflow_id)
+        if fence is not None:
+            outlook = await self._parts.store.outlook(row.workflow_id, fence.epoch)
+            await self.successor.put_down(self.resume(outlook, row))
 
     async def check_repeatable(self, tool: Tool | None, row: MutationRow) -> None:
         """Refuse a retry where the tool can neither be asked nor sent again (L10)."""

@@ -55,6 +55,8 @@ class Store:
 
     # Hosts
     join = barrier(claims.join)
+    renew = barrier(claims.renew)
+    evict = barrier(claims.evict)
     leave = barrier(claims.leave)
     claim = barrier(claims.claim)
     take_up = rider(claims.take_up)

@@ -44,6 +44,10 @@ class Transaction(Protocol):
         """Run a statement that returns no rows; return how many rows it changed."""
 
     @property
+    def clock_ms(self) -> int:
+        """What the database's own clock shows: leases are counted by it (H2)."""
+
+    @property
     def seal_key(self) -> bytes | None:
         """The key that rows are sealed with, if there is one; it is not in the database (L15)."""
 

@@ -3,23 +3,54 @@
 Law 1  A host writes to a workflow under the epoch of its own claim. Every claim raises the epoch,
        so a write under an earlier one is refused, whichever host made it.
 Law 2  A workflow is free if the host that claimed it last is not here any more. A host is here from
-       `join` until it leaves.
+       `join` until it leaves or is evicted.
 Law 3  The host that has the file's lock is the only one: when it joins, the others are gone (H6).
 """
 
 from __future__ import annotations
 
-from duly.errors import Stale
+from dataclasses import dataclass
+
+from duly.errors import Fenced, Stale
 from duly.rules.lifecycle import Run
 from duly.store import statements
 from duly.store.base import Fence, Transaction
 
 
-def join(tx: Transaction, host_id: str, *, now: int, lease_until: int | None = None) -> None:
+@dataclass(frozen=True, slots=True)
+class HostRow:
+    """A host that is here; `is_over` says that its lease is, by the database's clock."""
+
+    id: str
+    lease_until: int
+    is_over: bool
+
+
+def join(tx: Transaction, host_id: str, *, now: int, lease_ms: int | None = None) -> None:
     """Write that a host is here; one without a lease has the file's lock, and is alone (H6)."""
-    if lease_until is None:
+    if lease_ms is None:
         tx.run("leave_all")
+    lease_until = None if lease_ms is None else tx.clock_ms + lease_ms
     tx.run("join_host", id=host_id, lease_until=lease_until, now=now)
+
+
+def renew(tx: Transaction, host_id: str, *, lease_ms: int) -> tuple[HostRow, ...]:
+    """Make a lease last longer, if it is not over; return the other hosts that are here (H2)."""
+    clock = tx.clock_ms
+    if not tx.run("renew_host", id=host_id, clock=clock, lease_until=clock + lease_ms):
+        raise Fenced(code="lapsed", subject=host_id)
+    others = tx.all("list_other_hosts", id=host_id)
+    return tuple(HostRow(other, until, until <= clock) for other, until in others)
+
+
+def evict(tx: Transaction, host_id: str, lease_until: int) -> bool:
+    """Write that a host is gone, if its lease is still the one that is over (H2)."""
+    return tx.run("evict_host", id=host_id, lease_until=lease_until, clock=tx.clock_ms) > 0
+
+
+def is_here(tx: Transaction, host_id: str) -> bool:
+    """Tell whether a host was not evicted: every write of a fleet asks this first (H2)."""
+    return tx.one("find_host", id=host_id) is not None
 
 
 def leave(tx: Transaction, host_id: str) -> None:

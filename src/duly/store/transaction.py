@@ -24,7 +24,7 @@ class NamedTransaction:
     back, and the next statement of a body that shrugged would commit on its own.
     """
 
-    __slots__ = ("_changes", "_cursor", "_statements", "closed_by", "find_key")
+    __slots__ = ("_changes", "_cursor", "_statements", "clock", "closed_by", "find_key")
 
     def __init__(
         self,
@@ -36,6 +36,7 @@ class NamedTransaction:
         self._changes = connection.changes
         self._statements = statements
         self.find_key = find_key
+        self.clock: Callable[[], int] = lambda: 0  # the host of a file has no lease (H6)
         self.closed_by: Exception | None = NOT_OPEN
 
     def all(self, statement: str, /, **parameters: Any) -> list[Row]:
@@ -53,6 +54,11 @@ class NamedTransaction:
         rows = self._rows(statement, parameters)
         assert not rows, f"statement {statement} answered {len(rows)} rows"
         return self._changes()
+
+    @property
+    def clock_ms(self) -> int:
+        """What the database's own clock shows (H2)."""
+        return self.clock()
 
     @property
     def seal_key(self) -> bytes | None:

@@ -136,6 +136,22 @@ delete from host
 -- A host that is here may claim workflows (H2).
 insert into host (id, started_at, lease_until) values (:id, :now, :lease_until)
 
+-- renew_host
+-- A lease that is over is never renewed: another host may be evicting this one (H2).
+update host set lease_until = :lease_until where id = :id and lease_until > :clock
+
+-- list_other_hosts
+-- Whose leases a host watches (H2); hosts are few.
+select id, lease_until from host where id <> :id and lease_until is not null order by id
+
+-- evict_host
+-- Only the lease that was seen to be over; a renewal in between wins.
+delete from host where id = :id and lease_until = :lease_until and lease_until <= :clock
+
+-- find_host
+-- Whether a host is still here.
+select 1 from host where id = :id
+
 -- leave_host
 -- What it has claimed is free from now on.
 delete from host where id = :id

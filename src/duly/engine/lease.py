@@ -1,0 +1,99 @@
+"""How a host of a fleet stays one: it renews its lease, and sees which others do not (H2).
+
+Law 1  The host counts by its own clock, from before it asked. When its lease is over by that count,
+       or the store says so, it has lapsed: it never renews, it comes back as another host.
+Law 2  A send begins only with enough of the lease left; where too little is, it waits for the next
+       renewal.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from duly.env import Env
+from duly.errors import Fenced, StoreError
+from duly.rules.lease import LEASE_MS, RENEW_MS, may_evict, may_send
+from duly.store import Store
+from duly.store.claim import HostRow
+
+log = logging.getLogger("duly.engine")
+
+
+class Lease:
+    """The lease of one host, which is kept as long as `keep` runs."""
+
+    def __init__(self, env: Env, store: Store, end: Callable[[], None]) -> None:
+        self.end = end  # ends the process: called when the lease lapses while a send is out
+        self._env = env
+        self._store = store
+        self.host_id = ""
+        self._until_ms = 0  # by this host's own clock
+        self._renewed = asyncio.Event()
+        self._seen: dict[str, tuple[int, int]] = {}  # of other hosts: their lease, and since when
+
+    @property
+    def left_ms(self) -> int:
+        """How much is left of the lease, by this host's own count."""
+        return self._until_ms - self._env.monotonic_ms()
+
+    async def join(self) -> str:
+        """Come as a new host; return its id."""
+        asked_at, host_id = self._env.monotonic_ms(), self._env.new_id("host")
+        await self._store.join(host_id, now=self._env.now_ms(), lease_ms=LEASE_MS)
+        self._count(asked_at)
+        self.host_id = host_id
+        return host_id
+
+    async def until_sendable(self) -> None:
+        """Return when a send may begin; raise `Fenced` if the lease is over."""
+        while not may_send(self.left_ms):
+            if self.left_ms <= 0:
+                raise Fenced(code="lapsed", subject=self.host_id)
+            self._renewed.clear()
+            try:
+                async with asyncio.timeout(self.left_ms / 1000):
+                    await self._renewed.wait()
+            except TimeoutError:
+                continue
+
+    async def keep(self, on_look: Callable[[], None]) -> None:
+        """Renew until the lease is over; after each renewal the host looks for what is free."""
+        while True:
+            await self._env.sleep(min(RENEW_MS, max(0, self.left_ms)) / 1000)
+            if self.left_ms <= 0:
+                return
+            try:
+                async with asyncio.timeout(self.left_ms / 1000):
+                    await self._renew()
+            except (Fenced, TimeoutError):
+                return
+            except StoreError as error:
+                log.warning("the lease could not be renewed yet: %s", error)
+            on_look()
+
+    async def _renew(self) -> None:
+        asked_at = self._env.monotonic_ms()
+        others = await self._store.renew(self.host_id, lease_ms=LEASE_MS)
+        self._count(asked_at)
+        await self._watch(others)
+
+    async def _watch(self, others: tuple[HostRow, ...]) -> None:
+        """Evict the hosts that have not renewed for a whole lease, as this host saw it."""
+        now = self._env.monotonic_ms()
+        seen = {
+            each.id: self._seen[each.id]
+            if self._seen.get(each.id, (None, 0))[0] == each.lease_until
+            else (each.lease_until, now)
+            for each in others
+        }
+        self._seen = seen
+        for each in others:
+            is_gone = may_evict(now - seen[each.id][1], is_over=each.is_over)
+            if is_gone and await self._store.evict(each.id, each.lease_until):
+                log.warning("host %s is gone; what it held is free", each.id)
+
+    def _count(self, asked_at: int) -> None:
+        self._until_ms = asked_at + LEASE_MS
+        self._renewed.set()
