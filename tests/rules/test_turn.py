@@ -81,7 +81,7 @@ def test_the_open_run_goes_first_and_nobody_else_starts(
     held: Work,
     paused: Work,
 ) -> None:
-    """F6, F7, R7, H2: left under an earlier claim, taken up under ours, by no host, and paused."""
+    """F6, R7, H2: left under an earlier claim, taken up under ours, by no host, and paused."""
     run = OpenRun(RUN, status, EPOCH - 1, due_at, row, row_due_at)
     busy = (DUE, POLL)
     assert choose(run, busy, NOW, is_paused=False, epoch=EPOCH).work is left

@@ -72,7 +72,18 @@ def test_every_verb_of_the_store_sat_every_question() -> None:
 
 BARRIERS = {
     *("deploy", "keep_version", "set_paused", "run_now", "remove", "grant", "revoke", "reconnect"),
-    *("set_secret", "join", "leave", "claim", "publish", "skip_event", "abandon_run", "retry_run"),
+    *(
+        "set_secret",
+        "join",
+        "renew",
+        "evict",
+        "leave",
+        "claim",
+        "publish",
+        "skip_event",
+        "abandon_run",
+        "retry_run",
+    ),
     "ask_repair",
     *("propose", "send", "send_again", "send_approved", "settle", "approve", "reject"),
     *("record_late", "keep_late_answer"),

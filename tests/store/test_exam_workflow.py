@@ -11,24 +11,18 @@ from duly.errors import NotFound, RequestRefused, Stale
 from duly.rules import lifecycle
 from duly.rules.lifecycle import Counts
 from duly.rules.word import Failure, Progress, Status
-from duly.store.base import Fence
-from duly.store.record import Action, JournalEvent, Origin, Recorded
-from tests.store.exam import Again, Call, Case, ReadCase, Refusal, Trial, World, exam, nothing
+from duly.store.record import Action, JournalEvent, Origin
+from tests.store.exam import Again, Call, Case, Refusal, Trial, World, exam, nothing
 from tests.store.scene import (
     CAPABILITY,
     CONNECTOR,
     FAILED,
-    HOST,
-    IN_FLIGHT,
     NAME,
     NOON,
     PREPARED,
-    PROPOSED,
-    UNKNOWN,
     UNSIGNED,
     WORKFLOW,
     arranged,
-    at,
     deployment,
     journal,
     last_action,
@@ -395,161 +389,6 @@ SET_SECRET = Case(
 )
 
 
-# -- join, claim, take_up, leave ----------------------------------------------------------------
-
-
-async def _join(world: World) -> None:
-    await world.store.join("host_2", now=NOON)
-
-
-async def _see_joined(world: World, answer: None) -> None:
-    # The lock of the file says that the host before it is gone (H6).
-    assert world.connection.execute("select id, lease_until from host").fetchall() == [
-        ("host_2", None)
-    ]
-
-
-async def _leave(world: World) -> None:
-    await world.store.leave(HOST)
-
-
-async def _see_left(world: World, answer: None) -> None:
-    assert world.connection.execute("select id from host").fetchall() == []
-
-
-async def _other_joined(world: World) -> None:
-    await arranged()(world)
-    await world.store.leave(HOST)
-    await world.store.join("host_2", now=NOON, lease_ms=60_000)
-
-
-async def _claim(world: World, *, workflow_id: str = WORKFLOW, host: str = "host_2") -> Fence:
-    return await world.store.claim(host, workflow_id)
-
-
-async def _held(world: World) -> None:
-    """Let another host be here, and hold the workflow."""
-    await world.store.join("host_3", now=NOON, lease_ms=60_000)
-    await world.store.claim("host_3", WORKFLOW)
-
-
-async def _claim_nothing(world: World) -> Fence:
-    return await _claim(world, workflow_id="workflow_9")
-
-
-async def _claim_as_stranger(world: World) -> Fence:
-    return await _claim(world, host="host_9")
-
-
-async def _see_claimed(world: World, answer: Fence) -> None:
-    workflow = await world.store.get_workflow(WORKFLOW)
-    assert answer == Fence(WORKFLOW, world.fence.epoch + 1)
-    assert (workflow.epoch, workflow.holder) == (answer.epoch, "host_2")
-
-
-async def _see_claimed_again(world: World, answer: Fence) -> None:
-    # A host that claims again fences whatever it was still doing.
-    assert answer == Fence(WORKFLOW, world.fence.epoch + 2)
-
-
-JOIN = Case(
-    "join",
-    arranged(),
-    _join,
-    _see_joined,
-    Again.SAME,
-    never_refuses="the lock of the file has decided which host it is",
-)
-LEAVE = Case(
-    "leave",
-    arranged(),
-    _leave,
-    _see_left,
-    Again.SAME,
-    never_refuses="a host that is not here has left",
-)
-CLAIM = Case(
-    "claim",
-    _other_joined,
-    _claim,
-    _see_claimed,
-    Again.FREE,
-    refusals=(
-        Refusal("another host holds it", Stale, broken=_held, match="held by another"),
-        Refusal("a host that is not here", Stale, call=_claim_as_stranger),
-        Refusal(NO_WORKFLOW, NotFound, call=_claim_nothing),
-    ),
-    effect_again=_see_claimed_again,
-)
-
-
-async def _approved(world: World) -> None:
-    scene = await at(world.store, PROPOSED)
-    world.fence, world.kept["scene"] = scene.fence, scene
-    await scene.store.approve(
-        scene.mutation_id, "shown", seal="a yes", action=scene.action(), now=scene.tick()
-    )
-
-
-async def _take_up(world: World) -> None:
-    scene = world.kept["scene"]
-    await world.store.take_up(world.fence, scene.run_id, IN_FLIGHT)
-
-
-async def _see_taken_up(world: World, answer: None) -> None:
-    scene = world.kept["scene"]
-    open_run = (await world.store.outlook(WORKFLOW, world.fence.epoch)).open_run
-    assert open_run is not None
-    assert open_run.epoch == world.fence.epoch
-    assert await world.store.list_held_runs(HOST) == (scene.run_id,)
-
-
-async def _ended_by_a_person(world: World) -> None:
-    scene = world.kept["scene"]
-    await world.store.record(
-        world.fence,
-        scene.run_id,
-        IN_FLIGHT,
-        UNKNOWN,
-        Recorded(0, error="none"),
-        stop=scene.stop(UNKNOWN),
-        now=scene.tick(),
-    )
-
-
-TAKE_UP = Case(
-    "take_up",
-    _approved,
-    _take_up,
-    _see_taken_up,
-    Again.SAME,
-    refusals=(Refusal("a run that stands still now", Stale, broken=_ended_by_a_person),),
-)
-
-
-async def _taken_up(world: World) -> None:
-    await _approved(world)
-    await _take_up(world)
-
-
-async def _list_held(world: World) -> tuple[str, ...]:
-    return await world.store.list_held_runs(HOST)
-
-
-async def _see_held(world: World, answer: tuple[str, ...]) -> None:
-    assert answer == (world.kept["scene"].run_id,)
-
-
-async def _see_let_go(world: World) -> None:
-    """See that a claim made anew holds nothing yet, and a host that is not here nothing at all."""
-    await world.store.claim(HOST, WORKFLOW)
-    assert await _list_held(world) == ()
-    assert await world.store.list_held_runs("host_9") == ()
-
-
-LIST_HELD = ReadCase("list_held_runs", _taken_up, _list_held, _see_held, edge=_see_let_go)
-
-
 @pytest.mark.parametrize(
     "trial",
     exam(
@@ -564,11 +403,6 @@ LIST_HELD = ReadCase("list_held_runs", _taken_up, _list_held, _see_held, edge=_s
         REVOKE,
         RECONNECT,
         SET_SECRET,
-        JOIN,
-        LEAVE,
-        CLAIM,
-        TAKE_UP,
-        LIST_HELD,
     ),
 )
 async def test_the_verbs_of_workflows_pass_their_exam(trial: Trial, tmp_path: Path) -> None:

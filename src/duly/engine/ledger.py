@@ -40,7 +40,7 @@ from duly.rules import ledger as rules
 from duly.rules import outage as outages
 from duly.rules.catalog import Tool, ToolKind
 from duly.rules.failure import ANSWERED, answer_of, failure_of, waits_on
-from duly.rules.ledger import Knowledge, Recourse, Stamp, Terms
+from duly.rules.ledger import Knowledge, Recourse, Stamp
 from duly.rules.lifecycle import GROWS_GENERATION
 from duly.rules.outage import Outage
 from duly.rules.schedule import moment, reconcile_delay_ms
@@ -61,8 +61,7 @@ class Ledger:
         self._parts = parts
         self._successor = successor
         self._announcements = Announcements(parts)
-        self._claims = claims
-        self.sends = Sends(parts.env)
+        self.sends = Sends(parts.env, claims)
         # Called with an answer that came when no task waited for it any more (L1).
         self.on_late: Callable[[str, Sending, Heard], None] = lambda *_: None
 
@@ -306,7 +305,9 @@ class Ledger:
             mutation_id = sent.mutation_id
             await self.judge(live, mutation_id, call.attempt, Verdict.GIVEN_UP, message=message)
         elif recourse is Recourse.ASK:
-            is_believable = self.absence_wait_ms(live, sent.mutation_id, sent.terms) == 0
+            is_believable = (
+                self.sends.absence_wait_ms(live.fence, sent.mutation_id, sent.terms) == 0
+            )
             verdict = await self.ask(tool, call)
             await self.hear_verdict(live, sent, verdict, message, is_believable=is_believable)
         else:
@@ -372,7 +373,7 @@ class Ledger:
             await self.judge(live, mutation_id, attempt, absent, message=message, met=met)
             return
         after = None
-        wait_ms = self.absence_wait_ms(live, mutation_id, sent.terms)
+        wait_ms = self.sends.absence_wait_ms(live.fence, mutation_id, sent.terms)
         if isinstance(verdict, Unsure):
             if verdict.reason:
                 message = f"{message}; {verdict.reason}"
@@ -483,11 +484,6 @@ class Ledger:
             # question would be asked for ever (L5, A5).
             return type(verdict)(self._successor.clean(verdict.reason))
         return verdict
-
-    def absence_wait_ms(self, live: Live, mutation_id: str, terms: Terms) -> int:
-        """Return how long until "it did not happen" can be believed; zero is now (L6)."""
-        over_since_ms = self._claims.over_since_ms(live.fence.workflow_id, terms.timeout_ms)
-        return self.sends.absence_wait_ms(mutation_id, terms, over_since_ms)
 
     def miss_wait_ms(self, outage: Outage | None) -> int:
         """Return how long to wait after a question that could not be asked (L5)."""

@@ -113,7 +113,7 @@ class Reconciler:
 
     async def _ask(self, live: Live, row: MutationRow, tool: Tool, terms: Terms) -> None:
         call: Call = self._ledger.recorded_call(live, tool, row)
-        is_believable = self._ledger.absence_wait_ms(live, row.id, terms) == 0
+        is_believable = self._ledger.sends.absence_wait_ms(live.fence, row.id, terms) == 0
         verdict = await self._ledger.ask(tool, call)
         is_settled = isinstance(verdict, Applied)
         is_settled = is_settled or (isinstance(verdict, NotApplied) and is_believable)
@@ -131,7 +131,7 @@ class Reconciler:
         elif isinstance(verdict, Unsure):
             await self._count(live, row, verdict.reason or f"{row.tool} is not sure what happened")
         else:
-            wait_ms = self._ledger.absence_wait_ms(live, row.id, terms)
+            wait_ms = self._ledger.sends.absence_wait_ms(live.fence, row.id, terms)
             await self._wait(live, row, wait_ms, row.error, outage=outage.answered(row.outage))
 
     async def _count(self, live: Live, row: MutationRow, reason: str) -> None:

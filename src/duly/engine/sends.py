@@ -12,12 +12,14 @@ from dataclasses import dataclass
 
 from duly.connectors.base import Call
 from duly.connectors.watch import Watch
+from duly.engine.claims import Claims
 from duly.env import Env
 from duly.rules import ledger as rules
 from duly.rules.catalog import Tool
 from duly.rules.ledger import Terms
 from duly.rules.outage import Outage
 from duly.rules.word import Answer
+from duly.store.base import Fence
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +67,9 @@ class Sending:
 class Sends:
     """The sends of each row that is not settled."""
 
-    def __init__(self, env: Env) -> None:
+    def __init__(self, env: Env, claims: Claims) -> None:
         self._env = env
+        self._claims = claims
         self._of: defaultdict[str, list[Sending]] = defaultdict(list)
 
     def add(self, mutation_id: str, sending: Sending) -> None:
@@ -81,12 +84,13 @@ class Sends:
         """Tell whether a send of this row has not returned, or its answer is being written."""
         return any(each.is_out for each in self._of.get(mutation_id, ()))
 
-    def absence_wait_ms(self, mutation_id: str, terms: Terms, over_since_ms: int) -> int:
+    def absence_wait_ms(self, fence: Fence, mutation_id: str, terms: Terms) -> int:
         """Return how long until "it did not happen" can be believed; zero is now (L6)."""
         overdue_ms = self.overdue_in_ms(mutation_id, terms)
         if overdue_ms is not None:  # a send has not even ended
             return max(overdue_ms, rules.GRACE_MS)
         sends = self._of.get(mutation_id, ())
+        over_since_ms = self._claims.over_since_ms(fence.workflow_id, terms.timeout_ms)
         ended_at = max(over_since_ms, *(each.watch.ended_at_ms or 0 for each in sends), 0)
         since_ms = self._env.monotonic_ms() - ended_at
         is_settled = rules.is_absence_settled(terms.lag_ms, since_ms)

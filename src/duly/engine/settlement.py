@@ -52,7 +52,8 @@ async def settle(
     if answer is Act.TRY_AGAIN:
         due_at = now
     elif answer is Act.DID_NOT_HAPPEN:
-        _check_time(now, worker.ledger.absence_wait_ms(live, row.id, terms_of(row.terms, tool)))
+        terms = terms_of(row.terms, tool)
+        _check_time(now, worker.ledger.sends.absence_wait_ms(live.fence, row.id, terms))
         told = StepFailed(f"{row.tool}: you said that it did not happen", Failure.TRANSIENT)
         stop = worker.successor.stop(live, decided, told)
     await parts.store.settle(
