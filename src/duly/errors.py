@@ -81,8 +81,13 @@ def _render_pair(code: str, subject: str, facts: Mapping[str, Any]) -> tuple[str
 
 
 def see(verb: str, *asks: str, **args: Any) -> Offer:
-    """Offer a verb that shows what a person needs to know next; `asks` is left to them."""
+    """Offer a question that shows what a person needs to know next; `asks` is left to them."""
     return Offer(verb, args, "see", asks)
+
+
+def do(verb: str, *asks: str, **args: Any) -> Offer:
+    """Offer an act that helps; what comes of it is said under the name of the act."""
+    return Offer(verb, args, verb, asks)
 
 
 def short(value: object) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
@@ -12,10 +13,12 @@ from duly.api.codec import to_json
 from duly.desk.record import Attention, Why
 from duly.rules.standing import Code
 from duly.testing import Stage
+from duly.words import done, error, repair
 from tests.desk.golden import sheet
 from tests.engine.stand import NAME
 from tests.faces import cli_stand
 from tests.faces.cli_stand import answer, call
+from tests.faces.stand import client, listening
 
 
 @pytest.fixture(autouse=True)
@@ -24,6 +27,13 @@ def _codes(monkeypatch: pytest.MonkeyPatch) -> None:
     for table in (words.SHORT, words.LONG, words.DOES):
         for code in table:
             monkeypatch.setitem(table, code, code)
+    for code in error.PAIRS:
+        monkeypatch.setitem(cast("dict[str, Any]", error.PAIRS), code, (code, ""))
+    for code in repair.REFUSALS:
+        monkeypatch.setitem(repair.REFUSALS, code, code)
+    for verb in done.SENTENCES:
+        said = cast("dict[str, Any]", done.SENTENCES)
+        monkeypatch.setitem(said, verb, lambda *_, verb=verb: f"done_{verb}")
 
 
 @pytest.mark.parametrize("name", sheet.BUILDERS)
@@ -54,3 +64,28 @@ def test_the_command_line_says_codes_and_works(tmp_path: Path) -> None:
         assert answer(folder, *line.split()) is not None
     assert "Needs_approval" in call(folder, "status").stdout
     assert "    duly approve 1" in call(folder, "attention").stdout
+
+
+def test_the_command_line_acts_and_fails_with_codes(tmp_path: Path) -> None:
+    """U6: an error has its code, its exit code and its offer; an act is carried out and told."""
+    folder = tmp_path / "project"
+    cli_stand.prepare(folder)
+    told = call(folder, "workflow", "nowhere")
+    assert (told.exit_code, told.stderr.strip()) == (1, "no_workflow. Next: `duly workflows`.")
+    failed = json.loads(call(folder, "workflow", "nowhere", "--json").stderr)["error"]
+    assert (failed["code"], failed["subject"], failed["next"]["verb"]) == (
+        *("no_workflow", "nowhere"),
+        "workflows",
+    )
+    assert "done_pause" in call(folder, "pause", "checks").stdout
+    assert answer(folder, "workflow", "checks")["standing"] == "stopped"
+
+
+async def test_the_socket_fails_with_codes(tmp_path: Path) -> None:
+    """U6: a program compares the code; the message is the code here, and nothing breaks."""
+    async with listening(tmp_path) as (_, path), client(path) as each:
+        failed = (await each.ask(id=1, verb="workflow", args={"name": "x"}))["error"]
+        assert (failed["kind"], failed["code"], failed["message"]) == (
+            *("NotFound", "no_workflow"),
+            "no_workflow",
+        )

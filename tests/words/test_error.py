@@ -7,11 +7,13 @@ import re
 import pytest
 
 from duly import errors
+from duly.api.registry import VERBS
 from duly.errors import DulyError, Invalid
 from duly.rules.trust import Distrust
+from duly.words import DOES
 from duly.words import error as words
 from duly.words.error import DISTRUSTS, PAIRS, SECTIONS, WANTED, fields_of, say
-from tests import error_page
+from tests import error_page, house
 from tests.error_sites import CLASSES, Site, find_sites, find_texts
 
 SITES = find_sites()
@@ -20,6 +22,7 @@ MADE = {"nearest", "subject", "all"}
 # Two or more words with a space between them, and a command or a call.
 CALLS = re.compile(r"\bduly [a-z]|\bhost\.[a-z]|\)\.$")
 CODES = sorted(PAIRS)
+OFFERED = re.compile(r'next=(see|do)\(\s*"([a-z_.]+)"')
 # Where no error is written out; connectors speak with the outside's words, scripts with their own.
 WITHOUT_PROSE = (
     *("rules", "desk", "api", "faces", "store", "engine", "bus", "cell"),
@@ -98,6 +101,24 @@ def test_no_room_writes_the_sentence_of_an_error() -> None:
         and (site.file, site.kind) not in TOLD_AGAIN
     ]
     assert told == []
+
+
+def find_offers() -> list[tuple[str, str, str]]:
+    """Find every offer of an error: its file, whether it is a question or an act, its verb."""
+    return [
+        (path.name, found[1], found[2])
+        for path in sorted(house.SOURCE.rglob("*.py"))
+        for found in OFFERED.finditer(path.read_text(encoding="utf-8"))
+    ]
+
+
+def test_every_offer_of_an_error_is_a_verb_and_of_its_true_kind() -> None:
+    """U6: a program reads in `does` whether it would look or act; every kind has its words."""
+    offers = find_offers()
+    assert len(offers) > 25
+    for file, kind, verb in offers:
+        assert VERBS[verb].is_question is (kind == "see"), (file, verb)
+        assert ("see" if kind == "see" else verb) in DOES, (file, verb)
 
 
 def test_every_reason_for_distrust_has_its_words() -> None:

@@ -22,7 +22,7 @@ from unicodedata import category
 import msgspec
 
 from duly.config import Limits
-from duly.errors import IllegalTransition, Invalid, see
+from duly.errors import IllegalTransition, Invalid, do
 from duly.rules.declaration import TopicDeclaration
 from duly.rules.kept import DULY, LogLine, read_log
 from duly.rules.shown import is_seen
@@ -335,7 +335,7 @@ def check_ingress(
 ) -> None:
     """Refuse a publisher the topic does not let in: a request of a person, or a bus topic."""
     if way == "request" and not topic.ingress:
-        raise Invalid(code="no_ingress", path=topic.name, next=see("deploy", "source"))
+        raise Invalid(code="no_ingress", path=topic.name, next=do("deploy", "source"))
     if way == "bus" and (topic.bus is None or topic.bus != bus_topic):
         raise Invalid(code="not_listening", path=topic.name, facts={"bus_topic": bus_topic})
 

@@ -29,7 +29,7 @@ from zoneinfo import ZoneInfo
 from cronsim import CronSim, CronSimError
 
 from duly.config import Backoff
-from duly.errors import Invalid, RequestRefused, see
+from duly.errors import Invalid, RequestRefused, do, see
 from duly.rules.planned import Pace, Planned
 from duly.rules.value import refuse_unknown
 
@@ -375,7 +375,7 @@ def run_now_refusal(workflow: str, open_run: bool, paused: bool) -> RequestRefus
         return RequestRefused(code="busy", subject=workflow, next=see("why", id=workflow))
     if paused:
         return RequestRefused(
-            code="workflow_paused", subject=workflow, next=see("resume", workflow=workflow)
+            code="workflow_paused", subject=workflow, next=do("resume", workflow=workflow)
         )
     return None
 

@@ -131,7 +131,7 @@ class FileDisk:
                 code="store_in_use",
                 subject=str(self._path),
                 facts={"process": holder},
-                next=see("status"),
+                next=see("workflows"),
             ) from None
         self._holds_lock = True
         os.ftruncate(self._lock, 0)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 DOES: Final[Mapping[str, str]] = {
+    "see": "shows more about it",
     "approve": "exactly this call is sent, once",
     "allow": "this call is sent, and the next ones like it need no yes",
     "reject": "nothing is sent, and what it was for ends skipped",

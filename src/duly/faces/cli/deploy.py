@@ -194,7 +194,7 @@ async def _drain(face: Face) -> Drained:
                 code="host_running",
                 subject=str(face.project.folder),
                 facts={"process": session.host.pid},
-                next=see("status"),
+                next=see("workflows"),
             )
     async with build_host(face.project) as host:
         newest = await host.bus.journal(limit=1)
