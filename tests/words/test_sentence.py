@@ -332,3 +332,11 @@ def test_a_count_past_its_bound_says_so() -> None:
     """U1: counting ends somewhere."""
     assert say_count(Count(1000, "mail", is_more=True)) == "1000+ mails"
     assert say_count(Count(1, "mail", is_more=True)) == "1+ mails"
+
+
+def test_a_reason_of_a_newer_host_is_said_by_its_code() -> None:
+    """U6: an older client shows the code and what it can read of the facts; it never breaks."""
+    reason = Reason("from_later", facts={"count": 3, "note": "\x1b[31m", "deep": {"a": 1}})
+    assert say(reason, CLOCK, long=True) == "from_later (count 3, note \\x1b[31m)"
+    assert say(Reason("from_later"), CLOCK) == "from_later"
+    assert say_offer(Offer("why", {}, "from_later")) == "from_later"
