@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -240,5 +242,60 @@ def test_closing_waits_for_the_question_and_leaves_no_log(path: Path) -> None:
         with pytest.raises(StoreUnavailable, match="closed"):
             await backend.ask(labels)
         assert apsw.Connection(str(path)).execute("select count(*) from line").get == 1
+
+    run(story)
+
+
+NUMBERS = "with recursive n (x) as (select 1 union all select x + 1 from n where x < :count) "
+WIDE = "printf('%0100d', x)"
+ROW_NUMBER = f"select max(p) from (select row_number() over (order by {WIDE} desc) as p from n)"
+LIMITED = f"select max(x) from (select x, {WIDE} as y from n order by y limit :count)"
+DISTINCT = f"select count(*) from (select distinct {WIDE} as y from n)"
+
+
+def sort_rows(ordered: str, count: int) -> Callable[[Any], Any]:
+    """Sort so many rows of about a hundred bytes, on the connection of the question."""
+    return lambda tx: tx._cursor.execute(NUMBERS + ordered, {"count": count}).fetchall()[0][0]
+
+
+def temporary_files() -> list[str]:
+    """List the temporary files that SQLite has open in this process."""
+    found = []
+    for each in Path("/proc/self/fd").iterdir():
+        with suppress(OSError):
+            found.append(str(each.readlink()))
+    return [name for name in found if "etilqs" in name]
+
+
+@pytest.mark.parametrize("ordered", [ROW_NUMBER, LIMITED, DISTINCT])
+def test_a_question_that_sorts_too_much_is_ended(
+    path: Path, monkeypatch: pytest.MonkeyPatch, ordered: str
+) -> None:
+    """H1: no question fills the disk with temporary files, nor the memory; below it is answered."""
+    monkeypatch.setattr(reader, "MEMORY_BYTES_MAX", 32 * 1024 * 1024)
+    left: list[str] = []
+
+    async def story(env: Loop) -> None:
+        backend = await open_notebook(path, env)
+        await backend.ask(labels)
+        watched = backend._questions._reader._is_over  # type: ignore[union-attr]
+
+        def watch() -> bool:
+            left.extend(temporary_files())
+            return watched()
+
+        monkeypatch.setattr(backend._questions._reader, "_is_over", watch)  # type: ignore[union-attr]
+        for _ in range(2):  # each question is measured alone
+            assert await backend.ask(sort_rows(ordered, 50_000)) == 50_000
+        with pytest.raises(RequestRefused) as refused:
+            await backend.ask(sort_rows(ordered, 400_000))
+        assert (refused.value.code, refused.value.facts["unit"]) == (
+            "took_too_much_memory",
+            "bytes",
+        )
+        await backend.transact(write("the writer goes on"), BARRIER)
+        assert len(await backend.ask(labels)) == 1
+        assert left == []
+        await backend.close()
 
     run(story)

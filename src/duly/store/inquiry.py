@@ -3,7 +3,7 @@
 Law 1  It reads and nothing else: the connection refuses to write, and an authorizer allows SELECT
        on the documented views only, with functions that are listed here.
 Law 2  It is one statement, and it has limits: time, rows, columns, bytes, calls of functions, the
-       length of its text and of every value.
+       length of its text and of every value, and the memory it sorts in (reader).
 Law 3  It runs beside the writer (reader), so it holds up neither a commit nor another question.
 Law 4  Secrets are taken out of every text before the statement sees it (A5): a part of a secret
        can be neither selected nor compared.

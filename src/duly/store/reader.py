@@ -3,8 +3,10 @@
 Law 1: a question sees one moment: it is one transaction, begun when everything that was committed
        before it was asked is visible.
 Law 2: it takes no longer than its limit, because the log cannot be moved while it lasts.
-Law 3: one question at a time uses the connection. A caller that is cancelled ends its question.
-Law 4: what a question saw is on the disk before it is returned (L2): a commit is visible before its
+Law 3: one question at a time uses the connection. A caller that is cancelled ends its question. A
+       store that closes gives the question that is being read a little time, and begins no other.
+Law 4: it sorts in memory and no further than its limit: it fills no disk with temporary files.
+Law 5: what a question saw is on the disk before it is returned (L2): a commit is visible before its
        sync, and what a power cut takes away must not leave the process.
 """
 
@@ -18,7 +20,7 @@ import apsw
 
 from duly import fork
 from duly.env import Env
-from duly.errors import RequestRefused
+from duly.errors import RequestRefused, StoreUnavailable
 from duly.store.base import Transaction
 from duly.store.disk import Disk, shut
 from duly.store.failure import explain
@@ -29,8 +31,12 @@ from duly.store.writer import Writer
 R = TypeVar("R")
 
 QUESTION_MS_MAX: Final = 30_000
+CLOSE_MS_MAX: Final = 2_000  # for the question that is being read when the store closes
 STEPS_PER_LOOK: Final = 10_000  # of SQLite's machine, between two looks at the clock
 CACHE_KIB: Final = 16 * 1024
+# What SQLite may take for one question, over what it had when the question began. SQLite counts for
+# the whole process; the other connections take little, and their caches are bounded.
+MEMORY_BYTES_MAX: Final = 128 * 1024 * 1024
 
 Setup = Callable[[apsw.Connection], None]
 
@@ -61,6 +67,9 @@ class Reader:
         self._ends_ms = 0
         self._current: asyncio.Task[Any] | None = None  # the question that has its turn
         self._is_left = False  # whether its caller went away
+        self._is_closing = False
+        self._memory_bytes = 0  # what SQLite had when it began
+        self._is_too_large = False  # whether it took too much memory
         fork.own(self)
 
     def abandon(self) -> None:
@@ -85,7 +94,9 @@ class Reader:
             raise apsw.InterruptError("the time is over")
 
     async def close(self) -> None:
-        """Wait for the question that is being read, and close the connection."""
+        """Wait a little for the question that is being read, and close the connection."""
+        self._is_closing = True
+        self._ends_ms = min(self._ends_ms, self._env.monotonic_ms() + CLOSE_MS_MAX)
         async with self._turn:
             connection, self._connection = self._connection, None
             if connection is not None:
@@ -95,6 +106,9 @@ class Reader:
         async with self._turn:
             self._current, self._is_left = asyncio.current_task(), False
             await self._writer.begin_reading()
+            if self._is_closing:
+                self._writer.end_reading()
+                raise StoreUnavailable(code="store_closed", subject=self._disk.path)
             self._ends_ms = self._env.monotonic_ms() + limit_ms
             try:
                 value = await self._env.call_blocking(lambda: self._in_transaction(work, limit_ms))
@@ -112,6 +126,11 @@ class Reader:
             finally:
                 self._end(connection)
         except apsw.InterruptError:
+            if self._is_closing:
+                raise StoreUnavailable(code="store_closed", subject=self._disk.path) from None
+            if self._is_too_large:
+                room = {"limit": MEMORY_BYTES_MAX, "unit": "bytes"}
+                raise RequestRefused(code="took_too_much_memory", facts=room) from None
             most = {"limit_ms": limit_ms, "seconds": f"{limit_ms / 1000:g}"}
             raise RequestRefused(code="took_too_long", facts=most) from None
         except apsw.Error as error:
@@ -127,13 +146,17 @@ class Reader:
         if self._connection is None:
             connection = self._disk.connect_reader()
             connection.pragma("cache_size", -CACHE_KIB)
+            connection.pragma("temp_store", "memory")
             self._setup(connection)
             self._connection = connection
+        self._is_too_large, self._memory_bytes = False, _memory_bytes()
         self._connection.set_progress_handler(self._is_over, self._steps_per_look)
         return self._connection
 
     def _is_over(self) -> bool:
-        return self._is_left or self._env.monotonic_ms() > self._ends_ms
+        self._is_too_large = _memory_bytes() - self._memory_bytes > MEMORY_BYTES_MAX
+        is_late = self._env.monotonic_ms() > self._ends_ms
+        return self._is_left or is_late or self._is_too_large
 
 
 class Questions:
@@ -164,6 +187,11 @@ class Questions:
             return body(self._transaction)
         finally:
             self._transaction.closed_by = opened
+
+
+def _memory_bytes() -> int:
+    """Return what SQLite has taken in this process."""
+    return apsw.status(apsw.SQLITE_STATUS_MEMORY_USED)[0]
 
 
 def _hush(reading: asyncio.Future[Any]) -> None:

@@ -323,7 +323,7 @@ class Writer:
     def _require_sound(self) -> None:
         if self._broken is not None:
             # Each caller gets an error of its own: a traceback belongs to one raise.
-            raise type(self._broken)(str(self._broken))
+            raise type(self._broken)(**parts_of(self._broken))
 
     # What follows runs in whichever thread holds the lock; nothing of it touches the event loop.
 

@@ -17,6 +17,10 @@ QUERIES: Final[Mapping[str, Pair]] = {
     "value_not_text": ("A value is not valid text.", "Select hex() of it."),
     "sql_refused": ("Only SELECT over these views is allowed: {known:list}.", ""),
     "value_too_long": ("A value is longer than {limit} {unit}.", "Select less of it."),
+    "took_too_much_memory": (
+        "The question needs more than {limit} {unit} of memory to sort or group what it reads.",
+        "Ask for less.",
+    ),
     "took_too_long": ("The question took longer than {seconds} s.", "Ask for less."),
     "one_connection": ("This store takes one connection, so no query of your own can run.", ""),
 }
