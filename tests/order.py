@@ -25,6 +25,7 @@ FIRST: Final = (
     "tests/testing/test_crash_test.py",
     "tests/test_mutants.py::test_what_was_found_before_is_found_by_this_commit_too",
     "tests/test_readme.py",
+    "tests/desk/test_statements.py",
 )
 
 

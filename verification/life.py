@@ -37,7 +37,7 @@ DELAYS_S: Final = (0.0, 0.0, 0.0, 0.0, 0.001, 0.004, 0.05)
 def schema() -> Schema:
     """Read the schema that ships, with the oracles' questions beside its statements."""
     questions = Path(__file__).with_name("oracle.sql").read_text(encoding="utf-8")
-    statements = queries.load("queries", "bus", "views", "upkeep")
+    statements = queries.load("queries", "bus", "views", "survey", "upkeep")
     statements |= queries.parse(questions, "oracle.sql")
     return Schema(queries.read("schema"), statements)
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 import duly
 from duly.config import Policy
-from duly.desk.account import INPUT_OUTPUTS_MAX, INPUTS_AT_ONCE
+from duly.desk import account
+from duly.desk.account import INPUT_OUTPUTS_MAX
 from duly.errors import NotFound
 from duly.rules.standing import InputStatus
 from duly.testing import Stage
@@ -89,16 +92,21 @@ async def test_of_very_many_things_the_one_that_waits_is_not_cut_off(duly_world:
     )
 
 
-async def test_a_long_search_lets_others_at_the_store(duly_world: Stage) -> None:
-    """U2: nothing of a status is found in many transactions, not in one long one."""
+async def test_a_long_search_is_of_one_moment(
+    duly_world: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """U2: it looks through many inputs at a time, in one transaction, until its page is full."""
+    monkeypatch.setattr(account, "PAGE_ROWS_MAX", 10)
     play = await opened(duly_world)
     await play.deploy(flow({CONSUMER: consumer(mutate=None, then=None)}))
-    ids = [f"{number:03}" for number in range(INPUTS_AT_ONCE + 1)]
+    ids = [f"{number:03}" for number in range(101)]
     await play.publish(*ids)
     await play.drain()
     seen = statements(play)
     assert await play.host.inputs(NAME, status=InputStatus.PENDING) == ()
-    assert len(seen) == 2
+    assert len(seen) == 1
+    page = await play.host.inputs(NAME, status=InputStatus.DONE, limit=15)
+    assert [each.message_id for each in page] == ids[:-16:-1]
     found = await play.host.inputs(NAME, status=InputStatus.DONE, limit=1000)
     assert [each.message_id for each in found] == ids[::-1]
 

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from duly.config import Policy
-from duly.desk.proof import Unseen
+from duly.desk.proof import Taken, Unseen
 from duly.errors import Invalid, NotFound
 from duly.rules.event import EventStatus
-from duly.rules.retention import REMOVED_ARGS
+from duly.rules.retention import REMOVED, REMOVED_ARGS
 from duly.rules.seal import Flaw, Part
 from duly.rules.word import Known
 from duly.rules.word import MutationStatus as Row
@@ -49,6 +49,35 @@ CHANGES: dict[str, tuple[str, tuple[Part, ...]]] = {
     "how it became known": ("update mutation set known_how = 'settled'", ()),
     "when it became known": ("update mutation set known_at = 1", ()),
     "by whom it became known": ("update mutation set known_by = 'eve'", ()),
+    "title": ("update mutation set title = 'Pay less'", (Part.TITLE,)),
+    "no title": ("update mutation set title = null", (Part.TITLE,)),
+    "a title as of retention": (
+        "update mutation set title = 'Removed by retention'",
+        (Part.TITLE,),
+    ),
+    "another title without arguments": (
+        f"update mutation set args = '{REMOVED_ARGS}', result = null, title = 'x'",
+        (Part.TITLE,),
+    ),
+    "what the script proposed": ("update mutation set args_proposed = '{}'", (Part.PROPOSED,)),
+    "the promised lag": ("update mutation set lag_ms = 1", (Part.PROMISE,)),
+    "the promised time": ("update mutation set timeout_ms = null", (Part.PROMISE,)),
+    "the promised life of a key": (
+        "update mutation set key_lifetime_ms = 99",
+        (Part.PROMISE,),
+    ),
+    "a promise that is no number": ("update mutation set lag_ms = 'x'", (Part.PROMISE,)),
+    "sent again": ("update mutation set is_resent = 1", (Part.RESENT,)),
+    "what came late": ("update mutation set late = '[]'", (Part.LATE,)),
+    "late bytes": ("update mutation set late = x'ff'", (Part.LATE,)),
+    "number of resends": ("update mutation set resends = 7", ()),
+    "refused": ("update mutation set refused = 1", ()),
+    "proposed at": ("update mutation set created_at = 1", ()),
+    "the run that made it": ("update mutation set run_id = 'run_x'", ()),
+    "the observed call": ("update mutation set hash = 'h'", ()),
+    "whether a person had to agree": ("update mutation set asked = 1", ()),
+    "the allowance": ("update mutation set allowance_id = 'a'", ()),
+    "who amended": ("update mutation set amended_by = 'eve'", ()),
     "what was said": ("update mutation set known_said = 'yes'", ()),
     "who approved": ("update mutation set approved_by = 'eve'", ()),
     "digests": ("update mutation set digests = '{}'", ()),
@@ -117,7 +146,59 @@ async def test_a_check_says_that_it_cannot_see_a_removed_row(duly_world: Stage) 
     play.tamper("pragma foreign_keys = off")
     play.tamper("delete from mutation")
     verified = await play.host.verify()
-    assert (verified.changed, verified.unseen) == ((), (Unseen.REMOVED_ROWS,))
+    assert (verified.changed, verified.unseen) == ((), tuple(Unseen))
+
+
+async def test_a_check_says_that_it_cannot_tell_who_removed_what_retention_removes(
+    duly_world: Stage,
+) -> None:
+    """L15, H5: an exact imitation of retention fits the seal, and is named as unseen."""
+    play = await applied(duly_world)
+    play.tamper(
+        "update mutation set args = ?, title = ?, result = null, error = null",
+        REMOVED_ARGS,
+        REMOVED,
+    )
+    verified = await play.host.verify()
+    assert verified.ok
+    assert Unseen.IMITATED_RETENTION in verified.unseen
+
+
+# Columns that no seal covers, and why that tells no lie to the reader of a certificate.
+UNSEALED = {
+    "updated_at": "changes when the row passes to a successor, also after the end",
+    "due_at": "null once the row has ended; nothing is told of it",
+    "asks": "how often the outside was asked; no certificate tells it",
+    "first_boot": "by which key ages are judged before the end; told by no one",
+    "first_boot_ms": "as first_boot",
+    "outage_since": "of an outage that is over",
+    "outage_count": "as outage_since",
+    "outage_ms": "as outage_since",
+    "outage_told": "as outage_since",
+}
+FLAGS = ("refused", "asked", "is_resent", "outage_told")
+
+
+async def test_every_column_is_sealed_or_told_by_no_one(duly_world: Stage) -> None:
+    """L15: a column that is added is either under the seal or said here not to be, with why."""
+    play = await applied(duly_world)
+    backend: Any = play.store.backend
+    columns = backend.connection.execute("pragma table_info(mutation)")
+    kinds = {name: kind.lower() for _, name, kind, *_ in columns}
+    play.tamper("pragma foreign_keys = off")
+    play.tamper("pragma ignore_check_constraints = on")
+    unseen = set()
+    for name, kind in kinds.items():
+        other = "1" if name in FLAGS else "77" if kind != "text" else "'other'"
+        play.tamper("create temp table kept as select * from mutation")
+        play.tamper(f"update mutation set {name} = {other}")
+        if (await play.host.verify()).ok:
+            unseen.add(name)
+        play.tamper("delete from mutation")
+        play.tamper("insert into mutation select * from temp.kept")
+        play.tamper("drop table temp.kept")
+    assert unseen == set(UNSEALED)
+    assert (await play.host.verify()).ok
 
 
 @pytest.mark.parametrize("end", ["applied", "refused", "rejected", "withdrawn", "skipped"])
@@ -220,7 +301,8 @@ async def test_a_certificate_holds_what_is_known_of_a_change(duly_world: Stage) 
     (made,) = certificate.changes
     assert (certificate.applied, certificate.open, certificate.topic) == (1, 0, None)
     assert (made.sends, made.resends, made.first_sent_at) == (1, 0, made.last_sent_at)
-    assert (made.needed_approval, made.approved_by, made.inputs) == (True, "anna", ((IN, "a"),))
+    assert (made.needed_approval, made.approved_by) == (True, "anna")
+    assert made.inputs == (Taken(IN, "a", "Event"),)
     assert made.known is not None
     assert made.known.how is Known.ANSWERED
     assert (made.seal.is_whole, made.seal.is_final, made.seal.flaw) == (True, True, None)

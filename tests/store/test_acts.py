@@ -15,6 +15,7 @@ from duly.rules.lifecycle import Change, Counts, Run
 from duly.rules.word import Act, Kind, MutationStatus, Reserved, Status, Waits
 from duly.store import Store, statements
 from duly.store.base import Durability, Transaction
+from duly.store.parameter import as_set
 from duly.store.record import RunRow, Stop
 from tests.store.exam import World
 from tests.store.scene import (
@@ -130,7 +131,7 @@ def look(tx: Transaction, run_id: str) -> Found:
             "get_events",
             workflow_id=WORKFLOW,
             topic=each.topic,
-            ids=statements.as_set((each.message_id,)),
+            ids=as_set((each.message_id,)),
         )
         for each in INPUTS
     )

@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from duly.errors import Stale
+from duly.errors import NotFound, Stale
 from duly.rules import lifecycle
+from duly.rules.late import LateAnswer, read_late
 from duly.rules.ledger import Stamp
+from duly.rules.schedule import moment
 from duly.rules.word import Act, Answer
 from duly.rules.word import MutationStatus as Row
 from duly.store.record import JournalEvent, Recorded
@@ -17,7 +19,7 @@ from tests.store.scene import IN_FLIGHT, INDETERMINATE, arranged, journal, on, r
 
 TOLD = (JournalEvent("mutation.settled", "duly", "{}"),)
 MUTATION = "mutation_1"
-SAID = "Send 1 of sheet.append returned late: it was done"
+LATE = LateAnswer(1, moment(7_000), Answer.APPLIED, "in the end")
 
 
 async def _record_late(world: World) -> None:
@@ -47,16 +49,16 @@ RECORD_LATE = Case(
 
 
 async def _keep_late(world: World) -> None:
-    await world.store.keep_late_answer(MUTATION, SAID)
+    await world.store.keep_late_answer(MUTATION, LATE)
 
 
 async def _see_kept(world: World, answer: None) -> None:
     row = await world.store.get_mutation(MUTATION)
-    assert (row.late, row.status) == (SAID, Row.INDETERMINATE)
+    assert (read_late(row.late), row.status) == ((LATE,), Row.INDETERMINATE)
 
 
 async def _keep_for_nothing(world: World) -> None:
-    await world.store.keep_late_answer("mutation_9", SAID)
+    await world.store.keep_late_answer("mutation_9", LATE)
 
 
 KEEP_LATE = Case(
@@ -65,7 +67,7 @@ KEEP_LATE = Case(
     _keep_late,
     _see_kept,
     Again.STALE,
-    refusals=(Refusal("a mutation nobody knows", Stale, call=_keep_for_nothing),),
+    refusals=(Refusal("a mutation nobody knows", NotFound, call=_keep_for_nothing),),
 )
 
 

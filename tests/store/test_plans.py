@@ -14,7 +14,7 @@ from duly.store import queries
 from tests.store.memory import Memory
 
 EVENTS = 10_000
-FILES = ("queries", "bus", "views")
+FILES = ("queries", "bus", "views", "survey")
 STATEMENTS = [(file, name) for file in FILES for name in queries.load(file)]
 COMMENT = re.compile(r"^-- ([a-z][a-z0-9_]*)\n((?:--[^\n]*\n)+)", re.MULTILINE)
 REASONS = {name: words for file in FILES for name, words in COMMENT.findall(queries.read(file))}

@@ -6,6 +6,7 @@ import pytest
 
 from duly.errors import Invalid
 from duly.store import people, trace
+from duly.store.survey import PendingRow, ProcessedRow, Survey
 from duly.store.trace import COUNT_MAX
 from tests.store.memory import Memory
 
@@ -28,27 +29,70 @@ def busy() -> Memory:
     return memory
 
 
+def look(memory: Memory, *names: str) -> Survey:
+    """Look at a few workflows."""
+    return Survey(memory.transaction, people.list_by_ids(memory.transaction, names or (FLOW,)))
+
+
 def test_nobody_counts_further_than_the_bound(busy: Memory) -> None:
     """U1: one past it stands for any more."""
-    tx = busy.transaction
     more = COUNT_MAX + 1
-    assert trace.count_pending(tx, FLOW, "mail") == more
-    assert trace.count_pending(tx, FLOW, "mail", until=COUNT_MAX) == COUNT_MAX
-    assert trace.count_applied(tx, FLOW, since=0) == (("a.b", more),)
-    (processed,) = trace.count_processed(tx, FLOW, since=0)
-    assert (processed.topic, processed.count, processed.inputs) == ("mail", more, more)
+    seen = look(busy)
+    assert seen.pending(FLOW, before=0) == (PendingRow("mail", more, 0),)
+    assert seen.pending(FLOW, before=5000) == (PendingRow("mail", more, more),)
+    assert seen.applied(FLOW, since=0) == (("a.b", more),)
+    assert seen.processed(FLOW, since=0) == (ProcessedRow("mail", more, more),)
     busy.event(FLOW, 8000)
     busy.event(FLOW, 8001, status="consumed", finished_at=5000)
-    assert trace.count_pending(tx, FLOW, "mail") == more
-    assert trace.count_processed(tx, FLOW, since=0)[0].count == more
+    seen = look(busy)
+    assert seen.pending(FLOW, before=5000) == (PendingRow("mail", more, more),)
+    assert seen.processed(FLOW, since=0)[0].count == more
 
 
 def test_what_is_counted_lies_on_its_side_of_the_moment(busy: Memory) -> None:
     """U1, U4: at the moment itself it is not old yet, and still counts as lately."""
-    tx = busy.transaction
-    assert trace.count_old(tx, FLOW, "mail", before=10) == 10
-    assert trace.count_applied(tx, FLOW, since=COUNT_MAX) == (("a.b", 1),)
-    assert trace.count_applied(tx, FLOW, since=COUNT_MAX + 1) == ()
+    seen = look(busy)
+    assert seen.pending(FLOW, before=10)[0].old == 10
+    assert seen.applied(FLOW, since=COUNT_MAX) == (("a.b", 1),)
+    assert seen.applied(FLOW, since=COUNT_MAX + 1) == ()
+
+
+def test_what_a_topic_without_a_consumer_holds_is_work_up_to_a_number() -> None:
+    """W9, U4: what came later is an output; each workflow is counted apart."""
+    memory = Memory()
+    for name in (FLOW, "other", "left out"):
+        memory.workflow(name)
+    for topic, until in (("old", 2), ("out", 0)):
+        memory.insert("topic", workflow_id=FLOW, name=topic, worked_until=until)
+    for seq in (1, 2, 3):
+        memory.event(FLOW, seq, topic="old")
+    memory.event(FLOW, 4, topic="out")
+    memory.event("other", 1, created_at=9)
+    memory.event("left out", 1)
+    seen = look(memory, FLOW, "other")
+    counted = (PendingRow("mail", 0, 0), PendingRow("old", 2, 2))
+    assert seen.pending(FLOW, before=5) == counted
+    assert [each.seq for each in seen.oldest(FLOW, before=5)["old"]] == [1, 2]
+    assert seen.pending("other", before=5) == (PendingRow("mail", 1, 0),)
+    assert seen.oldest("other", before=5) == {}
+    assert seen.pending("left out", before=5) == ()
+
+
+def test_tools_of_several_workflows_are_counted_apart() -> None:
+    """U1: each tool of each workflow, also where one has none."""
+    memory = Memory()
+    for name in (FLOW, "other", "idle"):
+        memory.workflow(name)
+    sent = [(FLOW, "a.b"), (FLOW, "a.c"), (FLOW, "a.c"), ("other", "b.a"), ("other", "")]
+    for number, (name, tool) in enumerate(sent):
+        run_id = f"run {number}"
+        memory.run(name, run_id, phase="committed", status="committed", open=0)
+        done = {"status": "applied", "sent_at": 5} if tool else {"status": "failed"}
+        memory.mutation(name, run_id, f"mutation {number}", tool=tool or "z", **done)
+    seen = look(memory, FLOW, "other", "idle")
+    assert seen.applied(FLOW, since=0) == (("a.b", 1), ("a.c", 2))
+    assert seen.applied("other", since=0) == (("b.a", 1),)
+    assert seen.applied("idle", since=0) == ()
 
 
 def test_what_a_run_made_is_no_input_unless_the_outside_spoke_of_it_too() -> None:
@@ -64,7 +108,8 @@ def test_what_a_run_made_is_no_input_unless_the_outside_spoke_of_it_too() -> Non
     memory.insert("cause", workflow_id=FLOW, root=3, seq=3)
     found = trace.list_workflow_inputs(memory.transaction, FLOW)
     assert [each.seq for each in found] == [3, 1]
-    assert [each.seq for each in trace.list_caused(memory.transaction, FLOW, 1)] == [2, 3]
+    caused = trace.list_caused(memory.transaction, FLOW, [1, 3])
+    assert {root: [each.seq for each in rows] for root, rows in caused.items()} == {1: [2, 3]}
     assert trace.list_roots(memory.transaction, FLOW, [1, 3]) == {3: ("Event 1",)}
 
 

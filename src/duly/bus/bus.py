@@ -8,6 +8,7 @@ Law 2  Every act on a dead letter says who did it, in its own transaction (A6).
 from __future__ import annotations
 
 from datetime import timedelta
+from functools import partial
 from typing import Annotated, Any, Final
 
 from duly.bus.attempt import Handler
@@ -44,6 +45,7 @@ from duly.rules.request import check_by, read_word
 from duly.rules.verb import Crosses, Scope, act, question
 from duly.rules.waiting import find_wait
 from duly.store import Store
+from duly.store import bus as stored
 from duly.store.bus import LAST_ID
 from duly.store.people import page
 from duly.store.record import Action
@@ -200,13 +202,15 @@ class Bus:
         before: int | None = None,
     ) -> tuple[Journaled, ...]:
         """List events, newest first; `before` is the last id of the page before."""
-        rows = await self._store.list_journal(
+        look = partial(
+            stored.list_journal,
             topic=read_topic(topic, self._limits),
             status=None if status is None else read_word(JournalStatus, status),
             correlation_id=read_correlation(correlation_id, self._limits),
             limit=page(limit),
             before=LAST_ID if before is None else read_id(before, "before"),
         )
+        rows = await self._store.backend.ask(look)
         return tuple(map(show_event, rows))
 
     @question(example={"status": "dead"})
@@ -219,13 +223,16 @@ class Bus:
         after: tuple[int, str] = (0, ""),
     ) -> tuple[Delivery, ...]:
         """List deliveries, oldest event first; `after` is (event_id, subscriber_id) of the last."""
-        rows = await self._store.list_deliveries(
+        list_them = partial(
+            stored.list_deliveries,
             event_id=None if event_id is None else read_id(event_id, "event_id"),
             status=None if status is None else read_word(DeliveryStatus, status),
             limit=page(limit),
             after=read_place(after),
         )
-        is_held = await self._store.bus_held_since() is not None
+        rows, is_held = await self._store.backend.ask(
+            lambda tx: (list_them(tx), stored.held_since(tx) is not None)
+        )
         presence, now = self._dispatcher.presence, self._env.now_ms()
         return tuple(
             show_delivery(row, find_wait(row, presence(row.subscriber_id), now, is_held=is_held))
@@ -241,11 +248,13 @@ class Bus:
         after: Deferred | None = None,
     ) -> tuple[Deferred, ...]:
         """List deferred events of one status in the order in which they fire."""
-        rows = await self._store.list_deferred(
+        look = partial(
+            stored.list_deferred,
             status=read_word(DeferredStatus, status),
             limit=page(limit),
             after=read_time(after),
         )
+        rows = await self._store.backend.ask(look)
         return tuple(map(show_deferred, rows))
 
     def _check_free(self, source: object) -> None:

@@ -9,9 +9,10 @@ Law 3  Pages go on from a key. Changes and events have an order of their own eac
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
+from itertools import chain
 from typing import Any, Final
 
 from duly.desk.base import HasDesk, find_history
@@ -28,14 +29,14 @@ from duly.rules.schedule import DAY_MS, moment
 from duly.rules.standing import CausedEvent, InputStatus
 from duly.rules.verb import question
 from duly.rules.word import MutationStatus, Way
-from duly.store import due, people, trace
+from duly.store import people, trace
 from duly.store.base import Transaction
-from duly.store.people import LAST, TopicRow
+from duly.store.people import LAST, PAGE_ROWS_MAX, ActionRow, TopicRow
 from duly.store.record import MutationRow, WorkflowRow
+from duly.store.survey import PendingRow, Survey
 from duly.store.trace import COUNT_MAX, SEQ_MAX, TraceRow
 
 INPUT_OUTPUTS_MAX: Final = 100  # of all that came of one input so many are shown
-INPUTS_AT_ONCE: Final = 100  # so many are looked through before others get at the store
 
 # Of several things that came of an input, which one its reason speaks of.
 URGENCY: Final = {
@@ -74,24 +75,12 @@ class Accounts(HasDesk):
         people.page(limit)
         word = read_word(InputStatus, status)
         sight = Sight.of(self._desk().parts)
-        shown: list[Input] = []
-        chunk = limit if word is None else INPUTS_AT_ONCE
 
-        def look(tx: Transaction, before: int | None) -> int | None:
-            """Look through a chunk; answer behind which number the next one begins, if any."""
-            book = Book(tx, sight, find_history(tx, workflow))
-            rows = book.list_inputs(chunk, before)
-            for each in rows:
-                if len(shown) < limit and (word is None or book.status(each) is word):
-                    shown.append(book.input(each))
-            return rows[-1].seq if len(rows) == chunk and len(shown) < limit else None
+        def look(tx: Transaction) -> tuple[Input, ...]:
+            found = find_history(tx, workflow)
+            return Book(Survey(tx, (found,)), sight, found).inputs(limit, before, word)
 
-        # Nobody else gets at the store while a transaction looks, so a long search takes many.
-        goes_on = True
-        while goes_on:
-            before = await self._desk().ask(partial(look, before=before))
-            goes_on = before is not None
-        return tuple(shown)
+        return await self._desk().ask(look)
 
     @question(example={"workflow": "invoices", "limit": 20})
     async def outputs(
@@ -104,7 +93,7 @@ class Accounts(HasDesk):
 
         def look(tx: Transaction) -> tuple[Output, ...]:
             found = find_history(tx, workflow)
-            return tuple(Book(tx, sight, found).outputs(limit, place))
+            return tuple(Book(Survey(tx, (found,)), sight, found).outputs(limit, place))
 
         return await self._desk().ask(look)
 
@@ -139,32 +128,73 @@ def read_place(key: str | None) -> Place:
 class Book:
     """The inputs and outputs of one workflow, as one transaction sees them."""
 
-    def __init__(self, tx: Transaction, sight: Sight, workflow: WorkflowRow) -> None:
-        self._tx = tx
+    def __init__(self, survey: Survey, sight: Sight, workflow: WorkflowRow) -> None:
+        self._survey = survey
+        self._tx = survey.tx
         self._sight = sight
         self._workflow = workflow
         self._roots: dict[int, tuple[str, ...]] = {}  # of events, and of runs
         self._run_roots: dict[str, tuple[str, ...]] = {}
-        self._topics = {each.name: each for each in people.list_topics(tx, workflow.id)}
+        self._topics = survey.topics(workflow.id)
 
     # -- Inputs ---------------------------------------------------------------------------------
 
-    def list_inputs(self, limit: int, before: int | None) -> tuple[TraceRow, ...]:
-        """Read what came in, newest first."""
-        return trace.list_workflow_inputs(self._tx, self._workflow.id, limit=limit, before=before)
+    def inputs(self, limit: int, before: int | None, word: InputStatus | None) -> tuple[Input, ...]:
+        """Show what came in, newest first, with everything that came of it; of one status, or all.
 
-    def status(self, row: TraceRow) -> InputStatus:
-        """Say what became of an input, by all the work it led to."""
-        words = trace.list_work_statuses(self._tx, self._workflow.id, row.seq)
-        return standing.input_status(
-            CausedEvent(EventStatus(word), has_consumer=True) for word in words
+        A search for one status looks through many inputs at a time, until a page is full.
+        """
+        shown: list[TraceRow] = []
+        statuses: dict[int, InputStatus] = {}
+        chunk = limit if word is None else PAGE_ROWS_MAX
+        while True:
+            rows = trace.list_workflow_inputs(
+                self._tx, self._workflow.id, limit=chunk, before=before
+            )
+            statuses |= self._statuses(rows)
+            shown += (each for each in rows if word is None or statuses[each.seq] is word)
+            if len(rows) < chunk or len(shown) >= limit:
+                break
+            before = rows[-1].seq
+        return self._inputs(shown[:limit], statuses)
+
+    def _statuses(self, rows: Iterable[TraceRow]) -> dict[int, InputStatus]:
+        """Say what became of each input, by all the work it led to."""
+        seqs = [each.seq for each in rows]
+        words = trace.list_work_statuses(self._tx, self._workflow.id, seqs)
+        return {
+            seq: standing.input_status(
+                CausedEvent(EventStatus(word), has_consumer=True) for word in words.get(seq, ())
+            )
+            for seq in seqs
+        }
+
+    def _inputs(self, rows: list[TraceRow], statuses: dict[int, InputStatus]) -> tuple[Input, ...]:
+        """Read what came of all inputs of a page, then show each."""
+        here = self._tx, self._workflow.id
+        caused = trace.list_caused(*here, (each.seq for each in rows), limit=INPUT_OUTPUTS_MAX)
+        events = [*rows, *chain.from_iterable(caused.values())]
+        run_ids = dict.fromkeys(each.run_id for each in events if each.run_id)
+        held = trace.list_held(self._tx, run_ids)
+        self._read_run_roots(list(held))
+        self._read_roots([each.seq for each in events if self._is_output(each)])
+        skipped = people.find_target_actions(
+            *here, (_subject(each) for each in rows if _is_skipped(each)), "skip"
+        )
+        return tuple(
+            self._input(each, caused.get(each.seq, ()), held, statuses[each.seq], skipped)
+            for each in rows
         )
 
-    def input(self, row: TraceRow) -> Input:
-        """Show an input with everything that came of it."""
-        caused = trace.list_caused(self._tx, self._workflow.id, row.seq, limit=INPUT_OUTPUTS_MAX)
-        outputs = tuple(self._outputs_of(row, caused))
-        status = self.status(row)
+    def _input(
+        self,
+        row: TraceRow,
+        caused: tuple[TraceRow, ...],
+        held: Mapping[str, MutationRow],
+        status: InputStatus,
+        skipped: Mapping[str, ActionRow],
+    ) -> Input:
+        outputs = tuple(self._outputs_of(row, caused, held))
         is_left = row.status == EventStatus.CONSUMED and status is InputStatus.PENDING
         is_cut = len(caused) == INPUT_OUTPUTS_MAX
         topic = self._topics[row.topic]
@@ -178,7 +208,9 @@ class Book:
             seq=row.seq,
             created_at=moment(row.created_at),
             stale=standing.is_stale(event, row.created_at, self._sight.now_ms, days),
-            reason=self._reason(row, topic, outputs, is_cut=is_cut, is_left=is_left),
+            reason=self._reason(
+                row, topic, outputs, skipped.get(_subject(row)), is_cut=is_cut, is_left=is_left
+            ),
             outputs=outputs,
         )
 
@@ -187,11 +219,12 @@ class Book:
         row: TraceRow,
         topic: TopicRow,
         outputs: tuple[Output, ...],
+        skipped: ActionRow | None,
         *,
         is_cut: bool,
         is_left: bool,
     ) -> Reason:
-        subject = f"{row.topic}/{row.message_id}"
+        subject = _subject(row)
         if outputs:
             first = min(outputs, key=lambda each: (URGENCY[each.status], each.observed is None))
             facts = {
@@ -201,9 +234,6 @@ class Book:
                 "led_on": is_left and first.status not in OPEN,
             }
             return Reason(came_of(first.status), subject, known_only(facts))
-        skipped = None
-        if row.status == EventStatus.SKIPPED and row.finished_by is None:
-            skipped = people.find_target_action(self._tx, self._workflow.id, subject, "skip")
         held_up = self._held_up if row.status == EventStatus.PENDING else None
         code = became(
             EventStatus(row.status),
@@ -218,15 +248,13 @@ class Book:
     @cached_property
     def _held_up(self) -> tuple[Came, dict[str, Any]] | None:
         """Say behind what everything else of the workflow waits; None if it moves (F6)."""
-        open_run = due.outlook(self._tx, self._workflow.id).open_run
-        if open_run is None:
+        run = self._survey.run(self._workflow.id)
+        if run is None:
             return None
-        run = people.get_run(self._tx, open_run.run_id)
-        held = people.find_held_mutation(self._tx, run.id)
-        facts = self._sight.facts(self._workflow, run, held)
+        facts = self._sight.facts(self._workflow, run, self._survey.held(run.id))
         if facts.way is Way.HOST:
             return None
-        inputs = people.list_inputs(self._tx, run.id)
+        inputs = self._survey.inputs(run.id)
         titles = self._sight.texts(each.title for each in inputs)
         code = Came.INPUT_BEHIND if titles else Came.INPUT_HELD_UP
         return code, known_only(
@@ -237,13 +265,13 @@ class Book:
             }
         )
 
-    def _outputs_of(self, row: TraceRow, caused: tuple[TraceRow, ...]) -> Iterator[Output]:
+    def _outputs_of(
+        self, row: TraceRow, caused: tuple[TraceRow, ...], held: Mapping[str, MutationRow]
+    ) -> Iterator[Output]:
         """Follow an input through every consumer (T9): what was called, and what nobody takes."""
         run_ids = dict.fromkeys(each.run_id for each in (row, *caused) if each.run_id)
-        for run_id in run_ids:
-            held = people.find_held_mutation(self._tx, run_id)
-            if held is not None:
-                yield self._change(held, Place(held.id))
+        for change in (held[each] for each in run_ids if each in held):
+            yield self._change(change, Place(change.id))
         for each in caused:
             if self._is_output(each):
                 yield self._event(each, Place(seq=each.seq))
@@ -335,13 +363,13 @@ class Book:
     def activity(self) -> Activity:
         """Count what was processed in the last day, and what came of it (U1)."""
         since = self._sight.now_ms - DAY_MS
-        rows = trace.count_processed(self._tx, self._workflow.id, since=since)
+        rows = self._survey.processed(self._workflow.id, since=since)
         is_cut = sum(row.count for row in rows) > COUNT_MAX
         inputs: dict[str, int] = {}
         for row in rows:
             noun = noun_of_topic(row.topic)
             inputs[noun] = inputs.get(noun, 0) + row.inputs
-        applied = trace.count_applied(self._tx, self._workflow.id, since=since)
+        applied = self._survey.applied(self._workflow.id, since=since)
         made = (self._made(tool, count) for tool, count in applied)
         taken = (_counted(count, noun, is_cut) for noun, count in sorted(inputs.items()) if count)
         return Activity(tuple(taken), add_up(made, COUNT_MAX))
@@ -355,48 +383,41 @@ class Book:
     def pending(self) -> tuple[Count, ...]:
         """Count what waits to be taken up, by noun; what there is none of is left out (U1)."""
         counts: dict[str, int] = {}
-        for topic in self._topics.values():
-            if topic.consumer is not None:
-                noun = noun_of_topic(topic.name)
-                waiting = trace.count_pending(self._tx, self._workflow.id, topic.name)
-                counts[noun] = counts.get(noun, 0) + waiting
+        for row in self._pending():
+            if self._topics[row.topic].consumer is not None:
+                noun = noun_of_topic(row.topic)
+                counts[noun] = counts.get(noun, 0) + row.count
         return tuple(_counted(n, noun) for noun, n in sorted(counts.items()) if n)
-
-    def suspect(self, consumer: str, until: int) -> TraceRow | None:
-        """Read what a consumer was offered first of all that waits, as the workflow stood then."""
-        mine = [topic.name for topic in self._topics.values() if topic.consumer == consumer]
-        found = [
-            row
-            for topic in mine
-            for row in trace.list_pending(self._tx, self._workflow.id, topic, until=until, limit=1)
-        ]
-        return min(found, key=lambda row: row.seq, default=None)
 
     def stale(self) -> dict[str, int]:
         """Count, by topic, what has waited too long (U4)."""
-        before = self._sight.now_ms - self._sight.policy.stale_after_days * DAY_MS
-        counts = {
-            topic.name: trace.count_old(self._tx, self._workflow.id, topic.name, before=before)
-            for topic in self._topics.values()
-            if topic.consumer is not None
-        }
-        return {topic: count for topic, count in counts.items() if count}
+        rows = (row for row in self._pending() if self._topics[row.topic].consumer is not None)
+        return {row.topic: row.old for row in rows if row.old}
 
     def orphaned(self) -> dict[str, int]:
         """Count, by topic, what a newer version left behind (W9)."""
-        counts = {
-            topic.name: trace.count_pending(
-                self._tx, self._workflow.id, topic.name, until=topic.worked_until
-            )
-            for topic in self._topics.values()
-            if topic.consumer is None and topic.worked_until
-        }
-        return {topic: count for topic, count in counts.items() if count}
+        rows = (row for row in self._pending() if self._topics[row.topic].consumer is None)
+        return {row.topic: row.count for row in rows if row.count}
 
-    def oldest(self, topic: str, limit: int) -> tuple[TraceRow, ...]:
-        """Read what has waited longest in a topic."""
-        until = SEQ_MAX if self._topics[topic].consumer else self._topics[topic].worked_until
-        return trace.list_pending(self._tx, self._workflow.id, topic, until=until, limit=limit)
+    def oldest(self, topic: str) -> list[TraceRow]:
+        """Read what has waited longest in a topic where something is stale or orphaned."""
+        return self._survey.oldest(self._workflow.id, before=self._stale_before)[topic]
+
+    def _pending(self) -> tuple[PendingRow, ...]:
+        return self._survey.pending(self._workflow.id, before=self._stale_before)
+
+    @property
+    def _stale_before(self) -> int:
+        return self._sight.now_ms - self._sight.policy.stale_after_days * DAY_MS
+
+
+def _subject(row: TraceRow) -> str:
+    return f"{row.topic}/{row.message_id}"
+
+
+def _is_skipped(row: TraceRow) -> bool:
+    """Tell whether a person skipped an event, and no run."""
+    return row.status == EventStatus.SKIPPED and row.finished_by is None
 
 
 def _counted(count: int, noun: str, is_cut: bool = False) -> Count:

@@ -15,7 +15,7 @@ from typing import Any, Final, cast
 from duly.desk.base import USER, HasDesk, find_history
 from duly.desk.grant import read_globs
 from duly.desk.identity import resolve
-from duly.desk.page import PAGE_DEFAULT, check_page, read_names
+from duly.desk.page import PAGE_DEFAULT, check_page
 from duly.desk.record import Allowance, Approved
 from duly.desk.sight import Sight
 from duly.errors import Invalid
@@ -27,7 +27,7 @@ from duly.rules.value import Json, check_json, encode, is_text, nearest
 from duly.rules.verb import Scope, act, question
 from duly.store import approval, people
 from duly.store.base import Transaction
-from duly.store.record import AllowanceRow
+from duly.store.record import AllowanceRow, WorkflowRow
 
 SEVERAL_MAX: Final = 100  # calls approved in one act
 REASON_CHARS_MAX: Final = 500
@@ -182,18 +182,19 @@ class Approvals(HasDesk):
         def look(tx: Transaction) -> tuple[Allowance, ...]:
             workflow_id = None if workflow is None else find_history(tx, workflow).id
             rows = approval.list_allowances(tx, workflow_id, limit=limit, before=before)
-            names = read_names(tx, (row.workflow_id for row in rows))
-            return tuple(_allowance(tx, row, names[row.workflow_id], sight) for row in rows)
+            found = people.list_by_ids(tx, (row.workflow_id for row in rows))
+            workflows = {each.id: each for each in found}
+            return tuple(_allowance(row, workflows[row.workflow_id], sight) for row in rows)
 
         return await self._desk().ask(look)
 
 
-def _allowance(tx: Transaction, row: AllowanceRow, workflow: str, sight: Sight) -> Allowance:
+def _allowance(row: AllowanceRow, workflow: WorkflowRow, sight: Sight) -> Allowance:
     value = row.value
-    active = people.get_workflow(tx, row.workflow_id).active_version or ""
+    active = workflow.active_version or ""
     return Allowance(
         id=row.id,
-        workflow=workflow,
+        workflow=workflow.name,
         mutation=row.mutation_id,
         tool=row.tool,
         version=row.version,

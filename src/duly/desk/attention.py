@@ -23,15 +23,14 @@ from duly.rules.delivery import DeliveryStatus
 from duly.rules.schedule import moment
 from duly.rules.standing import Code, needs_person
 from duly.rules.verb import question
-from duly.store import bus, due, event, people
+from duly.store import bus, people
 from duly.store.base import Transaction
 from duly.store.people import PAGE_ROWS_MAX, StrayRow
-from duly.store.record import EventRow, RunRow, WorkflowRow
+from duly.store.record import RunRow, WorkflowRow
+from duly.store.survey import OLDEST_MAX, Survey
 from duly.store.trace import COUNT_MAX
-from duly.store.upkeep import is_log_lost
 
 TITLES_SHOWN: Final = 5  # of what waits together so many are named
-WORKFLOWS_AT_ONCE: Final = 100
 
 
 class Attentions(HasDesk):
@@ -69,38 +68,39 @@ def _walk_attention(tx: Transaction, desk: Desk, sight: Sight, after: str) -> It
     strays: dict[str, list[StrayRow]] = {}
     for each in people.list_strays(tx, limit=PAGE_ROWS_MAX):
         strays.setdefault(each.workflow_id, []).append(each)
-    for workflow in _walk_workflows(tx, after.partition("/")[0]):
-        for entry in _attend(tx, sight, workflow, strays.get(workflow.id, [])):
-            if entry.workflow != after.partition("/")[0] or entry.key > after:
-                yield entry
+    first = after.partition("/")[0]
+    for survey in _walk_workflows(tx, first):
+        for workflow in survey.workflows.values():
+            for entry in _attend(survey, sight, workflow, strays.get(workflow.id, [])):
+                if entry.workflow != first or entry.key > after:
+                    yield entry
 
 
-def _walk_workflows(tx: Transaction, first: str) -> Iterator[WorkflowRow]:
-    begun = people.find_workflow(tx, first)
-    if begun is not None:
-        yield begun
-    while page := people.list_workflows(tx, limit=WORKFLOWS_AT_ONCE, after=first):
-        yield from page
-        first = page[-1].name
+def _walk_workflows(tx: Transaction, first: str) -> Iterator[Survey]:
+    """Go through the workflows by name, many at a time, beginning with the one of a name."""
+    begun = people.find_workflow(tx, first) if first else None
+    page: tuple[WorkflowRow, ...] = () if begun is None else (begun,)
+    while page := (*page, *people.list_workflows(tx, limit=PAGE_ROWS_MAX, after=first)):
+        yield Survey(tx, page)
+        first, page = page[-1].name, ()
 
 
 def _attend(
-    tx: Transaction, sight: Sight, workflow: WorkflowRow, strays: list[StrayRow]
+    survey: Survey, sight: Sight, workflow: WorkflowRow, strays: list[StrayRow]
 ) -> Iterator[Attention]:
     """List what waits for a person in one workflow, in the order of the keys."""
-    open_run = due.outlook(tx, workflow.id).open_run
-    if open_run is not None:
-        run = people.get_run(tx, open_run.run_id)
-        told = Explainer(tx, sight, workflow, run, people.find_held_mutation(tx, run.id))
+    run = survey.run(workflow.id)
+    if run is not None:
+        told = Explainer(survey, sight, workflow, run)
         if needs_person(told.facts):
             yield _open(told, workflow, run)
-    book = Book(tx, sight, workflow)
+    book = Book(survey, sight, workflow)
     yield from _orphaned(book, sight, workflow)
-    yield from _proposed(tx, workflow)
-    yield from _restored(tx, workflow)
+    yield from _proposed(survey, workflow)
+    yield from _restored(survey, workflow)
     yield from _stale(book, sight, workflow)
     if strays:
-        yield _stray(tx, sight, workflow, strays)
+        yield _stray(sight, workflow, strays)
 
 
 def _open(told: Explainer, workflow: WorkflowRow, run: RunRow) -> Attention:
@@ -136,7 +136,7 @@ def _entry(
 
 def _orphaned(book: Book, sight: Sight, workflow: WorkflowRow) -> Iterator[Attention]:
     for topic, count in sorted(book.orphaned().items()):
-        oldest = book.oldest(topic, TITLES_SHOWN)
+        oldest = book.oldest(topic)
         titles = sight.texts(each.title for each in oldest)
         facts = {
             "counts": (_count(count, topic),),
@@ -156,8 +156,8 @@ def _orphaned(book: Book, sight: Sight, workflow: WorkflowRow) -> Iterator[Atten
         )
 
 
-def _proposed(tx: Transaction, workflow: WorkflowRow) -> Iterator[Attention]:
-    found = people.find_proposed_version(tx, workflow)
+def _proposed(survey: Survey, workflow: WorkflowRow) -> Iterator[Attention]:
+    found = survey.proposed(workflow.id)
     if found is not None:
         facts = {"version": found.version, "since": moment(found.created_at)}
         reason = Reason(Waiting.PROPOSAL, workflow.name, facts)
@@ -165,10 +165,10 @@ def _proposed(tx: Transaction, workflow: WorkflowRow) -> Iterator[Attention]:
         yield _entry(workflow, "proposal", reason, found.created_at, offers=offers)
 
 
-def _restored(tx: Transaction, workflow: WorkflowRow) -> Iterator[Attention]:
+def _restored(survey: Survey, workflow: WorkflowRow) -> Iterator[Attention]:
     copied = workflow.blind_since
     if workflow.paused and copied is not None:
-        is_lost = is_log_lost(tx, copied)
+        is_lost = survey.is_log_lost(workflow)
         facts = {"copied_at": moment(copied), **({"log_lost": True} if is_lost else {})}
         reason = Reason(Code.LOG_LOST if is_lost else Code.RESTORED, workflow.name, facts)
         offers = (offer.on_workflow("resume", workflow.name),)
@@ -179,10 +179,9 @@ def _stale(book: Book, sight: Sight, workflow: WorkflowRow) -> Iterator[Attentio
     counts = book.stale()
     if not counts:
         return
-    rows = sorted(
-        (row for topic in counts for row in book.oldest(topic, TITLES_SHOWN)),
-        key=lambda row: row.seq,
-    )[:TITLES_SHOWN]
+    rows = sorted((row for topic in counts for row in book.oldest(topic)), key=lambda row: row.seq)[
+        :OLDEST_MAX
+    ]
     titles = sight.texts(each.title for each in rows)
     facts = {
         "counts": tuple(_count(count, topic) for topic, count in sorted(counts.items())),
@@ -195,12 +194,8 @@ def _stale(book: Book, sight: Sight, workflow: WorkflowRow) -> Iterator[Attentio
     yield _entry(workflow, "stale", reason, rows[0].created_at, titles=titles, offers=offers)
 
 
-def _stray(
-    tx: Transaction, sight: Sight, workflow: WorkflowRow, strays: list[StrayRow]
-) -> Attention:
-    rows: list[EventRow] = []
-    for each in strays[:TITLES_SHOWN]:
-        rows += event.get_by_ids(tx, workflow.id, each.topic, (each.message_id,))
+def _stray(sight: Sight, workflow: WorkflowRow, strays: list[StrayRow]) -> Attention:
+    rows = strays[:TITLES_SHOWN]
     titles = sight.texts(each.title for each in rows)
     reason = Reason(Waiting.STRAY, workflow.name, {"inputs": titles})
     # Skipping it would have to end a run that is over, which no rule allows.

@@ -3,7 +3,8 @@
 Law 1: a workflow goes by its name; for an unknown one the nearest name is given.
 Law 2: an act that was begun is carried out, whoever stops waiting for it: a commit the engine is
        not told of would leave work lying there.
-Law 3: a question is one transaction, so that all of an answer is of one moment.
+Law 3: a question is one transaction, so that all of an answer is of one moment. An act never
+       waits for a question.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from duly.rules.delivery import Presence
 from duly.rules.request import check_by
 from duly.rules.value import nearest
 from duly.store import people
-from duly.store.base import Transaction
+from duly.store.base import Durability, Transaction
 from duly.store.record import Action, VersionRow, WorkflowRow
 
 R = TypeVar("R")
@@ -64,9 +65,16 @@ class Desk:
         """Read in one transaction, beside whatever is written meanwhile."""
         return await self.parts.store.backend.ask(body)
 
+    async def look(self, body: Callable[[Transaction], R]) -> R:
+        """Read the little that an act needs, between two commits.
+
+        Questions wait for one another, and a long one must not keep an act waiting.
+        """
+        return await self.parts.store.backend.transact(body, Durability.READ)
+
     async def find(self, name: str) -> WorkflowRow:
-        """Answer the workflow that has this name now."""
-        return await self.ask(lambda tx: find(tx, name))
+        """Return the workflow that has this name now, for an act."""
+        return await self.look(lambda tx: find(tx, name))
 
     async def carry_out(
         self,

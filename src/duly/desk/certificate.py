@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from duly.desk.base import HasDesk, find_history, find_topic
 from duly.desk.identity import find_id
-from duly.desk.proof import Certificate, Made, Seal
+from duly.desk.proof import Certificate, Made, Seal, Taken
 from duly.desk.sight import Sight
 from duly.errors import Invalid, NotFound, see, short
 from duly.rules.event import EventStatus
@@ -18,9 +18,11 @@ from duly.rules.schedule import moment
 from duly.rules.seal import name_seal_key
 from duly.rules.verb import question
 from duly.rules.word import MutationStatus
-from duly.store import certificate, people, seal
+from duly.store import certificate, people, seal, trace
 from duly.store.base import Transaction
 from duly.store.record import MutationRow, WorkflowRow
+from duly.store.seal import Flawed
+from duly.store.trace import TraceRow
 
 
 class Certificates(HasDesk):
@@ -55,7 +57,7 @@ class Certificates(HasDesk):
 def _of_change(tx: Transaction, sight: Sight, name: str) -> Certificate:
     row = people.get_mutation(tx, find_id(tx, name, IdKind.MUTATION))
     workflow = people.get_workflow(tx, row.workflow_id)
-    return _certificate(row.id, workflow, None, None, (_made(tx, sight, workflow, row),))
+    return _certificate(row.id, workflow, None, None, _list_made(tx, sight, workflow, (row,)))
 
 
 def _of_input(
@@ -83,7 +85,7 @@ def _of_input(
         raise Invalid(code="several_topics", path="topic", facts={"topics": topics})
     (event,) = found
     rows = certificate.list_changes(tx, workflow.id, event.seq)
-    changes = tuple(_made(tx, sight, workflow, row) for row in rows)
+    changes = _list_made(tx, sight, workflow, rows)
     status = EventStatus(event.status)
     return _certificate(message_id, workflow, event.topic, status, changes)
 
@@ -100,8 +102,34 @@ def _certificate(
     return Certificate(name, workflow.name, topic, status, applied, still_open, changes)
 
 
-def _made(tx: Transaction, sight: Sight, workflow: WorkflowRow, row: MutationRow) -> Made:
-    inputs = people.list_inputs(tx, row.held_by)
+def _list_made(
+    tx: Transaction, sight: Sight, workflow: WorkflowRow, rows: tuple[MutationRow, ...]
+) -> tuple[Made, ...]:
+    """Read what belongs to several changes, then show each."""
+    inputs = trace.list_shown(tx, (row.held_by for row in rows))
+    same_key = certificate.list_same_key(tx, (row.id for row in rows))
+    flawed = seal.check_rows(tx, tx.seal_key, rows)
+    return tuple(
+        _made(
+            sight,
+            workflow,
+            row,
+            inputs.get(row.held_by, ()),
+            same_key.get(row.id, ()),
+            _seal(row, flawed.get(row.id)),
+        )
+        for row in rows
+    )
+
+
+def _made(
+    sight: Sight,
+    workflow: WorkflowRow,
+    row: MutationRow,
+    inputs: tuple[TraceRow, ...],
+    same_key: tuple[str, ...],
+    sealed: Seal,
+) -> Made:
     return Made(
         id=row.id,
         workflow=workflow.name,
@@ -109,26 +137,25 @@ def _made(tx: Transaction, sight: Sight, workflow: WorkflowRow, row: MutationRow
         status=MutationStatus(row.status),
         key=row.key,
         hash=row.hash,
-        inputs=tuple((each.topic, each.message_id) for each in inputs),
+        inputs=tuple(Taken(each.topic, each.message_id, sight.text(each.title)) for each in inputs),
         proposed_at=moment(row.created_at),
         sends=row.attempt,
         resends=row.resends,
         first_sent_at=None if row.first_sent_at is None else moment(row.first_sent_at),
         last_sent_at=None if row.sent_at is None else moment(row.sent_at),
         known=sight.ending(row),
-        late=None if row.late is None else sight.text(row.late),
+        late=sight.late(row),
         needed_approval=bool(row.asked),
         approved_by=row.approved_by,
         allowance=row.allowance_id,
         amended_by=row.amended_by,
         is_emptied=row.args == REMOVED_ARGS,
-        same_key=certificate.list_same_key(tx, row),
-        seal=_seal(tx, row),
+        same_key=same_key,
+        seal=sealed,
     )
 
 
-def _seal(tx: Transaction, row: MutationRow) -> Seal:
-    flawed = seal.check_row(tx, tx.seal_key, row)
+def _seal(row: MutationRow, flawed: Flawed | None) -> Seal:
     kept = row.end_seal or row.seal
     return Seal(
         is_whole=flawed is None,

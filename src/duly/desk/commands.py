@@ -110,7 +110,7 @@ class Commands(Keeping, Approvals):
             find_topic(tx, found, topic, is_orphan_fine=False)
             return found.id
 
-        workflow_id = await desk.ask(look)
+        workflow_id = await desk.look(look)
         publication = parse_publication(topic, message, limits)
         verb = partial(
             desk.parts.store.publish,
@@ -172,7 +172,7 @@ class Commands(Keeping, Approvals):
             find_topic(tx, found, topic)
             return found.id
 
-        workflow_id = await desk.ask(look)
+        workflow_id = await desk.look(look)
         successor_id = desk.parts.env.new_id("run")
         skipped = await desk.carry_out(
             partial(

@@ -107,7 +107,7 @@ async def rollback(desk: Desk, workflow: str, version: str, *, by: str) -> Deplo
     One that was only proposed is put to use in the same way: a person names it, and that decides.
     """
     desk.action(by, "rollback")
-    row, active = await desk.ask(lambda tx: _old_version(tx, workflow, version))
+    row, active = await desk.look(lambda tx: _old_version(tx, workflow, version))
     source = Source(Language(row.language), row.source, f"{workflow} {version}")
     draft = await examine(desk, source, strict=False)
     # A person named the version, and that is the word of consent (W9).
@@ -249,7 +249,7 @@ async def find_renames(desk: Desk, draft: Draft) -> tuple[Finding, ...]:
         other = kept.find_other_name(tx, source.path, declaration.name)
         return () if other is None else (Rename(Renamed.WORKFLOW, (other,), (declaration.name,)),)
 
-    return tuple(_say_rename(each, source, policies) for each in await desk.ask(look))
+    return tuple(_say_rename(each, source, policies) for each in await desk.look(look))
 
 
 def _say_rename(rename: Rename, source: Source, policies: Container[str]) -> Finding:

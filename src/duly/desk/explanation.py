@@ -15,11 +15,11 @@ from typing import Any, Final
 from duly.desk import journal, offer
 from duly.desk.account import Book
 from duly.desk.base import USER, HasDesk, find
-from duly.desk.grant import find_grant, find_lack
+from duly.desk.grant import find_grant, find_lacks
 from duly.desk.identity import find_id
 from duly.desk.offer import Place
 from duly.desk.record import FailedScript, Preview, Why
-from duly.desk.sight import Sight, known_only, read_args, show_error, show_log, tool_of
+from duly.desk.sight import Sight, known_only, read_args, show_error, show_log
 from duly.errors import Invalid, NotFound
 from duly.fact import Offer, Reason
 from duly.rules import account, standing
@@ -32,12 +32,12 @@ from duly.rules.standing import Facts, Mover
 from duly.rules.turn import HandlerOutlook
 from duly.rules.verb import question
 from duly.rules.word import Act, Kind, MutationStatus, Phase, Status, Waits
-from duly.store import due, people
+from duly.store import people
 from duly.store.base import Transaction
 from duly.store.people import ActionRow
 from duly.store.record import MutationRow, RunRow, WorkflowRow
+from duly.store.survey import Survey
 from duly.store.trace import TraceRow
-from duly.store.upkeep import is_log_lost
 
 LOG_LINES_SHOWN: Final = 5  # of a failed script; `logs` has them all
 IS_BUS_EVENT: Final = re.compile(r"bus:[0-9]{1,18}").fullmatch
@@ -81,7 +81,7 @@ def _why_mutation(tx: Transaction, sight: Sight, name: str) -> Why:
     run = people.get_run(tx, row.held_by)
     if run.open:
         return _why_run(tx, sight, workflow, run)
-    return Explainer(tx, sight, workflow, run, row).ended_change()
+    return Explainer(Survey(tx, (workflow,), (run,), row), sight, workflow, run).ended_change()
 
 
 def _why_workflow(tx: Transaction, sight: Sight, name: str) -> Why:
@@ -93,14 +93,15 @@ def _why_workflow(tx: Transaction, sight: Sight, name: str) -> Why:
         facts = {"at": moment(workflow.removed_at), "by": None if removed is None else removed.by}
         reason = Reason(Ended.REMOVED, workflow.name, known_only(facts))
         return Why(workflow.name, reason, (), None, None, Mover.NOTHING, None, ())
-    open_run = due.outlook(tx, workflow.id).open_run
-    if open_run is not None:
-        return _why_run(tx, sight, workflow, people.get_run(tx, open_run.run_id))
-    return _why_rest(tx, sight, workflow)
+    survey = Survey(tx, (workflow,))
+    run = survey.run(workflow.id)
+    if run is not None:
+        return Explainer(survey, sight, workflow, run).open()
+    return _why_rest(survey, sight, workflow)
 
 
 def _why_run(tx: Transaction, sight: Sight, workflow: WorkflowRow, run: RunRow) -> Why:
-    told = Explainer(tx, sight, workflow, run, people.find_held_mutation(tx, run.id))
+    told = Explainer(Survey(tx, (workflow,), (run,)), sight, workflow, run)
     if run.open:
         return told.open()
     if run.status == Status.COMMITTED:
@@ -116,27 +117,20 @@ def _why_run(tx: Transaction, sight: Sight, workflow: WorkflowRow, run: RunRow) 
 class Explainer:
     """What there is to tell of one run and of the call it answers for."""
 
-    def __init__(
-        self,
-        tx: Transaction,
-        sight: Sight,
-        workflow: WorkflowRow,
-        run: RunRow,
-        held: MutationRow | None,
-    ) -> None:
-        self._tx = tx
+    def __init__(self, survey: Survey, sight: Sight, workflow: WorkflowRow, run: RunRow) -> None:
+        self._survey = survey
         self._sight = sight
         self._workflow = workflow
         self._run = run
-        self._held = held
-        self.inputs = people.list_inputs(tx, run.id)
+        self._held = survey.held(run.id)
+        self.inputs = survey.inputs(run.id)
         self.titles = sight.texts(each.title for each in self.inputs)
 
     @cached_property
     def facts(self) -> Facts:
         """Everything that decides how it stands, and that its sentence may name."""
         facts = self._sight.facts(
-            self._workflow, self._run, self._held, find_pauser(self._tx, self._workflow)
+            self._workflow, self._run, self._held, find_pauser(self._survey, self._workflow)
         )
         return replace(
             facts,
@@ -145,12 +139,12 @@ class Explainer:
             lack=self._lack,
             pending=self._book.pending(),
             suspect="" if self._suspect is None else self._sight.text(self._suspect.title),
-            is_log_lost=_is_log_lost(self._tx, self._workflow),
+            is_log_lost=self._survey.is_log_lost(self._workflow),
         )
 
     @cached_property
     def _book(self) -> Book:
-        return Book(self._tx, self._sight, self._workflow)
+        return Book(self._survey, self._sight, self._workflow)
 
     @cached_property
     def _suspect(self) -> TraceRow | None:
@@ -158,7 +152,7 @@ class Explainer:
         run = self._run.state
         if (run.status, run.phase) != (Status.FAILED_LOGIC, Phase.PREPARING):
             return None
-        return self._book.suspect(self._run.handler, self._run.counter)
+        return self._survey.first_offered(self._run)
 
     @property
     def _can_be_asked(self) -> bool:
@@ -171,8 +165,9 @@ class Explainer:
         """What is not granted of what it waits for; nothing, if the outside refused it (A1)."""
         if self._run.waits != Waits.GRANT:
             return None
-        tool = self._sight.find_tool(tool_of(self._run, self._held) or "")
-        return find_lack(self._tx, self._sight.parts.outside.catalog, self._run, self._held, tool)
+        catalog = self._sight.parts.outside.catalog
+        lacks = self._survey.once("lacks", lambda: find_lacks(self._survey, catalog))
+        return lacks[self._run.id]
 
     @property
     def observed(self) -> Preview | None:
@@ -188,7 +183,7 @@ class Explainer:
 
     def offers(self, acts: tuple[Act, ...]) -> tuple[Offer, ...]:
         """What a person can do about it."""
-        grant = find_grant(self._tx, self._workflow.id, self._run.waits_on or "")
+        grant = find_grant(self._survey, self._workflow.id, self._run.waits_on or "")
         place = Place(self._workflow.name, self._run, self._held, self.inputs, grant, self._lack)
         made = offer.offers(acts, place, self._sight, is_paused=bool(self._workflow.paused))
         found = self._suspect
@@ -242,7 +237,7 @@ class Explainer:
         is_sent = held.sent_at is not None
         code = account.ended_change(MutationStatus(held.status), is_sent=is_sent)
         past = self._past(held.updated_at, self._answered())
-        return self._ended(code, {**past, **self._known(held), "late": self.facts.late})
+        return self._ended(code, {**past, **self._known(held), "late": self._late})
 
     def abandoned(self) -> Why:
         """Say who ended it, and what is left of it (A6, R9)."""
@@ -294,52 +289,50 @@ class Explainer:
         said = None if known.said is None else self._sight.text(known.said)
         return {"known": known.how.value, "known_by": known.by, "known_said": said}
 
+    @property
+    def _late(self) -> tuple[dict[str, Any], ...]:
+        """List what came late about its call, as facts (L1)."""
+        return tuple(each.facts for each in self.facts.late)
+
     def _answered(self) -> ActionRow | None:
         """Find who said no to a call, or what became of one."""
         assert self._held is not None, self._run
         verb = "reject" if self._held.status == MutationStatus.REJECTED else "settle"
-        return people.find_target_action(self._tx, self._workflow.id, self._held.id, verb)
+        return people.find_target_action(self._survey.tx, self._workflow.id, self._held.id, verb)
 
     def _ender(self) -> ActionRow | None:
         """Find who abandoned it, skipped what it held, or paused the workflow under it."""
-        workflow_id = self._workflow.id
-        ended = people.find_target_action(self._tx, workflow_id, self._run.id, "abandon")
+        tx, workflow_id, at = self._survey.tx, self._workflow.id, self._run.updated_at
+        ended = people.find_target_action(tx, workflow_id, self._run.id, "abandon")
         if ended is not None:
             return ended
-        for each in self.inputs:
-            target = f"{each.topic}/{each.message_id}"
-            skipped = people.find_target_action(self._tx, workflow_id, target, "skip")
-            if skipped is not None and skipped.at == self._run.updated_at:
-                return skipped
-        at = self._run.updated_at
-        paused = people.find_last_action(self._tx, workflow_id, "pause", at=at)
+        targets = (f"{each.topic}/{each.message_id}" for each in self.inputs)
+        skipped = people.find_target_actions(tx, workflow_id, targets, "skip")
+        for each in skipped.values():
+            if each.at == at:
+                return each
+        paused = people.find_last_action(tx, workflow_id, "pause", at=at)
         return paused if paused is not None and paused.at == at else None
 
 
-def find_pauser(tx: Transaction, workflow: WorkflowRow) -> str:
+def find_pauser(survey: Survey, workflow: WorkflowRow) -> str:
     """Name who paused a workflow (A6)."""
-    action = people.find_last_action(tx, workflow.id, "pause") if workflow.paused else None
-    return USER if action is None else action.by
+    return (survey.paused_by(workflow.id) if workflow.paused else None) or USER
 
 
-def read_facts(tx: Transaction, sight: Sight, workflow: WorkflowRow) -> Facts:
+def read_facts(survey: Survey, sight: Sight, workflow: WorkflowRow) -> Facts:
     """Read what decides how a workflow stands (U1)."""
-    outlook = due.outlook(tx, workflow.id)
-    if outlook.open_run is None:
-        return _rest(tx, sight, workflow, outlook.handlers)
-    run = people.get_run(tx, outlook.open_run.run_id)
-    return Explainer(tx, sight, workflow, run, people.find_held_mutation(tx, run.id)).facts
-
-
-def _is_log_lost(tx: Transaction, workflow: WorkflowRow) -> bool:
-    return workflow.blind_since is not None and is_log_lost(tx, workflow.blind_since)
+    run = survey.run(workflow.id)
+    if run is None:
+        return _rest(survey, sight, workflow)
+    return Explainer(survey, sight, workflow, run).facts
 
 
 # -- A workflow with nothing open ---------------------------------------------------------------
 
 
-def _why_rest(tx: Transaction, sight: Sight, workflow: WorkflowRow) -> Why:
-    facts = _rest(tx, sight, workflow, due.outlook(tx, workflow.id).handlers)
+def _why_rest(survey: Survey, sight: Sight, workflow: WorkflowRow) -> Why:
+    facts = _rest(survey, sight, workflow)
     offers: tuple[Offer, ...] = ()
     if workflow.paused:
         offers = (offer.on_workflow("resume", workflow.name),)
@@ -359,21 +352,20 @@ def _why_rest(tx: Transaction, sight: Sight, workflow: WorkflowRow) -> Why:
     )
 
 
-def _rest(
-    tx: Transaction, sight: Sight, workflow: WorkflowRow, handlers: tuple[HandlerOutlook, ...]
-) -> Facts:
+def _rest(survey: Survey, sight: Sight, workflow: WorkflowRow) -> Facts:
+    handlers = survey.outlooks(workflow.id)
     consumers = [each for each in handlers if each.kind == Kind.CONSUMER]
     producers = [each for each in handlers if each.kind == Kind.PRODUCER]
     now = sight.now_ms
     has_pending = any(each.oldest_pending_seq is not None for each in consumers)
     return replace(
-        sight.facts(workflow, None, None, find_pauser(tx, workflow)),
-        is_log_lost=_is_log_lost(tx, workflow),
+        sight.facts(workflow, None, None, find_pauser(survey, workflow)),
+        is_log_lost=survey.is_log_lost(workflow),
         is_due=_is_due(handlers, now, sight.wake_max_ms),
         held_until_ms=earliest(_held_until(each, now, sight.wake_max_ms) for each in consumers),
         check_at_ms=earliest(each.next_run_at for each in producers),
         wake_at_ms=earliest(each.wake_at for each in consumers),
-        pending=Book(tx, sight, workflow).pending() if has_pending else (),
+        pending=Book(survey, sight, workflow).pending() if has_pending else (),
         can_be_run=bool(producers),
     )
 

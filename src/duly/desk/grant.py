@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from duly.desk.sight import read_args, show_error
+from duly.desk.sight import read_args, show_error, tool_of
 from duly.errors import Invalid, NotFound, see
 from duly.rules import permission
 from duly.rules.catalog import Catalog, Tool, ToolKind
 from duly.rules.permission import Envelope, Grant, Lack
 from duly.rules.schedule import DAY_MS
 from duly.rules.value import Json, as_mapping, decode, nearest
-from duly.store import ledger, people
-from duly.store.base import Transaction
-from duly.store.record import MutationRow, RunRow
+from duly.rules.word import Waits
+from duly.store.record import RunRow
+from duly.store.survey import Sent, Survey
 
 GLOB_CHARS_MAX = 500
 
@@ -79,9 +79,9 @@ def read_globs(where: object) -> dict[str, str]:
     return dict(where)
 
 
-def find_grant(tx: Transaction, workflow_id: str, capability: str) -> Grant | None:
+def find_grant(survey: Survey, workflow_id: str, capability: str) -> Grant | None:
     """Read the grant a workflow has of a capability."""
-    for row in people.list_grants(tx, workflow_id):
+    for row in survey.grants(workflow_id):
         if row.capability == capability:
             where = as_mapping(decode(row.matching), "where")
             limits = {name: str(glob) for name, glob in where.items()}
@@ -89,20 +89,41 @@ def find_grant(tx: Transaction, workflow_id: str, capability: str) -> Grant | No
     return None
 
 
-def find_lack(
-    tx: Transaction, catalog: Catalog, run: RunRow, held: MutationRow | None, tool: Tool | None
-) -> Lack | None:
-    """Say what the grant lacks that a run waits for; nothing, if the outside refused (A1).
+def find_lacks(survey: Survey, catalog: Catalog) -> dict[str, Lack | None]:
+    """Say what the grant lacks of each run that waits for one; None, if the outside refused (A1).
 
     What was used up is counted in the day the run began to wait, so that midnight changes no word.
     """
-    grant = find_grant(tx, run.workflow_id, run.waits_on or "")
+    waiting = [each for each in survey.runs if each.waits == Waits.GRANT]
+    tools = {each.id: _find_tool(survey, catalog, each) for each in waiting}
+    used = survey.count_sent(
+        _sent(survey, run, name)
+        for run in waiting
+        if (tool := tools[run.id]) is not None
+        for name in (each.name for each in catalog.tools if each.capability == tool.capability)
+    )
+    return {run.id: _lack(survey, run, tools[run.id], used.get(run.id, 0)) for run in waiting}
+
+
+def _find_tool(survey: Survey, catalog: Catalog, run: RunRow) -> Tool | None:
+    try:
+        return catalog.find(tool_of(run, survey.held(run.id)) or "")
+    except Invalid:
+        return None
+
+
+def _sent(survey: Survey, run: RunRow, tool: str) -> Sent:
+    since = run.updated_at - run.updated_at % DAY_MS
+    until = since + 2 * DAY_MS  # a later time was written by a clock that was wrong
+    held = survey.held(run.id)
+    return Sent(run.id, run.workflow_id, tool, since, until, "" if held is None else held.id)
+
+
+def _lack(survey: Survey, run: RunRow, tool: Tool | None, used: int) -> Lack | None:
+    grant = find_grant(survey, run.workflow_id, run.waits_on or "")
     if grant is None or tool is None:
         return Lack.CAPABILITY
-    names = [each.name for each in catalog.tools if each.capability == tool.capability]
-    since = run.updated_at - run.updated_at % DAY_MS
-    besides = "" if held is None else held.id
-    used = ledger.count_sent(tx, run.workflow_id, names, since=since, besides=besides)
+    held = survey.held(run.id)
     args = decode(held.args) if held is not None else _args_of(run)
     if not isinstance(args, dict):
         args = {}

@@ -124,7 +124,7 @@ async def resolve(desk: Desk, text: str, kind: IdKind) -> str:
     """Return the id that a person means, for an act on it; one in full costs no look."""
     if is_whole(text):
         return text
-    return await desk.ask(lambda tx: find_id(tx, text, kind))
+    return await desk.look(lambda tx: find_id(tx, text, kind))
 
 
 def _identity(row: IdRow, short: str, names: dict[str, str]) -> Identity:

@@ -13,7 +13,8 @@ from duly.desk.sight import Sight
 from duly.fact import Offer
 from duly.rules.permission import Grant, Lack
 from duly.rules.word import Act, MutationStatus
-from duly.store.record import EventRow, MutationRow, RunRow
+from duly.store.record import MutationRow, RunRow
+from duly.store.trace import TraceRow
 
 SKIPS_MAX: Final = 5  # of all that could be skipped so much is offered by name
 
@@ -25,7 +26,7 @@ class Place:
     workflow: str
     run: RunRow
     held: MutationRow | None
-    inputs: tuple[EventRow, ...]
+    inputs: tuple[TraceRow, ...]
     grant: Grant | None = None
     lack: Lack | None = Lack.CAPABILITY
 

@@ -11,6 +11,7 @@ from enum import StrEnum
 
 from duly.desk.record import Ending
 from duly.rules.event import EventStatus
+from duly.rules.late import LateAnswer
 from duly.rules.seal import Flaw, Part
 from duly.rules.word import MutationStatus
 
@@ -31,7 +32,8 @@ class Changed:
 class Unseen(StrEnum):
     """What a check of the store cannot see (L15)."""
 
-    REMOVED_ROWS = "removed_rows"
+    REMOVED_ROWS = "removed_rows"  # a whole row is in no seal
+    IMITATED_RETENTION = "imitated_retention"  # what retention removes, removed by another program
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,11 +64,20 @@ class Seal:
 
 
 @dataclass(frozen=True, slots=True)
+class Taken:
+    """An input that a change was made for, by the title its run was shown."""
+
+    topic: str
+    message_id: str
+    title: str
+
+
+@dataclass(frozen=True, slots=True)
 class Made:
     """All that is known about one change being made once (L15).
 
     `sends` counts every send, `resends` those made while an earlier one was unknown; all used one
-    `key`. `same_key` names other changes with that key. `late` is what a send returned when it
+    `key`. `same_key` names other changes with that key. `late` is what sends returned when they
     decided nothing any more.
     """
 
@@ -76,14 +87,14 @@ class Made:
     status: MutationStatus
     key: str
     hash: str
-    inputs: tuple[tuple[str, str], ...]
+    inputs: tuple[Taken, ...]
     proposed_at: datetime
     sends: int
     resends: int
     first_sent_at: datetime | None
     last_sent_at: datetime | None
     known: Ending | None
-    late: str | None
+    late: tuple[LateAnswer, ...]
     needed_approval: bool
     approved_by: str | None
     allowance: str | None

@@ -20,6 +20,7 @@ from duly.rules.catalog import Risk
 from duly.rules.count import Activity, Count
 from duly.rules.event import EventStatus
 from duly.rules.identity import IdKind
+from duly.rules.late import LateAnswer
 from duly.rules.planned import Planned
 from duly.rules.source import Language
 from duly.rules.standing import InputStatus, Mover, Standing
@@ -146,7 +147,7 @@ class Mutation:
     """A row of the ledger: `run` made it, `held_by` answers for it now (L1).
 
     `title` is what the script claims, tool and arguments are what the host observed (L11). `late`
-    is what a send answered when that decided nothing any more (L1). `known` says how its outcome
+    is what sends returned when they decided nothing any more (L1). `known` says how its outcome
     became known. `proposed` are the script's own arguments, where a person amended them (A3).
     """
 
@@ -163,7 +164,7 @@ class Mutation:
     attempt: int
     hash: str
     sent_at: datetime | None
-    late: str | None = None
+    late: tuple[LateAnswer, ...] = ()
     known: Ending | None = None
     approved_by: str | None = None
     allowance: str | None = None

@@ -28,10 +28,11 @@ from duly.rules.verb import Scope, question
 from duly.rules.word import Waits
 from duly.script.check import join
 from duly.script.finding import Finding
-from duly.store import people
+from duly.store import due, people
 from duly.store.base import Transaction
 from duly.store.people import ActionRow
 from duly.store.record import MutationRow, Origin, VersionRow, WorkflowRow
+from duly.store.survey import Survey
 
 
 class Reviews(HasDesk):
@@ -110,8 +111,8 @@ class Reviews(HasDesk):
     async def next_due(self) -> datetime | None:
         """Return when this host has something to do next, if that is known (S3)."""
         desk = self._desk()
-        due = await desk.parts.store.due(desk.now_ms)
-        return None if due.next_at is None else moment(due.next_at)
+        found = await desk.ask(lambda tx: due.due(tx, desk.now_ms))
+        return None if found.next_at is None else moment(found.next_at)
 
     @question(example={})
     async def tools(self) -> tuple[Tool, ...]:
@@ -134,8 +135,8 @@ class Reviews(HasDesk):
         def look(tx: Transaction) -> tuple[Approval, ...]:
             workflow_id = None if workflow is None else find(tx, workflow).id
             rows = people.list_proposals(tx, workflow_id, limit=limit, before=before)
-            names = read_names(tx, (row.workflow_id for row in rows))
-            return tuple(_approval(tx, row, names[row.workflow_id], parts) for row in rows)
+            survey = Survey(tx, people.list_by_ids(tx, (row.workflow_id for row in rows)))
+            return tuple(_approval(survey, row, parts) for row in rows)
 
         return await self._desk().ask(look)
 
@@ -174,18 +175,18 @@ def _version(row: VersionRow, workflow: WorkflowRow) -> Version:
     )
 
 
-def _approval(tx: Transaction, row: MutationRow, workflow: str, parts: Parts) -> Approval:
-    run = people.get_run(tx, row.held_by)
-    assert run.state.waits is not None, run
+def _approval(survey: Survey, row: MutationRow, parts: Parts) -> Approval:
+    run = survey.run(row.workflow_id)
+    assert run is not None and run.state.waits is not None, run
     secrets = parts.outside.secrets()
-    inputs = (each.title for each in people.list_inputs(tx, run.id))
+    inputs = (each.title for each in survey.inputs(run.id))
     tool = _find(parts, row.tool)
     shown = redact(read_args(row.args), secrets)
     proposed = row.args_proposed
     return Approval(
         mutation=row.id,
         run=run.id,
-        workflow=workflow,
+        workflow=survey.workflows[row.workflow_id].name,
         claimed=None if row.title is None else redact_text(row.title, secrets),
         observed=Preview(row.tool, shown),
         risk=None if tool is None else tool.risk,

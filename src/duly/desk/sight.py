@@ -18,6 +18,7 @@ from duly.errors import Invalid
 from duly.fact import Reason
 from duly.rules import kept
 from duly.rules.catalog import Tool
+from duly.rules.late import LateAnswer, read_late
 from duly.rules.reason import read_kept
 from duly.rules.redaction import Redactor, redact, redact_text
 from duly.rules.schedule import moment
@@ -74,6 +75,17 @@ class Sight:
         said = None if row.known.said is None else self.text(row.known.said)
         return Ending(row.known.how, moment(row.known_at), row.known.by, said)
 
+    def late(self, row: MutationRow) -> tuple[LateAnswer, ...]:
+        """Show what sends of a change returned when they decided nothing any more (L1)."""
+        return tuple(
+            replace(
+                each,
+                message=None if each.message is None else self.text(each.message),
+                said=None if each.said is None else self.text(each.said),
+            )
+            for each in read_late(row.late)
+        )
+
     def observed(self, row: MutationRow) -> Preview:
         """Show the call the host saw."""
         return Preview(row.tool, self.value(read_args(row.args)))
@@ -120,7 +132,7 @@ class Sight:
             tool=None if held is None else held.tool,
             is_unsent=held is not None and held.is_unsent,
             may_settle=is_asked and held is not None and bool(held.outage_told),
-            late="" if held is None or held.late is None else self.text(held.late),
+            late=() if held is None else self.late(held),
             # A time that is still to come was written by a clock that was set back since.
             unreachable_since_ms=None
             if run.outage_since is None

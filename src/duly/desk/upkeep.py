@@ -25,7 +25,7 @@ from duly.rules.retention import Tidied
 from duly.rules.schedule import moment
 from duly.rules.value import nearest
 from duly.rules.verb import Crosses, Scope, WholePath, act, question
-from duly.store import Store, backup
+from duly.store import Store, backup, people
 from duly.store.base import Durability
 from duly.store.record import Action
 from duly.store.sqlite import SqliteBackend
@@ -82,7 +82,7 @@ class Keeping(HasDesk):
     async def verify(self) -> Verified:
         """Check the whole store in a copy of this moment, while runs go on (H5, L15).
 
-        It names every row that was changed. It cannot see that a whole row was removed.
+        It names every row that was changed. `unseen` lists what it cannot see.
         """
         desk = self._desk()
         found = await desk.complete(partial(backup.find_problems, _backend(desk), desk.parts.env))
@@ -99,7 +99,7 @@ class Keeping(HasDesk):
     async def secrets(self) -> tuple[Secret, ...]:
         """List the secrets by name, and say of each that cannot be read why, and what to do."""
         desk = self._desk()
-        rows = await desk.parts.store.list_secrets()
+        rows = await desk.ask(people.list_secrets)
         vault = desk.vault
         ask = (lambda *_: None) if vault is None else vault.problem
         return tuple(Secret(row.connector, row.name, ask(row.connector, row.name)) for row in rows)

@@ -17,7 +17,7 @@ from duly.desk.certificate import Certificates
 from duly.desk.deploy import read_findings
 from duly.desk.explanation import Explanations, read_facts
 from duly.desk.find import Finds
-from duly.desk.identity import Identities, find_id, resolve
+from duly.desk.identity import Identities, find_id
 from duly.desk.inquiry import Inquiries
 from duly.desk.page import PAGE_DEFAULT, check_page, read_names, read_word
 from duly.desk.record import Event, LogLine, Mutation, Run, Workflow
@@ -36,6 +36,7 @@ from duly.rules.word import Kind, MutationStatus, Outcome, Phase, Status
 from duly.store import people
 from duly.store.base import Transaction
 from duly.store.record import EventRow, HandlerRow, MutationRow, RunRow, WorkflowRow
+from duly.store.survey import Survey
 
 
 class Views(
@@ -53,7 +54,8 @@ class Views(
 
         def look(tx: Transaction) -> tuple[Workflow, ...]:
             rows = people.list_workflows(tx, limit=limit, after=after or "")
-            return tuple(_workflow(tx, row, sight) for row in rows)
+            survey = Survey(tx, rows)
+            return tuple(_workflow(survey, row, sight) for row in rows)
 
         return await self._desk().ask(look)
 
@@ -61,7 +63,12 @@ class Views(
     async def workflow(self, name: str) -> Workflow:
         """Show one workflow."""
         sight = Sight.of(self._desk().parts)
-        return await self._desk().ask(lambda tx: _workflow(tx, find(tx, name), sight))
+
+        def look(tx: Transaction) -> Workflow:
+            row = find(tx, name)
+            return _workflow(Survey(tx, (row,)), row, sight)
+
+        return await self._desk().ask(look)
 
     @question(example={"workflow": "invoices", "topic": "mail.received", "status": "skipped"})
     async def events(
@@ -130,8 +137,11 @@ class Views(
     @question(example={"run": "run_019a8b7c0d1e2f30"})
     async def logs(self, run: RunId) -> tuple[LogLine, ...]:
         """Answer what a run's script said, and what the host has to say to its author (X4)."""
-        desk = self._desk()
-        row = await desk.parts.store.get_run(await resolve(desk, run, IdKind.RUN))
+
+        def look(tx: Transaction) -> RunRow:
+            return people.get_run(tx, find_id(tx, run, IdKind.RUN))
+
+        row = await self._desk().ask(look)
         return () if row.logs is None else show_log(row.logs)
 
     @question(example={"status": "indeterminate"})
@@ -182,17 +192,16 @@ def _find_handler(tx: Transaction, workflow_id: str, name: str) -> None:
 # -- Rows shown ---------------------------------------------------------------------------------
 
 
-def _workflow(tx: Transaction, row: WorkflowRow, sight: Sight) -> Workflow:
+def _workflow(survey: Survey, row: WorkflowRow, sight: Sight) -> Workflow:
     assert row.active_version is not None, row
-    version = people.get_version(tx, row.id, row.active_version)
-    facts = read_facts(tx, sight, row)
+    facts = read_facts(survey, sight, row)
     reading = standing.read(facts)
-    handlers = [each for each in people.list_handlers(tx, row.id) if not each.orphaned]
+    handlers = [each for each in survey.handlers(row.id) if not each.orphaned]
     producers = [each for each in handlers if each.kind == Kind.PRODUCER]
-    book = Book(tx, sight, row)
+    book = Book(survey, sight, row)
     return Workflow(
         name=row.name,
-        version=version.version,
+        version=row.active_version,
         standing=reading.standing,
         reason=reading.reason,
         schedule=tuple(_planned(each) for each in producers),
@@ -203,7 +212,7 @@ def _workflow(tx: Transaction, row: WorkflowRow, sight: Sight) -> Workflow:
         stale=sum(book.stale().values()),
         orphaned=sum(book.orphaned().values()),
         paused=bool(row.paused),
-        findings=read_findings(version.findings),
+        findings=read_findings(survey.findings(row.id)),
         created_at=moment(row.created_at),
     )
 
@@ -269,7 +278,7 @@ def _mutation(row: MutationRow, workflow: str, sight: Sight) -> Mutation:
         attempt=row.attempt,
         hash=row.hash,
         sent_at=None if row.sent_at is None else moment(row.sent_at),
-        late=None if row.late is None else sight.text(row.late),
+        late=sight.late(row),
         known=sight.ending(row),
         approved_by=row.approved_by,
         allowance=row.allowance_id,

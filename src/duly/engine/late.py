@@ -23,11 +23,14 @@ from duly.engine.worker import Worker
 from duly.errors import Fenced, NotFound, Stale, StoreError, StoreLost
 from duly.rules import lifecycle
 from duly.rules.failure import ANSWERED
+from duly.rules.late import LateAnswer, read_late
 from duly.rules.ledger import Knowledge
 from duly.rules.lifecycle import GROWS_GENERATION
 from duly.rules.schedule import moment
 from duly.rules.word import Answer, Failure, Known, MutationStatus, Status
 from duly.store.record import MutationRow, Recorded, RunRow
+from duly.words.late import say_late
+from duly.words.phrase import Clock
 
 AGAIN_S: Final = 1.0  # how soon a row is looked at again that was being sent or changed
 TROUBLE_S: Final = 10.0  # and how soon a store that could not write
@@ -66,20 +69,23 @@ class Late:
             await asyncio.wait(late)
 
     async def _keep(self, mutation_id: str, sending: Sending, heard: Heard) -> None:
-        said = self._say(sending, heard)
+        late = self._describe(sending, heard)
+        said = say_late(late.facts, Clock(self._parts.env.now_ms()), sending.tool.name)
         log.warning("%s (mutation %s)", said, mutation_id)
         try:
-            while not await self._try(mutation_id, sending, heard, said):
+            while not await self._try(mutation_id, sending, heard, late, said):
                 await self._parts.env.sleep(AGAIN_S)
             sending.is_late = False
         except asyncio.CancelledError:
             log.error("a late answer could not be kept: %s (mutation %s)", said, mutation_id)
             raise
 
-    async def _try(self, mutation_id: str, sending: Sending, heard: Heard, said: str) -> bool:
+    async def _try(
+        self, mutation_id: str, sending: Sending, heard: Heard, late: LateAnswer, said: str
+    ) -> bool:
         """Try to write an answer; tell whether nothing is left to do."""
         try:
-            return await self._write(mutation_id, sending, heard, said)
+            return await self._write(mutation_id, sending, heard, late, said)
         except (Stale, Fenced):
             return False  # another task or a person was faster: read the row again
         except (StoreLost, NotFound) as error:
@@ -90,7 +96,9 @@ class Late:
             await self._parts.env.sleep(TROUBLE_S)
             return False
 
-    async def _write(self, mutation_id: str, sending: Sending, heard: Heard, said: str) -> bool:
+    async def _write(
+        self, mutation_id: str, sending: Sending, heard: Heard, late: LateAnswer, said: str
+    ) -> bool:
         store = self._parts.store
         row = await store.get_mutation(mutation_id)
         if row.status == MutationStatus.IN_FLIGHT:
@@ -103,8 +111,8 @@ class Late:
         is_news = heard.answer is not Answer.UNKNOWN or row.status == MutationStatus.INDETERMINATE
         if new is not None:
             await self._settle(row, run, new, heard, said)
-        elif is_news and said not in (row.late or ""):
-            await store.keep_late_answer(mutation_id, said)
+        elif is_news and not any(each.is_same(late) for each in read_late(row.late)):
+            await store.keep_late_answer(mutation_id, late)
         self._on_written(row.workflow_id)
         return True
 
@@ -134,15 +142,11 @@ class Late:
         )
         self._worker.ledger.sends.forget(row.id)
 
-    def _say(self, sending: Sending, heard: Heard) -> str:
-        """Say what a send answered, for the person who decided without it."""
-        at = moment(self._parts.env.now_ms()).isoformat(timespec="seconds")
-        told = SAID.get(heard.answer, "was not done")
-        why = "" if heard.error is None else f" ({heard.error})"
-        text = (
-            f"Send {sending.attempt} of {sending.tool.name} returned late, at {at}: it {told}{why}"
-        )
-        return self._worker.successor.clean(text)
+    def _describe(self, sending: Sending, heard: Heard) -> LateAnswer:
+        """Put together what a send returned, for a person who decided without it."""
+        error = None if heard.error is None else self._worker.successor.clean(str(heard.error))
+        at = moment(self._parts.env.now_ms())
+        return LateAnswer(sending.attempt, at, heard.answer, error)
 
 
 # The failure class of a late no. A missing sign-in or permission stops the fresh run again.
@@ -150,10 +154,4 @@ FAILURES: Final = {
     answer: failure
     for answer, failure in ANSWERED.items()
     if failure not in (Failure.AUTH, Failure.PERMISSION)
-}
-SAID: Final = {
-    Answer.APPLIED: "was done",
-    Answer.UNKNOWN: "did not say what became of it",
-    Answer.REFUSED: "was refused",
-    Answer.REMEMBERED: "was refused",
 }

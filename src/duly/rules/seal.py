@@ -8,6 +8,9 @@ Law 3  A row that asks for a yes and has none is not whole, in any status.
 Law 4  A row that ends gets a second seal, over all that does not change any more. Texts and
        contents are in it as digests, which stay on the row when retention removes the texts (L15).
 Law 5  A row that was changed before it ended gets no second seal.
+Law 6  The seals cover every column that a certificate, `mutation` or `why` tells a person. Which
+       run holds the row, how often it was asked about and when it was written last are not
+       sealed: they change after the end, or are told by no one.
 
 A seal names its key by a short hash, so that another key and a changed row can be told apart.
 """
@@ -23,7 +26,7 @@ from typing import Final
 
 from duly.errors import Invalid
 from duly.rules.permission import proposal_hash
-from duly.rules.retention import REMOVED_ARGS
+from duly.rules.retention import REMOVED, REMOVED_ARGS
 from duly.rules.value import Json, canonical, decode, digest
 
 KEY_NAME_CHARS: Final = 16
@@ -98,26 +101,44 @@ class Flaw(StrEnum):
 
 
 class Part(StrEnum):
-    """What the second seal covers by a digest, because retention may remove it (L15)."""
+    """What the second seal covers by a digest (L15).
+
+    Retention may remove some of it, an answer may still come late, and a check names what differs.
+    """
 
     ARGS = "args"
     RESULT = "result"
     ERROR = "error"
     CONTENTS = "contents"
+    TITLE = "title"
+    PROPOSED = "proposed"
+    PROMISE = "promise"
+    RESENT = "resent"
+    LATE = "late"
+
+
+# What every sealed row has a digest of. Rows that an older Duly sealed have no others.
+_FIRST: Final = frozenset({Part.ARGS, Part.RESULT, Part.ERROR, Part.CONTENTS})
 
 
 @dataclass(frozen=True, slots=True)
 class Texts:
-    """The parts of an ended row that retention may remove, as they are now.
+    """The parts of an ended row that are sealed by their digests, as they are now.
 
     `contents` holds topic, message id and content digest of each input; it is None where
-    retention removed one of them.
+    retention removed one of them. `promise` is what the tool promised when the row was made: lag,
+    timeout and how long it knows a key.
     """
 
     args: str
     result: str | None
     error: str | None
     contents: tuple[tuple[str, str, str], ...] | None
+    title: str | None = None
+    proposed: str | None = None
+    promise: tuple[int | None, ...] = ()
+    resent: int = 0
+    late: str | None = None
 
 
 def name_key(key: bytes) -> str:
@@ -187,6 +208,13 @@ def digest_parts(texts: Texts) -> str:
     return canonical(made).decode()
 
 
+def renew_part(digests: str, part: Part, text: str) -> str:
+    """Write the digests of a row with another text in one part."""
+    kept = decode(digests)
+    assert isinstance(kept, dict), digests
+    return canonical({**kept, part.value: _digest_text(text)}).decode()
+
+
 def find_changed_parts(texts: Texts, digests: str) -> tuple[Part, ...]:
     """Name the parts that differ from their digests; what retention removed is not compared."""
     try:
@@ -194,7 +222,12 @@ def find_changed_parts(texts: Texts, digests: str) -> tuple[Part, ...]:
     except Invalid:
         kept = None
     known = kept if isinstance(kept, dict) else {}
-    return tuple(each for each in _present(texts) if _digest_part(texts, each) != known.get(each))
+    return tuple(
+        each
+        for each in _present(texts)
+        # What a row was sealed without was not covered then; the seal covers which digests it has.
+        if (each in known or each in _FIRST) and _digest_part(texts, each) != known.get(each)
+    )
 
 
 def _present(texts: Texts) -> Iterable[Part]:
@@ -208,14 +241,24 @@ def _present(texts: Texts) -> Iterable[Part]:
         yield Part.ERROR
     if texts.contents is not None:
         yield Part.CONTENTS
+    if not is_removed or texts.title != REMOVED:
+        yield Part.TITLE
+    if not is_removed or texts.proposed is not None:
+        yield Part.PROPOSED
+    yield from (Part.PROMISE, Part.RESENT, Part.LATE)
 
 
 def _digest_part(texts: Texts, part: Part) -> str | None:
     if part is Part.CONTENTS:
         return digest([list(each) for each in texts.contents or ()])
+    if part in (Part.PROMISE, Part.RESENT):
+        # As SQLite has them, also where another program wrote something else than a number.
+        return sha256(repr(getattr(texts, part)).encode("utf-8", "surrogatepass")).hexdigest()
     text: str | bytes | None = getattr(texts, part)
-    if text is None:
-        return None
+    return None if text is None else _digest_text(text)
+
+
+def _digest_text(text: str | bytes) -> str:
     # Bytes, which another program can write, must not have the digest of a text.
     spelled = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else b"\0" + text
     return sha256(spelled).hexdigest()

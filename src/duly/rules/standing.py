@@ -16,6 +16,7 @@ from duly.errors import RequestRefused
 from duly.fact import Reason
 from duly.rules.count import Count
 from duly.rules.event import EventStatus
+from duly.rules.late import LateAnswer
 from duly.rules.lifecycle import Run, act
 from duly.rules.permission import Lack
 from duly.rules.schedule import DAY_MS, moment
@@ -137,7 +138,7 @@ class Facts:
     is_unsent: bool = False
     may_settle: bool = False
     unreachable_since_ms: int | None = None
-    late: str = ""
+    late: tuple[LateAnswer, ...] = ()
     paused_by: str = ""
     paused_since_ms: int | None = None
     copied_at_ms: int | None = None
@@ -385,7 +386,7 @@ def _told(facts: Facts, code: Code) -> dict[str, Any]:
         "unreachable_since": _at(facts.unreachable_since_ms),
         "may_settle": facts.may_settle,
         "suspect": facts.suspect,
-        "late": facts.late,
+        "late": tuple(each.facts for each in facts.late),
         "paused_by": facts.paused_by if facts.paused else None,
         "paused_since": _at(facts.paused_since_ms) if facts.paused else None,
         "copied_at": _at(facts.copied_at_ms) if facts.paused else None,

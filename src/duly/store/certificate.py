@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from duly.store import ledger
 from duly.store.base import Transaction
+from duly.store.parameter import as_set
 from duly.store.record import MutationRow
 
 CHANGES_MAX: Final = 100  # of one input; a certificate of more is not read by a person
@@ -35,10 +35,12 @@ def find_inputs(
 def list_changes(tx: Transaction, workflow_id: str, seq: int) -> tuple[MutationRow, ...]:
     """Read the changes that an input led to, oldest first: its own, and of what it caused (T9)."""
     rows = tx.all("list_changes", workflow_id=workflow_id, root=seq, limit=CHANGES_MAX)
-    return tuple(ledger.read_mutation(tx, each) for (each,) in rows)
+    return tuple(MutationRow(*row) for row in rows)
 
 
-def list_same_key(tx: Transaction, row: MutationRow) -> tuple[str, ...]:
-    """Read the other changes that were sent under the key of this one (L7)."""
-    rows = tx.all("list_same_key", key=row.key, id=row.id, limit=SAME_KEY_MAX)
-    return tuple(each for (each,) in rows)
+def list_same_key(tx: Transaction, ids: Iterable[str]) -> dict[str, tuple[str, ...]]:
+    """Read, for each change, the others that were sent under its key (L7)."""
+    found: dict[str, tuple[str, ...]] = {}
+    for each, other in tx.all("list_same_key", ids=as_set(ids), limit=SAME_KEY_MAX):
+        found[each] = (*found.get(each, ()), other)
+    return found

@@ -20,6 +20,7 @@ from duly.rules.value import DEFAULT_LIMITS
 from duly.rules.word import Act, Status
 from duly.store import statements
 from duly.store.base import Transaction
+from duly.store.parameter import as_set
 from duly.store.record import Action, EventRow
 from duly.store.run import end_run, follow_run
 
@@ -129,7 +130,7 @@ def get_by_ids(
     bytes_max: int = DEFAULT_LIMITS.peek_bytes,
 ) -> tuple[EventRow, ...]:
     """Read known events of any status, as they were asked for; unknown ids are left out (T7)."""
-    where = {"workflow_id": workflow_id, "topic": topic, "ids": statements.as_set(message_ids)}
+    where = {"workflow_id": workflow_id, "topic": topic, "ids": as_set(message_ids)}
     (size_bytes,) = statements.must(tx.one("size_events", **where), "The size of the events")
     check_fitting(size_bytes, bytes_max)
     found = {row[1]: EventRow(*row) for row in tx.all("get_events", **where)}

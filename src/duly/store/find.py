@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from duly.errors import Invalid
-from duly.store.base import Row, Transaction
+from duly.store.base import Transaction
 from duly.store.people import LAST, page
 from duly.store.trace import SEQ_MAX
 
@@ -73,8 +73,8 @@ def find(tx: Transaction, wanted: Sought, *, limit: int = 100, after: str | None
                 tuple(hits), _write_place(_ID, last.workflow_id, last.topic, last.message_id), 0
             )
         place = ["", ""]
-    workflow_id, seq = place[0], int(place[1] or SEQ_MAX)
-    return _find_titles(tx, wanted, limit, hits, workflow_id, seq)
+    start = place[0] or wanted.workflow_id or LAST
+    return _find_titles(tx, wanted, limit, hits, start, int(place[1] or SEQ_MAX))
 
 
 def _find_ids(
@@ -96,23 +96,21 @@ def _find_ids(
 def _find_titles(
     tx: Transaction, wanted: Sought, limit: int, hits: list[HitRow], workflow_id: str, before: int
 ) -> HitPage:
-    looked = 0
-    here: str | None = workflow_id or _next_workflow(tx, wanted, "")
-    while here is not None:
-        rows = tx.all("list_titles", workflow_id=here, before=before, limit=LOOKED_PER_STATEMENT)
-        for row in rows:
+    looked, first = 0, wanted.workflow_id or ""
+    while True:
+        here = {"workflow_id": workflow_id, "before": before, "first": first}
+        rows = tx.all("list_titles", **here, limit=LOOKED_PER_STATEMENT)
+        for hit in (HitRow(*row) for row in rows):
             looked += 1
-            hit = HitRow(here, *row)
-            before = hit.seq
+            workflow_id, before = hit.workflow_id, hit.seq
             if _is_wanted(wanted, hit):
                 hits.append(hit)
             if len(hits) == limit:
-                return HitPage(tuple(hits), _write_place(_TITLE, here, before), looked)
-        if len(rows) < LOOKED_PER_STATEMENT:
-            here, before = _next_workflow(tx, wanted, here), SEQ_MAX
-        if here is not None and (looked >= LOOKED_MAX or wanted.is_late()):
-            return HitPage(tuple(hits), _write_place(_TITLE, here, before), looked)
-    return HitPage(tuple(hits), None, looked)
+                break
+        is_over = len(rows) < LOOKED_PER_STATEMENT and len(hits) < limit
+        if is_over or len(hits) == limit or looked >= LOOKED_MAX or wanted.is_late():
+            after = None if is_over else _write_place(_TITLE, workflow_id, before)
+            return HitPage(tuple(hits), after, looked)
 
 
 def _is_wanted(wanted: Sought, hit: HitRow) -> bool:
@@ -121,13 +119,6 @@ def _is_wanted(wanted: Sought, hit: HitRow) -> bool:
     if hit.message_id.startswith(wanted.text) or text not in hit.title.casefold():
         return False
     return text in wanted.show(hit.title).casefold()
-
-
-def _next_workflow(tx: Transaction, wanted: Sought, after: str) -> str | None:
-    if wanted.workflow_id is not None:
-        return wanted.workflow_id if not after else None
-    found: Row | None = tx.one("next_workflow", after=after)
-    return None if found is None else str(found[0])
 
 
 def _write_place(kind: str, *place: str | int) -> str:

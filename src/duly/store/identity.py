@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from duly.rules.identity import IdKind, Typed
-from duly.store import statements
 from duly.store.base import Transaction
+from duly.store.parameter import as_set
 from duly.store.people import LAST, page
 
 # The statements of each kind: by beginning, and the neighbours of a set.
@@ -54,5 +54,5 @@ def list_beside(
     tx: Transaction, kind: IdKind, ids: Iterable[str]
 ) -> dict[str, tuple[str | None, str | None]]:
     """Read which id stands before and which behind each of a set, in one statement."""
-    rows = tx.all(_BESIDE[kind], ids=statements.as_set(ids))
+    rows = tx.all(_BESIDE[kind], ids=as_set(ids))
     return {row[0]: (row[1], row[2]) for row in rows}

@@ -12,6 +12,7 @@ from typing import Final
 from duly.env import Boot
 from duly.errors import NotFound, Stale, see
 from duly.rules.access import Step
+from duly.rules.late import LateAnswer, keep_late, read_late
 from duly.rules.ledger import Knowledge, Stamp
 from duly.rules.lifecycle import Change, Run, act
 from duly.rules.outage import Outage
@@ -22,7 +23,7 @@ from duly.store import recording, statements
 from duly.store.base import Fence, Transaction
 from duly.store.record import Action, Call, JournalEvent, MutationRow, Recorded, RunRow, Stop
 from duly.store.run import write_stop
-from duly.store.seal import seal_end
+from duly.store.seal import seal_end, seal_late
 
 NO_BOOT: Final = Boot(None, 0)  # of a caller that does not know it: nothing is compared with it
 
@@ -223,11 +224,20 @@ def record_late(
     record(tx, fence, run_id, old, new, recorded, stop=stop, now=now, announce=announce)
 
 
-def keep_late_answer(tx: Transaction, mutation_id: str, late: str) -> None:
-    """Write what a send answered when it decided nothing any more; it is shown beside (L1)."""
-    statements.must(
-        tx.one("keep_late_answer", id=mutation_id, late=late), f"Mutation {mutation_id}"
-    )
+def keep_late_answer(tx: Transaction, mutation_id: str, late: LateAnswer) -> None:
+    """Write what a send returned when it decided nothing any more, once; it is shown beside (L1).
+
+    A row that has ended is sealed again with it (L15).
+    """
+    row = read_mutation(tx, mutation_id)
+    known = read_late(row.late)
+    if any(each.is_same(late) for each in known):
+        raise Stale(code="changed_meanwhile", subject=mutation_id)
+    text = keep_late((*known, late))
+    if row.has_ended:
+        seal_late(tx, row, text)
+    kept = tx.one("keep_late_answer", id=mutation_id, old=row.late, late=text)
+    statements.must(kept, f"Mutation {mutation_id}")
 
 
 def list_first_sends(tx: Transaction, key: str) -> tuple[Stamp, ...]:

@@ -13,6 +13,7 @@ from typing import Any
 from duly.errors import Invalid, NotFound, short
 from duly.store import ledger, statements
 from duly.store.base import Transaction
+from duly.store.parameter import as_set
 from duly.store.record import (
     EventRow,
     HandlerRow,
@@ -51,6 +52,8 @@ class StrayRow:
     topic: str
     message_id: str
     reserved_by: str
+    title: str
+    created_at: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +124,12 @@ def get_workflow(tx: Transaction, workflow_id: str) -> WorkflowRow:
     return WorkflowRow(*_known(tx.one("get_workflow", id=workflow_id), "no_workflow", workflow_id))
 
 
+def list_by_ids(tx: Transaction, workflow_ids: Iterable[str]) -> tuple[WorkflowRow, ...]:
+    """Read a few workflows, removed ones too, in one statement."""
+    rows = tx.all("list_workflows_by_ids", ids=as_set(workflow_ids))
+    return tuple(WorkflowRow(*row) for row in rows)
+
+
 def list_handlers(tx: Transaction, workflow_id: str) -> tuple[HandlerRow, ...]:
     """Read the handlers of a workflow, orphaned ones last."""
     rows = tx.all("list_handlers", workflow_id=workflow_id)
@@ -151,14 +160,6 @@ def get_version(tx: Transaction, workflow_id: str, version: str) -> VersionRow:
     """Read one version."""
     found = tx.one("get_version", workflow_id=workflow_id, version=version)
     return VersionRow(*_known(found, "no_version", version))
-
-
-def find_proposed_version(tx: Transaction, workflow: WorkflowRow) -> VersionRow | None:
-    """Read the newest repair that waits for a person to adopt it (F3)."""
-    found = tx.one(
-        "find_proposed_version", workflow_id=workflow.id, active_version=workflow.active_version
-    )
-    return None if found is None else VersionRow(*found)
 
 
 def list_events(
@@ -195,7 +196,7 @@ def list_page_causes(
     """Read the inputs that each event of a page goes back to, in one statement (T9)."""
     causes: dict[int, list[tuple[str, str]]] = {}
     for seq, topic, message_id in tx.all(
-        "list_page_causes", workflow_id=workflow_id, seqs=statements.as_set(seqs)
+        "list_page_causes", workflow_id=workflow_id, seqs=as_set(seqs)
     ):
         causes.setdefault(seq, []).append((topic, message_id))
     return {seq: tuple(found) for seq, found in causes.items()}
@@ -203,7 +204,7 @@ def list_page_causes(
 
 def list_names(tx: Transaction, workflow_ids: Iterable[str]) -> dict[str, str]:
     """Read the name of each workflow, removed ones too, in one statement (W10)."""
-    return dict(tx.all("list_names", ids=statements.as_set(workflow_ids)))
+    return dict(tx.all("list_names", ids=as_set(workflow_ids)))
 
 
 def list_effects(tx: Transaction, workflow_id: str, root: int) -> tuple[tuple[str, str], ...]:
@@ -308,6 +309,15 @@ def find_target_action(
     """Read the last time a person or an extension did this to one thing of a workflow (A6)."""
     found = tx.one("find_target_action", workflow_id=workflow_id, target=target, verb=verb)
     return None if found is None else ActionRow(*found)
+
+
+def find_target_actions(
+    tx: Transaction, workflow_id: str, targets: Iterable[str], verb: str
+) -> dict[str, ActionRow]:
+    """Read the last time somebody did this to each of a few things of a workflow (A6)."""
+    here = {"workflow_id": workflow_id, "targets": as_set(targets), "verb": verb}
+    rows = (ActionRow(*row) for row in tx.all("find_target_actions", **here))
+    return {str(row.target): row for row in rows}
 
 
 def find_last_action(

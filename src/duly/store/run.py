@@ -21,6 +21,7 @@ from duly.rules.schedule import pause_after_commit
 from duly.rules.word import Act, Kind, Status
 from duly.store import recording, statements
 from duly.store.base import Fence, Transaction
+from duly.store.parameter import as_set
 from duly.store.record import Action, Commit, JournalEvent, Pinned, Reserve, RunRow, Stop
 from duly.words.warning import say_dropped
 
@@ -431,7 +432,7 @@ def _find(
         (topic, message_id): (EventStatus(status), seq, content)
         for topic, ids in ids_of.items()
         for message_id, status, seq, content in tx.all(
-            "find_events", workflow_id=workflow_id, topic=topic, ids=statements.as_set(ids)
+            "find_events", workflow_id=workflow_id, topic=topic, ids=as_set(ids)
         )
     }
 
@@ -440,7 +441,7 @@ def _reserve(tx: Transaction, workflow_id: str, run_id: str, seqs: list[int]) ->
     """Reserve all of these events and pin their contents, or refuse (C5, C6)."""
     for at in range(0, len(seqs), LOOKED_AT_ONCE):
         some = seqs[at : at + LOOKED_AT_ONCE]
-        which = {"workflow_id": workflow_id, "run_id": run_id, "seqs": statements.as_set(some)}
+        which = {"workflow_id": workflow_id, "run_id": run_id, "seqs": as_set(some)}
         reserved = tx.run("reserve_events", **which)
         statements.must_change(int(reserved == len(some)), f"An event of run {run_id}")
         tx.run("insert_reservations", **which)

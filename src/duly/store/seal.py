@@ -3,7 +3,10 @@
 Law 1  A row that ends is sealed in the same transaction, unless it was changed before, or the key
        is not here. A row without this seal is named by every check.
 Law 2  Retention and successors leave the seal valid: it covers digests, which stay on the row.
-Law 3  A check sees what was changed in a row. It cannot see that a whole row was removed.
+Law 3  A check sees what was changed in a row. It cannot see that a whole row was removed, nor that
+       another program removed exactly what retention removes.
+Law 4  An answer that comes late changes a row that has ended. The row is sealed again with it, if
+       it was whole before.
 """
 
 from __future__ import annotations
@@ -23,12 +26,15 @@ from duly.rules.seal import (
     judge,
     make_seal,
     observe,
+    renew_part,
 )
 from duly.rules.value import decode, digest
-from duly.store.base import Transaction
+from duly.store.base import Row, Transaction
+from duly.store.parameter import as_set
 from duly.store.record import AllowanceRow, MutationRow
 
 PAGE_ROWS: Final = 200
+CONTENTS_CHARS_MAX: Final = 16 * 1024 * 1024  # read at once; a single run may have more
 REMOVED_CONTENT: Final = 0
 
 Contents = tuple[tuple[str, str, str], ...]
@@ -71,6 +77,17 @@ def seal_end(tx: Transaction, run_id: str) -> None:
     assert sealed == 1, row.id
 
 
+def seal_late(tx: Transaction, row: MutationRow, late: str) -> None:
+    """Seal an ended row again with what came late, if it was whole before (L1, L15)."""
+    key = tx.seal_key
+    if key is None or check_rows(tx, key, (row,)):
+        return
+    digests = renew_part(str(row.digests), Part.LATE, late)
+    here = {"id": row.id, "old_seal": row.end_seal, "digests": digests, "begun": row.seal}
+    resealed = tx.run("reseal_end", **here, seal=make_seal(key, _end_facts(row, digests)))
+    assert resealed == 1, row.id
+
+
 def _end_facts(row: MutationRow, digests: str) -> EndFacts:
     """Return what the seal of its end covers, with these digests of its texts (L15)."""
     return EndFacts(
@@ -101,12 +118,22 @@ def _is_whole(tx: Transaction, key: bytes, row: MutationRow) -> bool:
 
 
 def _kept_contents(tx: Transaction, run_id: str) -> Contents:
-    rows = tx.all("list_contents", run_id=run_id)
-    return tuple((topic, message_id, kept) for topic, message_id, kept, *_ in rows)
+    rows = tx.all("list_contents", run_ids=as_set([run_id]))
+    return tuple((topic, message_id, kept) for _, topic, message_id, kept, *_ in rows)
 
 
 def _texts(row: MutationRow, contents: Contents | None) -> Texts:
-    return Texts(row.args, row.result, row.error, contents)
+    return Texts(
+        row.args,
+        row.result,
+        row.error,
+        contents,
+        title=row.title,
+        proposed=row.args_proposed,
+        promise=(row.lag_ms, row.timeout_ms, row.key_lifetime_ms),
+        resent=row.is_resent,
+        late=row.late,
+    )
 
 
 # -- Checking seals -----------------------------------------------------------------------------
@@ -115,36 +142,44 @@ def _texts(row: MutationRow, contents: Contents | None) -> Texts:
 def find_flaws(tx: Transaction, key: bytes | None, limit: int) -> tuple[Flawed, ...]:
     """Check the seal of every row of the ledger and of every allowance; name those that fail."""
     found: list[Flawed] = []
-    for row in walk(tx):
-        flawed = check_row(tx, key, row)
-        if flawed is not None:
-            found.append(flawed)
-        if len(found) == limit:
+    for rows in walk(tx):
+        found += check_rows(tx, key, rows).values()
+        if len(found) >= limit:
             break
     for allowance in (AllowanceRow(*row) for row in tx.all("live_allowances")):
         flaw = Flaw.OTHER_KEY if key is None else judge(key, allowance.facts, allowance.seal)
         if flaw is not None and len(found) < limit:
             found.append(Flawed(allowance.id, allowance.workflow_id, flaw))
-    return tuple(found)
+    return tuple(found[:limit])
 
 
-def walk(tx: Transaction) -> Iterator[MutationRow]:
+def walk(tx: Transaction) -> Iterator[tuple[MutationRow, ...]]:
     """Go through the whole ledger, a page at a time."""
     after = ""
     while page := tx.all("walk_mutations", after=after, limit=PAGE_ROWS):
-        yield from (MutationRow(*row) for row in page)
+        yield tuple(MutationRow(*row) for row in page)
         after = page[-1][0]
 
 
-def check_row(tx: Transaction, key: bytes | None, row: MutationRow) -> Flawed | None:
-    """Check the seals of one row: of its call, and of its end if it has ended."""
-    flaw = Flaw.OTHER_KEY if key is None else _judge(key, row)
-    if flaw is not None or not row.has_ended:
-        return None if flaw is None else Flawed(row.id, row.workflow_id, flaw)
-    assert row.digests is not None, row.id
-    texts = _texts(row, _contents_now(tx, row.held_by))
-    parts = find_changed_parts(texts, row.digests)
-    return Flawed(row.id, row.workflow_id, Flaw.CHANGED, parts) if parts else None
+def check_rows(
+    tx: Transaction, key: bytes | None, rows: Iterable[MutationRow]
+) -> dict[str, Flawed]:
+    """Check the seals of rows: of their call, and of their end if they have ended."""
+    flawed: dict[str, Flawed] = {}
+    ended: dict[str, MutationRow] = {}
+    for row in rows:
+        flaw = Flaw.OTHER_KEY if key is None else _judge(key, row)
+        if flaw is not None:
+            flawed[row.id] = Flawed(row.id, row.workflow_id, flaw)
+        elif row.has_ended:
+            ended[row.held_by] = row
+    for run_id, contents in _contents_now(tx, ended):
+        row = ended[run_id]
+        assert row.digests is not None, row.id
+        parts = find_changed_parts(_texts(row, contents), row.digests)
+        if parts:
+            flawed[row.id] = Flawed(row.id, row.workflow_id, Flaw.CHANGED, parts)
+    return flawed
 
 
 def _judge(key: bytes, row: MutationRow) -> Flaw | None:
@@ -159,14 +194,40 @@ def _judge(key: bytes, row: MutationRow) -> Flaw | None:
     return judge(key, _end_facts(row, row.digests), row.end_seal)
 
 
-def _contents_now(tx: Transaction, run_id: str) -> Contents | None:
-    """Digest the contents as they are now; None, where retention removed one of them."""
-    rows = tx.all("list_contents", run_id=run_id)
-    if any(content == REMOVED_CONTENT for _, _, _, content, _, _ in rows):
+def _contents_now(tx: Transaction, run_ids: Iterable[str]) -> Iterator[tuple[str, Contents | None]]:
+    """Digest the contents of each run as they are now; None, where retention removed one."""
+    wanted = tuple(run_ids)
+    for group in _group_by_size(tx, wanted) if wanted else ():
+        rows: dict[str, list[Row]] = {each: [] for each in group}
+        for run_id, *row in tx.all("list_contents", run_ids=as_set(group)):
+            rows[run_id].append(tuple(row))
+        yield from ((run_id, _digest_contents(found)) for run_id, found in rows.items())
+
+
+def _group_by_size(tx: Transaction, run_ids: tuple[str, ...]) -> Iterator[list[str]]:
+    """Put together runs whose contents fit into memory together."""
+    sizes: dict[str, int] = (
+        dict(tx.all("measure_contents", run_ids=as_set(run_ids))) if run_ids else {}
+    )
+    group: list[str] = []
+    size_chars = 0
+    for each in run_ids:
+        size_chars += sizes.get(each, 0)
+        if group and size_chars > CONTENTS_CHARS_MAX:
+            yield group
+            group, size_chars = [], sizes.get(each, 0)
+        group.append(each)
+    if group:
+        yield group
+
+
+def _digest_contents(rows: Iterable[Row]) -> Contents | None:
+    contents = tuple(rows)
+    if any(content == REMOVED_CONTENT for _, _, _, content, _, _ in contents):
         return None
     return tuple(
         (topic, message_id, _digest_content(title, body))
-        for topic, message_id, _, _, title, body in rows
+        for topic, message_id, _, _, title, body in contents
     )
 
 
@@ -189,26 +250,23 @@ def list_ended(
     seal come from a schema that had none (L11).
     """
     page = [MutationRow(*row) for row in tx.all("walk_mutations", after=after, limit=PAGE_ROWS)]
+    ended = [row for row in page if row.has_ended]
+    sealed = [row for row in ended if row.seal is not None or row.end_seal is not None]
+    flawed = {row.id for row in sealed} if old_key is None else check_rows(tx, old_key, sealed)
+    bare = {row.id for row in ended if row.seal is None and row.end_seal is None}
     made = [
         _seal_anew(tx, row, new_key)
-        for row in page
-        if row.has_ended and _may_be_sealed(tx, row, old_key, has_unsealed=has_unsealed)
+        for row in ended
+        if (has_unsealed if row.id in bare else row.id not in flawed)
     ]
     return tuple(made), page[-1].id if page else None
-
-
-def _may_be_sealed(
-    tx: Transaction, row: MutationRow, old_key: bytes | None, *, has_unsealed: bool
-) -> bool:
-    if row.seal is None and row.end_seal is None:
-        return has_unsealed
-    return old_key is not None and check_row(tx, old_key, row) is None
 
 
 def _seal_anew(tx: Transaction, row: MutationRow, key: bytes) -> EndSeal:
     digests = row.digests
     if digests is None:
-        digests = digest_parts(_texts(row, _contents_now(tx, row.held_by)))
+        ((_, contents),) = _contents_now(tx, (row.held_by,))
+        digests = digest_parts(_texts(row, contents))
     end = make_seal(key, _end_facts(row, digests))
     return EndSeal(row.id, row.end_seal, digests, make_seal(key, row.facts), end)
 

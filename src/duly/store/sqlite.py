@@ -155,7 +155,7 @@ class SqliteBackend:
 def default_schema() -> Schema:
     """Read the schema and the statements that Duly ships."""
     text = queries.read("schema")
-    return Schema(text, queries.load("queries", "bus", "views", "upkeep"))
+    return Schema(text, queries.load("queries", "bus", "views", "survey", "upkeep"))
 
 
 async def open_sqlite(

@@ -11,8 +11,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-import msgspec
-
 from duly.errors import Fenced, NotFound, Stale, see
 from duly.rules.declaration import TopicDeclaration
 from duly.rules.delivery import depth_after
@@ -21,6 +19,7 @@ from duly.rules.lifecycle import Run
 from duly.rules.retention import FINAL
 from duly.rules.word import Reserved
 from duly.store.base import Fence, Row, Transaction
+from duly.store.parameter import as_set
 from duly.store.record import Action, JournalEvent, RunRow
 from duly.store.seal import seal_end
 
@@ -69,11 +68,6 @@ def must_change(rows: int, what: str) -> None:
     """Refuse if a guarded write changed nothing; no row is asked back for that (R8)."""
     if not rows:
         raise _stale(what)
-
-
-def as_set(members: Iterable[str | int]) -> str:
-    """Write a set as statements take one: the keys of a JSON object (T7)."""
-    return msgspec.json.encode(dict.fromkeys(members)).decode()
 
 
 def announce(

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from duly.store.base import Row, Transaction
+from duly.store.parameter import as_set
 from duly.store.people import page
-from duly.store.statements import as_set
+from duly.store.record import MutationRow
 
 COUNT_MAX = 1000  # beyond it a count says so, and no more
 TITLES_MAX = 100  # of the inputs behind one output
@@ -40,15 +41,6 @@ class TraceRow:
         return self.reserved_by or self.finished_by
 
 
-@dataclass(frozen=True, slots=True)
-class ProcessedRow:
-    """How much of a topic was consumed lately, and how many of that were inputs."""
-
-    topic: str
-    count: int
-    inputs: int
-
-
 def list_workflow_inputs(
     tx: Transaction, workflow_id: str, *, limit: int = 100, before: int | None = None
 ) -> tuple[TraceRow, ...]:
@@ -63,17 +55,38 @@ def list_workflow_inputs(
 
 
 def list_caused(
-    tx: Transaction, workflow_id: str, root: int, *, limit: int = 1000
-) -> tuple[TraceRow, ...]:
-    """Read the events an input led to, oldest first; what is worked on now is never cut off."""
-    rows = tx.all("list_caused", workflow_id=workflow_id, root=root, limit=page(limit))
-    return tuple(sorted((TraceRow(*row) for row in rows), key=lambda row: row.seq))
+    tx: Transaction, workflow_id: str, roots: Iterable[int], *, limit: int = 1000
+) -> dict[int, tuple[TraceRow, ...]]:
+    """Read the events that each input led to, oldest first; what is worked on now is never cut."""
+    found: dict[int, list[TraceRow]] = {}
+    here = {"workflow_id": workflow_id, "roots": as_set(roots), "limit": page(limit)}
+    for root, *row in tx.all("list_caused", **here):
+        found.setdefault(root, []).append(TraceRow(*row))
+    return {root: tuple(rows) for root, rows in found.items()}
 
 
-def list_work_statuses(tx: Transaction, workflow_id: str, root: int) -> tuple[str, ...]:
-    """Read what became of an input and of the work it led to, each word once (U2)."""
-    rows = tx.all("list_work_statuses", workflow_id=workflow_id, root=root)
-    return tuple(str(status) for (status,) in rows)
+def list_work_statuses(
+    tx: Transaction, workflow_id: str, roots: Iterable[int]
+) -> dict[int, set[str]]:
+    """Read what became of each input and of the work it led to, each word once (U2)."""
+    found: dict[int, set[str]] = {}
+    for root, status in tx.all("list_work_statuses", workflow_id=workflow_id, roots=as_set(roots)):
+        found.setdefault(root, set()).add(status)
+    return found
+
+
+def list_held(tx: Transaction, run_ids: Iterable[str]) -> dict[str, MutationRow]:
+    """Read the row of the ledger that each run answers for, where it has one (L1)."""
+    rows = (MutationRow(*row) for row in tx.all("survey_held", run_ids=as_set(run_ids)))
+    return {row.held_by: row for row in rows}
+
+
+def list_shown(tx: Transaction, run_ids: Iterable[str]) -> dict[str, tuple[TraceRow, ...]]:
+    """Read the events that each run reserved, with the title it was shown (C6)."""
+    found: dict[str, list[TraceRow]] = {}
+    for run_id, *row in tx.all("survey_inputs", run_ids=as_set(run_ids)):
+        found.setdefault(run_id, []).append(TraceRow(*row))
+    return {run_id: tuple(rows) for run_id, rows in found.items()}
 
 
 def list_roots(
@@ -118,47 +131,3 @@ def list_terminal_events(
         limit=page(limit),
     )
     return tuple(TraceRow(*row) for row in rows)
-
-
-def list_pending(
-    tx: Transaction, workflow_id: str, topic: str, *, until: int = SEQ_MAX, limit: int = 100
-) -> tuple[TraceRow, ...]:
-    """Read what waits in a topic, oldest first, up to a number."""
-    here = {"workflow_id": workflow_id, "topic": topic, "until": until}
-    return tuple(TraceRow(*row) for row in tx.all("list_pending", **here, limit=page(limit)))
-
-
-def count_pending(tx: Transaction, workflow_id: str, topic: str, *, until: int = SEQ_MAX) -> int:
-    """Count what waits in a topic up to a number; one past `COUNT_MAX` stands for any more."""
-    here = {"workflow_id": workflow_id, "topic": topic, "until": until}
-    return _count(tx.one("count_pending", **here, limit=COUNT_MAX + 1))
-
-
-def count_old(tx: Transaction, workflow_id: str, topic: str, *, before: int) -> int:
-    """Count what has waited in a topic since before a moment (U4)."""
-    here = {"workflow_id": workflow_id, "topic": topic, "before": before}
-    return _count(tx.one("count_old", **here, limit=COUNT_MAX + 1))
-
-
-def count_processed(tx: Transaction, workflow_id: str, *, since: int) -> tuple[ProcessedRow, ...]:
-    """Count what was consumed since a moment, by topic (U1)."""
-    rows = tx.all("count_processed", workflow_id=workflow_id, since=since, limit=COUNT_MAX + 1)
-    return tuple(ProcessedRow(*row) for row in rows)
-
-
-def count_applied(tx: Transaction, workflow_id: str, *, since: int) -> tuple[tuple[str, int], ...]:
-    """Count the changes that were made since a moment, by tool (U1)."""
-    counts: list[tuple[str, int]] = []
-    tool = ""
-    while found := tx.one("next_tool", workflow_id=workflow_id, after=tool):
-        if found[0] is None:
-            break
-        tool = str(found[0])
-        here = {"workflow_id": workflow_id, "tool": tool, "since": since}
-        counts.append((tool, _count(tx.one("count_applied", **here, limit=COUNT_MAX + 1))))
-    return tuple((tool, count) for tool, count in counts if count)
-
-
-def _count(found: tuple[object, ...] | None) -> int:
-    assert found is not None
-    return int(str(found[0]))

@@ -115,8 +115,13 @@ def note_restore(tx: Transaction, *, action: Action, now: int) -> int | None:
 
 def is_log_lost(tx: Transaction, since: int | None) -> bool:
     """Tell whether what a workflow is blind for was lost with the log, and not by a restore."""
+    return since is not None and lost_at(tx) == since
+
+
+def lost_at(tx: Transaction) -> int | None:
+    """Return up to when a store knows what it did that lost its log last, if one was lost (H1)."""
     found = tx.one("get_upkeep", name=LOST_LAST)
-    return found is not None and found[0] == since
+    return None if found is None else found[0]
 
 
 def drop_secret(tx: Transaction, connector: str, name: str, *, action: Action, now: int) -> None:

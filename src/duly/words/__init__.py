@@ -14,10 +14,12 @@ from typing import Any, Final
 
 from duly.fact import Offer, Reason
 from duly.rules.count import Activity, Count
+from duly.rules.late import LateAnswer
 from duly.rules.planned import Planned
 from duly.rules.replay import Difference
 from duly.rules.shown import visible
 from duly.words import attention, done, ending, offer, standing, trial
+from duly.words.late import say_late
 from duly.words.noun import say_activity, say_count, say_counts
 from duly.words.part import fill_with
 from duly.words.phrase import Clock, capital, quote
@@ -100,6 +102,8 @@ def texts(value: object, clock: Clock, *, long: bool = False) -> dict[str, str]:
         return {**said, "detail": say(value, clock, long=True)} if long else said
     if isinstance(value, Offer):
         return {"text": say_offer(value)}
+    if isinstance(value, LateAnswer):
+        return {"text": say_late(value.facts, clock)}
     if isinstance(value, Planned):
         return {"text": say_schedule(value, clock)}
     if isinstance(value, Count):

@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from duly.rules.shown import visible
+from duly.words.late import say_all_late
 from duly.words.noun import say_counts
 from duly.words.phrase import Clock, capital, in_quotes, name_all, person, quote
 from duly.words.repair import say_unrepaired
@@ -179,7 +180,9 @@ PARTS: Final[Mapping[str, Callable[[Facts, Clock], str]]] = {
     "known_said": _titled("known_said"),
     "note": _titled("note"),
     "left": _table(LEFT, "left"),
-    "late": _unended("late"),
+    "late": lambda facts, clock: say_all_late(
+        facts.get("late"), clock, visible(facts.get("tool") or "")
+    ),
     "said": _unended("said"),
     "errors": _unended("errors"),
     "would": lambda facts, _: visible(say_would(facts)),

@@ -160,8 +160,10 @@ def whole_mutation(each: Answer, view: View) -> None:
     side_by_side(each["title"], each)
     rest = ("workflow", "run", "held_by", "attempt", "sent_at", "key", "hash", "result")
     told = {name: each[name] for name in rest} | {"sent_at": view.at(each["sent_at"])}
-    further = ("late", "approved_by", "allowance", "amended_by", "proposed")
+    further = ("approved_by", "allowance", "amended_by", "proposed")
     told |= {name: each[name] for name in further if each[name]}
+    if each["late"]:
+        told["late"] = "; ".join(late["text"] for late in each["late"])
     if each["known"]:
         told["known"] = known(each["known"], view)
     fields(told)

@@ -512,12 +512,19 @@ update mutation set status = :status, result = :result, error = :error, refused 
   known_how = :known_how, known_at = case when :known_how is null then null else :now end, known_by = :known_by, known_said = :known_said
 where held_by = :held_by and status = :old_status and attempt = :attempt
 
+-- measure_contents
+-- How long the contents are that each run was shown (L15). The scan is over the set.
+select v.run_id, sum(length(p.body)) from json_each(:run_ids) i cross join reservation v cross join run r cross join payload p
+where v.run_id = i.key and r.id = v.run_id and p.workflow_id = r.workflow_id and p.content = v.content
+group by v.run_id
+
 -- list_contents
--- The inputs of the row a run holds, with the digest of the content each was shown with; a run reserves few (L15).
-select e.topic, e.message_id, p.digest, v.content, p.title, p.body from reservation v join run r on r.id = v.run_id
-join event e on e.workflow_id = r.workflow_id and e.seq = v.seq
-join payload p on p.workflow_id = r.workflow_id and p.content = v.content
-where v.run_id = :run_id order by v.seq
+-- The inputs of the row each run holds, with the digest of the content each was shown with (L15). The scan is over the set, the sort over what it finds.
+select v.run_id, e.topic, e.message_id, p.digest, v.content, p.title, p.body
+from json_each(:run_ids) i cross join reservation v cross join run r cross join event e cross join payload p
+where v.run_id = i.key and r.id = v.run_id and e.workflow_id = r.workflow_id and e.seq = v.seq
+  and p.workflow_id = r.workflow_id and p.content = v.content
+order by v.run_id, v.seq
 
 -- get_prepared
 -- What the call of a run was made from (L11).
@@ -554,9 +561,8 @@ where id = :id and workflow_id = :workflow_id and status = 'needs_reconcile' and
 update mutation set asks = 0, resends = 0 where id = :id
 
 -- keep_late_answer
--- What a send answered when it decided nothing any more, shown beside what was decided (L1); once, even if it is written twice.
-update mutation set late = case when late is null then :late else late || '; ' || :late end
-where id = :id and (late is null or replace(late, :late, '') = late) returning id
+-- What sends returned when they decided nothing any more, as JSON, shown beside what was decided (L1); guarded by what was kept before.
+update mutation set late = :late where id = :id and late is not distinct from :old returning id
 
 -- first_send
 -- When a key was first sent, by any row (L7).

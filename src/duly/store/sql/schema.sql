@@ -232,7 +232,7 @@ create table mutation (
   outage_count    integer not null default 0,
   outage_ms       bigint not null default 0,                             -- L5: the waits between these questions together
   outage_told     integer not null default 0 check (outage_told in (0, 1)),
-  late            text,                                                  -- L1: what a send answered when it decided nothing any more
+  late            text,                                                  -- L1: what sends returned when they decided nothing any more, as JSON
   asked           integer not null default 0 check (asked in (0, 1)),    -- A3: a person, or an allowance, has to agree before it is sent
   approved_by     text,                                                  -- A4: who agreed
   allowance_id    text references allowance (id),                        -- A3: the allowance it was sent under; it counts there once

@@ -116,7 +116,7 @@ where id = :id and open = 0
 
 -- empty_mutation
 -- Inputs, key, state, refusal and send times stay: they decide keys and daily limits (L7, A1).
-update mutation set args = :args, title = :title, result = null, error = null
+update mutation set args = :args, title = :title, args_proposed = null, result = null, error = null
 where run_id = :run_id and (status = 'applied' or status = 'failed' or status = 'rejected' or status = 'skipped')
 
 -- journal_turn

@@ -16,6 +16,11 @@ from workflow where name = :name and removed_at is null
 select id, name, active_version, paused, paused_since, counter, holder, epoch, repairs, repairs_since, created_at, removed_at, blind_since
 from workflow where id = :id
 
+-- list_workflows_by_ids
+-- A few of them, removed ones too. The scan is over the set.
+select w.id, w.name, w.active_version, w.paused, w.paused_since, w.counter, w.holder, w.lease_until, w.epoch, w.repairs, w.repairs_since, w.created_at, w.removed_at, w.blind_since
+from json_each(:ids) i cross join workflow w where w.id = i.key
+
 -- list_handlers
 -- In declaration order, orphaned ones last; a workflow has few (sort of its handlers).
 select name, kind, position, orphaned, schedule, state, next_run_at, wake_at, changed, seen, not_before, untried
@@ -66,7 +71,8 @@ where c.workflow_id = :workflow_id and c.root = :root order by c.seq
 
 -- list_strays
 -- Events reserved by no open run: none, unless something went wrong (R7). What is reserved is little (scan of event_reserved).
-select e.workflow_id, e.topic, e.message_id, e.reserved_by from event e
+select e.workflow_id, e.topic, e.message_id, e.reserved_by, p.title, e.created_at
+from event e join payload p on p.workflow_id = e.workflow_id and p.content = e.content
 where e.status = 'reserved' and not exists (select 1 from run r where r.id = e.reserved_by and r.open = 1)
 order by e.reserved_by limit :limit
 
@@ -194,22 +200,6 @@ where e.workflow_id = :workflow_id and e.seq < :before and (t.consumer is not nu
     or exists (select 1 from cause c where c.workflow_id = e.workflow_id and c.root = e.seq and c.seq = e.seq))
 order by e.seq desc limit :limit
 
--- list_caused
--- What an input led to, itself left out, what is worked on now before all else, then oldest first (T9); sort of what it led to.
-select e.topic, e.message_id, e.seq, p.title, e.status, e.reserved_by, e.finished_by, e.created_at, e.finished_at
-from cause c join event e on e.workflow_id = c.workflow_id and e.seq = c.seq
-join payload p on p.workflow_id = e.workflow_id and p.content = e.content
-where c.workflow_id = :workflow_id and c.root = :root and c.seq <> :root
-order by case e.status when 'reserved' then 0 else 1 end, c.seq limit :limit
-
--- list_work_statuses
--- What became of an input and of all the work it led to, each word once (U2).
-select distinct e.status from (
-  select seq from cause where workflow_id = :workflow_id and root = :root union select :root) as traced
-join event e on e.workflow_id = :workflow_id and e.seq = traced.seq
-join topic t on t.workflow_id = e.workflow_id and t.name = e.topic
-where t.consumer is not null or e.seq <= t.worked_until
-
 -- list_roots
 -- The titles of the inputs that the events of a page go back to, so many of each; none for one that is its own (T9). The scans are over the page and what it goes back to; sort of that.
 select seq, title from (
@@ -236,42 +226,6 @@ from event e join payload p on p.workflow_id = e.workflow_id and p.content = e.c
 where e.workflow_id = :workflow_id and e.topic = :topic and e.status = 'pending' and e.seq > :after and e.seq < :before
 order by e.seq desc limit :limit
 
--- list_pending
--- What waits in a topic, oldest first, up to a number.
-select e.topic, e.message_id, e.seq, p.title, e.status, e.reserved_by, e.finished_by, e.created_at, e.finished_at
-from event e join payload p on p.workflow_id = e.workflow_id and p.content = e.content
-where e.workflow_id = :workflow_id and e.topic = :topic and e.status = 'pending' and e.seq <= :until
-order by e.seq limit :limit
-
--- count_pending
--- How many events wait in a topic, counted up to the limit (U1).
-select count(*) from (
-  select 1 from event where workflow_id = :workflow_id and topic = :topic and status = 'pending' and seq <= :until limit :limit) as waiting
-
--- count_old
--- How many of the events that have waited longest came before a moment, counted up to the limit (U4).
-select count(*) from (
-  select created_at from event where workflow_id = :workflow_id and topic = :topic and status = 'pending' order by seq limit :limit) as oldest
-where oldest.created_at < :before
-
--- count_processed
--- The events consumed lately, by topic: how many, and how many of them were inputs, counted up to the limit (U1).
-select lately.topic, count(*), sum(case when exists (
-    select 1 from cause c where c.workflow_id = :workflow_id and c.seq = lately.seq) then 0 else 1 end)
-from (select topic, seq from event where workflow_id = :workflow_id and status = 'consumed' and finished_at >= :since
-  order by finished_at desc limit :limit) as lately
-group by lately.topic
-
--- next_tool
--- The next tool, by name, of which the ledger has a call that was sent: the index is walked from name to name.
-select min(tool) from mutation where workflow_id = :workflow_id and tool > :after and sent_at is not null
-
--- count_applied
--- How many calls of a tool were done lately, counted up to the limit (U1).
-select count(*) from (
-  select 1 from mutation where workflow_id = :workflow_id and tool = :tool and sent_at is not null and sent_at >= :since
-    and status = 'applied' limit :limit) as lately
-
 -- find_target_action
 -- The last time that a person or an extension did this to one thing (A6).
 select id, at, by, verb, workflow_id, target, detail from action
@@ -286,25 +240,27 @@ where workflow_id = :workflow_id and verb = :verb and at <= :at order by id desc
 -- The run that follows a run (R1).
 select id from run where retry_of = :retry_of
 
--- find_proposed_version
--- A repair that was not adopted and is newer than what is active (F3); a workflow has few versions (sort of its versions).
-select v.version, v.language, v.source, v.hash, v.declaration, v.findings, v.author, v.origin, v.parent, v.activated_at, v.created_at
-from version v join version a on a.workflow_id = v.workflow_id and a.version = :active_version
-where v.workflow_id = :workflow_id and v.origin = 'repair' and v.activated_at is null and v.created_at >= a.created_at
-order by v.created_at desc, v.version desc limit 1
-
 -- list_changes
 -- The changes behind an input: of the runs that reserved it, or anything it caused; a row and the reservations of its inputs are held by one run (L15, T9); sort of what it finds.
-select m.id from (
-  select seq from cause where workflow_id = :workflow_id and root = :root union select :root) as traced
-join reservation v on v.seq = traced.seq
-join run r on r.id = v.run_id and r.workflow_id = :workflow_id
-join mutation m on m.held_by = r.id
-group by m.id order by m.id limit :limit
+select m.id, m.workflow_id, m.run_id, m.held_by, m.tool, m.args, m.title, m.inputs, m.key, m.hash, m.status, m.refused, m.result, m.error,
+  m.attempt, m.resends, m.asks, m.first_sent_at, m.sent_at, m.due_at, m.created_at, m.updated_at, m.lag_ms, m.timeout_ms, m.key_lifetime_ms,
+  m.first_boot, m.first_boot_ms, m.is_resent, m.outage_since, m.outage_count, m.outage_ms, m.outage_told, m.late, m.asked, m.approved_by, m.allowance_id,
+  m.args_proposed, m.amended_by, m.seal, m.known_how, m.known_at, m.known_by, m.known_said, m.digests, m.end_seal
+from mutation m where m.id in (
+  select h.id from (
+    select seq from cause where workflow_id = :workflow_id and root = :root union select :root) as traced
+  join reservation v on v.seq = traced.seq
+  join run r on r.id = v.run_id and r.workflow_id = :workflow_id
+  join mutation h on h.held_by = r.id
+  group by h.id order by h.id limit :limit)
+order by m.id
 
 -- list_same_key
--- Other rows that were sent under one key (L7, L15); they are few (sort of what it finds).
-select id from mutation where key = :key and first_sent_at is not null and id <> :id order by id limit :limit
+-- For each row, the others that were sent under its key (L7, L15); they are few. The scan is over the set, the sort over what it finds.
+select m.id, o.id from json_each(:ids) i cross join mutation m cross join mutation o
+where m.id = i.key and o.key = m.key and o.first_sent_at is not null and o.id in (
+  select s.id from mutation s where s.key = m.key and s.first_sent_at is not null and s.id <> m.id order by s.id limit :limit)
+order by m.id, o.id
 
 -- find_message_ids
 -- By how a message id begins, exactly: one range of its index for each topic, and a store has few topics (scan of topic) (U6).
@@ -317,10 +273,10 @@ where (:workflow_id is null or t.workflow_id = :workflow_id) and (t.workflow_id,
 order by t.workflow_id, t.name, e.message_id limit :limit
 
 -- list_titles
--- Of the newest events before a number, to be looked through (U6).
-select e.topic, e.message_id, p.title, e.status, e.seq, e.created_at
+-- To be looked through: of one workflow, or of one after the other, the newest events first, along the primary key (U6).
+select e.workflow_id, e.topic, e.message_id, p.title, e.status, e.seq, e.created_at
 from event e join payload p on p.workflow_id = e.workflow_id and p.content = e.content
-where e.workflow_id = :workflow_id and e.seq < :before order by e.seq desc limit :limit
+where (e.workflow_id, e.seq) < (:workflow_id, :before) and e.workflow_id >= :first order by e.workflow_id desc, e.seq desc limit :limit
 
 -- list_run_ids
 -- Runs whose id begins so (U6): the one that is called exactly so, then the newest others, along the primary key.
