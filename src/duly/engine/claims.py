@@ -47,9 +47,10 @@ class Claims:
                 self._fences[workflow_id] = fence
             return self._fences[workflow_id]
 
-    def drop(self, workflow_id: str) -> None:
-        """Forget a claim: what was taken up under it is recovered."""
-        self._fences.pop(workflow_id, None)
+    def drop(self, workflow_id: str, fence: Fence | None = None) -> None:
+        """Forget a claim, or only this one: what was taken up under it is recovered."""
+        if fence is None or self._fences.get(workflow_id) == fence:
+            self._fences.pop(workflow_id, None)
 
     def forget(self) -> None:
         """Forget everything: the host has lapsed, and comes back as another."""

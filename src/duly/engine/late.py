@@ -28,6 +28,7 @@ from duly.rules.ledger import Knowledge
 from duly.rules.lifecycle import GROWS_GENERATION
 from duly.rules.schedule import moment
 from duly.rules.word import Answer, Failure, Known, MutationStatus, Status
+from duly.store.base import Fence
 from duly.store.record import MutationRow, Recorded, RunRow
 from duly.words.late import say_late
 from duly.words.phrase import Clock
@@ -109,22 +110,26 @@ class Late:
         new = lifecycle.late(run.state, heard.answer, is_definite=is_definite) if run.open else None
         # An answer that settles nothing is kept only where a person must decide; each once.
         is_news = heard.answer is not Answer.UNKNOWN or row.status == MutationStatus.INDETERMINATE
-        if new is not None:
-            await self._settle(row, run, new, heard, said)
+        # Where another host holds the workflow, that one asks about the call (H2).
+        fence = None if new is None else await self._worker.claims.take(row.workflow_id)
+        if new is not None and fence is not None:
+            await self._settle(fence, row, run, new, heard, said)
         elif is_news and not any(each.is_same(late) for each in read_late(row.late)):
             await store.keep_late_answer(mutation_id, late)
         self._on_written(row.workflow_id)
         return True
 
     async def _settle(
-        self, row: MutationRow, run: RunRow, new: lifecycle.Run, heard: Heard, said: str
+        self,
+        fence: Fence,
+        row: MutationRow,
+        run: RunRow,
+        new: lifecycle.Run,
+        heard: Heard,
+        said: str,
     ) -> None:
         """Write that a late answer settles the row; a run that is active by it goes on (R4)."""
         parts, now = self._parts, self._parts.env.now_ms()
-        fence = await self._worker.claims.take(row.workflow_id)
-        if fence is None:  # another host asks about it
-            await parts.store.keep_late_answer(row.id, said)
-            return
         live = self._worker.resume(await parts.store.outlook(row.workflow_id, fence.epoch), run)
         stop = None
         known = Knowledge(Known.ANSWERED, said=said)
@@ -137,9 +142,13 @@ class Late:
             recorded = Recorded(row.attempt, error=stop.error, refused=refused, known=known)
         tells, error = (None, None) if stop is None else (stop.escalated, stop.error)
         announce = await self._announcements.changed(live, new, tells=tells, error=error)
-        await parts.store.record_late(
-            live.fence, run.id, run.state, new, recorded, stop=stop, now=now, announce=announce
-        )
+        try:
+            await parts.store.record_late(
+                fence, run.id, run.state, new, recorded, stop=stop, now=now, announce=announce
+            )
+        except Fenced:
+            self._worker.claims.drop(row.workflow_id, fence)
+            raise
         self._worker.ledger.sends.forget(row.id)
 
     def _describe(self, sending: Sending, heard: Heard) -> LateAnswer:

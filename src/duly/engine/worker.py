@@ -211,7 +211,9 @@ class Worker:
                 raise asyncio.CancelledError
             await work()
         except (Stale, Fenced) as error:
-            self.claims.drop(live.fence.workflow_id)  # what is left of it is found again (R7)
+            self.claims.drop(
+                live.fence.workflow_id, live.fence
+            )  # what is left of it is found again (R7)
             log.info("run %s is left alone: %s", live.id, error)
         except asyncio.CancelledError:
             if self.is_stopping:
