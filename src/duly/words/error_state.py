@@ -248,6 +248,7 @@ STORES: Final[Mapping[str, Pair]] = {
     ),
     "done_already": ("Action {subject} was done already; nothing was changed.", ""),
     "leased": ("Workflow {subject} is held by another host until its lease ends.", ""),
+    "lapsed": ("The lease of host {subject} is over; it writes nothing more.", ""),
     "fenced": (
         "Workflow {subject} is in its epoch {epoch}, not {given}: another host has taken it over.",
         "",

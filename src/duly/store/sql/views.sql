@@ -18,7 +18,7 @@ from workflow where id = :id
 
 -- list_workflows_by_ids
 -- A few of them, removed ones too. The scan is over the set.
-select w.id, w.name, w.active_version, w.paused, w.paused_since, w.counter, w.holder, w.lease_until, w.epoch, w.repairs, w.repairs_since, w.created_at, w.removed_at, w.blind_since
+select w.id, w.name, w.active_version, w.paused, w.paused_since, w.counter, w.holder, w.epoch, w.repairs, w.repairs_since, w.created_at, w.removed_at, w.blind_since
 from json_each(:ids) i cross join workflow w where w.id = i.key
 
 -- list_handlers
