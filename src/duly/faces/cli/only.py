@@ -41,4 +41,6 @@ def find_only(face: Face, verb: str) -> str:
             change(each["observed"], each["claimed"], indent=2)
             say(spell(VERBS[verb], {name: whole}, (), view), indent=4)
     ids = [view.named(each) for each in waiting]
-    raise RequestRefused(code="several_wait", subject=verb, facts={"candidates": ids})
+    raise RequestRefused(
+        code="several_wait", subject=verb, facts={"candidates": ids}, next=see("attention")
+    )
