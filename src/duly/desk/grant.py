@@ -17,7 +17,7 @@ from duly.rules.schedule import DAY_MS
 from duly.rules.value import Json, as_mapping, decode, nearest
 from duly.rules.word import Waits
 from duly.store.record import RunRow
-from duly.store.survey import Sent, Survey
+from duly.store.survey import CountedSends, Survey
 
 GLOB_CHARS_MAX = 500
 
@@ -112,11 +112,13 @@ def _find_tool(survey: Survey, catalog: Catalog, run: RunRow) -> Tool | None:
         return None
 
 
-def _sent(survey: Survey, run: RunRow, tool: str) -> Sent:
+def _sent(survey: Survey, run: RunRow, tool: str) -> CountedSends:
     since = run.updated_at - run.updated_at % DAY_MS
     until = since + 2 * DAY_MS  # a later time was written by a clock that was wrong
     held = survey.held(run.id)
-    return Sent(run.id, run.workflow_id, tool, since, until, "" if held is None else held.id)
+    return CountedSends(
+        run.id, run.workflow_id, tool, since, until, "" if held is None else held.id
+    )
 
 
 def _lack(survey: Survey, run: RunRow, tool: Tool | None, used: int) -> Lack | None:

@@ -314,7 +314,7 @@ def find_target_action(
 def find_target_actions(
     tx: Transaction, workflow_id: str, targets: Iterable[str], verb: str
 ) -> dict[str, ActionRow]:
-    """Read the last time somebody did this to each of a few things of a workflow (A6)."""
+    """Read who did this last to each of a few things of a workflow (A6)."""
     here = {"workflow_id": workflow_id, "targets": as_set(targets), "verb": verb}
     rows = (ActionRow(*row) for row in tx.all("find_target_actions", **here))
     return {str(row.target): row for row in rows}

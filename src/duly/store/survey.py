@@ -2,7 +2,7 @@
 
 Law 1  A page takes as many statements as a single workflow does: what is asked of one workflow
        first is read for all of them then.
-Law 2  No count goes further than its bound, so a look costs the same whatever the history.
+Law 2  No count goes further than its bound, so a look costs the same for any history.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class ProposedRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Sent:
+class CountedSends:
     """Which sends are counted for a run that waits for a grant (A1)."""
 
     run_id: str
@@ -119,7 +119,7 @@ class Survey:
         """Return the events that a run reserved, with the title it was shown (C6)."""
         return self._inputs.get(run_id, ())
 
-    def count_sent(self, wanted: Iterable[Sent]) -> dict[str, int]:
+    def count_sent(self, wanted: Iterable[CountedSends]) -> dict[str, int]:
         """Count what was sent for each run that waits for a grant (A1)."""
         places = [
             (each.run_id, each.workflow_id, each.tool, each.since, each.until, each.besides)

@@ -136,6 +136,6 @@ where e.workflow_id = :workflow_id and e.seq = traced.seq and t.workflow_id = e.
   and (t.consumer is not null or e.seq <= t.worked_until)
 
 -- find_target_actions
--- The last time that somebody did this to each thing (A6). The scan is over the set.
+-- The last time that a person or an extension did this to each thing (A6). The scan is over the set.
 select a.id, a.at, a.by, a.verb, a.workflow_id, a.target, a.detail from json_each(:targets) i cross join action a
 where a.id = (select l.id from action l where l.target = i.key and l.workflow_id = :workflow_id and l.verb = :verb order by l.id desc limit 1)
