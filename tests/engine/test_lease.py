@@ -1,0 +1,155 @@
+"""Hosts of a fleet on one store: leases, renewals, evictions, what a lapsed host may do (H2)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+
+import pytest
+
+from duly.engine.claims import Claims
+from duly.engine.lease import Lease
+from duly.errors import Fenced
+from duly.rules.lease import LEASE_MS, SEND_LEFT_MS
+from duly.store import Store
+from duly.store.sqlite import open_sqlite
+from duly.testing import Stage
+from duly.testing.env import VirtualEnv
+from tests.store.scene import WORKFLOW, deployed
+from verification.disk import MemoryDisk
+from verification.life import schema
+
+
+@dataclass
+class Member:
+    """One host of a fleet, as far as its lease goes."""
+
+    lease: Lease
+    claims: Claims
+    looks: int = 0
+    keeping: asyncio.Task[None] | None = None
+
+    async def come(self) -> None:
+        await self.claims.join()
+        self.keeping = asyncio.ensure_future(self.lease.keep(self._look))
+
+    def _look(self) -> None:
+        self.looks += 1
+
+    def stop(self) -> None:
+        """Stand still, as a process that is stopped does: it renews nothing."""
+        assert self.keeping is not None
+        self.keeping.cancel()
+
+
+@dataclass
+class Fleet:
+    """A store with the clock of a database, and hosts that share it."""
+
+    env: VirtualEnv
+    store: Store
+    clock_ahead_ms: int = 0
+
+    def member(self) -> Member:
+        lease = Lease(self.env, self.store, end=lambda: None)
+        return Member(lease, Claims(self.env, self.store, lease))
+
+
+@pytest.fixture
+async def fleet(duly_world: Stage) -> AsyncIterator[Fleet]:
+    async with _opened(duly_world) as opened:
+        yield opened
+
+
+@asynccontextmanager
+async def _opened(stage: Stage) -> AsyncIterator[Fleet]:
+    env = VirtualEnv(stage.loop)
+    backend = await open_sqlite(MemoryDisk(), env, schema=schema())
+    fleet = Fleet(env, Store(backend))
+    backend._writer._transaction.clock = lambda: env.now_ms() + fleet.clock_ahead_ms
+    await deployed(fleet.store)
+    await fleet.store.leave("host_1")
+    yield fleet
+    with suppress(Fenced):
+        await backend.close()
+
+
+async def test_a_host_that_renews_keeps_what_it_holds(fleet: Fleet) -> None:
+    """H2: a live host is not evicted, however long it lives, and another cannot claim its work."""
+    one, two = fleet.member(), fleet.member()
+    await one.come()
+    await two.come()
+    assert await one.claims.take(WORKFLOW) is not None
+    await fleet.env.sleep(600)
+    assert await two.claims.take(WORKFLOW) is None
+    assert one.lease.left_ms >= SEND_LEFT_MS
+    assert one.keeping is not None
+    assert not one.keeping.done()
+    assert one.looks >= 119  # after each renewal, for what has become free
+
+
+async def test_the_work_of_a_host_that_stopped_moves_within_twenty_seconds(fleet: Fleet) -> None:
+    """H2: it is evicted, its work is claimed under a new epoch, and its own writes are refused."""
+    one, two = fleet.member(), fleet.member()
+    await one.come()
+    await two.come()
+    held = await one.claims.take(WORKFLOW)
+    assert held is not None
+    await fleet.env.sleep(60)
+    one.stop()
+    await fleet.env.sleep((one.lease.left_ms - 1) / 1000)
+    assert await two.claims.take(WORKFLOW) is None
+    await fleet.env.sleep(5.002)
+    taken = await two.claims.take(WORKFLOW)
+    assert taken is not None
+    assert taken.epoch == held.epoch + 1
+    with pytest.raises(Fenced):
+        await fleet.store.outlook(WORKFLOW, held.epoch)
+    with pytest.raises(Fenced):
+        await fleet.store.renew(one.lease.host_id, lease_ms=LEASE_MS)
+
+
+async def test_a_clock_of_the_database_that_steps_evicts_no_host_at_once(fleet: Fleet) -> None:
+    """H2: the one who evicts has seen the lease unrenewed for its whole length on its own clock."""
+    one, two = fleet.member(), fleet.member()
+    await one.claims.join()
+    assert await one.claims.take(WORKFLOW) is not None
+    fleet.clock_ahead_ms = 3_600_000
+    await two.come()
+    await fleet.env.sleep(14)
+    assert two.looks == 2
+    assert await two.claims.take(WORKFLOW) is None
+    await fleet.env.sleep(10)
+    assert await two.claims.take(WORKFLOW) is not None
+
+
+async def test_a_send_waits_for_a_renewal_and_a_lapsed_host_sends_nothing(fleet: Fleet) -> None:
+    """H2, L6: ten seconds must be left when the first byte leaves."""
+    one = fleet.member()
+    await one.claims.join()
+    await fleet.env.sleep((LEASE_MS - SEND_LEFT_MS) / 1000)
+    await one.lease.until_sendable()  # exactly enough is left
+    await fleet.env.sleep(0.001)
+    sending = asyncio.ensure_future(one.lease.until_sendable())
+    await fleet.env.sleep(3)
+    assert not sending.done()
+    await one.lease._renew()
+    await sending
+    await fleet.env.sleep(LEASE_MS / 1000)
+    with pytest.raises(Fenced):
+        await one.lease.until_sendable()
+
+
+async def test_a_lapsed_host_comes_back_as_another_and_waits_longer(fleet: Fleet) -> None:
+    """H2, L6: "it did not happen" counts from the claim, and from what the tool may take."""
+    one = fleet.member()
+    first = await one.claims.join()
+    await one.claims.take(WORKFLOW)
+    began_ms = fleet.env.monotonic_ms()
+    assert one.claims.over_since_ms(WORKFLOW, 30_000) == began_ms + 30_000
+    await fleet.env.sleep(20)
+    one.claims.forget()
+    assert await one.claims.join() != first
+    assert one.claims.over_since_ms(WORKFLOW, 30_000) == fleet.env.monotonic_ms() + 30_000
