@@ -13,7 +13,7 @@ import subprocess
 import tempfile
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import median
 
@@ -28,7 +28,19 @@ WORKFLOWS = (1, 10, 100)
 PEER_GOAL = 5.0  # times the peer, with ten workflows
 PEER_GOAL_WORKFLOWS = 10
 LATENCY_GOAL_MS = 5.0
-COLUMNS = ("figure", "per second", "× run4", "× DBOS", "goal", "", "syncs", "host µs", "worker µs")
+MEGABYTE = 1_000_000
+COLUMNS = (
+    "figure",
+    "per second",
+    "× run4",
+    "× DBOS",
+    "goal",
+    "",
+    "syncs",
+    "host µs",
+    "worker µs",
+    "workers MB",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +53,7 @@ class Size:
     yardstick_s: float
     publishes: int
     workflows: tuple[int, ...] = WORKFLOWS
+    languages: tuple[str, ...] = tuple(SOURCES)
 
 
 WHOLE = Size(rounds=3, runs=200, peer_s=3, yardstick_s=0.3, publishes=50)
@@ -56,6 +69,7 @@ class Row:
     disk: Figure
     peer: Figure
     worker_us: list[float] = field(default_factory=list)
+    worker_bytes: int = 0
 
     @classmethod
     def of(cls, name: str, goal: float | None = None) -> Row:
@@ -76,6 +90,7 @@ class Row:
             f"{figures['syncs']:.2f}" if self.worker_us else "–",
             f"{figures['cpu_us']:,.0f}",
             f"{median(self.worker_us):,.0f}" if self.worker_us else "–",
+            f"{self.worker_bytes / MEGABYTE:,.0f}" if self.worker_us else "–",
         )
 
     def to_json(self) -> dict[str, object]:
@@ -86,6 +101,7 @@ class Row:
             "times_dbos": self.peer.ratio if self.peer.ratios else None,
             "verdict": self.peer.verdict if self.peer.ratios else "",
             "worker_us": median(self.worker_us) if self.worker_us else None,
+            "worker_bytes": self.worker_bytes if self.worker_us else None,
         }
 
 
@@ -120,7 +136,7 @@ async def _measure_one(
     goal = PEER_GOAL if workflows == PEER_GOAL_WORKFLOWS else None
     beside = Row.of(f"DBOS, {_callers(workflows)}")
     report.rows += [beside] if peer is not None else []
-    for language in SOURCES:
+    for language in size.languages:
         row = Row.of(f"{language}, {_callers(workflows)}", goal)
         report.rows.append(row)
         host, subject = await open_subject(folder, language, workflows)
@@ -147,6 +163,7 @@ def _add(row: Row, beside: Row, costs: Costs, around: Sequence[tuple[Slice, Slic
     (disk_before, peer_before), (disk_after, peer_after) = around
     row.disk.add(disk_before, costs.slice, disk_after)
     row.worker_us.append(costs.worker_us)
+    row.worker_bytes = max(row.worker_bytes, costs.worker_bytes)
     if peer_before is not None and peer_after is not None:
         row.peer.add(peer_before, costs.slice, peer_after)
         beside.disk.add(disk_before, peer_before, disk_after)
@@ -181,10 +198,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     parser.add_argument("--alone", action="store_true", help="without the peer; nothing is fetched")
     parser.add_argument("--folder", type=Path, default=FOLDER, help="which disk to measure")
+    parser.add_argument("--workflows", type=int, nargs="+", help="how many of them")
+    parser.add_argument("--language", choices=SOURCES, help="one of the two languages alone")
     options = parser.parse_args(arguments)
     options.folder.mkdir(parents=True, exist_ok=True)
     folder = Path(tempfile.mkdtemp(dir=options.folder))
     size = QUICK if options.quick else WHOLE
+    if options.workflows:
+        size = replace(size, workflows=tuple(options.workflows))
+    if options.language:
+        size = replace(size, languages=(options.language,))
     try:
         with ExitStack() as stack:
             stack.enter_context(counting_syncs())

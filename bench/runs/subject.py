@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,6 +25,7 @@ IN, OUT = "ticket.opened", "ticket.filed"
 TEXT = "x" * 1000
 PUBLISHERS_MAX = 200
 STRANGERS: set[int] = set()  # child processes that are not workers of the host
+SHARE = re.compile(r"^Pss:\s+(\d+) kB$", re.MULTILINE)
 REST_S = 0.05  # long enough for whatever is still to be synced
 
 JAVASCRIPT = """
@@ -128,10 +130,11 @@ class Syncs:
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """A slice of runs, and what the workers spent on it."""
+    """A slice of runs, what the workers spent on it, and the memory they hold after it."""
 
     slice: Slice
     worker_s: float
+    worker_bytes: int = 0
 
     @property
     def worker_us(self) -> float:
@@ -156,7 +159,7 @@ class Subject:
         await self._host.drain()
         done = watch.stop(events * len(self._names))
         assert self._desk.filed - before == done.count, "a run was lost or made twice"
-        return Costs(done, workers_cpu_s() - workers_before_s)
+        return Costs(done, workers_cpu_s() - workers_before_s, workers_bytes())
 
     async def latencies_ms(self, times: int) -> list[float]:
         """Measure how long an idle host takes from a publish to the handler's first call."""
@@ -223,18 +226,38 @@ def counting_syncs() -> Iterator[None]:
 
 def workers_cpu_s() -> float:
     """Return the processor time of every living worker, at any depth below this process."""
-    parents: dict[int, int] = {}
-    spent: dict[int, int] = {}
+    ticks = sum(int(fields[11]) + int(fields[12]) for fields in _workers().values())
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def workers_bytes() -> int:
+    """Return the memory of every living worker; a page that several share is counted once."""
+    return sum(_memory_bytes(pid) for pid in _workers())
+
+
+def _memory_bytes(pid: int) -> int:
+    try:
+        told = Path(f"/proc/{pid}/smaps_rollup").read_text()
+    except OSError:
+        return 0
+    found = SHARE.search(told)
+    return int(found[1]) * 1024 if found else 0
+
+
+def _workers() -> dict[int, list[str]]:
+    """Return the numbers that the kernel reports about each worker."""
+    told: dict[int, list[str]] = {}
     for path in Path("/proc").glob("[0-9]*/stat"):
         try:
-            fields = path.read_text().rpartition(")")[2].split()
+            told[int(path.parent.name)] = path.read_text().rpartition(")")[2].split()
         except OSError:
             continue
-        pid = int(path.parent.name)
-        parents[pid], spent[pid] = int(fields[1]), int(fields[11]) + int(fields[12])
-    workers = spent.keys() - STRANGERS
-    ticks = sum(spent[pid] for pid in workers if _is_below(pid, os.getpid(), parents))
-    return ticks / os.sysconf("SC_CLK_TCK")
+    parents = {pid: int(fields[1]) for pid, fields in told.items()}
+    return {
+        pid: fields
+        for pid, fields in told.items()
+        if pid not in STRANGERS and _is_below(pid, os.getpid(), parents)
+    }
 
 
 def _is_below(pid: int, root: int, parents: dict[int, int]) -> bool:
