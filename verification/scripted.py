@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import replace
 from types import TracebackType
 from typing import Final, Self
@@ -129,6 +129,10 @@ class ScriptedScript:
         """Give one call its result and go on."""
         self._context.hear(call_id, value)
         return await self._turn()
+
+    def waiting_outside(self) -> AbstractContextManager[None]:
+        """Mark the time in which a call is outside; a scripted step needs no place meanwhile."""
+        return nullcontext()
 
     async def _turn(self) -> Turn:
         # Others may run between any two turns, as they do while a worker is busy.

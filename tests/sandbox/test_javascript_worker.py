@@ -27,24 +27,24 @@ FILL = "const a = []; for (let i = 0; i < COUNT; i++) a.push('x'.repeat(1000) + 
 
 
 @asynccontextmanager
-async def standing(workers_warm: int = 1) -> AsyncIterator[Stand]:
-    pool = Pool(Loop(), workers_warm=workers_warm)
+async def standing() -> AsyncIterator[Stand]:
+    pool = Pool(Loop())
     try:
         yield Stand(pool)
     finally:
         await pool.close()
 
 
-async def test_two_workers_take_turns() -> None:
-    """C1: one makes its next context while the other runs; no third is started for that."""
-    async with standing(workers_warm=2) as stand:
-        first = await stand.pool.take()
-        await stand.pool.give_back(first)
-        second = await stand.pool.take()
+async def test_the_worker_that_was_used_last_is_used_first() -> None:
+    """S9: the others stay idle, and end; a script that follows another needs no second process."""
+    async with standing() as stand:
+        first, second = await stand.pool.take(), await stand.pool.take()
         await stand.pool.give_back(second)
-        third = await stand.pool.take()
-        await stand.pool.give_back(third)
-        assert first is third is not second
+        await stand.pool.give_back(first)
+        for _ in range(3):
+            worker = await stand.pool.take()
+            assert worker is first
+            await stand.pool.give_back(worker)
         assert set(stand.pool.pids) == {first.pid, second.pid}
 
 

@@ -45,7 +45,7 @@ class Stand:
     """A pool, a sandbox on it, and a short way to run a body."""
 
     def __init__(self, **options: Any) -> None:
-        self.pool = Pool(Loop(), **{"workers_warm": 1, **options})
+        self.pool = Pool(Loop(), **options)
 
     async def script(self, body: str, limits: Limits = LIMITS) -> JavaScriptScript:
         sandbox = JavaScriptSandbox(self.pool, limits)

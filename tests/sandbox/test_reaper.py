@@ -65,7 +65,7 @@ def test_a_javascript_worker_ends_after_a_minute_of_nothing(runner: asyncio.Runn
     loop, env = virtual(runner)
 
     async def play() -> None:
-        pool = Pool(env, workers_warm=2)
+        pool = Pool(env)
         with loop.outstanding():
             idle, used = await pool.take(), await pool.take()
         await pool.give_back(idle)

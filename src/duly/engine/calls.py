@@ -10,8 +10,8 @@ Law 3  What a script publishes is kept in memory until its run commits (P3, C11)
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
-from contextlib import AsyncExitStack
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, AsyncExitStack, nullcontext
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -82,6 +82,7 @@ class Calls:
     reads: Reads = field(default_factory=Reads)
     reading: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(READS_AT_ONCE))
     publishing: asyncio.Lock = field(default_factory=asyncio.Lock)
+    waiting_outside: Callable[[], AbstractContextManager[None]] = nullcontext
 
     async def until_return(self, args: tuple[Json | Missing, ...], world: World) -> Json | Missing:
         """Run the step to its end; it may not ask for a mutation."""
@@ -105,6 +106,7 @@ class Calls:
                 script = await stack.enter_async_context(opened)
             except (DulyError, OSError) as error:
                 raise sandbox_failure(error) from error
+            self.waiting_outside = script.waiting_outside
             room_bytes = self.parts.policy.limits.answers_bytes
             together = Together(self._answer, self._most_bytes, room_bytes)
             return await self._talk(script, await stack.enter_async_context(together))
@@ -284,7 +286,8 @@ class Calls:
         outcome = "ok"
         try:
             async with self.reading:
-                value = await outside.read(tool, args)
+                with self.waiting_outside():
+                    value = await outside.read(tool, args)
         except asyncio.CancelledError:
             raise
         except Exception as error:

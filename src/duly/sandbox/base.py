@@ -20,6 +20,7 @@ JavaScript, Python and the scripted stand-in keep these laws under one contract 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from enum import Enum
 from types import MappingProxyType, TracebackType
@@ -161,6 +162,12 @@ class Script(Protocol):
 
     async def answer(self, call_id: int, value: Result) -> Turn:
         """Give one call its result and go on."""
+
+    def waiting_outside(self) -> AbstractContextManager[None]:
+        """Mark the time in which a call of the script is outside the host.
+
+        Another script may begin meanwhile, however long the call lasts (X2).
+        """
 
 
 class Sandbox(Protocol):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from functools import partial
 from types import MappingProxyType, TracebackType
 from typing import Final, Self
@@ -170,6 +171,11 @@ class _Run:
         if worker is not None:
             await self._pool.give_back(worker)
 
+    def waiting_outside(self) -> AbstractContextManager[None]:
+        """Mark the time in which a call of the script is outside the host."""
+        assert self._worker is not None, "a script waits only between entering and leaving it"
+        return self._worker.seat.waiting_outside()
+
     def begin(self, text: str, world: World, entry: wire.Entry | None) -> wire.Begin:
         """Write the first request."""
         limits = self._limits
@@ -204,9 +210,7 @@ class _Run:
         if worker is None:
             raise IllegalTransition("A script runs only between entering and leaving it.")
         try:
-            # A script that waits for an answer does not run: a slot is held for one turn only (X2).
-            async with self._pool.running.held(self._workflow):
-                body = await worker.ask(request, cpu_s=self._cpu_s, wall_s=self._wall_s)
+            body = await self._pool.ask(worker, request, cpu_s=self._cpu_s, wall_s=self._wall_s)
             # Reading millions of small values takes seconds, in which the host stays awake (X2).
             is_small = len(body) <= READ_AT_ONCE_BYTES
             turn = (

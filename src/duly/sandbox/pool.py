@@ -8,8 +8,10 @@ Law 2: a turn has an end. A worker that computes or lasts too long is ended from
 Law 3: no process outlives the pool, even if its callers were cancelled. Nothing is started before
        the first script, no signal handler is installed, and only the pool's own processes are
        waited for. A forked child leaves the workers to its parent (H1).
-Law 4: a script that waits for an answer holds no slot to run; workflows take turns (slot). Past
-       `workers_max` a script waits to begin, and its caller waits with it.
+Law 4: workers come by need. A script begins with a seat, of which there are as many as scripts
+       may run at once (slot); workflows take turns for them. A script that has waited for a result
+       for a while gives its seat up and keeps its worker, so a slow call keeps no other
+       script from beginning. Past `workers_max` a script waits to begin (X2).
 Law 5: a worker whose lock is incomplete takes no work, unless the host was told to accept (X1).
 Law 6: the event loop waits for no process: to be gone takes one as long as the machine likes, so
        that is waited for in a thread. To start one takes the loop 3 ms, which no thread can spare
@@ -24,8 +26,9 @@ import socket
 import subprocess
 import sys
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -44,8 +47,13 @@ R = TypeVar("R")
 
 WORKERS_MAX: Final = 64
 START_S: Final = 60.0
-WORKERS_WARM: Final = 2
 THREADS_MAX: Final = 4
+# While a script waits for a seat, the pool looks so often at those that have one. Who was found
+# waiting more often than this gives it up: soon if a call of it is outside the host, and late if
+# the host itself has not answered, since another process would not make it faster.
+LOOK_S: Final = 0.005
+LOOKS_OUTSIDE: Final = 2
+LOOKS_INSIDE: Final = 200
 # Starting a process blocks its thread until it is there; many at once would stop the host (X2).
 STARTING_MAX: Final = 2
 
@@ -83,6 +91,39 @@ class Program:
     words: tuple[str, ...] = ()
 
 
+@dataclass(slots=True)
+class Seat:
+    """The place of one script among those that may run, and how often it was found waiting.
+
+    Patience is counted in looks of the pool, which are turns of the event loop: a host that is
+    slow itself does not take its own time for that of a call.
+    """
+
+    workflow: str
+    is_held: bool = True
+    is_still: bool = True  # it neither runs nor waits for a slot to run
+    calls_outside: int = 0
+    looks: int = 0
+
+    @contextmanager
+    def waiting_outside(self) -> Iterator[None]:
+        """Mark the time in which a call is outside the host."""
+        # A test in virtual time does this in another thread than the pool's; a look more or less
+        # makes no difference.
+        if self.calls_outside == 0:
+            self.looks = 0
+        self.calls_outside += 1
+        try:
+            yield
+        finally:
+            self.calls_outside -= 1
+
+    def look(self) -> bool:
+        """Tell whether the script has waited for so long that another may have its seat."""
+        self.looks = self.looks + 1 if self.is_still else 0
+        return self.looks > (LOOKS_OUTSIDE if self.calls_outside else LOOKS_INSIDE)
+
+
 class Worker:
     """One process, its channel, and what it has cost so far."""
 
@@ -111,6 +152,7 @@ class Worker:
         self._watch: ScriptWatch | None = None
         self.is_clean = True
         self.idle_since_ms = 0
+        self.seat = Seat("", is_held=False)
 
     @property
     def pid(self) -> int:
@@ -125,10 +167,11 @@ class Worker:
         except TimeoutError:
             raise wire.Closed(f"A worker said nothing for {START_S:g} s.") from None
 
-    def begin(self) -> None:
-        """Begin to count for a new script."""
+    def begin(self, workflow: str) -> None:
+        """Begin to count for a new script of this workflow, which takes a seat."""
         self._cpu_before_s = self._stat.cpu_s() or 0.0
         self._watch = None
+        self.seat = Seat(workflow)
 
     async def ask(
         self, request: wire.Request | wire.Study, *, cpu_s: float, wall_s: float
@@ -229,18 +272,13 @@ def _place(module: str) -> str:
 
 
 class Pool:
-    """At most so many workers; idle ones are kept, the longest idle first.
-
-    A worker makes its next context when it was given back, so two take turns even where one would
-    do: a script that follows another at once finds a context that is ready.
-    """
+    """At most so many workers; of the idle ones the next script gets the one used last."""
 
     def __init__(
         self,
         env: Env,
         *,
         workers_max: int = WORKERS_MAX,
-        workers_warm: int = WORKERS_WARM,
         running: Slots | None = None,
         idle_s: float = IDLE_S,
         unlocked: Literal["no", "i-accept"] = "no",
@@ -250,14 +288,15 @@ class Pool:
         self.running = running or Slots(RUNNING_MAX)
         self._env = env
         self._unlocked = unlocked
+        self._seats = Slots(min(RUNNING_MAX, workers_max))
         self._slots = Slots(workers_max)
         self._idle_ms = idle_s * 1000
         self._reaper = Reaper(idle_s, self._reap)
+        self._looking: asyncio.TimerHandle | None = None
         self._starting = asyncio.Semaphore(STARTING_MAX)
         self._threads = ThreadPoolExecutor(THREADS_MAX, thread_name_prefix="duly-javascript")
         self._dying: set[Future[None]] = set()
-        self._warm = min(workers_warm, workers_max)
-        self._idle: deque[Worker] = deque()
+        self._idle: deque[Worker] = deque()  # the longest idle first
         self._all: set[Worker] = set()
         self._is_closed = False
         self._has_warned = False
@@ -270,15 +309,59 @@ class Pool:
             worker.abandon()
 
     async def take(self, workflow: str = "") -> Worker:
-        """Return a worker for this caller alone; wait while all are taken."""
+        """Return a worker that no other script has; wait for a seat, and while all are taken."""
+        if self._seats.free == 0:
+            self._look_later()
+        await self._seats.take(workflow)
+        try:
+            worker = await self._take_worker(workflow)
+        except BaseException:
+            self._seats.give_back()
+            raise
+        worker.begin(workflow)
+        return worker
+
+    async def _take_worker(self, workflow: str) -> Worker:
         await self._slots.take(workflow)
         try:
-            worker = self._idle_worker() or await self._start_in_turn()
+            return self._idle_worker() or await self._start_in_turn()
         except BaseException:
             self._slots.give_back()
             raise
-        worker.begin()
-        return worker
+
+    async def ask(
+        self, worker: Worker, request: wire.Request | wire.Study, *, cpu_s: float, wall_s: float
+    ) -> bytes:
+        """Let the script of a worker run, in its turn, until it stands still (see `Worker.ask`)."""
+        seat = worker.seat
+        seat.is_still = False
+        try:
+            # A script that waits for a result does not run: it holds a slot for one turn only (X2).
+            async with self.running.held(seat.workflow):
+                return await worker.ask(request, cpu_s=cpu_s, wall_s=wall_s)
+        finally:
+            seat.is_still, seat.looks = True, 0
+
+    def _look_later(self) -> None:
+        """Look for a seat in a while; no timer is set while no script waits for one (S9)."""
+        if self._looking is None and not self._is_closed:
+            loop = asyncio.get_running_loop()
+            self._looking = loop.call_later(LOOK_S, self._look)
+
+    def _look(self) -> None:
+        """Take the seats of the scripts that have waited for long."""
+        self._looking = None
+        for worker in self._all:
+            if worker.seat.look():
+                self._free(worker.seat)
+        if self._seats.is_wanted:
+            self._look_later()
+
+    def _free(self, seat: Seat) -> None:
+        """Let another script have the seat; twice is once."""
+        if seat.is_held:
+            seat.is_held = False
+            self._seats.give_back()
 
     async def give_back(self, worker: Worker) -> None:
         """Take a worker back: wiped if it stands still, ended if it does not."""
@@ -291,6 +374,7 @@ class Pool:
         except (wire.Closed, wire.Violation):
             pass  # it died, or spoke, while it stood still; the next script gets another
         finally:
+            self._free(worker.seat)
             self._slots.give_back()
             if is_wiped and not self._is_closed:
                 worker.idle_since_ms = self._env.monotonic_ms()
@@ -306,6 +390,8 @@ class Pool:
         """End every worker; a script that still has one finds it lost."""
         self._is_closed = True
         self._reaper.stay_away()
+        if self._looking is not None:
+            self._looking.cancel()
         for worker in self._all:
             worker.kill()
             self._bury(worker)
@@ -330,8 +416,8 @@ class Pool:
     def _idle_worker(self) -> Worker | None:
         if self._is_closed:
             raise DulyError(code="sandbox_closed")
-        while self._idle and len(self._all) >= self._warm:
-            worker = self._idle.popleft()
+        while self._idle:
+            worker = self._idle.pop()
             if worker.is_alive:
                 return worker
             self._end(worker)

@@ -19,7 +19,7 @@ import asyncio
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import partial
 from signal import SIGKILL
 from types import TracebackType
@@ -302,6 +302,10 @@ class PythonScript:
     async def answer(self, call_id: int, value: Result) -> Turn:
         """Give one call its result and go on."""
         return await self._turn(lambda: self._seat.answer(call_id, value))
+
+    def waiting_outside(self) -> AbstractContextManager[None]:
+        """Mark the time in which a call is outside; every script has a process of its own here."""
+        return nullcontext()
 
     async def leave(self) -> None:
         """Kill what runs, give the worker back; twice is once.

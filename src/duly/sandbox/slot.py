@@ -34,6 +34,11 @@ class Slots:
         """How many are free."""
         return self._free
 
+    @property
+    def is_wanted(self) -> bool:
+        """Tell whether a task waits for one."""
+        return bool(self._waiting)
+
     async def take(self, workflow: str) -> None:
         """Wait for a slot and hold it."""
         if self._free > 0:

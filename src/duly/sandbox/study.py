@@ -60,7 +60,6 @@ class Studies:
         self.pool = Pool(
             env,
             workers_max=WORKERS_MAX,
-            workers_warm=1,
             running=running,
             idle_s=idle_s,
             unlocked=unlocked,
@@ -71,9 +70,8 @@ class Studies:
         """Let a function read a source; raise ScriptError past a limit or if the worker is lost."""
         worker = await self.pool.take(what)
         try:
-            async with self.pool.running.held(what):
-                request = wire.Study(what, body)
-                reply = await worker.ask(request, cpu_s=self._cpu_s, wall_s=self._wall_s)
+            request = wire.Study(what, body)
+            reply = await self.pool.ask(worker, request, cpu_s=self._cpu_s, wall_s=self._wall_s)
             studied = wire.unpack(reply, wire.Studied)
             worker.is_clean = True
         except Overrun as error:

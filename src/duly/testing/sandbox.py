@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Coroutine
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -139,6 +140,10 @@ class OutstandingScript:
     async def answer(self, call_id: int, value: Result) -> Turn:
         """Give one call its result and go on."""
         return await self._sandbox.ask(self._entered.answer(call_id, value))
+
+    def waiting_outside(self) -> AbstractContextManager[None]:
+        """Mark the time in which a call of the script is outside the host."""
+        return self._entered.waiting_outside()
 
     @property
     def _entered(self) -> Script:

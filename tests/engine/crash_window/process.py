@@ -188,6 +188,9 @@ class _Watched:
     async def answer(self, call_id: int, value: Any) -> Any:
         return await self._script.answer(call_id, value)
 
+    def waiting_outside(self) -> Any:
+        return self._script.waiting_outside()
+
 
 @asynccontextmanager
 async def opened(orders: Orders, env: Env | None) -> AsyncIterator[Host]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 import pytest
@@ -69,13 +69,12 @@ async def test_twenty_scripts_that_wait_hold_nobody_up(language: str) -> None:
     """X2: there is one slot to run in; all twenty gave it back, so the next one runs at once."""
     async with sandbox_of(language, running=Slots(1), workers_max=21) as sandbox:
         loaded = await load(sandbox, language, ASK[language])
-        scripts = [open_(sandbox, loaded) for _ in range(21)]
-        for script in scripts:
-            await script.__aenter__()
-            assert isinstance(await script.start(), Asked)
-        assert await scripts[20].answer(1 if language == "javascript" else 0, 7) == Returned(7)
-        for script in scripts:
-            await script.__aexit__(None, None, None)
+        async with AsyncExitStack() as stack:
+            for _ in range(21):
+                script = await stack.enter_async_context(open_(sandbox, loaded))
+                assert isinstance(await script.start(), Asked)
+                stack.enter_context(script.waiting_outside())
+            assert await script.answer(1 if language == "javascript" else 0, 7) == Returned(7)
 
 
 @pytest.mark.parametrize("language", ["javascript", "python"])
