@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import replace
-from importlib.resources import files
 from typing import Any
 
 import pytest
@@ -22,6 +21,7 @@ from duly.rules.value import Json
 from duly.sandbox import javascript, javascript_worker
 from duly.sandbox.base import MISSING, Asked, Broke, Missing, Returned
 from duly.sandbox.javascript import JavaScriptSandbox, find_place
+from duly.sandbox.javascript_worker import read_text
 from duly.sandbox.pool import Pool
 from tests.sandbox.javascript_stand import CATALOG, FROZEN, HEAD, LIMITS, RUNNING, Stand
 
@@ -436,9 +436,7 @@ async def test_a_changed_language_does_not_change_the_bridge(stand: Stand, plant
 def test_a_script_stands_below_every_line_of_the_prelude() -> None:
     """X3: both sides mean the same line by it."""
     assert javascript.SCRIPT_LINE == javascript_worker.SCRIPT_LINE
-    for name in ("prelude.js", "late.js"):
-        text = (files("duly.sandbox") / name).read_text("utf-8")
-        assert text.count("\n") < javascript.SCRIPT_LINE
+    assert read_text().whole().count("\n") < javascript.SCRIPT_LINE
     assert find_place("    at f (<input>:1001:3)\n") == (1, 3)
     ours = "    at here (<input>:1000:1)\n    at map (native)\n"
     assert find_place(ours) == (None, None)

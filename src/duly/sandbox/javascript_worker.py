@@ -20,19 +20,27 @@ import resource
 import select
 from collections.abc import Callable
 from importlib.resources import files
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import _quickjs  # type: ignore[import-not-found]  # its package would start a thread
 import msgspec
 
 from duly.cell import lock
 from duly.sandbox import wire, worker_channel
+from duly.sandbox.javascript_code import (
+    EVAL_SCRIPT,
+    STACK_BYTES,
+    Compiler,
+    Held,
+    find_compiler,
+)
 
-STACK_BYTES: Final = 1024 * 1024  # enough to write a value a hundred levels deep (T8)
 # Room for the interpreter, its text and the copies that are sent; a script has its own limit.
 ADDRESS_SPACE_BYTES: Final = 1024 * 1024 * 1024
 # A script's text begins below every line of ours, so a frame tells by its line whose it is.
 SCRIPT_LINE: Final = 1_000
+ABOVE: Final = "\n" * SCRIPT_LINE
+LATE: Final = "= LATE_PARTS;"
 FRESH_CONTEXTS: Final = 2
 # A script that asked is answered at once or after a while; in between nothing else is begun.
 PATIENCE_MS: Final = 2
@@ -48,10 +56,38 @@ INTERRUPTED: Final = ("InternalError", "interrupted", "")
 
 
 class ContextText(NamedTuple):
-    """What stands in every context: what is read at once, and what is read when it is needed."""
+    """What stands in every context: the bridge, and the parts of it that many steps do without."""
 
     prelude: str
     late: str
+
+    def whole(self) -> str:
+        """Put the late parts into their place."""
+        before, mark, after = self.prelude.partition(LATE)
+        assert mark, "the prelude has a place for its late parts"
+        return f"{before}= {self.late};{after}"
+
+
+def read_text() -> ContextText:
+    """Read what stands in every context."""
+    here = files("duly.sandbox")
+    return ContextText(*((here / name).read_text("utf-8") for name in ("prelude.js", "late.js")))
+
+
+class Image:
+    """What every context begins with, compiled where that is possible."""
+
+    def __init__(self, text: ContextText, compiler: Compiler | None) -> None:
+        self._text = text.whole()
+        self.compiler = compiler
+        encoded = self._text.encode()
+        self._code = None if compiler is None else compiler.compile(encoded, EVAL_SCRIPT)
+
+    def enter(self, context: Any) -> tuple[Any, Held | None]:
+        """Run it in a context; return its function, as the binding and as the library has it."""
+        if self.compiler is None or self._code is None:
+            return context.eval(self._text), None
+        return self.compiler.evaluate(context, self._code)
 
 
 class Broken(Exception):
@@ -109,11 +145,11 @@ class PeakMemory:
 class Interpreter:
     """One fresh context and the way into its prelude."""
 
-    def __init__(self, text: ContextText, memory: PeakMemory) -> None:
+    def __init__(self, image: Image, memory: PeakMemory) -> None:
         self._context = _quickjs.Context()
         self._context.set_max_stack_size(STACK_BYTES)
-        self._enter = self._context.eval(text.prelude)
-        self._late = text.late
+        self._compiler = image.compiler
+        self._enter, self._held = image.enter(self._context)
         self._memory = memory
         self._memory_bytes = 0
         self._limit_s = 0.0
@@ -135,13 +171,25 @@ class Interpreter:
 
     def _begin(self, request: wire.Begin) -> None:
         settings = {"limits": request.bounds, "world": request.world}
-        self._enter("begin", msgspec.json.encode(settings).decode(), self._late)
+        self._enter("begin", msgspec.json.encode(settings).decode())
         self._look()
-        self._run("watch", self._context.module("\n" * SCRIPT_LINE + request.text))
+        if not self._load(request.text):
+            self._enter(self._context.module(ABOVE + request.text))
+        self._run("watch")
         if request.entry == wire.NOTHING:
             self._run("declare")
         else:
             self._run("start", bytes(request.entry).decode())
+
+    def _load(self, text: str) -> bool:
+        """Load the text as bytecode; False if it must be read by the binding."""
+        if self._compiler is None or self._held is None:
+            return False
+        ends_at_s = self._since_s + self._limit_s
+        memory_bytes = self._memory_bytes * 2
+        return self._compiler.load(
+            self._held, text, ABOVE.encode(), memory_bytes=memory_bytes, ends_at_s=ends_at_s
+        )
 
     def _turn(self, run: Callable[[], None]) -> bytes:
         self._since_s = cpu_s() - self._spent_s
@@ -199,11 +247,10 @@ def _explain(error: BaseException) -> wire.Fault:
 
 def serve(channel: int) -> None:
     """Serve requests until the channel ends."""
-    here = files("duly.sandbox")
-    text = ContextText(*((here / name).read_text("utf-8") for name in ("prelude.js", "late.js")))
     memory = PeakMemory()
     # What is loaded late is loaded now: the lock lets nothing in.
-    fresh = [Interpreter(text, memory)]
+    image = Image(read_text(), find_compiler(cpu_s))
+    fresh = [Interpreter(image, memory)]
     wire.pack(wire.Turn())
     kept = (channel,) if memory.descriptor is None else (channel, memory.descriptor)
     report = lock.lock(kept, lock.Profile(memory_bytes=ADDRESS_SPACE_BYTES))
@@ -215,13 +262,13 @@ def serve(channel: int) -> None:
     running: Interpreter | None = None
     while True:
         while len(fresh) < FRESH_CONTEXTS and not requests.poll(PATIENCE_MS if running else 0):
-            fresh.append(Interpreter(text, memory))
+            fresh.append(Interpreter(image, memory))
         body = worker_channel.read(channel)
         if body is None:
             return
         request = wire.unpack_request(body)
         if isinstance(request, wire.Begin):
-            running = fresh.pop() if fresh else Interpreter(text, memory)
+            running = fresh.pop() if fresh else Interpreter(image, memory)
             worker_channel.write(channel, running.begin(request))
         elif isinstance(request, wire.Answer):
             assert running is not None, "a call is answered before the script was begun"

@@ -1,6 +1,6 @@
 // What a step may do without: the log, the clock, the dice, the declaration, and the words for what
-// is no JSON. The prelude reads this file into a context when it is first needed, and then only
-// what it held before the script came is used here (law 2 of prelude.js).
+// is no JSON. The prelude calls this function when it is first needed, and then only what it held
+// before the script came is used here (law 2 of prelude.js).
 (held, step, answers, breakWith, elapsedMs) => {
   "use strict";
   const {

@@ -12,9 +12,10 @@
 //        a stack. What the interpreter calls on the bridge's behalf gets the script's own values.
 // Law 5  A call is entered in one go: what can throw for want of stack or memory is done before.
 //
-// Every step pays for every line of this file, so what many steps do without stands in late.js:
-// the log, the clock, the dice, the declaration, and the words for what is no JSON. The value of
-// this file is the worker's only way in; the script cannot reach it.
+// What many steps do without stands in late.js, which the worker puts in the place of LATE_PARTS: the
+// log, the clock, the dice, the declaration, and the words for what is no JSON. It is compiled with
+// this file, and run when it is first needed. The value of this file is the worker's only way in;
+// the script cannot reach it.
 //
 // The interpreter reads what stands in brackets twice before it knows what it is: hence functions
 // by name, short literals, and no brackets around it all.
@@ -23,7 +24,6 @@ void 0, function () {
 
   // -- Held for later --------------------------------------------------------------------------
 
-  const evaluate = eval;
   const { parse, stringify } = JSON;
   const { isRawJSON } = JSON;
   const { defineProperty, freeze, getOwnPropertyDescriptor, getPrototypeOf, hasOwn, keys, prototype: objectPrototype } = Object;
@@ -61,10 +61,11 @@ void 0, function () {
   let waiting = 0;
   let spentMs = 0; // by the script itself; waiting for an answer does not count (X2)
   let resumedAt = 0;
-  let lateText = "";
+  let loading; // the promise of the script's module
   let lateParts = null;
 
-  const late = () => lateParts ??= evaluate(lateText)(held, step, answers, breakWith, elapsedMs);
+  const makeLate = LATE_PARTS;
+  const late = () => lateParts ??= makeLate(held, step, answers, breakWith, elapsedMs);
   const elapsedMs = () => spentMs + machineClock() - resumedAt;
   const short = (words) => stringify(held.toWellFormed(slice(typeof words === "string" ? words : "", 0, 4000)));
   const breakWith = (name, message, stack) => {
@@ -212,16 +213,15 @@ void 0, function () {
   const own = (holder, name) => (typeof holder === "object" && holder !== null && hasOwn(holder, name) ? holder[name] : undefined);
   const fail = (error) => { if (error !== NOT_JSON) late().fail(error); };
 
-  function begin(settings, text) {
+  function begin(settings) {
     if (step.world !== null) throw new RealError("a context is begun once");
     const { limits, world } = parse(settings);
-    lateText = text;
     step.limits = limits;
     step.world = world;
     step.room = limits.output_chars;
     resumedAt = machineClock();
   }
-  async function watch(loading) {
+  async function watch() {
     try {
       // Whose promise this is would be asked of a prototype that the script has in its hands.
       put(loading, "constructor", RealPromise);
@@ -282,5 +282,8 @@ void 0, function () {
     return slice(taken, 0); // in one piece: the binding cannot read a string that is still in parts
   }
   const ways = { __proto__: null, begin, watch, declare, start, answer, fail: breakWith, exceed, take };
-  return (way, first, second, third) => ways[way](first, second, third);
+  return (way, first, second, third) => {
+    if (typeof way === "string") return ways[way](first, second, third);
+    loading = way;
+  };
 }()

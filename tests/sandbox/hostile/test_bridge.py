@@ -13,6 +13,7 @@ from tree_sitter_javascript import language
 from duly.env import Loop
 from duly.rules.value import Json
 from duly.sandbox.base import MISSING, Asked, Missing, Returned
+from duly.sandbox.javascript_worker import read_text
 from duly.sandbox.pool import Pool
 from tests.sandbox.javascript_stand import FROZEN, Stand
 
@@ -74,7 +75,7 @@ def test_no_date_knows_its_constructor_before_the_script_has_a_clock() -> None:
     """C13: no script is known that gets hold of a date without `Date`, so it is looked at here."""
     context = _quickjs.Context()
     context.eval("globalThis.dates = Date.prototype")
-    context.eval(files("duly.sandbox").joinpath("prelude.js").read_text("utf-8"))
+    context.eval(read_text().whole())
     assert context.eval("Object.hasOwn(dates, 'constructor')") is False
 
 
