@@ -1,11 +1,13 @@
 """The versions that were loaded, ready to be opened; the rest stay in the store.
 
-Law: a version never changes (W8), so a loaded one stays valid. One that is dropped here is loaded
-again when a run needs it. How many are kept is bounded: an idle workflow costs nothing.
+Law: a version never changes (W8), so what was loaded once stays true; what is dropped here is
+loaded again when a run needs it. What they take together is bounded in bytes, not in number: a
+thousand small versions that run in turn all stay. An idle workflow costs nothing.
 """
 
 from __future__ import annotations
 
+import sys
 from collections import OrderedDict
 from dataclasses import replace
 from typing import Final
@@ -18,7 +20,8 @@ from duly.rules.value import decode
 from duly.rules.word import Failure
 from duly.sandbox.base import Loaded
 
-LOADED_MAX: Final = 256
+LOADED_BYTES_MAX: Final = 128 * 1024 * 1024
+DECLARATION_BYTES: Final = 8 * 1024  # what is kept of a version besides its text and its image
 
 
 class Library:
@@ -27,6 +30,7 @@ class Library:
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
         self._shelf: OrderedDict[tuple[str, str], Loaded] = OrderedDict()
+        self._bytes = 0
 
     async def get(self, workflow_id: str, version: str) -> Loaded:
         """Return a version ready to be opened; an error here is a failure of the step (F1)."""
@@ -35,10 +39,17 @@ class Library:
             self._shelf.move_to_end(here)
             return self._shelf[here]
         loaded = await self._load(workflow_id, version)
-        self._shelf[here] = loaded
-        while len(self._shelf) > LOADED_MAX:
-            self._shelf.popitem(last=False)
+        self._keep(here, loaded)
         return loaded
+
+    def _keep(self, here: tuple[str, str], loaded: Loaded) -> None:
+        # Two runs that needed the same version at once have both loaded it.
+        before = self._shelf.pop(here, None)
+        self._shelf[here] = loaded
+        self._bytes += size_bytes(loaded) - (0 if before is None else size_bytes(before))
+        while self._bytes > LOADED_BYTES_MAX and len(self._shelf) > 1:
+            _, dropped = self._shelf.popitem(last=False)
+            self._bytes -= size_bytes(dropped)
 
     async def _load(self, workflow_id: str, version: str) -> Loaded:
         try:
@@ -52,3 +63,8 @@ class Library:
             raise sandbox_failure(error) from error
         # What deploy extracted holds, even if the source would say something else today (W7).
         return replace(loaded, declaration=parse(decode(row.declaration)))
+
+
+def size_bytes(loaded: Loaded) -> int:
+    """Return about how much memory a loaded version takes."""
+    return DECLARATION_BYTES + sys.getsizeof(loaded.source.text) + len(loaded.image or b"")

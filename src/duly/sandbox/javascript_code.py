@@ -84,8 +84,8 @@ class Shelf:
     """
 
     def __init__(self, size_bytes: int = CODE_BYTES) -> None:
-        # Written to, so that the kernel counts these pages from the start.
-        self._bytes = bytearray(b"\xff") * size_bytes
+        # Python writes to all of it, so the kernel counts these pages from the start.
+        self._bytes = bytearray(size_bytes)
         self._first = ctypes.addressof(ctypes.c_char.from_buffer(self._bytes))
         self._places: dict[int, tuple[int, int, int]] = {}
         self._used = 0
