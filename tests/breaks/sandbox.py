@@ -257,9 +257,9 @@ BREAKS = (
     Break(
         "X2",
         "duly.sandbox.pool",
-        "Seat.look",
-        lambda seat: False,
-        ("tests/sandbox/test_seat.py",),
+        "Place.look",
+        lambda place: False,
+        ("tests/sandbox/test_place.py",),
         "scripts that wait outside keep others from beginning",
     ),
     Break(

@@ -174,7 +174,7 @@ class _Run:
     def waiting_outside(self) -> AbstractContextManager[None]:
         """Mark the time in which a call of the script is outside the host."""
         assert self._worker is not None, "a script waits only between entering and leaving it"
-        return self._worker.seat.waiting_outside()
+        return self._worker.place.waiting_outside()
 
     def begin(self, text: str, world: World, entry: wire.Entry | None) -> wire.Begin:
         """Write the first request."""

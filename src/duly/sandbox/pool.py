@@ -8,9 +8,9 @@ Law 2: a turn has an end. A worker that computes or lasts too long is ended from
 Law 3: no process outlives the pool, even if its callers were cancelled. Nothing is started before
        the first script, no signal handler is installed, and only the pool's own processes are
        waited for. A forked child leaves the workers to its parent (H1).
-Law 4: workers come by need. A script begins with a seat, of which there are as many as scripts
+Law 4: workers come by need. A script begins with a place, of which there are as many as scripts
        may run at once (slot); workflows take turns for them. A script that has waited for a result
-       for a while gives its seat up and keeps its worker, so a slow call keeps no other
+       for a while gives its place up and keeps its worker, so a slow call keeps no other
        script from beginning. Past `workers_max` a script waits to begin (X2).
 Law 5: a worker whose lock is incomplete takes no work, unless the host was told to accept (X1).
 Law 6: the event loop waits for no process: to be gone takes one as long as the machine likes, so
@@ -26,9 +26,9 @@ import socket
 import subprocess
 import sys
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -48,7 +48,7 @@ R = TypeVar("R")
 WORKERS_MAX: Final = 64
 START_S: Final = 60.0
 THREADS_MAX: Final = 4
-# While a script waits for a seat, the pool looks so often at those that have one. Who was found
+# While a script waits for a place, the pool looks so often at those that have one. Who was found
 # waiting more often than this gives it up: soon if a call of it is outside the host, and late if
 # the host itself has not answered, since another process would not make it faster.
 LOOK_S: Final = 0.005
@@ -92,7 +92,7 @@ class Program:
 
 
 @dataclass(slots=True)
-class Seat:
+class Place:
     """The place of one script among those that may run, and how often it was found waiting.
 
     Patience is counted in looks of the pool, which are turns of the event loop: a host that is
@@ -119,7 +119,7 @@ class Seat:
             self.calls_outside -= 1
 
     def look(self) -> bool:
-        """Tell whether the script has waited for so long that another may have its seat."""
+        """Tell whether the script has waited for so long that another may have its place."""
         self.looks = self.looks + 1 if self.is_still else 0
         return self.looks > (LOOKS_OUTSIDE if self.calls_outside else LOOKS_INSIDE)
 
@@ -152,7 +152,7 @@ class Worker:
         self._watch: ScriptWatch | None = None
         self.is_clean = True
         self.idle_since_ms = 0
-        self.seat = Seat("", is_held=False)
+        self.place = Place("", is_held=False)
 
     @property
     def pid(self) -> int:
@@ -168,10 +168,10 @@ class Worker:
             raise wire.Closed(f"A worker said nothing for {START_S:g} s.") from None
 
     def begin(self, workflow: str) -> None:
-        """Begin to count for a new script of this workflow, which takes a seat."""
+        """Begin to count for a new script of this workflow, which takes a place."""
         self._cpu_before_s = self._stat.cpu_s() or 0.0
         self._watch = None
-        self.seat = Seat(workflow)
+        self.place = Place(workflow)
 
     async def ask(
         self, request: wire.Request | wire.Study, *, cpu_s: float, wall_s: float
@@ -288,7 +288,7 @@ class Pool:
         self.running = running or Slots(RUNNING_MAX)
         self._env = env
         self._unlocked = unlocked
-        self._seats = Slots(min(RUNNING_MAX, workers_max))
+        self._places = Slots(min(RUNNING_MAX, workers_max))
         self._slots = Slots(workers_max)
         self._idle_ms = idle_s * 1000
         self._reaper = Reaper(idle_s, self._reap)
@@ -309,14 +309,14 @@ class Pool:
             worker.abandon()
 
     async def take(self, workflow: str = "") -> Worker:
-        """Return a worker that no other script has; wait for a seat, and while all are taken."""
-        if self._seats.free == 0:
+        """Return a worker that no other script has; wait for a place, and while all are taken."""
+        if self._places.free == 0:
             self._look_later()
-        await self._seats.take(workflow)
+        await self._places.take(workflow)
         try:
             worker = await self._take_worker(workflow)
         except BaseException:
-            self._seats.give_back()
+            self._places.give_back()
             raise
         worker.begin(workflow)
         return worker
@@ -333,35 +333,40 @@ class Pool:
         self, worker: Worker, request: wire.Request | wire.Study, *, cpu_s: float, wall_s: float
     ) -> bytes:
         """Let the script of a worker run, in its turn, until it stands still (see `Worker.ask`)."""
-        seat = worker.seat
-        seat.is_still = False
+        async with self.turn(worker):
+            return await worker.ask(request, cpu_s=cpu_s, wall_s=wall_s)
+
+    @asynccontextmanager
+    async def turn(self, worker: Worker) -> AsyncIterator[None]:
+        """Hold a slot to run for one turn: a script that waits for a result does not run (X2)."""
+        place = worker.place
+        place.is_still = False
         try:
-            # A script that waits for a result does not run: it holds a slot for one turn only (X2).
-            async with self.running.held(seat.workflow):
-                return await worker.ask(request, cpu_s=cpu_s, wall_s=wall_s)
+            async with self.running.held(place.workflow):
+                yield
         finally:
-            seat.is_still, seat.looks = True, 0
+            place.is_still, place.looks = True, 0
 
     def _look_later(self) -> None:
-        """Look for a seat in a while; no timer is set while no script waits for one (S9)."""
+        """Look for a place in a while; no timer is set while no script waits for one (S9)."""
         if self._looking is None and not self._is_closed:
             loop = asyncio.get_running_loop()
             self._looking = loop.call_later(LOOK_S, self._look)
 
     def _look(self) -> None:
-        """Take the seats of the scripts that have waited for long."""
+        """Take the places of the scripts that have waited for long."""
         self._looking = None
         for worker in self._all:
-            if worker.seat.look():
-                self._free(worker.seat)
-        if self._seats.is_wanted:
+            if worker.place.look():
+                self._free(worker.place)
+        if self._places.is_wanted:
             self._look_later()
 
-    def _free(self, seat: Seat) -> None:
-        """Let another script have the seat; twice is once."""
-        if seat.is_held:
-            seat.is_held = False
-            self._seats.give_back()
+    def _free(self, place: Place) -> None:
+        """Let another script have the place; twice is once."""
+        if place.is_held:
+            place.is_held = False
+            self._places.give_back()
 
     async def give_back(self, worker: Worker) -> None:
         """Take a worker back: wiped if it stands still, ended if it does not."""
@@ -374,7 +379,7 @@ class Pool:
         except (wire.Closed, wire.Violation):
             pass  # it died, or spoke, while it stood still; the next script gets another
         finally:
-            self._free(worker.seat)
+            self._free(worker.place)
             self._slots.give_back()
             if is_wiped and not self._is_closed:
                 worker.idle_since_ms = self._env.monotonic_ms()

@@ -1,4 +1,4 @@
-"""Workers come by need: seats, who keeps one, and who gives it up."""
+"""Workers come by need: places, who keeps one, and who gives it up."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from duly.sandbox import pool as pool_module
 from duly.sandbox.base import Asked, Returned, Turn
-from duly.sandbox.pool import LOOKS_INSIDE, LOOKS_OUTSIDE, Seat
+from duly.sandbox.pool import LOOKS_INSIDE, LOOKS_OUTSIDE, Place
 from duly.sandbox.slot import RUNNING_MAX, Slots
 from tests.sandbox.test_pool import Stand, standing
 
@@ -28,7 +28,7 @@ async def ask(stand: Stand, number: int) -> Turn:
 
 
 async def test_a_crowd_starts_no_more_workers_than_may_run_at_once() -> None:
-    """X2: calls that are answered at once keep their seats, so no further process is started."""
+    """X2: calls that are answered at once keep their places, so no further process is started."""
     async with standing() as stand:
         ended = await asyncio.gather(*(ask(stand, number) for number in range(FAST)))
         assert ended == [Returned([number, number]) for number in range(FAST)]
@@ -51,7 +51,7 @@ async def test_calls_that_never_end_keep_no_other_script_from_running() -> None:
         assert len(stand.pool.pids) == SLOW + 1
 
 
-async def test_scripts_that_compute_keep_their_seats(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_scripts_that_compute_keep_their_places(monkeypatch: pytest.MonkeyPatch) -> None:
     """X2: also those that wait for their turn to run; no process is started beside them."""
     monkeypatch.setattr(pool_module, "LOOKS_INSIDE", 0)
     async with standing(running=Slots(1)) as stand, AsyncExitStack() as stack:
@@ -85,8 +85,8 @@ async def test_at_most_so_many_workers_wait_outside() -> None:
         assert await later == Returned([7, 7])
 
 
-async def test_a_script_without_a_seat_goes_on_and_gives_back_nothing_twice() -> None:
-    """X2: it lost its seat while it waited, keeps its worker, and there are as many seats after."""
+async def test_a_script_without_a_place_goes_on_and_gives_back_nothing_twice() -> None:
+    """X2: it lost its place while it waited, keeps its worker, and there are as many places after."""
     async with standing() as stand:
         async with AsyncExitStack() as stack:
             scripts = [await stand.script(ASK) for _ in range(RUNNING_MAX + 1)]
@@ -96,10 +96,10 @@ async def test_a_script_without_a_seat_goes_on_and_gives_back_nothing_twice() ->
                 stack.enter_context(script.waiting_outside())
             for script in scripts:
                 assert await script.answer(1, None) == Returned(None)
-        assert stand.pool._seats.free == RUNNING_MAX
+        assert stand.pool._places.free == RUNNING_MAX
 
 
-async def test_no_timer_is_set_while_no_script_waits_for_a_seat() -> None:
+async def test_no_timer_is_set_while_no_script_waits_for_a_place() -> None:
     """S9: a script that waits for an hour costs the host nothing."""
     async with standing() as stand, AsyncExitStack() as stack:
         for _ in range(RUNNING_MAX):
@@ -112,7 +112,7 @@ async def test_no_timer_is_set_while_no_script_waits_for_a_seat() -> None:
         assert stand.pool._looking is None
 
 
-async def test_a_cancelled_wait_for_a_seat_loses_none() -> None:
+async def test_a_cancelled_wait_for_a_place_loses_none() -> None:
     """X2: also if it was granted in the same moment."""
     async with standing() as stand:
         async with AsyncExitStack() as stack:
@@ -121,35 +121,35 @@ async def test_a_cancelled_wait_for_a_seat_loses_none() -> None:
             entering = asyncio.ensure_future(stand.pool.take("late"))
             await asyncio.sleep(0)
             entering.cancel()
-        assert stand.pool._seats.free == RUNNING_MAX
+        assert stand.pool._places.free == RUNNING_MAX
 
 
-def looks_until_spare(seat: Seat) -> int:
+def looks_until_spare(place: Place) -> int:
     count = 1
-    while not seat.look():
+    while not place.look():
         count += 1
     return count
 
 
-def test_who_waits_outside_gives_its_seat_up_soon_and_who_waits_for_the_host_late() -> None:
+def test_who_waits_outside_gives_its_place_up_soon_and_who_waits_for_the_host_late() -> None:
     """X2: another process does not make a busy host faster."""
-    assert looks_until_spare(Seat("w")) == LOOKS_INSIDE + 1
-    seat = Seat("w")
-    with seat.waiting_outside(), seat.waiting_outside():
-        assert looks_until_spare(seat) == LOOKS_OUTSIDE + 1
-    assert not seat.look()
+    assert looks_until_spare(Place("w")) == LOOKS_INSIDE + 1
+    place = Place("w")
+    with place.waiting_outside(), place.waiting_outside():
+        assert looks_until_spare(place) == LOOKS_OUTSIDE + 1
+    assert not place.look()
 
 
 def test_each_call_outside_is_waited_for_anew() -> None:
     """X2: fast calls one after the other are no slow call."""
-    seat = Seat("w")
+    place = Place("w")
     for _ in range(LOOKS_INSIDE):
-        with seat.waiting_outside():
-            assert not any(seat.look() for _ in range(LOOKS_OUTSIDE))
+        with place.waiting_outside():
+            assert not any(place.look() for _ in range(LOOKS_OUTSIDE))
 
 
-def test_who_runs_keeps_its_seat() -> None:
+def test_who_runs_keeps_its_place() -> None:
     """X2: however long it takes, and also while it waits for a slot to run."""
-    seat = Seat("w", is_still=False)
-    with seat.waiting_outside():
-        assert not any(seat.look() for _ in range(2 * LOOKS_INSIDE))
+    place = Place("w", is_still=False)
+    with place.waiting_outside():
+        assert not any(place.look() for _ in range(2 * LOOKS_INSIDE))
