@@ -257,7 +257,7 @@ BREAKS = (
     Break(
         "X2",
         "duly.sandbox.pool",
-        "Place.look",
+        "ScriptPlace.look",
         lambda place: False,
         ("tests/sandbox/test_place.py",),
         "scripts that wait outside keep others from beginning",

@@ -20,8 +20,14 @@ from duly.rules.value import Json
 from duly.sandbox import javascript_code, wire
 from duly.sandbox import pool as pool_module
 from duly.sandbox.base import Broke, Loaded, Returned, Turn
-from duly.sandbox.javascript_code import EVAL_MODULE, EVAL_SCRIPT, Compiler, Shelf, find_compiler
-from duly.sandbox.javascript_worker import Image, Interpreter, PeakMemory, cpu_s, read_text
+from duly.sandbox.javascript_code import (
+    EVAL_MODULE,
+    EVAL_SCRIPT,
+    CodeShelf,
+    Compiler,
+    find_compiler,
+)
+from duly.sandbox.javascript_worker import Interpreter, PeakMemory, Prelude, cpu_s, read_text
 from duly.sandbox.pool import Pool
 from tests.sandbox.javascript_stand import HEAD, LIMITS, Stand
 
@@ -250,7 +256,7 @@ class Colliding(bytes):
 
 def test_bytecode_belongs_to_one_text_byte_for_byte() -> None:
     """X1: texts that a table takes for the same do not get each other's code."""
-    shelf = Shelf(1024)
+    shelf = CodeShelf(1024)
     shelf.put(Colliding(b"one"), b"code of one")
     assert shelf.find(Colliding(b"two")) is None
     assert shelf.find(Colliding(b"one, and more")) is None
@@ -259,7 +265,7 @@ def test_bytecode_belongs_to_one_text_byte_for_byte() -> None:
 
 def test_a_full_shelf_is_emptied_and_never_grows() -> None:
     """X2: what a worker keeps is bounded, and is there from the start."""
-    shelf = Shelf(1024)
+    shelf = CodeShelf(1024)
     for number in range(100):
         text = b"%03d" % number
         assert shelf.put(text, bytes(97)) is not None
@@ -272,14 +278,14 @@ def test_a_full_shelf_is_emptied_and_never_grows() -> None:
 def test_what_is_kept_is_held_from_the_start() -> None:
     """X2: so that no script is blamed for it, whatever was compiled before."""
     before_bytes, size_bytes = held_bytes(), 16 * 1024 * 1024
-    shelf = Shelf(size_bytes)
+    shelf = CodeShelf(size_bytes)
     assert held_bytes() - before_bytes > size_bytes * 3 // 4
     assert shelf.find(b"text") is None
 
 
 def test_what_is_found_is_what_was_put() -> None:
     """X1: the address and the size of exactly these bytes."""
-    shelf = Shelf(4096)
+    shelf = CodeShelf(4096)
     for number in range(20):
         shelf.put(b"text %d" % number, b"code %d" % number * (number + 1))
     for number in range(20):
@@ -306,16 +312,16 @@ def test_a_text_that_is_none_is_not_compiled() -> None:
 
 def test_a_context_that_is_dropped_leaves_nothing() -> None:
     """X2: a value that is not given back keeps 20 KB of each context in the worker."""
-    image, memory = Image(read_text(), make_compiler()), PeakMemory()
+    prelude, memory = Prelude(read_text(), make_compiler()), PeakMemory()
     before_bytes = held_bytes()
     for _ in range(500):
-        Interpreter(image, memory)
+        Interpreter(prelude, memory)
     assert held_bytes() - before_bytes < 500 * 10_000
 
 
 def test_a_value_keeps_its_context() -> None:
     """X1: it is never freed in a context that is gone."""
-    held = Interpreter(Image(read_text(), make_compiler()), PeakMemory())._held
+    held = Interpreter(Prelude(read_text(), make_compiler()), PeakMemory())._held
     gc.collect()
     assert held is not None
     assert held.value.tag == javascript_code.OBJECT

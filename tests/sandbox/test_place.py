@@ -9,7 +9,7 @@ import pytest
 
 from duly.sandbox import pool as pool_module
 from duly.sandbox.base import Asked, Returned, Turn
-from duly.sandbox.pool import LOOKS_INSIDE, LOOKS_OUTSIDE, Place
+from duly.sandbox.pool import LOOKS_INSIDE, LOOKS_OUTSIDE, ScriptPlace
 from duly.sandbox.slot import RUNNING_MAX, Slots
 from tests.sandbox.test_pool import Stand, standing
 
@@ -86,7 +86,7 @@ async def test_at_most_so_many_workers_wait_outside() -> None:
 
 
 async def test_a_script_without_a_place_goes_on_and_gives_back_nothing_twice() -> None:
-    """X2: it lost its place while it waited, keeps its worker, and there are as many places after."""
+    """X2: it lost its place while it waited, and keeps its worker; no place is lost or made."""
     async with standing() as stand:
         async with AsyncExitStack() as stack:
             scripts = [await stand.script(ASK) for _ in range(RUNNING_MAX + 1)]
@@ -124,7 +124,7 @@ async def test_a_cancelled_wait_for_a_place_loses_none() -> None:
         assert stand.pool._places.free == RUNNING_MAX
 
 
-def looks_until_spare(place: Place) -> int:
+def looks_until_spare(place: ScriptPlace) -> int:
     count = 1
     while not place.look():
         count += 1
@@ -133,8 +133,8 @@ def looks_until_spare(place: Place) -> int:
 
 def test_who_waits_outside_gives_its_place_up_soon_and_who_waits_for_the_host_late() -> None:
     """X2: another process does not make a busy host faster."""
-    assert looks_until_spare(Place("w")) == LOOKS_INSIDE + 1
-    place = Place("w")
+    assert looks_until_spare(ScriptPlace("w")) == LOOKS_INSIDE + 1
+    place = ScriptPlace("w")
     with place.waiting_outside(), place.waiting_outside():
         assert looks_until_spare(place) == LOOKS_OUTSIDE + 1
     assert not place.look()
@@ -142,7 +142,7 @@ def test_who_waits_outside_gives_its_place_up_soon_and_who_waits_for_the_host_la
 
 def test_each_call_outside_is_waited_for_anew() -> None:
     """X2: fast calls one after the other are no slow call."""
-    place = Place("w")
+    place = ScriptPlace("w")
     for _ in range(LOOKS_INSIDE):
         with place.waiting_outside():
             assert not any(place.look() for _ in range(LOOKS_OUTSIDE))
@@ -150,6 +150,6 @@ def test_each_call_outside_is_waited_for_anew() -> None:
 
 def test_who_runs_keeps_its_place() -> None:
     """X2: however long it takes, and also while it waits for a slot to run."""
-    place = Place("w", is_still=False)
+    place = ScriptPlace("w", is_still=False)
     with place.waiting_outside():
         assert not any(place.look() for _ in range(2 * LOOKS_INSIDE))

@@ -35,7 +35,7 @@ POINTER: Final = ctypes.c_void_p
 WORD_BYTES: Final = 8
 
 
-class Value(ctypes.Structure):
+class RawValue(ctypes.Structure):
     """A value of the interpreter: 64 bits of it, and what kind it is."""
 
     _fields_ = (("bits", ctypes.c_uint64), ("tag", ctypes.c_int64))
@@ -44,19 +44,19 @@ class Value(ctypes.Structure):
 # What is used of the library: the type of the result, then those of the arguments.
 FUNCTIONS: Final[dict[str, tuple[Any, ...]]] = {
     "JS_GetRuntime": (POINTER, POINTER),
-    "JS_Eval": (Value, POINTER, ctypes.c_char_p, ctypes.c_size_t, ctypes.c_char_p, ctypes.c_int),
-    "JS_WriteObject": (POINTER, POINTER, POINTER, Value, ctypes.c_int),
-    "JS_ReadObject": (Value, POINTER, POINTER, ctypes.c_size_t, ctypes.c_int),
-    "JS_EvalFunction": (Value, POINTER, Value),
-    "JS_ResolveModule": (ctypes.c_int, POINTER, Value),
-    "JS_Call": (Value, POINTER, Value, Value, ctypes.c_int, POINTER),
-    "JS_GetException": (Value, POINTER),
-    "JS_DupValue": (Value, POINTER, Value),
-    "JS_FreeValue": (None, POINTER, Value),
-    "JS_GetGlobalObject": (Value, POINTER),
-    "JS_SetPropertyStr": (ctypes.c_int, POINTER, Value, ctypes.c_char_p, Value),
+    "JS_Eval": (RawValue, POINTER, ctypes.c_char_p, ctypes.c_size_t, ctypes.c_char_p, ctypes.c_int),
+    "JS_WriteObject": (POINTER, POINTER, POINTER, RawValue, ctypes.c_int),
+    "JS_ReadObject": (RawValue, POINTER, POINTER, ctypes.c_size_t, ctypes.c_int),
+    "JS_EvalFunction": (RawValue, POINTER, RawValue),
+    "JS_ResolveModule": (ctypes.c_int, POINTER, RawValue),
+    "JS_Call": (RawValue, POINTER, RawValue, RawValue, ctypes.c_int, POINTER),
+    "JS_GetException": (RawValue, POINTER),
+    "JS_DupValue": (RawValue, POINTER, RawValue),
+    "JS_FreeValue": (None, POINTER, RawValue),
+    "JS_GetGlobalObject": (RawValue, POINTER),
+    "JS_SetPropertyStr": (ctypes.c_int, POINTER, RawValue, ctypes.c_char_p, RawValue),
     "JS_NewAtom": (ctypes.c_uint32, POINTER, ctypes.c_char_p),
-    "JS_DeleteProperty": (ctypes.c_int, POINTER, Value, ctypes.c_uint32, ctypes.c_int),
+    "JS_DeleteProperty": (ctypes.c_int, POINTER, RawValue, ctypes.c_uint32, ctypes.c_int),
     "JS_FreeAtom": (None, POINTER, ctypes.c_uint32),
     "JS_SetInterruptHandler": (None, POINTER, POINTER, POINTER),
     "js_free": (None, POINTER, POINTER),
@@ -65,10 +65,10 @@ FUNCTIONS: Final[dict[str, tuple[Any, ...]]] = {
 PROBES: Final = {b"42": (INTEGER, 42), b"void 0": (UNDEFINED, None), b"throw 1": (EXCEPTION, None)}
 
 
-class Held:
+class HeldValue:
     """A value of a context, held until nothing needs it; the context lives as long."""
 
-    def __init__(self, library: Any, context: Any, value: Value) -> None:
+    def __init__(self, library: Any, context: Any, value: RawValue) -> None:
         self._library = library
         self._context = context
         self.value = value
@@ -77,7 +77,7 @@ class Held:
         self._library.JS_FreeValue(_inside(self._context), self.value)
 
 
-class Shelf:
+class CodeShelf:
     """Compiled texts in memory that is never more and never less; when it is full, it is emptied.
 
     Each lies behind its text, which is compared in full.
@@ -124,7 +124,7 @@ class Compiler:
         for name, (result, *arguments) in FUNCTIONS.items():
             function = getattr(self._library, name)
             function.restype, function.argtypes = result, arguments
-        self._shelf = Shelf()
+        self._shelf = CodeShelf()
         self._ends_at_s = 0.0
         self._cpu_s = cpu_s
         interrupt = ctypes.CFUNCTYPE(ctypes.c_int, POINTER, POINTER)
@@ -139,7 +139,7 @@ class Compiler:
         if compiled.tag == EXCEPTION:
             return None
         size = ctypes.c_size_t()
-        # What stands before a script is nobody's to read; a script may look at its own functions.
+        # No script reads the source of our functions; one may read that of its own.
         flags = BYTECODE | (WITHOUT_SOURCE if kind == EVAL_SCRIPT else 0)
         place = library.JS_WriteObject(inside, ctypes.addressof(size), compiled, flags)
         library.JS_FreeValue(inside, compiled)
@@ -149,12 +149,12 @@ class Compiler:
         library.js_free(inside, place)
         return code
 
-    def evaluate(self, context: Any, code: bytes) -> tuple[Any, Held]:
+    def evaluate(self, context: Any, code: bytes) -> tuple[Any, HeldValue]:
         """Run compiled text of ours in a fresh context; return its function, for both ways in."""
         library, inside = self._library, _inside(context)
         place = ctypes.cast(ctypes.c_char_p(code), POINTER)
         read = library.JS_ReadObject(inside, place, len(code), BYTECODE)
-        held = Held(library, context, library.JS_EvalFunction(inside, read))
+        held = HeldValue(library, context, library.JS_EvalFunction(inside, read))
         if held.value.tag != OBJECT:
             raise MemoryError
         # The binding finds a function by the name of a global, which is gone before a script comes.
@@ -169,7 +169,7 @@ class Compiler:
         return function, held
 
     def load(
-        self, held: Held, text: str, above: bytes, *, memory_bytes: int, ends_at_s: float
+        self, held: HeldValue, text: str, above: bytes, *, memory_bytes: int, ends_at_s: float
     ) -> bool:
         """Run the text of a module and hand its promise to the function that is held.
 
@@ -193,7 +193,7 @@ class Compiler:
         self._run(context, held, module, ends_at_s)
         return True
 
-    def _run(self, context: Any, held: Held, module: Value, ends_at_s: float) -> None:
+    def _run(self, context: Any, held: HeldValue, module: RawValue, ends_at_s: float) -> None:
         library, (runtime, inside) = self._library, _words(context)
         # The binding's own interrupt is on while the binding runs something; this is not that.
         self._ends_at_s = ends_at_s
@@ -203,7 +203,7 @@ class Compiler:
         library.JS_SetInterruptHandler(runtime, None, None)
         if promise.tag == EXCEPTION:
             self._fail(inside)
-        nothing = Value(0, UNDEFINED)
+        nothing = RawValue(0, UNDEFINED)
         handed = library.JS_Call(inside, held.value, nothing, 1, ctypes.addressof(promise))
         library.JS_FreeValue(inside, promise)
         if handed.tag == EXCEPTION:

@@ -31,7 +31,7 @@ from duly.sandbox.javascript_code import (
     EVAL_SCRIPT,
     STACK_BYTES,
     Compiler,
-    Held,
+    HeldValue,
     find_compiler,
 )
 
@@ -74,7 +74,7 @@ def read_text() -> ContextText:
     return ContextText(*((here / name).read_text("utf-8") for name in ("prelude.js", "late.js")))
 
 
-class Image:
+class Prelude:
     """What every context begins with, compiled where that is possible."""
 
     def __init__(self, text: ContextText, compiler: Compiler | None) -> None:
@@ -83,7 +83,7 @@ class Image:
         encoded = self._text.encode()
         self._code = None if compiler is None else compiler.compile(encoded, EVAL_SCRIPT)
 
-    def enter(self, context: Any) -> tuple[Any, Held | None]:
+    def enter(self, context: Any) -> tuple[Any, HeldValue | None]:
         """Run it in a context; return its function, as the binding and as the library has it."""
         if self.compiler is None or self._code is None:
             return context.eval(self._text), None
@@ -145,11 +145,11 @@ class PeakMemory:
 class Interpreter:
     """One fresh context and the way into its prelude."""
 
-    def __init__(self, image: Image, memory: PeakMemory) -> None:
+    def __init__(self, prelude: Prelude, memory: PeakMemory) -> None:
         self._context = _quickjs.Context()
         self._context.set_max_stack_size(STACK_BYTES)
-        self._compiler = image.compiler
-        self._enter, self._held = image.enter(self._context)
+        self._compiler = prelude.compiler
+        self._enter, self._held = prelude.enter(self._context)
         self._memory = memory
         self._memory_bytes = 0
         self._limit_s = 0.0
@@ -249,8 +249,8 @@ def serve(channel: int) -> None:
     """Serve requests until the channel ends."""
     memory = PeakMemory()
     # What is loaded late is loaded now: the lock lets nothing in.
-    image = Image(read_text(), find_compiler(cpu_s))
-    fresh = [Interpreter(image, memory)]
+    prelude = Prelude(read_text(), find_compiler(cpu_s))
+    fresh = [Interpreter(prelude, memory)]
     wire.pack(wire.Turn())
     kept = (channel,) if memory.descriptor is None else (channel, memory.descriptor)
     report = lock.lock(kept, lock.Profile(memory_bytes=ADDRESS_SPACE_BYTES))
@@ -262,13 +262,13 @@ def serve(channel: int) -> None:
     running: Interpreter | None = None
     while True:
         while len(fresh) < FRESH_CONTEXTS and not requests.poll(PATIENCE_MS if running else 0):
-            fresh.append(Interpreter(image, memory))
+            fresh.append(Interpreter(prelude, memory))
         body = worker_channel.read(channel)
         if body is None:
             return
         request = wire.unpack_request(body)
         if isinstance(request, wire.Begin):
-            running = fresh.pop() if fresh else Interpreter(image, memory)
+            running = fresh.pop() if fresh else Interpreter(prelude, memory)
             worker_channel.write(channel, running.begin(request))
         elif isinstance(request, wire.Answer):
             assert running is not None, "a call is answered before the script was begun"

@@ -92,7 +92,7 @@ class Program:
 
 
 @dataclass(slots=True)
-class Place:
+class ScriptPlace:
     """The place of one script among those that may run, and how often it was found waiting.
 
     Patience is counted in looks of the pool, which are turns of the event loop: a host that is
@@ -152,7 +152,7 @@ class Worker:
         self._watch: ScriptWatch | None = None
         self.is_clean = True
         self.idle_since_ms = 0
-        self.place = Place("", is_held=False)
+        self.place = ScriptPlace("", is_held=False)
 
     @property
     def pid(self) -> int:
@@ -171,7 +171,7 @@ class Worker:
         """Begin to count for a new script of this workflow, which takes a place."""
         self._cpu_before_s = self._stat.cpu_s() or 0.0
         self._watch = None
-        self.place = Place(workflow)
+        self.place = ScriptPlace(workflow)
 
     async def ask(
         self, request: wire.Request | wire.Study, *, cpu_s: float, wall_s: float
@@ -362,7 +362,7 @@ class Pool:
         if self._places.is_wanted:
             self._look_later()
 
-    def _free(self, place: Place) -> None:
+    def _free(self, place: ScriptPlace) -> None:
         """Let another script have the place; twice is once."""
         if place.is_held:
             place.is_held = False
