@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import msgspec
@@ -159,6 +161,50 @@ async def test_answers_that_wait_for_a_script_are_bounded_by_bytes(
     assert (await play.run()).status == Status.COMMITTED
     assert (tape.begun, handed) == (40, [40])
     assert 2 <= max(waiting) <= most
+
+
+class Distant(Connector):
+    """Looks whether its host has marked the script of the call as waiting outside."""
+
+    name = "distant"
+
+    def __init__(self) -> None:
+        self.outside = 0
+        self.seen: list[int] = []
+
+    @read
+    async def look(self) -> None:
+        await asyncio.sleep(1)
+        self.seen.append(self.outside)
+
+    @read
+    async def fail(self) -> None:
+        self.seen.append(self.outside)
+        raise ValueError("no")
+
+
+@pytest.mark.parametrize(("tool", "seen"), [("look", [3, 3, 3]), ("fail", [1])])
+async def test_a_script_is_marked_while_a_call_of_it_is_outside(
+    duly_world: Stage, monkeypatch: pytest.MonkeyPatch, tool: str, seen: list[int]
+) -> None:
+    """X2: for every call, and no longer; the sandbox lets others begin meanwhile."""
+    distant = Distant()
+
+    @contextmanager
+    def waiting_outside(self: ScriptedScript) -> Iterator[None]:
+        distant.outside += 1
+        try:
+            yield
+        finally:
+            distant.outside -= 1
+
+    monkeypatch.setattr(ScriptedScript, "waiting_outside", waiting_outside)
+    play = await opened(duly_world, connectors=(distant,))
+    calls = [Call(f"distant.{tool}", (), {}, waits=False) for _ in seen]
+    await play.deploy(flow({}, {PRODUCER: producer(*calls, Wait())}))
+    await play.drain()
+    assert distant.seen == seen
+    assert distant.outside == 0
 
 
 # -- Long sums ------------------------------------------------------------------------------------
