@@ -18,8 +18,10 @@ PROGRAM: Final = """
 import sys
 sys.path[:0] = sys.argv[2:]
 from duly.sandbox import javascript_worker
-real = javascript_worker.Text
-javascript_worker.Text = lambda *texts: real(*(text.replace({old!r}, {new!r}) for text in texts))
+real = javascript_worker.ContextText
+def changed(*texts):
+    return real(*(text.replace({old!r}, {new!r}) for text in texts))
+javascript_worker.ContextText = changed
 javascript_worker.serve(int(sys.argv[1]))
 """
 DESCRIPTOR: Final = "defineProperty(holder, name, { __proto__: null, value"
