@@ -107,15 +107,16 @@ async def test_the_process_that_types_is_locked(
 ) -> None:
     """X1: the type checker reads a hostile text as a script would run: behind the lock."""
     found: list[str] = []
-    real = python_sandbox.PythonScript._ask_types
+    real = python_sandbox.PythonScript.type_check
 
-    def ask(script: Any, question: Any) -> str | None:
-        said = real(script, question)
-        with open(f"/proc/{script._pid}/status") as status:  # noqa: PTH123  # a file of the kernel
+    async def ask(script: Any, question: Any) -> str | None:
+        said = await real(script, question)
+        pid = script._worker.pid
+        with open(f"/proc/{pid}/status") as status:  # noqa: ASYNC230, PTH123  # of the kernel
             found.extend(line.split()[1] for line in status if line.startswith("Seccomp:"))
         return said
 
-    monkeypatch.setattr(python_sandbox.PythonScript, "_ask_types", ask)
+    monkeypatch.setattr(python_sandbox.PythonScript, "type_check", ask)
     await study.examine(Loop(), workshop.apart, Source(Language.PYTHON, PYTHON), CATALOG)
     assert found == ["2"]
 

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
-from duly.config import Limits
 from duly.env import Loop
 from duly.rules.catalog import Catalog
-from duly.sandbox import python_error
 from duly.sandbox.pool import Pool
 from duly.sandbox.watch import Limit, ScriptWatch
 from tests.sandbox.javascript_stand import Stand
@@ -68,14 +64,3 @@ async def test_what_a_javascript_script_throws_is_no_limit() -> None:
         await pool.close()
     assert str(error) == "The script threw InternalError: interrupted."
     assert error.line == 2
-
-
-@pytest.mark.parametrize(("computed_s", "says"), [(3.0, "2 s of CPU time"), (1.0, "9 s of wall")])
-def test_the_pool_s_own_watchdog_names_what_was_exceeded(
-    monkeypatch: pytest.MonkeyPatch, computed_s: float, says: str
-) -> None:
-    """X2: it knows only that time is over; how long the process computed says which time."""
-    timed_out: Any = type("TimedOut", (Exception,), {"timed_out": True, "exit_status": None})
-    monkeypatch.setattr(python_error, "MontyCrashedError", timed_out)
-    watch = ScriptWatch(cpu_s=2, wall_s=9)
-    assert says in str(python_error.explain(timed_out(), Limits(), watch, computed_s))

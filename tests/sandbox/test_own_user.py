@@ -42,8 +42,8 @@ async def python() -> AsyncIterator[int]:
     loaded = await sandbox.load(Body(python="await ctx.gmail.search()").source("python"), CATALOG)
     async with sandbox.open(loaded, "poll", Step.PRODUCE, (MISSING,), WORLD) as script:
         assert isinstance(await script.start(), Asked)
-        assert script._pid is not None
-        yield script._pid
+        assert script._worker is not None
+        yield script._worker.pid
     await sandbox.close()
 
 

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
@@ -18,10 +19,10 @@ import pytest
 from duly.env import Loop
 from duly.errors import ConfigError, NotDeployed, ScriptError
 from duly.rules.source import Language, Source
-from duly.sandbox import python_error, python_pool
+from duly.sandbox import python_error, python_process
 from duly.sandbox.base import Asked, Broke, Returned
+from duly.sandbox.pool import Worker
 from duly.sandbox.python import PythonSandbox, PythonScript
-from duly.sandbox.python_launcher import write_launcher
 from duly.sandbox.python_world import ScriptClock
 from duly.script import NAMES
 from tests.sandbox.python_stand import (
@@ -110,7 +111,7 @@ async def test_a_moment_of_the_deploy_stays_in_no_step(sandbox: PythonSandbox) -
     assert seen[1][0] == 5000  # type: ignore[index]
 
 
-# -- Clock and dice -----------------------------------------------------------------------------
+# -- ScriptClock and dice -----------------------------------------------------------------------------
 
 
 async def test_the_dice_are_what_the_page_says(sandbox: PythonSandbox) -> None:
@@ -142,7 +143,7 @@ async def test_a_script_that_asks_without_end_is_told_which_limit_it_met(
     sandbox: PythonSandbox, monkeypatch: pytest.MonkeyPatch, loop: str
 ) -> None:
     """X2: a loop that only asks the host for time, chance or sleep has its own limit."""
-    monkeypatch.setattr(python_error, "SUSPENSIONS_MAX", 1000)
+    monkeypatch.setattr(python_error, "QUESTIONS_MAX", 1000)
     frozen = replace(WORLD, frozen=True)
     error = error_of(await run(sandbox, loop, "import asyncio, os, time", frozen))
     assert "more than 1000 times for the time, for chance or to sleep" in str(error)
@@ -276,23 +277,32 @@ class Process:
 async def begun(script: PythonScript) -> int:
     """Wait until the script has a worker."""
     while True:
-        if script._pid is not None:
-            return script._pid
+        if script._worker is not None and not script._worker.is_clean:
+            return script._worker.pid
         await asyncio.sleep(0.001)
 
 
-async def worker_of(sandbox: PythonSandbox) -> tuple[PythonScript, int]:
+async def busy_worker(sandbox: PythonSandbox) -> Worker:
+    """Wait until some script runs."""
+    while True:
+        for worker in sandbox.pool._all:
+            if not worker.is_clean:
+                return worker
+        await asyncio.sleep(0.001)
+
+
+@asynccontextmanager
+async def worker_of(sandbox: PythonSandbox) -> AsyncIterator[tuple[PythonScript, int]]:
     loaded = await sandbox.load(source("await ctx.mail.send()"), CATALOG)
-    script = await opened(sandbox, loaded).__aenter__()
-    assert isinstance(await script.start(), Asked)
-    assert script._pid is not None
-    return script, script._pid
+    async with opened(sandbox, loaded) as script:
+        assert isinstance(await script.start(), Asked)
+        assert script._worker is not None
+        yield script, script._worker.pid
 
 
 async def test_a_worker_is_locked_before_it_takes_work(sandbox: PythonSandbox) -> None:
     """X1: seccomp is on, privileges are gone, nothing is open but its channel."""
-    script, pid = await worker_of(sandbox)
-    async with script:
+    async with worker_of(sandbox) as (_, pid):
         process = Process(pid)
         assert "Seccomp:\t2" in process.status
         assert "NoNewPrivs:\t1" in process.status
@@ -304,13 +314,9 @@ async def test_a_worker_is_locked_before_it_takes_work(sandbox: PythonSandbox) -
 async def test_without_a_lock_no_script_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     """X1: a machine that cannot lock a process is told so, with the way out."""
 
-    def write(folder: Path, *, is_unlocked: bool) -> Path:
-        path = write_launcher(folder, is_unlocked=is_unlocked)
-        if not is_unlocked:
-            path.write_text("#!/bin/sh\nexit 97\n", encoding="utf-8")
-        return path
-
-    monkeypatch.setattr(python_pool, "write_launcher", write)
+    broken = "; from duly.cell import lock; lock._restrict_files = lambda *_: None; main("
+    program = python_process.PROGRAM.replace("; main(", broken)
+    monkeypatch.setattr(python_process, "PROGRAM", program)
     locked = make()
     with pytest.raises(ConfigError, match=r"sandbox\.unlocked"):
         await locked.load(source("pass"), CATALOG)
@@ -322,8 +328,7 @@ async def test_without_a_lock_no_script_runs(monkeypatch: pytest.MonkeyPatch) ->
 
 async def test_a_worker_that_dies_is_lost_and_replaced(sandbox: PythonSandbox) -> None:
     """X2, F1: a death without a limit is nobody's fault; the next script runs."""
-    script, pid = await worker_of(sandbox)
-    async with script:
+    async with worker_of(sandbox) as (script, pid):
         os.kill(pid, SIGKILL)
         turn = await script.answer(0, None)
         assert isinstance(turn, Broke)
@@ -335,9 +340,8 @@ async def test_a_worker_that_dies_while_it_loads_is_lost_too(sandbox: PythonSand
     """F1, X2: who deploys can tell a dead worker from a wrong script."""
     endless = source("pass", "while True:\n    pass")
     loading = asyncio.create_task(sandbox.load(endless, CATALOG))
-    await asyncio.sleep(0)  # it is let in at once, since there is room
-    (script,) = sandbox._open
-    os.kill(await begun(script), SIGKILL)
+    busy = await busy_worker(sandbox)
+    os.kill(busy.pid, SIGKILL)
     with pytest.raises(ScriptError, match="died") as caught:
         await loading
     assert caught.value.is_lost
@@ -398,7 +402,7 @@ async def test_a_dropped_script_makes_no_further_step_a_thousand_times(
 async def test_nothing_is_spawned_before_the_first_script() -> None:
     """X2: a host that runs no script has no worker."""
     idle = make()
-    assert idle.processes._pool is None
+    assert idle.pool.pids == ()
     await idle.close()
 
 
@@ -414,7 +418,7 @@ async def main(is_closed):
             await script.start()
     left = await opened(sandbox, loaded).__aenter__()
     await left.start()
-    print(left._pid, flush=True)
+    print(left._worker.pid, flush=True)
     if is_closed:
         await sandbox.close()
 

@@ -9,7 +9,7 @@ import pytest
 from duly.config import Limits
 from duly.sandbox.base import Returned
 from duly.sandbox.python import PythonSandbox
-from duly.sandbox.python_seat import Seat
+from duly.sandbox.python_seat import PRINTED, Seat
 from tests.sandbox.python_stand import error_of, make, run, tell
 
 LINES, CHARS = 3, 5
@@ -65,7 +65,7 @@ async def test_what_the_log_has_no_room_for_does_not_cross(
     heard: list[int] = []
     hear = Seat.hear
 
-    def count(self: Seat, stream: str, text: str) -> None:
+    def count(self: Seat, stream: int, text: str) -> None:
         heard.append(len(text))
         hear(self, stream, text)
 
@@ -123,5 +123,5 @@ async def test_a_script_cannot_write_to_the_stream_of_the_counts(sandbox: Python
 def test_what_a_worker_says_of_dropped_lines_is_a_number_or_nothing(text: str) -> None:
     """X1: a worker that was taken over cannot break the host by it."""
     seat = Seat(None, {}, LIMITS)  # type: ignore[arg-type]  # no clock is asked
-    seat.hear("stderr", text)
+    seat.hear(PRINTED + 1, text)
     assert seat._left_out == (6 if "3+" in text else 0)

@@ -27,6 +27,6 @@ async def test_who_accepts_less_than_a_lock_still_gets_what_there_is() -> None:
     loaded = await sandbox.load(ASK.source("python"), CATALOG)
     async with sandbox.open(loaded, "poll", Step.PRODUCE, (MISSING,), WORLD) as script:
         assert isinstance(await script.start(), Asked)
-        told = status(script._pid)
+        told = status(script._worker.pid if script._worker else None)
     await sandbox.close()
     assert (told["Seccomp"], told["NoNewPrivs"], told["CapEff"]) == ("2", "1", "0" * 16)

@@ -174,9 +174,9 @@ async def test_python_is_ended_from_outside(
     )
     async with python_stand.opened(sandbox, loaded) as script:
         turn = await script.start()
-        assert script._pid is not None
-        os.kill(script._pid, signal.SIGSTOP)
-        await stopped(script._pid)
+        assert script._worker is not None
+        os.kill(script._worker.pid, signal.SIGSTOP)
+        await stopped(script._worker.pid)
         if is_computing:
             monkeypatch.setattr(Stat, "cpu_s", lambda _: 1e6)
         turn = await script.answer(0, None)

@@ -30,6 +30,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Final, Literal, TypeVar
@@ -146,13 +147,16 @@ class Worker:
         finally:
             theirs.close()
         self._env = env
-        self._channel = wire.Channel(ours, asyncio.get_running_loop())
+        self._channel = self._open(ours)
         self._stat = Stat(self._process.pid)
         self._cpu_before_s = 0.0
         self._watch: ScriptWatch | None = None
         self.is_clean = True
         self.idle_since_ms = 0
         self.place = ScriptPlace("", is_held=False)
+
+    def _open(self, end: socket.socket) -> wire.Channel:
+        return wire.Channel(end, asyncio.get_running_loop())
 
     @property
     def pid(self) -> int:
@@ -283,8 +287,9 @@ class Pool:
         idle_s: float = IDLE_S,
         unlocked: Literal["no", "i-accept"] = "no",
         program: Program | None = None,
+        worker: Callable[[Env], Worker] | None = None,
     ) -> None:
-        self._program = program
+        self._make = worker or partial(Worker, program=program)
         self.running = running or Slots(RUNNING_MAX)
         self._env = env
         self._unlocked = unlocked
@@ -418,9 +423,13 @@ class Pool:
         """The processes there are."""
         return tuple(worker.pid for worker in self._all)
 
-    def _idle_worker(self) -> Worker | None:
+    def check_open(self) -> None:
+        """Refuse what comes after the end."""
         if self._is_closed:
             raise DulyError(code="sandbox_closed")
+
+    def _idle_worker(self) -> Worker | None:
+        self.check_open()
         while self._idle:
             worker = self._idle.pop()
             if worker.is_alive:
@@ -441,7 +450,7 @@ class Pool:
             return self._idle_worker() or await self._start()
 
     async def _start(self) -> Worker:
-        worker = Worker(self._env, self._program)
+        worker = self._make(self._env)
         self._all.add(worker)
         try:
             self._check_lock(await worker.ready())

@@ -1,25 +1,21 @@
-"""Lock this process, prove it, and become the interpreter of Python scripts.
+"""Lock this process, prove it, say so, and become the interpreter of Python scripts.
 
-Law: the interpreter never runs in a process that is not locked; which layer is missing is said by
-the exit status, from `UNLOCKED` on, and nothing runs (X1). The lock survives exec. A host that was
+Law: the interpreter never runs in a process that is not locked: which layers held is said in the
+first frame, and without all of them this process ends (X1). The lock survives exec. A host that was
 told to accept less gets as much of a lock as there is.
-
-A pool starts its workers by one path and passes no further words of ours, so `write_launcher`
-makes a little program with the words already in it.
 """
 
 from __future__ import annotations
 
+import json
 import os
-import shlex
-import sys
-import sysconfig
-from importlib.metadata import PackageNotFoundError, files
 from pathlib import Path
 from typing import Final
 
+from duly.cell import lock
+
+LENGTH_BYTES: Final = 4  # a frame begins with its length, as in `wire`
 RUNTIME: Final = "pydantic-monty-runtime"
-UNLOCKED: Final = 97
 ACCEPTED: Final = "i-accept"
 # The interpreter counts the memory of a script itself; this holds it when its counting fails.
 ADDRESS_SPACE_BYTES: Final = 1024 * 1024 * 1024
@@ -37,6 +33,10 @@ LIBRARIES: Final = ("/lib", "/lib64", "/usr/lib", "/usr/lib64")
 
 def find_binary() -> Path:
     """Find the interpreter that its own package installed, and no other of that name."""
+    # Only the host asks, and each worker would pay for these.
+    import sysconfig
+    from importlib.metadata import PackageNotFoundError, files
+
     try:
         installed = files(RUNTIME) or []
     except PackageNotFoundError:
@@ -61,36 +61,16 @@ def needed_files(binary: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     return (binary, *loaders), tuple(libraries)
 
 
-def write_launcher(folder: Path, *, is_unlocked: bool = False) -> Path:
-    """Write the program that starts one worker, locked as far as this machine can."""
-    root = Path(__file__).resolve().parents[2]
-    accepted = ACCEPTED if is_unlocked else "no"
-    words = [sys.executable, "-I", "-B", __file__, str(root), accepted, str(find_binary())]
-    path = folder / "monty"
-    path.write_text(f'#!/bin/sh\nexec {shlex.join(words)} "$@"\n', encoding="utf-8")
-    path.chmod(0o700)
-    return path
-
-
-def main(root: str, accepted: str, binary: str, *words: str) -> None:
-    """Lock this process and become the interpreter."""
-    sys.path.insert(0, root)
-    # Found only now, by the path that was given.
-    from duly.cell.lock import Layer, Profile, lock
-
+def main(channel: int, accepted: str, binary: str) -> None:
+    """Lock this process and become the interpreter, which speaks through this one channel."""
     # What a dying worker prints is dropped: it could carry a script's words (A5).
     silence = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(silence, 2)
+    for theirs, ours in ((channel, 0), (channel, 1), (silence, 2)):
+        os.dup2(theirs, ours)
     executes, reads = needed_files(binary)
-    profile = Profile(ADDRESS_SPACE_BYTES, executes=executes, reads=reads, threads=THREADS_MAX)
-    report = lock((0, 1, 2), profile)
-    if not report.is_complete and accepted != ACCEPTED:
-        missing = report.missing[0].partition(" (")[0]
-        # What was tried and not refused, and is no layer itself, is for the last one to refuse.
-        layer = Layer(missing) if missing in tuple(Layer) else Layer.SYSTEM_CALLS
-        os._exit(UNLOCKED + tuple(Layer).index(layer))
-    os.execve(binary, ["monty", *words], {})
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])
+    profile = lock.Profile(ADDRESS_SPACE_BYTES, executes=executes, reads=reads, threads=THREADS_MAX)
+    report = lock.lock((0, 1, 2), profile)
+    said = json.dumps({"held": report.held, "missing": report.missing}).encode()
+    os.write(1, len(said).to_bytes(LENGTH_BYTES, "little") + said)
+    if report.is_complete or accepted == ACCEPTED:
+        os.execve(binary, ["monty", "subprocess"], {})

@@ -4,20 +4,20 @@ Law 1: calls are numbered in the order they were made; a turn hands over all tha
 Law 2: an end is held back until every call was answered, awaited or not.
 Law 3: what a script says after a call is held back until that call is answered (C8).
 
-It does not know threads or processes: its caller uses it from one thread at a time.
+A seat does not know threads or processes: its caller lets it serve one event at a time, in their
+order, and sends what `serve` returns.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
-from typing import Any, Final
-
-from pydantic_monty import FunctionSnapshot, FutureSnapshot, MontyComplete, NameLookupSnapshot
+from collections.abc import Mapping
+from typing import Final
 
 from duly.config import Limits
 from duly.errors import IllegalTransition, Invalid, ScriptError
 from duly.rules.value import Json, check_json
+from duly.sandbox import python_error, python_wire
 from duly.sandbox.base import (
     MISSING,
     OWN_PER_PUBLISH,
@@ -30,13 +30,17 @@ from duly.sandbox.base import (
     Turn,
 )
 from duly.sandbox.border import WRAPPING_DEPTH, to_python, written
-from duly.sandbox.python_text import HOST, NO_CALLS, OWN_VERBS
+from duly.sandbox.python_text import HOST, NO_CALLS, OWN_VERBS, TypeQuestion
+from duly.sandbox.python_wire import Event, Kind, Other, Raised
 from duly.sandbox.python_world import ScriptClock
-from duly.sandbox.wire import VALUES_MAX, count_values
+from duly.sandbox.wire import VALUES_MAX, Violation, count_values
 
-PRINTED: Final = "stdout"  # the other stream brings the numbers of lines that `print` dropped
+PRINTED: Final = 1  # the other stream brings the numbers of lines that `print` dropped
 DROPPED_CHARS_MAX: Final = 1024 * 1024
 DROPPED_DIGITS_MAX: Final = 12
+QUESTIONS: Final = frozenset({Kind.CALLED, Kind.ASKED_SYSTEM, Kind.ASKED_NAME, Kind.WAITS})
+MISUNDERSTOOD: Final = "protocol violation: "  # how no exception of a script begins
+MORE: Final = b""  # nothing is sent: the turn goes on by itself
 
 
 class Seat:
@@ -44,13 +48,16 @@ class Seat:
 
     def __init__(self, clock: ScriptClock, lines: Mapping[str, int], limits: Limits) -> None:
         self.end: Returned | Broke | None = None
-        self.is_left = False
+        self.raised: Raised | None = None
+        self.output: str | Other | None = None
+        self.stands: Kind | None = None  # with which event the last turn ended
+        self.dump = b""
         self.is_called = False
         self._clock = clock
         self._lines = lines
         self._limits = limits
-        self._blocked: FutureSnapshot | None = None
-        self._output: Any = None
+        self._asked = 0  # for the time, for chance, for a name, for an answer
+        self._blocked: frozenset[int] = frozenset()
         self._new: list[ScriptCall] = []
         self._waiting: dict[int, str] = {}
         self._made = {True: 0, False: 0}  # our own verbs, tools
@@ -80,75 +87,95 @@ class Seat:
             return Returned(self.end.value, logs)
         return Broke(self.end.error, logs, self.end.is_lost)
 
-    def answer(self, call_id: int, value: Result) -> None:
-        """Give one call its result and let the script go on."""
+    def answer(self, call_id: int, value: Result) -> bytes:
+        """Give one call its result; return what lets the script go on, nothing if it cannot."""
         path = self._waiting.pop(call_id, None)
         if path is None:
             raise IllegalTransition(f"No call {call_id} waits for an answer.")
-        blocked = self._blocked
-        if self.end is not None or blocked is None or call_id not in blocked.pending_call_ids:
-            return
-        text = bytes(to_python(path, written(value))).decode()
-        self._blocked = None
-        self.drive(lambda: blocked.resume({call_id: {"return_value": text}}))
+        if self.end is not None or call_id not in self._blocked:
+            return MORE
+        self._blocked = frozenset()
+        return python_wire.keep(call_id, bytes(to_python(path, written(value))))
 
-    def drive(self, begin: Callable[[], Any]) -> None:
-        """Let the script go on until it waits for an answer or ends."""
-        self._clock.begin_turn()
+    def serve(self, event: Event) -> bytes | None:
+        """Return what is sent next, or None if the script stands still."""
         try:
-            snapshot = begin()
-            while not isinstance(snapshot, MontyComplete):
-                if self.is_left:
-                    raise ScriptError(code="step_left", is_lost=True)
-                if isinstance(snapshot, FutureSnapshot):
-                    self._blocked = snapshot
-                    return
-                snapshot = self._serve(snapshot)
-            self._output = snapshot.output
-            if self.is_called:
-                self.finish()
-        finally:
-            self._clock.end_turn()
+            reply = self._serve(event)
+        except ScriptError as error:
+            self.end = Broke(error, is_lost=error.is_lost)
+            reply = None
+        if reply is None:
+            self.stands = event.kind
+        return reply
 
     def finish(self) -> None:
         """Read what the script returned: nothing, or JSON text that was written inside."""
-        if self._output is None:
+        if self.output is None:
             self.end = Returned(MISSING)
         else:
-            self.end = Returned(self._read(self._output, "result"))
+            self.end = Returned(self._read(self.output, "result"))
 
     # -- What the script asks -------------------------------------------------------------------
 
-    def _serve(self, snapshot: FunctionSnapshot | NameLookupSnapshot) -> Any:
-        if isinstance(snapshot, NameLookupSnapshot):
-            return snapshot.resume_auto()
-        if snapshot.is_os_function:
-            function = self._clock.find(snapshot.function_name)
-            if function is None:
-                return snapshot.resume_auto()
-            return snapshot.resume({"return_value": function(*snapshot.args)})
-        if snapshot.function_name != HOST:
-            return snapshot.resume_auto()
-        self._hear_call(snapshot)
-        return snapshot.resume({"future": ...})
+    def _serve(self, event: Event) -> bytes | None:
+        if event.kind in QUESTIONS:
+            self._asked += 1
+            if self._asked > python_error.QUESTIONS_MAX:
+                return python_wire.abort(*python_error.TOO_MANY_QUESTIONS)
+        match event.kind:
+            case Kind.PRINTED:
+                for stream, text in python_wire.read_printed(event.body):
+                    self.hear(stream, text)
+                return MORE
+            case Kind.CALLED:
+                return self._hear_call(python_wire.read_call(event.body))
+            case Kind.ASKED_SYSTEM:
+                return self._ask_system(python_wire.read_system_call(event.body))
+            case Kind.ASKED_NAME:
+                return python_wire.NO_SUCH_NAME
+            case Kind.WAITS:
+                self._blocked = frozenset(python_wire.read_waiting(event.body))
+            case Kind.RETURNED:
+                self.output = python_wire.read_returned(event.body)
+                if self.is_called:
+                    self.finish()
+            case Kind.RAISED:
+                self.raised = python_wire.read_raised(event.body)
+                if not self.raised.places and self.raised.message.startswith(MISUNDERSTOOD):
+                    raise Violation("A worker did not understand what it was asked.")
+            case Kind.DUMPED:
+                self.dump = python_wire.read_dump(event.body)
+            case _:
+                raise Violation("A worker said what it was not asked for.")
+        return None
 
-    def _hear_call(self, snapshot: FunctionSnapshot) -> None:
-        args = snapshot.args
-        if len(args) != 3 or snapshot.kwargs or not all(type(each) is str for each in args):
+    def _ask_system(self, call: python_wire.SystemCall) -> bytes:
+        function = self._clock.find(call.name)
+        if function is None:
+            return python_wire.refuse(call.id)
+        return python_wire.give(call.id, function(*call.args))
+
+    def _hear_call(self, call: python_wire.Call) -> bytes:
+        if call.name != HOST:
+            return python_wire.refuse_function(call.id, call.name)
+        if call.args is None or len(call.args) != 3:
             raise ScriptError(code="not_for_scripts", subject=HOST)
-        kind, path, text = args
+        kind, path, text = call.args
         line = None if path in NO_CALLS else self._lines.get(path.rpartition(".")[2])
         if kind != "call":
             raise ScriptError(text, line=line)
         if not self.is_called:
             raise ScriptError(code="called_while_loading", subject=path)
+        if call.id in self._said_before:
+            raise Violation(f"A worker numbered two calls {call.id}.")
         self._count(path, len(text), line)
         positional, named = self._read_arguments(path, text, line)
         self._end_line()
-        self._waiting[snapshot.call_id] = path
+        self._waiting[call.id] = path
         kept = self._lines_taken + len(self._logs)
-        self._said_before[snapshot.call_id] = kept, self._left_out
-        self._new.append(ScriptCall(snapshot.call_id, path, positional, named, line))
+        self._said_before[call.id] = kept, self._left_out
+        self._new.append(ScriptCall(call.id, path, positional, named, line))
+        return python_wire.promise(call.id)
 
     def _count(self, path: str, size_bytes: int, line: int | None) -> None:
         """Bound what one script can pile up here; the engine counts what it lets through (N)."""
@@ -200,7 +227,7 @@ class Seat:
 
     # -- What the script says -------------------------------------------------------------------
 
-    def hear(self, stream: str, text: str) -> None:
+    def hear(self, stream: int, text: str) -> None:
         """Take what was printed; a line ends where the script ends it, or makes a call (X4)."""
         if stream != PRINTED:
             self._hear_dropped(text)
@@ -248,3 +275,25 @@ class Seat:
             return taken
         said = f"{more} more lines were left out."
         return (*taken, Log(self._clock.elapsed_ms(), said, left_out=more))
+
+
+class TypeSeat:
+    """The host's side of one question for the type checker."""
+
+    def __init__(self, question: TypeQuestion) -> None:
+        self._modules = {"duly": question.module}
+        self.is_done = False
+        self.found: str | None = None  # its findings; None if it could not read the text
+
+    def serve(self, event: Event) -> bytes | None:
+        """Give it the stubs it asks for, and take its findings."""
+        if event.kind is Kind.ASKED_SYSTEM:
+            call = python_wire.read_system_call(event.body)
+            modules = {name: text for name, text in self._modules.items() if name in call.args}
+            return python_wire.give_stubs(call.id, modules)
+        if event.kind is Kind.MISTYPED:
+            self.found = python_wire.read_text(event.body)
+        elif event.kind is not Kind.RAISED:
+            raise Violation("The first line is refused, so the text cannot have run.")
+        self.is_done = True
+        return None

@@ -25,7 +25,7 @@ from duly.sandbox.python_error import wall_time
 
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 RANDOM_BYTES_MAX: Final = 1024 * 1024
-SLEEPS: Final = frozenset({"time.sleep", "asyncio.sleep", "system.sleep", "system.async_sleep"})
+SLEEPS: Final = frozenset({"time.sleep", "asyncio.sleep"})
 
 
 class ScriptClock:
@@ -58,7 +58,7 @@ class ScriptClock:
         if name in SLEEPS:
             return self._sleep
         answers: dict[str, Callable[..., Any]] = {
-            "time.time": lambda _who: self._now_ms() / 1000,
+            "time.time": lambda: self._now_ms() / 1000,
             "datetime.now": self._datetime,
             "date.today": lambda: self._datetime(None).date(),
             "os.urandom": self._random,

@@ -234,7 +234,6 @@ WORKERS: Final[Mapping[str, Pair]] = {
     "too_many_calls": ("The step made more than {limit} {unit}.", ""),
     "step_left": ("This step was left; it does not continue.", ""),
     "worker_lost": ("The worker of this script died; it can run again[ ({cause:bare})].", ""),
-    "worker_late": ("A worker for scripts could not be started in time; it is tried again.", ""),
     "no_worker": ("A worker for scripts could not be started: {cause:bare}.", ""),
     "reader_died": ("The process that read the source died, which is not the source's fault.", ""),
     "half_read": ("The source was not read to its end.", "Load it again."),

@@ -12,7 +12,6 @@ import ctypes
 import json
 import os
 import re
-from pathlib import Path
 from typing import Any, Final
 
 from duly.cell import lock
@@ -63,5 +62,4 @@ def launch(*, is_locked: bool, places: payload.Places) -> None:
         os._exit(0)
 
     os.execve = become  # type: ignore[assignment]
-    root = str(Path(python_launcher.__file__).parents[2])
-    python_launcher.main(root, "no", str(python_launcher.find_binary()))
+    python_launcher.main(1, "no", str(python_launcher.find_binary()))

@@ -13,13 +13,11 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Any
 
 import pytest
 
 from duly.cell.process import Stat
 from duly.sandbox.pool import Pool, Worker
-from duly.sandbox.python import PythonScript
 
 BEAT_S = 0.005
 BEATS_PER_LOOK = 10
@@ -72,7 +70,6 @@ class Meter:
 
 def _hook_workers(patch: pytest.MonkeyPatch, meter: Meter) -> None:
     take, give_back = Pool.take, Pool.give_back
-    take_worker, drop = PythonScript._take_worker, PythonScript._drop
 
     async def taken(pool: Pool, workflow: str = "") -> Worker:
         worker = await take(pool, workflow)
@@ -83,18 +80,8 @@ def _hook_workers(patch: pytest.MonkeyPatch, meter: Meter) -> None:
         meter.end(worker.pid)
         await give_back(pool, worker)
 
-    def worker_taken(script: PythonScript, **options: Any) -> None:
-        take_worker(script, **options)
-        meter.begin(script._workflow, script._pid)
-
-    async def dropped(script: PythonScript) -> None:
-        meter.end(script._pid)
-        await drop(script)
-
     patch.setattr(Pool, "take", taken)
     patch.setattr(Pool, "give_back", given_back)
-    patch.setattr(PythonScript, "_take_worker", worker_taken)
-    patch.setattr(PythonScript, "_drop", dropped)
 
 
 def _hook_callbacks(patch: pytest.MonkeyPatch, meter: Meter) -> None:

@@ -23,12 +23,11 @@ from duly.rules.catalog import Catalog
 from duly.rules.source import Source
 from duly.rules.value import Json
 from duly.sandbox import pool as pool_module
-from duly.sandbox import python_pool
+from duly.sandbox import python_process, wire
 from duly.sandbox.base import MISSING, Asked, Broke, Log, Returned, Sandbox, ScriptCall, World
 from duly.sandbox.javascript import JavaScriptSandbox
 from duly.sandbox.pool import Pool
 from duly.sandbox.python import PythonSandbox
-from duly.sandbox.python_launcher import find_binary
 from duly.sandbox.slot import Slots
 from duly.script import NAMES
 from duly.script.lacking import refuse_lacking
@@ -54,6 +53,14 @@ LIMITS = {
 AT_ONCE = 6
 SCRIPTS: tuple[Attack, ...] = ESCAPES + EXHAUSTIONS
 CASES = [(attack, language) for attack in SCRIPTS for language in attack.programs()]
+# Becomes the interpreter at once, with no lock at all.
+OPEN_LAUNCHER = """
+import os, sys
+os.dup2(int(sys.argv[1]), 0), os.dup2(int(sys.argv[1]), 1)
+said = b'{"held":["nothing"],"missing":[]}'
+os.write(1, len(said).to_bytes(4, "little") + said)
+os.execv(sys.argv[-1].removeprefix("word:"), ["monty", "subprocess"])
+"""
 NATIVE_NAMES = [*payload.OUTSIDE, *payload.INSIDE]
 
 
@@ -109,14 +116,7 @@ def hook_workers(patch: pytest.MonkeyPatch, caged: Canaries, *, is_locked: bool)
     patch.setattr(pool_module, "subprocess", started)
     patch.setenv(VARIABLE, WORD)
     if not is_locked:
-        patch.setattr(python_pool, "write_launcher", _write_open_launcher)
-
-
-def _write_open_launcher(folder: Path, *, is_unlocked: bool = False) -> Path:
-    path = folder / "monty"
-    path.write_text(f'#!/bin/sh\nexec {find_binary()} "$@"\n')
-    path.chmod(0o700)
-    return path
+        patch.setattr(python_process, "PROGRAM", OPEN_LAUNCHER)
 
 
 def launch(caged: Canaries, *, is_locked: bool) -> dict[str, str]:
@@ -134,7 +134,9 @@ def launch(caged: Canaries, *, is_locked: bool) -> dict[str, str]:
         stdout=subprocess.PIPE,
         check=True,
     )
-    found: dict[str, str] = json.loads(done.stdout)
+    # First the launcher says whether it is locked.
+    (length,) = wire.LENGTH.unpack_from(done.stdout)
+    found: dict[str, str] = json.loads(done.stdout[wire.LENGTH.size + length :])
     return found
 
 

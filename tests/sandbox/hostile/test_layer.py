@@ -22,7 +22,7 @@ from duly.env import Loop
 from duly.errors import ConfigError
 from duly.rules.catalog import Catalog
 from duly.sandbox import pool as pool_module
-from duly.sandbox import python_launcher, python_pool
+from duly.sandbox import python_process
 from duly.sandbox.pool import Pool
 from duly.sandbox.python import PythonSandbox
 from duly.script import NAMES
@@ -66,22 +66,9 @@ async def refusal_of_javascript(broken: str, monkeypatch: pytest.MonkeyPatch) ->
 
 async def refusal_of_python(broken: str, monkeypatch: pytest.MonkeyPatch) -> str:
     """Answer the same of Python's launcher."""
-    root = Path(python_launcher.__file__).parents[2]
-
-    def write_launcher(folder: Path, *, is_unlocked: bool = False) -> Path:
-        program = folder / "launch.py"
-        words = (str(root), "no", str(python_launcher.find_binary()))
-        program.write_text(
-            f"import os, sys; sys.path.insert(0, {str(root)!r}); os.open('/', os.O_RDONLY)\n"
-            f"{broken}\nfrom duly.sandbox.python_launcher import main\n"
-            f"main(*{words!r}, *sys.argv[1:])\n"
-        )
-        path = folder / "monty"
-        path.write_text(f'#!/bin/sh\nexec {sys.executable} {program} "$@"\n')
-        path.chmod(0o700)
-        return path
-
-    monkeypatch.setattr(python_pool, "write_launcher", write_launcher)
+    before = f"; import os; os.open('/', os.O_RDONLY); {broken}; main("
+    program = python_process.PROGRAM.replace("; main(", before)
+    monkeypatch.setattr(python_process, "PROGRAM", program)
     sandbox = PythonSandbox(Loop(), ROOMY, names=NAMES, refuse=refuse_lacking)
     with pytest.raises(ConfigError) as told:
         await sandbox.load(write("python", Program("return 1"), {}), Catalog())

@@ -164,9 +164,7 @@ async def test_a_load_is_limited_by_what_it_computes(stand: Stand, language: str
 
 def worker_pids(sandbox: Any) -> list[int]:
     """List the processes in which a script of this sandbox runs now."""
-    if isinstance(sandbox, PythonSandbox):
-        return [script._pid for script in sandbox._open if script._pid is not None]
-    pool = sandbox._pool
+    pool = sandbox.pool if isinstance(sandbox, PythonSandbox) else sandbox._pool
     return [worker.pid for worker in pool._all.difference(pool._idle)]
 
 
@@ -180,7 +178,7 @@ async def test_wall_time_of_a_worker_that_stands_still(stand: Stand, language: s
         script: Any = sandbox.open(loaded, "poll", Step.PRODUCE, (MISSING,), WORLD)
         async with script:
             turn = await script.start()
-            pid = script._pid if language == "python" else script._worker.pid
+            pid = script._worker.pid
             os.kill(pid, signal.SIGSTOP)
             await stopped(pid)
             if is_fine:

@@ -195,8 +195,8 @@ async def test_a_host_gives_both_languages_the_same_slots() -> None:
     """X2: so `running_max` is of all scripts."""
     both: Any = build_workshop(Loop(), Policy(), SandboxSettings()).sandbox
     javascript, python = both._sandboxes.values()
-    assert javascript._pool.running is python.running
-    assert python.running.free == RUNNING_MAX
+    assert javascript._pool.running is python.pool.running
+    assert python.pool.running.free == RUNNING_MAX
     await both.close()
 
 
