@@ -145,16 +145,19 @@ BREAKS = (
         "const isArray = (value) => Array.isArray(value);",
     ),
     _prelude("the type of a value is asked of the script", "_duly_type(", "type("),
-    _prelude("lists are counted by the script", "_duly_enumerate(", "enumerate("),
+    _prelude(
+        "late texts are read among a script's names", "known = {}", "known = globals()"
+    ),
     _prelude("the script says what an error is", "except _duly_Exception", "except Exception"),
-    _prelude(
+    _python(
         "a class called dict is a dict",
-        "kind = _duly_type(value)\n",
-        "kind = {'dict': _duly_dict}.get(_duly_type(value).__name__, _duly_type(value))\n",
+        "PROBLEM",
+        python_text.PROBLEM.replace(
+            "kind = type(value)\n",
+            "kind = {'dict': dict}.get(type(value).__name__, type(value))\n",
+        ),
     ),
-    _prelude(
-        "what is no JSON has no path", "problem = _duly_problem(part", "problem = None and (part"
-    ),
+    _prelude("what is no JSON has no path", "problem = find(part", "problem = None and (part"),
     _python("a tool of ctx can be replaced", "context_text", _thawed(python_text.context_text)),
     _python("a script takes a name of the bridge", "OURS", "\0", "lacking"),
 )

@@ -290,7 +290,7 @@ BREAKS = (
         "X4",
         "duly.sandbox.python_text",
         "print_text",
-        lambda _: "print, _duly_begin_log = _duly_make_print(print, str, 10**9, 10**9)\n",
+        lambda *_: "_duly_begin_log = bool\n",
         ("tests/sandbox/test_python_print.py",),
         "all that a script prints crosses to the host",
     ),

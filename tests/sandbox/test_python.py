@@ -111,7 +111,7 @@ async def test_a_moment_of_the_deploy_stays_in_no_step(sandbox: PythonSandbox) -
     assert seen[1][0] == 5000  # type: ignore[index]
 
 
-# -- ScriptClock and dice -----------------------------------------------------------------------------
+# -- Clock and dice -----------------------------------------------------------------------------
 
 
 async def test_the_dice_are_what_the_page_says(sandbox: PythonSandbox) -> None:

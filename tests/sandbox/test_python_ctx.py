@@ -11,7 +11,14 @@ import pytest
 from duly.rules.source import Language, Source
 from duly.sandbox.base import Asked, Returned
 from duly.sandbox.python import PythonSandbox
-from duly.sandbox.python_text import PRELUDE, context_text, read
+from duly.sandbox.python_text import (
+    DECLARE,
+    PRELUDE,
+    context_text,
+    print_text,
+    read,
+    split_names,
+)
 from duly.script import NAMES
 from tests.sandbox.python_stand import (
     CATALOG,
@@ -142,7 +149,9 @@ def looked_up(text: str) -> set[str]:
 def test_what_is_fed_before_a_script_looks_up_no_builtin_by_its_name() -> None:
     """W1: whatever a script calls its own things, our text does not stumble over it."""
     context = context_text(CATALOG, read("ctx.a.b.c()"), 102)
-    names = looked_up(NAMES) | looked_up(PRELUDE) | looked_up(context)
+    prints = [print_text(LIMITS, text) for text in ("", "print")]
+    texts = (*split_names(NAMES), PRELUDE, *prints, context, DECLARE)
+    names = {name for text in texts for name in looked_up(text)}
     assert names & set(dir(builtins)) == set()
 
 

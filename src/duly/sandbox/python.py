@@ -49,6 +49,7 @@ from duly.sandbox.pool import Overrun, Pool, Worker
 from duly.sandbox.python_process import Interpreter, Serve
 from duly.sandbox.python_seat import MORE, Seat, TypeSeat
 from duly.sandbox.python_text import (
+    DECLARE,
     PRELUDE,
     FedScript,
     TypeQuestion,
@@ -56,6 +57,7 @@ from duly.sandbox.python_text import (
     decode_reading,
     print_text,
     read,
+    split_names,
 )
 from duly.sandbox.python_wire import Kind
 from duly.sandbox.python_world import ScriptClock
@@ -72,7 +74,6 @@ IMAGE_BYTES_MAX: Final = 1024 * 1024
 REFUSE: Final = "python refuse"  # the functions that read a text apart
 READ: Final = "python text"
 START: Final = "await _duly_step(_duly_given[0], _duly_given[1], _duly_given[2])"
-DECLARE: Final = "_duly_declare()"
 
 
 class Image(msgspec.Struct, frozen=True):
@@ -106,7 +107,8 @@ class PythonSandbox:
         self._studies = studies
         self.env = env
         self.limits = limits
-        self._names = names
+        self._names, declaring = split_names(names)
+        self._declare = declaring + DECLARE
         self._refuse = refuse
         self.pool = Pool(
             env,
@@ -126,12 +128,13 @@ class PythonSandbox:
             raise ScriptError(str(error)) from None
         reading = await self._read_text(source.text)
         context = context_text(catalog, reading, self.limits.json_depth + WRAPPING_DEPTH)
-        texts = (self._names, PRELUDE + print_text(self.limits) + context, reading.text)
+        prelude = PRELUDE + print_text(self.limits, reading.text) + context
+        texts = (self._names, prelude, reading.text)
         world = World(self.env.now_ms(), frozen=False, seed=0)
         cpu_s, wall_s = self.limits.load_s, self.limits.load_wall_s
         first = Image({}, texts=texts)
         async with PythonScript(self, source.text, first, world, cpu_s, wall_s) as script:
-            raw, dump = await script.read_declaration()
+            raw, dump = await script.read_declaration(self._declare)
         if len(raw) != 1:
             facts = {"count": len(raw)}
             raise NotDeployed(code="not_one_workflow", subject=source.name, facts=facts)
@@ -268,9 +271,9 @@ class PythonScript:
             raise ScriptError(too_long(self._broken, wall_s, self._watch.cpu_s))
         raise ScriptError(code="reader_died", is_lost=True) if turn.is_lost else turn.error
 
-    async def read_declaration(self) -> tuple[list[Json], bytes]:
+    async def read_declaration(self, declare: str) -> tuple[list[Json], bytes]:
         """Load the texts; return what they declare, and an image unless they saw the clock."""
-        turn = await self._turn(self._declare)
+        turn = await self._turn(partial(self._declare, declare))
         if isinstance(turn, Broke):
             raise turn.error
         assert isinstance(turn, Returned) and isinstance(turn.value, list), turn
@@ -337,14 +340,15 @@ class PythonScript:
             self._seat.is_called = True
             await self._say(start)
 
-    async def _declare(self) -> None:
+    async def _declare(self, declare: str) -> None:
         if not await self._load():
             return
-        await self._say(python_wire.feed(DECLARE))
+        if not self._clock.is_asked:
+            await self._say(python_wire.DUMP)
+        if self._seat.raised is None:
+            await self._say(python_wire.feed(declare))
         if self._seat.stands is Kind.RETURNED:
             self._seat.finish()
-            if not self._clock.is_asked:
-                await self._say(python_wire.DUMP)
 
     async def _load(self) -> bool:
         """Feed the texts one after the other; tell whether the last came to its end."""

@@ -46,13 +46,14 @@ import json as _duly_json
 from dataclasses import dataclass as _duly_dataclass
 
 _duly_type = type
-_duly_enumerate = enumerate
 _duly_Exception = Exception
 _duly_str = str
-_duly_float = float
-_duly_dict = dict
-_duly_plain = (bool, int, str)
-_duly_holders = (list, tuple, dict)
+_duly_exec = exec
+
+def _duly_late(text, name):
+    known = {}
+    _duly_exec(text, known)
+    return known[name]
 
 def _duly_make_module():
     class duly:
@@ -64,6 +65,51 @@ def _duly_make_module():
 
 _duly_module = _duly_make_module()
 
+def _duly_write(value, path, parts):
+    try:
+        text = _duly_json.dumps(value)
+        is_same = _duly_json.loads(text) == value
+    except _duly_Exception:
+        text, is_same = None, False
+    if not is_same:
+        find = _duly_late(_duly_problem_text, "problem")
+        for part in parts:
+            problem = find(part, path, 0, _duly_depth)
+            if problem:
+                _duly_host("broke", path, problem)
+        if text is None:
+            _duly_host("broke", path, f"{path} is not JSON.")
+    return text
+
+async def _duly_read(future):
+    return _duly_json.loads(await future)
+
+def _duly_call(tool, name, args, kwargs):
+    path = tool._duly_path + name
+    text = _duly_write([[*args], kwargs], path, [kwargs, [*args]])
+    return _duly_read(_duly_host("call", path, text))
+
+async def _duly_step(handler, step, given):
+    _duly_begin_log()
+    _duly_declared[0].is_closed = True
+    function = _duly_function(_duly_declared[0], handler, step)
+    value = function(_duly_context, *_duly_json.loads(given))
+    if _duly_type(value).__name__ == "coroutine":
+        value = await value
+    return None if value is None else _duly_write(value, "result", [value])
+"""
+
+# Fed when the image was made: only deploy needs it.
+DECLARE: Final = """
+def _duly_declare():
+    raw = [_duly_raw(each) for each in _duly_declared]
+    return _duly_write(raw, "workflow", raw)
+
+_duly_declare()
+"""
+
+# Kept as texts until a script needs them: a text is read in no time, a function is not.
+PRINT: Final = """
 def _duly_make_print(raw, string, lines_max, chars_max):
     from sys import stderr
     passed, is_begun = 0, False
@@ -106,61 +152,53 @@ def _duly_make_print(raw, string, lines_max, chars_max):
             dropped, is_begun_line = 0, False
 
     return print, begin
-
-def _duly_problem(value, path, depth):
-    kind = _duly_type(value)
-    if value is None or kind in _duly_plain:
-        return None
-    if kind is _duly_float:
-        return None if value - value == 0 else f"{path} is {value}, which JSON does not know."
-    if kind not in _duly_holders:
-        return f"{path} is a {kind.__name__}. Use a dict, list, string, number, boolean or None."
-    if depth > _duly_depth:
-        return f"{path[:200]} is nested too deeply, or contains itself. Make it flatter."
-    items = value.items() if kind is _duly_dict else _duly_enumerate(value)
-    for key, each in items:
-        if kind is _duly_dict and _duly_type(key) is not _duly_str:
-            return f"{path} has a key that is a {_duly_type(key).__name__}. Keys must be strings."
-        place = f"{path}.{key[:40]}" if kind is _duly_dict else f"{path}[{key}]"
-        problem = _duly_problem(each, place, depth + 1)
-        if problem:
-            return problem
-    return None
-
-def _duly_write(value, path, parts):
-    try:
-        text = _duly_json.dumps(value)
-        is_same = _duly_json.loads(text) == value
-    except _duly_Exception:
-        text, is_same = None, False
-    if not is_same:
-        for part in parts:
-            problem = _duly_problem(part, path, 0)
-            if problem:
-                _duly_host("broke", path, problem)
-        if text is None:
-            _duly_host("broke", path, f"{path} is not JSON.")
-    return text
-
-async def _duly_read(future):
-    return _duly_json.loads(await future)
-
-def _duly_call(path, args, kwargs):
-    text = _duly_write([[*args], kwargs], path, [kwargs, [*args]])
-    return _duly_read(_duly_host("call", path, text))
-
-async def _duly_step(handler, step, given):
-    _duly_begin_log()
-    function = _duly_function(_duly_declared[0], handler, step)
-    value = function(_duly_context, *_duly_json.loads(given))
-    if _duly_type(value).__name__ == "coroutine":
-        value = await value
-    return None if value is None else _duly_write(value, "result", [value])
-
-def _duly_declare():
-    raw = [_duly_raw(each) for each in _duly_declared]
-    return _duly_write(raw, "workflow", raw)
 """
+PROBLEM: Final = """
+def problem(value, path, depth, depth_max):
+    kind = type(value)
+    if value is None or kind in (bool, int, str):
+        return None
+    if kind is float:
+        return None if value - value == 0 else f"{path} is {value}, which JSON does not know."
+    if kind not in (list, tuple, dict):
+        return f"{path} is a {kind.__name__}. Use a dict, list, string, number, boolean or None."
+    if depth > depth_max:
+        return f"{path[:200]} is nested too deeply, or contains itself. Make it flatter."
+    items = value.items() if kind is dict else enumerate(value)
+    for key, each in items:
+        if kind is dict and type(key) is not str:
+            return f"{path} has a key that is a {type(key).__name__}. Keys must be strings."
+        place = f"{path}.{key[:40]}" if kind is dict else f"{path}[{key}]"
+        found = problem(each, place, depth + 1, depth_max)
+        if found:
+            return found
+    return None
+"""
+# A `print` that is made when it is first called.
+LATE_PRINT: Final = """
+def _duly_make_late_print(raw, string, lines_max, chars_max):
+    made = None
+
+    def print(*args, **kwargs):
+        nonlocal made
+        if made is None:
+            make = _duly_late(_duly_print_text, "_duly_make_print")
+            made = make(raw, string, lines_max, chars_max)
+        made[0](*args, **kwargs)
+
+    def begin():
+        if made is not None:
+            made[1]()
+
+    return print, begin
+
+print, _duly_begin_log = _duly_make_late_print(print, str, {rooms})
+"""
+AT_ONCE_PRINT: Final = """
+{make}
+print, _duly_begin_log = _duly_make_print(print, str, {rooms})
+"""
+DECLARING: Final = ("_duly_raw", "_duly_marked")  # the names that only DECLARE uses
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,14 +260,51 @@ def read(text: str) -> FedScript:
     )
 
 
-def print_text(limits: Limits) -> str:
+def split_names(names: str) -> tuple[str, str]:
+    """Split the authoring names: what a script is loaded with, and what only deploy needs.
+
+    What no script can see is left out: comments, documentation, types.
+    """
+    tree = _Bare().visit(ast.parse(names))
+    parts: tuple[list[ast.stmt], list[ast.stmt]] = ([], [])
+    for node in tree.body:
+        is_late = isinstance(node, ast.FunctionDef) and node.name in DECLARING
+        parts[is_late].append(node)
+    loading, declaring = (ast.unparse(ast.Module(part, [])) for part in parts)
+    return loading, declaring
+
+
+class _Bare(ast.NodeTransformer):
+    """Takes out what the interpreter has no use for."""
+
+    def visit_Expr(self, node: ast.Expr) -> ast.Expr | ast.Pass:
+        return ast.Pass() if isinstance(node.value, ast.Constant) else node
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.stmt:
+        if node.value is None:
+            return node
+        return ast.Assign([node.target], node.value, lineno=node.lineno)
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+        node.returns = None
+        return self.generic_visit(node)
+
+    def visit_arg(self, node: ast.arg) -> ast.arg:
+        node.annotation = None
+        return node
+
+
+def print_text(limits: Limits, text: str) -> str:
     """Write the `print` of a script: it drops what the log has no room for before it crosses (X4).
 
     It passes on at least what the host keeps: so many lines, so much of each. Of the rest only the
-    number of lines crosses, on the other stream, which no script can write to.
+    number of lines crosses, on the other stream, which no script can write to. A script whose text
+    does not have the word gets a `print` that is made when it is called.
     """
     rooms = f"{limits.log_lines}, {limits.log_line_chars}"
-    return f"print, _duly_begin_log = _duly_make_print(print, str, {rooms})\n"
+    if "print" in text:
+        return AT_ONCE_PRINT.replace("{make}", PRINT).replace("{rooms}", rooms)
+    return f"_duly_print_text = {PRINT!r}\n" + LATE_PRINT.replace("{rooms}", rooms)
 
 
 def context_text(catalog: Catalog, reading: FedScript, depth: int) -> str:
@@ -246,16 +321,22 @@ def context_text(catalog: Catalog, reading: FedScript, depth: int) -> str:
     # No tool has three names; the engine refuses ctx.google.mail.send() as well.
     rooms = sorted({room for room, _ in reading.rooms})
     inner = sorted({name for _, name in reading.rooms})
-    return "\n".join(
-        [
-            f"_duly_depth = {depth}",
-            "def _duly_make_context():",
-            *_tools_text("tool", [], sorted(second)),
+    make = ["    make = tool"]
+    if rooms:
+        make = [
             *_tools_text("tools", inner, sorted(second - {*inner})),
             "    def make(name):",
             f"        if name not in {rooms}:",
             "            return tool(name)",
             f'        return tools(name, *[tool(f"{{name}}.{{each}}") for each in {inner}])',
+        ]
+    return "\n".join(
+        [
+            f"_duly_depth = {depth}",
+            f"_duly_problem_text = {PROBLEM!r}",
+            "def _duly_make_context():",
+            *_tools_text("tool", [], sorted(second)),
+            *make,
             "    @_duly_dataclass(frozen=True)",
             "    class ctx:",
             *(f"        {name}: object" for name in sorted(first)),
@@ -275,10 +356,10 @@ def _tools_text(kind: str, fields: list[str], methods: list[str]) -> Iterator[st
         yield f"        {name}: object"
     yield '        def __repr__(self): return f"[ctx.{self._duly_path}]"'
     yield "        def __call__(self, *args, **kwargs):"
-    yield "            return _duly_call(self._duly_path, args, kwargs)"
+    yield "            return _duly_call(self, '', args, kwargs)"
     for name in methods:
         yield f"        def {name}(self, *args, **kwargs):"
-        yield f'            return _duly_call(self._duly_path + ".{name}", args, kwargs)'
+        yield f'            return _duly_call(self, ".{name}", args, kwargs)'
 
 
 def _attributes(tree: ast.Module) -> Iterator[str]:

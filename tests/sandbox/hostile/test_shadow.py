@@ -13,6 +13,7 @@ from duly.errors import ScriptError
 from duly.rules.access import Step
 from duly.rules.catalog import Catalog
 from duly.rules.source import Language, Source
+from duly.sandbox import python_text
 from duly.sandbox.base import (
     MISSING,
     Asked,
@@ -31,7 +32,10 @@ from tests.sandbox.hostile.corpus_shadow import BINDINGS, Shadow, own_names, sha
 LIMITS = Limits(step_cpu_s=5, step_wall_s=60, step_memory_bytes=16 * MIB)
 WORLD = World(now_ms=1_800_000_000_000, frozen=True, seed=1)
 SHADOWS = shadows()
-OWN = own_names(NAMES, PRELUDE, print_text(LIMITS), context_text(Catalog(), read("ctx.a.b"), 9))
+PRINTS = (print_text(LIMITS, ""), print_text(LIMITS, "print"))
+OWN = own_names(
+    NAMES, PRELUDE, *PRINTS, context_text(Catalog(), read("ctx.a.b"), 9), python_text.DECLARE
+)
 
 
 @dataclass(frozen=True, slots=True)
