@@ -84,6 +84,9 @@ class Image(msgspec.Struct, frozen=True):
     texts: tuple[str, ...] = ()
 
 
+_IMAGE: Final = msgspec.msgpack.Decoder(Image)
+
+
 class PythonSandbox:
     """Where Python scripts run.
 
@@ -154,7 +157,7 @@ class PythonSandbox:
     ) -> PythonScript:
         """Make a fresh context for one step."""
         assert loaded.image is not None, "a Python source is opened from what load answered"
-        image = msgspec.msgpack.decode(loaded.image, type=Image)
+        image = _IMAGE.decode(loaded.image)
         given = [None if value is MISSING else value for value in args]
         call = (handler, str(step), msgspec.json.encode(given).decode())
         cpu_s, wall_s = self.limits.step_cpu_s, self.limits.step_wall_s
@@ -312,12 +315,12 @@ class PythonScript:
             raise ScriptError(code="step_left", is_lost=True)
         try:
             await worker.converse(requests, serve, self._pool.apart, self._watch)
-        except wire.Violation:
-            raise ScriptError(code="worker_lost", is_lost=True) from None
-        except wire.Closed:
-            if await self._pool.apart(worker.has_used_up_its_memory):
+        except (wire.Closed, wire.Violation) as error:
+            is_over = isinstance(error, wire.Closed)
+            if is_over and await self._pool.apart(worker.has_used_up_its_memory):
                 raise ScriptError(python_error.memory(self._limits)) from None
-            raise ScriptError(code="worker_lost", is_lost=True) from None
+            facts = {"cause": str(error)}
+            raise ScriptError(code="worker_lost", facts=facts, is_lost=True) from None
 
     def _configure(self, stubs: str | None = None) -> bytes:
         # The interpreter counts wall time: on a busy machine a script that computes little lasts
@@ -344,7 +347,9 @@ class PythonScript:
         if not await self._load():
             return
         if not self._clock.is_asked:
+            self._seat.is_dumping = True
             await self._say(python_wire.DUMP)
+            self._seat.is_dumping = False
         if self._seat.raised is None:
             await self._say(python_wire.feed(declare))
         if self._seat.stands is Kind.RETURNED:

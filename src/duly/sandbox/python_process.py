@@ -30,6 +30,8 @@ from duly.sandbox.watch import Limit, ScriptWatch
 READ_AT_ONCE_BYTES: Final = 64 * 1024
 THREADS_LOOK_S: Final = 0.5
 ENDING_S: Final = 1.0
+# A script that follows another at once finds its predecessor forgotten on its own way in.
+FORGET_S: Final = 0.2
 # How the interpreter ends when a script's memory is used up and nothing more can be said.
 OUT_OF_MEMORY: Final = 65
 PROGRAM: Final = (
@@ -54,7 +56,11 @@ class Stream(wire.Channel):
         self.unsent = b""  # what did not fit into the socket
 
     def expect(self, acknowledged: int, serve: Serve | None) -> None:
-        """Say what the next requests are answered with."""
+        """Say what the next requests are answered with; before a script all must be quiet."""
+        if self._trouble is not None:
+            raise self._trouble
+        if self._serve is None and serve is not None:
+            self._must_be_quiet()
         self._acknowledged += acknowledged
         self._serve = serve
 
@@ -62,7 +68,6 @@ class Stream(wire.Channel):
         """Send whole frames as far as they go without waiting; return what is left of them."""
         if not body:
             return body
-        self._must_be_quiet()
         self._is_owed = True
         return self._send(body)
 
@@ -87,8 +92,6 @@ class Stream(wire.Channel):
         # Between two scripts there may be an acknowledgement that is not there yet.
         if not self._is_owed:
             super()._must_be_quiet()
-        elif self._trouble is not None:
-            raise self._trouble
 
     def _add(self, piece: bytes) -> None:
         """Take what came, and serve every event that is whole."""
@@ -105,10 +108,12 @@ class Stream(wire.Channel):
             del self._buffer[:end]
             self._take(body)
         if self._buffer and not self._is_owed:
+            self._body = None
             raise wire.Violation("A worker said more than it was asked.")
 
     def _take(self, body: bytes) -> None:
         if not self._is_owed:
+            self._body = None  # what came before this is not believed either
             raise wire.Violation("A worker said more than it was asked.")
         if self._acknowledged:
             if python_wire.read_event(body).kind is not Kind.DONE:
@@ -147,6 +152,7 @@ class Interpreter(Worker):
         words = (accepted, str(python_launcher.find_binary()))
         super().__init__(env, Program(PROGRAM, ("duly",), words))
         self._counting: asyncio.TimerHandle | None = None
+        self._forgetting: asyncio.TimerHandle | None = None
         self._has_threads = False
 
     def _open(self, end: socket.socket) -> Stream:
@@ -162,6 +168,7 @@ class Interpreter(Worker):
         """
         self.is_clean = False
         self._watch = watch
+        requests = (*self._wiping(), *requests)
         self._channel.expect(len(requests) - 1, serve)
         self._count_threads_later()
         try:
@@ -203,10 +210,33 @@ class Interpreter(Worker):
             self.kill()
 
     async def wipe(self) -> None:
-        """Let the interpreter forget its script; that it did so is heard later."""
-        self._channel.expect(1, None)
-        if self._channel.send_now(wire.frame(python_wire.RESET)):
-            raise wire.Closed("A worker does not listen.")
+        """Let the interpreter forget its script: with the next one's first words, or soon."""
+        self._channel.expect(0, None)
+        if self._forgetting is None:  # else this script left without a word
+            loop = asyncio.get_running_loop()
+            self._forgetting = loop.call_later(FORGET_S, self._forget)
+
+    def _wiping(self) -> tuple[bytes, ...]:
+        if self._forgetting is None:
+            return ()
+        self._forgetting.cancel()
+        self._forgetting = None
+        return (python_wire.RESET,)
+
+    def _forget(self) -> None:
+        reset = b"".join(map(wire.frame, self._wiping()))
+        try:
+            self._channel.expect(1, None)
+            is_heard = not self._channel.send_now(reset)
+        except (wire.Closed, wire.Violation):
+            is_heard = False
+        if not is_heard:
+            self.kill()  # it does not listen, or it spoke unasked; the next script gets another
+
+    def release(self) -> None:
+        """Tell the process to end and give its descriptors back."""
+        self._wiping()
+        super().release()
 
     def has_used_up_its_memory(self) -> bool:
         """Tell, in a thread, whether a process that said no more was out of memory."""

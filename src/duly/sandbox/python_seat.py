@@ -51,6 +51,7 @@ class Seat:
         self.raised: Raised | None = None
         self.output: str | Other | None = None
         self.stands: Kind | None = None  # with which event the last turn ended
+        self.is_dumping = False
         self.dump = b""
         self.is_called = False
         self._clock = clock
@@ -143,7 +144,7 @@ class Seat:
                 self.raised = python_wire.read_raised(event.body)
                 if not self.raised.places and self.raised.message.startswith(MISUNDERSTOOD):
                     raise Violation("A worker did not understand what it was asked.")
-            case Kind.DUMPED:
+            case Kind.DUMPED if self.is_dumping:
                 self.dump = python_wire.read_dump(event.body)
             case _:
                 raise Violation("A worker said what it was not asked for.")

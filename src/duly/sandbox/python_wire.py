@@ -320,8 +320,9 @@ def read_printed(body: memoryview) -> Iterator[tuple[int, str]]:
 def read_call(body: memoryview) -> Call:
     """Read a call of a function of the host's."""
     reader = Reader()
-    call_id, name, places, values = 0, "", list[int](), list[str | Other | None]()
-    is_plain = True
+    call_id, name, is_plain = 0, "", True
+    places: list[int] = []
+    values: list[str | Other | None] = []
     for field, value in reader.fields(body):
         match field:
             case 1:
@@ -363,7 +364,8 @@ def read_waiting(body: memoryview) -> list[int]:
 def read_returned(body: memoryview) -> str | Other | None:
     """Read what a text came to."""
     reader = Reader()
-    place, values = 0, list[str | Other | None]()
+    place = 0
+    values: list[str | Other | None] = []
     for field, value in reader.fields(body):
         if field == 1:
             place = _as_number(value)
