@@ -145,9 +145,7 @@ BREAKS = (
         "const isArray = (value) => Array.isArray(value);",
     ),
     _prelude("the type of a value is asked of the script", "_duly_type(", "type("),
-    _prelude(
-        "late texts are read among a script's names", "known = {}", "known = globals()"
-    ),
+    _prelude("late texts are read among a script's names", "known = {}", "known = globals()"),
     _prelude("the script says what an error is", "except _duly_Exception", "except Exception"),
     _python(
         "a class called dict is a dict",

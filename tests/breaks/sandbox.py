@@ -77,6 +77,11 @@ def _same_dice(context: Context) -> float:
     return context.throws / 1000
 
 
+def _process(name: str) -> tuple[str, ...]:
+    """Name one test of Python's process."""
+    return (f"tests/sandbox/test_python_process.py::{name}",)
+
+
 async def _stays(script: Any, *how: object) -> None:
     """Leave without leaving."""
 
@@ -285,6 +290,46 @@ BREAKS = (
         _stays,
         _dropped("python"),
         "a Python script that was left goes on",
+    ),
+    Break(
+        "C1",
+        "duly.sandbox.python_process",
+        "Interpreter._wiping",
+        lambda _: (),
+        _process("test_nothing_of_a_script_is_there_for_the_next"),
+        "a Python worker does not forget its script",
+    ),
+    Break(
+        "C1",
+        "duly.sandbox.python_process",
+        "Stream._must_be_quiet",
+        lambda _: None,
+        _process("test_what_is_said_between_two_scripts_is_not_heard"),
+        "an end that a Python worker said in advance is the next script's",
+    ),
+    Break(
+        "X2",
+        "duly.sandbox.python_wire",
+        "Reader._count",
+        lambda _: None,
+        _process("test_a_worker_that_says_nonsense_is_lost"),
+        "an event of a Python worker may have any number of fields",
+    ),
+    Break(
+        "X2",
+        "duly.sandbox.python_process",
+        "READ_AT_ONCE_BYTES",
+        1 << 30,
+        _process("test_long_events_are_read_beside_the_loop"),
+        "a long event of a Python worker is read in the loop",
+    ),
+    Break(
+        "X2",
+        "duly.sandbox.python_process",
+        "OUT_OF_MEMORY",
+        1,
+        _process("test_a_worker_that_is_out_of_memory_says_so_by_its_end"),
+        "a Python script that used up its memory is run again",
     ),
     Break(
         "X4",
