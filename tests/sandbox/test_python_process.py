@@ -37,6 +37,8 @@ def say(body):
     whole = len(body).to_bytes(4, "little") + body
     while whole:
         whole = whole[os.write(channel, whole):]
+def varint(n):
+    return bytes((n & 127 | 128,)) + varint(n >> 7) if n > 127 else bytes((n,))
 channel = int(sys.argv[1])
 say(b'{"held":[],"missing":[]}')
 done, returned = bytes((82, 0)), bytes((50, 6, 18, 4, 18, 2, 18, 0))
@@ -93,7 +95,10 @@ NONSENSE = {
         " for each in (done, returned, returned)))"
     ),
     "a frame that is too long": "say(done), os.write(channel, (1 << 31).to_bytes(4, 'little'))",
-    "too many fields": "say(done), say(bytes((10, 0)) * 30000 + returned)",
+    "too many fields": (
+        "body = bytes((120, 0)) * 30000 + bytes((18, 4, 18, 2, 18, 0));"
+        "say(done), say(bytes((50,)) + varint(len(body)) + body)"
+    ),
     "half a frame, and then nothing": (
         "say(done), os.write(channel, bytes((9, 0, 0, 0, 50))), os._exit(1)"
     ),
@@ -117,7 +122,10 @@ async def test_what_is_said_between_two_scripts_is_not_heard(
     """C1: an end in advance is not the next script's end."""
     said = tmp_path / "said"
     sandbox = PythonSandbox(Loop(), LIMITS, names=NAMES, refuse=refuse_lacking, workers_max=1)
-    body = f"say(done), say(returned), time.sleep(0.05), say(returned), open({str(said)!r}, 'w')"
+    body = (
+        "say(done), say(returned), time.sleep(0.05);"
+        f"say(done), say(done), say(returned), open({str(said)!r}, 'w')"
+    )
     assert await hostile_turn(sandbox, monkeypatch, body) == Returned(MISSING)
     (pid,) = sandbox.pool.pids
     wait_until(said.exists)
@@ -213,11 +221,7 @@ async def test_a_worker_that_prints_on_while_a_long_event_is_read_is_heard_in_or
         "say(done), say(bytes((10,)) + varint(len(inner)) + inner);"
         "say(bytes((10, 8, 10, 6, 8, 1, 18, 2, 10, 66))), say(returned)"
     )
-    varint = (
-        "\ndef varint(n):\n    return bytes((n & 127 | 128,)) + varint(n >> 7) if n > 127"
-        " else bytes((n,))\n"
-    )
-    turn = await hostile_turn(sandbox, monkeypatch, varint + body)
+    turn = await hostile_turn(sandbox, monkeypatch, body)
     assert isinstance(turn, Returned), turn
     assert [len(log.text) for log in turn.logs] == [LIMITS.log_line_chars, 1]
 
