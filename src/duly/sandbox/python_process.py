@@ -150,7 +150,7 @@ class Interpreter(Worker):
     def __init__(self, env: Env, *, is_unlocked: bool = False) -> None:
         accepted = python_launcher.ACCEPTED if is_unlocked else "no"
         words = (accepted, str(python_launcher.find_binary()))
-        super().__init__(env, Program(PROGRAM, ("duly",), words))
+        super().__init__(env, Program(PROGRAM, ("duly", "msgspec"), words))
         self._counting: asyncio.TimerHandle | None = None
         self._forgetting: asyncio.TimerHandle | None = None
         self._has_threads = False
