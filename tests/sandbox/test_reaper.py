@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from duly.sandbox.base import Returned
-from duly.sandbox.pool import WORKERS_WARM, Pool
+from duly.sandbox.pool import Pool
 from duly.sandbox.python import PythonSandbox
 from duly.sandbox.reaper import IDLE_S, Reaper
 from duly.script import NAMES
@@ -118,7 +118,7 @@ def test_python_workers_end_when_nobody_needed_them_for_a_while(runner: asyncio.
         await pythons.load()
         await pythons.run()
         first = pythons.processes()
-        assert len(first) == WORKERS_WARM
+        assert len(first) == 1
         await asyncio.sleep(IDLE_S - ALMOST_S)
         assert pythons.processes() == first
         await asyncio.sleep(2 * IDLE_S)
@@ -143,7 +143,7 @@ def test_python_workers_that_only_a_crowd_needed_end_with_it(runner: asyncio.Run
         for _ in range(8):
             await asyncio.sleep(IDLE_S / 2)
             await pythons.run()
-        wait_until(lambda: len(pythons.processes()) <= WORKERS_WARM)
+        wait_until(lambda: len(pythons.processes()) <= 1)
         with pythons.loop.outstanding():
             await pythons.sandbox.close()
 
