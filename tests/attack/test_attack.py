@@ -25,7 +25,6 @@ from duly.api.codec import perform
 from duly.api.registry import VERBS
 from duly.api.session import connect
 from duly.api.wire import ANSWER_BYTES_MAX, MIB, Peer, reach, read_error, write_line
-from duly.config import Policy
 from duly.desk.base import Desk
 from duly.errors import DulyError, StoreUnavailable
 from duly.faces.cli import duly
@@ -33,15 +32,12 @@ from duly.faces.socket import Control, Talk
 from duly.host import Host
 from duly.rules.value import INTEGER_MAX, Json
 from duly.store import Store
-from duly.testing import Stage
-from tests.engine.stand import Play, flow, opened
 from tests.faces import cli_stand
 from tests.faces.cli_stand import call
 from tests.faces.stand import client, listening, project, replace_verb
 
 SECRET = "hunter2 hunter2"
 PATIENCE_S = 20.0
-ASKED = Policy(approvals={"*": "always"})
 
 
 @pytest.fixture(scope="module")
@@ -409,66 +405,3 @@ def test_a_store_that_another_user_could_have_written_is_not_used(tmp_path: Path
         os.chdir(here)
     assert told.exit_code == 1
     assert "could" in told.output or "written" in told.output
-
-
-# -- Certificates that lie (L15) ------------------------------------------------------------------
-
-
-async def waiting(stage: Stage) -> Play:
-    """Bring one change to where it waits for a yes."""
-    play = await opened(stage, policy=ASKED)
-    await play.deploy(flow())
-    await play.publish("a")
-    await play.drain()
-    return play
-
-
-async def made(stage: Stage) -> Play:
-    """Bring one change to its end."""
-    play = await opened(stage)
-    await play.deploy(flow())
-    await play.publish("a")
-    await play.drain()
-    return play
-
-
-async def is_noticed(play: Play) -> tuple[bool, bool]:
-    """Tell whether `verify` and the certificate of the one change see that something is wrong."""
-    verified = await play.host.verify()
-    (change,) = (await play.host.certificate((await play.row()).id)).changes
-    return not verified.ok, not change.seal.is_whole
-
-
-async def test_a_changed_call_that_waits_is_noticed(duly_world: Stage) -> None:
-    """L11, L15: red, because of an open row only the seal is checked, not the call it covers."""
-    play = await waiting(duly_world)
-    play.tamper("""update mutation set args = '{"text":"pay eve"}'""")
-    assert await is_noticed(play) == (True, True)
-
-
-async def test_another_input_of_an_open_change_is_noticed(duly_world: Stage) -> None:
-    """L15: red, because the sealed digest of the inputs is not compared with the inputs shown."""
-    play = await waiting(duly_world)
-    play.tamper("update event set message_id = 'forged'")
-    assert await is_noticed(play) == (True, True)
-
-
-async def test_another_input_of_an_ended_change_is_noticed(duly_world: Stage) -> None:
-    """L15: red: where contents are marked as removed by retention, no input is compared.
-
-    The certificate then names “forged” as the input that was handled once, under a whole seal.
-    """
-    play = await made(duly_world)
-    play.tamper(
-        "insert into payload select workflow_id, 0, title, body, digest from payload limit 1"
-    )
-    play.tamper("update reservation set content = 0")
-    play.tamper("update event set message_id = 'forged'")
-    assert await is_noticed(play) == (True, True)
-
-
-async def test_what_came_late_is_sealed(duly_world: Stage) -> None:
-    """L15: red, because `late`, which a certificate shows, is under no seal."""
-    play = await made(duly_world)
-    play.tamper("update mutation set late = 'it was made twice'")
-    assert await is_noticed(play) == (True, True)
