@@ -210,7 +210,7 @@ async def test_an_error_of_another_version_is_still_that_error(more: dict[str, J
 async def test_a_wrong_value_is_refused_by_its_name(
     folder: Path, verb: str, args: dict[str, Json], path: str
 ) -> None:
-    """U6, G10: red: codec reads the parts of `Annotated` as those of an object and fails inside;
+    """U6: red: codec reads the parts of `Annotated` as those of an object and fails inside;
     a time at the edge of the calendar overflows; a page blames an argument that does not exist.
     """
     if verb == "allow":
@@ -233,8 +233,10 @@ async def test_a_wrong_value_is_refused_by_its_name(
 async def test_an_error_does_not_grow_with_what_was_asked(
     tmp_path: Path, verb: str, name: str
 ) -> None:
-    """G10: red, because most subjects are not `short`: 8 MiB of a name are made visible on the
-    loop, letter by letter, and every other client and run waits six seconds.
+    """Law 2 of the socket: red, because most subjects are not cut by `short`.
+
+    A name of 8 MiB is made visible letter by letter on the loop: every other client and every run
+    waits for six seconds.
     """
     async with listening(tmp_path) as (_, path), client(path) as each:
         await each.send(id=1, verb=verb, args={name: "\u0439" * 100_000})
@@ -263,7 +265,7 @@ async def test_the_example_of_a_verb_works(tmp_path: Path) -> None:
 async def test_a_flood_of_lines_lets_the_loop_turn(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """S9, G10: red, because lines that are there already are taken without one pause.
+    """S9: red, because lines that are there already are taken without one pause.
 
     64 KiB of newlines stop every run, lease and client of the host for seconds.
     """
@@ -304,7 +306,7 @@ async def test_a_flood_of_lines_lets_the_loop_turn(
 async def test_answers_that_nobody_takes_have_a_limit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """G10: red, because the room counts requests only.
+    """Law 2 of the socket: red, because the room counts requests only.
 
     One client that reads nothing holds sixteen answers of up to 64 MiB; there are 48 such places.
     """
