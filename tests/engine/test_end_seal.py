@@ -164,6 +164,30 @@ async def test_a_check_says_that_it_cannot_tell_who_removed_what_retention_remov
     assert Unseen.IMITATED_RETENTION in verified.unseen
 
 
+@pytest.mark.parametrize(
+    ("statement", "unseen"),
+    [
+        ("update mutation set attempt = 9", Unseen.OPEN_PROGRESS),
+        ("update payload set body = '1'", Unseen.OPEN_PROGRESS),
+        ("update event set status = 'skipped', reserved_by = null", Unseen.UNSEALED_RECORDS),
+        ("delete from action", Unseen.UNSEALED_RECORDS),
+        ("delete from journal", Unseen.UNSEALED_RECORDS),
+        ("delete from granted", Unseen.UNSEALED_RECORDS),
+    ],
+)
+async def test_a_check_says_which_records_it_cannot_see(
+    duly_world: Stage, statement: str, unseen: Unseen
+) -> None:
+    """L15: whatever changes without being found is on the list."""
+    play = await proposed(duly_world)
+    play.tamper("pragma foreign_keys = off")
+    play.tamper("pragma ignore_check_constraints = on")
+    play.tamper(statement)
+    verified = await play.host.verify()
+    assert verified.changed == ()
+    assert unseen in verified.unseen
+
+
 # Columns that no seal covers, and why that tells no lie to the reader of a certificate.
 UNSEALED = {
     "updated_at": "changes when the row passes to a successor, also after the end",
@@ -236,6 +260,70 @@ async def test_a_row_changed_before_its_end_gets_no_seal(duly_world: Stage) -> N
     assert (row.has_ended, row.end_seal) == (True, None)
     (found,) = (await play.host.verify()).changed
     assert found.flaw is Flaw.UNSEALED
+
+
+async def proposed(stage: Stage) -> Play:
+    """Bring one change to where it waits for a yes."""
+    play = await opened(stage, policy=ASKED)
+    await play.deploy(flow())
+    await play.publish("a")
+    await play.drain()
+    assert (await play.row()).status == Row.PROPOSED
+    return play
+
+
+async def assert_found(play: Play, *parts: Part) -> None:
+    """Check that `verify` and the certificate of the one change say that it was changed."""
+    (found,) = (await play.host.verify()).changed
+    assert (found.flaw, found.parts) == (Flaw.CHANGED, parts)
+    (made,) = (await play.host.certificate((await play.row()).id)).changes
+    assert (made.seal.is_whole, made.seal.flaw, made.seal.parts) == (False, Flaw.CHANGED, parts)
+
+
+# What was changed of a row that is still open, and the parts that are named.
+OPEN_CHANGES: dict[str, tuple[str, tuple[Part, ...]]] = {
+    "arguments": ("""update mutation set args = '{"text":"pay eve"}'""", ()),
+    "arguments that cannot be read": ("update mutation set args = '{'", ()),
+    "what the call was made from": ("update run set prepared = '{}'", ()),
+    "id of an input": ("update event set message_id = 'forged'", (Part.CONTENTS,)),
+    "topic of an input": ("update event set topic = 'other'", (Part.CONTENTS,)),
+    "an input that is no text": ("update event set message_id = x'ff'", (Part.CONTENTS,)),
+    "an input less": ("delete from reservation", (Part.CONTENTS,)),
+    "the handler": ("update run set handler = 'other'", (Part.CONTENTS,)),
+    "a seal of the end": ("update mutation set digests = '{}', end_seal = seal", ()),
+}
+
+
+@pytest.mark.parametrize("change", OPEN_CHANGES)
+async def test_a_changed_row_that_is_still_open_is_named(duly_world: Stage, change: str) -> None:
+    """L11, L15: its call is compared with its hash, and its inputs with their sealed name."""
+    play = await proposed(duly_world)
+    assert (await play.host.verify()).ok
+    statement, parts = OPEN_CHANGES[change]
+    play.tamper("pragma foreign_keys = off")
+    play.tamper(statement)
+    await assert_found(play, *parts)
+
+
+async def test_a_row_with_another_input_before_its_end_gets_no_seal(duly_world: Stage) -> None:
+    """L15: otherwise the end would vouch for an input that another program put there."""
+    play = await proposed(duly_world)
+    play.tamper("update event set message_id = 'forged'")
+    await play.host.reject((await play.row()).id)
+    row = await play.row()
+    assert (row.has_ended, row.end_seal) == (True, None)
+
+
+async def test_another_input_is_named_where_its_content_was_removed(duly_world: Stage) -> None:
+    """L15: what retention removes of an input is its content, never its name."""
+    play = await applied(duly_world)
+    play.tamper(
+        "insert into payload select workflow_id, 0, title, body, digest from payload limit 1"
+    )
+    play.tamper("update reservation set content = 0")
+    assert (await play.host.verify()).ok
+    play.tamper("update event set message_id = 'forged'")
+    await assert_found(play, Part.CONTENTS)
 
 
 async def test_retention_and_successors_leave_the_seal_valid(duly_world: Stage) -> None:

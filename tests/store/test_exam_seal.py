@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from duly.errors import Stale
+from duly.rules.ledger import inputs_digest
 from duly.rules.seal import Flaw
 from duly.store.base import Durability
 from duly.store.seal import EndSeal, Flawed, find_flaws
@@ -23,7 +24,13 @@ UNSEALED: dict[str, Any] = {"old_key": None, "new_key": KEY, "has_unsealed": Tru
 async def _ended(world: World) -> None:
     """Bring a row to its end, as a schema without seals would have left it."""
     await _allowed(world)
-    world.connection.execute("update mutation set seal = null")
+    row = await row_of(world)
+    run = await world.store.get_run(row.held_by)
+    taken = await world.store.list_inputs(run.id)
+    inputs = inputs_digest(
+        row.workflow_id, run.handler, ((each.topic, each.message_id) for each in taken)
+    )
+    world.connection.execute("update mutation set seal = null, inputs = ?", (inputs,))
 
 
 async def _list(world: World) -> Any:

@@ -34,6 +34,10 @@ class Unseen(StrEnum):
 
     REMOVED_ROWS = "removed_rows"  # a whole row is in no seal
     IMITATED_RETENTION = "imitated_retention"  # what retention removes, removed by another program
+    OPEN_PROGRESS = (
+        "open_progress"  # sends, answers and contents of an open change: sealed at its end
+    )
+    UNSEALED_RECORDS = "unsealed_records"  # grants, actions, runs, statuses of events, the bus
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,8 @@
 Law 1  A row that ends is sealed in the same transaction, unless it was changed before, or the key
        is not here. A row without this seal is named by every check.
 Law 2  Retention and successors leave the seal valid: it covers digests, which stay on the row.
-Law 3  A check sees what was changed in a row. It cannot see that a whole row was removed, nor that
+Law 3  A check sees what was changed in a row: of an open one its call and the names of its inputs,
+       of one that ended all that it tells. It cannot see that a whole row was removed, nor that
        another program removed exactly what retention removes.
 Law 4  An answer that comes late changes a row that has ended. The row is sealed again with it, if
        it was whole before.
@@ -16,6 +17,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from duly.errors import Invalid, Stale
+from duly.rules.ledger import inputs_digest
 from duly.rules.seal import (
     EndFacts,
     Flaw,
@@ -69,9 +71,12 @@ def seal_end(tx: Transaction, run_id: str) -> None:
     found = tx.one("get_held_mutation", held_by=run_id)
     assert found is not None, run_id
     row, key = MutationRow(*found), tx.seal_key
-    if not row.has_ended or key is None or not _is_whole(tx, key, row):
+    if not row.has_ended or key is None:
         return
-    digests = digest_parts(_texts(row, _kept_contents(tx, run_id)))
+    contents = _kept_contents(tx, run_id)
+    if not _is_whole(tx, key, row, contents):
+        return
+    digests = digest_parts(_texts(row, contents))
     seal = make_seal(key, _end_facts(row, digests))
     sealed = tx.run("seal_end", id=row.id, status=row.status, digests=digests, seal=seal)
     assert sealed == 1, row.id
@@ -108,13 +113,28 @@ def _end_facts(row: MutationRow, digests: str) -> EndFacts:
     )
 
 
-def _is_whole(tx: Transaction, key: bytes, row: MutationRow) -> bool:
+def _is_whole(tx: Transaction, key: bytes, row: MutationRow, contents: Contents) -> bool:
     """Tell whether a row is still what the host wrote (L11)."""
     if judge(key, row.facts, row.seal) is not None:
         return False
     found = tx.one("get_prepared", id=row.held_by)
     assert found is not None, row.held_by
-    return observe(row.tool, row.args, found[0]) == row.hash
+    handler, prepared = found
+    return _has_its_call(row, prepared) and _has_its_inputs(row, handler, contents)
+
+
+def _has_its_call(row: MutationRow, prepared: str | None) -> bool:
+    """Tell whether the call of a row is still the one its hash was made of (L11)."""
+    return observe(row.tool, row.args, prepared) == row.hash
+
+
+def _has_its_inputs(row: MutationRow, handler: str, contents: Iterable[Row]) -> bool:
+    """Tell whether a row still has the inputs that its seal names (L7)."""
+    try:
+        inputs = ((topic, message_id) for topic, message_id, *_ in contents)
+        return inputs_digest(row.workflow_id, handler, inputs) == row.inputs
+    except (TypeError, ValueError):  # another program can write what is no text
+        return False
 
 
 def _kept_contents(tx: Transaction, run_id: str) -> Contents:
@@ -164,22 +184,43 @@ def walk(tx: Transaction) -> Iterator[tuple[MutationRow, ...]]:
 def check_rows(
     tx: Transaction, key: bytes | None, rows: Iterable[MutationRow]
 ) -> dict[str, Flawed]:
-    """Check the seals of rows: of their call, and of their end if they have ended."""
+    """Check rows: the seals of their call and of their end, and that what they cover is there.
+
+    An open row has no digests yet: its call is compared with its hash. The inputs of every row are
+    compared with the name that its seal covers.
+    """
     flawed: dict[str, Flawed] = {}
-    ended: dict[str, MutationRow] = {}
+    sealed: dict[str, MutationRow] = {}
     for row in rows:
         flaw = Flaw.OTHER_KEY if key is None else _judge(key, row)
         if flaw is not None:
             flawed[row.id] = Flawed(row.id, row.workflow_id, flaw)
-        elif row.has_ended:
-            ended[row.held_by] = row
-    for run_id, contents in _contents_now(tx, ended):
-        row = ended[run_id]
-        assert row.digests is not None, row.id
-        parts = find_changed_parts(_texts(row, contents), row.digests)
-        if parts:
+        else:
+            sealed[row.held_by] = row
+    runs = _read_runs(tx, sealed)
+    for run_id, contents in _contents_now(tx, sealed):
+        row, (handler, prepared) = sealed[run_id], runs.get(run_id, ("", None))
+        parts = _find_changed_parts(row, handler, contents)
+        if parts or not (row.has_ended or _has_its_call(row, prepared)):
             flawed[row.id] = Flawed(row.id, row.workflow_id, Flaw.CHANGED, parts)
     return flawed
+
+
+def _read_runs(tx: Transaction, run_ids: Iterable[str]) -> dict[str, tuple[str, str | None]]:
+    """Read of each run its handler and, while it is open, what its call was made from."""
+    rows = tx.all("list_prepared", run_ids=as_set(run_ids))
+    return {run_id: (handler, prepared) for run_id, handler, prepared in rows}
+
+
+def _find_changed_parts(
+    row: MutationRow, handler: str, contents: tuple[Row, ...]
+) -> tuple[Part, ...]:
+    """Name the parts of a row that differ from what was sealed; of an open one only its inputs."""
+    found = set() if _has_its_inputs(row, handler, contents) else {Part.CONTENTS}
+    if row.has_ended:
+        assert row.digests is not None, row.id
+        found |= {*find_changed_parts(_texts(row, _digest_contents(contents)), row.digests)}
+    return tuple(each for each in Part if each in found)
 
 
 def _judge(key: bytes, row: MutationRow) -> Flaw | None:
@@ -194,14 +235,14 @@ def _judge(key: bytes, row: MutationRow) -> Flaw | None:
     return judge(key, _end_facts(row, row.digests), row.end_seal)
 
 
-def _contents_now(tx: Transaction, run_ids: Iterable[str]) -> Iterator[tuple[str, Contents | None]]:
-    """Digest the contents of each run as they are now; None, where retention removed one."""
+def _contents_now(tx: Transaction, run_ids: Iterable[str]) -> Iterator[tuple[str, tuple[Row, ...]]]:
+    """Read the inputs of each run with their contents, as they are now."""
     wanted = tuple(run_ids)
     for group in _group_by_size(tx, wanted) if wanted else ():
         rows: dict[str, list[Row]] = {each: [] for each in group}
         for run_id, *row in tx.all("list_contents", run_ids=as_set(group)):
             rows[run_id].append(tuple(row))
-        yield from ((run_id, _digest_contents(found)) for run_id, found in rows.items())
+        yield from ((run_id, tuple(found)) for run_id, found in rows.items())
 
 
 def _group_by_size(tx: Transaction, run_ids: tuple[str, ...]) -> Iterator[list[str]]:
@@ -221,8 +262,8 @@ def _group_by_size(tx: Transaction, run_ids: tuple[str, ...]) -> Iterator[list[s
         yield group
 
 
-def _digest_contents(rows: Iterable[Row]) -> Contents | None:
-    contents = tuple(rows)
+def _digest_contents(contents: tuple[Row, ...]) -> Contents | None:
+    """Digest contents; None, where retention removed one."""
     if any(content == REMOVED_CONTENT for _, _, _, content, _, _ in contents):
         return None
     return tuple(
@@ -266,7 +307,7 @@ def _seal_anew(tx: Transaction, row: MutationRow, key: bytes) -> EndSeal:
     digests = row.digests
     if digests is None:
         ((_, contents),) = _contents_now(tx, (row.held_by,))
-        digests = digest_parts(_texts(row, contents))
+        digests = digest_parts(_texts(row, _digest_contents(contents)))
     end = make_seal(key, _end_facts(row, digests))
     return EndSeal(row.id, row.end_seal, digests, make_seal(key, row.facts), end)
 

@@ -527,8 +527,12 @@ where v.run_id = i.key and r.id = v.run_id and e.workflow_id = r.workflow_id and
 order by v.run_id, v.seq
 
 -- get_prepared
--- What the call of a run was made from (L11).
-select prepared from run where id = :id
+-- Whose call it is, and what it was made from (L11).
+select handler, prepared from run where id = :id
+
+-- list_prepared
+-- The same of every run that holds a row; the call of one that is over is sealed by its digest, and needs no text (L15). The scan is over the set.
+select r.id, r.handler, case when r.open = 1 then r.prepared end from json_each(:run_ids) i cross join run r where r.id = i.key
 
 -- seal_end
 -- Once: a row that has ended changes no more (L15).
