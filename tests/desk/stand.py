@@ -30,6 +30,7 @@ from tests.store.virtual import VirtualEnv
 from verification.scripted import ScriptedSandbox
 
 LATER_MS = 10_000
+OF_SCENE = ("me", "api")  # who acts where the store's own stage is set
 
 
 class StillEngine:
@@ -108,7 +109,8 @@ class Reception(Commands, Views):
     def noted(self) -> list[tuple[object, ...]]:
         """Who did what to what, as far as this desk wrote it (A6)."""
         rows = self.world.dump()["action"]
-        return [row[2:6] for row in rows if str(row[0]).startswith("action_") and row[2] != "me"]
+        own = (row for row in rows if str(row[0]).startswith("action_"))
+        return [row[2:6] for row in own if row[2] not in OF_SCENE]
 
 
 @asynccontextmanager

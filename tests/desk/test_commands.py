@@ -88,6 +88,19 @@ async def test_run_now_may_name_one_producer(tmp_path: Path) -> None:
 # -- Publish ------------------------------------------------------------------------------------
 
 
+async def test_a_publish_that_was_kept_is_found_among_the_actions(tmp_path: Path) -> None:
+    """A6: a caller who did not hear the answer looks there, and does not publish it again."""
+    async with reception(tmp_path, scene.PREPARED) as desk:
+        for message_id in ("mail:1", "mail:1", "mail:9", "mail:9"):
+            await desk.publish(NAME, "mail", message_id=message_id, title="Pay", by="ada")
+        assert desk.noted == [
+            ("ada", "publish", WORKFLOW, "mail/mail:1"),
+            ("ada", "publish", WORKFLOW, "mail/mail:9"),
+        ]
+        told = [(each.by, each.target, each.detail) for each in await desk.actions(limit=2)]
+        assert told == [("ada", "mail/mail:9", "new"), ("ada", "mail/mail:1", "beside")]
+
+
 async def test_publishing_the_same_message_twice_is_one_event(tmp_path: Path) -> None:
     """T5, T10: the answer says what became of each, and nobody waits for a poll."""
     async with reception(tmp_path) as desk:

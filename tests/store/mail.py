@@ -67,7 +67,8 @@ class Office:
         """Take one mail from the outside to the commit of its run."""
         run_id = f"run_{name}"
         new = _event("mail", name, text)
-        await self.store.publish(fence.workflow_id, new, by="api", now=self.tick())
+        action = Action(f"action_{name}", "api", "publish")
+        await self.store.publish(fence.workflow_id, new, action=action, now=self.tick())
         self.note(f"published {name}")
         await self.store.start_run(fence, run_id, "file", now=self.tick())
         self.note(f"started {name}")

@@ -259,7 +259,8 @@ class Scene:
     async def publish(self, topic: str, message_id: str, text: str = "first") -> None:
         """Write an event from outside."""
         new = publication(topic, message_id, text)
-        await self.store.publish(WORKFLOW, new, by="api", now=self.tick())
+        action = publishing(self.tick())
+        await self.store.publish(WORKFLOW, new, action=action, now=self.now)
 
     async def start(self, handler: str = "file") -> None:
         """Open a run of a handler."""
@@ -413,6 +414,11 @@ async def statuses(store: Store) -> dict[str, str]:
 def journal(world: World) -> list[str]:
     """Read the topics that were announced on the bus (B10)."""
     return [str(row[1]) for row in world.dump()["journal"]]
+
+
+def publishing(number: int, by: str = "api") -> Action:
+    """Make the record of a publish; by its id it comes before other acts."""
+    return Action(f"action_00_publish_{number}", by, "publish")
 
 
 def last_action(world: World) -> tuple[object, ...]:

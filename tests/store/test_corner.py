@@ -170,12 +170,12 @@ async def test_other_content_for_an_event_that_is_over_is_counted_on_it(
     counted = []
     for content in ("first", "other", "first", "third"):
         came = publication("mail", "mail:1", content)
-        said, _ = await store.publish(WORKFLOW, came, by="me", now=scene.tick())
+        said, _ = await store.publish(WORKFLOW, came, action=scene.action(), now=scene.tick())
         dropped = memory.connection.execute("select sum(dropped) from event").get
         counted.append((str(said), dropped))
     assert counted == [("frozen", 0), ("dropped", 1), ("frozen", 1), ("dropped", 2)]
     memory.connection.execute("update payload set digest = '' where title = 'mail:1, first'")
-    said, _ = await store.publish(WORKFLOW, came, by="me", now=scene.tick())
+    said, _ = await store.publish(WORKFLOW, came, action=scene.action(), now=scene.tick())
     assert said == "frozen"
     assert memory.connection.execute("select sum(dropped) from event").get == 2
 

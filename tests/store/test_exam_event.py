@@ -22,6 +22,7 @@ from tests.store.scene import (
     last_action,
     on,
     publication,
+    publishing,
     reach,
     reached,
     statuses,
@@ -37,7 +38,8 @@ MIB = 1024 * 1024
 def _publish(topic: str, message_id: str, text: str = "first", workflow: str = WORKFLOW) -> Call:
     async def call(world: World) -> tuple[Republish, int]:
         new = publication(topic, message_id, text)
-        return await world.store.publish(workflow, new, by="api", now=on(world).tick())
+        now = on(world).tick()
+        return await world.store.publish(workflow, new, action=publishing(now), now=now)
 
     return call
 
@@ -55,6 +57,8 @@ async def _see_published(world: World, answer: tuple[Republish, int]) -> None:
     workflow = await world.store.get_workflow(WORKFLOW)
     file = (await world.store.list_handlers(WORKFLOW))[1]
     assert workflow.counter == seq == file.changed
+    noted = [row[2:] for row in world.dump()["action"] if row[1] == event.created_at]
+    assert noted == [("api", "publish", WORKFLOW, "mail/mail:9", "new")]
 
 
 async def _see_replaced(world: World, answer: tuple[Republish, int]) -> None:

@@ -30,7 +30,17 @@ from tests.store.attic import (
 )
 from tests.store.exam import STATEMENTS_MAX, Interrupted, World, same
 from tests.store.memory import Memory
-from tests.store.scene import PATHS, REFUSED, WORKFLOW, Scene, at, deployed, opened, publication
+from tests.store.scene import (
+    PATHS,
+    REFUSED,
+    WORKFLOW,
+    Scene,
+    at,
+    deployed,
+    opened,
+    publication,
+    publishing,
+)
 from tests.store.test_plans import fill, offences, plan
 
 
@@ -101,7 +111,7 @@ async def test_a_late_republish_of_a_removed_event_is_frozen(world: World) -> No
     for topic, message_id in (("mail", "mail:1"), ("mail", "mail:2"), ("letter", "letter:1")):
         for text in ("first", "another"):
             new = publication(topic, message_id, text)
-            answer, _ = await world.store.publish(WORKFLOW, new, by="api", now=NOW)
+            answer, _ = await world.store.publish(WORKFLOW, new, action=publishing(0), now=NOW)
             assert answer is Republish.FROZEN
     same(before, world.dump(), "the republish")
 

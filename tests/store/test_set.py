@@ -17,7 +17,7 @@ from duly.store import run
 from duly.store.record import Commit, Pinned, Reserve
 from duly.store.transaction import NamedTransaction
 from tests.store.exam import World
-from tests.store.scene import PREPARED, PREPARING, WORKFLOW, Scene, at, statuses
+from tests.store.scene import PREPARED, PREPARING, WORKFLOW, Scene, at, publishing, statuses
 from tests.store.scene import opened as opened_world
 
 STRANGE = ('a"b', "a\\b", "a'b", "ä€😀", "a\nb\t\x01", "$.a[0]", '{"a":1}', "1", "null", " ")
@@ -51,7 +51,8 @@ async def publish(scene: Scene, *ids: str, text: str = "x") -> None:
     for each in ids:
         raw = {"message_id": each, "title": "A mail", "payload": {"text": text}}
         new = parse_publication("mail", raw)
-        await scene.store.publish(WORKFLOW, new, by="api", now=scene.tick())
+        action = publishing(scene.tick())
+        await scene.store.publish(WORKFLOW, new, action=action, now=scene.now)
 
 
 async def prepare(scene: Scene, *reserves: Reserve) -> Judgement:

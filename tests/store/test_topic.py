@@ -31,6 +31,7 @@ from tests.store.scene import (
     deployed,
     deployment,
     publication,
+    publishing,
     reach,
     statuses,
 )
@@ -49,7 +50,8 @@ async def world(tmp_path: Path) -> AsyncIterator[World]:
 async def republish(scene: Scene, text: str, message_id: str = "mail:1") -> Republish:
     """Publish an event of the mail topic once more and answer what that did."""
     new = publication("mail", message_id, text)
-    word, _ = await scene.store.publish(WORKFLOW, new, by="api", now=scene.tick())
+    action = publishing(scene.tick())
+    word, _ = await scene.store.publish(WORKFLOW, new, action=action, now=scene.now)
     return word
 
 
@@ -179,7 +181,8 @@ async def test_the_same_topic_and_id_in_two_workflows_are_two_events(world: Worl
     other = deployment(workflow_id="workflow_2", name="other")
     await world.store.deploy(other, successor_id="none", action=scene.action(), now=scene.tick())
     new = publication("mail", "mail:1", "theirs")
-    assert (await world.store.publish("workflow_2", new, by="api", now=1))[0] is Republish.NEW
+    told = await world.store.publish("workflow_2", new, action=publishing(0), now=1)
+    assert told[0] is Republish.NEW
     assert (await event(scene)).title == "mail:1, first"
 
 

@@ -101,7 +101,8 @@ class Commands(Keeping, Approvals):
         The same message id again is the same event (T5); the answer says what became of it.
         """
         desk = self._desk()
-        publisher = _check_publisher(desk.action(by, "publish").by)
+        action = desk.action(by, "publish")
+        _check_publisher(action.by)
         limits = desk.parts.policy.limits
         message = {"message_id": message_id, "title": title, "payload": payload}
 
@@ -116,7 +117,7 @@ class Commands(Keeping, Approvals):
             desk.parts.store.publish,
             workflow_id,
             publication,
-            by=publisher,
+            action=action,
             bus_event=handled_event(desk.parts.store),
             now=desk.now_ms,
         )
@@ -340,8 +341,7 @@ class Commands(Keeping, Approvals):
         await desk.carry_out(keep, None)
 
 
-def _check_publisher(by: str) -> str:
+def _check_publisher(by: str) -> None:
     """Refuse a name under which a script or the bus publishes: nobody could tell them apart."""
     if by.startswith(RESERVED):
         raise Invalid(code="reserved_name", path="by", facts={"given": by, "reserved": [*RESERVED]})
-    return by

@@ -190,6 +190,9 @@ REPUBLISH: Final[Mapping[tuple[EventStatus | None, bool], Republish]] = MappingP
 # What takes the counter's next number and wakes the consumer (T5, S3).
 CHANGES: Final = frozenset({Republish.NEW, Republish.REPLACED})
 
+# What leaves a content in the store that was not there before; anything else changes no event.
+KEPT: Final = CHANGES | {Republish.BESIDE}
+
 
 def on_republish(status: EventStatus | None, is_same_content: bool) -> Republish:
     """Decide what a publish does; "same" means the newest content, the one kept beside included."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from duly.errors import NotFound
 from duly.rules.event import (
+    KEPT,
     EventMove,
     EventStatus,
     Publication,
@@ -39,16 +40,26 @@ def publish(
     workflow_id: str,
     publication: Publication,
     *,
-    by: str,
+    action: Action,
     bus_event: int | None = None,
     now: int,
 ) -> tuple[Republish, int]:
-    """Write an event that comes from outside; only a topic with ingress takes it (T10)."""
+    """Write an event that comes from outside; only a topic with ingress takes it (T10).
+
+    A publish that is kept is recorded with what became of it, so that a caller who did not hear
+    the answer finds it (A6). One that changes nothing leaves no record: a script may publish all
+    it knows again and again.
+    """
     statements.look(tx, workflow_id)
     check_ingress(statements.read_topic(tx, workflow_id, publication.topic), "request")
-    return statements.publish(
-        tx, workflow_id, publication, created_by=by, bus_event=bus_event, now=now
+    republish, seq = statements.publish(
+        tx, workflow_id, publication, created_by=action.by, bus_event=bus_event, now=now
     )
+    if republish in KEPT:
+        target = f"{publication.topic}/{publication.message_id}"
+        noted = replace(action, detail=republish)
+        statements.note(tx, noted, now, workflow_id=workflow_id, target=target)
+    return republish, seq
 
 
 def skip_event(
