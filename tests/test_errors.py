@@ -68,6 +68,19 @@ def test_errors_carry_what_the_reader_needs() -> None:
     assert errors.AuthNeeded(connect="gmail").connect == "gmail"
 
 
+def test_a_subject_does_not_grow_with_what_a_caller_gave() -> None:
+    """G9: a name of many megabytes would be made visible letter by letter, more than once."""
+    longest = "й" * errors.SUBJECT_CHARS_MAX
+    for error in (
+        errors.NotFound(code="no_workflow", subject=longest + "й" * 100_000, facts={"count": 0}),
+        errors.Invalid(code="blank", path=longest + "й" * 100_000),
+    ):
+        assert error.subject == f"{longest}…"
+        assert len(str(error)) < 2 * errors.SUBJECT_CHARS_MAX
+    assert errors.Invalid(code="blank", path=longest + "й").path == f"{longest}…"
+    assert errors.NotFound(code="no_run", subject=longest).subject == longest
+
+
 def test_errors_of_connectors_carry_their_marks() -> None:
     """L4: what a connector knows of the outcome travels with the error, never in its text."""
     assert errors.NotSent(retry_after_s=5).retry_after_s == 5

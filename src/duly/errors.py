@@ -41,6 +41,7 @@ from duly.fact import NO_FACTS, Offer
 
 Outcome = Literal["refused", "not_sent"]
 SHORT_CHARS: Final = 100
+SUBJECT_CHARS_MAX: Final = 500  # a subject may be what a caller gave, of any length
 
 
 class DulyError(Exception):
@@ -62,10 +63,14 @@ class DulyError(Exception):
         next: Offer | None = None,  # noqa: A002  # the word that faces show
     ) -> None:
         self.code = code or self.default_code
-        self.subject = subject
+        self.subject = _cut(subject)
         self.facts = facts
         self.next = next
         super().__init__(message or (render(self) if code else _first_line(type(self))))
+
+
+def _cut(subject: str) -> str:
+    return subject if len(subject) <= SUBJECT_CHARS_MAX else f"{subject[:SUBJECT_CHARS_MAX]}…"
 
 
 def _first_line(kind: type[DulyError]) -> str:
@@ -127,7 +132,7 @@ class Invalid(DulyError):
     default_code = "invalid"
 
     def __init__(self, message: str | None = None, *, path: str = "", **more: Any) -> None:
-        self.path = path
+        self.path = _cut(path)
         super().__init__(message, **{"subject": path, **more})
 
 

@@ -292,6 +292,8 @@ async def test_a_wrong_allowance_is_refused_by_name(duly_world: Stage) -> None:
         (1, soon(duly_world, -1), None, "until must"),
         (1, "tomorrow", None, "until must be a time"),
         (1, "2026-01-02T00:00:00", None, "with its zone"),
+        (1, "0001-01-01T00:00:00+23:59", None, "until must be a time"),
+        (1, "9999-12-31T23:59:59-23:59", None, "until must be a time"),
         (1, soon(duly_world), {"texts": "*"}, 'Did you mean "text"'),
         (1, soon(duly_world), {"text": ""}, "must be a text"),
         (1, soon(duly_world), {"text": "b*"}, "where.text: .* does not fit this call"),

@@ -160,6 +160,13 @@ async def test_sql_reads_nothing_but_the_views(duly_world: Stage, what: str) -> 
     assert (await play.host.sql("select count(*) from workflows")).rows == ((1,),)
 
 
+async def test_sql_returns_no_number_that_differs_between_languages(duly_world: Stage) -> None:
+    """U6: one of more than 53 bits crosses as its digits."""
+    play = await filled(duly_world)
+    found = await play.host.sql(f"select {2**63 - 1}, {-(2**53)}, {2**53 - 1}, {1 - 2**53}")
+    assert found.rows == ((str(2**63 - 1), str(-(2**53)), 2**53 - 1, 1 - 2**53),)
+
+
 async def test_sql_takes_one_statement(duly_world: Stage) -> None:
     """H1: the second is not run; text that is no SQL is named."""
     play = await filled(duly_world)

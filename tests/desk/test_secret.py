@@ -152,6 +152,28 @@ async def test_what_a_connector_answers_has_no_secret_in_it(duly_world: Stage) -
     assert await play.payloads() == {"a": {"status": "applied", "result": {"with": "[redacted]"}}}
 
 
+async def test_the_bus_and_the_actions_show_no_secret(duly_world: Stage) -> None:
+    """A5: also what was kept before the secret was set."""
+    play, _ = await leaking(duly_world, "")
+    bus = play.host.bus
+
+    async def fail(event: object) -> None:
+        raise ValueError(CANARY)
+
+    bus.subscribe("a.b", fail, subscriber_id="me", retry=duly.Retry(1))
+    await bus.emit("a.b", {"said": [CANARY]}, source="test", correlation_id=CANARY)
+    await bus.schedule_at(60, "a.b", {CANARY: 1}, source="test", correlation_id=CANARY)
+    await play.drain()
+    await play.host.pause(NAME, by=CANARY)
+    await play.publish(CANARY)
+    await play.host.set_secret("leaky", "token", CANARY, by="anna")
+    journal, deferred = await bus.journal(), await bus.deferred()
+    assert [each.payload for each in journal if each.topic == "a.b"] == [{"said": ["[redacted]"]}]
+    assert [each.payload for each in deferred] == [{"[redacted]": 1}]
+    shown = (journal, deferred, await bus.deliveries(), await play.host.actions())
+    assert "canary" not in repr(shown)
+
+
 async def test_the_refusal_of_a_secret_does_not_repeat_it(duly_world: Stage) -> None:
     """A5: nor does the record of the act."""
     play, _ = await leaking(duly_world, "")
@@ -409,7 +431,10 @@ async def test_a_key_in_the_environment_leaves_no_file(
         ("nobody", "token", OTHER, "Known: clock, leaky, sheet"),
         ("leaky", "", OTHER, "1 to 100"),
         ("leaky", "x" * 101, OTHER, "1 to 100"),
-        ("leaky", "a\nb", OTHER, "printable"),
+        ("leaky", "a\nb", OTHER, "letters, digits"),
+        ("leaky", "hunter2 hunter2", OTHER, "letters, digits"),
+        ("leaky", "pässword", OTHER, "letters, digits"),
+        ("leaky", "token\n", OTHER, "letters, digits"),
         ("leaky", "token", "x" * (SECRET_CHARS_MIN - 1), "at least 4"),
         ("leaky", "token", "", "at least 4"),
         ("leaky", "token", None, "at least 4"),

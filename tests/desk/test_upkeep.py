@@ -15,11 +15,12 @@ import pytest
 
 import duly
 from duly.config import Policy
-from duly.errors import Invalid, NotFound, RequestRefused
+from duly.errors import Invalid, NotFound, RequestRefused, StoreUnavailable
 from duly.rules.retention import REMOVED, Tidied
 from duly.rules.schedule import DAY_MS
 from duly.rules.standing import Facts, Standing, read
 from duly.rules.word import MutationStatus, Status
+from duly.store import Store
 from duly.testing import Stage
 from duly.words import Clock, say
 from tests.desk.stand import reception
@@ -218,6 +219,25 @@ async def test_what_names_no_file_is_refused(duly_world: Stage, path: Any) -> No
         await play.host.backup(path)
 
 
+@pytest.mark.parametrize("error", [StoreUnavailable(code="disk_full"), asyncio.CancelledError()])
+async def test_a_backup_that_is_not_recorded_left_no_file(
+    duly_world: Stage, monkeypatch: pytest.MonkeyPatch, error: BaseException
+) -> None:
+    """H5, A6: what a backup could not do left everything as it was; the next one may try again."""
+    play = await worked(duly_world)
+    copy = folder_of(duly_world) / "copy.db"
+
+    async def fail(*args: Any, **more: Any) -> None:
+        raise error
+
+    with monkeypatch.context() as broken:
+        broken.setattr(Store, "note_act", fail)
+        with pytest.raises(type(error)):
+            await play.host.backup(copy)
+    assert not copy.exists()
+    assert (await play.host.backup(copy)).path == copy
+
+
 async def test_a_restored_store_is_paused_and_says_since_when_it_is_blind(
     duly_world: Stage, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -240,7 +260,7 @@ async def test_a_restored_store_is_paused_and_says_since_when_it_is_blind(
     assert short(play.host, shown) == (
         f"Restored from a backup of {told}; what was done since then is not known here"
     )
-    act = (await play.host.actions(NAME, limit=1))[0]
+    act = next(each for each in await play.host.actions(NAME) if each.verb == "pause")
     assert (act.by, act.verb, act.detail) == ("duly", "pause", "restored from a backup")
     await play.host.resume(NAME)
     assert "backup" not in short(play.host, await play.host.workflow(NAME))

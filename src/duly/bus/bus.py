@@ -211,7 +211,7 @@ class Bus:
             before=LAST_ID if before is None else read_id(before, "before"),
         )
         rows = await self._store.backend.ask(look)
-        return tuple(map(show_event, rows))
+        return tuple(show_event(row, self._dispatcher.secrets) for row in rows)
 
     @question(example={"status": "dead"})
     async def deliveries(
@@ -234,9 +234,10 @@ class Bus:
             lambda tx: (list_them(tx), stored.held_since(tx) is not None)
         )
         presence, now = self._dispatcher.presence, self._env.now_ms()
+        waits = (find_wait(row, presence(row.subscriber_id), now, is_held=is_held) for row in rows)
         return tuple(
-            show_delivery(row, find_wait(row, presence(row.subscriber_id), now, is_held=is_held))
-            for row in rows
+            show_delivery(row, reason, self._dispatcher.secrets)
+            for row, reason in zip(rows, waits, strict=True)
         )
 
     @question(example={})
@@ -255,7 +256,7 @@ class Bus:
             after=read_time(after),
         )
         rows = await self._store.backend.ask(look)
-        return tuple(map(show_deferred, rows))
+        return tuple(show_deferred(row, self._dispatcher.secrets) for row in rows)
 
     def _check_free(self, source: object) -> None:
         if isinstance(source, str) and self._is_taken(source):

@@ -84,7 +84,8 @@ class Dispatcher(WorkLoop[int]):
         self._limits = limits
         self._settings = settings
         self._entered = entered
-        self._caller = Caller(env, store, self.wake, secrets or Redactor())
+        self.secrets = secrets or Redactor()
+        self._caller = Caller(env, store, self.wake, self.secrets)
         self._unregistered: dict[str, Subscriber] = {}
         self._connected: dict[str, Subscriber] = {}
         self._ingress: dict[str, IngressTopic] = {}

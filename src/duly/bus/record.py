@@ -1,7 +1,9 @@
 """What questions to the bus return: one frozen record for each thing that can be asked about.
 
-Law: every word is its enum, every time an aware datetime in UTC, every list a tuple; each caller
-gets a copy of its own.
+Law 1  Every word is its enum, every time an aware datetime in UTC, every list a tuple; each caller
+       gets a copy of its own.
+Law 2  A text that came from outside is shown without secrets (A5). The names by which a delivery
+       is retried or discarded stay as they are.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from duly.rules.delivery import (
     DeliveryStatus,
     JournalStatus,
 )
+from duly.rules.redaction import Redactor, redact, redact_text
 from duly.rules.value import decode
 from duly.store.bus import DeferredRow, JournalRow
 
@@ -74,25 +77,25 @@ class Deferred:
     event_id: int | None
 
 
-def show_event(row: JournalRow) -> Journaled:
+def show_event(row: JournalRow, secrets: Redactor) -> Journaled:
     """Show an event of the journal."""
     return Journaled(
         id=row.id,
         topic=row.topic,
-        source=row.source,
-        payload=_payload(row.payload),
-        correlation_id=row.correlation_id,
+        source=redact_text(row.source, secrets),
+        payload=_payload(row.payload, secrets),
+        correlation_id=_text(row.correlation_id, secrets),
         causation_id=row.causation_id,
         depth=row.depth,
         status=JournalStatus(row.status),
         undelivered=bool(row.undelivered),
-        error=row.error,
+        error=_text(row.error, secrets),
         created_at=_at(row.created_at),
         processed_at=None if row.processed_at is None else _at(row.processed_at),
     )
 
 
-def show_delivery(row: DeliveryRow, reason: Reason | None) -> Delivery:
+def show_delivery(row: DeliveryRow, reason: Reason | None, secrets: Redactor) -> Delivery:
     """Show a delivery, and for whom or for what it waits (B13)."""
     return Delivery(
         event_id=row.event_id,
@@ -101,19 +104,19 @@ def show_delivery(row: DeliveryRow, reason: Reason | None) -> Delivery:
         status=row.status,
         attempts=row.attempts,
         due_at=_at(row.due_at_ms),
-        error=row.error,
+        error=_text(row.error, secrets),
         reason=reason,
     )
 
 
-def show_deferred(row: DeferredRow) -> Deferred:
+def show_deferred(row: DeferredRow, secrets: Redactor) -> Deferred:
     """Show a deferred event."""
     return Deferred(
         id=row.id,
         topic=row.topic,
-        source=row.source,
-        payload=_payload(row.payload),
-        correlation_id=row.correlation_id,
+        source=redact_text(row.source, secrets),
+        payload=_payload(row.payload, secrets),
+        correlation_id=_text(row.correlation_id, secrets),
         causation_id=row.causation_id,
         status=DeferredStatus(row.status),
         fire_at=_at(row.fire_at),
@@ -123,9 +126,13 @@ def show_deferred(row: DeferredRow) -> Deferred:
     )
 
 
-def _payload(text: str) -> dict[str, Any] | None:
+def _text(text: str | None, secrets: Redactor) -> str | None:
+    return None if text is None else redact_text(text, secrets)
+
+
+def _payload(text: str, secrets: Redactor) -> dict[str, Any] | None:
     try:
-        payload = decode(text, "payload")
+        payload = redact(decode(text, "payload"), secrets)
     except Invalid:
         return None
     return payload if isinstance(payload, dict) else None

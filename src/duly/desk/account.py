@@ -120,7 +120,7 @@ def read_place(key: str | None) -> Place:
     is_number = seq.isdecimal() and seq.isascii() and int(seq) <= SEQ_MAX
     if not colon or (seq and not is_number):
         raise Invalid(
-            code="wrong_value", path="page", facts={"wanted": "output_key", "given": short(key)}
+            code="wrong_value", path="before", facts={"wanted": "output_key", "given": short(key)}
         )
     return Place(mutation or LAST, int(seq) if seq else SEQ_MAX)
 

@@ -240,8 +240,9 @@ def _read_time(until: object) -> int:
     """Read a time with its zone, in milliseconds."""
     try:
         at = datetime.fromisoformat(cast("str", until))
-    except (TypeError, ValueError):
-        at = None
-    if at is None or at.utcoffset() is None:
-        raise Invalid(code="wrong_value", path="until", facts={"wanted": "aware_time"})
-    return round(at.astimezone(UTC).timestamp() * 1000)
+        if at.utcoffset() is not None:
+            # A time at the end of the calendar may have no time in UTC.
+            return round(at.astimezone(UTC).timestamp() * 1000)
+    except (TypeError, ValueError, OverflowError):
+        pass
+    raise Invalid(code="wrong_value", path="until", facts={"wanted": "aware_time"})

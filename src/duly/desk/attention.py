@@ -44,7 +44,7 @@ class Attentions(HasDesk):
 
         What is of no workflow comes first, with an empty name.
         """
-        check_page(limit, after, str)
+        check_page(limit, after, str, path="after")
         desk = self._desk()
         sight = Sight.of(desk.parts)
 

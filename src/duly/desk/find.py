@@ -35,7 +35,7 @@ class Finds(HasDesk):
 
         Titles are looked through newest first, 10,000 at most for a page; with `after` it goes on.
         """
-        check_page(limit, after, str)
+        check_page(limit, after, str, path="after")
         if not _is_findable(text):
             most = {"least": 1, "most": TEXT_CHARS_MAX}
             raise Invalid(code="wrong_length", path="text", facts=most)

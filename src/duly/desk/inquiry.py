@@ -8,7 +8,7 @@ from duly.desk.base import HasDesk
 from duly.desk.record import Rows
 from duly.desk.sight import Sight
 from duly.errors import Invalid, RequestRefused, short
-from duly.rules.value import Json
+from duly.rules.value import INTEGER_MAX, Json
 from duly.rules.verb import Scope, question
 from duly.store.inquiry import EXAMPLE, ROWS_MAX, Value
 from duly.store.sqlite import SqliteBackend
@@ -47,9 +47,14 @@ def _is_given(query: object) -> bool:
 
 
 def _show(sight: Sight, value: Value) -> Json:
-    """Show a value without secrets (A5); bytes as hexadecimal digits, no number as its name."""
+    """Show a value without secrets (A5): bytes as hexadecimal digits, no number as its name.
+
+    A number that is not the same in every language becomes its digits.
+    """
     if isinstance(value, bytes):
         return sight.text(value.hex())
     if isinstance(value, float) and not isfinite(value):
+        return str(value)
+    if isinstance(value, int) and abs(value) > INTEGER_MAX:
         return str(value)
     return sight.text(value) if isinstance(value, str) else value

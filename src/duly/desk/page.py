@@ -19,14 +19,12 @@ Word = TypeVar("Word", bound=StrEnum)
 PAGE_DEFAULT: Final = 100
 
 
-def check_page(limit: object, key: object, kind: type) -> None:
-    """Refuse a page of a wrong size, or one that goes on from no entry."""
+def check_page(limit: object, key: object, kind: type, *, path: str = "before") -> None:
+    """Refuse a page of a wrong size, or one that goes on from no entry; `path` names the key."""
     people.page(limit)
     if key is not None and type(key) is not kind:
         wanted = "entry_number" if kind is int else "entry_name"
-        raise Invalid(
-            code="wrong_value", path="page", facts={"wanted": wanted, "given": short(key)}
-        )
+        raise Invalid(code="wrong_value", path=path, facts={"wanted": wanted, "given": short(key)})
 
 
 def read_word(words: type[Word], given: str | None) -> Word | None:

@@ -14,7 +14,7 @@ from duly.desk.base import HasDesk, find, find_history, find_version
 from duly.desk.deploy import GivenSource
 from duly.desk.page import PAGE_DEFAULT, check_page, read_names
 from duly.desk.record import Action, Approval, Preview, Version
-from duly.desk.sight import read_args
+from duly.desk.sight import Sight, read_args
 from duly.engine import study
 from duly.engine.base import Parts
 from duly.errors import Invalid, NotDeployed, NotFound, ScriptError, see
@@ -150,12 +150,13 @@ class Reviews(HasDesk):
     ) -> tuple[Action, ...]:
         """List what people and agents did, newest first, from before an action (A6)."""
         check_page(limit, before, str)
+        sight = Sight.of(self._desk().parts)
 
         def look(tx: Transaction) -> tuple[Action, ...]:
             workflow_id = None if workflow is None else find_history(tx, workflow).id
             rows = people.list_actions(tx, workflow_id, limit=limit, before=before)
             names = read_names(tx, (row.workflow_id for row in rows if row.workflow_id))
-            return tuple(_action(row, names) for row in rows)
+            return tuple(_action(row, names, sight) for row in rows)
 
         return await self._desk().ask(look)
 
@@ -210,15 +211,15 @@ def _find(parts: Parts, tool: str) -> Tool | None:
         return None
 
 
-def _action(row: ActionRow, names: dict[str, str]) -> Action:
+def _action(row: ActionRow, names: dict[str, str], sight: Sight) -> Action:
     return Action(
         id=row.id,
         at=moment(row.at),
-        by=row.by,
+        by=sight.text(row.by),
         verb=row.verb,
         workflow=None if row.workflow_id is None else names[row.workflow_id],
-        target=row.target,
-        detail=_detail(row.detail),
+        target=None if row.target is None else sight.text(row.target),
+        detail=sight.value(_detail(row.detail)),
     )
 
 

@@ -73,7 +73,12 @@ class Keeping(HasDesk):
 
         async def act() -> Backup:
             copy = await backup.back_up(backend, target, desk.parts.env)
-            await desk.parts.store.note_act(target=str(target), action=action, now=desk.now_ms)
+            try:
+                await desk.parts.store.note_act(target=str(target), action=action, now=desk.now_ms)
+            except BaseException:
+                # Not in a thread: a task that is cancelled while it waits would leave the copy.
+                backup.take_back(target)
+                raise
             return Backup(target, copy.size_bytes, moment(copy.at))
 
         return await desk.complete(act)

@@ -49,7 +49,7 @@ class Views(
         self, *, limit: int = PAGE_DEFAULT, after: str | None = None
     ) -> tuple[Workflow, ...]:
         """List the workflows by name, from behind a name."""
-        check_page(limit, after, str)
+        check_page(limit, after, str, path="after")
         sight = Sight.of(self._desk().parts)
 
         def look(tx: Transaction) -> tuple[Workflow, ...]:
@@ -81,7 +81,7 @@ class Views(
         after: int | None = None,
     ) -> tuple[Event, ...]:
         """List the events of a workflow, oldest first, from behind the event with this `seq`."""
-        check_page(limit, after, int)
+        check_page(limit, after, int, path="after")
         word = read_word(EventStatus, status)
         sight = Sight.of(self._desk().parts)
 

@@ -76,6 +76,13 @@ async def back_up(backend: SqliteBackend, target: Path, env: Env) -> Copy:
     return Copy(size_bytes, at)
 
 
+def take_back(target: Path) -> None:
+    """Remove a copy that was made and must not stay; one that cannot be removed is left."""
+    with contextlib.suppress(OSError):
+        target.unlink(missing_ok=True)
+        sync_path(target.parent)
+
+
 async def find_problems(backend: SqliteBackend, env: Env) -> Problems:
     """Say what is wrong with the store: pages, references, what must always hold, seals."""
     draft = backend.path.with_name(backend.path.name + CHECKED)

@@ -82,6 +82,7 @@ WANTED: Final[Mapping[str, str]] = {
     "sample": "an object with events, a list, and answers, an object by tool",
     "schedule": 'an interval or a cron pattern, as in {{interval: "5m"}} or {{cron: "0 9 * * *"}}',
     "seconds_tuple": "a tuple of seconds",
+    "secret_name": "1 to {most} letters, digits, “_”, “-” or “.”",
     "source": "the path of a source, or a duly.Source",
     "table": "a table",
     "time_to_come": "a time to come, at most {days} days from now",
