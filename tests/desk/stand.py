@@ -40,7 +40,6 @@ class StillEngine:
         self.parts = parts
         self.woken: list[str | None] = []
         self.dropped: list[str] = []
-        self.in_hand: set[str] = set()
         self.drained = 0
         self.is_closed = False
         self.is_rung = False
@@ -57,13 +56,8 @@ class StillEngine:
     def wake(self, workflow_id: str | None = None) -> None:
         self.woken.append(workflow_id)
 
-    def go_on(self, run_id: str) -> None:
-        self.in_hand.add(run_id)
-
     def drop(self, run_id: str) -> None:
-        if run_id not in self.in_hand:
-            self.dropped.append(run_id)
-        self.in_hand.discard(run_id)
+        self.dropped.append(run_id)
 
     async def settle(
         self, mutation_id: str, answer: Act, *, result: Json = None, action: Action
@@ -104,6 +98,12 @@ class Reception(Commands, Views):
 
     def _desk(self) -> Desk:
         return self.desk
+
+    @property
+    def untaken(self) -> set[str]:
+        """The open runs that no host has taken up yet; such a run is never a crashed one (H2)."""
+        rows = self.world.connection.execute("select id from run where open = 1 and epoch is null")
+        return {run_id for (run_id,) in rows}
 
     @property
     def noted(self) -> list[tuple[object, ...]]:

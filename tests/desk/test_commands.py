@@ -161,12 +161,12 @@ async def test_skipping_a_reserved_event_ends_its_run(tmp_path: Path) -> None:
 
 
 async def test_skipping_the_poison_lets_the_failed_run_be_followed(tmp_path: Path) -> None:
-    """U3, R7: the successor is in the engine's hands, so nobody takes it for a crashed one."""
+    """U3, R7: no host has taken the successor up, so it does not look like a crashed one."""
     async with reception(tmp_path, scene.reach(Failure.LOGIC)) as desk:
         assert await desk.skip(NAME, "mail", "mail:1")
         (successor,) = await desk.runs(NAME, status=Status.ACTIVE)
         assert successor.retry_of == desk.scene.run_id
-        assert desk.engine.in_hand == {successor.id}
+        assert desk.untaken == {successor.id}
 
 
 # -- Retry and abandon --------------------------------------------------------------------------
@@ -177,7 +177,7 @@ async def test_a_retry_answers_the_run_that_follows(tmp_path: Path) -> None:
     async with reception(tmp_path, scene.FAILED) as desk:
         successor = await desk.run(await desk.retry(desk.scene.run_id, by=ANNA))
         assert (successor.retry_of, successor.status) == (desk.scene.run_id, Status.ACTIVE)
-        assert desk.engine.in_hand == {successor.id}
+        assert desk.untaken == {successor.id}
         assert desk.engine.woken == [WORKFLOW]
         assert desk.noted == [(ANNA, "retry", WORKFLOW, desk.scene.run_id)]
 
@@ -199,7 +199,7 @@ async def test_of_two_retries_at_once_one_is_refused(tmp_path: Path) -> None:
             desk.retry(desk.scene.run_id), desk.retry(desk.scene.run_id), return_exceptions=True
         )
         assert [type(each) for each in answers] == [str, RequestRefused]
-        assert desk.engine.in_hand == {answers[0]}
+        assert desk.untaken == {answers[0]}
         assert len(desk.noted) == 1
 
 
@@ -338,7 +338,6 @@ async def test_a_refused_command_says_why_and_stores_nothing(
         assert WORKFLOW not in str(refused.value)
         assert desk.world.dump() == before
         assert (desk.engine.woken, desk.engine.dropped) == ([], [])
-        assert desk.engine.in_hand == set()
 
 
 async def test_run_now_is_refused_while_paused(tmp_path: Path) -> None:
