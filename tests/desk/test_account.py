@@ -467,28 +467,6 @@ async def test_a_question_that_makes_no_sense_is_answered_with_what_to_ask(tmp_p
             assert words in str(refused.value)
 
 
-@pytest.mark.parametrize(
-    ("question", "path"),
-    [
-        (lambda desk: desk.outputs("mail", before="x"), "before"),
-        (lambda desk: desk.outputs("mail", before=3), "before"),
-        (lambda desk: desk.actions(before=3), "before"),
-        (lambda desk: desk.events("mail", after="x"), "after"),
-        (lambda desk: desk.workflows(after=3), "after"),
-        (lambda desk: desk.find("x", after=3), "after"),
-        (lambda desk: desk.attention(after=3), "after"),
-    ],
-)
-async def test_a_page_that_goes_on_from_no_entry_is_refused_by_the_argument(
-    tmp_path: Path, question: Any, path: str
-) -> None:
-    """U6: the error names an argument that the question has."""
-    async with reception(tmp_path) as desk:
-        with pytest.raises(Invalid) as refused:
-            await question(desk)
-    assert (refused.value.path, refused.value.subject) == (path, path)
-
-
 async def test_a_page_may_have_a_thousand_entries(tmp_path: Path) -> None:
     """N: the limit itself is taken."""
     async with reception(tmp_path, scene.APPLIED) as desk:

@@ -141,7 +141,7 @@ insert into host (id, started_at, lease_until) values (:id, :now, :lease_until)
 update host set lease_until = :lease_until where id = :id and lease_until > :clock
 
 -- list_other_hosts
--- Whose leases a host watches (H2); hosts are few.
+-- Whose leases a host watches (H2); the scan is over hosts, which are few.
 select id, lease_until from host where id <> :id and lease_until is not null order by id
 
 -- evict_host
