@@ -33,9 +33,10 @@ async def proposed(stage: Stage, script: Any = None, **tool: Any) -> tuple[Play,
 
 
 async def acts(play: Play) -> list[tuple[str, str, str | None, str | None]]:
-    """Who did what to what, oldest first, without the deploys."""
-    rows = [*reversed(await play.host.actions())]
-    return [(each.by, each.verb, each.workflow, each.target) for each in rows][1:]
+    """Who did what to what, oldest first, without the deploys and what was published."""
+    rows = [*reversed(await play.host.actions())][1:]
+    told = [(each.by, each.verb, each.workflow, each.target) for each in rows]
+    return [each for each in told if each[1] != "publish"]
 
 
 # -- What is shown --------------------------------------------------------------------------------
