@@ -205,6 +205,12 @@ def trust_every_run(open_run: OpenRun | None, *rest: Any, epoch: int, **named: A
     return _choose(open_run, *rest, epoch=0, **named)
 
 
+def trust_no_act(open_run: OpenRun | None, *rest: Any, **named: Any) -> Choice:
+    if open_run is not None and open_run.epoch is None:
+        open_run = replace(open_run, epoch=0)
+    return _choose(open_run, *rest, **named)
+
+
 # -- Scheduling -----------------------------------------------------------------------------------
 
 
@@ -447,9 +453,7 @@ BREAKS = (
     engine(
         "R7", "successor:Successor.put_down", leave_it_lying, STOP, "a stop is counted as a crash"
     ),
-    engine(
-        "R9", "scheduler:Engine.go_on", lambda self, run_id: None, PEOPLE, "a retry looks crashed"
-    ),
+    engine("R9", "scheduler:choose", trust_no_act, PEOPLE, "a retry looks crashed"),
     engine(
         "S1", "scheduler:Engine._begin_found", begin_all, SCHEDULING, "there is no end of slots"
     ),
