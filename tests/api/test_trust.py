@@ -234,3 +234,49 @@ def test_one_s_own_project_needs_no_word(project: Path, environ: dict[str, str])
     """K14: the usual case asks nothing and writes nothing."""
     check_file(project / "duly.toml", project, environ)
     assert not trust.list_path(environ).exists()
+
+
+@pytest.mark.parametrize("name", ["duly.db", "duly.db-wal", "duly.db.key"])
+def test_a_store_that_another_user_could_have_written_is_not_used(
+    tmp_path: Path, environ: dict[str, str], name: str
+) -> None:
+    """K14: also where no settings say so; in /tmp the first user's store would be everybody's."""
+    folder = tmp_path / "open"
+    folder.mkdir()
+    assert find_project(None, environ, folder).file is None
+    (folder / name).touch(mode=0o600)
+    assert find_project(None, environ, folder).file is None
+    folder.chmod(0o777)
+    with pytest.raises(ConfigError) as refused:
+        find_project(None, environ, folder)
+    assert (refused.value.code, refused.value.subject) == ("distrusted", str(folder))
+    trust.trust(folder, environ)
+    assert find_project(None, environ, folder).file is None
+
+
+@pytest.mark.parametrize("name", ["duly.db", "duly.db-wal", "duly.db.key"])
+def test_a_stranger_s_store_is_not_used(
+    tmp_path: Path, environ: dict[str, str], as_another_user: None, name: str
+) -> None:
+    """K14: a store holds scripts, which would run as this user."""
+    folder = tmp_path / "open"
+    folder.mkdir()
+    (folder / name).touch(mode=0o600)
+    with pytest.raises(ConfigError, match=f"{name} belongs to another user"):
+        find_project(None, environ, folder)
+
+
+def test_a_store_outside_of_the_project_is_trusted_by_its_own_folder(
+    project: Path, environ: dict[str, str], tmp_path: Path
+) -> None:
+    """K14: the folder to trust is the one in which the store lies."""
+    place = tmp_path / "elsewhere"
+    place.mkdir()
+    (place / "duly.db").touch()
+    place.chmod(0o777)
+    there = {**environ, "DULY_URL": f"sqlite:///{place}/duly.db"}
+    with pytest.raises(ConfigError) as refused:
+        find_project(str(project), there, project)
+    assert refused.value.facts["folder"] == str(place)
+    trust.trust(place, environ)
+    assert find_project(str(project), there, project).database == place / "duly.db"

@@ -292,7 +292,22 @@ def _open_to_all(path: Path) -> None:
     path.chmod(0o640)
 
 
-@pytest.mark.parametrize(("spoil", "words"), [(_cut, "is no key"), (_open_to_all, "chmod 600")])
+def _give_away(path: Path) -> None:
+    os.chown(path, 65534, -1)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "words"),
+    [
+        (_cut, "is no key"),
+        (_open_to_all, "chmod 600"),
+        pytest.param(
+            _give_away,
+            "belongs to another user",
+            marks=pytest.mark.skipif(os.geteuid() != 0, reason="only root gives a file away"),
+        ),
+    ],
+)
 async def test_a_key_that_cannot_be_right_is_a_clear_error(
     duly_world: Stage, spoil: Callable[[Path], None], words: str
 ) -> None:
@@ -307,6 +322,8 @@ async def test_a_key_that_cannot_be_right_is_a_clear_error(
     assert "canary" not in str(refused.value)
     path.write_bytes(kept)
     path.chmod(0o600)
+    if os.geteuid() == 0:
+        os.chown(path, 0, -1)
     play.host = await duly_world.host(**play.options)
     assert leaky.secret("token") == CANARY
 

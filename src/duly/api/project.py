@@ -19,6 +19,8 @@ from duly.errors import ConfigError
 FILE: Final = "duly.toml"
 VARIABLE: Final = "DULY_PROJECT"
 SOCKET_SUFFIX: Final = ".socket"
+# The store, what SQLite has not yet brought into it, and the key to its secrets and seals.
+STORE_SUFFIXES: Final = ("", "-wal", "-shm", ".key", ".key.old")
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +72,22 @@ def find_project(given: str | None, environ: Mapping[str, str], here: Path) -> P
     if file is not None:
         check_file(file, file.parent, environ)
     config = load(file, environ)
-    return Project(folder if file is None else file.parent, file, config)
+    found = Project(folder if file is None else file.parent, file, config)
+    _check_store(found, environ)
+    return found
+
+
+def _check_store(project: Project, environ: Mapping[str, str]) -> None:
+    """Refuse a store or a key that another user could have written: scripts are in it (K14)."""
+    try:
+        store = project.database
+    except ConfigError:
+        return  # the host says what is wrong with the URL
+    is_inside = store.is_relative_to(project.folder.resolve())
+    for suffix in STORE_SUFFIXES:
+        file = store.with_name(store.name + suffix)
+        if file.exists():
+            check_file(file, project.folder if is_inside else store.parent, environ)
 
 
 def _file_of(place: Path, said_by: str) -> Path:

@@ -255,7 +255,7 @@ def _key_of(path: Path, fresh: bytes | None) -> bytes | None:
     """Read the key file; if there is none, write a fresh key, if one is given."""
     try:
         with path.open("rb") as file:
-            mode = os.fstat(file.fileno()).st_mode
+            status = os.fstat(file.fileno())
             text = file.read(1024).decode("ascii", "replace")
     except (FileNotFoundError, NotADirectoryError):
         if fresh is not None:
@@ -265,8 +265,11 @@ def _key_of(path: Path, fresh: bytes | None) -> bytes | None:
         raise ConfigError(
             code="unreadable", subject=str(path), facts={"cause": error.strerror}
         ) from error
-    if mode & OTHERS:
+    if status.st_mode & OTHERS:
         raise ConfigError(code="key_open_to_others", subject=str(path))
+    # The user who owns the folder could replace everything in it; no other user's key is used.
+    if status.st_uid not in (0, os.geteuid(), path.parent.stat().st_uid):
+        raise ConfigError(code="key_of_another", subject=str(path))
     return _read_key(text, str(path))
 
 

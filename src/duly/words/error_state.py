@@ -235,6 +235,10 @@ SECRETS: Final[Mapping[str, Pair]] = {
         "{subject} is no key. A key is {bytes} bytes written in base64.",
         "If the key is lost, remove this one and set the secrets again.",
     ),
+    "key_of_another": (
+        "{subject} belongs to another user, who knows this key.",
+        "Remove it and set the secrets again.",
+    ),
     "key_open_to_others": ("{subject} can be read by others.", "Make it yours alone: chmod 600."),
 }
 
