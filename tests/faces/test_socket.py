@@ -16,13 +16,29 @@ import pytest
 from duly import __version__
 from duly.api import wire
 from duly.api.wire import Peer, reach, read_line
-from duly.errors import ConfigError, Invalid, RequestRefused
+from duly.errors import ConfigError, Invalid, RequestRefused, StoreUnavailable
 from duly.faces import socket as control
-from duly.faces.socket import REQUESTS_AT_ONCE_MAX, Control, read_request
+from duly.faces.request import read_request
+from duly.faces.socket import REQUESTS_AT_ONCE_MAX, Control
 from duly.host import Host
 from tests.faces.stand import Client, assert_alive, client, listening, project, replace_verb
 
 # -- Who may speak ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("user", [0, 4711])
+def test_a_client_says_nothing_to_a_stranger_s_host(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, user: int
+) -> None:
+    """A5, K14: what is sent may be a secret; root has most to lose."""
+    with socket.socket(socket.AF_UNIX) as left:
+        left.bind(str(tmp_path / "s"))
+        left.listen()
+        monkeypatch.setattr(wire, "ask_peer", lambda made: Peer(1, 65534))
+        monkeypatch.setattr(os, "geteuid", lambda: user)
+        with pytest.raises(StoreUnavailable) as refused:
+            reach(tmp_path / "s")
+    assert refused.value.code == "host_of_another"
 
 
 async def test_the_socket_is_its_users_alone_whatever_the_umask(tmp_path: Path) -> None:
@@ -194,7 +210,7 @@ async def test_what_nobody_expected_crosses_as_one_sentence(
         assert {
             "kind": "DulyError",
             "message": "tools failed inside the host (ValueError), which is a bug in Duly. "
-            "The host's log says where.",
+            f"The log of the host (process {os.getpid()}) says where.",
         }.items() <= answer["error"].items()
         await assert_alive(path)
     (record,) = [each for each in caplog.records if each.name == "duly.control"]

@@ -8,17 +8,23 @@ from __future__ import annotations
 import asyncio
 import json
 import random
+import socket
+from collections import Counter
 from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from duly.api.build import build_host
 from duly.api.codec import perform
-from duly.api.wire import REQUEST_BYTES_MAX, reach, write_line
+from duly.api.wire import ANSWER_BYTES_MAX, MIB, REQUEST_BYTES_MAX, reach, write_line
+from duly.desk.base import Desk
 from duly.faces import socket as control
 from duly.faces.room import Room
+from duly.faces.socket import Control, Talk
 from duly.host import Host
+from tests.faces import cli_stand
 from tests.faces.stand import EVENT, assert_alive, client, listening, project, replace_verb
 
 FUZZ_SEED = 20260102
@@ -322,3 +328,145 @@ async def test_bytes_that_are_no_lines_leave_the_host_as_it_was(tmp_path: Path) 
                 with suppress(ConnectionError):
                     await each.say(chance.randbytes(chance.randrange(1, 3000)))
         await assert_alive(path)
+
+
+async def test_an_act_that_was_done_is_not_refused_because_its_host_closes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Law 3: the clock is read before the act, for a closing host has none."""
+    begun = asyncio.Event()
+    complete = Desk.complete
+
+    async def noted(desk: Desk, act: Any) -> Any:
+        begun.set()
+        return await complete(desk, act)
+
+    folder = tmp_path / "project"
+    await asyncio.to_thread(cli_stand.prepare, folder)
+    monkeypatch.setattr(Desk, "complete", noted)
+    made = cli_stand.project(folder)
+    host = await build_host(made).open()
+    async with Control(host, made.socket), client(made.socket) as each:
+        await each.send(id=1, verb="pause", args={"workflow": "checks"})
+        await begun.wait()
+        closing = asyncio.ensure_future(host.close())
+        told = await each.hear()
+        await closing
+    async with build_host(made) as again:
+        assert [each.verb for each in await again.actions("checks")] == ["pause", "deploy"]
+    assert told == {"id": 1, "answer": None}
+
+
+@pytest.mark.parametrize(
+    ("verb", "name"), [("pause", "workflow"), ("run", "id"), ("reconnect", "connector")]
+)
+async def test_an_error_does_not_grow_with_what_was_asked(
+    tmp_path: Path, verb: str, name: str
+) -> None:
+    """Law 2: a long name is made visible letter by letter, which would hold up everybody."""
+    async with listening(tmp_path) as (_, path), client(path) as each:
+        await each.send(id=1, verb=verb, args={name: "\u0439" * 100_000})
+        assert len(await each.reader.readline()) < 10_000
+
+
+async def test_a_flood_of_lines_lets_the_loop_turn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """S9, law 2: lines that are there already are taken one in each turn of the loop."""
+    turn = 0
+    taken: Counter[int] = Counter()
+    take = Talk._take
+    loop = asyncio.get_running_loop()
+
+    def count() -> None:
+        nonlocal turn
+        turn += 1
+        loop.call_soon(count)
+
+    async def noted(talk: Talk, line: bytes) -> None:
+        taken[turn] += 1
+        await take(talk, line)
+
+    monkeypatch.setattr(Talk, "_take", noted)
+
+    def flood(path: Path) -> None:
+        with socket.socket(socket.AF_UNIX) as made:
+            made.connect(str(path))
+            made.recv(64 * 1024)
+            made.sendall(b"\n" * 2000)
+            made.shutdown(socket.SHUT_WR)
+            while made.recv(1024 * 1024):
+                pass
+
+    short = tmp_path / "s"
+    short.symlink_to(tmp_path)
+    async with listening(tmp_path) as (_, path):
+        loop.call_soon(count)
+        await asyncio.to_thread(flood, short / path.name)
+    assert sum(taken.values()) == 2000
+    assert max(taken.values()) <= 2
+
+
+async def test_a_long_line_lets_the_loop_turn(tmp_path: Path) -> None:
+    """S9, law 2: it is looked at in pieces."""
+    turns = 0
+    loop = asyncio.get_running_loop()
+
+    def count() -> None:
+        nonlocal turns
+        turns += 1
+        loop.call_soon(count)
+
+    line = write_line({"id": 1, "verb": "why", "args": {"id": [""] * 1_000_000}})
+    async with listening(tmp_path) as (host, path), client(path) as each:
+        talk = Talk(Control(host, path), each.reader, each.writer, user=0)
+        loop.call_soon(count)
+        seen = await talk._scan(line)
+    assert seen.parts > 100_000
+    assert turns >= len(line) // (64 * 1024)
+
+
+async def test_answers_that_are_not_read_have_a_limit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Law 2: past it a client gets errors in place of answers, and is not read from."""
+    held = peak = begun = 0
+    ready = asyncio.Event()
+    size = ANSWER_BYTES_MAX // 12
+    send = Talk._send_line
+
+    async def noted(talk: Talk, line: bytes) -> None:
+        nonlocal held, peak
+        held += len(line)
+        peak = max(peak, held)
+        try:
+            await send(talk, line)
+        finally:
+            held -= len(line)
+
+    async def large(host: Host) -> Any:
+        nonlocal begun
+        begun += 1
+        if begun == 15:
+            ready.set()
+        await ready.wait()
+        return "x" * size
+
+    replace_verb(monkeypatch, "next_due", large)
+    monkeypatch.setattr(Talk, "_send_line", noted)
+    async with listening(tmp_path) as (_, path), client(path) as deaf:
+        deaf.writer.transport.pause_reading()  # type: ignore[attr-defined]  # it is read as well
+        for each in range(15):
+            await deaf.send(id=each, verb="next_due")
+        await ready.wait()
+        async with client(path) as polite:
+            assert await polite.ask(id=1, verb="workflows") == {"id": 1, "answer": []}
+            await deaf.send(id=15, verb="next_due")
+            assert await polite.ask(id=2, verb="workflows") == {"id": 2, "answer": []}
+        assert begun == 15
+        deaf.writer.transport.resume_reading()  # type: ignore[attr-defined]
+        told = [await deaf.hear() for _ in range(16)]
+    assert ANSWER_BYTES_MAX // 2 < peak <= ANSWER_BYTES_MAX + MIB
+    assert [each["error"]["code"] for each in told if "error" in each] == ["unanswered"] * 4
+    # The last one was read when the others had been.
+    assert (told[-1]["id"], len(told[-1]["answer"])) == (15, size)

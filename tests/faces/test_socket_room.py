@@ -15,10 +15,10 @@ import pytest
 
 from duly.api import wire
 from duly.api.session import connect
-from duly.api.wire import Peer, reach, read_line, read_strictly
+from duly.api.wire import REQUEST_PARTS_MAX, Peer, Scan, reach, read_line, read_strictly, scan
 from duly.errors import Invalid, RequestRefused
 from duly.faces import socket as control
-from duly.faces.room import Room, Shelf
+from duly.faces.room import Answers, Room, Shelf
 from duly.faces.socket import Control
 from duly.host import Host
 from tests.faces.stand import Client, assert_alive, client, listening, project, replace_verb
@@ -216,21 +216,78 @@ def test_a_shelf_refuses_one_byte_past_its_limits() -> None:
         ),
         (b'{"a\xe2\x80\x8b": 1, "a\xe2\x80\x8b": 1}', r"a\u200b is given twice"),
         (b'{"a":' * 5 + b"1" + b"}" * 5, "nested deeper than 4"),
-        (b'{"a":' + b"[" * 100_000 + b"]" * 100_000 + b"}", "nested deeper than 4"),
+        (b'{"a":' + b"[" * 40_000 + b"]" * 40_000 + b"}", "nested deeper than 4"),
         (b'{"a": "[[[[[[", "b": [[', "not JSON"),
     ],
 )
 def test_a_line_is_refused_before_anything_of_it_is_read(line: bytes, told: str) -> None:
     """X3: two readers must not see two requests, and nobody walks into the depth."""
     with pytest.raises(Invalid) as refused:
-        read_strictly(line, 4)
+        read_strictly(line, 4, scan(line))
     assert told in str(refused.value)
 
 
 def test_what_only_looks_deep_or_double_is_read() -> None:
     """X3: brackets in text are text, and a key may come again in another object."""
     message = {"a": '[[[[[[\\"{{{', "b": [{"a": 1}, {"a": [2]}], "c": "}"}
-    assert read_strictly(json.dumps(message).encode(), 4) == message
+    line = json.dumps(message).encode()
+    assert read_strictly(line, 4, scan(line)) == message
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 7, 100])
+def test_a_line_is_the_same_in_pieces_of_any_size(size: int) -> None:
+    """G10: a string, or an escape in it, may go on in the next piece."""
+    message = {'a"\\': '[{,"\\\\"\\', "b": [{"a": 1}, {"a": [2, '\\",[']}], "c": '}"'}
+    line = json.dumps(message).encode()
+    whole, pieces = scan(line), Scan()
+    for start in range(0, len(line), size):
+        pieces.add(line[start : start + size])
+    assert (whole.parts, bytes(whole.brackets)) == (14, b"{[{}{[]}]}")
+    assert (pieces.parts, pieces.brackets) == (whole.parts, whole.brackets)
+
+
+def test_a_line_of_too_many_values_is_refused_before_it_is_read() -> None:
+    """G10, law 2 of the socket: what few bytes hold may take long to read; text may be long."""
+    many = b'{"a": [' + b"1," * REQUEST_PARTS_MAX + b"1]}"
+    with pytest.raises(Invalid, match=f"at most {REQUEST_PARTS_MAX} values"):
+        read_strictly(many, 4, scan(many))
+    text = json.dumps({"a": "," * REQUEST_PARTS_MAX}).encode()
+    assert read_strictly(text, 4, scan(text)) == json.loads(text)
+
+
+# -- Answers that are not read ------------------------------------------------------------------
+
+
+class Deaf:
+    is_hung_up = False
+
+    def hang_up(self) -> None:
+        self.is_hung_up = True
+
+
+def test_a_client_that_does_not_read_has_room_for_some_answers() -> None:
+    """Law 4: a single answer always fits, and that of an act is owed."""
+    answers, one = Answers(Room(unread_bytes=10)), Deaf()
+    answers.put(one, 11, is_owed=False)
+    with pytest.raises(RequestRefused, match="more than 10 bytes wait"):
+        answers.put(one, 1, is_owed=False)
+    answers.put(one, 1, is_owed=True)
+    answers.take(one, 11)
+    assert answers.held_bytes(one) == 1
+    answers.put(one, 9, is_owed=False)
+    assert not one.is_hung_up
+
+
+def test_the_client_that_holds_most_gives_its_room_to_the_others() -> None:
+    """Law 4: clients that do not read cannot take all the room there is."""
+    answers = Answers(Room(unread_bytes=10, unread_total_bytes=20))
+    small, large, polite = Deaf(), Deaf(), Deaf()
+    answers.put(small, 8, is_owed=False)
+    answers.put(large, 10, is_owed=False)
+    answers.put(polite, 5, is_owed=False)
+    assert (small.is_hung_up, large.is_hung_up, polite.is_hung_up) == (False, True, False)
+    answers.take(large, 10)  # its send ends, and is counted no more
+    assert (answers.held_bytes(large), answers.held_bytes(small)) == (0, 8)
 
 
 async def test_a_request_with_a_key_twice_changes_nothing(tmp_path: Path) -> None:

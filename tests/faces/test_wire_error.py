@@ -9,7 +9,8 @@ import pytest
 
 from duly import errors
 from duly.api.wire import read_error, write_error
-from duly.errors import DulyError, see
+from duly.errors import DulyError, Invalid, see
+from duly.rules.value import Json
 
 KINDS = [
     each for each in vars(errors).values() if inspect.isclass(each) and issubclass(each, DulyError)
@@ -33,3 +34,18 @@ def test_an_unknown_kind_of_error_keeps_its_sentence() -> None:
     """U6: a client that is older than its host tells at least what happened."""
     made = read_error({"kind": "FromLater", "message": "It broke."})
     assert (type(made), str(made)) == (DulyError, "It broke.")
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"next": {"verb": "why", "args": {}}},
+        {"more": 1},
+        {"facts": [], "subject": 3, "path": None},
+    ],
+    ids=["offer", "field", "types"],
+)
+def test_an_error_of_another_version_is_still_that_error(more: dict[str, Json]) -> None:
+    """U6: what cannot be read of it is left out; a refused act must not become an unknown one."""
+    made = read_error({"kind": "Invalid", "code": "blank", "message": "No.", **more})
+    assert (type(made), made.code, str(made)) == (Invalid, "blank", "No.")

@@ -14,7 +14,6 @@ import inspect
 import json
 import os
 import pwd
-import re
 import socket
 import stat
 import struct
@@ -24,21 +23,23 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, get_type_hints
 
 import msgspec
 
 from duly import errors
 from duly.api.codec import to_json
 from duly.errors import ConfigError, DulyError, Invalid, StoreUnavailable
-from duly.fact import Offer
 from duly.rules.shown import cut, visible
 from duly.rules.value import PATH_KEY_CHARS, Json, decode
 
 MIB: Final = 1024 * 1024
 LINE: Final = "the line"  # what an error of a line is about
 REQUEST_BYTES_MAX: Final = 8 * MIB
+REQUEST_PARTS_MAX: Final = 100_000  # values and brackets of one request
+PIECE_BYTES: Final = 64 * 1024  # of a line that is looked at without a pause
 ANSWER_BYTES_MAX: Final = 64 * MIB
+MESSAGE_CHARS_MAX: Final = 16 * 1024  # of the sentence of an error
 # How many wait to be let in while we are busy with the one before them.
 BACKLOG: Final = 64
 MODE: Final = 0o600
@@ -46,7 +47,6 @@ PEER: Final = struct.Struct("3i")  # process, user, group: what the kernel says 
 ROOT: Final = 0
 # Arguments hold values that have a depth of their own, which the host counts.
 DEPTH_AROUND: Final = 8
-STRINGS: Final = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
 NOT_BRACKETS: Final = bytes(each for each in range(256) if each not in b"[]{}")
 
 
@@ -69,8 +69,47 @@ def read_line(line: bytes) -> dict[str, Json]:
     return message
 
 
-def read_strictly(line: bytes, depth: int) -> dict[str, Json]:
-    """Read a message of a stranger: no key twice, and nothing nested too deep (G10)."""
+class Scan:
+    """What a line is made of, seen piece by piece: how many values, and how they are nested.
+
+    A value costs far more than its bytes, so their number has a limit before the line is read.
+    """
+
+    def __init__(self) -> None:
+        self.parts = 0
+        self.brackets = bytearray()
+        self._is_inside = False  # a string goes on in the next piece
+        self._rest = b""  # the backslash at the end of a piece, whose character is in the next
+
+    def add(self, piece: bytes) -> None:
+        """Look at the next piece of a line."""
+        if self.parts > REQUEST_PARTS_MAX:
+            return
+        piece = self._rest + piece
+        slashes = len(piece) - len(piece.rstrip(b"\\"))
+        self._rest = b"\\" if slashes % 2 else b""
+        whole = piece[: len(piece) - len(self._rest)]
+        # Without what is escaped, every quotation mark begins or ends a string.
+        texts = whole.replace(b"\\\\", b"").replace(b'\\"', b"").split(b'"')
+        bare = b"".join(texts[self._is_inside :: 2])
+        self._is_inside ^= len(texts) % 2 == 0
+        found = bare.translate(None, delete=NOT_BRACKETS)
+        self.brackets += found
+        self.parts += len(found) + bare.count(b",")
+
+
+def scan(line: bytes) -> Scan:
+    """Look at a whole line."""
+    made = Scan()
+    made.add(line)
+    return made
+
+
+def read_strictly(line: bytes, depth: int, seen: Scan) -> dict[str, Json]:
+    """Read a message of a stranger: no key twice, nothing nested too deep, not too much (G10)."""
+    if seen.parts > REQUEST_PARTS_MAX:
+        most = {"limit": REQUEST_PARTS_MAX, "unit": "values"}
+        raise Invalid(code="too_many", subject=LINE, facts=most)
     try:
         json.loads(line, object_pairs_hook=_refuse_twins)
     except RecursionError:
@@ -78,9 +117,9 @@ def read_strictly(line: bytes, depth: int) -> dict[str, Json]:
     except ValueError:
         pass  # what else is wrong with it is told by whoever reads it
     message = read_line(line)
-    # Strings out, then the innermost brackets, again and again: in a text that is JSON as many
-    # times as it is deep.
-    left = STRINGS.sub(b"", line).translate(None, delete=NOT_BRACKETS)
+    # The innermost brackets out, again and again: in a text that is JSON as many times as it is
+    # deep.
+    left = bytes(seen.brackets)
     for _ in range(depth):
         left = left.replace(b"[]", b"").replace(b"{}", b"")
         if not left:
@@ -108,26 +147,37 @@ def write_error(error: DulyError) -> dict[str, Json]:
     """Write an error as JSON: its kind, its sentence, and what else it says."""
     fields = {name: to_json(each) for name, each in vars(error).items() if name[0] != "_"}
     # Of a client that shows it as it is nothing is hidden by it (G9).
-    message = visible(error, is_block=True)
+    message = visible(cut(str(error), MESSAGE_CHARS_MAX), is_block=True)
     return {**fields, "kind": type(error).__name__, "message": message}
 
 
 def read_error(raw: Json) -> DulyError:
-    """Make the error again that the other side had; of an unknown kind at least its sentence."""
+    """Make the error again that the other side had; of an unknown kind at least its sentence.
+
+    The other side may be of another version: what cannot be read of an error is left out.
+    """
     given = raw if isinstance(raw, dict) else {}
     message = str(given.get("message") or "")
     kind = getattr(errors, str(given.get("kind")), None)
     if not (isinstance(kind, type) and issubclass(kind, DulyError)):
         return DulyError(message, code=str(given.get("code") or "unexplained"))
-    takes = {*inspect.signature(kind).parameters, "code", "subject", "facts"} - {"message"}
-    fields: dict[str, Any] = {name: each for name, each in given.items() if name in takes}
-    if isinstance(given.get("next"), dict):
-        fields["next"] = msgspec.convert(given["next"], Offer)
-    if isinstance(fields.get("findings"), list):
+    fields: dict[str, Any] = {}
+    for name, type_ in _list_fields(kind).items():
+        with suppress(KeyError, msgspec.ValidationError):
+            fields[name] = msgspec.convert(given[name], type_)
+    if "findings" in fields:
         fields["findings"] = tuple(map(_read_finding, fields["findings"]))
-    if isinstance(fields.get("out"), list):
-        fields["out"] = tuple(fields["out"])
     return kind(message, **fields)
+
+
+def _list_fields(kind: type[DulyError]) -> Mapping[str, Any]:
+    """Return the fields that an error of a kind is made from, each with its type."""
+    found: dict[str, Any] = {}
+    for each in (DulyError, kind):
+        hints = get_type_hints(each.__init__)
+        named = inspect.signature(each).parameters.values()
+        found |= {one.name: hints[one.name] for one in named if one.kind is one.KEYWORD_ONLY}
+    return found
 
 
 def _read_finding(raw: Json) -> object:
@@ -209,9 +259,10 @@ def reach(path: Path) -> socket.socket | None:
 
 
 def _check_listener(made: socket.socket, path: Path) -> None:
-    """Refuse to tell a stranger anything: what is sent may be a secret (A5)."""
+    """Refuse to tell a stranger anything, also as root: what is sent may be a secret (A5, K14)."""
     peer = ask_peer(made)
-    if peer is not None and peer.user not in (ROOT, os.geteuid()) and os.geteuid() != ROOT:
+    listener = path.parent.stat().st_uid if peer is None else peer.user
+    if listener not in (ROOT, os.geteuid()):
         raise StoreUnavailable(code="host_of_another", subject=str(path))
 
 

@@ -1,10 +1,12 @@
-"""How much room the clients of a control socket get: places, and bytes of what they send (G10, H3).
+"""How much room the clients of a control socket get: places, and bytes both ways (G10, H3).
 
 Law 1: a client that says nothing takes a place from nobody: where places are short, the one that
        has been quiet longest gives way, those that never said a word first.
 Law 2: no user takes every place: root and the host's own user do not lock each other out.
 Law 3: what clients have sent and is not answered yet is counted, for each and in all. A small
        request always has room; large ones share what there is.
+Law 4: answers that a client has not read yet are counted too. Past its own limit it gets an error
+       in place of the answer; past the limit of all, the client that holds most is hung up on.
 """
 
 from __future__ import annotations
@@ -31,6 +33,8 @@ class Room:
     client_bytes: int = 16 * MIB
     total_bytes: int = 64 * MIB
     free_bytes: int = 16 * KIB  # of each client, besides the total
+    unread_bytes: int = 64 * MIB  # of answers to one client; a single answer may be as long
+    unread_total_bytes: int = 256 * MIB
 
 
 class Guest(Protocol):
@@ -70,6 +74,44 @@ def make_place(guests: Iterable[Guest], user: int, room: Room) -> RequestRefused
 def _unanswered(whose: str, limit_bytes: int) -> RequestRefused:
     facts = {"limit": limit_bytes, "unit": "bytes"}
     return RequestRefused(code="unanswered", subject=whose, facts=facts)
+
+
+class Reader(Protocol):
+    """A client, as far as it reads what it is sent."""
+
+    def hang_up(self) -> None:
+        """Drop the client, and what it has not read."""
+
+
+class Answers:
+    """The bytes of answers that clients have not read yet."""
+
+    def __init__(self, room: Room) -> None:
+        self._room = room
+        self._held: dict[Reader, int] = {}
+
+    def held_bytes(self, client: Reader) -> int:
+        """Return how much of its answers a client has not read."""
+        return self._held.get(client, 0)
+
+    def put(self, client: Reader, size: int, *, is_owed: bool) -> None:
+        """Note an answer that is about to be sent, or refuse it unless it is owed."""
+        held, room = self.held_bytes(client), self._room
+        if held and not is_owed and held + size > room.unread_bytes:
+            raise _unanswered("connection", room.unread_bytes)
+        self._held[client] = held + size
+        while len(self._held) > 1 and sum(self._held.values()) > room.unread_total_bytes:
+            worst = max(self._held, key=self.held_bytes)
+            del self._held[worst]
+            worst.hang_up()
+
+    def take(self, client: Reader, size: int) -> None:
+        """Forget an answer that was read, or whose client is gone."""
+        left = self.held_bytes(client) - size
+        if left > 0:
+            self._held[client] = left
+        else:
+            self._held.pop(client, None)
 
 
 class Shelf:

@@ -20,24 +20,25 @@ import os
 import socket
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from hashlib import sha256
 from itertools import count
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Protocol, Self, TypeAlias
+from typing import Final, Protocol, Self
 
 from duly import __version__, fork
-from duly.api.codec import perform, to_json
+from duly.api.codec import Done, perform, to_json
 from duly.api.record import mask, trace
 from duly.api.registry import Registry, Scope
-from duly.api.value import INTEGER_MAX, Json, refuse_unknown
+from duly.api.value import Json
 from duly.api.wire import (
     ANSWER_BYTES_MAX,
     DEPTH_AROUND,
     LINE,
+    PIECE_BYTES,
     REQUEST_BYTES_MAX,
     ROOT,
+    Scan,
     ask_peer,
     listen,
     name_user,
@@ -46,7 +47,8 @@ from duly.api.wire import (
     write_line,
 )
 from duly.errors import DulyError, Invalid, RequestRefused, short
-from duly.faces.room import Room, Shelf, make_place
+from duly.faces.request import Request, RequestId, read_id, read_request
+from duly.faces.room import Answers, Room, Shelf, make_place
 from duly.host import Host
 from duly.loop import outlast
 
@@ -57,62 +59,9 @@ HANGUP_S_MAX: Final = 5.0  # how long the last answers may lie there
 LOOKS_AT_ONCE_MAX: Final = 2  # of all who follow: no act must wait behind a thousand of them
 FOLLOW_PAUSE_S: Final = 0.2  # at most five answers a second
 FOLLOW_LOOK_S: Final = 1.0  # some answers change with the time: "Next check in 3 min"
-ID_CHARS_MAX: Final = 100
-FIELDS: Final = ("id", "verb", "args", "follow", "scope", "stop")
-
-RequestId: TypeAlias = "int | str"
+UNREAD_BYTES_MAX: Final = 1024 * 1024  # of answers; with more a client is not read from
 
 log = logging.getLogger("duly.control")
-
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    """One line of a client: a verb to carry out or to follow, or the end of following.
-
-    With a `scope` the client asks to be allowed less than it could be.
-    """
-
-    id: RequestId
-    verb: str
-    args: Mapping[str, Json]
-    is_follow: bool = False
-    is_stop: bool = False
-    scope: Scope = Scope.ADMIN
-
-
-def read_request(message: Mapping[str, Json]) -> Request:
-    """Read a request, or say which field of it is wrong."""
-    refuse_unknown(message, FIELDS, "request")
-    request_id = _read_id(message.get("id"))
-    if "stop" in message:
-        if message["stop"] is not True or len(message) > 2:
-            raise Invalid(code="wrong_value", path="stop", facts={"wanted": "true_alone"})
-        return Request(request_id, "", {}, is_stop=True)
-    verb, args, follow = message.get("verb"), message.get("args", {}), message.get("follow", False)
-    if not isinstance(verb, str):
-        raise Invalid(code="wrong_value", path="verb", facts={"wanted": "verb"})
-    if not isinstance(args, dict):
-        raise Invalid(code="wrong_value", path="args", facts={"wanted": "object"})
-    if not isinstance(follow, bool):
-        raise Invalid(code="wrong_value", path="follow", facts={"wanted": "true_or_false"})
-    scope = _read_scope(message.get("scope", Scope.ADMIN))
-    return Request(request_id, verb, args, is_follow=follow, scope=scope)
-
-
-def _read_scope(given: Json) -> Scope:
-    if given not in tuple(Scope):
-        facts = {"given": short(given), "known": [*map(str, Scope)]}
-        raise Invalid(code="not_one_of", path="scope", facts=facts)
-    return Scope(given)
-
-
-def _read_id(given: Json) -> RequestId:
-    if type(given) is int and abs(given) <= INTEGER_MAX:
-        return given
-    if type(given) is str and len(given) <= ID_CHARS_MAX:
-        return given
-    facts = {"wanted": "request_id", "most": ID_CHARS_MAX}
-    raise Invalid(code="wrong_value", path="id", facts=facts)
 
 
 class Clock(Protocol):
@@ -145,6 +94,7 @@ class Control:
         self.clock = clock
         self.room = room or Room()
         self.shelf = Shelf(self.room)
+        self.answers = Answers(self.room)
         self.turns = count()
         self.looking = asyncio.Semaphore(LOOKS_AT_ONCE_MAX)
         self._path = path
@@ -254,9 +204,11 @@ class Talk:
         self._host = control.host
         self._scope = control.scope
         self._verbs = control.verbs
-        self._clock = control.clock or control.host.clock
+        self._env = control.host.clock
+        self._clock = control.clock or self._env
         self._room = control.room
         self._shelf = control.shelf
+        self._answers = control.answers
         self._turns = control.turns
         self._looking = control.looking
         self._buffer = bytearray()
@@ -264,6 +216,8 @@ class Talk:
         self._reader = reader
         self._writer = writer
         self._sending = asyncio.Lock()
+        self._taken = asyncio.Event()  # unset while too much of what was answered is not read
+        self._taken.set()
         self._requests: dict[RequestId, tuple[Request, asyncio.Task[None]]] = {}
         self._listening: asyncio.Task[None] | None = None
         self._is_ended = False
@@ -281,6 +235,9 @@ class Talk:
         try:
             while line := await self._read_line():
                 await self._take(line)
+                # Lines that are there already are taken in turn with all that the host does.
+                await self._pause()
+                await self._taken.wait()
         except ConnectionError:
             pass
         except (Invalid, RequestRefused) as refusal:
@@ -328,14 +285,28 @@ class Talk:
         """Leave the place to another client; nothing is under way."""
         self.end()
 
+    async def _pause(self) -> None:
+        """Let the loop turn."""
+        await self._env.sleep(0)
+
+    async def _scan(self, line: bytes) -> Scan:
+        """See what a line is made of, without holding the loop for long."""
+        scan = Scan()
+        for start in range(0, len(line), PIECE_BYTES):
+            if start:
+                await self._pause()
+            scan.add(line[start : start + PIECE_BYTES])
+        return scan
+
     async def _take(self, line: bytes) -> None:
         """Begin what a line asks for, or say what is wrong with it."""
         self.quiet_since = next(self._turns)
         answered_id: RequestId | None = None
         try:
-            message = read_strictly(line, self._host.policy.limits.json_depth + DEPTH_AROUND)
+            depth = self._host.policy.limits.json_depth + DEPTH_AROUND
+            message = read_strictly(line, depth, await self._scan(line))
             with suppress(Invalid):
-                answered_id = _read_id(message.get("id"))
+                answered_id = read_id(message.get("id"))
             if answered_id in self._requests:
                 answered_id = None  # its answer is still to come, and must not be taken for this
             request = read_request(message)
@@ -371,23 +342,31 @@ class Talk:
             if request.is_follow:
                 await self._follow(request)
             else:
-                answer = await self._perform(request)
-                await self.send({"id": request.id, "answer": answer})
+                await self._send_answer(await self._make_answer(request), request)
         except DulyError as error:
+            if error.code == "failed_inside" and isinstance(error.__cause__, Exception):
+                error = self._log_bug(request, error.__cause__, error)
             await self._send_error(request.id, error)
-        except Exception as error:
-            # What it says may be what must not be seen; where it happened is in the log.
-            where = trace(error, self._host.connectors.secrets())
-            log.error("%s failed inside the host\n%s", request.verb, where)
-            facts = {"cause": type(error).__name__}
+        except Exception as error:  # of the socket itself: the verb has been carried out
+            done = {"done": str(Done.YES)} if self._is_act(request) else {}
+            facts = {"cause": type(error).__name__, **done}
             bug = DulyError(code="failed_inside", subject=short(request.verb), facts=facts)
-            await self._send_error(request.id, bug)
+            await self._send_error(request.id, self._log_bug(request, error, bug))
 
-    async def _perform(self, request: Request) -> Json:
+    def _log_bug(self, request: Request, cause: Exception, bug: DulyError) -> DulyError:
+        """Write where it happened, and say where that is written; never what it says (A5)."""
+        where = trace(cause, self._host.connectors.secrets())
+        log.error("%s failed inside the host\n%s", request.verb, where)
+        facts = {**bug.facts, "process": os.getpid()}
+        return DulyError(code=bug.code, subject=bug.subject, facts=facts, next=bug.next)
+
+    async def _make_answer(self, request: Request) -> bytes:
+        """Carry out a verb; only the line is kept of what it returned."""
         scope = self._scope.lowered_to(request.scope)
-        return await perform(
+        answer = await perform(
             self._host, request.verb, request.args, by=self._by, scope=scope, verbs=self._verbs
         )
+        return write_line({"id": request.id, "answer": answer})
 
     def _is_act(self, request: Request) -> bool:
         """Tell whether something may be changed by it."""
@@ -404,11 +383,10 @@ class Talk:
             while True:
                 changed.clear()
                 async with self._looking:
-                    answer = await self._perform(request)
-                line = write_line({"id": request.id, "answer": answer})
+                    line = await self._make_answer(request)
                 if (digest := sha256(line).digest()) != last:
                     last = digest
-                    await self._send_line(line, request.id)
+                    await self._send_answer(line, request)
                 await self._clock.sleep(FOLLOW_PAUSE_S)
                 with suppress(TimeoutError):
                     async with asyncio.timeout(FOLLOW_LOOK_S - FOLLOW_PAUSE_S):
@@ -430,18 +408,45 @@ class Talk:
 
     async def send(self, message: Mapping[str, Json]) -> None:
         """Send one message; a client that has gone misses it."""
-        await self._send_line(write_line(message), message.get("id"))
+        await self._send_line(write_line(message))
 
     async def _send_error(self, request_id: RequestId | None, error: DulyError) -> None:
         """Send an error, without any secret that the client put into its request (A5)."""
         mask(error, self._host.connectors.secrets())
         await self.send({"id": request_id, "error": write_error(error)})
 
-    async def _send_line(self, line: bytes, request_id: Json) -> None:
-        if len(line) > ANSWER_BYTES_MAX:
-            facts = {"given": len(line), "limit": ANSWER_BYTES_MAX}
-            refusal = RequestRefused(code="answer_too_long", subject="result", facts=facts)
-            line = write_line({"id": request_id, "error": write_error(refusal)})
+    async def _send_answer(self, line: bytes, request: Request) -> None:
+        """Send an answer if there is room for it; that of an act, which is done, always."""
+        size = len(line)
+        try:
+            if size > ANSWER_BYTES_MAX:
+                facts = {"given": size, "limit": ANSWER_BYTES_MAX}
+                raise RequestRefused(code="answer_too_long", subject="result", facts=facts)
+            self._answers.put(self, size, is_owed=self._is_act(request))
+        except RequestRefused as refusal:
+            del line  # it is not to be held while the error waits for its turn
+            await self._send_error(request.id, refusal)
+            return
+        self._count_answers()
+        try:
+            await self._send_line(line)
+        finally:
+            self._answers.take(self, size)
+            self._count_answers()
+
+    def _count_answers(self) -> None:
+        """Read on from a client as soon as it has read its answers."""
+        if self._answers.held_bytes(self) > UNREAD_BYTES_MAX:
+            self._taken.clear()
+        else:
+            self._taken.set()
+
+    def hang_up(self) -> None:
+        """Drop a client that does not read, and what it has not read."""
+        log.warning("A client of user %d was hung up on: it does not read its answers", self.user)
+        self._writer.transport.abort()
+
+    async def _send_line(self, line: bytes) -> None:
         # One answer at a time, so that a client that does not read holds up only one.
         async with self._sending:
             if self._writer.transport.is_closing():

@@ -85,10 +85,17 @@ def tell(error: Exception, face: Face) -> Failure:
     lines = list(_lines(error, face.asked))
     if face.is_debug:
         lines = [visible("".join(traceback.format_exception(error)), is_block=True), *lines]
-    elif not isinstance(error, DulyError):
-        lines.append(_keep(error))
+    elif (bug := _bug_of(error)) is not None:
+        lines.append(_keep(bug))
         lines = [" ".join(lines)]
     return Failure("\n".join(lines))
+
+
+def _bug_of(error: BaseException) -> BaseException | None:
+    """Return what Duly did not expect; of a bug inside a running host only its log knows."""
+    if not isinstance(error, DulyError):
+        return error
+    return error.__cause__ if error.code == "failed_inside" else None
 
 
 def sentence(error: DulyError, asked: Mapping[str, Any]) -> str:
@@ -147,7 +154,7 @@ def _lines(error: Exception, asked: Mapping[str, Any]) -> Iterator[str]:
     yield sentence(error, asked)
 
 
-def _keep(error: Exception) -> str:
+def _keep(error: BaseException) -> str:
     """Write the details where only this person can read them, and say where that is."""
     try:
         with tempfile.NamedTemporaryFile(
