@@ -13,18 +13,19 @@ from typing import Any, cast, get_args, get_origin, get_type_hints
 
 import pytest
 
+from duly.api import codec
 from duly.api.codec import perform, read_arguments, to_json
 from duly.api.registry import VERBS, Scope
 from duly.bus.bus import Bus
 from duly.desk.record import Output, Why
-from duly.errors import Invalid
+from duly.errors import DulyError, Invalid, see
 from duly.fact import Offer, Reason
 from duly.host import Host
 from duly.rules.source import Language, Source
 from duly.rules.standing import Mover
 from duly.rules.value import INTEGER_MAX, Json
 from duly.words import Clock
-from tests.faces.stand import EVENT
+from tests.faces.stand import EVENT, replace_verb
 
 # What JSON itself is, in a record or an answer; its alias refers to itself.
 JSON = {"Json": str, "Results": str, "Any": str}
@@ -280,3 +281,57 @@ async def test_a_number_json_does_not_know_is_refused_by_the_host(tmp_path: Path
             await perform(
                 host, "bus.schedule_at", {**EVENT, "delay": math.nan}, by="anna", scope=Scope.ADMIN
             )
+
+
+@pytest.mark.parametrize(
+    ("verb", "args", "path"),
+    [
+        ("workflows", {"limit": {"a": 1}}, "limit"),
+        ("workflows", {"limit": [1, 2]}, "limit"),
+        ("runs", {"status": {"a": 1}}, "status"),
+        ("bus.cancel", {"deferred_id": {"a": 1}}, "deferred_id"),
+        ("backup", {"path": {"a": "/x"}}, "path"),
+    ],
+)
+def test_an_object_or_a_list_is_refused_by_the_name_of_its_argument(
+    verb: str, args: dict[str, Json], path: str
+) -> None:
+    """U6: also where the type of the argument is annotated, and has parts of its own."""
+    with pytest.raises(Invalid) as caught:
+        read_arguments(VERBS[verb], args)
+    assert caught.value.path == path
+
+
+# -- An act that a bug ended --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("place", "done", "told"),
+    [
+        ("before", "no", "It was not done."),
+        ("inside", "unknown", "Whether it was done is not known: look before you try again."),
+        ("after", "yes", "It was done all the same."),
+    ],
+)
+async def test_a_bug_says_whether_the_act_was_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str, done: str, told: str
+) -> None:
+    """U6, A5: and nothing of what the bug knew."""
+
+    def fail(*_: object, **__: object) -> Any:
+        raise KeyError("hunter2")
+
+    async def act(host: Host, workflow: str, **_: Any) -> None:
+        if place == "inside":
+            fail()
+
+    replace_verb(monkeypatch, "pause", act)
+    if place != "inside":
+        monkeypatch.setattr(codec, {"before": "read_arguments", "after": "to_json"}[place], fail)
+    async with Host(f"sqlite:///{tmp_path / 'duly.db'}") as host:
+        with pytest.raises(DulyError) as caught:
+            await perform(host, "pause", {"workflow": "tea"}, by="ada", scope=Scope.ADMIN)
+    error = caught.value
+    assert (error.code, error.facts) == ("failed_inside", {"cause": "KeyError", "done": done})
+    assert str(error) == f"pause failed inside the host (KeyError), which is a bug in Duly. {told}"
+    assert error.next == (None if done == "no" else see("actions"))

@@ -21,7 +21,7 @@ SIZES = list(Scope)
 PAIRS = [(verb, scope) for verb in VERBS for scope in Scope]
 
 
-class Reached(Exception):
+class Reached(BaseException):
     """The verb itself was called."""
 
 

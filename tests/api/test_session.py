@@ -322,6 +322,33 @@ async def test_whoever_lost_an_answer_is_sent_to_where_the_act_can_be_seen(place
     assert caught.value.next == see("bus.journal")
 
 
+async def test_a_verb_this_version_does_not_know_is_lost_and_not_waited_for(
+    place: Project,
+) -> None:
+    """Law 3 of a session: a newer host may know it, and have done it."""
+    async with pretender(place, write_line(GREETING)), connect(place) as each:
+        with pytest.raises(StoreUnavailable) as caught:
+            async with asyncio.timeout(20):
+                await each.call("from_a_newer_host")
+    assert (caught.value.code, caught.value.next) == ("act_unheard", see("actions"))
+
+
+async def test_why_a_host_hung_up_is_told(place: Project) -> None:
+    """U6: what a host says without the id of a request is why it hangs up."""
+    refusal = RequestRefused("64 MiB wait for their result.", code="unanswered")
+    said = write_line({"id": None, "error": write_error(refusal)})
+    async with pretender(place, write_line(GREETING), said), connect(place) as each:
+        asked = (each.call("pause", workflow="x"), each.call("why", id="x"))
+        async with asyncio.timeout(20):
+            told = await asyncio.gather(*asked, return_exceptions=True)
+    assert [each.code for each in told if isinstance(each, DulyError)] == [
+        "act_unheard",
+        "host_gone",
+    ]
+    for error in told:
+        assert "stopped listening (64 MiB wait for their result)" in str(error)
+
+
 async def test_a_host_that_says_nothing_is_named(
     place: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:

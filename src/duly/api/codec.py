@@ -7,6 +7,8 @@ Law 3  A caller has a scope, and a verb that needs a larger one is refused befor
        read (G4). No error that a caller gets has a secret in it (A5).
 Law 4  A path that comes from outside is never read. A source crosses as text; the one path there
        is, a backup's, names a file that is not there yet.
+Law 5  An act that was done is never told as refused: nothing is asked of the host after it. A bug
+       says how far the act got: not done, not known, or done.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
 from datetime import UTC, datetime
-from enum import Enum
+from enum import Enum, StrEnum
 from functools import cache
 from itertools import chain
 from math import isfinite
@@ -26,7 +28,7 @@ import msgspec
 
 from duly.api import shape
 from duly.api.registry import BUS, BY, VERBS, Parameter, Registry, Scope, Verb
-from duly.errors import DulyError, Invalid, RequestRefused, short
+from duly.errors import DulyError, Invalid, RequestRefused, see, short
 from duly.fact import Reason
 from duly.rules.fault import mask
 from duly.rules.reason import plain
@@ -50,15 +52,44 @@ async def perform(
 
     Every face calls verbs here and nowhere else.
     """
-    with masked(host):
-        verb = verbs.find(name)
-        permit(verb, scope)
-        given = read_arguments(verb, args)
-        if verb.has_actor:
-            given[BY] = by
-        owner = host.bus if name.startswith(BUS) else host
-        answer = await getattr(owner, name.removeprefix(BUS))(**given)
-    return to_json(answer, host.now)
+    verb: Verb | None = None
+    done = Done.NO
+    try:
+        with masked(host):
+            verb = verbs.find(name)
+            permit(verb, scope)
+            given = read_arguments(verb, args)
+            if verb.has_actor:
+                given[BY] = by
+            clock = host.now  # a host that closes meanwhile ends the act, and tells no time after
+            owner = host.bus if name.startswith(BUS) else host
+            method = getattr(owner, name.removeprefix(BUS))
+            done = Done.UNKNOWN
+            answer = await method(**given)
+            done = Done.YES
+        return to_json(answer, clock)
+    except DulyError:
+        raise
+    except Exception as error:
+        raise _failed_inside(name, verb, done, error) from error
+
+
+class Done(StrEnum):
+    """How far an act got that a bug ended."""
+
+    NO = "no"
+    UNKNOWN = "unknown"
+    YES = "yes"
+
+
+def _failed_inside(name: str, verb: Verb | None, done: Done, error: Exception) -> DulyError:
+    """Say that a verb met a bug, and nothing of what the bug knew: that may be a secret (A5)."""
+    facts = {"cause": type(error).__name__}
+    if verb is None or verb.is_question:
+        return DulyError(code="failed_inside", subject=short(name), facts=facts)
+    look = None if done is Done.NO else see(verb.recorded_in)
+    facts["done"] = str(done)
+    return DulyError(code="failed_inside", subject=short(name), facts=facts, next=look)
 
 
 @contextmanager

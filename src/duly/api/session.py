@@ -247,6 +247,7 @@ class Remote:
         self._writer = writer
         self._ids = count(1)
         self._waiting: dict[int, tuple[str, Answers]] = {}
+        self._reason: DulyError | None = None  # why the host is about to hang up, if it said so
         self.was_asked = False
         self.is_gone = False  # the host has hung up
         self._listening = asyncio.ensure_future(self._listen())
@@ -326,10 +327,12 @@ class Remote:
         finally:
             self.is_gone = True
             for verb, answers in self._waiting.values():
-                _put(answers, _gone(self.host.pid, verb))
+                _put(answers, _gone(self.host.pid, verb, self._reason))
 
     def _hand_out(self, message: dict[str, Json]) -> None:
         request_id = message.get("id")
+        if request_id is None and "error" in message:
+            self._reason = read_error(message["error"])
         if not isinstance(request_id, int) or request_id not in self._waiting:
             return  # of something nobody waits for any more
         _, answers = self._waiting[request_id]
@@ -352,12 +355,14 @@ def _read_answer(answer: Json | DulyError) -> Json:
     return answer
 
 
-def _gone(process: int, verb: str) -> StoreUnavailable:
-    facts = {"process": process}
-    known = VERBS.find(verb)
-    if known.is_question:
+def _gone(process: int, verb: str, reason: DulyError | None) -> StoreUnavailable:
+    facts: dict[str, Json] = {"process": process}
+    if reason is not None:
+        facts["cause"] = str(reason)
+    known = VERBS.get(verb)  # one of a newer host may be an act
+    if known is not None and known.is_question:
         return StoreUnavailable(code="host_gone", facts=facts)
-    look = see(known.recorded_in)
+    look = see("actions" if known is None else known.recorded_in)
     return StoreUnavailable(code="act_unheard", subject=verb, facts=facts, next=look)
 
 

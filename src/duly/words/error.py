@@ -124,6 +124,12 @@ DISTRUSTS: Final[Mapping[str, str]] = {
     "world": "can be written by every user",
     "group": "can be written by a group of users",
 }
+# How far an act got that a bug ended.
+DONES: Final[Mapping[str, str]] = {
+    "no": "It was not done.",
+    "unknown": "Whether it was done is not known: look before you try again.",
+    "yes": "It was done all the same.",
+}
 # What the processes do that must be locked.
 TASKS: Final[Mapping[str, str]] = {"run": "run scripts", "read": "read what others wrote"}
 # What stands where a fact is missing.
@@ -210,6 +216,7 @@ WAYS: Final[Mapping[str, Way]] = {
     "arrows": lambda value, _: " → ".join(map(str, value)),
     "bare": lambda value, _: str(value).rstrip("."),
     "distrust": lambda value, _: DISTRUSTS.get(value, str(value)),
+    "done": lambda value, _: DONES.get(value, str(value)),
     "each": lambda value, _: " ".join(map(str, value)),
     "flaw": lambda value, _: FLAWS.get(value, str(value)),
     "file": lambda value, _: str(value),

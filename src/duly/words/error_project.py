@@ -87,13 +87,13 @@ RUNNING: Final[Mapping[str, Pair]] = {
         "Try again; if that does not help, stop it.[ Its log is {log}.]",
     ),
     "host_gone": (
-        "The host (process {process}) stopped listening; nothing was changed.",
+        "The host (process {process}) stopped listening[ ({cause:bare})]; nothing was changed.",
         "Try again.",
     ),
     "act_unheard": (
         (
-            "The host (process {process}) stopped listening before it returned a result; whether "
-            "{subject} was done is not known."
+            "The host (process {process}) stopped listening[ ({cause:bare})] before it returned a "
+            "result; whether {subject} was done is not known."
         ),
         "Look before you try again.",
     ),
@@ -127,8 +127,8 @@ SOCKET: Final[Mapping[str, Pair]] = {
     "not_followable": ("{subject} cannot be followed.", "Ask for it once, without follow."),
     "not_followed": ("{subject} {given:shown} is not followed; it has one result.", "Wait for it."),
     "failed_inside": (
-        "{subject} failed inside the host ({cause}), which is a bug in Duly.",
-        "The host's log says where.",
+        "{subject} failed inside the host ({cause}), which is a bug in Duly.[ {done:done}]",
+        "[The log of the host (process {process}) says where.]",
     ),
     "unexplained": ("The host returned an error that it did not explain.", ""),
 }
