@@ -8,8 +8,11 @@ from typing import Any
 
 import pytest
 
+from duly.errors import StoreUnavailable
 from duly.faces.cli.deploy import Drained
+from duly.host import Host
 from tests.faces.cli_stand import SOURCES, answer, call, make
+from tests.faces.stand import replace_verb
 
 # A tool nobody offers: loading does not mind, the first event would.
 MISSPELT = SOURCES["checks"].replace("sheet.find", "sheet.fnd")
@@ -102,3 +105,37 @@ def test_draining_counts_only_what_was_done_now(
     assert call(folder, "approve", mutation["id"], "--yes").exit_code == 0
     said = call(folder, "drain").stdout.replace("\n", " ")
     assert "with a change outside; nothing waits for you." in said
+
+
+@pytest.mark.parametrize("is_stopped", [False, True])
+def test_files_that_were_deployed_are_told_though_a_later_one_failed(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, is_stopped: bool
+) -> None:
+    """U6: also by Ctrl-C; what is done must not look undone."""
+    calls: list[object] = []
+    deploying = Host.deploy
+
+    async def failing(host: Host, source: Any, **how: Any) -> Any:
+        calls.append(source)
+        if len(calls) % 2 == 0:
+            if is_stopped:
+                raise KeyboardInterrupt
+            raise StoreUnavailable(code="host_gone", facts={"process": 1})
+        return await deploying(host, source, **how)
+
+    replace_verb(monkeypatch, "deploy", failing)
+    paths = [str(folder / f"{name}.js") for name in ("one", "two", "three")]
+    for path in paths:
+        Path(path).write_text(SOURCES["rests"].replace('"rests"', f'"{Path(path).stem}"'))
+    told = call(folder, "deploy", "--lenient", *paths)
+    assert told.exit_code == (130 if is_stopped else 1)
+    assert "“one” is at version 1.0." in told.stdout
+    assert f"It ended at {paths[1]}; not tried: {paths[2]}." in told.stderr
+    if is_stopped:
+        assert "Whether deploy was done is not known" in told.stderr
+        return
+    assert "The host (process 1) stopped listening" in told.stderr
+    told = call(folder, "deploy", "--lenient", "--json", *paths)
+    one, two = json.loads(told.stdout)
+    assert (one["deployed"]["workflow"], two["deployed"]) == ("one", None)
+    assert two["error"].startswith("The host (process 1) stopped listening")

@@ -145,7 +145,7 @@ class Face:
         try:
             answer, view, is_running = run(calling())
         except KeyboardInterrupt:
-            _tell_stopped(verb)
+            tell_stopped(verb)
             raise
         if not is_running and row_of(verb).is_moving and answer is not False:
             # After the answer, which comes first to whoever reads.
@@ -153,7 +153,7 @@ class Face:
         return answer, view
 
 
-def _tell_stopped(verb: str) -> None:
+def tell_stopped(verb: str) -> None:
     """Say of an act that was left in the middle what nobody knows: begun acts are finished."""
     from duly.api.registry import VERBS
 
@@ -296,7 +296,7 @@ def table(
     )
     for place, name in enumerate(columns):
         made.add_column(
-            name,
+            Text(visible(name)),
             overflow="ellipsis" if cut else "fold",
             no_wrap=bool(cut),
             ratio=1 if is_even or place in cut else None,

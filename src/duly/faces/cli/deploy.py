@@ -23,7 +23,7 @@ from duly.api.session import Session
 from duly.api.text import visible
 from duly.api.value import Json
 from duly.api.word import REPLAYS, SUFFIXES, Outcome, Topic
-from duly.errors import NotDeployed, RequestRefused, see
+from duly.errors import DulyError, NotDeployed, RequestRefused, see
 from duly.faces.cli.base import (
     STILL,
     Face,
@@ -33,6 +33,7 @@ from duly.faces.cli.base import (
     pass_face,
     run,
     say,
+    tell_stopped,
 )
 from duly.faces.cli.entry import finding
 from duly.faces.cli.offer import quote
@@ -75,12 +76,13 @@ def deploy(
     paths = _paths(files or [str(face.project.workflows)])
     sources = [(path, SOURCE.convert(path, None, None)) for path in paths]
     how: dict[str, Json] = {"grant": grant, "strict": not lenient, "replay": replay}
-    made, is_running = run(_deploy_all(face, sources, how))
-    if face.is_json:
-        echo_json(made)
-    else:
-        for each in made:
-            _tell(each)
+    made: list[Any] = []
+    try:
+        is_running = run(_deploy_all(face, sources, how, made))
+    except (DulyError, KeyboardInterrupt) as error:
+        _tell_broken(face, paths, made, error)
+        raise
+    _tell_all(face, made)
     if not is_running and any(each["deployed"] for each in made):
         hint(STILL)
     if any(each["error"] for each in made):
@@ -106,15 +108,44 @@ def _paths(given: Iterable[str]) -> list[str]:
     return found
 
 
+def _tell_all(face: Face, made: list[Any]) -> None:
+    if face.is_json:
+        echo_json(made)
+    else:
+        for each in made:
+            _tell(each)
+
+
+def _tell_broken(face: Face, paths: list[str], made: list[Any], error: BaseException) -> None:
+    """Tell what was deployed though a later file failed: that is done, whatever the error says."""
+    if len(made) == len(paths):  # it broke after the last of them
+        _tell_all(face, made)
+        return
+    path, *untried = paths[len(made) :]
+    if isinstance(error, DulyError):
+        failed: dict[str, Any] = {
+            "file": path,
+            "deployed": None,
+            "findings": [],
+            "error": str(error),
+        }
+        _tell_all(face, [*made, failed] if face.is_json else made)
+    else:
+        _tell_all(face, made)
+        tell_stopped("deploy")
+    if paths[1:]:
+        left = f"; not tried: {', '.join(untried)}" if untried else ""
+        hint(f"It ended at {path}{left}.")
+
+
 async def _deploy_all(
-    face: Face, sources: list[tuple[str, Json]], how: dict[str, Json]
-) -> tuple[list[Any], bool]:
+    face: Face, sources: list[tuple[str, Json]], how: dict[str, Json], made: list[Any]
+) -> bool:
+    """Deploy one file after the other into `made`; return whether a host runs."""
     async with face.session() as session:
-        made = [
-            await _deploy(session, path, source=source, again=False, **how)
-            for path, source in sources
-        ]
-        return made, session.host is not None
+        for path, source in sources:
+            made.append(await _deploy(session, path, source=source, again=False, **how))
+        return session.host is not None
 
 
 async def _deploy(session: Session, path: str, **args: Json) -> dict[str, Any]:
