@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import os
 import re
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import apsw
 import pytest
 from click.testing import CliRunner
 from rich.cells import cell_len
@@ -410,3 +412,32 @@ def test_a_text_of_several_lines_keeps_them(capsys: pytest.CaptureFixture[str]) 
         "| to = eve@evil.com\\r",
         "| Bye",
     ]
+
+
+def test_no_name_of_a_column_acts_on_the_terminal(tmp_path: Path) -> None:
+    """G9, L11: the names above a table are made visible like the rows below them."""
+    told = call(cli_stand.make(tmp_path / "p"), "sql", "select 1 as '\x1b]0;title\x07'")
+    assert told.exit_code == 0
+    assert "\x1b" not in told.output
+
+
+def test_a_row_that_was_changed_is_named_first_of_all(
+    past: tuple[Path, Facts], tmp_path: Path
+) -> None:
+    """L15: by `verify` and by its certificate; both fail, and say what they cannot see."""
+    folder = cli_stand.copy(past[0], tmp_path / "project")
+    mutation = past[1].proposed
+    whole = call(folder, "certificate", mutation)
+    assert whole.exit_code == 0
+    assert whole.stdout.startswith("The seals fit. ")
+    with closing(apsw.Connection(str(folder / "duly.db"))) as connection:
+        connection.execute("update mutation set key = 'x' where id = ?", (mutation,))
+    told = call(folder, "verify")
+    assert told.exit_code == 1
+    assert f"{mutation}: it was changed in the store" in " ".join(told.stdout.split())
+    assert "Not seen by this check: whole rows that were removed" in told.stdout
+    told = call(folder, "certificate", mutation)
+    assert told.exit_code == 1
+    assert told.stdout.startswith("This is no proof: ")
+    assert mutation in told.stdout.splitlines()[1]
+    assert call(folder, "certificate", mutation, "--json").exit_code == 1

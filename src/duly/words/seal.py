@@ -2,18 +2,61 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Final
 
-from duly.rules.seal import Flaw
+from duly.rules.seal import Flaw, Part
 
-FLAWS: Final[Mapping[Flaw, str]] = {
+FLAWS: Final[Mapping[str, str]] = {
     Flaw.UNSEALED: "it has no seal",
     Flaw.OTHER_KEY: "it was sealed with another key than this host has",
     Flaw.CHANGED: "it was changed in the store",
     Flaw.UNAGREED: "a person has to agree to it first, and none has",
 }
+
+
+# What of a row differs from what was sealed, and what no check can see (L15).
+PARTS: Final[Mapping[str, str]] = {
+    Part.ARGS: "its arguments",
+    Part.RESULT: "its result",
+    Part.ERROR: "its error",
+    Part.CONTENTS: "its inputs",
+    Part.TITLE: "its title",
+    Part.PROPOSED: "the proposed call",
+    Part.PROMISE: "what the tool promised",
+    Part.RESENT: "how often it was sent again",
+    Part.LATE: "what came late",
+}
+UNSEEN: Final[Mapping[str, str]] = {
+    "removed_rows": "whole rows that were removed",
+    "imitated_retention": "contents that another program removed as retention does",
+}
+
+
+def say_changed(row_id: str, flaw: str, parts: Sequence[str]) -> str:
+    """Say of a row why its seal does not fit, and what of it differs."""
+    named = ", ".join(PARTS.get(each, each) for each in parts)
+    why = FLAWS.get(flaw, flaw)  # a newer host may know other words
+    return f"{row_id}: {why} ({named})." if named else f"{row_id}: {why}."
+
+
+def say_unseen(unseen: Sequence[str]) -> str:
+    """Say what a check cannot find."""
+    return f"Not seen by this check: {'; '.join(UNSEEN.get(each, each) for each in unseen)}."
+
+
+def say_once(is_changed: bool, applied: int, still_open: int) -> str:
+    """Say what a certificate shows, before all that it holds."""
+    if is_changed:
+        return "This is no proof: a change below was altered in the store after it was sealed."
+    made = "was not made" if not applied else f"was made {_times(applied)}"
+    further = f"; {still_open} with an open outcome" if still_open else ""
+    return f"The seals fit. The change {made}{further}."
+
+
+def _times(number: int) -> str:
+    return "once" if number == 1 else f"{number} times"
 
 
 def say_unsent(tool: str, flaw: Flaw, mutation_id: str) -> str:

@@ -17,6 +17,7 @@ from duly.faces.cli import entry
 from duly.faces.cli.base import say, table
 from duly.faces.cli.call import claim, value
 from duly.faces.cli.view import View
+from duly.words.seal import say_changed, say_once, say_unseen
 
 Answer: TypeAlias = Any
 Entry: TypeAlias = Callable[[Answer, View], None]
@@ -113,6 +114,24 @@ def verified(answer: Answer, view: View) -> None:
     say("The store is sound." if answer["ok"] else "The store is not sound:")
     for each in answer["problems"]:
         say(each, indent=2)
+    for each in answer["changed"]:
+        say(say_changed(each["id"], each["flaw"], each["parts"]), indent=2)
+    say(say_unseen(answer["unseen"]))
+
+
+def certified(answer: Answer, view: View) -> None:
+    """Show what is known of a change being made once; first whether it is proof."""
+    changed = list_changed(answer)
+    say(say_once(bool(changed), answer["applied"], answer["open"]))
+    for each in changed:
+        say(say_changed(each["id"], each["seal"]["flaw"], each["seal"]["parts"]), indent=2)
+    entry.fields({name: each for name, each in answer.items() if name != "unseen"})
+    say(say_unseen(answer["unseen"]))
+
+
+def list_changed(certificate: Answer) -> list[Answer]:
+    """List the changes of a certificate whose seal does not fit."""
+    return [each for each in certificate["changes"] if not each["seal"]["is_whole"]]
 
 
 def found(answer: Answer, view: View) -> None:
@@ -186,6 +205,7 @@ LAYOUTS: Final[Mapping[str, Layout]] = {
     "Journaled": Layout(entry.journaled),
     "Deferred": Layout(entry.deferred),
     "Verified": Layout(alone=verified),
+    "Certificate": Layout(alone=certified),
     "Replay": Layout(alone=replay),
     "Hits": Layout(alone=found),
     "Rows": Layout(alone=queried),

@@ -96,7 +96,11 @@ ROWS: Final[Mapping[str, Row]] = {
     "ids": Row(LOOK, "List ids that begin so, newest first."),
     "short-ids": Row(LOOK, "Shorten ids as far as each still names one thing."),
     "sql": Row(LOOK, "Read the documented views, also while a host runs."),
-    "certificate": Row(LOOK, "Show what is known of a change being made once."),
+    "certificate": Row(
+        LOOK,
+        "Show what is known of a change being made once.",
+        is_failed=lambda answer: not all(each["seal"]["is_whole"] for each in answer["changes"]),
+    ),
     "approvals": Row(LOOK, "List the calls that wait for a yes or no."),
     "allowances": Row(LOOK, "List what needs no further yes."),
     "actions": Row(LOOK, "List what people and agents did."),
