@@ -389,3 +389,12 @@ def test_the_environment_of_the_process_is_never_asked_behind_our_back(tmp_path:
         assert find_project(None, {}, tmp_path) == Project(tmp_path, None, Config())
     finally:
         del os.environ["DULY_PROJECT"]
+
+
+def test_a_folder_that_is_not_utf8_is_refused_in_one_sentence(tmp_path: Path) -> None:
+    """U6: the name is no fault of Duly, and SQLite takes no such path."""
+    folder = Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff"))
+    folder.mkdir()
+    with pytest.raises(ConfigError, match=r"/\\xff/duly.db is not UTF-8") as refused:
+        find_project(None, {}, folder)
+    assert str(refused.value).isprintable()

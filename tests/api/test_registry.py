@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import inspect
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
-from duly.api.codec import describe, read_arguments
+from duly.api.codec import describe, perform, read_arguments
 from duly.api.registry import LIFE, VERBS, Registry
 from duly.bus.bus import Bus
 from duly.errors import NotFound
@@ -146,3 +147,11 @@ def test_every_verb_has_a_schema_of_its_arguments_and_of_its_result() -> None:
 def test_nothing_but_the_methods_declares_a_verb() -> None:
     """U6: no face keeps a list of its own of what can be asked."""
     assert all(hasattr(getattr(Host, name), DECLARED) for name in VERBS if "." not in name)
+
+
+async def test_the_source_that_examples_share_can_be_deployed(tmp_path: Path) -> None:
+    """U6: an example that is refused teaches nothing."""
+    async with Host(f"sqlite:///{tmp_path / 'duly.db'}") as host:
+        args = {**VERBS["deploy"].example, "strict": True}
+        told: Any = await perform(host, "deploy", args, by="ada", scope=Scope.ADMIN)
+    assert (told["workflow"], told["findings"]) == ("invoices", [])

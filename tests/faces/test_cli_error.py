@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from duly.faces.cli.failure import ADVICE, BY_PATH
-from tests.faces.cli_stand import Facts, prepare
+from tests.faces.cli_stand import Facts, call, make, prepare
 from tests.faces.errors import sheet
 from tests.faces.errors.situation import SITUATIONS
 
@@ -57,3 +59,13 @@ def test_every_piece_of_advice_is_given_somewhere() -> None:
     for advice in (*ADVICE.values(), *BY_PATH.values()):
         pattern = ".*".join(map(re.escape, re.split(r"\{\w+\}", advice)))
         assert re.search(pattern.replace(r"\{\{", r"\{").replace(r"\}\}", r"\}"), text), advice
+
+
+@pytest.mark.parametrize("args", [("why", "--json", "--nonsense"), ("skip", "--json"), ("--json",)])
+def test_wrong_use_is_json_too_where_json_is_asked_for(tmp_path: Path, args: Sequence[str]) -> None:
+    """U6: a program reads no sentence, however wrongly it calls."""
+    told = call(make(tmp_path / "p"), *args)
+    assert (told.exit_code, told.stdout) == (2, "")
+    error = json.loads(told.stderr)["error"]
+    assert (error["kind"], error["code"]) == ("Invalid", "wrong_use")
+    assert error["message"] == f"{error['facts']['cause']} See `{error['subject']} --help`."

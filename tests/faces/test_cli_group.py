@@ -14,10 +14,12 @@ import pytest
 from click.testing import CliRunner
 
 from duly import __version__
+from duly.api.registry import VERBS
 from duly.errors import DulyError, Invalid, NotFound, StoreUnavailable, see
 from duly.faces.cli import base, commands, duly
-from duly.faces.cli.failure import command_of, sentence
+from duly.faces.cli.failure import sentence
 from duly.faces.cli.help import sections
+from duly.faces.cli.spelling import spell
 from duly.faces.cli.table import FIRST, ROWS
 from duly.fact import Offer
 from tests.faces.cli_stand import call, make
@@ -260,7 +262,7 @@ def test_advice_is_found_by_code_and_never_by_words() -> None:
 )
 def test_an_offer_is_a_command_to_paste(offer: Offer, command: str) -> None:
     """U6: quoted; what the person chooses is left open, a secret is typed unseen."""
-    assert command_of(offer) == command
+    assert spell(VERBS[offer.verb], offer.args, offer.asks) == command
 
 
 def test_advice_names_what_was_given_and_leaves_open_what_was_not() -> None:

@@ -15,9 +15,13 @@ from hypothesis import strategies as st
 from duly.api.codec import to_json
 from duly.api.registry import VERBS
 from duly.desk import offer as offers
+from duly.errors import DulyError
+from duly.faces.cli.failure import sentence
 from duly.faces.cli.offer import quote
 from duly.faces.cli.spelling import spell
+from duly.fact import Offer
 from tests.desk.golden import sheet
+from tests.error_sites import find_sites
 from tests.faces.cli_stand import parse
 
 LINE = re.compile(r"^ +([a-z_.]+) ({.*?})(?: asks ([a-z_, ]+))?  # .+$", re.MULTILINE)
@@ -125,3 +129,25 @@ def test_a_shell_reads_back_what_was_quoted() -> None:
     script = f"printf '%s\\0' {' '.join(map(quote, odd))}"
     read = subprocess.run(["bash", "-c", script], capture_output=True, check=True, timeout=120)
     assert read.stdout.decode().split("\0")[:-1] == odd
+
+
+def test_an_error_writes_its_offer_as_every_other_is_written() -> None:
+    """U6: what stands behind “Next:” is taken by the command line."""
+    for each, typed in (
+        (Offer("skip", {"workflow": "a", "topic": "t", "message_id": "1"}, "skip"), "skip a t 1"),
+        (
+            Offer("grant", {"workflow": "a", "capability": "x", "mutations_per_day": 3}, "grant"),
+            "grant a x --mutations-per-day 3",
+        ),
+        (Offer("certificate", {"id": "1", "workflow": "a"}, "see"), "certificate 1 --workflow a"),
+    ):
+        told = sentence(DulyError(code="stale", next=each), {})
+        assert told.endswith(f"Next: `duly {typed}`.")
+    newer = Offer("from_a_newer_host", {}, "see")
+    assert "Next" not in sentence(DulyError(code="stale", next=newer), {})
+
+
+def test_every_offer_of_an_error_names_a_verb() -> None:
+    """U6: a command of one face is nothing that a program can carry out."""
+    offered = {each.verb for each in find_sites() if each.verb}
+    assert offered - VERBS.keys() == set()

@@ -6,6 +6,7 @@ Law 2: no file of a project is used that another user could have written (K14).
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from hashlib import sha256
@@ -15,6 +16,7 @@ from typing import Final
 from duly.api.trust import check_file
 from duly.config import URL_PREFIX, Config, load, path_from_url
 from duly.errors import ConfigError
+from duly.rules.value import is_text
 
 FILE: Final = "duly.toml"
 VARIABLE: Final = "DULY_PROJECT"
@@ -83,6 +85,9 @@ def _check_store(project: Project, environ: Mapping[str, str]) -> None:
         store = project.database
     except ConfigError:
         return  # the host says what is wrong with the URL
+    if not is_text(str(store)):
+        shown = os.fsencode(store).decode("utf-8", "backslashreplace")
+        raise ConfigError(code="path_not_utf8", subject=shown)
     is_inside = store.is_relative_to(project.folder.resolve())
     for suffix in STORE_SUFFIXES:
         file = store.with_name(store.name + suffix)

@@ -24,7 +24,19 @@ class Language(StrEnum):
 # What stands for a source where an example needs one.
 EXAMPLE: Final[Mapping[str, str]] = {
     "language": "python",
-    "text": 'from duly import workflow\n\nflow = workflow("invoices", topics=["mail.received"])\n',
+    "text": """\
+from duly import workflow
+
+flow = workflow("invoices", topics={"mail.received": {"ingress": True}})
+
+
+@flow.consumer("mail.received")
+class note:
+    async def prepare(self, ctx, state):
+        mails = await ctx.peek("mail.received", limit=1)
+        ids = [mail["message_id"] for mail in mails]
+        return {"reservations": [{"topic": "mail.received", "ids": ids}] if ids else [], "data": {}}
+""",
     "name": "workflows/invoices.py",
 }
 SUFFIXES = {".js": Language.JAVASCRIPT, ".mjs": Language.JAVASCRIPT, ".py": Language.PYTHON}

@@ -26,10 +26,12 @@ QUERIES: Final[Mapping[str, Pair]] = {
 }
 
 PROJECTS: Final[Mapping[str, Pair]] = {
+    "wrong_use": ("{cause}", "See `{subject} --help`."),
     "folder_gone": (
         "The folder you are in is gone, so no project can be found from it.",
         "Go to another folder, or name a project.",
     ),
+    "path_not_utf8": ("{subject} is not UTF-8; a store takes no other path.", "Rename it."),
     "no_project": ("{option} names {subject}, which is not there.", "Name a folder or a file."),
     "no_settings": ("{option} names {subject}, which has no {file}.", "Name another folder."),
     "no_use": (

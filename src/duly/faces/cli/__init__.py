@@ -113,7 +113,13 @@ class Lazy(click.Group):
             sys.exit(error.exit_code)
         except click.UsageError as error:
             path = error.ctx.command_path if error.ctx else "duly"
-            click.echo(f"{_words(error)} See `{path} --help`.", err=True)
+            is_json = "--json" in (sys.argv[1:] if args is None else args)
+            if is_json:
+                from duly.faces.cli.failure import tell_usage
+
+                click.echo(tell_usage(path, _words(error)), err=True)
+            else:
+                click.echo(f"{_words(error)} See `{path} --help`.", err=True)
             sys.exit(error.exit_code)
         except click.ClickException as error:
             click.echo(error.format_message(), err=True)

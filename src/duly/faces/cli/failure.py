@@ -17,6 +17,7 @@ from typing import Any, Final
 
 import click
 
+from duly.api.registry import VERBS
 from duly.api.text import visible, visible_json
 from duly.api.wire import write_error
 from duly.errors import (
@@ -29,8 +30,7 @@ from duly.errors import (
 )
 from duly.faces.cli.base import EXIT_FAILED, Face
 from duly.faces.cli.offer import quote
-from duly.faces.cli.table import command_of as name_of
-from duly.fact import Offer
+from duly.faces.cli.spelling import spell
 
 # What helps, by code, where only the command line knows it; nothing where the sentence says all.
 # A word in braces is a fact of the error, or what the verb was given under that name; what is
@@ -67,9 +67,6 @@ BY_PATH: Final[Mapping[str, str]] = {
     "publish.title": "The option is --title.",
     "result": "The option is --result.",
 }
-# Of an offer: arguments that are options, and what stands for an argument left to the person.
-OFFERED_OPTIONS: Final = frozenset({"status", "topic"})
-LEFT_OPEN: Final[Mapping[str, str]] = {"source": "FILE"}
 
 
 class Failure(click.ClickException):
@@ -91,6 +88,12 @@ def tell(error: Exception, face: Face) -> Failure:
     return Failure("\n".join(lines))
 
 
+def tell_usage(command: str, cause: str) -> str:
+    """Write as JSON how a command was used wrongly."""
+    error = Invalid(code="wrong_use", subject=command, facts={"cause": cause})
+    return visible_json(json.dumps({"error": write_error(error)}))
+
+
 def _bug_of(error: BaseException) -> BaseException | None:
     """Return what Duly did not expect; of a bug inside a running host only its log knows."""
     if not isinstance(error, DulyError):
@@ -110,24 +113,9 @@ def end(text: str) -> str:
     return text if text.endswith((".", "?", "!", "`", "…")) else f"{text}."
 
 
-def command_of(offer: Offer) -> str:
-    """Write an offer as a command line; what the person has to choose is left open."""
-    options: list[str] = []
-    arguments: list[str] = []
-    for name, value in offer.args.items():
-        if name in OFFERED_OPTIONS:
-            options += [f"--{name.replace('_', '-')}", str(value)]
-        else:
-            arguments.append(str(value))
-    given = ["--", *arguments] if any(each.startswith("-") for each in arguments) else arguments
-    command = name_of(offer.verb)
-    left = [LEFT_OPEN[name] for name in offer.asks if name in LEFT_OPEN]
-    return " ".join(["duly", command, *map(quote, [*options, *given]), *left])
-
-
 def _advice(error: DulyError, asked: Mapping[str, Any]) -> str:
-    if error.next is not None:
-        return f"Next: `{command_of(error.next)}`."
+    if error.next is not None and error.next.verb in VERBS:  # a newer host may know others
+        return f"Next: `{spell(VERBS[error.next.verb], error.next.args, error.next.asks)}`."
     if error.code in ADVICE:
         known = {**asked, **error.facts, "subject": error.subject}
         return ADVICE[error.code].format_map(_Given(known))
