@@ -18,6 +18,7 @@ from rich.cells import cell_len
 from duly.api.registry import VERBS
 from duly.api.session import RunningHost
 from duly.api.wire import name_user
+from duly.desk.proof import Unseen
 from duly.faces.cli import base, duly
 from duly.faces.cli.call import offers, side_by_side
 from duly.faces.cli.layout import LAYOUTS
@@ -25,8 +26,10 @@ from duly.faces.cli.look import LINES_MAX
 from duly.faces.cli.show import kind_of, shown
 from duly.faces.cli.table import command_of
 from duly.faces.cli.view import View
+from duly.rules.seal import Flaw, Part
 from duly.rules.value import Json
 from duly.words.done import NOTHING, SENTENCES
+from duly.words.seal import FLAWS, PARTS, UNSEEN
 from tests.faces import cli_stand
 from tests.faces.cli_stand import Facts, answer, call
 from tests.rules.test_shown import HIDDEN
@@ -441,3 +444,10 @@ def test_a_row_that_was_changed_is_named_first_of_all(
     assert told.stdout.startswith("This is no proof: ")
     assert mutation in told.stdout.splitlines()[1]
     assert call(folder, "certificate", mutation, "--json").exit_code == 1
+
+
+def test_all_that_a_check_names_has_words() -> None:
+    """L15: every part that can differ, and everything that no check can see."""
+    assert PARTS.keys() == set(Part)
+    assert UNSEEN.keys() == set(Unseen)
+    assert FLAWS.keys() == set(Flaw)

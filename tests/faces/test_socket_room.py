@@ -236,7 +236,7 @@ def test_what_only_looks_deep_or_double_is_read() -> None:
 
 @pytest.mark.parametrize("size", [1, 2, 3, 7, 100])
 def test_a_line_is_the_same_in_pieces_of_any_size(size: int) -> None:
-    """G10: a string, or an escape in it, may go on in the next piece."""
+    """X3: a string, or an escape in it, may go on in the next piece."""
     message = {'a"\\': '[{,"\\\\"\\', "b": [{"a": 1}, {"a": [2, '\\",[']}], "c": '}"'}
     line = json.dumps(message).encode()
     whole, pieces = scan(line), Scan()
@@ -247,7 +247,7 @@ def test_a_line_is_the_same_in_pieces_of_any_size(size: int) -> None:
 
 
 def test_a_line_of_too_many_values_is_refused_before_it_is_read() -> None:
-    """G10, law 2 of the socket: what few bytes hold may take long to read; text may be long."""
+    """Law 2 of the socket: what few bytes hold may take long to read; text may be long."""
     many = b'{"a": [' + b"1," * REQUEST_PARTS_MAX + b"1]}"
     with pytest.raises(Invalid, match=f"at most {REQUEST_PARTS_MAX} values"):
         read_strictly(many, 4, scan(many))

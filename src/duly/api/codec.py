@@ -53,7 +53,7 @@ async def perform(
     Every face calls verbs here and nowhere else.
     """
     verb: Verb | None = None
-    done = Done.NO
+    done = Extent.NO
     try:
         with masked(host):
             verb = verbs.find(name)
@@ -64,9 +64,9 @@ async def perform(
             clock = host.now  # a host that closes meanwhile ends the act, and tells no time after
             owner = host.bus if name.startswith(BUS) else host
             method = getattr(owner, name.removeprefix(BUS))
-            done = Done.UNKNOWN
+            done = Extent.UNKNOWN
             answer = await method(**given)
-            done = Done.YES
+            done = Extent.YES
         return to_json(answer, clock)
     except DulyError:
         raise
@@ -74,7 +74,7 @@ async def perform(
         raise _failed_inside(name, verb, done, error) from error
 
 
-class Done(StrEnum):
+class Extent(StrEnum):
     """How far an act got that a bug ended."""
 
     NO = "no"
@@ -82,12 +82,12 @@ class Done(StrEnum):
     YES = "yes"
 
 
-def _failed_inside(name: str, verb: Verb | None, done: Done, error: Exception) -> DulyError:
+def _failed_inside(name: str, verb: Verb | None, done: Extent, error: Exception) -> DulyError:
     """Say that a verb met a bug, and nothing of what the bug knew: that may be a secret (A5)."""
     facts = {"cause": type(error).__name__}
     if verb is None or verb.is_question:
         return DulyError(code="failed_inside", subject=short(name), facts=facts)
-    look = None if done is Done.NO else see(verb.recorded_in)
+    look = None if done is Extent.NO else see(verb.recorded_in)
     facts["done"] = str(done)
     return DulyError(code="failed_inside", subject=short(name), facts=facts, next=look)
 

@@ -76,7 +76,7 @@ def _unanswered(whose: str, limit_bytes: int) -> RequestRefused:
     return RequestRefused(code="unanswered", subject=whose, facts=facts)
 
 
-class Reader(Protocol):
+class Taker(Protocol):
     """A client, as far as it reads what it is sent."""
 
     def hang_up(self) -> None:
@@ -88,13 +88,13 @@ class Answers:
 
     def __init__(self, room: Room) -> None:
         self._room = room
-        self._held: dict[Reader, int] = {}
+        self._held: dict[Taker, int] = {}
 
-    def held_bytes(self, client: Reader) -> int:
+    def held_bytes(self, client: Taker) -> int:
         """Return how much of its answers a client has not read."""
         return self._held.get(client, 0)
 
-    def put(self, client: Reader, size: int, *, is_owed: bool) -> None:
+    def put(self, client: Taker, size: int, *, is_owed: bool) -> None:
         """Note an answer that is about to be sent, or refuse it unless it is owed."""
         held, room = self.held_bytes(client), self._room
         if held and not is_owed and held + size > room.unread_bytes:
@@ -105,7 +105,7 @@ class Answers:
             del self._held[worst]
             worst.hang_up()
 
-    def take(self, client: Reader, size: int) -> None:
+    def take(self, client: Taker, size: int) -> None:
         """Forget an answer that was read, or whose client is gone."""
         left = self.held_bytes(client) - size
         if left > 0:

@@ -1,6 +1,6 @@
 """The control socket of a running host: every verb, over newline-delimited JSON (docs/control.md).
 
-Law 1: whoever may open the file may command the host, and nobody else: the mode is the token, and
+Law 1: a user who may open the file may command the host, and no other: the mode is the token, and
        the kernel is asked who is there. Acts are written down under the name it gives, and no
        request can give another (G5).
 Law 2: no client hurts the host or another client, whatever it sends, does not send or does not
@@ -27,7 +27,7 @@ from types import TracebackType
 from typing import Final, Protocol, Self
 
 from duly import __version__, fork
-from duly.api.codec import Done, perform, to_json
+from duly.api.codec import Extent, perform, to_json
 from duly.api.record import mask, trace
 from duly.api.registry import Registry, Scope
 from duly.api.value import Json
@@ -348,7 +348,7 @@ class Talk:
                 error = self._log_bug(request, error.__cause__, error)
             await self._send_error(request.id, error)
         except Exception as error:  # of the socket itself: the verb has been carried out
-            done = {"done": str(Done.YES)} if self._is_act(request) else {}
+            done = {"done": str(Extent.YES)} if self._is_act(request) else {}
             facts = {"cause": type(error).__name__, **done}
             bug = DulyError(code="failed_inside", subject=short(request.verb), facts=facts)
             await self._send_error(request.id, self._log_bug(request, error, bug))

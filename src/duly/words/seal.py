@@ -31,6 +31,8 @@ PARTS: Final[Mapping[str, str]] = {
 UNSEEN: Final[Mapping[str, str]] = {
     "removed_rows": "whole rows that were removed",
     "imitated_retention": "contents that another program removed as retention does",
+    "open_progress": "what became of a change so far that is still open",
+    "unsealed_records": "grants, actions, runs, statuses of events, and the bus",
 }
 
 
