@@ -25,7 +25,7 @@ REST = {"api": 14, "desk": 32, "faces": 52}
 WRITTEN = frozenset({"command-line.md", "demo.md", "errors.md"})
 
 # A record or a message bears the name of what it carries, and is read as `record.Run`, `wire.Call`.
-CARRIERS = frozenset({"record", "wire"})
+CARRIERS = frozenset({"record", "wire", "python_wire"})
 # Names that two classes share, and why that is clear where they are read.
 SHARED = {
     "Clock": "a connector for users; for words, when now is",

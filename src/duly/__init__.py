@@ -7,10 +7,11 @@ What is exported here is the public interface; every other module may change bet
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from importlib import import_module
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from duly.words import error as _error  # noqa: F401  # it makes the sentences of errors
+from duly import errors as _errors
 
 if TYPE_CHECKING:
     from duly.bus.agent import AgentProvider
@@ -49,6 +50,20 @@ if TYPE_CHECKING:
     from duly.rules.repair import RepairCase, Repairer
     from duly.rules.source import Source
     from duly.script.names import consumer, producer, workflow
+
+
+def _render(error: _errors.DulyError) -> str:
+    import_module("duly.words.error")  # the first error brings the sentences, and takes this place
+    return _errors.render(error)
+
+
+def _render_pair(code: str, subject: str, facts: Mapping[str, Any]) -> tuple[str, str]:
+    import_module("duly.words.error")
+    return _errors.render_pair(code, subject, facts)
+
+
+_errors.render = _render
+_errors.render_pair = _render_pair
 
 __version__ = "0.1.0.dev0"
 

@@ -294,7 +294,7 @@ BREAKS = (
     Break(
         "C1",
         "duly.sandbox.python_process",
-        "Interpreter._wiping",
+        "PythonWorker._wiping",
         lambda _: (),
         _process("test_nothing_of_a_script_is_there_for_the_next"),
         "a Python worker does not forget its script",

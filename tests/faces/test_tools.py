@@ -82,7 +82,7 @@ def test_a_trial_shows_what_would_happen_and_does_none_of_it(project: Path) -> N
     assert 'claimed:   the script calls it "Write a letter to Ada"' in tried.stdout
     assert 'observed:  outbox.write {"path":"ada.txt","text":"Welcome, Ada!\\n"}' in tried.stdout
     assert "What follows was not tried" in tried.stdout
-    assert "give it with --result TOOL JSON." in tried.stdout.replace("\n", " ")
+    assert "--result outbox.write JSON)" in " ".join(tried.stdout.split())
     assert list((project / "outbox").glob("*.txt")) == []
     given = ("--event", "note.found", '{"path": "nobody.txt"}', "--result", "outbox.write", "{}")
     tried = call(project, "try", path, "--grant", *given, "--json")

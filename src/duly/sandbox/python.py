@@ -46,7 +46,7 @@ from duly.sandbox.base import (
 )
 from duly.sandbox.border import WRAPPING_DEPTH
 from duly.sandbox.pool import Overrun, Pool, Worker
-from duly.sandbox.python_process import Interpreter, Serve
+from duly.sandbox.python_process import PythonWorker, Serve
 from duly.sandbox.python_seat import MORE, Seat, TypeSeat
 from duly.sandbox.python_text import (
     DECLARE,
@@ -119,7 +119,7 @@ class PythonSandbox:
             running=running,
             idle_s=idle_s,
             unlocked="i-accept" if is_unlocked else "no",
-            worker=partial(Interpreter, is_unlocked=is_unlocked),
+            worker=partial(PythonWorker, is_unlocked=is_unlocked),
         )
         self._reading = asyncio.Lock()
 
@@ -214,7 +214,7 @@ class PythonScript:
         self._watch = ScriptWatch(cpu_s, wall_s)
         self._clock = ScriptClock(world, sandbox.env, wall_s)
         self._seat = Seat(self._clock, image.lines, sandbox.limits)
-        self._worker: Interpreter | None = None
+        self._worker: PythonWorker | None = None
         self._broken: Limit | None = None
         self._is_started = False
         self._is_left = False
@@ -365,6 +365,6 @@ class PythonScript:
         return self._seat.stands is Kind.RETURNED
 
 
-def _interpreter(worker: Worker) -> Interpreter:
-    assert isinstance(worker, Interpreter)
+def _interpreter(worker: Worker) -> PythonWorker:
+    assert isinstance(worker, PythonWorker)
     return worker

@@ -142,7 +142,7 @@ class Stream(wire.Channel):
         self._is_owed = False
 
 
-class Interpreter(Worker):
+class PythonWorker(Worker):
     """One process of the interpreter."""
 
     _channel: Stream
