@@ -7,7 +7,7 @@ import re
 import shlex
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
+from typing import Final, cast
 
 import click
 import pytest
@@ -16,6 +16,7 @@ from duly.api.registry import VERBS
 from duly.faces.cli import commands, load
 from duly.faces.cli.spelling import spell
 from duly.faces.cli.table import ROWS, command_of, row_of
+from duly.faces.cli.verb import OPTIONS, _parameter
 from tests.faces import cli_stand
 from tests.faces.cli_stand import Facts, call, parse
 
@@ -161,7 +162,7 @@ def test_every_verb_has_exactly_one_command() -> None:
     found = {*commands(), *inner} - groups.keys()
     others = {name for name, row in ROWS.items() if row.place} - set(names)
     assert found == {*names, *others} - groups.keys()
-    assert {*ROWS} == {*found, *groups}
+    assert {*ROWS} == {*found, *groups}, "each command has a row in faces/cli/table.py"
     for name in names:
         find(name)
 
@@ -200,3 +201,12 @@ def test_every_example_of_the_table_can_be_typed_as_it_stands(name: str) -> None
     assert " ".join(typed).startswith(f"duly {name}")
     parse(typed)
     assert ROWS[name].example in help_of(name)
+
+
+def test_an_option_can_mean_something_else_for_one_verb(monkeypatch: pytest.MonkeyPatch) -> None:
+    """U6: what the help says of a limit is what the verb takes."""
+    monkeypatch.setitem(cast("dict[str, str]", OPTIONS), "runs.limit", "How many, 1 to 7.")
+    kind = next(each for each in VERBS["runs"].parameters if each.name == "limit")
+    option = _parameter(VERBS["runs"], kind)
+    assert isinstance(option, click.Option)
+    assert (option.help or "").startswith("How many, 1 to 7.")

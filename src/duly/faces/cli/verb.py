@@ -209,7 +209,7 @@ def _parameter(verb: Verb, parameter: Parameter) -> click.Parameter:
             [parameter.name], type=kind, required=is_required, shell_complete=complete
         )
     names = [f"--{parameter.name.replace('_', '-')}", parameter.name]
-    told = OPTIONS.get(parameter.name, "")
+    told = OPTIONS.get(f"{verb.name}.{parameter.name}", OPTIONS.get(parameter.name, ""))
     if parameter.kind is bool:
         return click.Option(names, is_flag=True, default=False, help=told)
     defaults = row_of(verb.name).defaults
