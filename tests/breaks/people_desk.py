@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from typing import Any
 
 from duly.engine.live import Reads
@@ -53,17 +51,6 @@ async def _give_it_up(self: Any, live: Any, mutation: Any) -> None:
 
 def _take_any_grant(_: object, capability: str, limit: Any, where: Any) -> Grant:
     return Grant(str(capability), None, {})
-
-
-@asynccontextmanager
-async def _let_go(worker: Any, *run_ids: str) -> AsyncIterator[set[str]]:
-    """Let go of the runs whenever an answer is refused, whoever holds them."""
-    worker.in_hand.update(run_ids)
-    try:
-        yield set(run_ids)
-    except BaseException:
-        worker.in_hand.difference_update(run_ids)
-        raise
 
 
 async def _find_no_change(self: Any, live: Any, row: Any) -> bool:
@@ -203,14 +190,6 @@ BREAKS = (
         property(lambda self: False),
         APPROVAL,
         "an approval is forgotten by a restart",
-    ),
-    Break(
-        "A4",
-        "duly.engine.worker",
-        "Worker.holding",
-        _let_go,
-        APPROVAL,
-        "the loser of two answers takes the run out of the winner's hands",
     ),
     Break(
         "A4",

@@ -55,10 +55,6 @@ def _no_one(*_: object, **__: object) -> None:
     return None
 
 
-def _none_counted(*_: object, **__: object) -> int:
-    return 0
-
-
 def _is_never(*_: object, **__: object) -> bool:
     return False
 
@@ -109,6 +105,6 @@ BREAKS = (
         "what nobody knows is called done",
     ),
     Break("U4", "duly.rules.standing", "is_stale", _is_never, ACCOUNT, "nothing is ever stale"),
-    Break("U4", "duly.store.trace", "count_old", _none_counted, ACCOUNT, "nobody counts the old"),
-    Break("W9", "duly.store.trace", "count_pending", _none_counted, LEFT, "the rest is unseen"),
+    Break("U4", "duly.desk.account", "Book.stale", lambda _: {}, ACCOUNT, "no old one is counted"),
+    Break("W9", "duly.desk.account", "Book.orphaned", lambda _: {}, LEFT, "the rest is unseen"),
 )
