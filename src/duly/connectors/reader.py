@@ -23,6 +23,7 @@ from duly.cell.serve import CellAnswer, Reader, question, serve
 from duly.connectors import mail
 from duly.connectors.base import Connector
 from duly.errors import DulyError, NotSent
+from duly.words import error as _sentences  # noqa: F401  # the lock lets nothing in later
 
 T = TypeVar("T")
 

@@ -34,6 +34,7 @@ from duly.sandbox.javascript_code import (
     HeldValue,
     find_compiler,
 )
+from duly.words import error as _sentences  # noqa: F401  # the lock lets nothing in later
 
 # Room for the interpreter, its text and the copies that are sent; a script has its own limit.
 ADDRESS_SPACE_BYTES: Final = 1024 * 1024 * 1024

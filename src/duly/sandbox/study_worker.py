@@ -15,6 +15,7 @@ from typing import Final
 
 from duly.cell import lock
 from duly.sandbox import wire, worker_channel
+from duly.words import error as _sentences  # noqa: F401  # the lock lets nothing in later
 
 ADDRESS_SPACE_BYTES: Final = 1024 * 1024 * 1024
 
