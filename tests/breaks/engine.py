@@ -188,15 +188,6 @@ async def follow_while_paused(
     return False
 
 
-async def settle_and_leave(
-    self: Worker, run_live: Live, mutation: MutationRow, *, is_paused: bool
-) -> bool:
-    await self._reconciler.attempt(run_live, mutation, is_paused=is_paused)
-    if run_live.is_active:
-        await run_live.settled()
-    return False
-
-
 async def leave_it_lying(self: Any, run_live: Live) -> None:
     """Lay nothing down: the run looks as if its host had died."""
 
@@ -341,7 +332,7 @@ BREAKS = (
     engine(
         "L6",
         "sends:Sends.absence_wait_ms",
-        lambda self, mutation_id, terms: 0,
+        lambda self, fence, mutation_id, terms: 0,
         LEDGER,
         "a no is believed at once",
     ),
@@ -427,7 +418,6 @@ BREAKS = (
         "anything can be tried again",
     ),
     engine("L11", "live:Live.title", property(lambda self: None), LEDGER, "the row has no title"),
-    engine("R4", "worker:Worker._settle", settle_and_leave, LEDGER, "a settled run does not go on"),
     Break(
         "R5",
         "duly.rules.lifecycle",

@@ -18,7 +18,7 @@ async def _believe_by_the_answer(
     self: Any, live: Any, sent: Any, *args: Any, is_believable: bool, **more: Any
 ) -> None:
     """Measure the lag when the answer has come, not when the question was asked."""
-    is_over = self.sends.absence_wait_ms(sent.mutation_id, sent.terms) == 0
+    is_over = self.sends.absence_wait_ms(live.fence, sent.mutation_id, sent.terms) == 0
     await _HEAR(self, live, sent, *args, is_believable=is_over, **more)
 
 

@@ -70,7 +70,7 @@ BREAKS = (
         "F3",
         "duly.rules.repair",
         "replay_refusal",
-        lambda replay: None,
+        lambda replay, said: None,
         LANGUAGE,
         "a repair changes what was done",
     ),
