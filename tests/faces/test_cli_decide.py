@@ -274,7 +274,8 @@ def test_drain_works_off_what_is_due_and_is_refused_where_a_host_runs(
         refused = call(folder, "drain")
     assert refused.exit_code == 1
     assert (
-        "and works by itself. Let it work, or stop it first. Next: `duly status`." in refused.stderr
+        "and works by itself. Let it work, or stop it first. Next: `duly workflows`."
+        in refused.stderr
     )
 
 

@@ -31,6 +31,9 @@ T = TypeVar("T", Scenario, BusScenario)
 # The verbs with which the engine writes, those by which a person's actions reach it, and those that
 # do not occur here, each with its reason.
 ENGINE_VERBS: Final = (
+    "join",
+    "claim",
+    "take_up",
     "start_run",
     "prepare_run",
     "move_run",
@@ -86,9 +89,9 @@ UNCOVERED: Final = {
     "revoke_allowance": _RANDOM,
     "reseal": "no scenario changes the key of the seals",
     "reseal_ended": "no scenario changes the key of the seals",
-    "claim": _LEASE,
     "renew": _LEASE,
-    "release": _LEASE,
+    "evict": _LEASE,
+    "leave": _LEASE,
     "emit": BUS,
     "defer": BUS,
     "cancel": BUS,
