@@ -104,6 +104,7 @@ def _read(
     return ReadCase(verb, _arrange, _ask(verb, *given), sees, tuple(refusals), edge)
 
 
+PUBLISHED = tuple(f"action_00_publish_100000{n}" for n in (3, 2, 1))  # newest first
 HERE = {"workflow_id": WORKFLOW}
 WORKFLOWS = (
     _read(
@@ -163,14 +164,14 @@ WORKFLOWS = (
     ),
     _read(
         "list_actions",
-        sees=_see("id", "action_03", "action_02", "action_01", "action_00"),
+        sees=_see("id", "action_03", "action_02", "action_01", *PUBLISHED, "action_00"),
         edge=_pages(
             "list_actions",
             "id",
             ({"limit": 1}, ("action_03",)),
-            ({"before": "action_01"}, ("action_00",)),
-            (HERE, ("action_02", "action_00")),
-            ({**HERE, "before": "action_02"}, ("action_00",)),
+            ({"before": PUBLISHED[-1]}, ("action_00",)),
+            (HERE, ("action_02", *PUBLISHED, "action_00")),
+            ({**HERE, "before": PUBLISHED[-1]}, ("action_00",)),
         ),
         is_paged=True,
     ),
