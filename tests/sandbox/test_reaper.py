@@ -13,6 +13,7 @@ from duly.sandbox.base import Returned
 from duly.sandbox.pool import Pool
 from duly.sandbox.python import PythonSandbox
 from duly.sandbox.reaper import IDLE_S, Reaper
+from duly.sandbox.slot import RUNNING_MAX
 from duly.script import NAMES
 from duly.script.lacking import refuse_lacking
 from duly.testing.env import VirtualEnv
@@ -133,13 +134,13 @@ def test_python_workers_end_when_nobody_needed_them_for_a_while(runner: asyncio.
 
 
 def test_python_workers_that_only_a_crowd_needed_end_with_it(runner: asyncio.Runner) -> None:
-    """S9: one workflow that runs every few seconds does not keep the processes of five."""
+    """S9: one workflow that runs every few seconds does not keep those of many."""
     pythons = Pythons(runner)
 
     async def play() -> None:
         await pythons.load()
-        await pythons.run(5)
-        assert len(pythons.processes()) == 5
+        await pythons.run(RUNNING_MAX)
+        assert len(pythons.processes()) == RUNNING_MAX
         for _ in range(8):
             await asyncio.sleep(IDLE_S / 2)
             await pythons.run()
@@ -160,7 +161,7 @@ def test_a_script_keeps_its_process_however_long_it_waits(runner: asyncio.Runner
                 source("kept = [7]\nawait ctx.mail.send()\nreturn kept"), CATALOG
             )
         await pythons.load()
-        await pythons.run(4)
+        await pythons.run(RUNNING_MAX)
         async with AsyncExitStack() as stack:
             with pythons.loop.outstanding():
                 script = await stack.enter_async_context(opened(pythons.sandbox, asking))
