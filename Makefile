@@ -33,7 +33,7 @@ demo: setup
 	$(BIN)/duly demo
 
 test: setup
-	$(BIN)/python -m pytest -n 2 --dist worksteal
+	$(BIN)/python -m pytest -n 4 --dist worksteal
 
 check: test
 
