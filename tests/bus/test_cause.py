@@ -129,11 +129,11 @@ async def test_a_workflow_that_hears_of_its_own_commits_comes_to_an_end(
     await announce(play.host, "run.committed", "test")
     commit, commits = play.store.commit_run, 0
 
-    async def counted(*args: Any, **kwargs: Any) -> None:
+    async def counted(*args: Any, **kwargs: Any) -> bool:
         nonlocal commits
         commits += 1
         assert commits < 4 * DEPTH_MAX, "it goes on and on"
-        await commit(*args, **kwargs)
+        return await commit(*args, **kwargs)
 
     play.store.commit_run = counted
     await play.drain()

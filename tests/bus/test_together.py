@@ -52,17 +52,43 @@ async def test_a_second_drain_is_refused_and_the_first_goes_on(duly_world: Stage
     assert ear.done == [1]
 
 
-async def test_the_bus_looks_again_when_the_engine_has_worked(duly_world: Stage) -> None:
-    """B10: what a run announced is on the bus by then."""
+@pytest.mark.parametrize("is_heard", [True, False])
+async def test_the_bus_looks_again_when_the_engine_announced_what_it_must_deliver(
+    duly_world: Stage, is_heard: bool
+) -> None:
+    """B10, B11: a commit without a listener is over when it is written, and wakes nothing."""
     play = await opened(duly_world)
     await play.deploy(flow())
+    ear = listen(play.host, "run.committed" if is_heard else "run.failed")
     looks = count_looks(play.host)
     async with play.host.running():
         await duly_world.advance(1)
         before = len(looks)
         await play.publish("a")
         await duly_world.advance(1)
-        assert len(looks) > before
+        assert (len(looks) > before) is is_heard
+    told = await play.host.bus.journal("run.committed")
+    assert {(each.status, each.undelivered) for each in told} == {("done", not is_heard)}
+    assert len(ear.done) == (len(told) if is_heard else 0)
+
+
+async def test_a_handler_that_subscribes_before_the_work_begins_hears_of_the_first_run(
+    duly_world: Stage,
+) -> None:
+    """B13: also if the bus has much to recover before its first look."""
+    play = await opened(duly_world)
+    await play.deploy(flow())
+    await play.publish("a")
+    ear = listen(play.host, "run.committed")
+    recover = play.store.recover_bus
+
+    async def slowly(**how: Any) -> Any:
+        await duly_world.env.sleep(1)
+        return await recover(**how)
+
+    play.store.recover_bus = slowly
+    await play.host.drain()
+    assert len(ear.done) == len(await play.host.bus.journal("run.committed"))
 
 
 async def test_an_error_of_the_engine_ends_a_drain_and_the_handlers_come_to_their_end(

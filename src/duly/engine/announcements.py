@@ -55,7 +55,7 @@ class Announcements:
         self._parts = parts
 
     def committed(self, live: Live, new: Run) -> tuple[JournalEvent, ...]:
-        """Announce a commit; it needs no words but its own."""
+        """Announce a commit; it needs no words but its own. The store knows whether it is heard."""
         change = RunChange(live.stored, new)
         subject = Subject(live.workflow, live.id, live.handler)
         return tuple(self._event(topic, change, subject) for topic in topics(change))
@@ -83,6 +83,7 @@ class Announcements:
             row = await self._parts.store.get_held_mutation(live.id)
             call = AnnouncedCall(row.id, row.tool, row.args)
         subject = await self._subject(live, call)
+        live.is_heard = True
         return tuple(
             self._event(each, change, subject, read_error(error).message) for each in announced
         )
@@ -94,6 +95,7 @@ class Announcements:
         )
         change = RunChange(live.stored, new, escalate(facts))
         subject = await self._subject(live, AnnouncedCall(call.id, call.tool, call.args))
+        live.is_heard = True
         return tuple(self._event(each, change, subject) for each in topics(change))
 
     def deployed(self, topic: Topic, payload: Mapping[str, Json]) -> JournalEvent:

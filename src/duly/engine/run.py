@@ -80,7 +80,7 @@ async def produce(parts: Parts, live: Live) -> None:
     )
     change = lifecycle.commit(live.run)
     announce = Announcements(parts).committed(live, change.run)
-    await parts.store.commit_producer(
+    live.is_heard |= await parts.store.commit_producer(
         live.fence, live.id, live.stored, change, commit, now=now, announce=announce
     )
     live.move(change.run)
@@ -153,7 +153,7 @@ async def finish(parts: Parts, live: Live, reads_text: str | None = None) -> Non
     )
     change = lifecycle.commit(live.run)
     announce = Announcements(parts).committed(live, change.run)
-    await parts.store.commit_run(
+    live.is_heard |= await parts.store.commit_run(
         live.fence, live.id, live.stored, change, commit, now=now, announce=announce
     )
     live.move(change.run)

@@ -44,7 +44,7 @@ class Engine(WorkLoop[str]):
     def __init__(self, parts: Parts) -> None:
         super().__init__(parts.env)
         self._parts = parts
-        # Called after each piece of work: it may have announced something to the bus (B10).
+        # Called after work that may have announced something the bus is to deliver (B10).
         self.worked: Callable[[], None] = lambda: None
         self._worker = Worker(parts, on_repair_end=self._end_repair)
         self._late = Late(parts, self._worker, on_written=self._take_late)
@@ -173,7 +173,6 @@ class Engine(WorkLoop[str]):
         return bool(self._at_work or self._ready) or not self._worker.repairs.is_idle
 
     def _ended(self, workflow_id: str, task: asyncio.Task[None]) -> None:
-        self.worked()
         if task.cancelled() or task.exception() is not None:
             # Also if a connector cancelled it: what is left of its run must be found again (R7).
             self._rest()
@@ -205,7 +204,6 @@ class Engine(WorkLoop[str]):
                 self._again.discard(workflow_id)
                 if not await self._do_next(workflow_id):
                     return
-                self.worked()
                 if self._ready:  # one run each, then the next workflow has its turn
                     self._again.add(workflow_id)
                     return
@@ -242,7 +240,12 @@ class Engine(WorkLoop[str]):
         if choice.work is Work.NOTHING:
             self._plan(choice.look_at)
             return False
-        await self._worker.do(outlook, choice)
+        is_heard = True
+        try:
+            is_heard = await self._worker.do(outlook, choice)
+        finally:
+            if is_heard:
+                self.worked()
         return True
 
     async def _keep_up(self) -> bool:

@@ -57,15 +57,15 @@ class Worker:
         # host did not die, so no crash is counted (R7, H3).
         self._let_go: set[str] = set()
 
-    async def do(self, outlook: Outlook, choice: Choice) -> None:
-        """Do what was chosen for a workflow."""
-        if choice.handler is not None:
-            if choice.work is Work.START:
-                await self._start(outlook, choice.handler)
-            else:
-                assert choice.work is Work.REPLAN, choice
-                await self._replan(outlook, choice.handler)
-            return
+    async def do(self, outlook: Outlook, choice: Choice) -> bool:
+        """Do what was chosen for a workflow; return whether the bus may have to deliver for it."""
+        if choice.work is Work.START:
+            assert choice.handler is not None, choice
+            return await self._start(outlook, choice.handler)
+        if choice.work is Work.REPLAN:
+            assert choice.handler is not None, choice
+            await self._replan(outlook, choice.handler)
+            return False
         assert outlook.open_run is not None, outlook
         row = await self._parts.store.get_run(outlook.open_run.run_id)
         if choice.work is Work.FOLLOW:
@@ -80,9 +80,10 @@ class Worker:
             self.repairs.begin(self.resume(outlook, row), row)
         else:
             await self._reconcile(outlook, row)
+        return True
 
-    async def _start(self, outlook: Outlook, handler: HandlerOutlook) -> None:
-        """Open a run of a handler and take it as far as it goes."""
+    async def _start(self, outlook: Outlook, handler: HandlerOutlook) -> bool:
+        """Open a run of a handler and take it as far as it goes; return whether it is heard."""
         run_id = self._parts.env.new_id("run")
         try:
             started = await self._parts.store.start_run(
@@ -93,6 +94,7 @@ class Worker:
             raise
         live = open_live(outlook, run_id, handler, started, self._notes())
         await self._hold(live, partial(self._run, live))
+        return live.is_heard
 
     async def _replan(self, outlook: Outlook, handler: HandlerOutlook) -> None:
         """Plan a producer again that was planned by a clock that was wrong (S2)."""

@@ -97,6 +97,12 @@ JOURNAL: Final[Mapping[JournalStatus, frozenset[JournalStatus]]] = {
     JournalStatus.DONE: frozenset(),
 }
 
+
+def first_status(*, is_heard: bool) -> JournalStatus:
+    """Return what a new event is: one that has no subscriber is over (B11)."""
+    return JournalStatus.PENDING if is_heard else JournalStatus.DONE
+
+
 DELIVERIES: Final[Mapping[tuple[DeliveryStatus, DeliveryMove], DeliveryStatus]] = {
     (DeliveryStatus.WAITING, DeliveryMove.BEGIN): DeliveryStatus.RUNNING,
     (DeliveryStatus.WAITING, DeliveryMove.LOSE_SUBSCRIBER): DeliveryStatus.DISCARDED,

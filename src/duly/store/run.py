@@ -165,8 +165,11 @@ def commit_producer(
     *,
     now: int,
     announce: tuple[JournalEvent, ...] = (),
-) -> None:
-    """Write a producer's events, its state and its next time at once (P3)."""
+) -> bool:
+    """Write a producer's events, its state and its next time at once (P3).
+
+    Return whether the bus has something to deliver for it.
+    """
     statements.check(tx, fence)
     handler, counter, _ = _finish(tx, fence, run_id, old, change.run, commit, now)
     _publish(tx, fence.workflow_id, run_id, commit, now)
@@ -181,7 +184,7 @@ def commit_producer(
     )
     if commit.reads is not None:
         recording.keep_produced(tx, fence.workflow_id, run_id, handler, commit.reads)
-    statements.announce(tx, announce, now)
+    return statements.announce(tx, announce, now, closes_unheard=True)
 
 
 def replan(
@@ -210,8 +213,11 @@ def commit_run(
     *,
     now: int,
     announce: tuple[JournalEvent, ...] = (),
-) -> None:
-    """End a consumer's run: events finished, publishes, state, wakeAt, all or nothing (C11)."""
+) -> bool:
+    """End a consumer's run: events finished, publishes, state, wakeAt, all or nothing (C11).
+
+    Return whether the bus has something to deliver for it.
+    """
     standing = statements.check(tx, fence)
     handler, counter, prepared_by = _finish(tx, fence, run_id, old, change.run, commit, now)
     if commit.reads is not None:
@@ -224,7 +230,7 @@ def commit_run(
     reserved = statements.dispose(tx, fence.workflow_id, run_id, change.reserved, now)
     _publish(tx, fence.workflow_id, run_id, commit, now, roots)
     # Before `seen` moves: what came since then is what a run that reserved nothing goes back to.
-    statements.announce(tx, announce, now, run_id=run_id)
+    is_heard = statements.announce(tx, announce, now, run_id=run_id, closes_unheard=True)
     tx.run(
         "commit_consumer",
         workflow_id=fence.workflow_id,
@@ -235,6 +241,7 @@ def commit_run(
         not_before=pause_after_commit(reserved, len(commit.publications), now) or 0,
         is_tried=int(prepared_by == standing.active_version),
     )
+    return is_heard
 
 
 def abandon_run(

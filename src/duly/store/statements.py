@@ -13,7 +13,7 @@ from typing import Final
 
 from duly.errors import Fenced, NotFound, Stale, see
 from duly.rules.declaration import TopicDeclaration
-from duly.rules.delivery import depth_after
+from duly.rules.delivery import JournalStatus, depth_after, first_status
 from duly.rules.event import CHANGES, EventStatus, Publication, Republish, on_republish
 from duly.rules.lifecycle import Run
 from duly.rules.retention import FINAL
@@ -71,19 +71,22 @@ def must_change(rows: int, what: str) -> None:
 
 
 def announce(
-    tx: Transaction, events: Iterable[JournalEvent], now: int, *, run_id: str | None = None
-) -> tuple[int, ...]:
+    tx: Transaction,
+    events: Sequence[JournalEvent],
+    now: int,
+    *,
+    run_id: str | None = None,
+    closes_unheard: bool = False,
+) -> bool:
     """Write events into the journal of the bus, in the transaction of their cause (B10).
 
     What a run announces goes on the chain of the deepest bus event that it goes back to (B12).
+    With `closes_unheard` an event without a subscriber is over when it is written (B11). Return
+    whether the bus has anything to do for them.
     """
-    events = tuple(events)
     cause = None
     if events and run_id is not None:
-        here = {"run_id": run_id}
-        came = tx.one("bus_cause", **here) or tx.one("bus_cause_unreserved", **here)
-        retried = tx.one("bus_cause_retried", **here)
-        cause = max((each for each in (came, retried) if each), key=_depth, default=None)
+        cause = tx.one("bus_cause", run_id=run_id)
     if cause is not None:
         (event_id, depth, correlation_id) = cause
         events = tuple(
@@ -95,17 +98,22 @@ def announce(
             )
             for each in events
         )
-    return tuple(emit(tx, event, now) for event in events)
-
-
-def _depth(cause: Row) -> int:
-    _, depth, _ = cause
-    return int(depth)
+    written = [_write(tx, event, now, closes_unheard=closes_unheard) for event in events]
+    return any(status is JournalStatus.PENDING for _, status in written)
 
 
 def emit(tx: Transaction, event: JournalEvent, now: int) -> int:
-    """Give one event its number and write it."""
-    (number,) = must(tx.one("take_bus_number", name="journal"), "The journal's counter")
+    """Give one event its number and write it; the bus delivers it."""
+    number, _ = _write(tx, event, now, closes_unheard=False)
+    return number
+
+
+def _write(
+    tx: Transaction, event: JournalEvent, now: int, *, closes_unheard: bool
+) -> tuple[int, JournalStatus]:
+    taken = tx.one("take_journal_number", topic=event.topic)
+    number, is_heard = must(taken, "The journal's counter")
+    status = first_status(is_heard=bool(is_heard) or not closes_unheard)
     tx.run(
         "insert_journal_event",
         id=number,
@@ -115,9 +123,11 @@ def emit(tx: Transaction, event: JournalEvent, now: int) -> int:
         correlation_id=event.correlation_id,
         causation_id=event.causation_id,
         depth=event.depth,
+        status=status,
+        closed=int(status is JournalStatus.DONE),
         now=now,
     )
-    return int(number)
+    return int(number), status
 
 
 def note(

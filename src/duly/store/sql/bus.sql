@@ -20,10 +20,15 @@ select 1 where exists (select 1 from deferred where status = 'scheduled')
   or exists (select 1 from delivery where status = 'running')
   or exists (select 1 from journal j cross join subscription s where j.opened = 0 and s.topic = j.topic and s.leaving = 0)
 
+-- take_journal_number
+-- The number of an event, and whether its topic has a subscription.
+update counter set value = value + 1 where name = 'journal'
+returning value, exists (select 1 from subscription where topic = :topic and leaving = 0)
+
 -- insert_journal_event
 -- Written in the transaction of the change it announces (B10).
-insert into journal (id, topic, source, payload, correlation_id, causation_id, depth, created_at)
-values (:id, :topic, :source, :payload, :correlation_id, :causation_id, :depth, :now)
+insert into journal (id, topic, source, payload, correlation_id, causation_id, depth, created_at, status, opened, undelivered, processed_at)
+values (:id, :topic, :source, :payload, :correlation_id, :causation_id, :depth, :now, :status, :closed, :closed, case when :closed = 1 then :now end)
 
 -- get_journal_event
 -- The first statement of every verb that moves an event: its status is read here and holds to the end.
@@ -224,32 +229,29 @@ select subscriber_id, topic, position, attempts_max, delays_s, created_at, leavi
 from subscription where leaving = 0 order by position
 
 -- bus_cause
--- The deepest bus event that what a run reserved goes back to (B12): workflows do not end a chain (and a sort).
-select j.id, j.depth, j.correlation_id
-from reservation r
-join run n on n.id = r.run_id
-left join cause c on c.workflow_id = n.workflow_id and c.seq = r.seq
-join event e on e.workflow_id = n.workflow_id and e.seq = coalesce(c.root, r.seq)
-join journal j on j.id = e.bus_event
-where r.run_id = :run_id order by j.depth desc, j.id limit 1
-
--- bus_cause_retried
--- The bus event that was being handled when this run, or one it follows, was retried by an act (B12).
-select j.id, j.depth, j.correlation_id from run n join journal j on j.id = n.bus_event where n.id = :run_id
+-- The deepest bus event that a run goes back to (B12): by what it reserved; or, if it reserved nothing, by what came for it since it last looked (S3); or by the act that retried it, or one it follows. Workflows do not end a chain (and sorts).
+select id, depth, correlation_id from (
+  select j.id, j.depth, j.correlation_id, 0 as retried
+  from reservation r
+  join run n on n.id = r.run_id
+  left join cause c on c.workflow_id = n.workflow_id and c.seq = r.seq
+  join event e on e.workflow_id = n.workflow_id and e.seq = coalesce(c.root, r.seq)
+  join journal j on j.id = e.bus_event
+  where r.run_id = :run_id
+  union all
+  select j.id, j.depth, j.correlation_id, 0
+  from run n
+  join handler h on h.workflow_id = n.workflow_id and h.name = n.handler
+  join topic t on t.workflow_id = n.workflow_id and t.consumer = n.handler
+  join event s on s.workflow_id = n.workflow_id and s.topic = t.name and s.status = 'pending' and s.seq > h.seen and s.seq <= n.counter
+  left join cause c on c.workflow_id = s.workflow_id and c.seq = s.seq
+  join event e on e.workflow_id = s.workflow_id and e.seq = coalesce(c.root, s.seq)
+  join journal j on j.id = e.bus_event
+  where n.id = :run_id and not exists (select 1 from reservation r where r.run_id = n.id)
+  union all
+  select j.id, j.depth, j.correlation_id, 1 from run n join journal j on j.id = n.bus_event where n.id = :run_id
+) as causes order by depth desc, retried, id limit 1
 
 -- set_run_bus_event
 -- The bus event that was being handled when the run was retried by an act.
 update run set bus_event = :bus_event where id = :id
-
--- bus_cause_unreserved
--- The same for a run that reserved nothing: what came for it since it last looked is what it handled, though it took none (B12, S3; and a sort).
-select j.id, j.depth, j.correlation_id
-from run n
-join handler h on h.workflow_id = n.workflow_id and h.name = n.handler
-join topic t on t.workflow_id = n.workflow_id and t.consumer = n.handler
-join event s on s.workflow_id = n.workflow_id and s.topic = t.name and s.status = 'pending' and s.seq > h.seen and s.seq <= n.counter
-left join cause c on c.workflow_id = s.workflow_id and c.seq = s.seq
-join event e on e.workflow_id = s.workflow_id and e.seq = coalesce(c.root, s.seq)
-join journal j on j.id = e.bus_event
-where n.id = :run_id and not exists (select 1 from reservation r where r.run_id = n.id)
-order by j.depth desc, j.id limit 1
