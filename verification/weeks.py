@@ -274,7 +274,7 @@ class _Weeks:
     async def _open(self) -> None:
         self._lives += 1
         self._life = life = Life()
-        backend = await open_sqlite(self._disk, self._env, schema=schema())
+        backend = await open_sqlite(self._disk, self._env, schema=schema(), is_direct=False)
         boxes = (Box(each, self._world, lambda: life.is_dead) for each in (*MAILBOXES, BILL))
         self._registry = Registry(boxes)
         store, sandbox = Store(CrashingBackend(backend, life)), ScriptedSandbox(self._env)

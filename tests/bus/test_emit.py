@@ -91,7 +91,7 @@ WRONG: list[dict[str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize("wrong", WRONG, ids=lambda each: str(each)[:40])
+@pytest.mark.parametrize("wrong", WRONG, ids=lambda each: ",".join(each))
 async def test_what_cannot_be_emitted_is_refused_and_nothing_is_stored(
     duly_world: Stage, wrong: dict[str, Any]
 ) -> None:

@@ -17,7 +17,8 @@ import pytest
 from duly.errors import StoreUnavailable
 from duly.store.base import Durability
 from duly.store.sqlite import PAGE_BYTES, SqliteBackend, open_sqlite
-from duly.store.writer import BATCH_JOBS_MAX, LOG_GROWTH_MAX
+from duly.store.wal import LOG_GROWTH_MAX
+from duly.store.writer import BATCH_JOBS_MAX
 from tests.store import notebook
 from tests.store.virtual import VirtualEnv
 from verification.disk import NAME, Kind, Loss, MemoryDisk, Operation
@@ -342,9 +343,9 @@ def test_a_log_that_cannot_be_moved_takes_a_commit_at_its_limit_and_none_past_it
         backend = await open_sqlite(disk, env, schema=notebook.SCHEMA, checkpoint_pages=1)
         disk.fail(Operation.WRITE, 0, Kind.FULL, lasting=True, file=NAME)
         await backend.transact(notebook.write("first"), Durability.BARRIER)
-        monkeypatch.setattr("duly.store.writer.LOG_GROWTH_MAX", log_pages(disk))
+        monkeypatch.setattr("duly.store.wal.LOG_GROWTH_MAX", log_pages(disk))
         await backend.transact(notebook.write("at the limit"), Durability.RIDER)
-        monkeypatch.setattr("duly.store.writer.LOG_GROWTH_MAX", log_pages(disk) - 1)
+        monkeypatch.setattr("duly.store.wal.LOG_GROWTH_MAX", log_pages(disk) - 1)
         await env.rest()
         calls = env.blocking_calls
         with pytest.raises(StoreUnavailable, match="the log is at its limit"):

@@ -93,11 +93,17 @@ NOTEBOOK = Workload(notebook.SCHEMA, play_notebook, read_notebook)
 
 
 async def examine(
-    workload: Workload, seed: int, *, synchronous: str | None = None, every: int = 1
+    workload: Workload,
+    seed: int,
+    *,
+    synchronous: str | None = None,
+    every: int = 1,
+    is_direct: bool = False,
 ) -> Findings:
     """Play a workload, cut the power before each operation, and look at what each cut left.
 
-    A control need not look at all of them: it looks at every so many.
+    A control need not look at all of them: it looks at every so many. Where jobs wait in the queue
+    their callers return in the order of the commits; where some run at once they need not.
     """
     confirmed: list[str] = []
     cuts: list[Cut] = []
@@ -113,7 +119,11 @@ async def examine(
 
     disk = MemoryDisk(on_operation=cut, synchronous=synchronous)
     backend = await open_sqlite(
-        disk, VirtualEnv(), schema=workload.schema, checkpoint_pages=CHECKPOINT_PAGES
+        disk,
+        VirtualEnv(),
+        schema=workload.schema,
+        checkpoint_pages=CHECKPOINT_PAGES,
+        is_direct=is_direct,
     )
     await workload.play(backend, Random(seed), confirmed.append)
     history = await workload.read(backend)

@@ -36,7 +36,7 @@ from duly.store.sqlite import (
     default_schema,
     open_sqlite,
 )
-from duly.store.writer import CHECKPOINT_PAGES
+from duly.store.wal import CHECKPOINT_PAGES
 from tests.store import notebook
 from tests.store.notebook import write
 

@@ -15,7 +15,13 @@ import pytest
 from duly.errors import IllegalTransition, Stale, StoreUnavailable
 from duly.store.base import Durability, Transaction
 from duly.store.sqlite import SqliteBackend, open_sqlite
-from duly.store.writer import BATCH_JOBS_MAX, IDLE_SYNC_MS, INLINE_JOBS_MAX, INLINE_SLOW_MS
+from duly.store.writer import (
+    BATCH_JOBS_MAX,
+    DIRECT_JOBS_MAX,
+    IDLE_SYNC_MS,
+    INLINE_JOBS_MAX,
+    INLINE_SLOW_MS,
+)
 from tests.store import notebook
 from tests.store.notebook import ChangedItsMind, write, write_and_fail
 from tests.store.virtual import VirtualEnv
@@ -404,8 +410,48 @@ def test_many_riders_at_once_go_to_a_thread() -> None:
     async def story(stage: Scene) -> None:
         for callers, calls in ((INLINE_JOBS_MAX, 0), (INLINE_JOBS_MAX + 1, 1)):
             before = stage.env.blocking_calls
+            barrier = asyncio.ensure_future(stage.backend.transact(write(f"b{callers}"), BARRIER))
+            await asyncio.sleep(0)  # what comes now waits in the queue
             await together(stage, *((write(f"{callers}.{n}"), RIDER) for n in range(callers)))
-            assert stage.env.blocking_calls == before + calls
+            await barrier
+            assert stage.env.blocking_calls == before + 1 + calls
+
+    play(story)
+
+
+def test_a_rider_that_finds_no_other_caller_runs_inside_its_call() -> None:
+    """S9: no task and no turn of the loop, so many times in a row; then the loop comes round."""
+
+    async def story(stage: Scene) -> None:
+        turns = 0
+
+        def count() -> None:
+            nonlocal turns
+            turns += 1
+            asyncio.get_running_loop().call_soon(count)
+
+        await stage.backend.transact(write("a barrier"), BARRIER)
+        asyncio.get_running_loop().call_soon(count)
+        for number in range(DIRECT_JOBS_MAX):
+            await stage.backend.transact(write(f"line {number}"), RIDER)
+            assert turns == 0
+        await stage.backend.transact(write("one more"), RIDER)
+        assert turns > 0
+        assert await stage.labels_after_power_cut() == ["first", "a barrier"]
+        await stage.env.advance(IDLE_SYNC_MS)
+        assert len(await stage.labels_after_power_cut()) == DIRECT_JOBS_MAX + 3
+
+    play(story)
+
+
+def test_a_job_that_fails_inside_its_call_fails_alone() -> None:
+    """L2: its caller gets the error, nothing of it is kept, and the next job is none the wiser."""
+
+    async def story(stage: Scene) -> None:
+        with pytest.raises(ChangedItsMind):
+            await stage.backend.transact(write_and_fail("bad", 10), RIDER)
+        await stage.backend.transact(write("good"), RIDER)
+        assert await stage.labels() == ["first", "good"]
 
     play(story)
 

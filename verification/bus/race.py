@@ -129,7 +129,7 @@ class _Track:
         points = CrashPoints(self._is_last, lambda _: self._die(disk))
         points.on_point = self._finish.points.append
         points.on_circle = lambda: self._say("it goes in circles")
-        backend = await open_sqlite(disk, self._env, schema=schema())
+        backend = await open_sqlite(disk, self._env, schema=schema(), is_direct=False)
         disk.points = points
         store = Store(
             PointedBackend(backend, points, see_bus, lambda _: None, lambda: self._env.sleep(0))
@@ -201,7 +201,7 @@ class _Track:
 
     async def _see_what_is_left(self, disk: PointedDisk) -> None:
         """Open what is left as the next host does: it promotes, and a caller cancels again."""
-        backend = await open_sqlite(disk, self._env, schema=schema())
+        backend = await open_sqlite(disk, self._env, schema=schema(), is_direct=False)
         store = Store(backend)
         left = await backend.transact(see_bus, Durability.READ)
         self._check(left, "")
@@ -245,7 +245,7 @@ def _template() -> Mapping[str, bytes]:
     async def make(loop: VirtualLoop) -> Mapping[str, bytes]:
         env = VirtualEnv(loop)
         disk = PointedDisk()
-        backend = await open_sqlite(disk, env, schema=schema())
+        backend = await open_sqlite(disk, env, schema=schema(), is_direct=False)
         event = JournalEvent("alpha", "program", '{"mark":1}')
         await Store(backend).defer(event, delay_ms=0, now=env.now_ms())
         await backend.close()

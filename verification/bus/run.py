@@ -128,7 +128,7 @@ class _BusScenarioRun(Lives):
         self._disk = disk
         self._stop.clear()
         points = self._place(disk, crash)
-        backend = await open_sqlite(disk, self._env, schema=schema())
+        backend = await open_sqlite(disk, self._env, schema=schema(), is_direct=False)
         self._oracle.begin_life(await backend.transact(see_bus, Durability.READ), self._life)
         disk.points = points
         pointed = PointedBackend(
@@ -299,7 +299,7 @@ async def _make_template(loop: VirtualLoop, *, is_heard: bool) -> Mapping[str, b
     # The day before, so that no id made later is one of these.
     env = VirtualEnv(loop, start=START - timedelta(days=1))
     disk = PointedDisk()
-    backend = await open_sqlite(disk, env, schema=schema())
+    backend = await open_sqlite(disk, env, schema=schema(), is_direct=False)
     if is_heard:
         parts = Parts(env, Store(backend), ScriptedSandbox(env), Registry([]), Policy())
         host = Host(parts, Engine(parts), CrashPoints())

@@ -125,7 +125,7 @@ MUST_BE_REACHED: Final = frozenset(
 RIDERS: Final = frozenset(
     name
     for name, verb in vars(Store).items()
-    if isinstance(verb, StoreVerb) and verb.durability is Durability.RIDER
+    if isinstance(verb, StoreVerb) and verb.durability in (Durability.RIDER, Durability.TURN)
 )
 
 

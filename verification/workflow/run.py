@@ -108,7 +108,7 @@ class _ScenarioRun(Lives):
         """Let a host live until it dies as planned, or until everything has come to rest."""
         points = self._place(disk, crash)
         self._oracle.lives += 1
-        backend = await open_sqlite(disk, self._env, schema=schema())
+        backend = await open_sqlite(disk, self._env, schema=schema(), is_direct=False)
         self._watch(await backend.transact(see, Durability.READ))  # what the last one left
         disk.points = points
 
@@ -290,7 +290,7 @@ async def _make_template(
     # The day before, so that no id made later is one of these.
     env = VirtualEnv(loop, start=START - timedelta(days=1))
     disk = PointedDisk()
-    backend = await open_sqlite(disk, env, schema=schema())
+    backend = await open_sqlite(disk, env, schema=schema(), is_direct=False)
     points = CrashPoints()
     outside = Outside([], [], lambda _: None, lambda: 0.0, env.sleep, lambda _: None)
     registry = Registry([Sheet(outside, points)])

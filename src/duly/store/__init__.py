@@ -24,7 +24,7 @@ from duly.store import (
 from duly.store import claim as claims
 from duly.store import due as due_now
 from duly.store import upkeep as keeping
-from duly.store.base import Backend, barrier, read, rider
+from duly.store.base import Backend, barrier, in_turns, read, rider
 
 
 class Store:
@@ -104,7 +104,7 @@ class Store:
     list_sealed = read(approval.list_sealed)
     reseal = barrier(approval.reseal)
     list_ended = read(seal.list_ended)
-    reseal_ended = rider(seal.reseal_ended)
+    reseal_ended = in_turns(seal.reseal_ended)
     count_refusals = read(ledger.count_refusals)
     list_first_sends = read(ledger.list_first_sends)
     count_sent = read(ledger.count_sent)
@@ -113,14 +113,14 @@ class Store:
     emit = barrier(bus.emit)
     defer = barrier(bus.defer)
     cancel = barrier(bus.cancel)
-    promote_due = rider(bus.promote_due)
+    promote_due = in_turns(bus.promote_due)
     subscribe = barrier(subscription.subscribe)
     unsubscribe = barrier(ingress.unsubscribe)
-    close_left = rider(subscription.close_left)
-    recover_bus = rider(delivery.recover_bus)
+    close_left = in_turns(subscription.close_left)
+    recover_bus = in_turns(delivery.recover_bus)
     begin_delivery = rider(delivery.begin_delivery)
     finish_delivery = rider(delivery.finish_delivery)
-    give_back_running = rider(delivery.give_back_running)
+    give_back_running = in_turns(delivery.give_back_running)
     discard = barrier(delivery.discard)
     retry_delivery = barrier(delivery.retry_delivery)
     resume_bus = barrier(bus.resume_bus)
@@ -134,7 +134,7 @@ class Store:
     list_subscriptions = read(bus.list_subscriptions)
 
     # Upkeep
-    tidy = rider(keeping.tidy)
+    tidy = in_turns(keeping.tidy)
     tidied_at = read(keeping.tidied_at)
     note_act = barrier(keeping.note_act)
     note_restore = barrier(keeping.note_restore)

@@ -28,6 +28,7 @@ class Durability(StrEnum):
 
     BARRIER = "barrier"
     RIDER = "rider"
+    TURN = "turn"  # as a rider; its caller comes again and again, and lets others go first
     READ = "read"
 
 
@@ -128,6 +129,11 @@ def barrier(body: Callable[Concatenate[Transaction, P], R]) -> StoreVerb[P, R]:
 def rider(body: Callable[Concatenate[Transaction, P], R]) -> StoreVerb[P, R]:
     """Make a verb whose caller waits for the commit only."""
     return StoreVerb(body, Durability.RIDER)
+
+
+def in_turns(body: Callable[Concatenate[Transaction, P], R]) -> StoreVerb[P, R]:
+    """Make a rider that does a part of a long piece of work, and waits for its turn each time."""
+    return StoreVerb(body, Durability.TURN)
 
 
 def read(body: Callable[Concatenate[Transaction, P], R]) -> StoreVerb[P, R]:

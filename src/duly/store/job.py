@@ -1,24 +1,39 @@
-"""A transaction that waits for the writer."""
+"""A transaction that is to be run, and one whose caller waits for the writer."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from duly.store.base import Durability, Transaction
 
 
-@dataclass(slots=True, eq=False)
 class Job:
-    """One transaction that a caller waits for, and what became of it."""
+    """One transaction, and what became of it."""
 
-    body: Callable[[Transaction], Any]
-    durability: Durability
-    future: asyncio.Future[Any]
-    value: Any = None
-    error: Exception | None = None
+    __slots__ = ("body", "durability", "error", "value")
+
+    def __init__(self, body: Callable[[Transaction], Any], durability: Durability) -> None:
+        self.body = body
+        self.durability = durability
+        self.value: Any = None
+        self.error: Exception | None = None
+
+
+class WaitingJob(Job):
+    """A transaction that a caller waits for."""
+
+    __slots__ = ("future",)
+
+    def __init__(
+        self,
+        body: Callable[[Transaction], Any],
+        durability: Durability,
+        future: asyncio.Future[Any],
+    ) -> None:
+        super().__init__(body, durability)
+        self.future = future
 
     def answer(self) -> None:
         """Tell the caller, unless it went away."""

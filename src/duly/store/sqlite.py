@@ -30,7 +30,8 @@ from duly.store.inquiry import ResultTable, SelectRunner
 from duly.store.migrate import MIGRATIONS, SCHEMA_VERSION, bring_up, check_version
 from duly.store.reader import Questions, Reader
 from duly.store.transaction import FindKey
-from duly.store.writer import CHECKPOINT_PAGES, Writer
+from duly.store.wal import CHECKPOINT_PAGES
+from duly.store.writer import Writer
 
 R = TypeVar("R")
 
@@ -164,8 +165,13 @@ async def open_sqlite(
     *,
     schema: Schema | None = None,
     checkpoint_pages: int = CHECKPOINT_PAGES,
+    is_direct: bool = True,
 ) -> SqliteBackend:
-    """Take a SQLite file, bring its schema up, and return a backend that is ready."""
+    """Take a SQLite file, bring its schema up, and return a backend that is ready.
+
+    With `is_direct` a short job runs inside its caller's own call; without it every job waits in
+    the queue, as it does while others work.
+    """
     disk: Disk = FileDisk(place) if isinstance(place, Path) else place
     wanted = schema or default_schema()
     statements = queries.prepare(wanted.statements)
@@ -192,6 +198,7 @@ async def open_sqlite(
         say_level=lambda: mark.say_level(connection, wanted.statements),
         say_ahead=lambda: _say_ahead(connection, wanted),
         checkpoint_pages=checkpoint_pages,
+        is_direct=is_direct,
     )
     questions, inquiries = None, None
     if disk.has_readers:

@@ -6,14 +6,13 @@ Law 2: no caller gets its result before COMMIT, and a barrier's caller not befor
 Law 3: a job that fails, fails alone; a batch that is lost is run again, one job at a time.
 Law 4: after a failed sync nothing is known about the disk, so every further call raises: the store
        must be opened again, as after a crash.
-Law 5: the log has a bound. A log that cannot be moved into the database may outgrow it for a while;
-       then every write is refused with the reason, until the log can be moved (H3).
 
 The connection runs with `synchronous=normal`: SQLite orders its checkpoints with syncs of its own,
 and a COMMIT syncs nothing. The sync of the write-ahead log is ours (decision 010).
 
 A batch with a barrier blocks, so it goes to a thread. A batch without one is a matter of
-microseconds and runs where it is, unless the batches before it were slow.
+microseconds and runs where it is, unless the batches before it were slow. If no other caller waits,
+it is not even a batch: the job runs inside its caller's own call, some times in a row.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import apsw
@@ -40,23 +39,22 @@ from duly.errors import (
 from duly.store.base import Durability, Transaction
 from duly.store.disk import shut
 from duly.store.failure import explain, is_sync_failure
-from duly.store.job import Job
+from duly.store.job import Job, WaitingJob
 from duly.store.queries import Statement
 from duly.store.transaction import NOT_OPEN, FindKey, NamedTransaction
+from duly.store.wal import CHECKPOINT_PAGES, WriteAheadLog
 
 R = TypeVar("R")
 
 BATCH_JOBS_MAX = 500
 IDLE_SYNC_MS = 10
-CHECKPOINT_PAGES = 1_000
-# A log that cannot be moved may grow to so many times the pages at which it should have been.
-LOG_GROWTH_MAX = 16
-# From so many times these pages on, a question waits until the log is moved: else questions that
-# overlap would keep it from being moved for ever.
-LOG_WAIT = 4
 INLINE_JOBS_MAX = 20
 INLINE_SLOW_MS = 5
 INLINE_PAUSE_BATCHES = 10
+# So many jobs run inside their callers before one waits for its turn: a caller that asks again and
+# again must let the event loop come round.
+DIRECT_JOBS_MAX = 16
+AT_ONCE = frozenset({Durability.READ, Durability.RIDER})
 
 
 class TransactionLost(Exception):
@@ -79,6 +77,7 @@ class Writer:
         say_level: Callable[[], None],
         say_ahead: Callable[[], None],
         checkpoint_pages: int = CHECKPOINT_PAGES,
+        is_direct: bool = True,
     ) -> None:
         self._connection = connection
         self._execute = connection.cursor().execute
@@ -89,9 +88,13 @@ class Writer:
         self._sync_wal = sync_wal
         self._release = release
         self._say_closed = say_closed
-        self._say_level = say_level
-        self._say_ahead = say_ahead
-        self._waiting: deque[Job] = deque()
+        self._log = WriteAheadLog(
+            connection,
+            say_level=say_level,
+            say_ahead=say_ahead,
+            checkpoint_pages=checkpoint_pages,
+        )
+        self._waiting: deque[WaitingJob] = deque()
         # How many read on connections of their own. Both belong to the event loop.
         self._reading = 0
         self._moving = asyncio.Lock()
@@ -105,17 +108,9 @@ class Writer:
         self._shut_down = False
         # A drain that was cancelled leaves its thread at work; closing waits for it here.
         self._lock = threading.Lock()
-        # Riders of a process that was killed may be in the log and not on the disk.
-        self._unsynced = True
-        self._wal_pages = 0
-        self._checkpoint_pages = checkpoint_pages
-        self._checkpoint_at_pages = checkpoint_pages
-        self._checkpoint_error: apsw.Error | None = None
-        # The first commit into a log begun anew syncs its header: not on the event loop.
-        self._is_log_fresh = True
         self._inline_pause_batches = 0
-        # SQLite checkpoints by such a hook of its own, inside COMMIT; ours takes its place.
-        connection.set_wal_hook(self._note_growth)
+        self._is_direct = is_direct  # whether a job may run inside its caller's own call
+        self._in_a_row = 0  # how many did since the last that waited
         fork.own(self)
 
     @property
@@ -144,6 +139,9 @@ class Writer:
         cancelled later may have: the job is carried out.
         """
         self.require_open()
+        if durability in AT_ONCE and self._take_turn():
+            return self._commit_now(body, durability)
+        self._in_a_row = 0
         value: R = await self._enqueue(body, durability)
         return value
 
@@ -175,11 +173,50 @@ class Writer:
         finally:
             await self._env.call_blocking(self._shut)
 
+    def _take_turn(self) -> bool:
+        """Take the connection for one job, if no caller waits and it would hold up no other."""
+        return (
+            self._is_direct
+            and not self._waiting
+            and (self._drainer is None or self._drainer.done())
+            and self._in_a_row < DIRECT_JOBS_MAX
+            and self._inline_pause_batches == 0
+            and not self._log.is_fresh
+            and not self._log.is_long
+            and not self._log.is_overgrown
+            and self._lock.acquire(blocking=False)
+        )
+
+    def _commit_now(self, body: Callable[[Transaction], R], durability: Durability) -> R:
+        """Run one job where its caller is, with the lock taken by `_take_turn`."""
+        self._in_a_row += 1
+        job = Job(body, durability)
+        started_ms = self._env.monotonic_ms()
+        try:
+            try:
+                self._commit_locked([job])
+            finally:
+                self._lock.release()
+        except BaseException as error:
+            self._break(error, [])
+            if not isinstance(error, Exception):
+                raise
+            self._require_sound()
+        if self._env.monotonic_ms() - started_ms >= INLINE_SLOW_MS:
+            self._inline_pause_batches = INLINE_PAUSE_BATCHES
+        if self._log.is_long and not self._reading:
+            self._start_drain()  # which moves the log
+        self._sweep_later()
+        if job.error is not None:
+            raise job.error
+        value: R = job.value
+        return value
+
     def _enqueue(
         self, body: Callable[[Transaction], Any], durability: Durability
     ) -> asyncio.Future[Any]:
         self._require_sound()
-        job = Job(body, durability, asyncio.get_running_loop().create_future())
+        job = WaitingJob(body, durability, asyncio.get_running_loop().create_future())
         self._waiting.append(job)
         # Not a flag: a task that is cancelled before its first step would never take it back.
         if self._drainer is None or self._drainer.done():
@@ -198,10 +235,10 @@ class Writer:
 
     async def _drain(self) -> None:
         """Commit batch after batch until no caller waits."""
-        batch: list[Job] = []
+        batch: list[WaitingJob] = []
         try:
-            while self._waiting or (self._is_log_long() and not self._reading):
-                if self._is_log_overgrown():
+            while self._waiting or (self._log.is_long and not self._reading):
+                if self._log.is_overgrown:
                     await self._make_room()
                 batch = self._take()
                 self._is_committing = bool(batch)
@@ -210,14 +247,18 @@ class Writer:
                 self._is_committing = False
                 for job in batch:
                     job.answer()
-                if self._is_log_long():
+                if self._log.is_long:
                     await self._make_room()
         except BaseException as error:
             self._break(error, batch)
             if not isinstance(error, Exception):
                 raise
+        self._sweep_later()
+
+    def _sweep_later(self) -> None:
+        """See that riders are synced, though no barrier follows."""
         is_swept = self._sweeper is not None and not self._sweeper.done()
-        if self._unsynced and not is_swept and self._broken is None:
+        if self._log.is_unsynced and not is_swept and self._broken is None:
             self._sweeper = self._env.spawn(self._sweep(), "store sync")
 
     async def begin_reading(self) -> None:
@@ -235,21 +276,19 @@ class Writer:
 
     def _must_wait_for_log(self) -> bool:
         is_drained = self._drainer is None or self._drainer.done()
-        is_starved = self._wal_pages > LOG_WAIT * self._checkpoint_pages
-        # After a move that failed the log is not long, until it has grown again.
-        return is_starved and self._is_log_long() and (self._reading > 0 or not is_drained)
+        return self._log.is_starved and (self._reading > 0 or not is_drained)
 
     async def sync_seen(self) -> None:
         """Return when everything that a reader can have seen is on the disk (L2)."""
         self._require_sound()
-        if self._unsynced or self._is_committing:
+        if self._log.is_unsynced or self._is_committing:
             await self.sync()
 
     def end_reading(self) -> None:
         """Note that a reader has ended; a log that waited for it is moved now."""
         self._reading -= 1
         is_idle = self._drainer is None or self._drainer.done()
-        if is_idle and self._is_log_long() and self._broken is None:
+        if is_idle and self._log.is_long and self._broken is None:
             self._start_drain()
 
     def require_open(self) -> None:
@@ -263,20 +302,20 @@ class Writer:
         async with self._moving:
             if not self._reading:
                 try:
-                    await self._env.call_blocking(self._checkpoint)
+                    await self._env.call_blocking(self._move_log)
                 finally:
                     self._moved.set()
 
-    def _take(self) -> list[Job]:
+    def _take(self) -> list[WaitingJob]:
         """Take the waiting jobs, up to the limit; drop those whose caller was cancelled."""
-        batch: list[Job] = []
+        batch: list[WaitingJob] = []
         while self._waiting and len(batch) < BATCH_JOBS_MAX:
             job = self._waiting.popleft()
             if not job.future.done():
                 batch.append(job)
         return batch
 
-    async def _perform(self, batch: list[Job]) -> None:
+    async def _perform(self, batch: Sequence[Job]) -> None:
         """Commit a batch, in a thread if it would hold up the event loop."""
         if not self._is_quick(batch):
             self._inline_pause_batches = max(0, self._inline_pause_batches - 1)
@@ -287,10 +326,10 @@ class Writer:
         if self._env.monotonic_ms() - started_ms >= INLINE_SLOW_MS:
             self._inline_pause_batches = INLINE_PAUSE_BATCHES
 
-    def _is_quick(self, batch: list[Job]) -> bool:
+    def _is_quick(self, batch: Sequence[Job]) -> bool:
         return (
             self._inline_pause_batches == 0
-            and not self._is_log_fresh
+            and not self._log.is_fresh
             and len(batch) <= INLINE_JOBS_MAX
             and all(job.durability is not Durability.BARRIER for job in batch)
         )
@@ -299,14 +338,14 @@ class Writer:
         """Sync riders that no barrier synced: none stays in memory longer than this."""
         await self._env.sleep(IDLE_SYNC_MS / 1000)
         self._sweeper = None
-        if self._unsynced and self._broken is None and not self._closing:
+        if self._log.is_unsynced and self._broken is None and not self._closing:
             try:
                 await self.sync()
             except StoreError:
                 # The next caller gets the error; no caller waits here.
                 assert self._broken is not None
 
-    def _break(self, error: BaseException, batch: list[Job]) -> None:
+    def _break(self, error: BaseException, batch: list[WaitingJob]) -> None:
         """Raise in every call from now on (law 4)."""
         told = isinstance(error, DulyError | OSError | apsw.Error)
         cause = str(error) if told else repr(error)
@@ -327,23 +366,26 @@ class Writer:
 
     # What follows runs in whichever thread holds the lock; nothing of it touches the event loop.
 
-    def _commit(self, batch: list[Job]) -> None:
+    def _commit(self, batch: Sequence[Job]) -> None:
         """Run a batch of jobs and note in each what became of it."""
         with self._lock:
-            self._require_sound()
-            jobs = [job for job in batch if job.body is not _nothing]
-            if self._is_log_overgrown():
-                jobs = self._refuse_writers(jobs)
-            try:
-                if len(jobs) == 1:
-                    self._commit_alone(jobs[0])
-                elif jobs:
-                    self._commit_together(jobs)
-            finally:
-                self._transaction.closed_by = NOT_OPEN
-                self._roll_back()
-            if any(job.durability is Durability.BARRIER for job in batch):
-                self._sync()
+            self._commit_locked(batch)
+
+    def _commit_locked(self, batch: Sequence[Job]) -> None:
+        self._require_sound()
+        jobs = [job for job in batch if job.body is not _nothing]
+        if self._log.is_overgrown:
+            jobs = self._refuse_writers(jobs)
+        try:
+            if len(jobs) == 1:
+                self._commit_alone(jobs[0])
+            elif jobs:
+                self._commit_together(jobs)
+        finally:
+            self._transaction.closed_by = NOT_OPEN
+            self._roll_back()
+        if any(job.durability is Durability.BARRIER for job in batch):
+            self._sync()
 
     def _commit_alone(self, job: Job) -> None:
         try:
@@ -420,52 +462,19 @@ class Writer:
             self._execute("rollback")
 
     def _sync(self) -> None:
-        if self._unsynced:
+        if self._log.is_unsynced:
             self._sync_wal()
-            self._unsynced = False
-
-    def _note_growth(self, connection: apsw.Connection, database: str, pages: int) -> int:
-        """Note a commit that wrote to the log; one that changed nothing does not come here."""
-        self._unsynced = True
-        self._is_log_fresh = False
-        self._wal_pages = pages
-        return apsw.SQLITE_OK
-
-    def _checkpoint(self) -> None:
-        """Move the log into the database, so that SQLite writes it again from its start."""
-        with self._lock:
-            self._move_log()
+            self._log.is_unsynced = False
 
     def _move_log(self) -> None:
-        try:
-            self._say_level()
-            pages, moved = self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
-        except apsw.Error as error:
-            if is_sync_failure(error):
-                raise
-            # Every caller has its result, and the log still has it all: a full disk is no loss.
-            # The move is tried again when the log has grown as much once more.
-            self._checkpoint_error = error
-        else:
-            # Nothing reads while the log is moved, so no reader can have stood in the way.
-            assert moved == pages, (moved, pages)
-            self._checkpoint_error = None
-            self._wal_pages = 0
-            self._is_log_fresh = True
-            self._say_ahead()
-        self._checkpoint_at_pages = self._wal_pages + self._checkpoint_pages
-
-    def _is_log_long(self) -> bool:
-        return self._wal_pages >= self._checkpoint_at_pages
-
-    def _is_log_overgrown(self) -> bool:
-        return self._wal_pages > LOG_GROWTH_MAX * self._checkpoint_pages
+        with self._lock:
+            self._log.move()
 
     def _refuse_writers(self, jobs: list[Job]) -> list[Job]:
         """Refuse jobs that write while the log cannot be moved (law 5); return the others."""
-        if self._checkpoint_error is None:
+        if self._log.error is None:
             return jobs
-        told = explain(self._checkpoint_error, self._path)
+        told = explain(self._log.error, self._path)
         for job in jobs:
             if job.durability is not Durability.READ:
                 job.error = type(told)(f"{told}; the log is at its limit and takes nothing more")
