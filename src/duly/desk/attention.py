@@ -1,6 +1,6 @@
 """What waits for a person, on the whole host (F8, U4, W9, R7, B5, A5).
 
-Law 1  Whatever only a person can move on is listed, and nothing that the host moves on by itself.
+Law 1  All that only a person can move on is listed, and nothing that the host moves on by itself.
 Law 2  With everything that waits comes what the person can do about it, with the ids to give.
 """
 

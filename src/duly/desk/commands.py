@@ -33,7 +33,7 @@ from duly.rules.word import Act, Waits
 from duly.store import people
 from duly.store.base import Transaction
 
-# What a person can answer when nobody else knows whether a change happened (L10).
+# What a person can answer when the host cannot find out whether a change happened (L10).
 ANSWERS: Final = (Act.TRY_AGAIN, Act.DID_NOT_HAPPEN, Act.HAPPENED, Act.SKIP)
 DETAIL_BYTES_MAX: Final = 64 * 1024
 RESERVED: Final = ("bus:", "run_")  # how the bus and runs are named as makers of events (T2)
@@ -203,7 +203,7 @@ class Commands(Keeping, Approvals):
             run,
             successor_id,
             action=action,
-            # A handler that retries whatever has failed is a loop like any other (B12).
+            # A handler that retries each failed run is a loop like any other (B12).
             bus_event=handled_event(desk.parts.store),
             now=desk.now_ms,
         )
@@ -226,7 +226,7 @@ class Commands(Keeping, Approvals):
     async def settle(
         self, mutation: MutationId, answer: str, result: Json = None, *, by: str = USER
     ) -> None:
-        """Say what became of a mutation nobody else knows about (L10).
+        """Say what became of a mutation where the host cannot find out (L10).
 
         Answer try_again, did_not_happen, happened (with its result, if it has one) or skip.
         """
@@ -342,6 +342,6 @@ class Commands(Keeping, Approvals):
 
 
 def _check_publisher(by: str) -> None:
-    """Refuse a name under which a script or the bus publishes: nobody could tell them apart."""
+    """Refuse a name under which a script or the bus publishes: the two would look alike."""
     if by.startswith(RESERVED):
         raise Invalid(code="reserved_name", path="by", facts={"given": by, "reserved": [*RESERVED]})

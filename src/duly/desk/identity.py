@@ -79,7 +79,7 @@ class Identities(HasDesk):
 def shorten_all(tx: Transaction, ids: Iterable[str], now_ms: int = 0) -> dict[str, str]:
     """Shorten ids so that each still names one thing of its kind; one look for each kind.
 
-    With the time, each stays unique also beside whatever is made from now on.
+    With the time, each stays unique also beside the ids that are made from now on.
     """
     by_kind: dict[IdKind, list[str]] = {}
     for each in ids:

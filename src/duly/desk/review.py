@@ -36,7 +36,7 @@ from duly.store.survey import Survey
 
 
 class Reviews(HasDesk):
-    """The questions of somebody who is about to decide."""
+    """The questions of a person who is about to decide."""
 
     @question(example={"workflow": "invoices"})
     async def versions(

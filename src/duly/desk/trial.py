@@ -52,7 +52,7 @@ Results: TypeAlias = Mapping[str, "Json | Callable[[dict[str, Json]], Json]"]
 
 
 class Trials(HasDesk):
-    """The questions of somebody who has a version and has not deployed it yet."""
+    """The questions of an author who has a version and has not deployed it yet."""
 
     @question(scope=Scope.AGENT, follow=False, example={"source": EXAMPLE, "grant": True})
     async def try_(
@@ -277,7 +277,7 @@ class _Play:
         )
 
     def _answer(self, wanted: Wanted) -> str | None:
-        """Write the result that was given for a call; None: nobody gave one."""
+        """Write the result that was given for a call; None if none was given."""
         name = wanted.tool.name
         if name not in self.results:
             return None

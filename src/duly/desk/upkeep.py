@@ -1,4 +1,4 @@
-"""Looking after a host's store: retention, backups, checks, and secrets nobody can read (H5, A5).
+"""Looking after a host's store: retention, backups, checks, and unreadable secrets (H5, A5).
 
 Law 1: none of it stops the host: each takes the store for moments only, and runs go on.
 Law 2: what it did is written down (A6); what it could not do left everything as it was.
@@ -111,7 +111,7 @@ class Keeping(HasDesk):
 
     @act(scope=Scope.ADMIN, example={"connector": "mailbox", "name": "password"})
     async def drop_secret(self, connector: str, name: str, *, by: str = USER) -> None:
-        """Forget a secret, also one nobody can read; a call that needs it asks for it (A5)."""
+        """Forget a secret, also an unreadable one; a call that needs it asks for it (A5)."""
         desk = self._desk()
         action = desk.action(by, "drop_secret")
         known = [f"{each.connector}.{each.name}" for each in await self.secrets()]

@@ -1,6 +1,6 @@
 """What a person or an agent can ask a host (U).
 
-Law 1: an answer is of one moment: whatever belongs to it is read in one transaction.
+Law 1: an answer is of one moment: all of it is read in one transaction.
 Law 2: a page has at most a thousand entries and goes on from the last key of the page before.
 Law 3: what is shown of a call has no secrets in it (A5, L11).
 """

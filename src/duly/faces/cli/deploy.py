@@ -2,7 +2,7 @@
 
 Law 1  Of several files each is deployed or refused by itself; what is wrong with one is shown
        like a linter shows it, and the others go on.
-Law 2  It is as strict as `duly check`: a file with a warning takes nobody's place, unless
+Law 2  It is as strict as `duly check`: a file with a warning replaces no version, unless
        `--lenient` says otherwise. A text that is active already makes no version.
 Law 3  Draining is for a store without a host; a host that runs needs no help.
 """
@@ -117,7 +117,7 @@ def _tell_all(face: Face, made: list[Any]) -> None:
 
 
 def _tell_broken(face: Face, paths: list[str], made: list[Any], error: BaseException) -> None:
-    """Tell what was deployed though a later file failed: that is done, whatever the error says."""
+    """Tell what was deployed before a later file failed: that is done in spite of the error."""
     if len(made) == len(paths):  # it broke after the last of them
         _tell_all(face, made)
         return

@@ -1,8 +1,8 @@
 """`duly simulate`: the user's own workflow through one crash after another, on a virtual clock.
 
 Law 1  No change reaches the real outside; reads are given in a file, or asked once.
-Law 2  What is said is a figure that anybody can have again: so many crashes tried, every change
-       made exactly once, or the first story that differs and how to repeat it.
+Law 2  What is said can be repeated: how many crashes were tried and that every change was made
+       exactly once, or the first scenario that differs and how to repeat it.
 """
 
 from __future__ import annotations
@@ -78,8 +78,8 @@ def simulate(
 
     It is played once without a fault; then again for every call that changes something, with a
     crash before it, after it, and with its answer lost, and for every write of the store, with a
-    crash after it. Whatever happens, the changes must be the same, each made once. Exit code 3: it
-    changes nothing outside, so nothing was proven.
+    crash after it. The changes must be the same each time, each made once. Exit code 3: it changes
+    nothing outside, so nothing was proven.
 
     \b
     Example: duly simulate workflows/welcome.py --crashes 20

@@ -131,7 +131,7 @@ def _show(trial: Record) -> None:
     say(trial["summary"]["text"], style="bold")
     if trial["missing"]:
         missing = ", ".join(trial["missing"])
-        hint(f"Nobody granted {missing} yet. Try it with --grant; `duly deploy --grant` keeps it.")
+        hint(f"Not granted yet: {missing}. Try it with --grant; `duly deploy --grant` keeps it.")
 
 
 def _show_change(change: Record) -> None:
@@ -151,7 +151,7 @@ def _show_change(change: Record) -> None:
         say("A person would be asked first.", indent=2)
     if not change["is_followed"]:
         say(
-            "What follows was not tried: nobody said what it would answer "
+            "Not tried further: the result of this call is unknown "
             f"(--result {observed['tool']} JSON).",
             indent=2,
         )

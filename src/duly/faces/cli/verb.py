@@ -2,7 +2,7 @@
 
 Law 1  What a verb needs is an argument, what it may be given is an option; a workflow it may be
        given is an argument too, and so is a producer. Who acts is the user.
-Law 2  A file is read here, by whoever named it, and never by the host.
+Law 2  A file is read here, by the user who named it, and never by the host.
 Law 3  Followed lists print only what is new or changed.
 """
 
@@ -225,7 +225,7 @@ def common(verb: Verb) -> list[click.Parameter]:
     """Make the options that commands have in common."""
     found: list[click.Parameter] = []
     if verb.is_followable:
-        told = "Go on, and print whatever is new or changed; needs a running host."
+        told = "Go on, and print what is new or changed; needs a running host."
         found.append(click.Option(["--follow", "-f"], is_flag=True, help=told))
     layout = LAYOUTS.get(kind_of(verb.name))
     if layout is not None and layout.is_short:
@@ -273,7 +273,7 @@ def answer(face: Face, verb: Verb, args: Given) -> None:
 def follow(
     face: Face, verb: Verb, args: Given, is_kept: Callable[[Any], bool] = lambda _: True
 ) -> None:
-    """Show the answer, and whatever is new or changed, until the host or the person stops."""
+    """Show the answer, then what is new or changed, until the host or the person stops."""
 
     async def following() -> None:
         before: frozenset[str] | None = None
