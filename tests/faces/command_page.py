@@ -40,8 +40,8 @@ is given as it stands, as `@file`, or as `-` for stdin. A secret is never an arg
 
 **What is said.** Answers go to stdout, hints and errors to stderr. An error is one sentence: what
 happened, to what, what to do. Text of others (a title, an id, a log line) is cleaned of
-everything a terminal would obey. Times are in the zone of the project and name it; JSON has UTC. There
-are colours only on a terminal, and not under `NO_COLOR`.
+everything a terminal would obey. Times are in the zone of the project and name it; JSON has UTC.
+There are colours only on a terminal, and not under `NO_COLOR`.
 
 | exit code | means |
 |---|---|

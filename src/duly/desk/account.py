@@ -70,7 +70,8 @@ class Accounts(HasDesk):
         limit: int = PAGE_DEFAULT,
         before: int | None = None,
     ) -> tuple[Input, ...]:
-        """List what came in and what came of it, newest first, from before a `seq` (U2)."""
+        """List what came in and what came of it, newest first, from before a `seq`."""
+        # Rules: U2.
         check_page(limit, before, int)
         people.page(limit)
         word = read_word(InputStatus, status)
@@ -86,10 +87,11 @@ class Accounts(HasDesk):
     async def outputs(
         self, workflow: str, *, limit: int = PAGE_DEFAULT, before: str | None = None
     ) -> tuple[Output, ...]:
-        """List changes, and events that no consumer takes, newest first (U2, U4).
+        """List changes, and events that no consumer takes, newest first.
 
         The next page goes on before the `key` of the last entry.
         """
+        # Rules: U2, U4.
         check_page(limit, before, str)
         place = read_place(before)
         sight = Sight.of(self._desk().parts)

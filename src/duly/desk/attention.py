@@ -40,10 +40,11 @@ class Attentions(HasDesk):
     async def attention(
         self, *, limit: int = PAGE_DEFAULT, after: str | None = None
     ) -> tuple[Attention, ...]:
-        """List everything that waits for a person, by workflow, from behind a `key` (F8).
+        """List everything that waits for a person, by workflow, from behind a `key`.
 
         What is of no workflow comes first, with an empty name.
         """
+        # Rules: F8.
         check_page(limit, after, str, path="after")
         desk = self._desk()
         sight = Sight.of(desk.parts)

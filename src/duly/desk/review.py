@@ -42,7 +42,8 @@ class Reviews(HasDesk):
     async def versions(
         self, workflow: str, *, limit: int = PAGE_DEFAULT, before: str | None = None
     ) -> tuple[Version, ...]:
-        """List the versions of a workflow, newest first, from before a version (W8)."""
+        """List the versions of a workflow, newest first, from before a version."""
+        # Rules: W8.
         check_page(limit, before, str)
 
         def look(tx: Transaction) -> tuple[Version, ...]:
@@ -56,7 +57,8 @@ class Reviews(HasDesk):
 
     @question(example={"workflow": "invoices", "version": "1.0"})
     async def source(self, workflow: str, version: str | None = None) -> str:
-        """Return the text of a version; of the active one if none is named (W8)."""
+        """Return the text of a version; of the active one if none is named."""
+        # Rules: W8.
 
         def look(tx: Transaction) -> str:
             found = find_history(tx, workflow)
@@ -73,7 +75,8 @@ class Reviews(HasDesk):
 
     @question(example={"workflow": "invoices", "a": "1.0", "b": "2.0"})
     async def diff(self, workflow: str, a: str, b: str) -> str:
-        """Show what changed from version `a` to version `b`, as a unified diff (W8)."""
+        """Show what changed from version `a` to version `b`, as a unified diff."""
+        # Rules: W8.
 
         def look(tx: Transaction) -> tuple[VersionRow, VersionRow]:
             found = find_history(tx, workflow)
@@ -91,7 +94,8 @@ class Reviews(HasDesk):
 
     @question(scope=Scope.AGENT, follow=False, example={"source": EXAMPLE})
     async def check(self, source: GivenSource) -> tuple[Finding | Problem, ...]:
-        """Say all that is wrong with a source; nothing is stored (W5)."""
+        """Say all that is wrong with a source; nothing is stored."""
+        # Rules: W5.
         desk = self._desk()
         text = await deploy.read_source(desk, source)
         try:
@@ -109,14 +113,16 @@ class Reviews(HasDesk):
 
     @question(example={})
     async def next_due(self) -> datetime | None:
-        """Return when this host has something to do next, if that is known (S3)."""
+        """Return when this host has something to do next, if that is known."""
+        # Rules: S3.
         desk = self._desk()
         found = await desk.ask(lambda tx: due.due(tx, desk.now_ms))
         return None if found.next_at is None else moment(found.next_at)
 
     @question(example={})
     async def tools(self) -> tuple[Tool, ...]:
-        """List every tool of this host by name, with its capability and its risk (A1)."""
+        """List every tool of this host by name, with its capability and its risk."""
+        # Rules: A1.
         catalog = self._desk().parts.outside.catalog
         return tuple(sorted(catalog.tools, key=lambda each: each.name))
 
@@ -128,7 +134,8 @@ class Reviews(HasDesk):
         limit: int = PAGE_DEFAULT,
         before: str | None = None,
     ) -> tuple[Approval, ...]:
-        """List the calls that wait for a person, newest first, from before a mutation (A3)."""
+        """List the calls that wait for a person, newest first, from before a mutation."""
+        # Rules: A3.
         check_page(limit, before, str)
         parts = self._desk().parts
 
@@ -148,7 +155,8 @@ class Reviews(HasDesk):
         limit: int = PAGE_DEFAULT,
         before: str | None = None,
     ) -> tuple[Action, ...]:
-        """List what people and agents did, newest first, from before an action (A6)."""
+        """List what people and agents did, newest first, from before an action."""
+        # Rules: A6.
         check_page(limit, before, str)
         sight = Sight.of(self._desk().parts)
 

@@ -82,7 +82,8 @@ class Trials(HasDesk):
 
     @question(scope=Scope.AGENT, follow=False, example={"workflow": "invoices", "source": EXAMPLE})
     async def what_if(self, workflow: str, source: GivenSource) -> Replay:
-        """Say what a source would have changed otherwise in the newest runs of a workflow (F3)."""
+        """Say what a source would have changed otherwise in the newest runs of a workflow."""
+        # Rules: F3.
         desk = self._desk()
         found = await desk.find(workflow)
         draft = await deploy.examine(desk, await deploy.read_source(desk, source), strict=False)

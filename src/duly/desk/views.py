@@ -136,7 +136,8 @@ class Views(
 
     @question(example={"run": "run_019a8b7c0d1e2f30"})
     async def logs(self, run: RunId) -> tuple[LogLine, ...]:
-        """Answer what a run's script said, and what the host has to say to its author (X4)."""
+        """Answer what a run's script said, and what the host has to say to its author."""
+        # Rules: X4.
 
         def look(tx: Transaction) -> RunRow:
             return people.get_run(tx, find_id(tx, run, IdKind.RUN))
