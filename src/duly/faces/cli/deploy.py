@@ -35,11 +35,11 @@ from duly.faces.cli.base import (
     say,
     tell_stopped,
 )
-from duly.faces.cli.entry import finding
 from duly.faces.cli.offer import quote
 from duly.faces.cli.spelling import Spelled, example
 from duly.faces.cli.verb import SOURCE
 from duly.host import Host
+from duly.words.finding import say_finding
 from duly.words.phrase import in_quotes
 
 FILES_MAX: Final = 1000
@@ -169,7 +169,7 @@ def _with_path(made: dict[str, Any]) -> dict[str, Any]:
 
 def _tell(made: dict[str, Any]) -> None:
     for each in made["findings"]:
-        click.echo(visible(finding(each)), err=bool(made["error"]))
+        click.echo(visible(say_finding(each)), err=bool(made["error"]))
     if made["error"]:
         said = visible(made["error"]) if not made["findings"] else "It was refused"
         look = f"see `duly check {quote(made['file'])}`"

@@ -229,15 +229,6 @@ def deferred(each: Answer, view: View) -> None:
     say(cut(value(each["payload"]), CALL_CHARS_MAX), indent=2)
 
 
-def finding(each: Answer) -> str:
-    """Write a finding as a good linter does."""
-    told = f"{each['sentence']} {each['suggestion']}"
-    if "severity" not in each:
-        return f"{each.get('file', 'source')}: refuses: {told}"
-    where = f"{each['file']}:{each['line']}:{each['column']}"
-    return f"{where}: {each['severity']}: {each['rule']}: {told}"
-
-
 def sentence(text: str) -> str:
     """Let a sentence end."""
     return text if not text or text.endswith((".", "!", "?", "…")) else f"{text}."

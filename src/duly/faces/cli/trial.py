@@ -20,6 +20,7 @@ from duly.faces.cli.base import (
     pass_face,
     say,
 )
+from duly.words.finding import say_finding
 
 Record = dict[str, Any]
 
@@ -114,8 +115,7 @@ def _json(text: str, option: str) -> Any:
 
 def _show(trial: Record) -> None:
     for finding in trial["findings"]:
-        place = f"{finding['file']}:{finding['line']}:{finding['column']}"
-        say(f"{place}: {finding['rule']}: {finding['sentence']} {finding['suggestion']}")
+        say(say_finding(finding))
     for each in trial["runs"]:
         taken = f" took {', '.join(each['inputs'])}" if each["inputs"] else ""
         say(f"{each['kind']} {each['handler']} ran{taken}")
