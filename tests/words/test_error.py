@@ -39,7 +39,7 @@ OWN_WORDS = {
 TOLD_AGAIN = {("api/wire.py", "DulyError")}
 
 
-def required(code: str) -> set[str]:
+def required(code: str) -> frozenset[str]:
     """Return the facts without which a sentence would have a hole."""
     text = re.sub(r"\[[^\[\]]*\]", "", " ".join(PAIRS[code]))
     return names(text) - MADE

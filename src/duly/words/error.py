@@ -13,6 +13,7 @@ from typing import Any, Final
 from duly import errors
 from duly.errors import DulyError
 from duly.words import error_project, error_state, error_value
+from duly.words.noun import say_number, say_times
 from duly.words.seal import FLAWS
 from duly.words.template import fill
 
@@ -193,10 +194,6 @@ def say_nearest(facts: Mapping[str, Any]) -> str:
     return f"Known: {', '.join(known)}{more}." if known else "There are none."
 
 
-def _count(value: Any, noun: str) -> str:
-    return f"{value} {noun}{'' if value == 1 else 's'}"
-
-
 Way = Callable[[Any, Mapping[str, Any]], str]
 # How a fact is written, by the word behind its name in a template.
 WAYS: Final[Mapping[str, Way]] = {
@@ -212,12 +209,12 @@ WAYS: Final[Mapping[str, Way]] = {
     "list": lambda value, _: ", ".join(map(str, value)),
     "operation": lambda value, _: OPERATIONS.get(value, str(value)),
     "or": lambda value, _: " or ".join(map(str, value)),
-    "problem": lambda value, _: _count(value, "problem"),
-    "exported": lambda value, _: _count(value, "workflow") if value else "no workflow",
+    "problem": lambda value, _: say_number(value, "problem"),
+    "exported": lambda value, _: say_number(value, "workflow") if value else "no workflow",
     "shown": lambda value, _: repr(value),
     "quoted": lambda value, _: f'"{value}"',
     "task": lambda value, _: TASKS.get(value, str(value)),
-    "times": lambda value, _: "once" if value == 1 else f"{value} times",
+    "times": lambda value, _: say_times(value),
     "wanted": lambda value, facts: _fill(WANTED[value], facts) if value in WANTED else str(value),
 }
 

@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Final
 
 from duly.rules.seal import Flaw, Part
+from duly.words.noun import say_times
 
 FLAWS: Final[Mapping[str, str]] = {
     Flaw.UNSEALED: "it has no seal",
@@ -52,13 +53,9 @@ def say_once(is_changed: bool, applied: int, still_open: int) -> str:
     """Say what a certificate shows, before all that it holds."""
     if is_changed:
         return "This is no proof: a change below was altered in the store after it was sealed."
-    made = "was not made" if not applied else f"was made {_times(applied)}"
+    made = "was not made" if not applied else f"was made {say_times(applied)}"
     further = f"; {still_open} with an open outcome" if still_open else ""
     return f"The seals fit. The change {made}{further}."
-
-
-def _times(number: int) -> str:
-    return "once" if number == 1 else f"{number} times"
 
 
 def say_unsent(tool: str, flaw: Flaw, mutation_id: str) -> str:

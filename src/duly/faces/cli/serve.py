@@ -381,7 +381,9 @@ def _tell(event: Journaled) -> None:
         level = logging.WARNING
     if event.topic == Topic.RUN_COMMITTED and event.payload.get("outcome") not in TOLD_OUTCOMES:
         level = logging.DEBUG
-    log.log(level, "%s", say_announcement(event.topic, event.payload))
+    said = say_announcement(event.topic, event.payload)
+    look = " See `duly attention`." if event.topic == Topic.NEEDS_ATTENTION else ""
+    log.log(level, "%s%s", said, look)
 
 
 async def _status(host: Host) -> str:
