@@ -14,7 +14,7 @@ from typing import Any, Final, cast
 
 from duly.desk.base import USER, HasDesk, find_history
 from duly.desk.grant import read_globs
-from duly.desk.identity import resolve
+from duly.desk.identity import find_place, resolve
 from duly.desk.page import PAGE_DEFAULT, check_page
 from duly.desk.record import Allowance, Approved
 from duly.desk.sight import Sight
@@ -179,7 +179,7 @@ class Approvals(HasDesk):
         workflow: str | None = None,
         *,
         limit: int = PAGE_DEFAULT,
-        before: str | None = None,
+        before: AllowanceId | None = None,
     ) -> tuple[Allowance, ...]:
         """List allowances, newest first, from before an allowance; also those that ended."""
         # Rules: A3.
@@ -188,7 +188,8 @@ class Approvals(HasDesk):
 
         def look(tx: Transaction) -> tuple[Allowance, ...]:
             workflow_id = None if workflow is None else find_history(tx, workflow).id
-            rows = approval.list_allowances(tx, workflow_id, limit=limit, before=before)
+            place = find_place(tx, before, IdKind.ALLOWANCE)
+            rows = approval.list_allowances(tx, workflow_id, limit=limit, before=place)
             found = people.list_by_ids(tx, (row.workflow_id for row in rows))
             workflows = {each.id: each for each in found}
             return tuple(_allowance(row, workflows[row.workflow_id], sight) for row in rows)

@@ -122,6 +122,11 @@ def find_id(tx: Transaction, text: str, *kinds: IdKind) -> str:
     return only
 
 
+def find_place(tx: Transaction, before: str | None, kind: IdKind) -> str | None:
+    """Return the id that a page goes on before; none is the first page."""
+    return None if before is None else find_id(tx, before, kind)
+
+
 async def resolve(desk: Desk, text: str, kind: IdKind) -> str:
     """Return the id that a person means, for an act on it; one in full costs no look."""
     if is_whole(text):

@@ -12,6 +12,7 @@ from difflib import unified_diff
 from duly.desk import deploy
 from duly.desk.base import HasDesk, find, find_history, find_version
 from duly.desk.deploy import GivenSource
+from duly.desk.identity import find_place
 from duly.desk.page import PAGE_DEFAULT, check_page, read_names
 from duly.desk.record import Action, Approval, Preview, Version
 from duly.desk.sight import Sight, read_args
@@ -20,6 +21,7 @@ from duly.engine.base import Parts
 from duly.errors import Invalid, NotDeployed, NotFound, ScriptError, see
 from duly.rules.catalog import Tool, make_form
 from duly.rules.declaration import Problem
+from duly.rules.identity import IdKind, MutationId
 from duly.rules.redaction import redact, redact_text
 from duly.rules.schedule import moment
 from duly.rules.source import EXAMPLE, Language
@@ -132,7 +134,7 @@ class Reviews(HasDesk):
         workflow: str | None = None,
         *,
         limit: int = PAGE_DEFAULT,
-        before: str | None = None,
+        before: MutationId | None = None,
     ) -> tuple[Approval, ...]:
         """List the calls that wait for a person, newest first, from before a mutation."""
         # Rules: A3.
@@ -141,7 +143,8 @@ class Reviews(HasDesk):
 
         def look(tx: Transaction) -> tuple[Approval, ...]:
             workflow_id = None if workflow is None else find(tx, workflow).id
-            rows = people.list_proposals(tx, workflow_id, limit=limit, before=before)
+            place = find_place(tx, before, IdKind.MUTATION)
+            rows = people.list_proposals(tx, workflow_id, limit=limit, before=place)
             survey = Survey(tx, people.list_by_ids(tx, (row.workflow_id for row in rows)))
             return tuple(_approval(survey, row, parts) for row in rows)
 
