@@ -29,6 +29,13 @@ def say_times(number: int) -> str:
     return {1: "once", 2: "twice"}.get(number, f"{number} times")
 
 
+def say_waiting(count: int) -> str:
+    """Say how much waits for a person, in half a sentence."""
+    if not count:
+        return "nothing waits for you"
+    return f"{say_number(count, 'thing')} {'waits' if count == 1 else 'wait'} for you"
+
+
 def say_list(words: Sequence[str]) -> str:
     """Put words into a row: “a, b and c”."""
     return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)

@@ -37,6 +37,11 @@ UNSEEN: Final[Mapping[str, str]] = {
 }
 
 
+def say_sound(is_sound: bool) -> str:
+    """Say what a check of the whole store found; what is wrong is listed below."""
+    return "The store is sound." if is_sound else "The store is not sound:"
+
+
 def say_changed(row_id: str, flaw: str, parts: Sequence[str]) -> str:
     """Say of a row why its seal does not fit, and what of it differs."""
     named = ", ".join(PARTS.get(each, each) for each in parts)

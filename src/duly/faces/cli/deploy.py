@@ -40,6 +40,7 @@ from duly.faces.cli.spelling import Spelled, example
 from duly.faces.cli.verb import SOURCE
 from duly.host import Host
 from duly.words.finding import say_finding
+from duly.words.noun import say_waiting
 from duly.words.phrase import in_quotes
 
 FILES_MAX: Final = 1000
@@ -213,9 +214,8 @@ class Drained:
         """Say it in one sentence."""
         runs = f"{self.committed or 'No'} {'run was' if self.committed == 1 else 'runs were'}"
         with_change = f", {self.changed} with a change outside" if self.changed else ""
-        things = f"{self.waiting} {'thing waits' if self.waiting == 1 else 'things wait'} for you"
-        waits = f"{things} (`duly attention`)" if self.waiting else "nothing waits for you"
-        return f"{runs} committed{with_change}; {waits}."
+        look = " (`duly attention`)" if self.waiting else ""
+        return f"{runs} committed{with_change}; {say_waiting(self.waiting)}{look}."
 
 
 async def _drain(face: Face) -> Drained:

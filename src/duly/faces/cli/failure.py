@@ -31,6 +31,7 @@ from duly.errors import (
 from duly.faces.cli.base import EXIT_FAILED, Face
 from duly.faces.cli.offer import quote
 from duly.faces.cli.spelling import spell
+from duly.words.phrase import end
 
 # What helps, by code, where only the command line knows it; nothing where the sentence says all.
 # A word in braces is a fact of the error, or what the verb was given under that name; what is
@@ -106,11 +107,6 @@ def sentence(error: DulyError, asked: Mapping[str, Any]) -> str:
     text = end(visible(error).strip())
     advice = _advice(error, asked)
     return f"{text} {advice}" if advice else text
-
-
-def end(text: str) -> str:
-    """Let a sentence end."""
-    return text if text.endswith((".", "?", "!", "`", "…")) else f"{text}."
 
 
 def _advice(error: DulyError, asked: Mapping[str, Any]) -> str:
