@@ -334,7 +334,8 @@ class Host(Commands, Views, Trials):
 
     @question(needs_extensions=True, example={})
     async def extensions(self) -> tuple[ExtensionReport, ...]:
-        """List the extensions, and how far each of them got when the host opened (B9)."""
+        """List the extensions, and how far each of them got when the host opened."""
+        # Rules: B9.
         self._desk()
         return self._loader.reports
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,6 +21,8 @@ WITHOUT_BY: Final = {"bus.emit", "bus.schedule_at"}
 # Questions that work for their answer, in the sandbox or on the whole disk, and those that a face
 # asks beside another one.
 ONCE: Final = {"check", "find", "ids", "short_ids", "sql", "try_", "verify", "what_if"}
+# The id of a rule, or the end of a call in Python.
+OF_THE_HOUSE: Final = re.compile(r"\b[A-Z]\d{1,2}\b|\(\)`")
 # What is more than reading, by what a caller must be allowed (G4).
 SCOPES: Final = {
     Scope.AGENT: "check try_ what_if publish pause resume run_now retry bus.emit bus.schedule_at",
@@ -60,6 +63,14 @@ def test_a_method_without_a_declaration_is_no_verb() -> None:
     assert (verbs["declared"].doc, verbs["declared"].returns) == ("Count something.", int)
     assert "undeclared" not in verbs
     assert "declared" not in VERBS
+
+
+def test_the_docstring_of_a_verb_can_be_shown_as_it_stands() -> None:
+    """U6: no face changes it, so it has no id of a rule and spells no call."""
+    found = {name: OF_THE_HOUSE.findall(each.doc) for name, each in VERBS.items()}
+    assert {name: texts for name, texts in found.items() if texts} == {}
+    assert OF_THE_HOUSE.findall("List events (U2, U4); see `deliveries()`.") == ["U2", "U4", "()`"]
+    assert all(each.doc for each in VERBS.values())
 
 
 def test_every_verb_needs_the_scope_of_the_rule() -> None:

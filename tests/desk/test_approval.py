@@ -80,6 +80,12 @@ async def test_proposals_come_in_pages(duly_world: Stage) -> None:
     three, two, one = await play.host.approvals()
     assert [each.workflow for each in (three, two, one)] == ["three", "two", "one"]
     assert await play.host.approvals(limit=1, before=three.mutation) == (two,)
+    typed = (await play.host.short_ids([three.mutation]))[three.mutation]
+    digits = typed.removeprefix("mutation_")
+    assert await play.host.approvals(limit=1, before=digits) == (two,)
+    ledger = await play.host.mutations(before=three.mutation)
+    assert len(ledger) > 1
+    assert await play.host.mutations(before=digits) == ledger
     assert await play.host.approvals("one") == (one,)
     with pytest.raises(Invalid, match="1 to 1000"):
         await play.host.approvals(limit=1001)

@@ -189,7 +189,7 @@ async def test_a_limit_counts_what_was_sent_today(duly_world: Stage) -> None:
     assert (run.status, run.waits, run.waits_on) == (Status.PAUSED_APPROVAL, "grant", TOOL)
     assert run.escalated is not None
     alerted = alert(read_kept(run.escalated), Clock(0))
-    assert "used 2 times since midnight UTC" in alerted
+    assert "used twice since midnight UTC" in alerted
     await play.host.grant(NAME, TOOL, mutations_per_day=3)
     await play.drain()
     assert ((await play.store.get_run(run.id)).status, duly_world.count()) == ("committed", 3)

@@ -49,7 +49,8 @@ def test_every_argument_that_is_an_id_says_so() -> None:
     named = {(verb, each.name) for verb, each in every if each.names}
     by_name = {(verb, each.name) for verb, each in every if each.name in set(IdKind)}
     own = {(name, "id") for name in ("run", "mutation", "why", "certificate")}
-    assert named == by_name | own
+    pages = {(name, "before") for name in ("runs", "mutations", "approvals", "allowances")}
+    assert named == by_name | own | pages
 
 
 @pytest.fixture(scope="module")

@@ -152,7 +152,7 @@ async def test_a_tool_without_a_noun_is_called_by_its_name(house: House) -> None
     source = edited('append_row(values=[prepared["data"]["id"]])', "wipe()")
     async with house.host() as host:
         tried = await host.try_(source, grant=True)
-    assert said(tried).startswith("Would call sheets.wipe 2 times and publish 2 events.")
+    assert said(tried).startswith("Would call sheets.wipe twice and publish 2 events.")
 
 
 async def test_the_same_done_by_two_tools_is_said_once(house: House) -> None:

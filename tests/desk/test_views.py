@@ -226,6 +226,10 @@ async def test_runs_come_newest_first_and_go_on_before_an_id(tmp_path: Path) -> 
         followed = await desk.retry(failed)
         assert [each.id for each in await desk.runs()] == [followed, failed]
         assert [each.id for each in await desk.runs(NAME, before=followed)] == [failed]
+        # A person types the beginning that was shown, with its kind or without (U6).
+        typed = (await desk.short_ids([followed]))[followed]
+        for before in (typed, typed.removeprefix("run_")):
+            assert [each.id for each in await desk.runs(NAME, before=before)] == [failed]
         assert [each.id for each in await desk.runs(NAME, limit=1)] == [followed]
         assert [each.id for each in await desk.runs(NAME, status="failed:logic")] == [failed]
         assert await desk.runs(NAME, handler="poll") == ()

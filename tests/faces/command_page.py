@@ -39,15 +39,15 @@ drain`, once).
 is given as it stands, as `@file`, or as `-` for stdin. A secret is never an argument.
 
 **What is said.** Answers go to stdout, hints and errors to stderr. An error is one sentence: what
-happened, to what, what to do. What somebody else said (a title, an id, a log line) is cleaned of
-everything a terminal would obey. Times are those of the clock on your wall; JSON has UTC. There
-are colours only on a terminal, and not under `NO_COLOR`.
+happened, to what, what to do. Text of others (a title, an id, a log line) is cleaned of
+everything a terminal would obey. Times are in the zone of the project and name it; JSON has UTC.
+There are colours only on a terminal, and not under `NO_COLOR`.
 
 | exit code | means |
 |---|---|
 | 0 | done |
 | 1 | failed: refused, not found, a store that cannot be opened, a check that found errors |
-| 2 | wrong use: an unknown option, a value nobody can read, a yes nobody is there to give |
+| 2 | wrong use: an unknown option, an unreadable value, a yes where no person can be asked |
 | 3 | nothing was proven: `duly simulate` of a workflow that changed nothing |
 | 130 | stopped by Ctrl-C |
 

@@ -8,13 +8,17 @@ import pty
 import subprocess
 import sys
 from contextlib import suppress
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
 from duly.api.check import REFUSES, Remark, remark_on
+from duly.api.codec import to_json
 from duly.faces.cli.check import show, sum_up
 from duly.rules.declaration import Problem
+from duly.words.finding import say_finding
 from tests.faces.real import call, make_project
 
 WARNED = """
@@ -51,8 +55,8 @@ def test_findings_name_file_line_column_rule_and_what_to_write(project: Path) ->
     checked = call(project, "check", str(warned), str(broken))
     assert checked.exit_code == 1
     first, second = checked.stdout.splitlines()
-    assert first.startswith(f"{warned}:9:50: warns: constant-title: ")
-    assert second.startswith(f"{broken}:3:1: refuses: lacking: Scripts cannot use del. Use .pop(")
+    assert first.startswith(f"{warned}:9:50: warning: constant-title: ")
+    assert second.startswith(f"{broken}:3:1: error: lacking: Scripts cannot use del. Use .pop(")
     assert checked.stderr == "2 files checked: 1 error and 1 warning.\n"
     assert call(project, "check", "--lenient", str(warned)).exit_code == 0
     assert call(project, "check", "--lenient", str(broken)).exit_code == 1
@@ -80,7 +84,7 @@ def test_what_only_loading_proves_is_said_as_well(project: Path) -> None:
     text = WARNED.replace("5m", "5 minutes").replace('"New note"', 'f"Note {state}"')
     checked = call(project, "check", "-", "--language", "python", given=text)
     assert checked.exit_code == 1
-    assert "stdin:1:1: refuses: W5: producers.poll.schedule" in checked.stdout
+    assert "stdin:1:1: error: W5: producers.poll.schedule" in checked.stdout
 
 
 SEVERAL = {
@@ -173,14 +177,22 @@ def test_a_problem_without_a_place_is_of_the_whole_file() -> None:
         "a.py", 3, 7, "W5", REFUSES, "It is wrong.", "Correct it and deploy again."
     )
     whole = Problem("W4", "topics", "empty")
-    told = "a.py:1:1: refuses: W4: topics is empty. Put at least one entry in it."
-    assert str(remark_on(whole, "a.py")) == told
+    told = "a.py:1:1: error: W4: topics is empty. Put at least one entry in it."
+    assert say_finding(asdict(remark_on(whole, "a.py"))) == told
+
+
+def test_a_problem_that_deploy_raised_says_its_place_once() -> None:
+    """W5: its line is a fact; the sentence is made without it."""
+    placed = Problem("W5", "a.py:3:7", "not_loaded", {"said": "It is wrong."}, 3, 7)
+    raised = {**cast("dict[str, Any]", to_json(placed)), "file": "flows/a.py"}
+    told = "flows/a.py:3:7: error: W5: It is wrong. Correct it and deploy again."
+    assert say_finding(raised) == told
 
 
 def test_what_a_source_says_cannot_steer_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     """L11: an escape code in a finding is spelled out."""
     show([Remark("a.py", 1, 1, "syntax", REFUSES, "\x1b[31mred", "Mend it.")], {})
-    assert capsys.readouterr().out == "a.py:1:1: refuses: syntax: \\x1b[31mred Mend it.\n"
+    assert capsys.readouterr().out == "a.py:1:1: error: syntax: \\x1b[31mred Mend it.\n"
 
 
 def test_the_summary_counts() -> None:

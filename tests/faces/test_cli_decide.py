@@ -239,7 +239,7 @@ def test_one_broken_file_is_shown_like_a_linter_and_the_others_are_deployed(
     assert done.exit_code == 1
     place, *_ = done.stderr.splitlines()
     assert place.startswith(f"{broken}:2:")
-    assert ": refuses: syntax: " in place
+    assert ": error: syntax: " in place
     assert (
         f"{broken}: It was refused. Nothing was stored; see `duly check {broken}`." in done.stderr
     )

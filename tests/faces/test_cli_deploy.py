@@ -37,7 +37,7 @@ def test_a_warning_refuses_unless_somebody_is_lenient(folder: Path) -> None:
     assert (refused.exit_code, refused.stdout) == (1, "")
     first, last = refused.stderr.splitlines()
     assert first.startswith(f"{path}:8:")
-    assert " warns: unknown-tool: " in first
+    assert " warning: unknown-tool: " in first
     assert last == f"{path}: It was refused. Nothing was stored; `--lenient` lets warnings pass."
     assert answer(folder, "workflow", "checks")["version"] == "1.0"
     assert call(folder, "deploy", str(path), "--strict").exit_code == 1

@@ -68,4 +68,4 @@ def test_wrong_use_is_json_too_where_json_is_asked_for(tmp_path: Path, args: Seq
     assert (told.exit_code, told.stdout) == (2, "")
     error = json.loads(told.stderr)["error"]
     assert (error["kind"], error["code"]) == ("Invalid", "wrong_use")
-    assert error["message"] == f"{error['facts']['cause']} See `{error['subject']} --help`."
+    assert error["message"] == f"{error['facts']['cause']} See the help of `{error['subject']}`."

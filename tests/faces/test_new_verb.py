@@ -50,7 +50,7 @@ class Kitchen(Host):
 
     @question(example={"cups": 2})
     async def brewing(self, cups: int) -> dict[str, int]:
-        """Count the pots that so many cups need (U6)."""
+        """Count the pots that so many cups need."""
         return {"pots": self.pots, "cups": cups}
 
     @question(example={})

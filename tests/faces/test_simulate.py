@@ -127,7 +127,7 @@ def test_every_change_is_made_once_and_the_real_outside_is_asked_once(
         ("wall.post", {"text": "n1"}),
         ("wall.post", {"text": "n2"}),
     ]
-    assert (told.troubles, told.stories, told.asked, told.missed) == ((), (), 0, 0)
+    assert (told.troubles, told.mismatches, told.asked, told.missed) == ((), (), 0, 0)
     assert told.crashes == 8 < told.possible
     assert asked == {"None": 1, "n2": 1}
 
@@ -136,16 +136,16 @@ def test_a_stand_in_answers_in_the_shape_of_the_real_tool(connectors: list[Conne
     """L3: or a workflow that is right would fail here, and only here."""
     given = source("wall.pin", 'str(result["result"]["row"]) + result["result"]["text"]')
     told = report_of(connectors, given, most=2)
-    assert (told.troubles, told.stories, told.crashes) == ((), (), 2)
+    assert (told.troubles, told.mismatches, told.crashes) == ((), (), 2)
 
 
 def test_a_tool_nobody_can_ask_needs_a_person(connectors: list[Connector]) -> None:
     """L10: the person answers by the truth, so the changes are the same; the need is told."""
     told = report_of(connectors, source("wall.shout"), most=3)
-    assert (told.stories, told.crashes, told.asked) == ((), 3, 3)
+    assert (told.mismatches, told.crashes, told.asked) == ((), 3, 3)
 
 
-def test_an_unstable_id_is_a_story_with_a_number(
+def test_an_unstable_id_is_a_mismatch_with_a_number(
     connectors: list[Connector],
 ) -> None:
     """T5: what is called by the moment is called otherwise after a crash."""
@@ -155,22 +155,22 @@ def test_an_unstable_id_is_a_story_with_a_number(
     )
     given = Source("python", text.replace("TOOL", "wall.post").replace("ID", "note"), "now.py")
     told = report_of(connectors, given, only=1)
-    (story,) = told.stories
-    assert (story.number, story.where) == (1, "wall.post, call 1: before the effect")
-    assert any(" instead of " in each for each in story.differences)
-    assert any("is its id stable?" in each for each in story.differences)
+    (mismatch,) = told.mismatches
+    assert (mismatch.number, mismatch.where) == (1, "wall.post, call 1: before the effect")
+    assert any(" instead of " in each for each in mismatch.differences)
+    assert any("is its id stable?" in each for each in mismatch.differences)
 
 
-def test_a_lost_change_is_a_story(
+def test_a_lost_change_is_a_mismatch(
     connectors: list[Connector], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """L3: a host that forgets what it sent would be found; here the person lies instead."""
     monkeypatch.setattr(Stage, "_find", lambda self, tool, key: None)
     told = report_of(connectors, source("wall.shout"), only=2)
-    (story,) = told.stories
-    assert story.number == 2
-    assert story.where == "wall.shout, call 1: after the effect"
-    assert any("was done twice instead of once" in each for each in story.differences)
+    (mismatch,) = told.mismatches
+    assert mismatch.number == 2
+    assert mismatch.where == "wall.shout, call 1: after the effect"
+    assert any("was done twice instead of once" in each for each in mismatch.differences)
 
 
 def test_what_fails_without_a_crash_is_told_before_any_crash(
@@ -227,7 +227,7 @@ def test_a_crash_that_does_not_come_is_not_counted_as_tried(
     late = module.Strike(1, "late", "wall.post", nth=99, fault=Fault.CRASH_BEFORE)
     monkeypatch.setattr(module, "_strikes", lambda plain: (late,))
     told = report_of(connectors, source())
-    assert (told.crashes, told.missed, told.stories) == (0, 1, ())
+    assert (told.crashes, told.missed, told.mismatches) == (0, 1, ())
 
 
 def test_as_many_crashes_are_chosen_as_fit() -> None:
@@ -293,7 +293,7 @@ def test_the_command_reads_what_is_given_and_answers_json(tmp_path: Path) -> Non
     assert answer["changes"] == [
         {"tool": "outbox.write", "args": {"path": "b.txt", "text": "Welcome, Bob!\n"}}
     ]
-    assert (answer["crashes"], answer["stories"]) == (1, [])
+    assert (answer["crashes"], answer["mismatches"]) == (1, [])
     given.write_text('{"event": []}')
     refused = call(folder, "simulate", path, "--events", str(given))
     assert refused.exit_code == 1
@@ -308,28 +308,31 @@ def test_the_command_reads_what_is_given_and_answers_json(tmp_path: Path) -> Non
         ({"missed": 1}, "2 crashes tried of 9 possible (1 more were not met on the way); every"),
         ({"crashes": 0, "possible": 0}, "Nothing is proven: there was no change and no write"),
         ({"changes": ()}, "2 crashes tried of 9 possible, but there was no change to make twice"),
-        ({"stories": (Mismatch(7, "x", ("y",)),)}, "2 crashes tried of 9 possible; 1 ended diff"),
+        (
+            {"mismatches": (Mismatch(7, "x", ("y",)),)},
+            "2 crashes tried of 9 possible; 1 ended diff",
+        ),
     ],
 )
 def test_what_came_of_it_is_one_sentence(told: dict[str, Any], words: str) -> None:
     """L3: what was tried, and never more than that."""
     made = (OutsideChange("wall.post", {}),)
-    plain = CrashTestReport("w", made, (), possible=9, crashes=2, asked=0, missed=0, stories=())
+    plain = CrashTestReport("w", made, (), possible=9, crashes=2, asked=0, missed=0, mismatches=())
     assert words in command._sum_up(replace(plain, **told))
 
 
-def test_a_story_that_differs_is_shown_with_the_command_that_repeats_it(
+def test_a_mismatch_is_shown_with_the_command_that_repeats_it(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """L3: its number, where it was struck, and what was different."""
-    story = Mismatch(7, "wall.post, call 1: after the effect", ("It was done twice.",))
+    mismatch = Mismatch(7, "wall.post, call 1: after the effect", ("It was done twice.",))
     told = CrashTestReport(
-        "w", (OutsideChange("wall.post", {"text": "n1"}),), (), 9, 9, 0, 0, (story,)
+        "w", (OutsideChange("wall.post", {"text": "n1"}),), (), 9, 9, 0, 0, (mismatch,)
     )
     again = command._again(Face(given="my shop"), "posts.py", "given.json", "1m", None)
     command._show(told, again, Props())
     shown = capsys.readouterr().out
-    assert "Story 7, wall.post, call 1: after the effect:\n  It was done twice." in shown
-    # Without what it was given another story would be played, and a well one.
+    assert "Scenario 7, wall.post, call 1: after the effect:\n  It was done twice." in shown
+    # Without what it was given another scenario would run, and a well one.
     typed = "duly --project 'my shop' simulate posts.py --events given.json --for 1m --only 7"
     assert f"Repeat it: {typed}\n" in shown

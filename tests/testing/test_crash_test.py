@@ -44,6 +44,6 @@ def test_example_survives_every_crash(name: str, language: str) -> None:
     with CrashTest(source, [Gmail(), Sheets()]) as test:
         report = test.run(crashes_max=8)
     assert [each.args["values"] for each in report.changes] == [["Ada", "Hello"]]
-    assert (report.crashes, report.stories, report.troubles, report.missed) == (8, (), (), 0)
+    assert (report.crashes, report.mismatches, report.troubles, report.missed) == (8, (), (), 0)
     # Not only the three faults of its one call: the rest are crashes after writes of the store.
     assert report.possible > report.crashes > 3

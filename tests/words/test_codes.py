@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
+from importlib import import_module
 from pathlib import Path
+from pkgutil import iter_modules
 from typing import Any, cast
 
 import pytest
@@ -13,7 +16,7 @@ from duly.api.codec import to_json
 from duly.desk.record import Attention, Why
 from duly.rules.standing import Code
 from duly.testing import Stage
-from duly.words import done, error, repair
+from duly.words import done, error, repair, seal
 from tests.desk.golden import sheet
 from tests.engine.stand import NAME
 from tests.faces import cli_stand
@@ -21,19 +24,36 @@ from tests.faces.cli_stand import answer, call
 from tests.faces.stand import client, listening
 
 
+def find_tables() -> list[dict[Any, str]]:
+    """Find every table of texts in `words`."""
+    modules = [import_module(f"duly.words.{each.name}") for each in iter_modules(words.__path__)]
+    values = [each for module in (words, *modules) for each in vars(module).values()]
+    return [each for each in values if isinstance(each, dict) and _are_texts(each.values())]
+
+
+def _are_texts(values: Iterable[object]) -> bool:
+    return all(isinstance(each, str) for each in values)
+
+
 @pytest.fixture(autouse=True)
 def _codes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Put the code in place of every sentence."""
-    for table in (words.SHORT, words.LONG, words.DOES):
+    """Put the code in place of every sentence, and of every part of one."""
+    for table in find_tables():
         for code in table:
-            monkeypatch.setitem(table, code, code)
+            monkeypatch.setitem(table, code, str(code))
     for code in error.PAIRS:
         monkeypatch.setitem(cast("dict[str, Any]", error.PAIRS), code, (code, ""))
-    for code in repair.REFUSALS:
-        monkeypatch.setitem(repair.REFUSALS, code, code)
     for verb in done.SENTENCES:
         said = cast("dict[str, Any]", done.SENTENCES)
         monkeypatch.setitem(said, verb, lambda *_, verb=verb: f"done_{verb}")
+
+
+def test_every_table_is_found() -> None:
+    """U6: also one that a module has for itself."""
+    found = [id(each) for each in find_tables()]
+    for table in (words.SHORT, words.LONG, words.DOES, repair.REFUSALS, seal.FLAWS):
+        assert id(table) in found
+    assert {flaw: flaw for flaw in seal.FLAWS} == seal.FLAWS
 
 
 @pytest.mark.parametrize("name", sheet.BUILDERS)

@@ -12,7 +12,8 @@ from duly.errors import DulyError, Invalid
 from duly.rules.trust import Distrust
 from duly.words import DOES
 from duly.words import error as words
-from duly.words.error import DISTRUSTS, PAIRS, SECTIONS, WANTED, fields_of, say
+from duly.words.error import DISTRUSTS, PAIRS, SECTIONS, WANTED, say
+from duly.words.template import names
 from tests import error_page, house
 from tests.error_sites import CLASSES, Site, find_sites, find_texts
 
@@ -38,10 +39,10 @@ OWN_WORDS = {
 TOLD_AGAIN = {("api/wire.py", "DulyError")}
 
 
-def required(code: str) -> set[str]:
+def required(code: str) -> frozenset[str]:
     """Return the facts without which a sentence would have a hole."""
     text = re.sub(r"\[[^\[\]]*\]", "", " ".join(PAIRS[code]))
-    return set(fields_of(text)) - MADE
+    return names(text) - MADE
 
 
 def test_every_code_has_one_pair_of_sentences() -> None:
@@ -75,8 +76,8 @@ def test_every_sentence_is_whole_with_and_without_its_facts(code: str) -> None:
     """U6: an error is told, whatever it lacks; no brace or bracket of a template is left."""
     template = " ".join(PAIRS[code])
     lists = set(re.findall(r"\{(\w+):(?:list|or|each|arrows)\}", template))
-    names = {*fields_of(template), "near"} - {"all"}
-    facts = {name: ["x", "y."] if name in lists else "x" for name in names}
+    fields = {*names(template), "near"} - {"all"}
+    facts = {name: ["x", "y."] if name in lists else "x" for name in fields}
     whole = say(DulyError(code=code, subject="thing", facts=facts))
     assert "  " not in whole
     assert whole[-1] in ".?"
@@ -89,6 +90,13 @@ def test_every_sentence_is_whole_with_and_without_its_facts(code: str) -> None:
 def test_no_sentence_names_a_command_or_a_call(code: str) -> None:
     """U6: what to type is in the offer, in each face's own way."""
     assert not CALLS.search(" ".join(PAIRS[code]))
+
+
+def test_what_a_fact_says_is_never_read_as_a_template() -> None:
+    """L11: brackets and braces of a caller stand as they were given."""
+    given = "a [b|{subject}] }} ["
+    facts = {"wanted": given, "given": given, "kind": "str"}
+    assert say(DulyError(code="wrong_value", subject="x", facts=facts)).count(given) == 2
 
 
 def test_no_room_writes_the_sentence_of_an_error() -> None:

@@ -6,6 +6,7 @@ import ast
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TypeGuard
 
 import pytest
 
@@ -79,3 +80,29 @@ def test_no_sentence_stands_where_it_is_decided(path: Path) -> None:
 def test_the_search_finds_sentences_and_nothing_else(code: str, is_found: bool) -> None:
     """U6: the search is awake."""
     assert bool([*find_prose(ast.parse(code))]) is is_found
+
+
+# A command, an option or a call in Python.
+TYPED = re.compile(r"`duly |(?<!\w)--[a-z]|\b(?:host|bus)\.\w+\(|=True\b")
+
+
+def find_typed(tree: ast.AST) -> list[str]:
+    """Find the texts that say what to type, except docstrings."""
+    docs = {ast.get_docstring(each, clean=False) for each in ast.walk(tree) if is_documented(each)}
+    texts = [_text(each) for each in ast.walk(tree)]
+    return [each for each in texts if TYPED.search(each) and each not in docs]
+
+
+def is_documented(node: ast.AST) -> TypeGuard[ast.Module | ast.ClassDef | ast.FunctionDef]:
+    """Tell whether a node can have a docstring."""
+    return isinstance(node, DOCUMENTED)
+
+
+def test_no_sentence_of_words_says_what_to_type() -> None:
+    """U6: every face spells an offer its own way, so no sentence names a command or a call."""
+    paths = sorted((house.SOURCE / "words").glob("*.py"))
+    assert len(paths) > 20
+    found = {path.name: find_typed(ast.parse(path.read_text(encoding="utf-8"))) for path in paths}
+    assert {name: texts for name, texts in found.items() if texts} == {}
+    for text in ("See `duly why x`.", "Add --replay.", "Use replay=True.", "Call host.why(x)."):
+        assert find_typed(ast.parse(f"'Doc: host.f().'\nx = {text!r}")) == [text]

@@ -35,7 +35,7 @@ async def open_aside(project: Project) -> AsyncIterator[Host]:
 
 
 def read_source(path: str, *, language: str | None, most_bytes: int) -> Source:
-    """Read a file, or standard input for `-`; its ending says the language unless somebody does."""
+    """Read a file, or standard input for `-`; without `language` its ending says it."""
     word = language or SUFFIXES.get(Path(path).suffix)
     if word is None:
         facts = {"file": path, "known": list(SUFFIXES)}

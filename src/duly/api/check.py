@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -26,11 +26,6 @@ class Remark:
     sentence: str
     suggestion: str
 
-    def __str__(self) -> str:
-        place = f"{self.line}:{self.column}" if self.line else "1:1"
-        told = f"{self.severity}: {self.rule}: {self.sentence} {self.suggestion}"
-        return f"{self.file}:{place}: {told}"
-
 
 async def examine(host: Host, source: Source) -> list[Remark]:
     """Load a source with no tools and analyse it; return everything found, by place."""
@@ -45,6 +40,7 @@ def remark_on(found: Finding | Problem, file: str) -> Remark:
         severity = str(found.severity)
         place = (found.line, found.column)
         return Remark(file, *place, found.rule, severity, found.sentence, found.suggestion)
-    sentence = found.sentence.removeprefix(f"{found.path}: ") if found.line else found.sentence
+    # Where the line is known it is a field of the remark, and the sentence does not repeat it.
+    sentence = (replace(found, path="") if found.line else found).sentence
     place = (found.line, found.column or 1) if found.line else (0, 0)
     return Remark(file, *place, found.rule, REFUSES, sentence, found.suggestion)

@@ -211,8 +211,8 @@ def _cause(error: msgspec.ValidationError) -> str:
 def to_json(value: object, clock: Clock | None = None, *, is_long: bool = False) -> Json:
     """Write what a host returns as plain JSON; the public properties of a record go with it.
 
-    With a clock, whatever has words of its own has them beside it, as `text`; a reason that is to
-    be read at length (`is_long`) has a `detail` too.
+    With a clock, each fact that `words` can say has its sentence beside it, as `text`; with
+    `is_long` a reason has a `detail` too.
     """
     if isinstance(value, Enum):
         return to_json(value.value)

@@ -1,6 +1,6 @@
 """A project: where its `duly.toml` lies and what it says; `build.py` makes a host of it.
 
-Law 1: whatever is relative in the file is relative to the file's folder, from wherever it is read.
+Law 1: a relative path in the file is relative to the file's folder, not to the reader's.
 Law 2: no file of a project is used that another user could have written (K14).
 """
 

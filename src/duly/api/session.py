@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from duly.host import Host
 
 GREETING_S: Final = 10.0
-# Somebody else may have the store for the moment of one verb, or be a host that is about to listen.
+# Another process may have the store for the moment of one verb, or be a host that soon listens.
 TRIES_MAX: Final = 10
 PAUSE_S: Final = 0.1
 
@@ -107,7 +107,7 @@ async def connect(project: Project, *, scope: Scope = Scope.ADMIN) -> AsyncItera
 
 
 class Through:
-    """A session: through the socket if somebody answers there, else through the store."""
+    """A session: through the socket if a host answers there, else through the store."""
 
     def __init__(self, project: Project, scope: Scope = Scope.ADMIN) -> None:
         self._project = project
@@ -312,7 +312,7 @@ class Remote:
             raise Invalid(code="too_long", subject="request", facts=most)
         if self.is_gone:
             raise StoreUnavailable(code="host_gone", facts={"process": self.host.pid})
-        # Whoever does not take it has hung up, which is heard where answers are.
+        # A host that does not take it has hung up; the task that reads answers notices that.
         with suppress(OSError):
             self._writer.write(line)
             await self._writer.drain()
@@ -334,7 +334,7 @@ class Remote:
         if request_id is None and "error" in message:
             self._reason = read_error(message["error"])
         if not isinstance(request_id, int) or request_id not in self._waiting:
-            return  # of something nobody waits for any more
+            return  # the caller does not wait for it any more
         _, answers = self._waiting[request_id]
         if "error" in message:
             _put(answers, read_error(message["error"]))
@@ -343,7 +343,7 @@ class Remote:
 
 
 def _put(answers: Answers, answer: Json | DulyError) -> None:
-    """Keep the newest answer; whoever follows slowly misses what is no longer so."""
+    """Keep the newest answer; a caller that reads slowly misses those in between."""
     while not answers.empty():
         answers.get_nowait()
     answers.put_nowait(answer)

@@ -49,6 +49,9 @@ def split(hint: Any) -> tuple[Any, bool, tuple[str, ...]]:
         return hint, hint is Any, words_of(hint)
     parts = [each for each in get_args(hint) if each is not types.NoneType]
     is_nullable = len(parts) < len(get_args(hint))
+    if len(parts) == 1:
+        kind, _, words = split(parts[0])
+        return kind, is_nullable, words
     words = tuple(word for each in parts for word in words_of(each))
     # The host itself names the words there are, so any text is taken here.
     kind = str if words and str in parts else _either(parts)
@@ -57,8 +60,9 @@ def split(hint: Any) -> tuple[Any, bool, tuple[str, ...]]:
 
 def kinds_of(hint: Any) -> tuple[IdKind, ...]:
     """Return of what kinds an id is that is given here; of none where it is no id."""
-    found = (each for each in getattr(hint, "__metadata__", ()) if isinstance(each, Names))
-    return next((each.kinds for each in found), ())
+    parts = get_args(hint) if get_origin(hint) in UNIONS else (hint,)
+    marks = (mark for each in parts for mark in getattr(each, "__metadata__", ()))
+    return next((each.kinds for each in marks if isinstance(each, Names)), ())
 
 
 def _either(kinds: Iterable[Any]) -> Any:

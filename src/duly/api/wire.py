@@ -3,9 +3,9 @@
 Law 1: a line is one JSON object and a newline; nothing on either side grows with what the other
        side sends: every size has a limit.
 Law 2: an error crosses by its kind, its sentence and its fields, and is raised over there as the
-       same class. What nobody expected crosses as one sentence, without what it knew.
-Law 3: the socket is its user's alone from the moment it exists, whatever the umask says; who is at
-       the other end is asked of the kernel, on both sides.
+       same class. A bug crosses as one sentence, without what the exception said.
+Law 3: the socket is its user's alone from the moment it exists, with any umask. Each side asks the
+       kernel which user is at the other end.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ def read_strictly(line: bytes, depth: int, seen: Scan) -> dict[str, Json]:
     except RecursionError:
         raise _too_deep(depth) from None
     except ValueError:
-        pass  # what else is wrong with it is told by whoever reads it
+        pass  # `read_line` says what else is wrong with it
     message = read_line(line)
     # The innermost brackets out, again and again: in a text that is JSON as many times as it is
     # deep.
@@ -197,7 +197,8 @@ def _read_finding(raw: Json) -> object:
 def listen(path: Path) -> socket.socket:
     """Listen at a path of any length; what a dead host has left there is replaced.
 
-    It is made under a short name beside its place and then moved there: whoever finds it is heard.
+    It is made under a short name beside its place and then moved there: a client that finds it is
+    heard.
     """
     _check_place(path)
     made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -236,7 +237,7 @@ def _check_place(path: Path) -> None:
 
 
 def reach(path: Path) -> socket.socket | None:
-    """Connect to whoever listens at a path; None if nobody does."""
+    """Connect to the host that listens at a path; None if none does."""
     made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     made.setblocking(False)
     try:

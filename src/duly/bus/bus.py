@@ -85,7 +85,8 @@ class Bus:
         source: str,
         correlation_id: str | None = None,
     ) -> int:
-        """Put an event on the bus; return its id when it is durable (B1)."""
+        """Put an event on the bus; return its id when it is durable."""
+        # Rules: B1.
         self._check_free(source)
         publish = self._publisher.emit
         return await publish(topic, payload, source=source, correlation_id=correlation_id)
@@ -109,7 +110,8 @@ class Bus:
         source: str,
         correlation_id: str | None = None,
     ) -> int:
-        """Put an event on the bus after so many seconds; return the id to cancel it by (B2)."""
+        """Put an event on the bus after so many seconds; return the id to cancel it by."""
+        # Rules: B2.
         self._check_free(source)
         return await self._publisher.schedule_at(
             delay, topic, payload, source=source, correlation_id=correlation_id
@@ -128,10 +130,11 @@ class Bus:
 
     @act(scope=Scope.DECIDE, example={"deferred_id": 7})
     async def cancel(self, deferred_id: int, *, by: str | None = None) -> bool:
-        """Stop a deferred event; true once, false if it has fired or was cancelled before (B2).
+        """Stop a deferred event; true once, false if it has fired or was cancelled before.
 
         An id that was never given out is refused. If `by` is given, the act is recorded.
         """
+        # Rules: B2.
         if by is None:
             return await self._publisher.cancel(deferred_id)
         action = self._action(by, "cancel_deferred")
@@ -144,12 +147,13 @@ class Bus:
         example={"subscriber_id": "post:task.received:send"},
     )
     async def unsubscribe(self, subscriber_id: str, *, by: str | None = None) -> int:
-        """End a subscription; return how many deliveries were closed for it (B13).
+        """End a subscription; return how many deliveries were closed for it.
 
         A subscription of an extension or of the host can be ended only after they left it behind:
         while it is connected it belongs to them. One that leads into a workflow belongs to the
         workflow. If `by` is given, the act is recorded.
         """
+        # Rules: B13.
         action = None if by is None else self._action(by, "unsubscribe")
         if self._dispatcher.is_connected(check_subscriber_id(subscriber_id)):
             self._check_own(subscriber_id)
@@ -178,11 +182,12 @@ class Bus:
 
     @act(scope=Scope.DECIDE, example={})
     async def resume(self, *, by: str = USER) -> bool:
-        """Let a bus that was restored from a backup deliver; false if it does already (H5).
+        """Let a bus that was restored from a backup deliver; false if it does already.
 
-        Events that were delivered since that backup are delivered again. Look at `deliveries()`
-        and `deferred()` before, and cancel what must not happen a second time.
+        Events that were delivered since that backup are delivered again. Look at the deliveries
+        and the deferred events before, and cancel what must not happen a second time.
         """
+        # Rules: H5.
         action = self._action(by, "resume_bus")
         try:
             return await self._store.resume_bus(action=action, now=self._env.now_ms())
@@ -201,7 +206,7 @@ class Bus:
         limit: int = 100,
         before: int | None = None,
     ) -> tuple[Journaled, ...]:
-        """List events, newest first; `before` is the last id of the page before."""
+        """List events, newest first; the next page goes on before the id of the last entry."""
         look = partial(
             stored.list_journal,
             topic=read_topic(topic, self._limits),
@@ -222,7 +227,10 @@ class Bus:
         limit: int = 100,
         after: tuple[int, str] = (0, ""),
     ) -> tuple[Delivery, ...]:
-        """List deliveries, oldest event first; `after` is (event_id, subscriber_id) of the last."""
+        """List deliveries, oldest event first.
+
+        The next page goes on after the event id and the subscriber id of the last entry.
+        """
         list_them = partial(
             stored.list_deliveries,
             event_id=None if event_id is None else read_id(event_id, "event_id"),

@@ -70,7 +70,8 @@ class Accounts(HasDesk):
         limit: int = PAGE_DEFAULT,
         before: int | None = None,
     ) -> tuple[Input, ...]:
-        """List what came in and what came of it, newest first, from before a `seq` (U2)."""
+        """List what came in and what came of it, newest first, from before a `seq`."""
+        # Rules: U2.
         check_page(limit, before, int)
         people.page(limit)
         word = read_word(InputStatus, status)
@@ -86,7 +87,11 @@ class Accounts(HasDesk):
     async def outputs(
         self, workflow: str, *, limit: int = PAGE_DEFAULT, before: str | None = None
     ) -> tuple[Output, ...]:
-        """List changes and events nobody takes up, newest first, from before a `key` (U2, U4)."""
+        """List changes, and events that no consumer takes, newest first.
+
+        The next page goes on before the `key` of the last entry.
+        """
+        # Rules: U2, U4.
         check_page(limit, before, str)
         place = read_place(before)
         sight = Sight.of(self._desk().parts)
@@ -268,7 +273,7 @@ class Book:
     def _outputs_of(
         self, row: TraceRow, caused: tuple[TraceRow, ...], held: Mapping[str, MutationRow]
     ) -> Iterator[Output]:
-        """Follow an input through every consumer (T9): what was called, and what nobody takes."""
+        """Follow an input through every consumer (T9): its changes, events no consumer takes."""
         run_ids = dict.fromkeys(each.run_id for each in (row, *caused) if each.run_id)
         for change in (held[each] for each in run_ids if each in held):
             yield self._change(change, Place(change.id))

@@ -14,7 +14,7 @@ from typing import Any, Final, cast
 
 from duly.desk.base import USER, HasDesk, find_history
 from duly.desk.grant import read_globs
-from duly.desk.identity import resolve
+from duly.desk.identity import find_place, resolve
 from duly.desk.page import PAGE_DEFAULT, check_page
 from duly.desk.record import Allowance, Approved
 from duly.desk.sight import Sight
@@ -39,7 +39,8 @@ class Approvals(HasDesk):
 
     @act(scope=Scope.DECIDE, example={"mutation": "mutation_019a8b7c0d1e2f30", "seen": "3f9a51c2"})
     async def approve(self, mutation: MutationId, seen: str, *, by: str = USER) -> None:
-        """Let exactly the call whose hash was shown be sent, once, when its workflow runs (A4)."""
+        """Let exactly the call whose hash was shown be sent, once, when its workflow runs."""
+        # Rules: A4.
         desk = self._desk()
         _check_seen(seen)
         action = desk.action(by, "approve")
@@ -52,11 +53,12 @@ class Approvals(HasDesk):
     async def approve_all(
         self, calls: Mapping[str, str], *, by: str = USER
     ) -> tuple[Approved, ...]:
-        """Approve several waiting calls of one tool in one act, of any workflows (A3).
+        """Approve several waiting calls of one tool in one act, of any workflows.
 
         `calls` maps each mutation to the hash that was shown. Each is judged by itself: the answer
         says which were refused, and why.
         """
+        # Rules: A3.
         desk = self._desk()
         if not 1 <= len(calls) <= SEVERAL_MAX:
             raise Invalid(
@@ -90,12 +92,13 @@ class Approvals(HasDesk):
         where: Mapping[str, str] | None = None,
         by: str = USER,
     ) -> None:
-        """Approve a call, and with it the next `calls` of its tool that look like it (A3).
+        """Approve a call, and with it the next `calls` of its tool that look like it.
 
         They need no further yes until `until`, a time such as 2026-05-01T18:00:00Z. `where` maps an
         argument to a glob; every argument it does not name must be that of this call. It ends with
         the version of the workflow.
         """
+        # Rules: A3.
         desk = self._desk()
         _check_seen(seen)
         mutation = await resolve(desk, mutation, IdKind.MUTATION)
@@ -123,11 +126,12 @@ class Approvals(HasDesk):
     async def amend(
         self, mutation: MutationId, seen: str, args: dict[str, Any], *, by: str = USER
     ) -> str:
-        """Change arguments of a proposed call that its tool lets a person change (A3).
+        """Change arguments of a proposed call that its tool lets a person change.
 
         Answer the hash of the amended call, which an approval must name. What the script asked for
         is kept beside.
         """
+        # Rules: A3.
         desk = self._desk()
         _check_seen(seen)
         if not args:
@@ -146,10 +150,11 @@ class Approvals(HasDesk):
     async def reject(
         self, mutation: MutationId, *, reason: str | None = None, by: str = USER
     ) -> None:
-        """Decline a proposed call: nothing is sent, and its events end skipped (A4).
+        """Decline a proposed call: nothing is sent, and its events end skipped.
 
         `reason` is kept with the call and shown.
         """
+        # Rules: A4.
         desk = self._desk()
         _check_reason(reason)
         action = desk.action(by, "reject", reason)
@@ -160,7 +165,8 @@ class Approvals(HasDesk):
 
     @act(scope=Scope.DECIDE, example={"allowance": "allowance_019a8b7c0d1e2f30"})
     async def revoke_allowance(self, allowance: AllowanceId, *, by: str = USER) -> None:
-        """End an allowance: the next call that it would have covered asks again (A3)."""
+        """End an allowance: the next call that it would have covered asks again."""
+        # Rules: A3.
         desk = self._desk()
         action = desk.action(by, "revoke_allowance")
         allowance = await resolve(desk, allowance, IdKind.ALLOWANCE)
@@ -173,15 +179,17 @@ class Approvals(HasDesk):
         workflow: str | None = None,
         *,
         limit: int = PAGE_DEFAULT,
-        before: str | None = None,
+        before: AllowanceId | None = None,
     ) -> tuple[Allowance, ...]:
-        """List allowances, newest first, from before an allowance; also those that ended (A3)."""
+        """List allowances, newest first, from before an allowance; also those that ended."""
+        # Rules: A3.
         check_page(limit, before, str)
         sight = Sight.of(self._desk().parts)
 
         def look(tx: Transaction) -> tuple[Allowance, ...]:
             workflow_id = None if workflow is None else find_history(tx, workflow).id
-            rows = approval.list_allowances(tx, workflow_id, limit=limit, before=before)
+            place = find_place(tx, before, IdKind.ALLOWANCE)
+            rows = approval.list_allowances(tx, workflow_id, limit=limit, before=place)
             found = people.list_by_ids(tx, (row.workflow_id for row in rows))
             workflows = {each.id: each for each in found}
             return tuple(_allowance(row, workflows[row.workflow_id], sight) for row in rows)

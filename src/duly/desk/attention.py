@@ -1,6 +1,6 @@
 """What waits for a person, on the whole host (F8, U4, W9, R7, B5, A5).
 
-Law 1  Whatever only a person can move on is listed, and nothing that the host moves on by itself.
+Law 1  All that only a person can move on is listed, and nothing that the host moves on by itself.
 Law 2  With everything that waits comes what the person can do about it, with the ids to give.
 """
 
@@ -40,10 +40,11 @@ class Attentions(HasDesk):
     async def attention(
         self, *, limit: int = PAGE_DEFAULT, after: str | None = None
     ) -> tuple[Attention, ...]:
-        """List everything that waits for a person, by workflow, from behind a `key` (F8).
+        """List everything that waits for a person, by workflow, from behind a `key`.
 
         What is of no workflow comes first, with an empty name.
         """
+        # Rules: F8.
         check_page(limit, after, str, path="after")
         desk = self._desk()
         sight = Sight.of(desk.parts)

@@ -1,8 +1,8 @@
 """The desk of an open host: what commands and questions stand on, and what they have in common.
 
 Law 1: a workflow goes by its name; for an unknown one the nearest name is given.
-Law 2: an act that was begun is carried out, whoever stops waiting for it: a commit the engine is
-       not told of would leave work lying there.
+Law 2: an act that was begun is carried out, even if its caller stops waiting for it. If the engine
+       were not told of a commit, the work would be left lying there.
 Law 3: a question is one transaction, so that all of an answer is of one moment. An act never
        waits for a question.
 """
@@ -27,14 +27,14 @@ from duly.store.record import Action, VersionRow, WorkflowRow
 
 R = TypeVar("R")
 
-USER: Final = "user"  # who acts, where nobody says
+USER: Final = "user"  # who acts, where the caller does not say
 
 
 def _ended_nothing(answer: object) -> None:
     return None
 
 
-def _nobody(subscriber_id: str) -> Presence:
+def _away(subscriber_id: str) -> Presence:
     return Presence.AWAY
 
 
@@ -48,7 +48,7 @@ class Desk:
     parts: Parts
     engine: Engine
     vault: Vault | None = None
-    presence: Callable[[str], Presence] = _nobody
+    presence: Callable[[str], Presence] = _away
     acts: set[asyncio.Future[Any]] = field(default_factory=set)
 
     @property
@@ -62,7 +62,7 @@ class Desk:
         return Action(self.parts.env.new_id("action"), who, verb, detail)
 
     async def ask(self, body: Callable[[Transaction], R]) -> R:
-        """Read in one transaction, beside whatever is written meanwhile."""
+        """Read in one transaction; writers do not wait for it."""
         return await self.parts.store.backend.ask(body)
 
     async def look(self, body: Callable[[Transaction], R]) -> R:
@@ -111,10 +111,10 @@ class Desk:
 
 
 class HasDesk:
-    """Whoever commands and questions can be put to."""
+    """The base of the classes whose methods are verbs: they reach the host through its desk."""
 
     def _desk(self) -> Desk:
-        """Answer the desk, or say why there is none."""
+        """Return the desk, or raise why there is none."""
         raise NotImplementedError
 
 

@@ -36,11 +36,12 @@ class Certificates(HasDesk):
         workflow: str | None = None,
         topic: str | None = None,
     ) -> Certificate:
-        """Show all that is known about one change, or one input, being made once (L15).
+        """Show all that is known about one change, or one input, being made once.
 
         A change goes by its id; an input by its message id and its workflow, and by its topic
         where two topics have that message id.
         """
+        # Rules: L15.
         desk = self._desk()
         sight = Sight.of(desk.parts)
         if workflow is None and topic is not None:

@@ -33,7 +33,7 @@ from duly.rules.word import Act, Waits
 from duly.store import people
 from duly.store.base import Transaction
 
-# What a person can answer when nobody else knows whether a change happened (L10).
+# What a person can answer when the host cannot find out whether a change happened (L10).
 ANSWERS: Final = (Act.TRY_AGAIN, Act.DID_NOT_HAPPEN, Act.HAPPENED, Act.SKIP)
 DETAIL_BYTES_MAX: Final = 64 * 1024
 RESERVED: Final = ("bus:", "run_")  # how the bus and runs are named as makers of events (T2)
@@ -53,24 +53,27 @@ class Commands(Keeping, Approvals):
         again: bool = True,
         replay: bool = False,
     ) -> Deployed:
-        """Check a source and make it the active version of the workflow it names (W5, W8).
+        """Check a source and make it the active version of the workflow it names.
 
         `grant` allows every capability it uses, `strict` lets warnings refuse it too. Not `again`:
         a text that is active already makes no new version, and is granted only what it lacks.
         `replay` lets a version through that does things again because a producer with a state, a
-        topic with events or the workflow itself bears another name (W9).
+        topic with events or the workflow itself bears another name.
         """
+        # Rules: W5, W8, W9.
         how = {"grant": grant, "strict": strict, "again": again, "replay": replay}
         return await deploy.deploy(self._desk(), source, by=by, **how)
 
     @act(scope=Scope.DECIDE, example={"workflow": "invoices", "version": "1.0"})
     async def rollback(self, workflow: str, version: str, *, by: str = USER) -> Deployed:
-        """Make the text of an older or a proposed version the newest one, examined anew (W8)."""
+        """Make the text of an older or a proposed version the newest one, examined anew."""
+        # Rules: W8.
         return await deploy.rollback(self._desk(), workflow, version, by=by)
 
     @act(scope=Scope.ADMIN, example={"workflow": "invoices"})
     async def remove(self, workflow: str, *, by: str = USER) -> None:
-        """Take a workflow out of service; its history stays, and its name is free (W10)."""
+        """Take a workflow out of service; its history stays, and its name is free."""
+        # Rules: W10.
         desk = self._desk()
         action = desk.action(by, "remove")
         found = await desk.find(workflow)
@@ -96,10 +99,11 @@ class Commands(Keeping, Approvals):
         payload: Json = None,
         by: str = USER,
     ) -> Republish:
-        """Publish an event into a topic that takes events from outside (T10).
+        """Publish an event into a topic that takes events from outside.
 
-        The same message id again is the same event (T5); the answer says what became of it.
+        The same message id again is the same event; the answer says what became of it.
         """
+        # Rules: T10, T5.
         desk = self._desk()
         action = desk.action(by, "publish")
         _check_publisher(action.by)
@@ -126,7 +130,7 @@ class Commands(Keeping, Approvals):
 
     @act(scope=Scope.AGENT, example={"workflow": "invoices"})
     async def run_now(self, workflow: str, producer: str | None = None, *, by: str = USER) -> int:
-        """Make every producer due now, or only the one that is named; answer how many are."""
+        """Make every producer due now, or only the one that is named; return how many are."""
         desk = self._desk()
         action = desk.action(by, "run_now")
         found = await desk.find(workflow)
@@ -135,12 +139,14 @@ class Commands(Keeping, Approvals):
 
     @act(scope=Scope.AGENT, example={"workflow": "invoices"})
     async def pause(self, workflow: str, *, by: str = USER) -> None:
-        """Let no run start; a run whose call has not begun is dropped (F7)."""
+        """Let no run start; a run whose call has not begun is dropped."""
+        # Rules: F7.
         await self._wish(workflow, by, is_paused=True)
 
     @act(scope=Scope.AGENT, example={"workflow": "invoices"})
     async def resume(self, workflow: str, *, by: str = USER) -> None:
-        """Let runs start again (F7)."""
+        """Let runs start again."""
+        # Rules: F7.
         await self._wish(workflow, by, is_paused=False)
 
     async def _wish(self, workflow: str, by: str, *, is_paused: bool) -> None:
@@ -163,7 +169,8 @@ class Commands(Keeping, Approvals):
     async def skip(
         self, workflow: str, topic: str, message_id: str | int, *, by: str = USER
     ) -> bool:
-        """Skip an event for good (U3); answer whether that changed anything."""
+        """Skip an event for good; return whether that changed anything."""
+        # Rules: U3.
         desk = self._desk()
         action = desk.action(by, "skip")
         event = parse_message_id(message_id, "message_id", desk.parts.policy.limits)
@@ -192,7 +199,8 @@ class Commands(Keeping, Approvals):
 
     @act(scope=Scope.AGENT, example={"run": "run_019a8b7c0d1e2f30"})
     async def retry(self, run: RunId, *, by: str = USER) -> str:
-        """Follow a run that stands still by a new one, now (R9); answer the new run's id."""
+        """Follow a run that stands still by a new one, now; return the new run's id."""
+        # Rules: R9.
         desk = self._desk()
         action = desk.action(by, "retry")
         run = await resolve(desk, run, IdKind.RUN)
@@ -203,7 +211,7 @@ class Commands(Keeping, Approvals):
             run,
             successor_id,
             action=action,
-            # A handler that retries whatever has failed is a loop like any other (B12).
+            # A handler that retries each failed run is a loop like any other (B12).
             bus_event=handled_event(desk.parts.store),
             now=desk.now_ms,
         )
@@ -212,7 +220,8 @@ class Commands(Keeping, Approvals):
 
     @act(scope=Scope.DECIDE, example={"run": "run_019a8b7c0d1e2f30"})
     async def abandon(self, run: RunId, *, by: str = USER) -> None:
-        """End a run for good; its events go where the ledger says (R9)."""
+        """End a run for good; its events go where the ledger says."""
+        # Rules: R9.
         desk = self._desk()
         action = desk.action(by, "abandon")
         run = await resolve(desk, run, IdKind.RUN)
@@ -226,10 +235,11 @@ class Commands(Keeping, Approvals):
     async def settle(
         self, mutation: MutationId, answer: str, result: Json = None, *, by: str = USER
     ) -> None:
-        """Say what became of a mutation nobody else knows about (L10).
+        """Say what became of a mutation where the host cannot find out.
 
         Answer try_again, did_not_happen, happened (with its result, if it has one) or skip.
         """
+        # Rules: L10.
         desk = self._desk()
         if answer not in ANSWERS:
             raise Invalid(
@@ -262,10 +272,11 @@ class Commands(Keeping, Approvals):
         where: Mapping[str, str] | None = None,
         by: str = USER,
     ) -> bool:
-        """Allow a capability within limits, which replace those of an earlier grant (A1).
+        """Allow a capability within limits, which replace those of an earlier grant.
 
-        Answer whether a run that waited for it goes on (F4).
+        Answer whether a run that waited for it goes on.
         """
+        # Rules: A1, F4.
         desk = self._desk()
         catalog = desk.parts.outside.catalog
         given = granting.check_grant(catalog, capability, mutations_per_day, where)
@@ -285,7 +296,8 @@ class Commands(Keeping, Approvals):
 
     @act(scope=Scope.DECIDE, example={"workflow": "invoices", "capability": "table.insert"})
     async def revoke(self, workflow: str, capability: str, *, by: str = USER) -> None:
-        """Take a capability back; the next call that needs it waits for a new grant (A1)."""
+        """Take a capability back; the next call that needs it waits for a new grant."""
+        # Rules: A1.
         desk = self._desk()
         action = desk.action(by, "revoke")
         found = await desk.find(workflow)
@@ -304,7 +316,8 @@ class Commands(Keeping, Approvals):
 
     @act(scope=Scope.DECIDE, example={"connector": "mailbox"})
     async def reconnect(self, connector: str, *, by: str = USER) -> int:
-        """Say that a connection works again; answer how many runs that waited for it go on (F4)."""
+        """Say that a connection works again; return how many runs that waited for it go on."""
+        # Rules: F4.
         desk = self._desk()
         action = desk.action(by, "reconnect")
         waiting = await desk.parts.store.list_waiting(limit=people.PAGE_ROWS_MAX)
@@ -319,10 +332,11 @@ class Commands(Keeping, Approvals):
 
     @act(scope=Scope.ADMIN, example={"connector": "mailbox", "name": "password", "value": "…"})
     async def set_secret(self, connector: str, name: str, value: str, *, by: str = USER) -> None:
-        """Keep a secret for a connector, sealed; it is used from the next call on (A5).
+        """Keep a secret for a connector, sealed; it is used from the next call on.
 
-        Runs that wait for this connection go on by themselves (F4).
+        Runs that wait for this connection go on by themselves.
         """
+        # Rules: A5, F4.
         desk = self._desk()
         action = desk.action(by, "set_secret")
         check_secret(connector, name, value, desk.parts.outside.connectors)
@@ -342,6 +356,6 @@ class Commands(Keeping, Approvals):
 
 
 def _check_publisher(by: str) -> None:
-    """Refuse a name under which a script or the bus publishes: nobody could tell them apart."""
+    """Refuse a name under which a script or the bus publishes: the two would look alike."""
     if by.startswith(RESERVED):
         raise Invalid(code="reserved_name", path="by", facts={"given": by, "reserved": [*RESERVED]})

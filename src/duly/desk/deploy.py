@@ -1,8 +1,8 @@
 """Deploy: read a source, prove what can be proved, and make it the active version (W5–W9, A2).
 
 Law 1: nothing is stored before everything was checked (`engine.draft`).
-Law 2: of two deploys at the same moment one wins, and the other is told to look again: nobody
-       replaces a version without the chance to have seen it.
+Law 2: of two deploys at the same moment one wins, and the other is told to look again: no
+       caller replaces a version that it had no chance to see.
 Law 3: nothing is done again because a name was changed, unless the caller says so (W9).
 """
 
@@ -62,7 +62,7 @@ async def deploy(
     """Check a source and activate it as a new version."""
     desk.action(by, "deploy")  # a name that is refused is refused before the work
     source = await read_source(desk, given)
-    # What is active already was let in once, with whatever was found; only another text is refused.
+    # The active text was let in once, with its findings; only another text is refused for findings.
     draft = await examine(desk, source, strict=strict and again)
     if not again:
         active = await _leave(desk, draft, by=by, grant=grant)

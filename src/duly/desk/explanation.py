@@ -48,7 +48,8 @@ class Explanations(HasDesk):
 
     @question(example={"id": "invoices"})
     async def why(self, id: ExplainedId) -> Why:  # noqa: A002  # design §5 calls it so
-        """Say why a run, a mutation, a workflow or an event of the bus (`bus:7`) stands so (U7)."""
+        """Say why a run, a mutation, a workflow or an event of the bus (`bus:7`) stands so."""
+        # Rules: U7.
         if not isinstance(id, str):
             raise Invalid(code="wrong_value", path="id", facts={"wanted": "explained"})
         desk = self._desk()

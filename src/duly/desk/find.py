@@ -31,10 +31,11 @@ class Finds(HasDesk):
         limit: int = PAGE_DEFAULT,
         after: str | None = None,
     ) -> Hits:
-        """Find events whose message id begins with a text, or whose title has it (U6).
+        """Find events whose message id begins with a text, or whose title has it.
 
         Titles are looked through newest first, 10,000 at most for a page; with `after` it goes on.
         """
+        # Rules: U6.
         check_page(limit, after, str, path="after")
         if not _is_findable(text):
             most = {"least": 1, "most": TEXT_CHARS_MAX}

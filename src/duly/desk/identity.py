@@ -48,7 +48,8 @@ class Identities(HasDesk):
         kind: IdKind | str | None = None,
         limit: int = LISTED_DEFAULT,
     ) -> tuple[Identity, ...]:
-        """List runs, mutations and allowances whose id begins so, newest first (U6)."""
+        """List runs, mutations and allowances whose id begins so, newest first."""
+        # Rules: U6.
         check_page(limit, None, str)
         word = read_word(IdKind, kind)
         wanted = (word,) if word else tuple(IdKind)
@@ -65,10 +66,11 @@ class Identities(HasDesk):
 
     @question(follow=False, example={"ids": ["run_019a8b7c0d1e2f30"]})
     async def short_ids(self, ids: Sequence[str]) -> dict[str, str]:
-        """Return the shortest beginning that names each of these ids alone (U6).
+        """Return the shortest beginning that names each of these ids alone.
 
         What is no id of a run, a mutation or an allowance is left out.
         """
+        # Rules: U6.
         if len(ids) > SEVERAL_MAX:
             facts = {"wanted": "ids", "most": SEVERAL_MAX}
             raise Invalid(code="wrong_value", path="ids", facts=facts)
@@ -79,7 +81,7 @@ class Identities(HasDesk):
 def shorten_all(tx: Transaction, ids: Iterable[str], now_ms: int = 0) -> dict[str, str]:
     """Shorten ids so that each still names one thing of its kind; one look for each kind.
 
-    With the time, each stays unique also beside whatever is made from now on.
+    With the time, each stays unique also beside the ids that are made from now on.
     """
     by_kind: dict[IdKind, list[str]] = {}
     for each in ids:
@@ -118,6 +120,11 @@ def find_id(tx: Transaction, text: str, *kinds: IdKind) -> str:
             next=see("ids", begins=text),
         )
     return only
+
+
+def find_place(tx: Transaction, before: str | None, kind: IdKind) -> str | None:
+    """Return the id that a page goes on before; none is the first page."""
+    return None if before is None else find_id(tx, before, kind)
 
 
 async def resolve(desk: Desk, text: str, kind: IdKind) -> str:

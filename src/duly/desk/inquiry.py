@@ -23,10 +23,11 @@ class Inquiries(HasDesk):
         example={"query": EXAMPLE},
     )
     async def sql(self, query: str, *, limit: int = 100) -> Rows:
-        """Run one SELECT over the documented views, while the host runs (H1).
+        """Run one SELECT over the documented views, while the host runs.
 
         It changes nothing, and takes five seconds at most.
         """
+        # Rules: H1.
         desk = self._desk()
         if not _is_given(query):
             raise Invalid(code="not_one_statement", path="query")

@@ -32,9 +32,9 @@ from duly.store.record import Origin
 
 @dataclass(frozen=True, slots=True)
 class Deployed:
-    """A version that is active now; `missing` lists the capabilities nobody granted yet (A2).
+    """A version that is active now; `missing` lists the capabilities not granted yet (A2).
 
-    It is not `new` where exactly this text was active already, and nobody wanted it again.
+    It is not `new` if this text was active already and the caller did not ask for it again.
     """
 
     workflow: str
@@ -272,7 +272,7 @@ class Action:
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """What came of a workflow's work: a change outside, or an event that nobody takes up (U2, U4).
+    """What came of a workflow's work: a change outside, or an event no consumer takes (U2, U4).
 
     `id` is a mutation's, or topic and message id. `claimed` is what the script calls it, `observed`
     the call the host saw; an event has none. `key` is where the next page goes on. `known` says
@@ -360,7 +360,7 @@ class TriedChange:
     """A mutation that was asked for and not made; `inputs` are the titles of its events.
 
     `claimed` is what the script calls it, `observed` what it is (L11). Where `is_followed` is
-    false, nobody gave its result and `next` was not tried.
+    false, its result was not given and `next` was not tried.
     """
 
     handler: str
@@ -404,7 +404,7 @@ class TriedRun:
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """What a source would do now; `missing` lists the capabilities nobody granted yet (A2)."""
+    """What a source would do now; `missing` lists the capabilities not granted yet (A2)."""
 
     workflow: str
     findings: tuple[Finding, ...]

@@ -12,6 +12,7 @@ from difflib import unified_diff
 from duly.desk import deploy
 from duly.desk.base import HasDesk, find, find_history, find_version
 from duly.desk.deploy import GivenSource
+from duly.desk.identity import find_place
 from duly.desk.page import PAGE_DEFAULT, check_page, read_names
 from duly.desk.record import Action, Approval, Preview, Version
 from duly.desk.sight import Sight, read_args
@@ -20,6 +21,7 @@ from duly.engine.base import Parts
 from duly.errors import Invalid, NotDeployed, NotFound, ScriptError, see
 from duly.rules.catalog import Tool, make_form
 from duly.rules.declaration import Problem
+from duly.rules.identity import IdKind, MutationId
 from duly.rules.redaction import redact, redact_text
 from duly.rules.schedule import moment
 from duly.rules.source import EXAMPLE, Language
@@ -36,13 +38,14 @@ from duly.store.survey import Survey
 
 
 class Reviews(HasDesk):
-    """The questions of somebody who is about to decide."""
+    """The questions of a person who is about to decide."""
 
     @question(example={"workflow": "invoices"})
     async def versions(
         self, workflow: str, *, limit: int = PAGE_DEFAULT, before: str | None = None
     ) -> tuple[Version, ...]:
-        """List the versions of a workflow, newest first, from before a version (W8)."""
+        """List the versions of a workflow, newest first, from before a version."""
+        # Rules: W8.
         check_page(limit, before, str)
 
         def look(tx: Transaction) -> tuple[Version, ...]:
@@ -56,7 +59,8 @@ class Reviews(HasDesk):
 
     @question(example={"workflow": "invoices", "version": "1.0"})
     async def source(self, workflow: str, version: str | None = None) -> str:
-        """Return the text of a version; of the active one if none is named (W8)."""
+        """Return the text of a version; of the active one if none is named."""
+        # Rules: W8.
 
         def look(tx: Transaction) -> str:
             found = find_history(tx, workflow)
@@ -73,7 +77,8 @@ class Reviews(HasDesk):
 
     @question(example={"workflow": "invoices", "a": "1.0", "b": "2.0"})
     async def diff(self, workflow: str, a: str, b: str) -> str:
-        """Show what changed from version `a` to version `b`, as a unified diff (W8)."""
+        """Show what changed from version `a` to version `b`, as a unified diff."""
+        # Rules: W8.
 
         def look(tx: Transaction) -> tuple[VersionRow, VersionRow]:
             found = find_history(tx, workflow)
@@ -91,7 +96,8 @@ class Reviews(HasDesk):
 
     @question(scope=Scope.AGENT, follow=False, example={"source": EXAMPLE})
     async def check(self, source: GivenSource) -> tuple[Finding | Problem, ...]:
-        """Say all that is wrong with a source; nothing is stored (W5)."""
+        """Say all that is wrong with a source; nothing is stored."""
+        # Rules: W5.
         desk = self._desk()
         text = await deploy.read_source(desk, source)
         try:
@@ -109,14 +115,16 @@ class Reviews(HasDesk):
 
     @question(example={})
     async def next_due(self) -> datetime | None:
-        """Return when this host has something to do next, if that is known (S3)."""
+        """Return when this host has something to do next, if that is known."""
+        # Rules: S3.
         desk = self._desk()
         found = await desk.ask(lambda tx: due.due(tx, desk.now_ms))
         return None if found.next_at is None else moment(found.next_at)
 
     @question(example={})
     async def tools(self) -> tuple[Tool, ...]:
-        """List every tool of this host by name, with its capability and its risk (A1)."""
+        """List every tool of this host by name, with its capability and its risk."""
+        # Rules: A1.
         catalog = self._desk().parts.outside.catalog
         return tuple(sorted(catalog.tools, key=lambda each: each.name))
 
@@ -126,15 +134,17 @@ class Reviews(HasDesk):
         workflow: str | None = None,
         *,
         limit: int = PAGE_DEFAULT,
-        before: str | None = None,
+        before: MutationId | None = None,
     ) -> tuple[Approval, ...]:
-        """List the calls that wait for a person, newest first, from before a mutation (A3)."""
+        """List the calls that wait for a person, newest first, from before a mutation."""
+        # Rules: A3.
         check_page(limit, before, str)
         parts = self._desk().parts
 
         def look(tx: Transaction) -> tuple[Approval, ...]:
             workflow_id = None if workflow is None else find(tx, workflow).id
-            rows = people.list_proposals(tx, workflow_id, limit=limit, before=before)
+            place = find_place(tx, before, IdKind.MUTATION)
+            rows = people.list_proposals(tx, workflow_id, limit=limit, before=place)
             survey = Survey(tx, people.list_by_ids(tx, (row.workflow_id for row in rows)))
             return tuple(_approval(survey, row, parts) for row in rows)
 
@@ -148,7 +158,8 @@ class Reviews(HasDesk):
         limit: int = PAGE_DEFAULT,
         before: str | None = None,
     ) -> tuple[Action, ...]:
-        """List what people and agents did, newest first, from before an action (A6)."""
+        """List what people and agents did, newest first, from before an action."""
+        # Rules: A6.
         check_page(limit, before, str)
         sight = Sight.of(self._desk().parts)
 

@@ -3,10 +3,10 @@
 Law 1: what goes into the store is sealed by AES-GCM under a key that is never there: the one in
        DULY_KEY, or a file beside the database that only its owner can read.
 Law 2: a seal is for one connector and one name; moved to another place it does not open.
-Law 3: a secret that does not open is named when the host opens, and never guessed. Whoever needs
-       it is told to set it again; everything else goes on.
-Law 4: every secret is taken out of whatever is kept or shown, from the moment it is known, in every
-       form in which others write it down (`rules/redaction.py`).
+Law 3: a secret that does not open is named when the host opens, and never guessed. A call that
+       needs it is told so, and a person has to set it again; everything else goes on.
+Law 4: every secret is taken out of all that is kept or shown, from the moment it is known, in every
+       form in which a service may write it (`rules/redaction.py`).
 
 A seal names its key by a short hash of it, so that another key and a damaged value can be told
 apart; the hash says nothing about the key.
@@ -122,7 +122,7 @@ class Vault:
         self._closed.pop((connector, name), None)
 
     def forget(self, connector: str, name: str) -> None:
-        """Hand a secret out no more; it is still taken out of whatever is shown."""
+        """Hand a secret out no more; it is still taken out of all that is shown."""
         self._open.pop((connector, name), None)
         self._closed.pop((connector, name), None)
 

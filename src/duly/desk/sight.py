@@ -1,6 +1,6 @@
 """How rows are shown to a person: without secrets, the script's words apart from ours (A5, L11).
 
-Law 1: whatever text comes from a script or from outside goes through `text` before it is shown.
+Law 1: a text of a script or of the outside goes through `text` before it is shown.
 Law 2: what a script claims is never put where an observation stands.
 """
 
@@ -31,7 +31,7 @@ from duly.words.warning import say_left_out
 
 @dataclass(frozen=True, slots=True)
 class Sight:
-    """What showing anything takes: the host's parts, the time, and what nobody may see."""
+    """What showing anything takes: the host's parts, the time, and the secrets to take out."""
 
     parts: Parts
     now_ms: int

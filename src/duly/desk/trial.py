@@ -52,7 +52,7 @@ Results: TypeAlias = Mapping[str, "Json | Callable[[dict[str, Json]], Json]"]
 
 
 class Trials(HasDesk):
-    """The questions of somebody who has a version and has not deployed it yet."""
+    """The questions of an author who has a version and has not deployed it yet."""
 
     @question(scope=Scope.AGENT, follow=False, example={"source": EXAMPLE, "grant": True})
     async def try_(
@@ -82,7 +82,8 @@ class Trials(HasDesk):
 
     @question(scope=Scope.AGENT, follow=False, example={"workflow": "invoices", "source": EXAMPLE})
     async def what_if(self, workflow: str, source: GivenSource) -> Replay:
-        """Say what a source would have changed otherwise in the newest runs of a workflow (F3)."""
+        """Say what a source would have changed otherwise in the newest runs of a workflow."""
+        # Rules: F3.
         desk = self._desk()
         found = await desk.find(workflow)
         draft = await deploy.examine(desk, await deploy.read_source(desk, source), strict=False)
@@ -277,7 +278,7 @@ class _Play:
         )
 
     def _answer(self, wanted: Wanted) -> str | None:
-        """Write the result that was given for a call; None: nobody gave one."""
+        """Write the result that was given for a call; None if none was given."""
         name = wanted.tool.name
         if name not in self.results:
             return None

@@ -1,4 +1,4 @@
-"""Looking after a host's store: retention, backups, checks, and secrets nobody can read (H5, A5).
+"""Looking after a host's store: retention, backups, checks, and unreadable secrets (H5, A5).
 
 Law 1: none of it stops the host: each takes the store for moments only, and runs go on.
 Law 2: what it did is written down (A6); what it could not do left everything as it was.
@@ -42,10 +42,11 @@ class Keeping(HasDesk):
 
     @act(scope=Scope.ADMIN, example={})
     async def tidy(self, *, by: str = USER) -> Tidied:
-        """Remove finished history older than the policy keeps, now; nothing open is touched (H5).
+        """Remove finished history older than the policy keeps, now; nothing open is touched.
 
         A host that serves does it once a day by itself.
         """
+        # Rules: H5.
         desk = self._desk()
         action = desk.action(by, "tidy")
         days = desk.parts.policy.retention_days
@@ -62,10 +63,11 @@ class Keeping(HasDesk):
     async def backup(
         self, path: Annotated[str | PathLike[str], Crosses(WholePath)], *, by: str = USER
     ) -> Backup:
-        """Copy the store as it is now to a file that is not there yet, while runs go on (H5).
+        """Copy the store as it is now to a file that is not there yet, while runs go on.
 
         Secrets stay sealed in it; the key is not copied.
         """
+        # Rules: H5.
         desk = self._desk()
         action = desk.action(by, "backup")
         target = _path(path)
@@ -85,10 +87,11 @@ class Keeping(HasDesk):
 
     @question(follow=False, example={})
     async def verify(self) -> Verified:
-        """Check the whole store in a copy of this moment, while runs go on (H5, L15).
+        """Check the whole store in a copy of this moment, while runs go on.
 
         It names every row that was changed. `unseen` lists what it cannot see.
         """
+        # Rules: H5, L15.
         desk = self._desk()
         found = await desk.complete(partial(backup.find_problems, _backend(desk), desk.parts.env))
         ids = {each.workflow_id for each in found.flawed}
@@ -111,7 +114,8 @@ class Keeping(HasDesk):
 
     @act(scope=Scope.ADMIN, example={"connector": "mailbox", "name": "password"})
     async def drop_secret(self, connector: str, name: str, *, by: str = USER) -> None:
-        """Forget a secret, also one nobody can read; a call that needs it asks for it (A5)."""
+        """Forget a secret, also an unreadable one; a call that needs it asks for it."""
+        # Rules: A5.
         desk = self._desk()
         action = desk.action(by, "drop_secret")
         known = [f"{each.connector}.{each.name}" for each in await self.secrets()]

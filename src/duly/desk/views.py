@@ -1,6 +1,6 @@
 """What a person or an agent can ask a host (U).
 
-Law 1: an answer is of one moment: whatever belongs to it is read in one transaction.
+Law 1: an answer is of one moment: all of it is read in one transaction.
 Law 2: a page has at most a thousand entries and goes on from the last key of the page before.
 Law 3: what is shown of a call has no secrets in it (A5, L11).
 """
@@ -17,7 +17,7 @@ from duly.desk.certificate import Certificates
 from duly.desk.deploy import read_findings
 from duly.desk.explanation import Explanations, read_facts
 from duly.desk.find import Finds
-from duly.desk.identity import Identities, find_id
+from duly.desk.identity import Identities, find_id, find_place
 from duly.desk.inquiry import Inquiries
 from duly.desk.page import PAGE_DEFAULT, check_page, read_names, read_word
 from duly.desk.record import Event, LogLine, Mutation, Run, Workflow
@@ -106,7 +106,7 @@ class Views(
         handler: str | None = None,
         status: Status | str | None = None,
         limit: int = PAGE_DEFAULT,
-        before: str | None = None,
+        before: RunId | None = None,
     ) -> tuple[Run, ...]:
         """List runs, newest first, from before the run with this id."""
         check_page(limit, before, str)
@@ -116,8 +116,9 @@ class Views(
             workflow_id = None if workflow is None else find_history(tx, workflow).id
             if workflow_id is not None and handler is not None:
                 _find_handler(tx, workflow_id, handler)
+            place = find_place(tx, before, IdKind.RUN)
             rows = people.list_runs(
-                tx, workflow_id, handler=handler, status=word, limit=limit, before=before
+                tx, workflow_id, handler=handler, status=word, limit=limit, before=place
             )
             names = read_names(tx, (row.workflow_id for row in rows))
             return tuple(_run(row, names[row.workflow_id]) for row in rows)
@@ -136,7 +137,8 @@ class Views(
 
     @question(example={"run": "run_019a8b7c0d1e2f30"})
     async def logs(self, run: RunId) -> tuple[LogLine, ...]:
-        """Answer what a run's script said, and what the host has to say to its author (X4)."""
+        """Answer what a run's script said, and what the host has to say to its author."""
+        # Rules: X4.
 
         def look(tx: Transaction) -> RunRow:
             return people.get_run(tx, find_id(tx, run, IdKind.RUN))
@@ -151,7 +153,7 @@ class Views(
         *,
         status: MutationStatus | str | None = None,
         limit: int = PAGE_DEFAULT,
-        before: str | None = None,
+        before: MutationId | None = None,
     ) -> tuple[Mutation, ...]:
         """List the ledger, newest first, from before the mutation with this id."""
         check_page(limit, before, str)
@@ -160,7 +162,8 @@ class Views(
 
         def look(tx: Transaction) -> tuple[Mutation, ...]:
             workflow_id = None if workflow is None else find_history(tx, workflow).id
-            rows = people.list_mutations(tx, workflow_id, status=word, limit=limit, before=before)
+            place = find_place(tx, before, IdKind.MUTATION)
+            rows = people.list_mutations(tx, workflow_id, status=word, limit=limit, before=place)
             names = read_names(tx, (row.workflow_id for row in rows))
             return tuple(_mutation(row, names[row.workflow_id], sight) for row in rows)
 

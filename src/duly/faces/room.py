@@ -1,6 +1,6 @@
 """How much room the clients of a control socket get: places, and bytes both ways (G10, H3).
 
-Law 1: a client that says nothing takes a place from nobody: where places are short, the one that
+Law 1: a client that says nothing takes no place from another: where places are short, the one that
        has been quiet longest gives way, those that never said a word first.
 Law 2: no user takes every place: root and the host's own user do not lock each other out.
 Law 3: what clients have sent and is not answered yet is counted, for each and in all. A small

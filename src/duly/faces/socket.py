@@ -3,10 +3,11 @@
 Law 1: a user who may open the file may command the host, and no other: the mode is the token, and
        the kernel is asked who is there. Acts are written down under the name it gives, and no
        request can give another (G5).
-Law 2: no client hurts the host or another client, whatever it sends, does not send or does not
-       read: every size, number and wait has a limit (`faces/room.py`).
+Law 2: no client hurts the host or another client by what it sends, or by not sending or not
+       reading: every size, number and wait has a limit (`faces/room.py`).
 Law 3: an act that was begun is finished, whether its client stays or not; closing waits for it.
-Law 4: where nobody follows, nobody looks: an idle host does no work for its socket (S9).
+Law 4: without a client that follows, nothing is read: an idle host does no work for its socket
+       (S9).
 
     async with Control(host, path):
         await host.serve()
@@ -74,7 +75,7 @@ class Clock(Protocol):
 class Control:
     """Lets other processes of the same user speak to a host, for as long as it is entered.
 
-    `settings` is a fingerprint of what the host was started with: whoever has another one is told.
+    `settings` is a fingerprint of what the host was started with: a client can compare its own.
     `scope` is what a client may do at most; the owner of the host may do everything (G4).
     """
 
@@ -127,7 +128,7 @@ class Control:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Let nobody in any more, let begun acts end, and hang up."""
+        """Let no further client in, let begun acts end, and hang up."""
         if self._is_abandoned:
             return
         assert self._server is not None
@@ -337,7 +338,7 @@ class Talk:
             raise RequestRefused(code="too_many", subject="connection", facts=most)
 
     async def _answer(self, request: Request) -> None:
-        """Carry out one request; whatever goes wrong is told to the client."""
+        """Carry out one request; the client is told of every error."""
         try:
             if request.is_follow:
                 await self._follow(request)
@@ -479,7 +480,7 @@ class Talk:
             with suppress(ConnectionError, TimeoutError):
                 async with asyncio.timeout(HANGUP_S_MAX):
                     await self._writer.wait_closed()
-            self._writer.transport.abort()  # of what nobody took
+            self._writer.transport.abort()  # drops what the client has not read
 
 
 def _too_long() -> Invalid:

@@ -67,11 +67,6 @@ class Schedule:
     timezone: str | None = None
     on_deploy: bool = True  # due as soon as it is deployed, not first at its own time (W2)
 
-    @property
-    def is_manual(self) -> bool:
-        """Whether only a person starts this producer (W2)."""
-        return self.interval_ms is None and self.cron is None
-
 
 MANUAL: Final = Schedule()
 

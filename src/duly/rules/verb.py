@@ -6,6 +6,8 @@ Law 2  A verb without a declaration does not exist for any face.
 Law 3  A scope covers itself and every smaller one. A caller can give up scope, never gain it.
 Law 4  What a verb takes and returns is said by its annotations, and only there. Where a program
        may give what JSON cannot carry, the annotation names what crosses instead (`Crosses`).
+Law 5  Every face shows the docstring as it stands. It has no id of a rule and spells no call; the
+       ids stand in a comment below it.
 """
 
 from __future__ import annotations

@@ -48,11 +48,6 @@ def evict(tx: Transaction, host_id: str, lease_until: int) -> bool:
     return tx.run("evict_host", id=host_id, lease_until=lease_until, clock=tx.clock_ms) > 0
 
 
-def is_here(tx: Transaction, host_id: str) -> bool:
-    """Tell whether a host was not evicted: every write of a fleet asks this first (H2)."""
-    return tx.one("find_host", id=host_id) is not None
-
-
 def leave(tx: Transaction, host_id: str) -> None:
     """Write that a host ends: what it has claimed is free."""
     tx.run("leave_host", id=host_id)

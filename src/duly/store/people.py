@@ -291,18 +291,6 @@ def get_held_mutation(tx: Transaction, run_id: str) -> MutationRow:
     return MutationRow(*_known(found, "no_mutation", run_id))
 
 
-def find_held_mutation(tx: Transaction, run_id: str) -> MutationRow | None:
-    """Read the row of the ledger a run answers for now, if it has one (L1)."""
-    found = tx.one("get_held_mutation", held_by=run_id)
-    return None if found is None else MutationRow(*found)
-
-
-def find_successor(tx: Transaction, run_id: str) -> str | None:
-    """Return the run that follows a run (R1)."""
-    found = tx.one("find_successor", retry_of=run_id)
-    return None if found is None else str(found[0])
-
-
 def find_target_action(
     tx: Transaction, workflow_id: str, target: str, verb: str
 ) -> ActionRow | None:

@@ -104,7 +104,7 @@ class Mismatch:
 
 @dataclass(frozen=True, slots=True)
 class CrashTestReport:
-    """What came of it: the changes without a fault, and every mismatch in `stories`.
+    """What came of it: the changes without a fault, and every mismatch.
 
     `troubles` is what went wrong without any fault; then no crash was tried. `crashes` were tried
     of `possible` ones, and `asked` of them needed a person's answer. `missed` were planned at a
@@ -118,7 +118,7 @@ class CrashTestReport:
     crashes: int
     asked: int
     missed: int
-    stories: tuple[Mismatch, ...]
+    mismatches: tuple[Mismatch, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +142,7 @@ class CrashTest:
     """Runs one source again and again; closing it ends every process it started.
 
     with CrashTest(source, connectors) as test:
-        print(test.run().stories)
+        print(test.run().mismatches)
     """
 
     def __init__(
@@ -203,7 +203,7 @@ class CrashTest:
             return CrashTestReport(
                 self._workflow, plain.made, plain.waiting, len(strikes), 0, 0, 0, ()
             )
-        stories: list[Mismatch] = []
+        mismatches: list[Mismatch] = []
         asked = missed = 0
         for done, strike in enumerate(chosen):
             progress(done, len(chosen))
@@ -214,10 +214,10 @@ class CrashTest:
                 continue
             asked += ending.asked > plain.asked
             if differences := tuple(_compare(plain, ending)):
-                stories.append(Mismatch(strike.number, strike.where, differences))
+                mismatches.append(Mismatch(strike.number, strike.where, differences))
         progress(len(chosen), len(chosen))
         tried = len(chosen) - missed
-        told = (tried, asked, missed, tuple(stories))
+        told = (tried, asked, missed, tuple(mismatches))
         return CrashTestReport(self._workflow, plain.made, (), len(strikes), *told)
 
     # -- One run --------------------------------------------------------------------------------

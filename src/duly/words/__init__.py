@@ -27,7 +27,7 @@ from duly.words.replay import say_difference
 from duly.words.schedule import say_next, say_schedule
 
 SHORT: Final[dict[str, str]] = {**standing.SHORT, **ending.SHORT, **attention.SHORT, **trial.SHORT}
-LONG: Final[dict[str, str]] = {**standing.LONG, **ending.LONG, **attention.LONG}
+LONG: Final[dict[str, str]] = {**standing.LONG, **attention.LONG}
 DOES: Final[dict[str, str]] = {**offer.DOES, **done.DOES}
 
 __all__ = [

@@ -43,7 +43,7 @@ SENTENCES: Final[Mapping[str, Callable[[Payload, Mapping[str, str]], str]]] = {
     Topic.RUN_COMMITTED: lambda _, told: (
         f"{told['workflow']}.{told.get('handler')} committed ({told.get('outcome', 'none')})"
     ),
-    Topic.NEEDS_ATTENTION: lambda _, told: f"Needs you: {told.get('text')} See `duly attention`.",
+    Topic.NEEDS_ATTENTION: lambda _, told: f"Needs you: {told.get('text')}",
     Topic.NOTICE: lambda _, told: f"For your information: {told.get('text')}",
     Topic.RUN_FAILED: lambda _, told: (
         f"{told['workflow']}.{told.get('handler')} failed: {told.get('message', '')}"

@@ -58,4 +58,3 @@ SHORT: Final[Mapping[str, str]] = {
     "input_needed_no_change": "It was looked at and needed no change",
     "input_skipped": f"It was skipped{_BY}",
 }
-LONG: Final[Mapping[str, str]] = {}

@@ -7,14 +7,15 @@ Law 2  A fact that is missing never breaks a sentence: an error must be shown ev
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from duly import errors
 from duly.errors import DulyError
 from duly.words import error_project, error_state, error_value
+from duly.words.noun import say_number, say_times
 from duly.words.seal import FLAWS
+from duly.words.template import fill
 
 SECTIONS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
     "Values": error_value.VALUES,
@@ -136,10 +137,6 @@ TASKS: Final[Mapping[str, str]] = {"run": "run scripts", "read": "read what othe
 NOTHING: Final[Mapping[str, str]] = {"file": "the file"}
 PLACES: Final[Mapping[str, str]] = {"environment": "the environment"}
 
-# A brace that is written twice, or a fact and how it is written.
-FIELD: Final = re.compile(r"(?P<brace>[{}])(?P=brace)|\{(?P<name>\w+)(?::(?P<how>\w+))?\}")
-PART: Final = re.compile(r"\[([^\[\]]*)\]")
-
 
 def say(error: DulyError) -> str:
     """Write what happened, to what, and what to do."""
@@ -169,30 +166,21 @@ def _say_unknown(code: str, subject: str, facts: Mapping[str, Any]) -> str:
     return f"{about} ({told})." if told else f"{about}."
 
 
-def fields_of(template: str) -> list[str]:
-    """Return the names of the facts in a template."""
-    return [each["name"] for each in FIELD.finditer(template) if each["name"]]
-
-
 def _fill(template: str, facts: Mapping[str, Any]) -> str:
-    whole = PART.sub(lambda part: part[1] if _has_all(part[1], facts) else "", template)
-    return FIELD.sub(lambda field: field["brace"] or _write(field, facts), whole)
+    return fill(template, lambda part: _write(part, facts))
 
 
-def _has_all(part: str, facts: Mapping[str, Any]) -> bool:
-    return all(facts.get(name) not in (None, []) for name in fields_of(part))
-
-
-def _write(field: re.Match[str], facts: Mapping[str, Any]) -> str:
-    name, how = field["name"], field["how"]
+def _write(part: str, facts: Mapping[str, Any]) -> str:
+    """Write one fact, in the way that is named behind it."""
+    name, _, how = part.partition(":")
     if name == "nearest":
         return say_nearest(facts)
     if name == "all":
         return ", ".join(f"{key} {value}" for key, value in facts.items() if value)
     value = facts.get(name)
-    if value is None:
-        return NOTHING.get(how or "", "")
-    return str(value) if how is None else WAYS[how](value, facts)
+    if value is None or (value == [] and not how):
+        return NOTHING.get(how, "")
+    return WAYS[how](value, facts) if how else str(value)
 
 
 def say_nearest(facts: Mapping[str, Any]) -> str:
@@ -204,10 +192,6 @@ def say_nearest(facts: Mapping[str, Any]) -> str:
     known = [str(each) for each in facts["known"]]
     more = ", …" if facts.get("count", 0) > len(known) else ""
     return f"Known: {', '.join(known)}{more}." if known else "There are none."
-
-
-def _count(value: Any, noun: str) -> str:
-    return f"{value} {noun}{'' if value == 1 else 's'}"
 
 
 Way = Callable[[Any, Mapping[str, Any]], str]
@@ -225,13 +209,13 @@ WAYS: Final[Mapping[str, Way]] = {
     "list": lambda value, _: ", ".join(map(str, value)),
     "operation": lambda value, _: OPERATIONS.get(value, str(value)),
     "or": lambda value, _: " or ".join(map(str, value)),
-    "problem": lambda value, _: _count(value, "problem"),
-    "exported": lambda value, _: _count(value, "workflow") if value else "no workflow",
+    "problem": lambda value, _: say_number(value, "problem"),
+    "exported": lambda value, _: say_number(value, "workflow") if value else "no workflow",
     "shown": lambda value, _: repr(value),
     "quoted": lambda value, _: f'"{value}"',
     "task": lambda value, _: TASKS.get(value, str(value)),
-    "times": lambda value, _: "once" if value == 1 else f"{value} times",
-    "wanted": lambda value, facts: _fill(WANTED.get(value, str(value)), facts),
+    "times": lambda value, _: say_times(value),
+    "wanted": lambda value, facts: _fill(WANTED[value], facts) if value in WANTED else str(value),
 }
 
 errors.render = say

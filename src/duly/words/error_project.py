@@ -26,7 +26,7 @@ QUERIES: Final[Mapping[str, Pair]] = {
 }
 
 PROJECTS: Final[Mapping[str, Pair]] = {
-    "wrong_use": ("{cause}", "See `{subject} --help`."),
+    "wrong_use": ("{cause}", "See the help of `{subject}`."),
     "folder_gone": (
         "The folder you are in is gone, so no project can be found from it.",
         "Go to another folder, or name a project.",

@@ -181,7 +181,7 @@ SCRIPTS: Final[Mapping[str, Pair]] = {
         '{subject} names "{topic}", which {consumer} already consumes.',
         "Let one consumer do both, or publish to a second topic.",
     ),
-    "not_loaded": ("{subject}: {said:bare}.", "Correct it and deploy again."),
+    "not_loaded": ("[{subject}: ]{said:bare}.", "Correct it and deploy again."),
     "not_one_exported": (
         "The source declares {count:exported}.",
         "Write `export default Keep.workflow({{...}})` once.",

@@ -1,8 +1,8 @@
-"""Counts in words: “3 emails”, “2 rows added” (U1)."""
+"""Counts and lists in words: “3 emails”, “2 rows added”, “twice”, “a, b and c” (U1)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from duly.rules.count import Activity, Count
@@ -17,6 +17,28 @@ def plural(noun: str) -> str:
     if noun.endswith("y") and noun[-2:-1] not in ("a", "e", "i", "o", "u", ""):
         return f"{noun[:-1]}ies"
     return f"{noun}s"
+
+
+def say_number(number: int, noun: str) -> str:
+    """Say how many of something there are."""
+    return f"{number} {noun if number == 1 else plural(noun)}"
+
+
+def say_times(number: int) -> str:
+    """Say how often something was done."""
+    return {1: "once", 2: "twice"}.get(number, f"{number} times")
+
+
+def say_waiting(count: int) -> str:
+    """Say how much waits for a person, in half a sentence."""
+    if not count:
+        return "nothing waits for you"
+    return f"{say_number(count, 'thing')} {'waits' if count == 1 else 'wait'} for you"
+
+
+def say_list(words: Sequence[str]) -> str:
+    """Put words into a row: “a, b and c”."""
+    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
 
 
 def say_count(count: Count) -> str:

@@ -12,11 +12,11 @@ from typing import Any, Final
 
 from duly.rules.shown import visible
 from duly.words.late import say_all_late
-from duly.words.noun import say_counts
+from duly.words.noun import say_counts, say_list
 from duly.words.phrase import Clock, capital, in_quotes, name_all, person, quote
 from duly.words.repair import say_unrepaired
 from duly.words.template import fill
-from duly.words.trial import join, say_broken, say_would
+from duly.words.trial import say_broken, say_would
 
 Facts = Mapping[str, Any]
 
@@ -186,7 +186,7 @@ PARTS: Final[Mapping[str, Callable[[Facts, Clock], str]]] = {
     "said": _unended("said"),
     "errors": _unended("errors"),
     "would": lambda facts, _: visible(say_would(facts)),
-    "untried": lambda facts, _: visible(join(facts["untried"])) if facts.get("untried") else "",
+    "untried": lambda facts, _: visible(say_list(facts["untried"])) if facts.get("untried") else "",
     "broken": lambda facts, _: visible(say_broken(facts)),
     "unrepaired": lambda facts, _: (
         visible(say_unrepaired(facts["unrepaired"])) if facts.get("unrepaired") else ""

@@ -89,3 +89,8 @@ def person(by: str) -> str:
 def capital(text: str) -> str:
     """Let a sentence begin."""
     return text[:1].upper() + text[1:]
+
+
+def end(text: str) -> str:
+    """Let a sentence end."""
+    return text if not text or text.endswith((".", "?", "!", "`", "…")) else f"{text}."

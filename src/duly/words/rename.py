@@ -25,7 +25,7 @@ SENTENCES: Final[Mapping[Renamed, str]] = {
 POLICY: Final = " The policy of {old} does not hold for it."
 KEEP: Final = "Keep the old name"
 OR_REMOVE: Final = "Keep the old name, or remove {old} first"
-AGAIN: Final = "; if it is to be done again, deploy with replay=True (`duly deploy --replay`)."
+AGAIN: Final = "; if it is to be done again, deploy it with replay."
 
 
 def say_rename(rename: Rename, *, has_policy: bool) -> tuple[str, str]:

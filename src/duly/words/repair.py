@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Final
 
 from duly.fact import Reason
+from duly.words.noun import say_list, say_number, say_times
 from duly.words.phrase import in_quotes
 from duly.words.template import fill
 
@@ -65,18 +66,17 @@ def say_unrepaired(found: Reason | str | Mapping[str, Any]) -> str:
 
 def _part(name: str, facts: Mapping[str, Any]) -> str:
     if name == "times":
-        return {1: "once", 2: "twice"}.get(facts["count"], f"{facts['count']} times")
+        return say_times(facts["count"])
     if name == "names":
-        return _list(facts["names"])
+        return say_list(facts["names"])
     if name == "is_or_are":
         return "is" if len(facts["names"]) == 1 else "are"
     if name == "deeds":
-        return _list([say_deed(each) for each in facts["deeds"]])
+        return say_list([say_deed(each) for each in facts["deeds"]])
     if name in ("word", "workflow"):
         return in_quotes(facts[name])
     if name == "more_places":
-        more = facts["more"]
-        return f"{more} more place{'s' * (more > 1)}" if more else ""
+        return say_number(facts["more"], "more place") if facts["more"] else ""
     value = facts.get(name)
     return "" if value in (None, "", 0) else str(value)
 
@@ -84,7 +84,3 @@ def _part(name: str, facts: Mapping[str, Any]) -> str:
 def say_deed(deed: Mapping[str, str]) -> str:
     """Name something a version does: “file” for “mail”."""
     return fill(DEEDS[deed["deed"]], lambda name: in_quotes(deed.get(name) or ""))
-
-
-def _list(names: Sequence[str]) -> str:
-    return " and ".join((", ".join(names[:-1]), names[-1])) if len(names) > 1 else names[0]

@@ -7,10 +7,21 @@ from typing import Final
 
 from duly.rules.replay import Difference, OutsideChange
 from duly.rules.value import Json, canonical
+from duly.words.noun import say_number
 from duly.words.phrase import capital, name_all
 
 SHOWN_CHARS: Final = 120  # of each argument a sentence names
 LEAD_CHARS: Final = 20  # of what is equal, shown before the first place where two texts differ
+
+
+def say_replay(tried: int, differing: int) -> str:
+    """Say what a comparison with past runs showed; the differences are listed below."""
+    if not tried:
+        return "There is no past run to compare with yet: nothing is proven."
+    runs = say_number(tried, "past run")
+    if not differing:
+        return f"{runs} tried; each would have made the same change."
+    return f"{runs} tried; {differing} would have been otherwise or cannot be told:"
 
 
 def say_difference(difference: Difference) -> str:

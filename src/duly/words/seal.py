@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Final
 
 from duly.rules.seal import Flaw, Part
+from duly.words.noun import say_times
 
 FLAWS: Final[Mapping[str, str]] = {
     Flaw.UNSEALED: "it has no seal",
@@ -36,6 +37,11 @@ UNSEEN: Final[Mapping[str, str]] = {
 }
 
 
+def say_sound(is_sound: bool) -> str:
+    """Say what a check of the whole store found; what is wrong is listed below."""
+    return "The store is sound." if is_sound else "The store is not sound:"
+
+
 def say_changed(row_id: str, flaw: str, parts: Sequence[str]) -> str:
     """Say of a row why its seal does not fit, and what of it differs."""
     named = ", ".join(PARTS.get(each, each) for each in parts)
@@ -52,13 +58,9 @@ def say_once(is_changed: bool, applied: int, still_open: int) -> str:
     """Say what a certificate shows, before all that it holds."""
     if is_changed:
         return "This is no proof: a change below was altered in the store after it was sealed."
-    made = "was not made" if not applied else f"was made {_times(applied)}"
+    made = "was not made" if not applied else f"was made {say_times(applied)}"
     further = f"; {still_open} with an open outcome" if still_open else ""
     return f"The seals fit. The change {made}{further}."
-
-
-def _times(number: int) -> str:
-    return "once" if number == 1 else f"{number} times"
 
 
 def say_unsent(tool: str, flaw: Flaw, mutation_id: str) -> str:

@@ -1,6 +1,7 @@
 """Sentences as data: a text with named parts, and segments that may be left out.
 
-Law 1  `{part}` stands for a part of the sentence. `{?part}` only asks whether there is one.
+Law 1  `{part}` stands for a part of the sentence, `{part:how}` for one that is written in a way of
+       its own. `{?part}` only asks whether there is one. A brace written twice is a brace.
 Law 2  A segment in brackets is said if each of its parts has something to say; of `[one|another]`
        the first that can be said is. A segment without parts can always be said.
 Law 3  What a part says is never read as a template: no title can add a segment.
@@ -9,11 +10,13 @@ Law 3  What a part says is never read as a template: no title can add a segment.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Final, TypeAlias
 
-TOKEN: Final = re.compile(r"\{\??[a-z_]+\}|[\[\]|]|[^\[\]|{}]+")
+PART: Final = re.compile(r"\{\??([a-z_]+)(?::[a-z_]+)?\}")
+TOKEN: Final = re.compile(rf"{PART.pattern}|\{{\{{|\}}\}}|[\[\]|]|[^\[\]|{{}}]+")
+BRACES: Final = ("{{", "}}")
 
 Part: TypeAlias = Callable[[str], str]
 Segment: TypeAlias = "str | Choice"
@@ -27,13 +30,17 @@ def fill(template: str, part: Part) -> str:
 
 def names(template: str) -> frozenset[str]:
     """List the parts a template has."""
-    return frozenset(re.findall(r"\{\??([a-z_]+)\}", template))
+    return frozenset(part[1] for each in _tokens(template) if (part := PART.fullmatch(each)))
+
+
+def _tokens(template: str) -> Iterator[str]:
+    return (each[0] for each in TOKEN.finditer(template))
 
 
 @cache
 def _read(template: str) -> tuple[Segment, ...]:
     stack: list[list[list[Segment]]] = [[[]]]
-    for token in TOKEN.findall(template):
+    for token in _tokens(template):
         if token == "[":
             stack.append([[]])
         elif token == "|":
@@ -55,8 +62,8 @@ def _say(segments: tuple[Segment, ...], part: Part) -> tuple[str, bool]:
         if not isinstance(each, str):
             options = (_say(option, part) for option in each)
             said.append(next((text for text, is_said in options if is_said), ""))
-        elif each[0] != "{":
-            said.append(each)
+        elif each in BRACES or each[0] != "{":
+            said.append(each[0] if each in BRACES else each)
         else:
             word = part(each.strip("{?}"))
             is_whole = is_whole and bool(word)

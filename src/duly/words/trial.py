@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Final
 
 from duly.rules.count import Count
-from duly.words.noun import plural, say_count
+from duly.words.noun import say_count, say_list, say_number, say_times
 
 SHORT: Final[Mapping[str, str]] = {
     "tried": (
@@ -21,14 +21,14 @@ def say_would(facts: Mapping[str, Any]) -> str:
     would = [_say_change(each) for each in facts.get("changes", ())]
     if published := facts.get("published"):
         would.append(f"publish {say_count(Count(published, 'event'))}")
-    return join(would or ["change nothing"])
+    return say_list(would or ["change nothing"])
 
 
 def _say_change(change: Mapping[str, Any]) -> str:
     done, noun, count = change["done"], change.get("noun"), change["count"]
     if noun is None:
-        return f"call {done} {'once' if count == 1 else f'{count} times'}"
-    return f"{done} {count} {noun if count == 1 else plural(noun)}"
+        return f"call {done} {say_times(count)}"
+    return f"{done} {say_number(count, noun)}"
 
 
 def say_broken(facts: Mapping[str, Any]) -> str:
@@ -39,8 +39,3 @@ def say_broken(facts: Mapping[str, Any]) -> str:
 def _say_problem(problem: Mapping[str, Any]) -> str:
     where = "" if problem.get("line") is None else f" (line {problem['line']})"
     return f"{problem['handler']} stopped{where}: {problem['message'].rstrip('.')}."
-
-
-def join(words: Sequence[str]) -> str:
-    """Put words into a row: "a, b and c"."""
-    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)

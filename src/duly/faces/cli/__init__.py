@@ -154,6 +154,6 @@ def duly(ctx: click.Context, project: str | None, debug: bool) -> None:
     An outside change is never made twice and never lost in silence.
     """
     ctx.obj = Face(given=project, is_debug=debug)
-    # What a host logs is for whoever runs one; `serve` shows it.
+    # What a host logs is for the person who runs it; `serve` shows it.
     if not debug:
         logging.getLogger("duly").addHandler(logging.NullHandler())

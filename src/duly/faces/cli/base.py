@@ -36,9 +36,9 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 F = TypeVar("F", bound=Callable[..., Any])
 
-COLUMNS: Final = 80  # where nobody says how wide the terminal is
+COLUMNS: Final = 80  # where the width of the terminal is not known
 COLUMNS_MAX: Final = 120  # longer lines are hard to read
-LOOK_S_MAX: Final = 0.5  # nobody waits longer for a host that need not be there
+LOOK_S_MAX: Final = 0.5  # the command waits no longer for a host that need not be there
 FULL: Final = "Show all there is to see, and not only the most important."
 EXIT_FAILED: Final = 1
 EXIT_UNPROVEN: Final = 3  # nothing went wrong, and nothing was shown to be right
@@ -55,8 +55,8 @@ STILL: Final = "No host is running: nothing follows until `duly serve` (or `duly
 class Face:
     """One call of the command line: what was said before the command, and what it needs.
 
-    `asked` is what the last verb was given, so that an error can name it; `is_quiet` is for whoever
-    tells what a session would hint at in another way, or not at all.
+    `asked` is what the last verb was given, so that an error can name it; `is_quiet` is for a
+    command that tells what a session would hint at in another way, or not at all.
     """
 
     given: str | None = None
@@ -95,7 +95,7 @@ class Face:
             try:
                 yield session
             finally:
-                # A question makes no store: whoever asked is in another folder than they think.
+                # A question makes no store: the user is in another folder than they think.
                 is_nowhere = self.project.file is None and not self.project.database.exists()
                 if session.host is None and is_nowhere:
                     self._tell_once(NO_PROJECT)
@@ -148,13 +148,13 @@ class Face:
             tell_stopped(verb)
             raise
         if not is_running and row_of(verb).is_moving and answer is not False:
-            # After the answer, which comes first to whoever reads.
+            # After the answer, which the reader wants first.
             click.get_current_context().call_on_close(lambda: hint(STILL))
         return answer, view
 
 
 def tell_stopped(verb: str) -> None:
-    """Say of an act that was left in the middle what nobody knows: begun acts are finished."""
+    """Say of an act whose caller stopped waiting that it may have been done."""
     from duly.api.registry import VERBS
 
     if not VERBS[verb].is_question:
@@ -228,7 +228,7 @@ def paper() -> Console:
 
 
 def show(what: RenderableType) -> None:
-    """Write something rich; trailing blanks are of no use to anybody."""
+    """Write something rich, without trailing blanks."""
     console = paper()
     with console.capture() as caught:
         console.print(what)

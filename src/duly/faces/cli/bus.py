@@ -2,7 +2,7 @@
 
 Law 1  Every verb of the bus is a command of this group.
 Law 2  A person sees what people, extensions and workflows said; of the host's own announcements
-       only those that somebody took. How many are left out is said, and JSON has all of them.
+       only those that a subscriber took. How many are left out is said, and JSON has all of them.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ def bus() -> None:
 
 
 def is_shown(event: Mapping[str, Any]) -> bool:
-    """Tell whether an event is worth a person's while: of the host's own, what somebody took."""
+    """Tell whether an event is worth a person's while: of the host's own, those taken."""
     return event["source"] != OWN_SOURCE or not event["undelivered"]
 
 
 def _make_journal() -> click.Command:
-    """Make the command of the journal, which leaves out what nobody took."""
+    """Make the command of the journal, which leaves out what no subscriber took."""
     made = make(VERBS[JOURNAL])
     list_all = made.callback
     assert list_all is not None
 
     def callback(is_all: bool, **given: Any) -> None:
         face = click.get_current_context().ensure_object(Face)
-        # Whoever names a topic wants its events, whoever took them.
+        # A user who names a topic wants all of its events, also those that no subscriber took.
         if is_all or face.is_json or given["topic"] is not None:
             list_all(**given)
             return
@@ -54,7 +54,7 @@ def _make_journal() -> click.Command:
             face.asked = args
             _list(face, args)
 
-    told = "Also what the host itself announced and nobody took."
+    told = "Also what the host itself announced and no subscriber took."
     made.params.insert(0, click.Option(["--all", "is_all"], is_flag=True, help=told))
     made.callback = callback
     return made

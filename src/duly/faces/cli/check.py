@@ -20,6 +20,7 @@ import click
 from duly.api.check import REFUSES, Remark, examine
 from duly.api.text import visible
 from duly.faces.cli.base import EXIT_FAILED, Face, echo_json, json_option, pass_face, run
+from duly.words.finding import say_finding, say_kind, say_place, say_told
 
 if TYPE_CHECKING:
     from duly.api.word import Source
@@ -74,13 +75,13 @@ def show(remarks: Iterable[Remark], texts: dict[str, str]) -> None:
     """Write every remark; on a terminal with the line it is about, and where in it."""
     is_shown = sys.stdout.isatty()
     for each in remarks:
-        said = visible(each)
+        found = asdict(each)
         if not is_shown:
-            click.echo(said)
+            click.echo(visible(say_finding(found)))
             continue
-        place, rule, words = said.partition(f" {each.severity}: {each.rule}: ")
+        place, kind, told = (visible(say(found)) for say in (say_place, say_kind, say_told))
         colour = "red" if each.severity == REFUSES else "yellow"
-        click.echo(f"{paint(place, bold=True)}{paint(rule, fg=colour)}{words}")
+        click.echo(f"{paint(f'{place}:', bold=True)} {paint(f'{kind}:', fg=colour)} {told}")
         lines = texts.get(each.file, "").splitlines()
         if 0 < each.line <= len(lines):
             line = visible(lines[each.line - 1].expandtabs(1))[:SOURCE_COLUMNS_MAX]

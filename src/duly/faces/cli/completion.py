@@ -2,7 +2,7 @@
 
 Law 1  Pressing Tab starts no host, takes no lock and says nothing when something is wrong; names
        and ids come from the running host within a third of a second, or are left to the person.
-Law 2  What Tab types is one word for the shell, whatever a workflow is called: nothing in a name is
+Law 2  What Tab types is one word for the shell, for every name of a workflow: nothing in a name is
        expanded or run. Bash inserts what it is given as it is, so it is given quoted text; zsh and
        fish quote by themselves.
 """

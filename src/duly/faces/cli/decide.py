@@ -1,9 +1,9 @@
 """Where a person decides: about one change (A4, L10), or that workflows go on (F7).
 
-Law 1  Nobody decides unseen: what the script claims and what the host observed are shown side by
-       side first, and then it is asked (L11).
+Law 1  A person sees before they decide: what the script claims and what the host observed are
+       shown side by side first, and then the command asks (L11).
 Law 2  What is approved is what was shown: its hash is fetched with it and sent back, so that
-       whatever changed meanwhile is refused.
+       a call that changed meanwhile is refused.
 Law 3  The store is not held while a person thinks.
 """
 
@@ -41,7 +41,7 @@ from duly.faces.cli.spelling import Spelled
 from duly.faces.cli.verb import JSON
 
 PAGE = 1000
-PAGES_MAX = 100  # nobody has a hundred thousand workflows
+PAGES_MAX = 100  # a hundred thousand workflows: more than a host has
 LENGTH: Final = re.compile(r"([0-9]{1,6})([smhd])")
 SECONDS: Final[Mapping[str, int]] = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 LENGTH_MAX_S: Final = 3650 * 86400  # ten years: more than any host takes, and still a date
@@ -157,7 +157,7 @@ def reject(face: Face, mutation: str | None, reason: str | None, yes: bool) -> N
 @json_option
 @pass_face
 def settle(face: Face, words: Sequence[str], result: Json, yes: bool) -> None:
-    """Say what became of a mutation nobody else knows about.
+    """Say what became of a mutation where the host cannot find out.
 
     Without a name it is about the only one that waits.
 

@@ -2,7 +2,7 @@
 
 Law 1  Of several files each is deployed or refused by itself; what is wrong with one is shown
        like a linter shows it, and the others go on.
-Law 2  It is as strict as `duly check`: a file with a warning takes nobody's place, unless
+Law 2  It is as strict as `duly check`: a file with a warning replaces no version, unless
        `--lenient` says otherwise. A text that is active already makes no version.
 Law 3  Draining is for a store without a host; a host that runs needs no help.
 """
@@ -35,11 +35,12 @@ from duly.faces.cli.base import (
     say,
     tell_stopped,
 )
-from duly.faces.cli.entry import finding
 from duly.faces.cli.offer import quote
 from duly.faces.cli.spelling import Spelled, example
 from duly.faces.cli.verb import SOURCE
 from duly.host import Host
+from duly.words.finding import say_finding
+from duly.words.noun import say_waiting
 from duly.words.phrase import in_quotes
 
 FILES_MAX: Final = 1000
@@ -117,7 +118,7 @@ def _tell_all(face: Face, made: list[Any]) -> None:
 
 
 def _tell_broken(face: Face, paths: list[str], made: list[Any], error: BaseException) -> None:
-    """Tell what was deployed though a later file failed: that is done, whatever the error says."""
+    """Tell what was deployed before a later file failed: that is done in spite of the error."""
     if len(made) == len(paths):  # it broke after the last of them
         _tell_all(face, made)
         return
@@ -169,7 +170,7 @@ def _with_path(made: dict[str, Any]) -> dict[str, Any]:
 
 def _tell(made: dict[str, Any]) -> None:
     for each in made["findings"]:
-        click.echo(visible(finding(each)), err=bool(made["error"]))
+        click.echo(visible(say_finding(each)), err=bool(made["error"]))
     if made["error"]:
         said = visible(made["error"]) if not made["findings"] else "It was refused"
         look = f"see `duly check {quote(made['file'])}`"
@@ -213,9 +214,8 @@ class Drained:
         """Say it in one sentence."""
         runs = f"{self.committed or 'No'} {'run was' if self.committed == 1 else 'runs were'}"
         with_change = f", {self.changed} with a change outside" if self.changed else ""
-        things = f"{self.waiting} {'thing waits' if self.waiting == 1 else 'things wait'} for you"
-        waits = f"{things} (`duly attention`)" if self.waiting else "nothing waits for you"
-        return f"{runs} committed{with_change}; {waits}."
+        look = " (`duly attention`)" if self.waiting else ""
+        return f"{runs} committed{with_change}; {say_waiting(self.waiting)}{look}."
 
 
 async def _drain(face: Face) -> Drained:

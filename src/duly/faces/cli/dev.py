@@ -82,7 +82,7 @@ class Watch:
         folder = self.project.workflows
         log.info("Watching %s; a file is deployed when it is saved", folder)
         if self.is_granted:
-            log.info("Whatever a file uses is granted to it (--no-grant)")
+            log.info("Every file is granted what it uses (--no-grant)")
         self._code = await env.call_blocking(self._look_at_code)
         while True:
             now = await env.call_blocking(lambda: look_at(_sources(folder)))
@@ -137,7 +137,7 @@ class Watch:
                 log.warning("%s", visible(finding))
 
     def _note(self, path: Path, name: str) -> None:
-        """Remember whose file this is; two files of one workflow take turns, which nobody wants."""
+        """Remember whose file this is; warn of two files that replace each other."""
         for other, taken in self._names.items():
             if taken == name and other != path:
                 log.warning("%s and %s both declare %s", other.name, path.name, visible(name))
@@ -201,7 +201,7 @@ def look_at(paths: Iterable[Path]) -> dict[Path, Seal]:
         except OSError:
             continue
         if not stat.S_ISREG(status.st_mode):
-            continue  # whoever opens a pipe waits for its other end, and the host with him
+            continue  # opening a pipe waits for its other end, and the host would wait too
         found[path] = (status.st_mtime_ns, status.st_size)
     return found
 

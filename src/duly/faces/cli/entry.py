@@ -25,6 +25,7 @@ from duly.faces.cli.call import (
 from duly.faces.cli.view import View
 from duly.fact import Offer
 from duly.words import say_next, say_offer
+from duly.words.phrase import end
 
 Answer: TypeAlias = Any
 
@@ -35,7 +36,7 @@ NOTHING_PENDING: Final = "Nothing pending"
 def workflow(each: Answer, view: View) -> None:
     """Show how a workflow stands (U1)."""
     say(f"{each['name']} {each['version']}: {each['standing']}", style="bold")
-    say(sentence(each["reason"]["text"]), indent=2)
+    say(end(each["reason"]["text"]), indent=2)
     plan = [each["text"] for each in each["schedule"]]
     if each["next_check_at"]:
         plan.append(say_next(datetime.fromisoformat(each["next_check_at"]), view.clock))
@@ -97,7 +98,7 @@ def came_in(each: Answer, view: View) -> None:
         )
         table(rows, ("became", *COLUMNS), is_even=True, indent=4)
     else:
-        say(sentence(each["reason"]["text"]), indent=4)
+        say(end(each["reason"]["text"]), indent=4)
 
 
 def came_out(each: Answer, view: View) -> None:
@@ -227,20 +228,6 @@ def deferred(each: Answer, view: View) -> None:
     say(f"{each['id']}  {each['topic']}  {each['status']}", style="bold")
     say(f"fires at {view.at(each['fire_at'])}, from {each['source']}", indent=2)
     say(cut(value(each["payload"]), CALL_CHARS_MAX), indent=2)
-
-
-def finding(each: Answer) -> str:
-    """Write a finding as a good linter does."""
-    told = f"{each['sentence']} {each['suggestion']}"
-    if "severity" not in each:
-        return f"{each.get('file', 'source')}: refuses: {told}"
-    where = f"{each['file']}:{each['line']}:{each['column']}"
-    return f"{where}: {each['severity']}: {each['rule']}: {told}"
-
-
-def sentence(text: str) -> str:
-    """Let a sentence end."""
-    return text if not text or text.endswith((".", "!", "?", "…")) else f"{text}."
 
 
 def fields(answer: Answer) -> None:

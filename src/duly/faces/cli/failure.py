@@ -13,10 +13,12 @@ import json
 import tempfile
 import traceback
 from collections.abc import Iterator, Mapping
+from dataclasses import is_dataclass
 from typing import Any, Final
 
 import click
 
+from duly.api.codec import to_json
 from duly.api.registry import VERBS
 from duly.api.text import visible, visible_json
 from duly.api.wire import write_error
@@ -31,6 +33,8 @@ from duly.errors import (
 from duly.faces.cli.base import EXIT_FAILED, Face
 from duly.faces.cli.offer import quote
 from duly.faces.cli.spelling import spell
+from duly.words.finding import say_finding
+from duly.words.phrase import end
 
 # What helps, by code, where only the command line knows it; nothing where the sentence says all.
 # A word in braces is a fact of the error, or what the verb was given under that name; what is
@@ -108,11 +112,6 @@ def sentence(error: DulyError, asked: Mapping[str, Any]) -> str:
     return f"{text} {advice}" if advice else text
 
 
-def end(text: str) -> str:
-    """Let a sentence end."""
-    return text if text.endswith((".", "?", "!", "`", "…")) else f"{text}."
-
-
 def _advice(error: DulyError, asked: Mapping[str, Any]) -> str:
     if error.next is not None and error.next.verb in VERBS:  # a newer host may know others
         return f"Next: `{spell(VERBS[error.next.verb], error.next.args, error.next.asks)}`."
@@ -138,8 +137,14 @@ def _lines(error: Exception, asked: Mapping[str, Any]) -> Iterator[str]:
         yield end(visible(f"This is a fault of Duly or of a connector: {kind}: {error}"))
         return
     if isinstance(error, NotDeployed):
-        yield from (visible(each) for each in error.findings)
+        yield from (visible(_line_of(each)) for each in error.findings)
     yield sentence(error, asked)
+
+
+def _line_of(finding: object) -> str:
+    """Write one finding; what a newer host found is shown as it came."""
+    told: Any = to_json(finding)
+    return say_finding({"file": "source", **told}) if is_dataclass(finding) else str(finding)
 
 
 def _keep(error: BaseException) -> str:

@@ -17,7 +17,8 @@ from duly.faces.cli import entry
 from duly.faces.cli.base import say, table
 from duly.faces.cli.call import claim, value
 from duly.faces.cli.view import View
-from duly.words.seal import say_changed, say_once, say_unseen
+from duly.words.replay import say_replay
+from duly.words.seal import say_changed, say_once, say_sound, say_unseen
 
 Answer: TypeAlias = Any
 Entry: TypeAlias = Callable[[Answer, View], None]
@@ -111,7 +112,7 @@ def _output(each: Answer, view: View) -> Sequence[object]:
 
 def verified(answer: Answer, view: View) -> None:
     """Show whether the store is sound."""
-    say("The store is sound." if answer["ok"] else "The store is not sound:")
+    say(say_sound(answer["ok"]))
     for each in answer["problems"]:
         say(each, indent=2)
     for each in answer["changed"]:
@@ -150,16 +151,8 @@ def queried(answer: Answer, view: View) -> None:
 
 def replay(answer: Answer, view: View) -> None:
     """Show where a version would have done otherwise."""
-    tried, differences = answer["tried"], answer["differences"]
-    if not tried:
-        say("There is no past run to compare with yet: nothing is proven.")
-        return
-    runs = f"{tried} past {'run' if tried == 1 else 'runs'}"
-    if not differences:
-        say(f"{runs} tried; each would have made the same change.")
-        return
-    say(f"{runs} tried; {len(differences)} would have been otherwise or cannot be told:")
-    for each in differences:
+    say(say_replay(answer["tried"], len(answer["differences"])))
+    for each in answer["differences"]:
         say(each["text"], indent=2)
 
 

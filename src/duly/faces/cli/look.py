@@ -33,6 +33,8 @@ from duly.faces.cli.completion import complete_explained
 from duly.faces.cli.spelling import example
 from duly.faces.cli.view import View
 from duly.words import say_next
+from duly.words.noun import say_waiting
+from duly.words.phrase import capital
 
 PAGE: Final = 1000
 LINES_MAX: Final = 20  # with the headline and what to type that is one screen
@@ -85,9 +87,8 @@ def _headline(
             "There is no workflow yet. `duly deploy FILE` brings one; `duly init` a whole project."
         )
         return f"{none} {_say_host(host, view)}"
-    count = len(waiting)
-    told = f"{count} {'thing waits' if count == 1 else 'things wait'} for you: `duly attention`."
-    needs = told if waiting else "Nothing waits for you."
+    more = ": `duly attention`." if waiting else "."
+    needs = f"{capital(say_waiting(len(waiting)))}{more}"
     said = _say_host(host, view)
     return f"{needs} {said}" if host is not None and host.serving else f"{said} {needs}"
 
@@ -192,7 +193,7 @@ def why(face: Face, id: str | None) -> None:  # noqa: A002  # the verb calls it 
             say(name, style="bold")
         entry.why(each, view)
     if not answers:
-        say("Nothing waits for you. `duly why WORKFLOW` says why one of them rests.")
+        say(f"{capital(say_waiting(0))}. `duly why WORKFLOW` says why one of them stands so.")
 
 
 async def _all_reasons(face: Face) -> tuple[dict[str, Json], View]:

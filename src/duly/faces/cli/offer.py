@@ -1,6 +1,6 @@
 """How a word of a command line is written, so that it can be pasted as it stands.
 
-Law: whatever an id contains is quoted, and what a terminal would obey is spelled out (L11).
+Law: every character of an id is quoted, and what a terminal would obey is spelled out (L11).
 """
 
 from __future__ import annotations

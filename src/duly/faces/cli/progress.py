@@ -32,7 +32,7 @@ def progress_bar(what: str) -> Iterator[Progress]:
 
 @contextmanager
 def working(what: str) -> Iterator[None]:
-    """Say what goes on, where nobody can say how far it has come."""
+    """Say what goes on, where it is not known how far it has come."""
     if not sys.stderr.isatty():
         yield
         return

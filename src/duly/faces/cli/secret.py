@@ -57,7 +57,7 @@ def set_secret(face: Face, connector: str, name: str, more: Sequence[str]) -> No
 
 
 def _read(connector: str, name: str) -> str:
-    # Whoever types it is asked unseen, also where the answer goes into a file or a pipe.
+    # A person types it unseen, also where the answer goes into a file or a pipe.
     if is_typed():
         question = visible(f"The secret {name} of {connector}")
         typed: str = click.prompt(question, hide_input=True, confirmation_prompt=True, err=True)

@@ -1,8 +1,8 @@
 """`duly serve`: the project's host at work, until it is told to stop.
 
-Law 1  A stop is orderly: what is being sent is waited for, however often somebody says stop. The
+Law 1  A stop is orderly: what is being sent is waited for, also after several signals. The
        first signal stops, each further one says what is still waited for; none cuts a send short.
-       Whoever cannot wait may kill the process: the next host asks what became of the call (R7).
+       A user who cannot wait may kill the process: the next host asks what became of the call (R7).
        A send that does not end is not waited for without limit: the process ends without giving
        its store back, and with it the send and the lock (L6).
 Law 2  On a terminal one line says how everything stands; elsewhere every event worth telling is one
@@ -44,7 +44,6 @@ LEVELS: Final = {
     "run.failed": logging.WARNING,
 }
 TOLD_OUTCOMES: Final = frozenset({"applied", "skipped"})
-# How it ended that nobody knew whether a change had happened, by its word in the ledger.
 
 log = logging.getLogger("duly.serve")
 
@@ -72,7 +71,7 @@ def serve_project(face: Face, *, verbose: bool, quiet: bool, beside: Beside | No
         show_status = stack.enter_context(_logging(verbose=verbose, quiet=quiet))
 
         def leave(status: int) -> NoReturn:
-            """End the process here and now, whatever its threads do; nothing is given back."""
+            """End the process at once, without waiting for its threads; nothing is given back."""
             stack.close()
             sys.stdout.flush()
             sys.stderr.flush()
@@ -162,7 +161,7 @@ async def _call(beside: Beside, host: Host) -> None:
 
 
 async def _wait_out(host: Host, serving: asyncio.Future[None], stop: Stop) -> None:
-    """Stop in order, and say to whoever asks again what is still waited for."""
+    """Stop in order; at each further signal say what is still waited for."""
     log.info("Stopping%s.", _for(await _waited_for(host)))
     serving.cancel()
     with suppress(asyncio.CancelledError, Exception):  # Why it ended is looked at later.
@@ -212,7 +211,7 @@ async def _waited_for(host: Host) -> list[str]:
 
 
 class Stop:
-    """How often somebody said stop."""
+    """How many signals to stop have come."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -382,7 +381,9 @@ def _tell(event: Journaled) -> None:
         level = logging.WARNING
     if event.topic == Topic.RUN_COMMITTED and event.payload.get("outcome") not in TOLD_OUTCOMES:
         level = logging.DEBUG
-    log.log(level, "%s", say_announcement(event.topic, event.payload))
+    said = say_announcement(event.topic, event.payload)
+    look = " See `duly attention`." if event.topic == Topic.NEEDS_ATTENTION else ""
+    log.log(level, "%s%s", said, look)
 
 
 async def _status(host: Host) -> str:

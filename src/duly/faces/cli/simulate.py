@@ -1,8 +1,8 @@
 """`duly simulate`: the user's own workflow through one crash after another, on a virtual clock.
 
 Law 1  No change reaches the real outside; reads are given in a file, or asked once.
-Law 2  What is said is a figure that anybody can have again: so many crashes tried, every change
-       made exactly once, or the first story that differs and how to repeat it.
+Law 2  What is said can be repeated: how many crashes were tried and that every change was made
+       exactly once, or the first scenario that differs and how to repeat it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from duly.api.simulate import Connector, CrashTestReport, Props
 
 CHANGES_SHOWN_MAX: Final = 20
-STORIES_SHOWN_MAX: Final = 5
+MISMATCHES_SHOWN_MAX: Final = 5
 GIVEN_BYTES_MAX: Final = 16 * 1024 * 1024
 GIVEN: Final = ("events", "answers")
 SECRETS_STAY: Final = (
@@ -56,7 +56,7 @@ SECRETS_STAY: Final = (
     metavar="N",
     help="How many to try, if there are more.",
 )
-@click.option("--only", type=click.IntRange(min=1), metavar="N", help="Repeat one story.")
+@click.option("--only", type=click.IntRange(min=1), metavar="N", help="Repeat one scenario.")
 @click.option("--for", "length", default="5m", show_default=True, help="How long it is watched.")
 @click.option(
     "--language",
@@ -76,10 +76,10 @@ def simulate(
 ) -> None:
     """Crash a workflow everywhere and count its changes; nothing real is changed.
 
-    It is played once without a fault; then again for every call that changes something, with a
+    It runs once without a fault; then again for every call that changes something, with a
     crash before it, after it, and with its answer lost, and for every write of the store, with a
-    crash after it. Whatever happens, the changes must be the same, each made once. Exit code 3: it
-    changes nothing outside, so nothing was proven.
+    crash after it. The changes must be the same each time, each made once. Exit code 3: it changes
+    nothing outside, so nothing was proven.
 
     \b
     Example: duly simulate workflows/welcome.py --crashes 20
@@ -109,7 +109,7 @@ def simulate(
         echo_json(cast("Any", asdict(told)))
     else:
         _show(told, _again(face, file, events, length, language), props)
-    if told.troubles or told.stories:
+    if told.troubles or told.mismatches:
         raise click.exceptions.Exit(EXIT_FAILED)
     if not told.changes:
         raise click.exceptions.Exit(EXIT_UNPROVEN)
@@ -167,7 +167,7 @@ def _read_given(path: str | None) -> Props:
 
 
 def _again(face: Face, file: str, events: str | None, length: str, language: str | None) -> str:
-    """Write the command that plays the same stories again: all that was given, but how many."""
+    """Write the command that runs the same scenarios again: all that was given, but how many."""
     options = {"--events": events, "--for": length, "--language": language}
     words = ["duly", *(["--project", face.given] if face.given else []), "simulate", file]
     for name, value in options.items():
@@ -195,11 +195,11 @@ def _show(told: CrashTestReport, again: str, props: Props) -> None:
         if told.changes and not props.answers:
             hint('If it needs what a tool answers, say so with --events: {"answers": {tool: …}}.')
         return
-    for story in told.stories[:STORIES_SHOWN_MAX]:
-        say(f"Story {story.number}, {story.where}:", style="red")
-        for sentence in story.differences:
+    for mismatch in told.mismatches[:MISMATCHES_SHOWN_MAX]:
+        say(f"Scenario {mismatch.number}, {mismatch.where}:", style="red")
+        for sentence in mismatch.differences:
             say(sentence, indent=2)
-        click.echo(f"  Repeat it: {again} --only {story.number}")
+        click.echo(f"  Repeat it: {again} --only {mismatch.number}")
     say(_sum_up(told), style="bold")
 
 
@@ -214,8 +214,8 @@ def _sum_up(told: CrashTestReport) -> str:
         return "Nothing is proven: there was no change and no write of the store to crash."
     if told.missed:
         tried += f" ({told.missed} more were not met on the way)"
-    if told.stories:
-        return f"{tried}; {len(told.stories)} ended differently."
+    if told.mismatches:
+        return f"{tried}; {len(told.mismatches)} ended differently."
     if not told.changes:
         return f"{tried}, but there was no change to make twice: nothing is proven."
     asked = ""

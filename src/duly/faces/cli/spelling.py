@@ -55,7 +55,7 @@ def spell(
             options += [f"--{each.name.replace('_', '-')}"] if args.get(each.name) else []
         else:
             options += [f"--{each.name.replace('_', '-')}", word]
-    # Behind two dashes nothing is taken for an option, whatever an id begins with.
+    # Behind two dashes nothing is taken for an option, also no id that begins with a dash.
     is_odd = any(each.startswith("-") for each in arguments)
     given = [*options, "--", *arguments] if is_odd else [*arguments, *options]
     return " ".join(["duly", command_of(verb.name), *map(quote, given)])

@@ -20,6 +20,7 @@ from duly.faces.cli.base import (
     pass_face,
     say,
 )
+from duly.words.finding import say_finding
 
 Record = dict[str, Any]
 
@@ -114,8 +115,7 @@ def _json(text: str, option: str) -> Any:
 
 def _show(trial: Record) -> None:
     for finding in trial["findings"]:
-        place = f"{finding['file']}:{finding['line']}:{finding['column']}"
-        say(f"{place}: {finding['rule']}: {finding['sentence']} {finding['suggestion']}")
+        say(say_finding(finding))
     for each in trial["runs"]:
         taken = f" took {', '.join(each['inputs'])}" if each["inputs"] else ""
         say(f"{each['kind']} {each['handler']} ran{taken}")
@@ -131,7 +131,7 @@ def _show(trial: Record) -> None:
     say(trial["summary"]["text"], style="bold")
     if trial["missing"]:
         missing = ", ".join(trial["missing"])
-        hint(f"Nobody granted {missing} yet. Try it with --grant; `duly deploy --grant` keeps it.")
+        hint(f"Not granted yet: {missing}. Try it with --grant; `duly deploy --grant` keeps it.")
 
 
 def _show_change(change: Record) -> None:
@@ -151,7 +151,7 @@ def _show_change(change: Record) -> None:
         say("A person would be asked first.", indent=2)
     if not change["is_followed"]:
         say(
-            "What follows was not tried: nobody said what it would answer "
+            "Not tried further: the result of this call is unknown "
             f"(--result {observed['tool']} JSON).",
             indent=2,
         )

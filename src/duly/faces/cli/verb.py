@@ -2,14 +2,13 @@
 
 Law 1  What a verb needs is an argument, what it may be given is an option; a workflow it may be
        given is an argument too, and so is a producer. Who acts is the user.
-Law 2  A file is read here, by whoever named it, and never by the host.
+Law 2  A file is read here, by the user who named it, and never by the host.
 Law 3  Followed lists print only what is new or changed.
 """
 
 from __future__ import annotations
 
 import json
-import re
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
@@ -18,7 +17,7 @@ from typing import Any, BinaryIO, Final, TypeAlias
 
 import click
 
-from duly.api.registry import BUS, Parameter, Verb, WholePath
+from duly.api.registry import Parameter, Verb, WholePath
 from duly.api.value import Json
 from duly.api.word import SUFFIXES, Source
 from duly.faces.cli.base import (
@@ -41,9 +40,6 @@ from duly.faces.cli.table import command_of, row_of
 from duly.faces.cli.view import View
 
 FILE_BYTES_MAX: Final = 8 * 1024 * 1024  # no host takes more in one request
-RULE_IDS: Final = re.compile(r" ?\([A-Z]\d+(?:[,–] ?[A-Z]\d+)*\)")
-CALLED: Final = re.compile(r"`([a-z]+)\(\)`")  # another verb, as the library's text names it
-PAGED: Final = re.compile(r"; `(?:after|before)` is [^.]*(?=\.)")  # an option says it better
 
 # What an option is for, by its name; `{verb}.{name}` says it better for one verb.
 OPTIONS: Final[Mapping[str, str]] = {
@@ -181,7 +177,7 @@ def make(verb: Verb) -> click.Command:
         name=command_of(verb.name).split()[-1],
         params=[*parameters(verb), *common(verb)],
         callback=callback,
-        help=explain(verb),
+        help=verb.doc,
         short_help=short(verb),
         epilog=example_of(verb),
     )
@@ -225,7 +221,7 @@ def common(verb: Verb) -> list[click.Parameter]:
     """Make the options that commands have in common."""
     found: list[click.Parameter] = []
     if verb.is_followable:
-        told = "Go on, and print whatever is new or changed; needs a running host."
+        told = "Go on, and print what is new or changed; needs a running host."
         found.append(click.Option(["--follow", "-f"], is_flag=True, help=told))
     layout = LAYOUTS.get(kind_of(verb.name))
     if layout is not None and layout.is_short:
@@ -238,16 +234,9 @@ def _kept(option: str, name: str, **settings: Any) -> click.Option:
     return click.Option([option, name], expose_value=False, callback=keeper(name), **settings)
 
 
-def explain(verb: Verb) -> str:
-    """Write the help of a verb: its docstring, without the numbers of the rules."""
-    group = "bus " if verb.name.startswith(BUS) else ""
-    text = PAGED.sub("", RULE_IDS.sub("", verb.doc))
-    return CALLED.sub(rf"`duly {group}\1`", text)
-
-
 def short(verb: Verb) -> str:
     """Write what a list of commands says of a verb: its row's words, or its first sentence."""
-    told = row_of(verb.name).short or explain(verb).split("\n\n")[0]
+    told = row_of(verb.name).short or verb.doc.split("\n\n")[0]
     return " ".join(told.split())
 
 
@@ -273,7 +262,7 @@ def answer(face: Face, verb: Verb, args: Given) -> None:
 def follow(
     face: Face, verb: Verb, args: Given, is_kept: Callable[[Any], bool] = lambda _: True
 ) -> None:
-    """Show the answer, and whatever is new or changed, until the host or the person stops."""
+    """Show the answer, then what is new or changed, until the host or the person stops."""
 
     async def following() -> None:
         before: frozenset[str] | None = None

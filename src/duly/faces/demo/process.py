@@ -1,6 +1,6 @@
 """The host of a demo: `duly serve` in a process of its own, which may be killed.
 
-Law: whatever happens to the demo, its host ends no later than the demo does.
+Law: the host ends no later than the demo does, also if the demo is killed.
 """
 
 from __future__ import annotations

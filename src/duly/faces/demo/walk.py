@@ -77,7 +77,7 @@ class Walk:
         held.unlink()
         self.folder.deliver(mails)
         if late_count:
-            tell(f"{late_count} more mails arrive while nobody is there.")
+            tell(f"{late_count} more mails arrive while no host runs.")
         heading("The host starts again")
         async with serving(self.folder, self.env) as (process, session):
             tell(f"The host is process {process.child.pid}.")

@@ -148,10 +148,6 @@ select id, lease_until from host where id <> :id and lease_until is not null ord
 -- Only the lease that was seen to be over; a renewal in between wins.
 delete from host where id = :id and lease_until = :lease_until and lease_until <= :clock
 
--- find_host
--- Whether a host is still here.
-select 1 from host where id = :id
-
 -- leave_host
 -- What it has claimed is free from now on.
 delete from host where id = :id

@@ -236,10 +236,6 @@ where target = :target and workflow_id = :workflow_id and verb = :verb order by 
 select id, at, by, verb, workflow_id, target, detail from action
 where workflow_id = :workflow_id and verb = :verb and at <= :at order by id desc limit 1
 
--- find_successor
--- The run that follows a run (R1).
-select id from run where retry_of = :retry_of
-
 -- list_changes
 -- The changes behind an input: of the runs that reserved it, or anything it caused; a row and the reservations of its inputs are held by one run (L15, T9); sort of what it finds.
 select m.id, m.workflow_id, m.run_id, m.held_by, m.tool, m.args, m.title, m.inputs, m.key, m.hash, m.status, m.refused, m.result, m.error,
