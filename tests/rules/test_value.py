@@ -7,6 +7,7 @@ import math
 from enum import StrEnum
 
 import pytest
+import rfc8785
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -14,6 +15,9 @@ from duly.errors import Invalid
 from duly.rules.value import (
     INTEGER_MAX,
     Json,
+    _is_sound,
+    _Walk,
+    canonical,
     check_json,
     decode,
     digest,
@@ -183,6 +187,47 @@ def test_equal_content_has_one_digest(value: Json) -> None:
     """T3: the digest survives the round trip and does not depend on the order of keys."""
     assert digest(_reversed(value)) == digest(value)
     assert digest(decode(encode(value, limit_bytes=PLENTY))) == digest(value)
+
+
+@PROPERTY
+@given(VALUES | st.lists(VALUES, min_size=1).map(tuple))
+def test_what_is_hashed_is_what_the_standard_writes(value: Json) -> None:
+    """T3: whichever of the two writers is taken."""
+    assert canonical(value) == rfc8785.dumps(value)
+
+
+@pytest.mark.parametrize("text", ['\x7f\x1f\b\f\n\r\t"\\/', "\u2028\ud7ff\U0001f600", "\0"])
+def test_texts_are_escaped_as_the_standard_says(text: str) -> None:
+    """T3: also in keys, which are sorted by their UTF-16 units."""
+    value: Json = {"z": text, text: [text], "\ufb33": 1, "\U0001f600": 2}
+    assert canonical(value) == rfc8785.dumps(value)
+    assert canonical([text]) == rfc8785.dumps([text])
+
+
+@PROPERTY
+@given(VALUES, st.integers(0, 6), st.integers(0, 60))
+def test_the_plain_loop_passes_only_what_the_walk_passes(
+    value: Json, depth: int, limit_bytes: int
+) -> None:
+    """T8: and the walk is asked where the loop does not pass it."""
+    refused = ""
+    try:
+        _Walk("value", limit_bytes, depth).visit(value)
+    except Invalid as refusal:
+        refused = refusal.code
+    assert _is_sound(value, limit_bytes, depth) is not bool(refused)
+    if refused:
+        with pytest.raises(Invalid) as raised:
+            encode(value, limit_bytes=limit_bytes, depth=depth)
+        assert raised.value.code == refused
+
+
+def test_a_few_texts_that_are_long_together_are_refused_before_they_are_written() -> None:
+    """X2: a thousand times the same text would fill the memory."""
+    long = "x" * 10_000_000
+    for value in ([long] * 900, {str(number): long for number in range(900)}):
+        with pytest.raises(Invalid, match="longer than"):
+            encode(value, limit_bytes=len(long) + 1)
 
 
 def _reversed(value: Json) -> Json:

@@ -15,10 +15,9 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping
-from copy import deepcopy
 from dataclasses import dataclass, replace
 from keyword import iskeyword
-from typing import Any, Final
+from typing import Any, Final, cast
 from weakref import WeakSet
 
 from duly.connectors.base import (
@@ -41,7 +40,7 @@ from duly.env import machine_ms
 from duly.errors import IllegalTransition, Invalid
 from duly.rules.catalog import SNAKE, TAKEN, Catalog, Parameter, Risk, Tool, ToolKind
 from duly.rules.redaction import AT_ONCE_CHARS, Redactor, redact
-from duly.rules.value import Json, decode, encode, is_light, suggest
+from duly.rules.value import Json, copy, decode, encode, is_light, suggest
 
 # Attributes that every connector has cannot be names of tools.
 OWN_NAMES: Final = frozenset({"name", "secret", "in_thread"})
@@ -104,7 +103,7 @@ class Registry:
         method = self._place(tool, is_mutation=False).find()
 
         async def ask() -> object:
-            answer = await method(**deepcopy(dict(args)))
+            answer = await method(**_own(args))
             return answer if self._is_heavy(answer) else self._clean(tool, answer)
 
         answer = await self._ask(tool.name, ask(), tool.timeout_s)
@@ -120,7 +119,7 @@ class Registry:
         """
         method = self._place(tool, is_mutation=True).find()
         # The connector gets a copy: what is recorded, and may be sent again, stays as it is (L7).
-        own = replace(call, args=deepcopy(dict(call.args)))
+        own = replace(call, args=_own(call.args))
 
         async def change() -> Json:
             return self._clean(tool, await method(own, **own.args))
@@ -141,7 +140,7 @@ class Registry:
         place = self._place(tool, is_mutation=True)
         if place.asker is None:
             raise IllegalTransition(f"{tool.name} has no reconcile method to ask.")
-        own = replace(call, args=deepcopy(dict(call.args)))
+        own = replace(call, args=_own(call.args))
         method, asker = getattr(place.connector, place.asker), place.asker
 
         async def ask() -> Verdict:
@@ -370,6 +369,11 @@ def _check_async(function: object, what: str) -> None:
             " `await self.in_thread(…)`.",
             path=what,
         )
+
+
+def _own(args: Mapping[str, Json]) -> dict[str, Json]:
+    """Copy arguments: a connector may change what it is given."""
+    return cast("dict[str, Json]", copy(dict(args)))
 
 
 def _capability(connector_name: str, kind: type, method: str, terms: ToolTerms) -> str:

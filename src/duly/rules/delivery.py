@@ -13,17 +13,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Container, Iterable, Mapping
-from copy import deepcopy
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from enum import StrEnum
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from duly.config import Limits
 from duly.errors import IllegalTransition, Invalid, RequestRefused, short
 from duly.rules.declaration import NAME
 from duly.rules.shown import cut
-from duly.rules.value import DEFAULT_LIMITS, encode
+from duly.rules.value import DEFAULT_LIMITS, copy, encode
 
 OWN_SOURCE: Final = "duly"  # the host itself; no other source may have this name (B1, B10)
 LOOKALIKES: Final = str.maketrans("1I", "ll")  # of the letters a name may have (N)
@@ -146,7 +145,7 @@ class Event:
 
 def copy_event(event: Event) -> Event:
     """Give a handler its own copy, so that no handler sees what another did to it (B8)."""
-    return replace(event, payload=deepcopy(event.payload))
+    return replace(event, payload=cast("dict[str, Any]", copy(event.payload)))
 
 
 def check_topic(topic: object, limits: Limits = DEFAULT_LIMITS) -> str:

@@ -121,6 +121,8 @@ def parse_title(raw: object, path: str, limits: Limits = DEFAULT_LIMITS) -> str:
         raise Invalid(
             code="too_long", path=path, facts={"limit": limits.title_chars, "unit": "characters"}
         )
+    if raw.isascii() and raw.isprintable() and raw.strip():
+        return raw
     if any(_is_control(character) for character in raw):
         raise Invalid(code="control_character", path=path)
     if _is_blank(raw):

@@ -13,10 +13,9 @@ from enum import StrEnum
 from hashlib import sha256
 from typing import Final
 
-import rfc8785
-
 from duly.rules.catalog import Tool
 from duly.rules.schedule import DAY_MS
+from duly.rules.value import Json, digest
 from duly.rules.word import Known
 
 RESENDS_MAX: Final = 5  # an unknown idempotent call is sent again at most so often
@@ -190,8 +189,9 @@ def is_last_ask(asks: int, attempts: int) -> bool:
 
 def inputs_digest(workflow_id: str, consumer: str, reserved: Iterable[tuple[str, str]]) -> str:
     """Name the set of inputs of a mutation; the same for every run, version and host."""
-    named = [workflow_id, consumer, sorted([topic, message_id] for topic, message_id in reserved)]
-    return sha256(rfc8785.dumps(named)).hexdigest()
+    inputs: list[Json] = [[*each] for each in sorted(reserved)]
+    named: Json = [workflow_id, consumer, inputs]
+    return digest(named)
 
 
 def idempotency_key(digest: str, generation: int) -> str:

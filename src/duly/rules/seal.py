@@ -19,8 +19,9 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Iterable
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 from hashlib import sha256
 from typing import Final
 
@@ -30,6 +31,7 @@ from duly.rules.retention import REMOVED, REMOVED_ARGS
 from duly.rules.value import Json, canonical, decode, digest
 
 KEY_NAME_CHARS: Final = 16
+KEYS_KEPT: Final = 4  # what is made of a key is kept for so many: a host has one, and an old one
 # For parts that are built without a host, as in a simulation: a changed row is noticed, and
 # a person who knows this program could seal it again.
 OPEN_KEY: Final = bytes(32)
@@ -141,16 +143,26 @@ class Texts:
     late: str | None = None
 
 
+@lru_cache(maxsize=KEYS_KEPT)
 def name_key(key: bytes) -> str:
     """Name a key without telling anything about it."""
     return hmac.digest(key, b"the name of a key of Duly", "sha256").hex()[:KEY_NAME_CHARS]
 
 
+def _values(facts: Facts) -> list[Json]:
+    values = (getattr(facts, name) for name in facts.__dataclass_fields__)
+    return [_values(each) if isinstance(each, RowFacts) else each for each in values]
+
+
+@lru_cache(maxsize=KEYS_KEPT)
+def _own_key(key: bytes) -> bytes:
+    return hmac.digest(key, b"the key of Duly's seals", "sha256")
+
+
 def make_seal(key: bytes, facts: Facts) -> str:
     """Seal facts under a key."""
-    own = hmac.digest(key, b"the key of Duly's seals", "sha256")
-    covered: list[Json] = [type(facts).__name__, *astuple(facts)]
-    return f"{name_key(key)}:{hmac.digest(own, canonical(covered), 'sha256').hex()}"
+    covered: list[Json] = [type(facts).__name__, *_values(facts)]
+    return f"{name_key(key)}:{hmac.digest(_own_key(key), canonical(covered), 'sha256').hex()}"
 
 
 def judge(key: bytes, facts: Facts, seal: str | bytes | None) -> Flaw | None:
