@@ -155,7 +155,7 @@ def _is_sound(value: object, room_bytes: int, depth: int) -> bool:
             kind = type(each)
             if kind is str:
                 room_bytes -= len(each)
-                if room_bytes < 0 or not is_text(each):
+                if room_bytes < 0 or not (each.isascii() or is_text(each)):
                     return False
             elif kind is dict or kind is list:
                 left -= len(each)
@@ -163,7 +163,9 @@ def _is_sound(value: object, room_bytes: int, depth: int) -> bool:
                     return False
                 if kind is dict:
                     for key in each:
-                        if type(key) is not str or len(key) > room_bytes or not is_text(key):
+                        if type(key) is not str or len(key) > room_bytes:
+                            return False
+                        if not (key.isascii() or is_text(key)):
                             return False
                     deeper += each.values()
                 else:
