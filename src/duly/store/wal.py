@@ -21,7 +21,7 @@ LOG_WAIT = 4
 
 
 class WriteAheadLog:
-    """What is known of the log; whoever touches the connection holds the writer's lock."""
+    """What is known of the log; a caller that touches the connection holds the writer's lock."""
 
     def __init__(
         self,
