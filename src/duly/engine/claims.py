@@ -78,6 +78,13 @@ class Claims:
         if self._fences.get(fence.workflow_id) != fence:
             raise Fenced(code="claim_lost", subject=fence.workflow_id)
 
+    async def is_watched(self, workflow_id: str) -> bool:
+        """Tell whether this host knows when earlier sends of a workflow have ended (L6).
+
+        A host of a fleet knows it of what it has claimed; what no host holds is claimed for that.
+        """
+        return self._lease is None or await self.take(workflow_id) is not None
+
     def drop(self, workflow_id: str, fence: Fence | None = None) -> None:
         """Forget a claim, or only this one: what was taken up under it is recovered."""
         if fence is None or self._fences.get(workflow_id) == fence:
