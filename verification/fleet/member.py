@@ -106,6 +106,11 @@ class Member:
         return self.is_up and not self.process.is_stopped and not self.is_cut
 
     @property
+    def is_sending(self) -> bool:
+        """Tell whether a send of it is out."""
+        return bool(self._registry.sends_out())
+
+    @property
     def is_cut(self) -> bool:
         """Tell whether it does not reach the store."""
         return self.env._loop.time() < self.cut_until_s

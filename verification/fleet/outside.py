@@ -3,8 +3,10 @@
 Law 1  A request is carried out by the outside's own task. A host that is stopped or dead does not
        delay it and does not take it back.
 Law 2  A connector keeps its time (L7): right before its first byte it looks whether its time is
-       over, and sends nothing then. A request takes effect, and can be seen, until the last moment
-       of `LAG_S` after its send ended, and a send ends at the latest when its time does.
+       over, and sends nothing then. Its time is longer than a lease: a host that was stopped may
+       send when it has lost its lease, and its successor must have waited for that (L6).
+       A request takes effect, and can be seen, until the last moment of `LAG_S` after its send
+       ended, and a send ends at the latest when its time does.
 Law 3  A question is answered as of the moment at which it arrives; the host may hear it later.
 """
 
@@ -12,8 +14,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from typing import Final
 
-from duly.connectors.base import Applied, Call, NotApplied, Unsure
+from duly.connectors.base import Applied, Call, NotApplied, Unsure, mutation
 from duly.connectors.watch import Watch
 from duly.env import CALL
 from duly.errors import Refused, UnknownOutcome
@@ -24,17 +27,48 @@ from verification.point import EFFECT, QUESTION
 from verification.workflow.outside import (
     AMBIGUOUS,
     FOR_EVER_S,
+    LAG_S,
+    LIFETIME_S,
     SLOW_S,
-    TIMEOUT_S,
     WITHOUT_EFFECT,
     Outcome,
     Outside,
     Sheet,
 )
 
+LONG_TIMEOUT_S: Final = 30.0
+FIRST_BYTE: Final = "the first byte"
+
 
 class FleetSheet(Sheet):
     """The one connector of a fleet, in one process of it."""
+
+    @mutation(noun="row", lag_s=LAG_S, timeout_s=LONG_TIMEOUT_S, editable=("note",))
+    async def append_asked(self, call: Call, ids: list[str], note: str = "") -> Json:
+        """Append a row; the sheet can be asked about it."""
+        return await self._change(call)
+
+    @append_asked.reconcile
+    async def append_asked_happened(self, call: Call) -> Applied | NotApplied | Unsure:
+        """Look for the row of this very call."""
+        return await self._say(call)
+
+    @mutation(noun="row", lag_s=LAG_S, timeout_s=LONG_TIMEOUT_S, editable=("note",))
+    async def append_blind(self, call: Call, ids: list[str], note: str = "") -> Json:
+        """Append a row; no question can tell afterwards whether it is there."""
+        return await self._change(call)
+
+    @mutation(
+        noun="row",
+        lag_s=LAG_S,
+        timeout_s=LONG_TIMEOUT_S,
+        idempotent=True,
+        key_lifetime_s=LIFETIME_S,
+        editable=("note",),
+    )
+    async def append_once(self, call: Call, ids: list[str], note: str = "") -> Json:
+        """Append a row once for every key."""
+        return await self._change(call, LIFETIME_S)
 
     def __init__(
         self, outside: Outside, points: CrashPoints, on_check: Callable[[float], None]
@@ -47,14 +81,17 @@ class FleetSheet(Sheet):
         self._points.stop_if_dead()
         watch = CALL.get()
         assert isinstance(watch, Watch), watch
-        self._on_check(TIMEOUT_S - (watch._ends_s - loop.time()))
+        self._on_check(self._ago_s(watch))
         self._points.reach(BEFORE, EFFECT)
         await outside.sleep(0)  # here a host is stopped right before its first byte
         self._points.stop_if_dead()
         watch.check_time()
         outcome = outside.next_outcome()
         outside.tell(f"call {call.attempt} of {call.tool}: {outcome}")
-        outside.leave(call)
+        if self._ago_s(watch) == 0:
+            outside.leave(call)
+        else:  # another host may have written meanwhile that this one is gone
+            outside.out[call.key] += 1
         is_over = asyncio.Event()
         request = loop.create_task(
             self._carry_out(call, outcome, once_s, is_over, watch._ends_s),
@@ -62,12 +99,19 @@ class FleetSheet(Sheet):
             context=outside_context(),
         )
         try:
+            self._points.reach(AFTER, FIRST_BYTE)
+            await outside.sleep(0)
             result = await asyncio.shield(request)
             self._points.reach(AFTER, EFFECT)
             await outside.sleep(0)
             return result
         finally:
             is_over.set()
+
+    def _ago_s(self, watch: Watch) -> float:
+        """Return how long ago the host looked whether it may send."""
+        left_s = watch._ends_s - asyncio.get_running_loop().time()
+        return round(LONG_TIMEOUT_S - left_s, 6)
 
     async def _carry_out(
         self, call: Call, outcome: Outcome, once_s: float, is_over: asyncio.Event, ends_s: float

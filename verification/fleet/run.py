@@ -157,7 +157,7 @@ class _FleetRun:
         if commit.verb in ("join", "claim", "evict", "leave"):
             self._tell(f"{commit.verb} of {commit.host_id or 'a new host'}: {commit.after}")
         self._oracle.lives = commit.after.epoch + len(self._scenario.mishaps) + 1
-        self._fleet.see_commit(commit, self._loop.time())
+        self._fleet.see_commit(commit)
         self._check()
 
     def see_work(self, seen: Seen) -> None:
@@ -171,7 +171,7 @@ class _FleetRun:
 
     def _see_check(self, member: Member, ago_s: float) -> None:
         # A host that was stopped since it looked is judged by what it does after that.
-        if round(ago_s, 6) == 0:
+        if ago_s == 0:
             now_s = self._loop.time()
             self._fleet.see_check(member, self._server.now, self._server.clock_ms, now_s)
             self._check()

@@ -83,6 +83,7 @@ class FleetScenario:
 # Where a mishap can do most harm: around everything that is written before and after a send.
 SORE: Final = (
     *("before the effect",) * 5,
+    *("after the first byte",) * 3,
     *("after send",) * 3,
     *("before send", "before record", "after record", "before the question", "after the question"),
     *("before claim", "after claim", "after claim", "before start_run", "after start_run"),
@@ -102,7 +103,7 @@ ASKED_SORE: Final = (
 )
 LASTS_S: Final[dict[What, tuple[float, ...]]] = {
     What.KILL: (0.0, 1.0, 4.0, 30.0),
-    What.STOP: (1.0, 6.0, 9.0, 9.9, 11.0, 14.0, 16.0, 21.0, 26.0, 34.0, 45.0, 90.0),
+    What.STOP: (1.0, 6.0, 9.0, 9.9, 11.0, 14.0, 16.0, 21.0, 26.0, 29.0, 45.0, 90.0),
     What.CLOSE: (0.0, 3.0, 30.0),
     What.CUT: (2.0, 8.0, 13.0, 17.0, 40.0),
     What.LOSE: (0.0,),
@@ -147,7 +148,22 @@ def from_seed(seed: int) -> FleetScenario:
         ahead_s=tuple(dice.choose(AHEAD_S) for _ in range(hosts)),
         dice=1 + dice.randrange(1 << 31),
     )
-    return _asked(dice, scenario) if dice.happens(0.3) else scenario
+    scenario = _asked(dice, scenario) if dice.happens(0.3) else scenario
+    return _stalled(dice, scenario) if dice.happens(0.2) else scenario
+
+
+def _stalled(dice: Dice, scenario: FleetScenario) -> FleetScenario:
+    """Let a host be stopped right before its first byte, die on it, and the request land late."""
+    stop = Mishap(What.STOP, dice.choose((16.0, 21.0, 26.0, 29.0, 29.9)), "before the effect")
+    death = Mishap(What.KILL, dice.choose((1.0, 30.0)), "after the first byte")
+    return replace(
+        scenario,
+        tool=Tool.ASKED,
+        shape=scenario.shape if scenario.shape in CHANGING else Shape.FIFO,
+        mishaps=(stop, death, *scenario.mishaps),
+        outcomes=(Outcome.LATE, *scenario.outcomes),
+        sayings=(),
+    )
 
 
 def _mishap(dice: Dice, hosts: int) -> Mishap:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol, TypeVar
 
-from duly.store.base import Backend, Durability, Row, Transaction
+from duly.store.base import Backend, Durability, Fence, Row, Transaction
 from duly.testing.dice import Dice
 from duly.testing.loop import VirtualLoop
 from verification.fleet.process import outside
@@ -44,6 +44,7 @@ class Commit:
     before: FleetSeen
     after: FleetSeen
     clock_ms: int
+    fence: Fence | None  # the claim under which it was made, if it needed one
 
 
 class Judge(Protocol):
@@ -132,7 +133,14 @@ class Server:
             clocked = _ServerTransaction(tx, self.clock_ms)
             before = see_fleet(tx)
             result = request.body(clocked)
-            commit = Commit(request.verb, request.host_id, before, see_fleet(tx), self.clock_ms)
+            commit = Commit(
+                request.verb,
+                request.host_id,
+                before,
+                see_fleet(tx),
+                self.clock_ms,
+                find_fence(request.body),
+            )
             return result, commit, see(tx) if is_of_work else None
 
         result, commit, seen = await self.backend.transact(whole, request.durability)
@@ -147,6 +155,19 @@ def see_fleet(tx: Transaction) -> FleetSeen:
     """Read the hosts and the claim."""
     holder, epoch = tx.all("oracle_claims")[0]
     return FleetSeen(dict(tx.all("oracle_hosts")), holder, epoch)
+
+
+def find_fence(body: Any) -> Fence | None:
+    """Find the claim among the arguments of a verb: they are what its transaction closes over."""
+    for cell in getattr(body, "__closure__", None) or ():
+        held = cell.cell_contents
+        arguments = held if isinstance(held, tuple) else (held,)
+        for each in arguments:
+            if isinstance(each, Fence):
+                return each
+            if callable(each) and (found := find_fence(each)) is not None:
+                return found
+    return None
 
 
 class _ServerTransaction:
