@@ -254,8 +254,7 @@ STORES: Final[Mapping[str, Pair]] = {
     "leased": ("Workflow {subject} is held by another host until its lease ends.", ""),
     "lapsed": ("The lease of host {subject} is over; it writes nothing more.", ""),
     "held_elsewhere": (
-        "Another host holds workflow {subject}, and only that one knows when the call has ended."
-        " Say so there.",
+        "Another host holds workflow {subject} and knows when the call has ended. Say so there.",
         "",
     ),
     "claim_lost": ("This host has lost its claim on workflow {subject}; it sends nothing.", ""),
