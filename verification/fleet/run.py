@@ -103,6 +103,8 @@ class _FleetRun:
         for task in (story, tasks[0]):
             if task.done() and (error := task.exception()) is not None:
                 self._say(f"the simulation broke: {error!r}")
+        for member in self._members:
+            await member.bury()
         return Ending(
             tuple(self._problems),
             tuple(self._trace),

@@ -149,7 +149,23 @@ def from_seed(seed: int) -> FleetScenario:
         dice=1 + dice.randrange(1 << 31),
     )
     scenario = _asked(dice, scenario) if dice.happens(0.3) else scenario
-    return _stalled(dice, scenario) if dice.happens(0.2) else scenario
+    if dice.happens(0.2):
+        return _stalled(dice, scenario)
+    return _pressed(scenario) if dice.happens(0.06) else scenario
+
+
+def _pressed(scenario: FleetScenario) -> FleetScenario:
+    """Let a person say what became of a call, again and again, around its last moment to land."""
+    answers = [Action(at_ms, Do.ANSWER) for at_ms in range(49_000, 57_000, 150)]
+    return replace(
+        scenario,
+        tool=Tool.BLIND,
+        shape=scenario.shape if scenario.shape in CHANGING else Shape.FIFO,
+        mishaps=(),
+        outcomes=(Outcome.LATE,),
+        actions=in_order([*scenario.actions, *answers]),
+        approval=Approval.NEVER,
+    )
 
 
 def _stalled(dice: Dice, scenario: FleetScenario) -> FleetScenario:

@@ -75,10 +75,11 @@ class Engine(WorkLoop[str]):
                 self._at_work[workflow_id].cancel()
 
     async def settle(
-        self, mutation_id: str, answer: Act, *, result: Json = None, action: Action
+        self, mutation_id: str, answer: Act, *, said_ms: int, result: Json = None, action: Action
     ) -> None:
-        """Decide an indeterminate mutation by a person's answer (L10)."""
-        await settle(self._parts, self._worker, mutation_id, answer, result=result, action=action)
+        """Decide an indeterminate mutation by what a person said at that moment (L10, L6)."""
+        said = partial(settle, self._parts, self._worker, mutation_id, answer, said_ms=said_ms)
+        await said(result=result, action=action)
         self.wake()
 
     async def approve(

@@ -31,12 +31,15 @@ async def settle(
     mutation_id: str,
     answer: Act,
     *,
+    said_ms: int,
     result: Json = None,
     action: Action,
 ) -> None:
-    """Store a person's answer; a run that is active by it goes on (R4)."""
+    """Store a person's answer; a run that is active by it goes on (R4).
+
+    `said_ms` is when the person gave it, by the clock of durations.
+    """
     assert answer in ANSWERS, answer
-    said_ms = parts.env.monotonic_ms()
     row = await parts.store.get_mutation(mutation_id)
     run = await parts.store.get_run(row.held_by)
     is_told = bool(row.outage_told)
