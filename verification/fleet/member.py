@@ -21,6 +21,7 @@ from duly.env import Boot
 from duly.errors import DulyError, StoreUnavailable
 from duly.host import CLOSE_S
 from duly.host import Host as ShippedHost
+from duly.rules.lease import LEASE_MS
 from duly.store import Store
 from duly.store.base import Durability, Transaction
 from duly.store.claim import HostBackend
@@ -81,6 +82,7 @@ class Member:
         self.is_doomed = False
         self.is_closing = False
         self.cut_until_s = 0.0
+        self.hindered_until_s = -LEASE_MS / 1000  # until when something kept it from renewing
         self.calm_since_s = 0.0  # since when nothing has befallen it
         self.next_mishap: Mishap | None = None  # of its next transaction
         self.host: Host
@@ -104,6 +106,11 @@ class Member:
     def is_well(self) -> bool:
         """Tell whether it runs, and reaches the store."""
         return self.is_up and not self.process.is_stopped and not self.is_cut
+
+    @property
+    def is_hindered(self) -> bool:
+        """Tell whether something has kept it from renewing its lease within the last one."""
+        return self.env._loop.elapsed_ms < self.hindered_until_s * 1000 + 2 * LEASE_MS
 
     @property
     def is_sending(self) -> bool:

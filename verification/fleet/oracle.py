@@ -3,8 +3,8 @@
 Law 1  No write of a host that was evicted is committed.
 Law 2  A workflow is never taken from a host that is here. Every claim raises its epoch by one, and
        nothing else does; a write under an earlier one is not committed.
-Law 3  A host is evicted only when its lease is over by the store's clock, and by its own count. A
-       lease that is over is never renewed.
+Law 3  A host is evicted only when its lease is over by the store's clock, and by its own count,
+       which is never the longer one. A lease that is over is never renewed.
 Law 4  A send begins under a live lease, by the host that holds the workflow; a host that leaves
        has no send out.
 Law 5  What a dead or stopped host holds is free after a lease and two renewals, if another host is
@@ -86,8 +86,12 @@ class FleetOracle:
         if lease_until is None or lease_until > commit.clock_ms:
             self._say(f"host {host_id} was evicted, and its lease was not over")
         for member in self.members:
-            if member.host_id == host_id and member.is_up and member.lease.left_ms > 0:
+            if member.host_id != host_id:
+                continue
+            if member.is_up and member.lease.left_ms > 0:
                 self._say(f"host {host_id} is alive, and was declared dead")
+            if member.is_closing and not member.is_hindered:
+                self._say(f"host {host_id} waits for its sends, and was declared dead")
 
     def see_check(self, member: Member, seen: FleetSeen, clock_ms: int, now_s: float) -> None:
         """Look at a send whose host has this moment looked whether it may begin."""
@@ -100,7 +104,7 @@ class FleetOracle:
         if left_ms < SEND_LEFT_MS and now_s - self.stepped_s > STEP_S:
             self._say(f"host {member.host_id} begins a send with {left_ms} ms of its lease")
 
-    def look(self, seen: FleetSeen, now_s: float) -> None:
+    def look(self, seen: FleetSeen, clock_ms: int, now_s: float) -> None:
         """Look, every second, whether what is held by a host that does nothing becomes free."""
         unwell = {each.host_id for each in self.members if not each.is_well}
         known = {each.host_id for each in self.members}
@@ -109,6 +113,8 @@ class FleetOracle:
                 self._unwell_since.setdefault(host_id, now_s)
             else:
                 self._unwell_since.pop(host_id, None)
+        if now_s - self.stepped_s > STEP_S:
+            self._compare(seen, clock_ms)
         is_watched = any(
             each.is_well and now_s - each.calm_since_s > FREE_AFTER_S for each in self.members
         )
@@ -117,6 +123,13 @@ class FleetOracle:
         is_clear = now_s - self.stepped_s > FREE_AFTER_S
         if is_watched and is_held and is_clear:
             self._say(f"the workflow is held by {seen.holder}, which does nothing")
+
+    def _compare(self, seen: FleetSeen, clock_ms: int) -> None:
+        """See that no host believes in its lease for longer than the store does."""
+        for member in self.members:
+            lease_until = seen.hosts.get(member.host_id)
+            if lease_until is not None and member.lease.left_ms > lease_until - clock_ms:
+                self._say(f"host {member.host_id} counts on more than its lease")
 
     def _say(self, problem: str) -> None:
         if problem not in self.problems:

@@ -110,7 +110,7 @@ class FleetSheet(Sheet):
 
     def _ago_s(self, watch: Watch) -> float:
         """Return how long ago the host looked whether it may send."""
-        left_s = watch._ends_s - asyncio.get_running_loop().time()
+        left_s = watch._ends_s - self._outside.now_s()
         return round(LONG_TIMEOUT_S - left_s, 6)
 
     async def _carry_out(

@@ -8,12 +8,13 @@ reads before it locks) is for the isolation exam on a real server.
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any, Final
 
+from duly.rules.turn import Choice, Work
+from duly.rules.word import MutationStatus
 from duly.store import statements
 from verification.fleet.run import run
 from verification.fleet.scenario import from_seed
@@ -117,11 +118,16 @@ def _leave_first(original: Any) -> Any:
     return stop
 
 
-def _goes_on(original: Any) -> Any:
-    """Take a run of an earlier claim for one that this host works on."""
-    return lambda run, now, is_paused, epoch, repairing: original(
-        run, now, is_paused, run.epoch if run.epoch is not None else epoch, repairing
-    )
+def _forget_flight(original: Any) -> Any:
+    """Leave a call alone that another host had begun."""
+
+    def of_run(run: Any, now: int, is_paused: bool, epoch: int, repairing: Any) -> Any:
+        is_left = run.epoch is not None and run.epoch < epoch
+        if run.row == MutationStatus.IN_FLIGHT and is_left:
+            return Choice(Work.NOTHING)
+        return original(run, now, is_paused, epoch, repairing)
+
+    return of_run
 
 
 def _empty_is_left(original: Any) -> Any:
@@ -132,6 +138,13 @@ def _empty_is_left(original: Any) -> Any:
         return original(known, now, is_paused, epoch, repairing)
 
     return of_run
+
+
+def _watched(_: Any) -> Any:
+    async def is_watched(self: Any, workflow_id: str) -> bool:
+        return True
+
+    return is_watched
 
 
 def _said_late(original: Any) -> Any:
@@ -184,8 +197,8 @@ _BUGS: Final = (
      "duly.engine.scheduler", "Engine._stop", _leave_first),
     ("never-left", "A host that is closed does not leave.",
      "duly.engine.claims", "Claims.leave", _nothing_to_wait_for),
-    ("in-flight-is-forgotten", "What an evicted host had begun is taken for work in progress.",
-     "duly.rules.turn", "_of_run", _goes_on),
+    ("in-flight-is-forgotten", "A call that an evicted host had begun is left alone.",
+     "duly.rules.turn", "_of_run", _forget_flight),
     ("not-taken-up", "A run goes on, and its host does not write that it took it up.",
      "duly.store", "Store.take_up",
      lambda original: type(original)(_nothing(None), original.durability)),
@@ -195,7 +208,7 @@ _BUGS: Final = (
      "duly.engine.claims", "Claims.drop", _nothing),
     ("held-elsewhere-is-no-matter", "Any host judges when the calls of another have ended.",
      "duly.engine.claims", "Claims.is_watched",
-     lambda _: lambda self, workflow_id: asyncio.sleep(0, result=True)),
+     _watched),
 )  # fmt: skip
 
 BUGS: Final = tuple(

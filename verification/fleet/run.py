@@ -18,7 +18,7 @@ from duly.store.sqlite import open_sqlite
 from duly.testing.dice import Dice
 from duly.testing.loop import VirtualLoop
 from verification.disk import MemoryDisk
-from verification.fleet.member import FleetEnv, Member
+from verification.fleet.member import PATIENCE_S, FleetEnv, Member
 from verification.fleet.oracle import FleetConsent, FleetOracle
 from verification.fleet.process import FleetLoop, outside
 from verification.fleet.scenario import LENGTH_MS, TRANSACTIONS, FleetScenario, Mishap, What
@@ -31,8 +31,9 @@ from verification.workflow.run import is_at_rest, template
 from verification.workflow.scenario import Action, Do
 from verification.workflow.seen import Seen
 
+HINDERING: Final = (*TRANSACTIONS, What.STOP, What.CUT, What.STORE_CLOCK)  # to renew
 ACT_S: Final = 12.0  # how long a person waits for a host
-CALM_S: Final = (30.0, 30.0, 60.0, 60.0, *(120.0,) * 8, *(900.0,) * 8, *(3600.0,) * 6)
+CALM_S: Final = (30.0, 30.0, 60.0, 60.0, *(120.0,) * 6, *(600.0,) * 4, *(3600.0,) * 2)
 
 
 def run(scenario: FleetScenario) -> Ending:
@@ -59,7 +60,7 @@ class _FleetRun:
             list(scenario.outcomes),
             list(scenario.sayings),
             self._tell,
-            loop.time,
+            self._now_s,
             loop.sleep,
             self._see_leave,
         )
@@ -141,8 +142,11 @@ class _FleetRun:
         task.add_done_callback(self._beside.discard)
         return task
 
+    def _now_s(self) -> float:
+        return self._loop.time()
+
     def _tell(self, text: str) -> None:
-        self._trace.append(f"{self._loop.time():.3f} s: {text}")
+        self._trace.append(f"{self._now_s():.3f} s: {text}")
 
     def _say(self, problem: str) -> None:
         if problem not in self._problems:
@@ -174,7 +178,7 @@ class _FleetRun:
     def _see_check(self, member: Member, ago_s: float) -> None:
         # A host that was stopped since it looked is judged by what it does after that.
         if ago_s == 0:
-            now_s = self._loop.time()
+            now_s = self._now_s()
             self._fleet.see_check(member, self._server.now, self._server.clock_ms, now_s)
             self._check()
 
@@ -185,7 +189,7 @@ class _FleetRun:
     async def _watch(self) -> None:
         while True:
             await self._loop.sleep(1)
-            self._fleet.look(self._server.now, self._loop.time())
+            self._fleet.look(self._server.now, self._server.clock_ms, self._now_s())
             self._check()
 
     # -- Hosts and their mishaps ----------------------------------------------------------------
@@ -232,8 +236,11 @@ class _FleetRun:
     def _befall(self, member: Member, mishap: Mishap) -> None:
         where = f" {mishap.at}" if mishap.at else ""
         self._tell(f"host {member.number} {mishap.what}{where} ({mishap.lasts_s:g} s)")
-        now_s = self._loop.time()
+        now_s = self._now_s()
         member.calm_since_s = max(member.calm_since_s, now_s + max(0.0, mishap.lasts_s))
+        if mishap.what in HINDERING:
+            ends_s = now_s + mishap.lasts_s + PATIENCE_S
+            member.hindered_until_s = max(member.hindered_until_s, ends_s)
         if mishap.what in TRANSACTIONS:
             member.next_mishap = mishap
         elif mishap.what is What.KILL:
@@ -282,9 +289,9 @@ class _FleetRun:
         while self._person.published < self._scenario.mails:
             await self._act(Action(0, Do.PUBLISH))
         for action in [each for each in self._scenario.actions if not each.at]:
-            await self._loop.sleep(max(0.0, action.at_ms / 1000 - self._loop.time()))
+            await self._loop.sleep(max(0.0, action.at_ms / 1000 - self._now_s()))
             await self._act(action)
-        await self._loop.sleep(max(0.0, LENGTH_MS / 1000 - self._loop.time()))
+        await self._loop.sleep(max(0.0, LENGTH_MS / 1000 - self._now_s()))
         self._doors.clear()
         self._mishaps.clear()
         self._is_calm = True

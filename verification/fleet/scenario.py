@@ -169,7 +169,15 @@ def _pressed(scenario: FleetScenario) -> FleetScenario:
 
 
 def _stalled(dice: Dice, scenario: FleetScenario) -> FleetScenario:
-    """Let a host be stopped right before its first byte, die on it, and the request land late."""
+    """Let a host be stopped right before its first byte, die on it, and the request land late.
+
+    Or let it be closed while a call is out that never returns.
+    """
+    if dice.happens(0.3):
+        closing = Mishap(What.CLOSE, 3.0, "after the first byte")
+        shape = scenario.shape if scenario.shape in CHANGING else Shape.FIFO
+        silent = (Outcome.TIMEOUT_AFTER,)
+        return replace(scenario, shape=shape, mishaps=(closing,), outcomes=silent)
     stop = Mishap(What.STOP, dice.choose((16.0, 21.0, 26.0, 29.0, 29.9)), "before the effect")
     death = Mishap(What.KILL, dice.choose((1.0, 30.0)), "after the first byte")
     return replace(

@@ -1,6 +1,6 @@
 """The one store of a fleet, as a server: transactions come in from hosts and are run in turn.
 
-Law 1  A transaction that has arrived is run to its end, whatever becomes of the host that sent it.
+Law 1  A transaction that has arrived is run to its end, also when the host that sent it is dead.
        The host may be told nothing of it, or it may arrive when its host has stopped waiting.
 Law 2  Leases are counted by the server's own clock, which no host can set.
 Law 3  The oracles see the store as of every commit, in the order of the commits.
