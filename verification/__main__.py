@@ -5,6 +5,7 @@
     --exhaustive [--thorough]      every scenario with one crash
     --planted                      every planted bug, from three ranges of seeds
     --bus                          with each of these: the scenarios of the event bus
+    --fleet                        with --seeds, --seed or --planted: several hosts on one store
     --three-weeks                  three weeks of a laptop, with 20,000 changes
 
 Law: the exit status is 1 if anything went wrong. Only a terminal is shown a progress bar.
@@ -21,7 +22,7 @@ from functools import partial
 from typing import Any, Final
 
 from verification import survey, weeks
-from verification.suite import BUS, WORKFLOW, Suite
+from verification.suite import BUS, FLEET, WORKFLOW, Suite
 from verification.survey import Tally
 from verification.workflow import planted
 from verification.workflow.shrink import shrink_by
@@ -32,8 +33,11 @@ SHOWN_MAX: Final = 3  # so many scenarios that went wrong are told; the rest is 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; return its exit status."""
-    options = _parser().parse_args(arguments)
-    suite = BUS if options.bus else WORKFLOW
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    suite = FLEET if options.fleet else BUS if options.bus else WORKFLOW
+    if options.fleet and options.exhaustive:
+        parser.error("the crashes of a fleet are not counted through: use --seeds")
     if options.seed is not None:
         return _tell_one(suite, options.seed, as_json=options.json)
     if options.three_weeks:
@@ -65,7 +69,9 @@ def _parser() -> argparse.ArgumentParser:
     what.add_argument("--exhaustive", action="store_true", help="every scenario with one crash")
     what.add_argument("--planted", action="store_true", help="look for every planted bug")
     what.add_argument("--three-weeks", action="store_true", help="three weeks of a laptop")
-    parser.add_argument("--bus", action="store_true", help="scenarios of the event bus")
+    kind = parser.add_mutually_exclusive_group()
+    kind.add_argument("--bus", action="store_true", help="scenarios of the event bus")
+    kind.add_argument("--fleet", action="store_true", help="several hosts on one store")
     parser.add_argument("--from", dest="start", type=int, default=0, metavar="S")
     parser.add_argument("--thorough", action="store_true", help="also points with equal futures")
     parser.add_argument("--jobs", type=_positive, default=1, metavar="J", help="processes")
@@ -188,8 +194,7 @@ def _tell(suite: Suite, name: str, scenario: Any, problems: tuple[str, ...]) -> 
     ending = suite.run(small)
     _say(f"{name} went wrong: {'; '.join(problems)}")
     if name.startswith("seed "):
-        bus = " --bus" if suite is BUS else ""
-        _say(f"Run it again: python -m verification{bus} --{name}")
+        _say(f"Run it again: python -m verification {suite.option}--{name}")
     _say("The smallest scenario found that goes wrong the same way:")
     _say(f"  {small!r}")
     _say(_numbered(ending.trace))

@@ -86,12 +86,14 @@ class SimulatedEnv(VirtualEnv):
 
 
 @contextmanager
-def stage() -> Iterator[tuple[asyncio.Runner, VirtualLoop]]:
+def stage(
+    make_loop: Callable[[], VirtualLoop] = VirtualLoop,
+) -> Iterator[tuple[asyncio.Runner, VirtualLoop]]:
     """Give a loop of virtual time that does not log the tasks of dead hosts: they are many."""
     level = logging.root.manager.disable
     logging.disable(logging.CRITICAL)
     try:
-        with asyncio.Runner(loop_factory=VirtualLoop) as runner:
+        with asyncio.Runner(loop_factory=make_loop) as runner:
             loop = runner.get_loop()
             assert isinstance(loop, VirtualLoop), loop
             loop.set_exception_handler(lambda _, __: None)

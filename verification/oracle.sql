@@ -72,3 +72,11 @@ select id, topic, payload, status, due_ms, event_id from deferred order by id
 -- oracle_subscriptions
 -- Who subscribes to what, in the order of registration; one that is leaving does no longer.
 select subscriber_id, topic, position from subscription where leaving = 0 order by position
+
+-- oracle_hosts
+-- The hosts that are here, and until when their leases last.
+select id, lease_until from host order by id
+
+-- oracle_claims
+-- Which host has claimed each workflow last, and how often it was claimed.
+select holder, epoch from workflow order by id

@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable
 from hashlib import sha256
 from typing import Any, Final, Generic, TypeVar
 
+from duly.errors import StoreUnavailable
 from duly.store.base import Backend, Durability, Row, Transaction
 from duly.testing.crash import BEFORE, CrashingBackend, CrashPoints
 from verification.disk import MemoryDisk
@@ -26,6 +27,10 @@ EFFECT: Final = "the effect"
 QUESTION: Final = "the question"
 HANDLER: Final = "the handler"
 ANSWER: Final = "an answer to"  # a person was told that an action is done
+
+
+class AnswerLost(StoreUnavailable):
+    """The store may have done what it was asked, or do it later; its answer was not heard."""
 
 
 class PointedDisk(MemoryDisk):

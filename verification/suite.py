@@ -1,7 +1,8 @@
 """The kinds of scenarios there are, and what can be done with each.
 
 Law: all that can be done with one kind can be done with every other: making one up from a seed,
-running it, making it smaller, counting through every crash, and looking for planted bugs.
+running it, making it smaller, counting through every crash, and looking for planted bugs. Only the
+crashes of a fleet are not counted through: there are too many orders of several hosts.
 """
 
 from __future__ import annotations
@@ -15,6 +16,9 @@ from verification.bus import planted as bus_planted
 from verification.bus import run as bus_run
 from verification.bus import scenario as bus_scenario
 from verification.bus import shrink as bus_shrink
+from verification.fleet import planted as fleet_planted
+from verification.fleet import run as fleet_run
+from verification.fleet import scenario as fleet_scenario
 from verification.life import Ending
 from verification.workflow import exhaustive, planted, shrink, unkind
 from verification.workflow import run as run
@@ -27,6 +31,7 @@ class Suite:
     """One kind of scenarios; a scenario is what its own functions take."""
 
     name: str
+    option: str  # of the command, for scenarios of this kind
     from_seed: Callable[[int], Any]
     run: Callable[[Any], Ending]
     simpler: Callable[[Any], Iterator[Any]]
@@ -39,6 +44,7 @@ class Suite:
 
 WORKFLOW: Final = Suite(
     "workflow",
+    "",
     unkind.from_seed,
     run.run,
     shrink.simpler,
@@ -50,6 +56,7 @@ WORKFLOW: Final = Suite(
 )
 BUS: Final = Suite(
     "bus",
+    "--bus ",
     bus_scenario.from_seed,
     bus_run.run,
     bus_shrink.simpler,
@@ -59,4 +66,16 @@ BUS: Final = Suite(
     bus_planted.BUGS,
     bus_planted.find,
 )
-SUITES: Final[Mapping[str, Suite]] = {each.name: each for each in (WORKFLOW, BUS)}
+FLEET: Final = Suite(
+    "fleet",
+    "--fleet ",
+    fleet_scenario.from_seed,
+    fleet_run.run,
+    fleet_scenario.simpler,
+    tuple,
+    exhaustive.unfold,
+    lambda points: (),
+    fleet_planted.BUGS,
+    fleet_planted.find,
+)
+SUITES: Final[Mapping[str, Suite]] = {each.name: each for each in (WORKFLOW, BUS, FLEET)}

@@ -60,7 +60,7 @@ class StillEngine:
         self.dropped.append(run_id)
 
     async def settle(
-        self, mutation_id: str, answer: Act, *, result: Json = None, action: Action
+        self, mutation_id: str, answer: Act, *, said_ms: int, result: Json = None, action: Action
     ) -> None:
         now = self.parts.env.now_ms()
         is_failed = answer is Act.DID_NOT_HAPPEN

@@ -14,10 +14,12 @@ from duly.engine.lease import Lease
 from duly.errors import Fenced
 from duly.rules.lease import LEASE_MS, SEND_LEFT_MS
 from duly.store import Store
+from duly.store.claim import HostBackend
+from duly.store.record import Action
 from duly.store.sqlite import open_sqlite
 from duly.testing import Stage
 from duly.testing.env import VirtualEnv
-from tests.store.scene import WORKFLOW, deployed
+from tests.store.scene import NOON, WORKFLOW, deployed
 from verification.disk import MemoryDisk
 from verification.life import schema
 
@@ -153,3 +155,79 @@ async def test_a_lapsed_host_comes_back_as_another_and_waits_longer(fleet: Fleet
     one.claims.forget()
     assert await one.claims.join() != first
     assert one.claims.over_since_ms(WORKFLOW, 30_000) == fleet.env.monotonic_ms() + 30_000
+
+
+async def test_a_host_that_is_gone_hears_so_and_does_not_wait_in_silence(fleet: Fleet) -> None:
+    """H2: a claim of an evicted host is no "another holds it", and ends its lease at once."""
+    one = fleet.member()
+    await one.come()
+    await fleet.store.leave(one.lease.host_id)
+    with pytest.raises(Fenced):
+        await one.claims.take(WORKFLOW)
+    assert one.lease.left_ms <= 0
+    await fleet.env.sleep(0)
+    assert one.keeping is not None
+    assert one.keeping.done()  # not only at the next renewal
+    with pytest.raises(Fenced):
+        await one.lease.until_sendable()
+
+
+async def test_the_host_of_a_file_whose_row_is_gone_joins_again(fleet: Fleet) -> None:
+    """H6: it has the lock, so it is the only one; its workflows never stand still in silence."""
+    claims = Claims(fleet.env, fleet.store)
+    first = await claims.join()
+    await fleet.store.leave(first)
+    fence = await claims.take(WORKFLOW)
+    assert fence is not None
+    assert await claims.join() != first
+    assert (await fleet.store.get_workflow(WORKFLOW)).holder == await claims.join()
+
+
+async def test_a_host_joins_once_however_many_tasks_need_it(fleet: Fleet) -> None:
+    """H2: a second id would be kept alive, and what was claimed under the first one lost."""
+    one = fleet.member()
+    ids = await asyncio.gather(*(one.claims.join() for _ in range(3)))
+    assert set(ids) == {one.lease.host_id}
+
+
+async def test_a_claim_that_comes_back_after_the_lapse_is_not_kept(fleet: Fleet) -> None:
+    """H2: it was made by a host that this process is no more."""
+    one = fleet.member()
+    await one.claims.join()
+    taking = asyncio.ensure_future(one.claims.take(WORKFLOW))
+    await asyncio.sleep(0)
+    one.claims.forget()
+    with pytest.raises(Fenced):
+        await taking
+    await fleet.store.leave(one.lease.host_id)
+    assert await one.claims.take(WORKFLOW) is not None
+
+
+async def test_a_send_needs_the_claim_it_was_written_under(fleet: Fleet) -> None:
+    """H2, L6: a host that dropped its claim sends nothing under it, also with a lease."""
+    one = fleet.member()
+    await one.claims.join()
+    fence = await one.claims.take(WORKFLOW)
+    assert fence is not None
+    await one.claims.until_sendable(fence)
+    one.claims.drop(WORKFLOW)
+    assert await one.claims.take(WORKFLOW) != fence
+    with pytest.raises(Fenced):
+        await one.claims.until_sendable(fence)
+
+
+async def test_an_evicted_host_writes_nothing_not_even_an_act(fleet: Fleet) -> None:
+    """H2: every write, acts of people included, begins by reading that its host is here."""
+    one, two = fleet.member(), fleet.member()
+    await one.come()
+    await two.claims.join()
+    acting = Store(HostBackend(fleet.store.backend, lambda: one.lease.host_id))
+    await acting.set_paused(
+        WORKFLOW, is_paused=True, now=NOON, action=Action("a1", "user", "pause")
+    )
+    await fleet.store.leave(one.lease.host_id)
+    with pytest.raises(Fenced):
+        await acting.set_paused(
+            WORKFLOW, is_paused=False, now=NOON, action=Action("a2", "user", "resume")
+        )
+    assert (await acting.get_workflow(WORKFLOW)).paused

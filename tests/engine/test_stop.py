@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import closing
 from typing import Any
 
+import apsw
 import pytest
 
 from duly.errors import RequestRefused, StoreInUse
@@ -65,6 +67,19 @@ async def test_a_call_that_takes_too_long_is_found_at_the_next_start(duly_world:
     async with play.host.running():
         await duly_world.advance("1h")
     assert (duly_world.count(), play.sends(), await play.is_clean()) == (1, 1, True)
+
+
+async def test_a_host_that_is_closed_leaves(duly_world: Stage) -> None:
+    """H2, H6: its row is there while it works and gone after an orderly close."""
+    play = await busy(duly_world, "sheet.append", 1)
+    await play.drain()
+    file = duly_world.url.removeprefix("sqlite:///")
+    found = []
+    for _ in range(2):
+        with closing(apsw.Connection(file, apsw.SQLITE_OPEN_READONLY)) as connection:
+            found.append(connection.execute("select count(*) from host").fetchall())
+        await play.host.close()
+    assert found == [[(1,)], [(0,)]]
 
 
 async def test_a_stop_lays_down_a_run_that_is_before_its_call(duly_world: Stage) -> None:

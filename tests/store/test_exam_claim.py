@@ -55,6 +55,10 @@ async def _held(world: World) -> None:
     await world.store.claim("host_3", WORKFLOW)
 
 
+async def _lapsed(world: World) -> None:
+    world.connection.execute("update host set lease_until = 0 where id = 'host_2'")
+
+
 async def _claim_nothing(world: World) -> Fence:
     return await _claim(world, workflow_id="workflow_9")
 
@@ -98,7 +102,8 @@ CLAIM = Case(
     Again.FREE,
     refusals=(
         Refusal("another host holds it", Stale, broken=_held, match="held by another"),
-        Refusal("a host that is not here", Stale, call=_claim_as_stranger),
+        Refusal("a host that is not here", Fenced, call=_claim_as_stranger),
+        Refusal("a host whose lease is over", Fenced, broken=_lapsed),
         Refusal(NO_WORKFLOW, NotFound, call=_claim_nothing),
     ),
     effect_again=_see_claimed_again,
@@ -194,10 +199,6 @@ async def _see_renewed(world: World, answer: tuple[HostRow, ...]) -> None:
     assert answer == (HostRow("host_3", 0, is_over=True),)
     found = world.connection.execute("select lease_until from host where id = 'host_2'")
     assert found.fetchall() == [(LEASE_MS,)]
-
-
-async def _lapsed(world: World) -> None:
-    world.connection.execute("update host set lease_until = 0 where id = 'host_2'")
 
 
 async def _evict(world: World) -> bool:

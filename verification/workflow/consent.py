@@ -25,7 +25,10 @@ from duly.errors import StoreLost
 from duly.rules.schedule import DAY_MS
 from duly.rules.value import decode
 from duly.rules.word import MutationStatus, Waits
+from verification.point import AnswerLost
 from verification.workflow.seen import MutationSeen, RunSeen, Seen
+
+UNHEARD = (StoreLost, AnswerLost)  # what was asked may have been done
 
 
 class Mark(NamedTuple):
@@ -74,7 +77,7 @@ class Consent:
         try:
             yield
         except BaseException as error:
-            self._is_unheard |= isinstance(error, StoreLost) or not isinstance(error, Exception)
+            self._is_unheard |= isinstance(error, UNHEARD) or not isinstance(error, Exception)
             raise
         finally:
             self.amending -= 1
@@ -93,7 +96,7 @@ class Consent:
         try:
             yield
         except BaseException as error:
-            self._is_unheard |= isinstance(error, StoreLost) or not isinstance(error, Exception)
+            self._is_unheard |= isinstance(error, UNHEARD) or not isinstance(error, Exception)
             raise
         finally:
             self.withdrawing -= 1

@@ -27,7 +27,7 @@ from duly.rules.word import MutationStatus, Status, Waits
 from duly.store.base import Durability
 from duly.testing.crash import AFTER, CrashPoints
 from duly.testing.env import VirtualEnv
-from verification.point import ANSWER
+from verification.point import ANSWER, AnswerLost
 from verification.workflow.oracle import Oracle
 from verification.workflow.outside import Outside
 from verification.workflow.scenario import ANSWERS, GENEROUS, Action, Do, Scenario
@@ -261,8 +261,8 @@ class Person:
         consent.approve(row)
         try:
             await (say or host.approve(row.id, row.hash))
-        except StoreLost:
-            raise  # it may have been written before the disk failed: the yes was said
+        except (StoreLost, AnswerLost):
+            raise  # it may have been written: the yes was said
         except DulyError:
             consent.refuse(row)
             raise

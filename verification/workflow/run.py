@@ -61,7 +61,7 @@ def run(scenario: Scenario, on_point: OnPoint | None = None) -> Ending:
 
 
 @dataclass(slots=True)
-class _Closing:
+class Closing:
     """As much of a host as its wait for sends needs."""
 
     _outside: Registry
@@ -153,7 +153,7 @@ class _ScenarioRun(Lives):
         self._guests.clear()
         try:
             # The wait is the shipped host's own; the rest of it does not run here.
-            await ShippedHost._until_sent(cast("ShippedHost", _Closing(outside)), CLOSE_S)
+            await ShippedHost._until_sent(cast("ShippedHost", Closing(outside)), CLOSE_S)
             await host.desk.engine.close()
             await host.desk.parts.store.backend.close()
         except DulyError as error:
@@ -258,7 +258,7 @@ class _ScenarioRun(Lives):
             except StoreUnavailable as error:
                 self._tell(f"the store cannot be read: {error}")
                 continue
-            if _is_at_rest(seen):
+            if is_at_rest(seen):
                 self._oracle.look_at_the_end(seen)
                 return
             await self._person.help(host, seen)
@@ -267,7 +267,8 @@ class _ScenarioRun(Lives):
         self._oracle.problems.append(f"it did not come to rest: {standing}")
 
 
-def _is_at_rest(seen: Seen) -> bool:
+def is_at_rest(seen: Seen) -> bool:
+    """Tell whether nothing is open and nothing waits."""
     if seen.is_removed:
         return True
     if seen.is_paused or seen.open_run is not None:

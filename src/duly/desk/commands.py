@@ -239,8 +239,9 @@ class Commands(Keeping, Approvals):
 
         Answer try_again, did_not_happen, happened (with its result, if it has one) or skip.
         """
-        # Rules: L10.
+        # Rules: L10, L6.
         desk = self._desk()
+        said_ms = desk.parts.env.monotonic_ms()
         if answer not in ANSWERS:
             raise Invalid(
                 code="not_one_of",
@@ -254,7 +255,9 @@ class Commands(Keeping, Approvals):
         action = desk.action(by, "settle", given)
         mutation = await resolve(desk, mutation, IdKind.MUTATION)
         found = await desk.parts.store.get_mutation(mutation)
-        verb = partial(desk.engine.settle, mutation, given, result=result, action=action)
+        verb = partial(
+            desk.engine.settle, mutation, given, said_ms=said_ms, result=result, action=action
+        )
         await desk.carry_out(verb, found.workflow_id)
 
     # -- What is allowed ------------------------------------------------------------------------

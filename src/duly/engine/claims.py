@@ -4,19 +4,23 @@ Law 1  A fence comes from the host's own claim, never from the workflow's row: a
        overtaken cannot know it by reading, so every write must be refused by itself.
 Law 2  A host that has lost track of a run drops its claim. The next turn claims the workflow anew,
        and the run is found as one that was left under an earlier claim (R7).
-Law 3  A claim is taken when a workflow has something to do, and kept until the host ends: an idle
+Law 3  A send begins only under a claim that the host has at that moment.
+Law 4  A claim is taken when a workflow has something to do, and kept until the host ends: an idle
        workflow costs nothing (S9).
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 
 from duly.engine.lease import Lease
 from duly.env import Env
-from duly.errors import Stale
+from duly.errors import Fenced, Stale, StoreError
 from duly.store import Store
 from duly.store.base import Fence
+
+log = logging.getLogger("duly.engine")
 
 
 class Claims:
@@ -31,21 +35,55 @@ class Claims:
         self._fences: dict[str, Fence] = {}
         self._taken_ms: dict[str, int] = {}  # when this host first claimed a workflow
         self._claiming = asyncio.Lock()  # a workflow is not claimed twice at once
+        self._joining = asyncio.Lock()  # nor does a host join twice
 
     async def take(self, workflow_id: str) -> Fence | None:
-        """Return the fence of a workflow, which is claimed if need be; None if another holds it."""
+        """Return the fence of a workflow, which is claimed if need be; None if another holds it.
+
+        A host that is not here any more gets `Fenced`: it has lapsed.
+        """
         fence = self._fences.get(workflow_id)
         if fence is not None:
             return fence
         async with self._claiming:
             if workflow_id not in self._fences:
                 try:
-                    fence = await self._store.claim(await self.join(), workflow_id)
+                    fence = await self._claim(workflow_id)
                 except Stale:
                     return None
                 self._taken_ms.setdefault(workflow_id, self._env.monotonic_ms())
                 self._fences[workflow_id] = fence
             return self._fences[workflow_id]
+
+    async def _claim(self, workflow_id: str) -> Fence:
+        host_id = await self.join()
+        try:
+            fence = await self._store.claim(host_id, workflow_id)
+        except Fenced:
+            if self._lease is not None:
+                self._lease.lapse(host_id)
+                raise
+            # This host has the lock of the file, and its row is not there: it comes anew (H6).
+            log.error("host %s is not in the store any more; it joins again", host_id)
+            self._host_id = None
+            return await self._store.claim(await self.join(), workflow_id)
+        if self._host_id != host_id:  # it has lapsed meanwhile, and may be another host by now
+            raise Fenced(code="lapsed", subject=host_id)
+        return fence
+
+    async def until_sendable(self, fence: Fence) -> None:
+        """Return when a send may begin under a claim; raise `Fenced` if it is lost (law 3)."""
+        if self._lease is not None:
+            await self._lease.until_sendable()
+        if self._fences.get(fence.workflow_id) != fence:
+            raise Fenced(code="claim_lost", subject=fence.workflow_id)
+
+    async def is_watched(self, workflow_id: str) -> bool:
+        """Tell whether this host knows when earlier sends of a workflow have ended (L6).
+
+        A host of a fleet knows it of what it has claimed; what no host holds is claimed for that.
+        """
+        return self._lease is None or await self.take(workflow_id) is not None
 
     def drop(self, workflow_id: str, fence: Fence | None = None) -> None:
         """Forget a claim, or only this one: what was taken up under it is recovered."""
@@ -76,18 +114,26 @@ class Claims:
         return await self._store.list_held_runs(self._host_id)
 
     async def leave(self) -> None:
-        """Give everything back: the host ends."""
+        """Give everything back: the host ends, and no send of it is out (L6)."""
         host_id = self._host_id
         self.forget()
-        if host_id is not None:
+        if host_id is None:
+            return
+        try:
             await self._store.leave(host_id)
+        except StoreError as error:
+            log.warning("the host is not struck off: %s", error)  # its lease ends, or its lock
 
     async def join(self) -> str:
         """Come as a host, if that is not done yet; return its id."""
-        if self._host_id is None and self._lease is not None:
-            self._host_id = await self._lease.join()
-        elif self._host_id is None:
-            host_id = self._env.new_id("host")
-            await self._store.join(host_id, now=self._env.now_ms())
-            self._host_id = host_id
-        return self._host_id
+        async with self._joining:
+            if self._host_id is None:
+                self._host_id = await self._join()
+            return self._host_id
+
+    async def _join(self) -> str:
+        if self._lease is not None:
+            return await self._lease.join()
+        host_id = self._env.new_id("host")
+        await self._store.join(host_id, now=self._env.now_ms())
+        return host_id

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 
 from duly.env import Env
 from duly.errors import Fenced, StoreError
@@ -31,6 +32,7 @@ class Lease:
         self.host_id = ""
         self._until_ms = 0  # by this host's own clock
         self._renewed = asyncio.Event()
+        self._over = asyncio.Event()  # the store has said that the lease is over
         self._seen: dict[str, tuple[int, int]] = {}  # of other hosts: their lease, and since when
 
     @property
@@ -42,9 +44,17 @@ class Lease:
         """Come as a new host; return its id."""
         asked_at, host_id = self._env.monotonic_ms(), self._env.new_id("host")
         await self._store.join(host_id, now=self._env.now_ms(), lease_ms=LEASE_MS)
-        self._count(asked_at)
         self.host_id = host_id
+        self._over.clear()
+        self._count(asked_at)
         return host_id
+
+    def lapse(self, host_id: str) -> None:
+        """End the lease: the store has refused this host as one that is gone."""
+        if host_id == self.host_id:  # and not the one it has come back as since
+            self._until_ms = min(self._until_ms, self._env.monotonic_ms())
+            self._over.set()
+            self._renewed.set()
 
     async def until_sendable(self) -> None:
         """Return when a send may begin; raise `Fenced` if the lease is over."""
@@ -61,7 +71,9 @@ class Lease:
     async def keep(self, on_look: Callable[[], None]) -> None:
         """Renew until the lease is over; after each renewal the host looks for what is free."""
         while True:
-            await self._env.sleep(min(RENEW_MS, max(0, self.left_ms)) / 1000)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(min(RENEW_MS, max(0, self.left_ms)) / 1000):
+                    await self._over.wait()
             if self.left_ms <= 0:
                 return
             try:
@@ -76,6 +88,8 @@ class Lease:
     async def _renew(self) -> None:
         asked_at = self._env.monotonic_ms()
         others = await self._store.renew(self.host_id, lease_ms=LEASE_MS)
+        if self._over.is_set():  # the store has said so meanwhile: that is final (law 1)
+            raise Fenced(code="lapsed", subject=self.host_id)
         self._count(asked_at)
         await self._watch(others)
 

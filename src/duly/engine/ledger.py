@@ -60,6 +60,7 @@ class Ledger:
     def __init__(self, parts: Parts, successor: Successor, claims: Claims) -> None:
         self._parts = parts
         self._successor = successor
+        self._claims = claims
         self._announcements = Announcements(parts)
         self.sends = Sends(parts.env, claims)
         # Called with an answer that came when no task waited for it any more (L1).
@@ -207,8 +208,7 @@ class Ledger:
     async def _send(self, live: Live, sent: Sent) -> Heard:
         """Let the connector make the change, within the tool's time (L4)."""
         env, tool = self._parts.env, sent.tool
-        if self._parts.lease is not None:
-            await self._parts.lease.until_sendable()
+        await self._claims.until_sendable(live.fence)
         begun_at = env.monotonic_ms()
         # Counted from now: the barrier that wrote the row may have taken its time (L7).
         send_by = moment(env.now_ms() + round(tool.timeout_s * 1000))

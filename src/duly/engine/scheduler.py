@@ -52,6 +52,7 @@ class Engine(WorkLoop[str]):
         self._ready: dict[str, None] = {}  # workflows to look at, in the order of their turns
         self._again: set[str] = set()  # woken while they were running
         self._keeper: asyncio.Task[None] | None = None  # renews the lease of a host of a fleet
+        self._is_ending = False  # the lease lapsed while a send was out: the process ends
         self._is_cut = False  # the store knows of more than it named the last time
         self._wake_max_ms = round(parts.policy.wake_max_s * 1000)
 
@@ -74,10 +75,11 @@ class Engine(WorkLoop[str]):
                 self._at_work[workflow_id].cancel()
 
     async def settle(
-        self, mutation_id: str, answer: Act, *, result: Json = None, action: Action
+        self, mutation_id: str, answer: Act, *, said_ms: int, result: Json = None, action: Action
     ) -> None:
-        """Decide an indeterminate mutation by a person's answer (L10)."""
-        await settle(self._parts, self._worker, mutation_id, answer, result=result, action=action)
+        """Decide an indeterminate mutation by what a person said at that moment (L10, L6)."""
+        said = partial(settle, self._parts, self._worker, mutation_id, answer, said_ms=said_ms)
+        await said(result=result, action=action)
         self.wake()
 
     async def approve(
@@ -103,17 +105,25 @@ class Engine(WorkLoop[str]):
         await approval.reject(self._parts, mutation_id, reason=reason, action=action)
 
     async def close(self) -> None:
-        """Wait until no task runs any more, and put down the runs that were not begun (R7)."""
+        """Wait until no task runs any more, put down what was not begun, and leave (R7, H2).
+
+        Call it when no send is out: with its claims the host gives back the right to send (L6).
+        """
         await self._stopped.wait()
         await self._worker.put_down_rest()  # a late answer waits for as long as a row is in flight
         await self._late.close()
         await self._worker.put_down_rest()  # and may have made its run active
+        if self._keeper is not None:
+            self._keeper.cancel()
+            await asyncio.wait([self._keeper])
+        await self._worker.claims.leave()
 
     # -- Looking --------------------------------------------------------------------------------
 
     async def _open(self) -> None:
         self._worker.is_stopping = False
-        if self._parts.lease is not None:
+        is_kept = self._keeper is not None and not self._keeper.done()
+        if self._parts.lease is not None and not is_kept:
             self._keeper = self._parts.env.spawn(self._keep_lease(self._parts.lease), "lease")
         await self._report_strays()
 
@@ -207,9 +217,10 @@ class Engine(WorkLoop[str]):
                 if self._ready:  # one run each, then the next workflow has its turn
                     self._again.add(workflow_id)
                     return
-        except (Stale, Fenced):
+        except (Stale, Fenced) as error:
             self._worker.claims.drop(workflow_id)
-            self._again.add(workflow_id)  # another task or a person was faster: look again
+            if error.code != "lapsed":  # a host that has lapsed looks when it is another (H2)
+                self._again.add(workflow_id)  # another task or a person was faster: look again
         except NotFound:
             self._worker.claims.drop(workflow_id)
             log.info("workflow %s is gone", workflow_id)
@@ -257,14 +268,18 @@ class Engine(WorkLoop[str]):
     # -- A host of a fleet ----------------------------------------------------------------------
 
     async def _keep_lease(self, lease: Lease) -> None:
-        """Keep the lease; when it has lapsed, come back as another host (H2)."""
-        while True:
+        """Keep the lease; when it has lapsed, come back as another host (H2).
+
+        It is kept until the host is closed, not only while it works: a send may outlast a stop.
+        """
+        while not self._is_ending:
             try:
                 await self._worker.claims.join()
             except StoreError as error:
                 log.warning("the host cannot join yet: %s", error)
                 await self._parts.env.sleep(RENEW_MS / 1000)
                 continue
+            self.wake()
             await lease.keep(self.wake)
             await self._lapse(lease)
 
@@ -273,6 +288,7 @@ class Engine(WorkLoop[str]):
         log.error("host %s has lost its lease", lease.host_id)
         self._worker.claims.forget()
         if self._parts.outside.sends_out():
+            self._is_ending = self._worker.is_stopping = True
             lease.end()
             return
         tasks = tuple(self._at_work.values())
@@ -287,8 +303,6 @@ class Engine(WorkLoop[str]):
     async def _stop(self) -> None:
         """Start nothing new, wait for calls that are out, put the other runs down (R7)."""
         self._worker.is_stopping = True
-        if self._keeper is not None:
-            self._keeper.cancel()
         tasks = dict(self._at_work)
         for workflow_id, live in self._worker.live.items():
             if not live.is_out and workflow_id in tasks:

@@ -84,15 +84,20 @@ class Sends:
         """Tell whether a send of this row has not returned, or its answer is being written."""
         return any(each.is_out for each in self._of.get(mutation_id, ()))
 
-    def absence_wait_ms(self, fence: Fence, mutation_id: str, terms: Terms) -> int:
-        """Return how long until "it did not happen" can be believed; zero is now (L6)."""
+    def absence_wait_ms(
+        self, fence: Fence, mutation_id: str, terms: Terms, said_ms: int | None = None
+    ) -> int:
+        """Return how long until "it did not happen" can be believed; zero is now (L6).
+
+        What was said before now, `said_ms` by the clock of durations, must have been true then.
+        """
         overdue_ms = self.overdue_in_ms(mutation_id, terms)
         if overdue_ms is not None:  # a send has not even ended
             return max(overdue_ms, rules.GRACE_MS)
         sends = self._of.get(mutation_id, ())
         over_since_ms = self._claims.over_since_ms(fence.workflow_id, terms.timeout_ms)
         ended_at = max(over_since_ms, *(each.watch.ended_at_ms or 0 for each in sends), 0)
-        since_ms = self._env.monotonic_ms() - ended_at
+        since_ms = (self._env.monotonic_ms() if said_ms is None else said_ms) - ended_at
         is_settled = rules.is_absence_settled(terms.lag_ms, since_ms)
         return 0 if is_settled else terms.lag_ms - since_ms
 

@@ -31,10 +31,14 @@ async def settle(
     mutation_id: str,
     answer: Act,
     *,
+    said_ms: int,
     result: Json = None,
     action: Action,
 ) -> None:
-    """Store a person's answer; a run that is active by it goes on (R4)."""
+    """Store a person's answer; a run that is active by it goes on (R4).
+
+    `said_ms` is when the person gave it, by the clock of durations.
+    """
     assert answer in ANSWERS, answer
     row = await parts.store.get_mutation(mutation_id)
     run = await parts.store.get_run(row.held_by)
@@ -44,6 +48,8 @@ async def settle(
     tool = _find(parts, row.tool)
     if answer in (Act.TRY_AGAIN, Act.DID_NOT_HAPPEN):
         _check_returned(worker, row)
+    if answer is Act.DID_NOT_HAPPEN:
+        await _check_holder(worker, row)
     if answer is Act.TRY_AGAIN:
         await worker.check_repeatable(tool, row)
     now = parts.env.now_ms()
@@ -53,7 +59,9 @@ async def settle(
         due_at = now
     elif answer is Act.DID_NOT_HAPPEN:
         terms = terms_of(row.terms, tool)
-        _check_time(now, worker.ledger.sends.absence_wait_ms(live.fence, row.id, terms))
+        # A person knows what was so when they spoke; the store may have kept us waiting since (L6).
+        wait_ms = worker.ledger.sends.absence_wait_ms(live.fence, row.id, terms, said_ms)
+        _check_time(now - (parts.env.monotonic_ms() - said_ms), wait_ms)
         told = StepFailed(f"{row.tool}: you said that it did not happen", Failure.TRANSIENT)
         stop = worker.successor.stop(live, decided, told)
     await parts.store.settle(
@@ -80,6 +88,15 @@ def _result_text(parts: Parts, answer: Act, result: Json) -> str | None:
 def _check_returned(worker: Worker, row: MutationRow) -> None:
     if worker.ledger.sends.is_out(row.id):
         raise RequestRefused(code="still_out", subject=row.tool)
+
+
+async def _check_holder(worker: Worker, row: MutationRow) -> None:
+    """Refuse where another host holds the workflow: only that one knows when the call ended (L6).
+
+    A workflow that no host holds is claimed, so that the time counts from now on.
+    """
+    if not await worker.claims.is_watched(row.workflow_id):
+        raise RequestRefused(code="held_elsewhere", subject=row.workflow_id)
 
 
 def _check_time(now: int, wait_ms: int) -> None:

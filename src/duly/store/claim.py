@@ -5,16 +5,22 @@ Law 1  A host writes to a workflow under the epoch of its own claim. Every claim
 Law 2  A workflow is free if the host that claimed it last is not here any more. A host is here from
        `join` until it leaves or is evicted.
 Law 3  The host that has the file's lock is the only one: when it joins, the others are gone (H6).
+Law 4  A host of a fleet that was evicted writes nothing more, an act of a person included: each of
+       its writes begins by reading that the host is here (`HostBackend`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeVar
 
 from duly.errors import Fenced, Stale
 from duly.rules.lifecycle import Run
 from duly.store import statements
-from duly.store.base import Fence, Transaction
+from duly.store.base import Backend, Durability, Fence, Transaction
+
+R = TypeVar("R")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,13 +54,31 @@ def evict(tx: Transaction, host_id: str, lease_until: int) -> bool:
     return tx.run("evict_host", id=host_id, lease_until=lease_until, clock=tx.clock_ms) > 0
 
 
+def check_here(tx: Transaction, host_id: str) -> None:
+    """Refuse a write of a host that was evicted (H2)."""
+    if tx.one("find_host", id=host_id) is None:
+        raise Fenced(code="lapsed", subject=host_id)
+
+
+def check_lease(tx: Transaction, host_id: str) -> None:
+    """Refuse a host that was evicted, or that will be: its lease is over (H2)."""
+    found = tx.one("find_host", id=host_id)
+    if found is None or (found[0] is not None and found[0] <= tx.clock_ms):
+        raise Fenced(code="lapsed", subject=host_id)
+
+
 def leave(tx: Transaction, host_id: str) -> None:
     """Write that a host ends: what it has claimed is free."""
     tx.run("leave_host", id=host_id)
 
 
 def claim(tx: Transaction, host_id: str, workflow_id: str) -> Fence:
-    """Take a workflow that no other host holds, under a new epoch; refuse one that is held."""
+    """Take a workflow that no other host holds, under a new epoch; refuse one that is held.
+
+    A host that is not here any more gets another error than one that must wait for its turn: it
+    would wait for ever.
+    """
+    check_lease(tx, host_id)
     claimed = tx.one("claim_workflow", id=workflow_id, host=host_id)
     if claimed is None:
         statements.look(tx, workflow_id)
@@ -72,3 +96,39 @@ def take_up(tx: Transaction, fence: Fence, run_id: str, old: Run) -> None:
 def list_held_runs(tx: Transaction, host_id: str) -> tuple[str, ...]:
     """List the runs a host has taken up under its claims and that are not stopped."""
     return tuple(run_id for (run_id,) in tx.all("list_held_runs", host=host_id))
+
+
+class HostBackend:
+    """The database as one host of a fleet writes to it: only as long as that host is here (H2).
+
+    The lease itself is joined, renewed and left through the plain backend.
+    """
+
+    def __init__(self, backend: Backend, find_host: Callable[[], str]) -> None:
+        self._backend = backend
+        self._find_host = find_host
+
+    async def transact(self, body: Callable[[Transaction], R], durability: Durability) -> R:
+        """Run a transaction; a write is refused if its host was evicted."""
+        if durability is Durability.READ:
+            return await self._backend.transact(body, durability)
+        host_id = self._find_host()
+
+        def checked(tx: Transaction) -> R:
+            check_here(tx, host_id)
+            return body(tx)
+
+        checked.__name__ = body.__name__  # a backend that runs it can say what it is
+        return await self._backend.transact(checked, durability)
+
+    async def ask(self, body: Callable[[Transaction], R]) -> R:
+        """Run a long read."""
+        return await self._backend.ask(body)
+
+    async def sync(self) -> None:
+        """Return when everything committed so far is durable."""
+        await self._backend.sync()
+
+    async def close(self) -> None:
+        """Give the database back."""
+        await self._backend.close()

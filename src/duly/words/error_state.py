@@ -253,6 +253,11 @@ STORES: Final[Mapping[str, Pair]] = {
     "done_already": ("Action {subject} was done already; nothing was changed.", ""),
     "leased": ("Workflow {subject} is held by another host until its lease ends.", ""),
     "lapsed": ("The lease of host {subject} is over; it writes nothing more.", ""),
+    "held_elsewhere": (
+        "Another host holds workflow {subject} and knows when the call has ended. Say so there.",
+        "",
+    ),
+    "claim_lost": ("This host has lost its claim on workflow {subject}; it sends nothing.", ""),
     "fenced": (
         "Workflow {subject} is in its epoch {epoch}, not {given}: another host has taken it over.",
         "",

@@ -148,15 +148,18 @@ select id, lease_until from host where id <> :id and lease_until is not null ord
 -- Only the lease that was seen to be over; a renewal in between wins.
 delete from host where id = :id and lease_until = :lease_until and lease_until <= :clock
 
+-- find_host
+-- Whether a host is still here, and until when its lease lasts.
+select lease_until from host where id = :id
+
 -- leave_host
 -- What it has claimed is free from now on.
 delete from host where id = :id
 
 -- claim_workflow
--- A host that is here takes a workflow that no other host holds; the new epoch fences every earlier claim, its own too.
+-- A workflow that no other host holds; the new epoch fences every earlier claim, the host's own too.
 update workflow set holder = :host, epoch = epoch + 1
-where id = :id and removed_at is null and exists (select 1 from host h where h.id = :host)
-  and (holder = :host or not exists (select 1 from host h where h.id = workflow.holder)) returning epoch
+where id = :id and removed_at is null and (holder = :host or not exists (select 1 from host h where h.id = workflow.holder)) returning epoch
 
 -- list_held_runs
 -- Active runs, and those with a call out, that a host has taken up under the claim it holds now; open runs are few, so their index is walked (scan of run_one_open).

@@ -1,0 +1,136 @@
+"""What must hold of the hosts of a fleet, besides what must hold of one host.
+
+Law 1  No write of a host that was evicted is committed.
+Law 2  A workflow is never taken from a host that is here. Every claim raises its epoch by one, and
+       nothing else does; a write under an earlier one is not committed.
+Law 3  A host is evicted only when its lease is over by the store's clock, and by its own count,
+       which is never the longer one. A lease that is over is never renewed.
+Law 4  A send begins under a live lease, by the host that holds the workflow; a host that leaves
+       has no send out.
+Law 5  What a dead or stopped host holds is free after a lease and two renewals, if another host is
+       well all that time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Final
+
+from duly.errors import DulyError
+from duly.rules.lease import LEASE_MS, RENEW_MS, SEND_LEFT_MS
+from duly.store.base import Fence
+from verification.fleet.member import Member
+from verification.fleet.server import Commit, FleetSeen
+from verification.point import AnswerLost
+from verification.workflow.consent import Consent
+
+# `join` comes under a new id, and what `evict` and `leave` may do is decided by what they find.
+FREE: Final = frozenset({"join", "evict", "leave"})
+NO_CLAIM: Final = Fence("").epoch
+STEP_S: Final = 2 * LEASE_MS / 1000  # so long after a step of the store's clock leases differ
+FREE_AFTER_S: Final = (LEASE_MS + 2 * RENEW_MS) / 1000 + 5
+
+
+@dataclass(slots=True)
+class FleetConsent(Consent):
+    """What people allowed; an action whose end was not heard may still be carried out."""
+
+    @contextmanager
+    def withdrawal(self) -> Iterator[None]:
+        """Let a proposal be taken away meanwhile, and later if the answer was not heard."""
+        self.withdrawing += 1
+        try:
+            yield
+        except AnswerLost:
+            raise
+        except DulyError:
+            self.withdrawing -= 1
+            raise
+        else:
+            self.withdrawing -= 1
+
+
+@dataclass(slots=True)
+class FleetOracle:
+    """Says what is wrong with leases and claims."""
+
+    members: list[Member]
+    problems: list[str]
+    stepped_s: float = -STEP_S  # when the clock of the store was set
+    _unwell_since: dict[str, float] = field(default_factory=dict)
+
+    def see_commit(self, commit: Commit) -> None:
+        """Look at a write."""
+        before, after = commit.before, commit.after
+        if commit.verb not in FREE and commit.host_id not in before.hosts:
+            self._say(f"{commit.verb} of host {commit.host_id}, which was evicted, was committed")
+        if after.epoch != before.epoch + (commit.verb == "claim"):
+            self._say(f"{commit.verb} has made epoch {after.epoch} of {before.epoch}")
+        if commit.fence is not None and commit.fence.epoch not in (NO_CLAIM, before.epoch):
+            self._say(f"{commit.verb} was committed under {commit.fence}, in {before.epoch}")
+        if after.holder != before.holder and before.holder in before.hosts:
+            self._say(f"{after.holder} has taken the workflow from {before.holder}, which is here")
+        member = next((each for each in self.members if each.host_id == commit.host_id), None)
+        if commit.verb == "leave" and member is not None and member.is_sending:
+            self._say(f"host {commit.host_id} leaves while a send is out")
+        if commit.verb == "renew" and (before.hosts[commit.host_id] or 0) <= commit.clock_ms:
+            self._say(f"the lease of {commit.host_id} was over and was renewed")
+        if commit.verb == "evict":
+            for host_id in before.hosts.keys() - after.hosts.keys():
+                self._see_evicted(host_id, commit)
+
+    def _see_evicted(self, host_id: str, commit: Commit) -> None:
+        lease_until = commit.before.hosts[host_id]
+        if lease_until is None or lease_until > commit.clock_ms:
+            self._say(f"host {host_id} was evicted, and its lease was not over")
+        for member in self.members:
+            if member.host_id != host_id:
+                continue
+            if member.is_up and member.lease.left_ms > 0:
+                self._say(f"host {host_id} is alive, and was declared dead")
+            if member.is_closing and not member.is_hindered:
+                self._say(f"host {host_id} waits for its sends, and was declared dead")
+
+    def see_check(self, member: Member, seen: FleetSeen, clock_ms: int, now_s: float) -> None:
+        """Look at a send whose host has this moment looked whether it may begin."""
+        if member.host_id not in seen.hosts:
+            self._say(f"host {member.host_id} was evicted, and begins a send")
+            return
+        if seen.holder != member.host_id:
+            self._say(f"host {member.host_id} begins a send, and {seen.holder} has the workflow")
+        left_ms = (seen.hosts[member.host_id] or 0) - clock_ms
+        if left_ms < SEND_LEFT_MS and now_s - self.stepped_s > STEP_S:
+            self._say(f"host {member.host_id} begins a send with {left_ms} ms of its lease")
+
+    def look(self, seen: FleetSeen, clock_ms: int, now_s: float) -> None:
+        """Look, every second, whether what is held by a host that does nothing becomes free."""
+        unwell = {each.host_id for each in self.members if not each.is_well}
+        known = {each.host_id for each in self.members}
+        for host_id in seen.hosts:
+            if host_id in unwell or host_id not in known:
+                self._unwell_since.setdefault(host_id, now_s)
+            else:
+                self._unwell_since.pop(host_id, None)
+        if now_s - self.stepped_s > STEP_S:
+            self._compare(seen, clock_ms)
+        is_watched = any(
+            each.is_well and now_s - each.calm_since_s > FREE_AFTER_S for each in self.members
+        )
+        since_s = self._unwell_since.get(seen.holder or "", now_s)
+        is_held = seen.holder in seen.hosts and now_s - since_s > FREE_AFTER_S
+        is_clear = now_s - self.stepped_s > FREE_AFTER_S
+        if is_watched and is_held and is_clear:
+            self._say(f"the workflow is held by {seen.holder}, which does nothing")
+
+    def _compare(self, seen: FleetSeen, clock_ms: int) -> None:
+        """See that no host believes in its lease for longer than the store does."""
+        for member in self.members:
+            lease_until = seen.hosts.get(member.host_id)
+            if lease_until is not None and member.lease.left_ms > lease_until - clock_ms:
+                self._say(f"host {member.host_id} counts on more than its lease")
+
+    def _say(self, problem: str) -> None:
+        if problem not in self.problems:
+            self.problems.append(problem)

@@ -1,0 +1,212 @@
+"""Mistakes that only several hosts can show: each must be found, or the fleet is asleep.
+
+The law is that of `verification.workflow.planted`. What a serial store cannot show (an act that
+reads before it locks) is for the isolation exam on a real server.
+
+    python -m verification --fleet --planted
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Any, Final
+
+from duly.rules.turn import Choice, Work
+from duly.rules.word import MutationStatus
+from duly.store import statements
+from verification.fleet.run import run
+from verification.fleet.scenario import from_seed
+from verification.workflow.planted import Bug, Place, planted
+from verification.workflow.planted_unkind import statement
+from verification.workflow.run import template
+from verification.workflow.shape import Shape, Tool
+
+Make = Callable[[Any], Any]
+
+
+def find(bug: Bug, seeds: Iterable[int]) -> int | None:
+    """Return the first seed whose scenario has a problem with the bug."""
+    for shape, tool in itertools.product(Shape, Tool):
+        template(shape, tool)  # before the bug: what is deployed there is not what is looked at
+    with planted(bug):
+        return next((seed for seed in seeds if run(from_seed(seed)).problems), None)
+
+
+# -- What the bugs are made of --------------------------------------------------------------------
+
+
+def _nothing(_: Any) -> Any:
+    return lambda *args, **kwargs: None
+
+
+def _nothing_to_wait_for(_: Any) -> Any:
+    async def done(*args: Any, **kwargs: Any) -> None:
+        return None
+
+    return done
+
+
+def _from_start(_: Any) -> Any:
+    return lambda self, workflow_id, timeout_ms: self._began_ms
+
+
+def _from_claim(original: Any) -> Any:
+    return lambda self, workflow_id, timeout_ms: original(self, workflow_id, 0)
+
+
+def _keep_fences(_: Any) -> Any:
+    def forget(self: Any) -> None:
+        self._host_id = None
+
+    return forget
+
+
+def _fence_from_row(_: Any) -> Any:
+    def check(tx: Any, fence: Any) -> Any:
+        return statements.look(tx, fence.workflow_id)
+
+    return check
+
+
+def _count_from_answer(_: Any) -> Any:
+    def count(self: Any, asked_at: int) -> None:
+        self._until_ms = self._env.monotonic_ms() + 15_000
+        self._renewed.set()
+
+    return count
+
+
+def _by_own_clock(_: Any) -> Any:
+    """Judge the leases of others by this host's wall clock, and evict at once."""
+
+    async def watch(self: Any, others: Any) -> None:
+        began = self.__dict__.setdefault("_began_ms", self._env.now_ms())
+        for each in others:
+            if each.lease_until <= self._env.now_ms() - began + self._env.monotonic_ms() - began:
+                await self._store.evict(each.id, each.lease_until)
+
+    return watch
+
+
+def _join_unlocked(_: Any) -> Any:
+    async def join(self: Any) -> Any:
+        if self._host_id is None:
+            self._host_id = await self._join()
+        return self._host_id
+
+    return join
+
+
+def _stop_keeping(original: Any) -> Any:
+    async def stop(self: Any) -> None:
+        if self._keeper is not None:
+            self._keeper.cancel()
+        await original(self)
+
+    return stop
+
+
+def _leave_first(original: Any) -> Any:
+    """Give the claims back as soon as the host is told to stop."""
+
+    async def stop(self: Any) -> None:
+        await self._worker.claims.leave()
+        await original(self)
+
+    return stop
+
+
+def _forget_flight(original: Any) -> Any:
+    """Leave a call alone that another host had begun."""
+
+    def of_run(run: Any, now: int, is_paused: bool, epoch: int, repairing: Any) -> Any:
+        is_left = run.epoch is not None and run.epoch < epoch
+        if run.row == MutationStatus.IN_FLIGHT and is_left:
+            return Choice(Work.NOTHING)
+        return original(run, now, is_paused, epoch, repairing)
+
+    return of_run
+
+
+def _empty_is_left(original: Any) -> Any:
+    """Take a run that no host has taken up for one that was left."""
+
+    def of_run(run: Any, now: int, is_paused: bool, epoch: int, repairing: Any) -> Any:
+        known = replace(run, epoch=0) if run.epoch is None else run
+        return original(known, now, is_paused, epoch, repairing)
+
+    return of_run
+
+
+def _watched(_: Any) -> Any:
+    async def is_watched(self: Any, workflow_id: str) -> bool:
+        return True
+
+    return is_watched
+
+
+def _said_late(original: Any) -> Any:
+    return lambda self, fence, row, terms, said_ms=None: original(self, fence, row, terms)
+
+
+_BUGS: Final = (
+    ("fence-from-the-row", "A write is compared with the epoch of the row, not of the claim.",
+     "duly.store.statements", "check", _fence_from_row),
+    ("takeover-without-evict", "A workflow is claimed as soon as the lease of its host is over.",
+     "verification.life", "schema",
+     statement("claim_workflow", "h.id = workflow.holder",
+               "h.id = workflow.holder"
+               " and h.lease_until > (select max(o.lease_until) - 15000 from host o)")),
+    ("claim-of-what-is-held", "A workflow is claimed that another host holds.",
+     "verification.life", "schema",
+     statement("claim_workflow", "not exists (select 1 from host h where h.id = workflow.holder)",
+               "true")),
+    ("claims-of-one-host-are-one", "A host that claims again keeps the epoch of its claim.",
+     "verification.life", "schema",
+     statement("claim_workflow", "epoch + 1", "epoch + (holder is distinct from :host)")),
+    ("absence-from-the-start", "'It did not happen' counts from the start of the process.",
+     "duly.engine.claims", "Claims.over_since_ms", _from_start),
+    ("absence-from-the-claim-alone", "'It did not happen' does not count what a tool may take.",
+     "duly.engine.claims", "Claims.over_since_ms", _from_claim),
+    ("absence-by-when-it-was-read", "A person's 'no' is judged by when the store answered.",
+     "duly.engine.sends", "Sends.absence_wait_ms", _said_late),
+    ("memory-outlives-the-lease", "A host that lapsed goes on with its old claims.",
+     "duly.engine.claims", "Claims.forget", _keep_fences),
+    ("leases-by-the-own-clock", "A host judges the leases of others by its wall clock.",
+     "duly.engine.lease", "Lease._watch", _by_own_clock),
+    ("evicted-too-soon", "A host is evicted by the store's clock alone.",
+     "duly.rules.lease", "may_evict", lambda _: lambda unrenewed_ms, *, is_over: is_over),
+    ("renewed-after-the-lapse", "A lease that is over is renewed.",
+     "verification.life", "schema",
+     statement("renew_host", "and lease_until > :clock", "and :clock is not null")),
+    ("sent-without-a-look", "A send begins without a look at the lease.",
+     "duly.engine.claims", "Claims.until_sendable", _nothing_to_wait_for),
+    ("sent-with-little-left", "A send begins however little is left of the lease.",
+     "duly.rules.lease", "may_send", lambda _: lambda left_ms: left_ms > 0),
+    ("the-lease-from-the-answer", "A lease is counted from when the store answered.",
+     "duly.engine.lease", "Lease._count", _count_from_answer),
+    ("evicted-hosts-write", "An act of a person through an evicted host is written.",
+     "duly.store.claim", "check_here", _nothing),
+    ("joined-twice", "A host joins twice, and keeps only one of the two alive.",
+     "duly.engine.claims", "Claims.join", _join_unlocked),
+    ("no-lease-while-closing", "A lease is not kept while a host waits for its sends.",
+     "duly.engine.scheduler", "Engine._stop", _stop_keeping),
+    ("left-while-sending", "A host leaves before its sends have ended.",
+     "duly.engine.scheduler", "Engine._stop", _leave_first),
+    ("never-left", "A host that is closed does not leave.",
+     "duly.engine.claims", "Claims.leave", _nothing_to_wait_for),
+    ("in-flight-is-forgotten", "A call that an evicted host had begun is left alone.",
+     "duly.rules.turn", "_of_run", _forget_flight),
+    ("empty-epochs-are-crashes", "A run that no host has taken up yet is taken for a crashed one.",
+     "duly.rules.turn", "_of_run", _empty_is_left),
+    ("held-elsewhere-is-no-matter", "Any host judges when the calls of another have ended.",
+     "duly.engine.claims", "Claims.is_watched",
+     _watched),
+)  # fmt: skip
+
+BUGS: Final = tuple(
+    Bug(name, says, (Place(module, attribute, make),))
+    for name, says, module, attribute, make in _BUGS
+)

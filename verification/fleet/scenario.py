@@ -1,0 +1,260 @@
+"""A scenario of a fleet: what befalls which host and the way to the store, written down beforehand.
+
+Law: the same scenario always runs the same way. A mishap comes at a place, and hits the host that
+comes by there; or at a time, and hits the host it names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Any, Final
+
+from duly.rules.permission import Approval
+from duly.testing.dice import Dice
+from verification.workflow.outside import Outcome, Saying
+from verification.workflow.scenario import OUTCOMES, SAYINGS, Action, Do, Scenario, in_order
+from verification.workflow.shape import CHANGING, Shape, Tool
+
+LENGTH_MS: Final = 90_000
+HOSTS_MAX: Final = 3
+
+
+class What(StrEnum):
+    """What befalls a host, or its way to the store."""
+
+    KILL = "is killed"  # another process starts after a while
+    STOP = "is stopped"  # and goes on after a while
+    CLOSE = "is closed in order"
+    CUT = "is cut off from the store"
+    LOSE = "does not hear that its transaction was committed"
+    LATE = "waits in vain, and its transaction is committed later"
+    CLOCK = "has its clock set"
+    STORE_CLOCK = "sees the clock of the store step"  # all hosts do
+
+
+TRANSACTIONS: Final = (What.LOSE, What.LATE)
+
+
+@dataclass(frozen=True, slots=True)
+class Mishap:
+    """Something that befalls the host that comes by a place for the so many-th time, or a host.
+
+    Without a place it comes at a time, and `times` is the number of the host.
+    """
+
+    what: What
+    lasts_s: float = 0.0
+    at: str = ""
+    times: int = 1
+    at_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class FleetScenario:
+    """One schedule of a fleet."""
+
+    hosts: int = 2
+    shape: Shape = Shape.FIFO
+    tool: Tool = Tool.ASKED
+    mails: int = 1
+    mishaps: tuple[Mishap, ...] = ()
+    outcomes: tuple[Outcome, ...] = ()
+    sayings: tuple[Saying, ...] = ()
+    actions: tuple[Action, ...] = ()
+    ahead_s: tuple[int, ...] = ()  # by host: how far its clock is ahead of the right time
+    approval: Approval = Approval.NEVER
+    dice: int = 0
+
+    @property
+    def plain(self) -> Scenario:
+        """As much of it as the people of a scenario need to know."""
+        return Scenario(
+            shape=self.shape,
+            tool=self.tool,
+            mails=self.mails,
+            actions=self.actions,
+            approval=self.approval,
+            dice=self.dice,
+        )
+
+
+# Where a mishap can do most harm: around everything that is written before and after a send.
+SORE: Final = (
+    *("before the effect",) * 5,
+    *("after the first byte",) * 3,
+    *("after send",) * 3,
+    *("before send", "before record", "after record", "before the question", "after the question"),
+    *("before claim", "after claim", "after claim", "before start_run", "after start_run"),
+    *("after prepare_run", "before commit_run", "after commit_run", "after take_up"),
+    *("before renew", "after renew", "before evict", "after evict", "after join"),
+    *("after succeed_run", "after publish"),
+)
+WRITES: Final = (
+    *("send", "send", "record", "claim", "commit_run", "start_run", "prepare_run"),
+    *("renew", "join", "evict", "succeed_run", "take_up", "publish", "move_run"),
+)
+ASKED_SORE: Final = (
+    "after propose",
+    "after approve",
+    "before send_approved",
+    "after send_approved",
+)
+LASTS_S: Final[dict[What, tuple[float, ...]]] = {
+    What.KILL: (0.0, 1.0, 4.0, 30.0),
+    What.STOP: (1.0, 6.0, 9.0, 9.9, 11.0, 14.0, 16.0, 21.0, 26.0, 29.0, 45.0, 90.0),
+    What.CLOSE: (0.0, 3.0, 30.0),
+    What.CUT: (2.0, 8.0, 13.0, 17.0, 40.0),
+    What.LOSE: (0.0,),
+    What.LATE: (1.0, 4.0, 12.0, 20.0, 40.0),
+    What.CLOCK: (-300.0, -40.0, -7.0, 3.0, 25.0, 120.0),
+    What.STORE_CLOCK: (2.0, 16.0, 60.0),
+}
+KINDS: Final = (
+    *(What.STOP,) * 6,
+    *(What.KILL,) * 3,
+    *(What.CUT,) * 2,
+    *(What.LOSE,) * 2,
+    *(What.LATE,) * 3,
+    *(What.CLOSE,) * 2,
+    *(What.CLOCK, What.STORE_CLOCK),
+)
+AHEAD_S: Final = (0, 0, 2, -3, 20, -45, 170, -300)
+ACTIONS: Final = (
+    *(Do.PUBLISH,) * 5,
+    *(Do.PAUSE, Do.RESUME, Do.RESUME, Do.RETRY, Do.ABANDON, Do.SKIP, Do.ANSWER, Do.ANSWER),
+    *(Do.REPLACE, Do.REPUBLISH, Do.RUN_NOW, Do.TRY_AGAIN, Do.DEPLOY),
+)
+DOORS: Final = (
+    *("after start_run", "after prepare_run", "before send", "after send", "before the effect"),
+    *("after record", "after commit_run", "after claim", "after evict", "before the question"),
+)
+
+
+def from_seed(seed: int) -> FleetScenario:
+    """Make up a scenario of a fleet."""
+    dice = Dice(seed)
+    hosts = dice.choose((2, 2, HOSTS_MAX))
+    scenario = FleetScenario(
+        hosts=hosts,
+        shape=dice.choose((Shape.FIFO, Shape.FIFO, Shape.BATCH, Shape.PRODUCE, Shape.QUIET)),
+        tool=dice.choose((Tool.ASKED, Tool.ASKED, Tool.BLIND, Tool.ONCE)),
+        mails=dice.choose((1, 2, 3)),
+        mishaps=tuple(_mishap(dice, hosts) for _ in range(dice.choose((1, 2, 2, 3, 3, 4, 6)))),
+        outcomes=tuple(dice.choose(OUTCOMES) for _ in range(dice.randrange(6))),
+        sayings=tuple(dice.choose(SAYINGS) for _ in range(dice.randrange(5))),
+        actions=in_order([_action(dice) for _ in range(dice.randrange(6))]),
+        ahead_s=tuple(dice.choose(AHEAD_S) for _ in range(hosts)),
+        dice=1 + dice.randrange(1 << 31),
+    )
+    scenario = _asked(dice, scenario) if dice.happens(0.3) else scenario
+    if dice.happens(0.2):
+        return _stalled(dice, scenario)
+    return _pressed(scenario) if dice.happens(0.06) else scenario
+
+
+def _pressed(scenario: FleetScenario) -> FleetScenario:
+    """Let a person say what became of a call, again and again, around its last moment to land."""
+    answers = [Action(at_ms, Do.ANSWER) for at_ms in range(49_000, 57_000, 150)]
+    return replace(
+        scenario,
+        tool=Tool.BLIND,
+        shape=scenario.shape if scenario.shape in CHANGING else Shape.FIFO,
+        mishaps=(),
+        outcomes=(Outcome.LATE,),
+        actions=in_order([*scenario.actions, *answers]),
+        approval=Approval.NEVER,
+    )
+
+
+def _stalled(dice: Dice, scenario: FleetScenario) -> FleetScenario:
+    """Let a host be stopped right before its first byte, die on it, and the request land late.
+
+    Or let it be closed while a call is out that never returns.
+    """
+    if dice.happens(0.3):
+        closing = Mishap(What.CLOSE, 3.0, "after the first byte")
+        shape = scenario.shape if scenario.shape in CHANGING else Shape.FIFO
+        silent = (Outcome.TIMEOUT_AFTER,)
+        return replace(scenario, shape=shape, mishaps=(closing,), outcomes=silent)
+    stop = Mishap(What.STOP, dice.choose((16.0, 21.0, 26.0, 29.0, 29.9)), "before the effect")
+    death = Mishap(What.KILL, dice.choose((1.0, 30.0)), "after the first byte")
+    return replace(
+        scenario,
+        tool=Tool.ASKED,
+        shape=scenario.shape if scenario.shape in CHANGING else Shape.FIFO,
+        mishaps=(stop, death, *scenario.mishaps),
+        outcomes=(Outcome.LATE, *scenario.outcomes),
+        sayings=(),
+    )
+
+
+def _mishap(dice: Dice, hosts: int) -> Mishap:
+    what = dice.choose(KINDS)
+    lasts_s = dice.choose(LASTS_S[what])
+    if what in TRANSACTIONS:
+        return Mishap(what, lasts_s, f"before {dice.choose(WRITES)}", 1 + dice.randrange(3))
+    if dice.happens(0.2):
+        return Mishap(what, lasts_s, "", dice.randrange(hosts), dice.randrange(LENGTH_MS))
+    return Mishap(what, lasts_s, dice.choose(SORE), 1 + dice.randrange(3))
+
+
+def _action(dice: Dice) -> Action:
+    do, which = dice.choose(ACTIONS), dice.randrange(4)
+    if do is not Do.PUBLISH and dice.happens(0.5):
+        return Action(0, do, which, dice.choose(DOORS), 1 + dice.randrange(3))
+    return Action(dice.randrange(dice.choose((3_000, 30_000, LENGTH_MS))), do, which)
+
+
+def _asked(dice: Dice, scenario: FleetScenario) -> FleetScenario:
+    """Let a person be asked before every change."""
+    answers = [
+        Action(0, dice.choose((Do.APPROVE, Do.APPROVE, Do.REJECT)), 0, "after propose", times)
+        for times in range(1, 4)
+        if dice.happens(0.7)
+    ]
+    mishaps = [
+        replace(each, at=dice.choose(ASKED_SORE), times=1)
+        if each.at and each.what not in TRANSACTIONS and dice.happens(0.4)
+        else each
+        for each in scenario.mishaps
+    ]
+    return replace(
+        scenario,
+        shape=scenario.shape if scenario.shape in CHANGING else Shape.FIFO,
+        mishaps=tuple(mishaps),
+        actions=in_order([*scenario.actions, *answers]),
+        approval=Approval.ALWAYS,
+    )
+
+
+LISTS: Final = ("mishaps", "actions", "outcomes", "sayings", "ahead_s")
+
+
+def simpler(scenario: FleetScenario) -> Iterator[FleetScenario]:
+    """Return every scenario that is one step simpler, the largest steps first."""
+    if scenario.approval is not Approval.NEVER:
+        yield replace(scenario, approval=Approval.NEVER)
+    for name in LISTS:
+        if getattr(scenario, name):
+            yield _with(scenario, name, ())
+    if scenario.hosts > 2:
+        yield replace(scenario, hosts=2)
+    if scenario.mails > 1:
+        yield replace(scenario, mails=1)
+    if scenario.dice:
+        yield replace(scenario, dice=0)
+    for name in LISTS[:-1]:
+        items = getattr(scenario, name)
+        for place in range(len(items)):
+            yield _with(scenario, name, items[:place] + items[place + 1 :])
+    for place, outcome in enumerate(scenario.outcomes):
+        if outcome is not Outcome.OK:
+            kept = scenario.outcomes
+            yield _with(scenario, "outcomes", (*kept[:place], Outcome.OK, *kept[place + 1 :]))
+
+
+def _with(scenario: FleetScenario, name: str, items: tuple[Any, ...]) -> FleetScenario:
+    changes: dict[str, Any] = {name: items}
+    return replace(scenario, **changes)
