@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import tracemalloc
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -150,6 +151,22 @@ async def test_a_script_gets_an_idle_worker_while_others_are_slow_to_start() -> 
         assert has_one
     finally:
         await pool.close()
+
+
+async def test_to_close_a_pool_does_not_stop_the_loop_while_something_is_read_beside_it() -> None:
+    """X2, H1: the threads are waited for in the loop."""
+    pool = Pool(Loop())
+    goes_on, began = threading.Event(), threading.Event()
+
+    def read() -> bool:
+        began.set()
+        return goes_on.wait(2)
+
+    reading = asyncio.ensure_future(pool.apart(read))
+    await asyncio.to_thread(began.wait)
+    asyncio.get_running_loop().call_later(0.1, goes_on.set)
+    await pool.close()
+    assert await reading  # else the loop did not turn for two seconds
 
 
 # -- What is kept ---------------------------------------------------------------------------------
