@@ -89,10 +89,7 @@ async def test_a_lone_carriage_return_above_an_import_does_not_break_a_script() 
 
 
 async def test_a_source_with_old_ends_of_lines_does_not_kill_its_reader() -> None:
-    """F1, X2: the reader dies by IndexError, and its host says that this is not the source's fault.
-
-    So the deploy is tried again, for ever with the same end.
-    """
+    """F1, X2: the reader dies by IndexError, and its host says it is not the source's fault."""
     text = f"{FLOW}{POLL}    return 1\n".replace("\n", "\r")
     studies = Studies(Loop(), STUDIED, wall_s=60)
     try:
