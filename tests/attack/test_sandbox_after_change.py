@@ -27,9 +27,8 @@ from duly.sandbox.python import PythonSandbox
 from duly.sandbox.slot import RUNNING_MAX
 from duly.sandbox.study import Studies
 from duly.script.study import ask
-from tests.sandbox.hostile.meter import metering
 from tests.sandbox.javascript_stand import Stand
-from tests.sandbox.python_stand import CATALOG, make, opened, run
+from tests.sandbox.python_stand import CATALOG, make, opened
 from tests.sandbox.test_javascript_code import WITHOUT
 from tests.sandbox.test_pool import standing
 
@@ -54,14 +53,6 @@ async def run_text(sandbox: PythonSandbox, text: str) -> Turn:
 
 
 # -- The host's loop ------------------------------------------------------------------------------
-
-
-async def test_a_script_that_asks_for_much_chance_does_not_stop_the_loop() -> None:
-    """X2: 1 MiB of random bytes are made in the reader's callback, at a cost that is quadratic."""
-    async with python() as sandbox, metering() as meter:
-        ended = await run(sandbox, "import os\nreturn len(os.urandom(1024 * 1024))")
-        assert ended == Returned(1024 * 1024)
-    assert meter.callback_cpu_ms < LOOP_MS_MAX, meter.callback
 
 
 # -- A lone carriage return ends a line for Python's parser, and not for ours ---------------------

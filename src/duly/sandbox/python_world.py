@@ -9,6 +9,8 @@ Law 3: no script really sleeps. The time it asked to sleep is added to its clock
        that waits for a moment ends; more than the step may take is a logic failure.
 Law 4: a script that asks again and again is stopped when its wall time is over: the interpreter
        does not count the time it waits for our answer.
+Law 5: the host makes random bytes in its event loop, some 50 ms for a MiB. So their number is
+       limited, per call and per step (X2).
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, tzinfo
 from hashlib import sha256
+from math import ceil
 from typing import Any, Final
 
 from duly.env import Env
@@ -25,6 +28,8 @@ from duly.sandbox.python_error import wall_time
 
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 RANDOM_BYTES_MAX: Final = 1024 * 1024
+RANDOM_BYTES_PER_STEP_MAX: Final = 2 * 1024 * 1024
+BLOCK_BYTES: Final = 32
 SLEEPS: Final = frozenset({"time.sleep", "asyncio.sleep"})
 
 
@@ -40,7 +45,8 @@ class ScriptClock:
         self._turn_from_ms: int | None = None
         self._slept_s = 0.0
         self._block = 0
-        self._bytes = b""
+        self._bytes = b""  # made and not given yet; always less than a block
+        self._random_bytes = 0
 
     def begin_turn(self) -> None:
         """Let the script's time pass."""
@@ -83,16 +89,25 @@ class ScriptClock:
 
     def _random(self, count: int) -> bytes:
         self.is_asked = True
-        if count > RANDOM_BYTES_MAX:
-            most = {"limit": RANDOM_BYTES_MAX, "unit": "random bytes"}
-            raise ScriptError(code="too_many", subject="script", facts=most)
-        while len(self._bytes) < count:
-            self._bytes += sha256(f"duly:{self._world.seed}:{self._block}".encode()).digest()
-            self._block += 1
-        given, self._bytes = self._bytes[:count], self._bytes[count:]
-        return given
+        self._random_bytes += count
+        _check_most(count, RANDOM_BYTES_MAX, "random bytes at once")
+        _check_most(self._random_bytes, RANDOM_BYTES_PER_STEP_MAX, "random bytes in a step")
+        blocks = ceil(max(0, count - len(self._bytes)) / BLOCK_BYTES)
+        first, self._block = self._block, self._block + blocks
+        made = b"".join((self._bytes, *map(self._make_block, range(first, self._block))))
+        self._bytes = made[count:]
+        return made[:count]
+
+    def _make_block(self, number: int) -> bytes:
+        return sha256(f"duly:{self._world.seed}:{number}".encode()).digest()
 
     def _sleep(self, seconds: float) -> None:
         self._slept_s += max(0.0, seconds)
         if not self._slept_s <= self._wall_s:
             raise ScriptError(code="slept_too_long", facts={"seconds": f"{self._wall_s:g}"})
+
+
+def _check_most(count: int, most: int, unit: str) -> None:
+    if count > most:
+        facts = {"limit": most, "unit": unit}
+        raise ScriptError(code="too_many", subject="script", facts=facts)
