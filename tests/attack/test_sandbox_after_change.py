@@ -5,30 +5,21 @@ from __future__ import annotations
 import asyncio
 import threading
 import tracemalloc
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import replace
+from contextlib import AsyncExitStack
 
 import pytest
 
-from duly.config import Limits
 from duly.engine.library import size_bytes
-from duly.engine.study import STUDY
-from duly.engine.workshop import STUDIED
 from duly.env import Loop
 from duly.rules.catalog import Catalog
 from duly.rules.source import Language, Source
 from duly.sandbox import pool as pool_module
 from duly.sandbox import wire
-from duly.sandbox.base import Asked, Returned, Turn
+from duly.sandbox.base import Asked
 from duly.sandbox.javascript import JavaScriptSandbox
 from duly.sandbox.pool import STARTING_MAX, Pool, Worker
-from duly.sandbox.python import PythonSandbox
 from duly.sandbox.slot import RUNNING_MAX
-from duly.sandbox.study import Studies
-from duly.script.study import ask
 from tests.sandbox.javascript_stand import Stand
-from tests.sandbox.python_stand import CATALOG, make, opened
 from tests.sandbox.test_javascript_code import WITHOUT
 from tests.sandbox.test_pool import standing
 
@@ -37,56 +28,10 @@ FLOW = "from duly import workflow\nflow = workflow('x', topics=['t'])\n"
 POLL = "@flow.producer()\nasync def poll(ctx, state):\n"
 
 
-@asynccontextmanager
-async def python() -> AsyncIterator[PythonSandbox]:
-    sandbox = make(replace(Limits(), step_cpu_s=5))
-    try:
-        yield sandbox
-    finally:
-        await sandbox.close()
-
-
-async def run_text(sandbox: PythonSandbox, text: str) -> Turn:
-    loaded = await sandbox.load(Source(Language.PYTHON, text), CATALOG)
-    async with opened(sandbox, loaded) as script:
-        return await script.start()
-
-
 # -- The host's loop ------------------------------------------------------------------------------
 
 
 # -- A lone carriage return ends a line for Python's parser, and not for ours ---------------------
-
-
-async def test_the_text_that_runs_is_the_text_that_was_read() -> None:
-    """X3, W6: an import is replaced two lines below its place, over a line that is then gone."""
-    text = (
-        f"{FLOW}# a\rz = 1\ry = 2\n{POLL}"
-        "    n = 1\n"
-        "    if state == 'never':\n"
-        "        from duly import workflow\n"
-        "    if True:\n"
-        "        n = 2\n"
-        "    return n\n"
-    )
-    async with python() as sandbox:
-        assert await run_text(sandbox, text) == Returned(2)
-
-
-async def test_a_lone_carriage_return_above_an_import_does_not_break_a_script() -> None:
-    """W6: Python reads this text, and so does the study; only the load refuses it."""
-    async with python() as sandbox:
-        assert await run_text(sandbox, f"# a\rz = 1\n{FLOW}{POLL}    return 1\n") == Returned(1)
-
-
-async def test_a_source_with_old_ends_of_lines_does_not_kill_its_reader() -> None:
-    """F1, X2: the reader dies by IndexError, and its host says it is not the source's fault."""
-    text = f"{FLOW}{POLL}    return 1\n".replace("\n", "\r")
-    studies = Studies(Loop(), STUDIED, wall_s=60)
-    try:
-        assert await studies.ask(STUDY, ask(Source(Language.PYTHON, text), Catalog(), "none"))
-    finally:
-        await studies.close()
 
 
 # -- Places and workers ---------------------------------------------------------------------------

@@ -1,4 +1,9 @@
-"""A workflow's text before it is run: its language, its words, its name in error messages."""
+"""A workflow's text before it is run: its language, its words, its name in error messages.
+
+Law: a line of a text ends with a line feed, for every reader of it. A source turns the other ends
+     (CR LF, a lone CR) into that when it is made. To both languages these are the same, inside a
+     text of several lines too; our readers, which count lines, saw different ones (X3).
+"""
 
 from __future__ import annotations
 
@@ -59,7 +64,7 @@ class Source:
         path: str | None = None,
     ) -> None:
         object.__setattr__(self, "language", Language(language))
-        object.__setattr__(self, "text", text)
+        object.__setattr__(self, "text", text.replace("\r\n", "\n").replace("\r", "\n"))
         object.__setattr__(self, "name", name)
         object.__setattr__(self, "path", path)
 

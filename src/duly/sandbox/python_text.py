@@ -427,7 +427,7 @@ def _lines(tree: ast.Module) -> dict[str, int]:
 
 def _without_imports(text: str, tree: ast.Module) -> str:
     """Replace imports of `duly` by assignments that take as many lines."""
-    # A form feed or a lone carriage return is no end of a line to Python's parser.
+    # A source has line feeds only; a form feed is no end of a line to Python's parser.
     lines = [line.encode() for line in text.split("\n")]
     found = [node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
     for node in sorted(found, key=lambda each: (each.lineno, each.col_offset), reverse=True):

@@ -64,7 +64,7 @@ class Text:
 
     def __init__(self, text: str) -> None:
         # Split where both parsers do; str.splitlines splits at more characters.
-        lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+        lines = text.split("\n")
         # In an ASCII line the two counts are the same; most lines are ASCII. Of any other line the
         # bytes that begin no character are kept: a line may be the whole text.
         self.lines = [None if line.isascii() else _bytes_inside(line) for line in lines]
