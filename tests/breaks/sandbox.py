@@ -261,7 +261,7 @@ BREAKS = (
     ),
     Break(
         "X2",
-        "duly.sandbox.pool",
+        "duly.sandbox.slot",
         "ScriptPlace.look",
         lambda place: False,
         ("tests/sandbox/test_place.py",),

@@ -8,9 +8,9 @@ from contextlib import AsyncExitStack
 import pytest
 
 from duly.sandbox import pool as pool_module
+from duly.sandbox import slot
 from duly.sandbox.base import Asked, Returned, Turn
-from duly.sandbox.pool import LOOKS_INSIDE, LOOKS_OUTSIDE, ScriptPlace
-from duly.sandbox.slot import RUNNING_MAX, Slots
+from duly.sandbox.slot import LOOKS_INSIDE, LOOKS_OUTSIDE, RUNNING_MAX, ScriptPlace, Slots
 from tests.sandbox.test_pool import Stand, standing
 
 ASK = "return await ctx.a.b()"
@@ -53,7 +53,7 @@ async def test_calls_that_never_end_keep_no_other_script_from_running() -> None:
 
 async def test_scripts_that_compute_keep_their_places(monkeypatch: pytest.MonkeyPatch) -> None:
     """X2: also those that wait for their turn to run; no process is started beside them."""
-    monkeypatch.setattr(pool_module, "LOOKS_INSIDE", 0)
+    monkeypatch.setattr(slot, "LOOKS_INSIDE", 0)
     async with standing(running=Slots(1)) as stand, AsyncExitStack() as stack:
         late = await stand.script(ASK)
         scripts = [await stand.script("for (;;);") for _ in range(RUNNING_MAX)]

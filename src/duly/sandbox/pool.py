@@ -26,14 +26,14 @@ import socket
 import subprocess
 import sys
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Final, Literal, TypeVar
+from typing import Any, Final, Literal, TypeVar
 
 from duly import fork
 from duly.cell.process import Stat
@@ -41,7 +41,7 @@ from duly.env import Env
 from duly.errors import ConfigError, DulyError, short
 from duly.sandbox import wire
 from duly.sandbox.reaper import IDLE_S, Reaper
-from duly.sandbox.slot import RUNNING_MAX, Slots
+from duly.sandbox.slot import RUNNING_MAX, ScriptPlace, Slots
 from duly.sandbox.watch import GRACE_S, Limit, ScriptWatch
 
 R = TypeVar("R")
@@ -49,12 +49,8 @@ R = TypeVar("R")
 WORKERS_MAX: Final = 64
 START_S: Final = 60.0
 THREADS_MAX: Final = 4
-# While a script waits for a place, the pool looks so often at those that have one. Who was found
-# waiting more often than this gives it up: soon if a call of it is outside the host, and late if
-# the host itself has not answered, since another process would not make it faster.
+# While a script waits for a place, the pool looks so often at those that have one.
 LOOK_S: Final = 0.005
-LOOKS_OUTSIDE: Final = 2
-LOOKS_INSIDE: Final = 200
 # Starting a process blocks its thread until it is there; many at once would stop the host (X2).
 STARTING_MAX: Final = 2
 
@@ -90,39 +86,6 @@ class Program:
     text: str
     needs: tuple[str, ...]
     words: tuple[str, ...] = ()
-
-
-@dataclass(slots=True)
-class ScriptPlace:
-    """The place of one script among those that may run, and how often it was found waiting.
-
-    Patience is counted in looks of the pool, which are turns of the event loop: a host that is
-    slow itself does not take its own time for that of a call.
-    """
-
-    workflow: str
-    is_held: bool = True
-    is_still: bool = True  # it neither runs nor waits for a slot to run
-    calls_outside: int = 0
-    looks: int = 0
-
-    @contextmanager
-    def waiting_outside(self) -> Iterator[None]:
-        """Mark the time in which a call is outside the host."""
-        # A test in virtual time does this in another thread than the pool's; a look more or less
-        # makes no difference.
-        if self.calls_outside == 0:
-            self.looks = 0
-        self.calls_outside += 1
-        try:
-            yield
-        finally:
-            self.calls_outside -= 1
-
-    def look(self) -> bool:
-        """Tell whether the script has waited for so long that another may have its place."""
-        self.looks = self.looks + 1 if self.is_still else 0
-        return self.looks > (LOOKS_OUTSIDE if self.calls_outside else LOOKS_INSIDE)
 
 
 class Worker:
@@ -298,9 +261,10 @@ class Pool:
         self._idle_ms = idle_s * 1000
         self._reaper = Reaper(idle_s, self._reap)
         self._looking: asyncio.TimerHandle | None = None
-        self._starting = asyncio.Semaphore(STARTING_MAX)
+        self._starting = 0
+        self._moved = asyncio.Event()  # set for a moment: a worker is idle, or one fewer starts
         self._threads = ThreadPoolExecutor(THREADS_MAX, thread_name_prefix="duly-javascript")
-        self._dying: set[Future[None]] = set()
+        self._beside: set[Future[Any]] = set()  # what runs in threads
         self._idle: deque[Worker] = deque()  # the longest idle first
         self._all: set[Worker] = set()
         self._is_closed = False
@@ -329,7 +293,7 @@ class Pool:
     async def _take_worker(self, workflow: str) -> Worker:
         await self._slots.take(workflow)
         try:
-            return self._idle_worker() or await self._start_in_turn()
+            return await self._start_in_turn()
         except BaseException:
             self._slots.give_back()
             raise
@@ -390,6 +354,7 @@ class Pool:
                 worker.idle_since_ms = self._env.monotonic_ms()
                 self._idle.append(worker)
                 self._reaper.come_later()
+                self._wake()
             else:
                 ending = self._end(worker)
         if ending is not None:
@@ -397,8 +362,11 @@ class Pool:
             await asyncio.shield(asyncio.wrap_future(ending))
 
     async def close(self) -> None:
-        """End every worker; a script that still has one finds it lost."""
+        """End every worker; a script that has one finds it lost, one that waits does not get it."""
         self._is_closed = True
+        self._places.close()
+        self._slots.close()
+        self._wake()
         self._reaper.stay_away()
         if self._looking is not None:
             self._looking.cancel()
@@ -408,15 +376,21 @@ class Pool:
         for worker in self._idle:
             self._end(worker)
         self._idle.clear()
-        dying = [asyncio.wrap_future(each) for each in tuple(self._dying)]
-        await asyncio.shield(asyncio.gather(*dying))
+        beside = [asyncio.wrap_future(each) for each in tuple(self._beside)]
+        await asyncio.shield(asyncio.gather(*beside, return_exceptions=True))
         self._threads.shutdown()
 
     async def apart(self, function: Callable[[], R]) -> R:
         """Run in a thread what would hold the host up for too long (X2)."""
         if self._is_closed:
             return function()
-        return await asyncio.get_running_loop().run_in_executor(self._threads, function)
+        return await asyncio.wrap_future(self._submit(function))
+
+    def _submit(self, function: Callable[[], R]) -> Future[R]:
+        submitted = self._threads.submit(function)
+        self._beside.add(submitted)
+        submitted.add_done_callback(self._beside.discard)
+        return submitted
 
     @property
     def pids(self) -> tuple[int, ...]:
@@ -445,9 +419,22 @@ class Pool:
         return bool(self._idle)
 
     async def _start_in_turn(self) -> Worker:
-        async with self._starting:
-            # Another task may have given one back meanwhile.
-            return self._idle_worker() or await self._start()
+        """Return an idle worker as soon as there is one, or start one when few others start."""
+        while (idle := self._idle_worker()) is None and self._starting >= STARTING_MAX:
+            await self._moved.wait()
+        if idle is not None:
+            return idle
+        self._starting += 1
+        try:
+            return await self._start()
+        finally:
+            self._starting -= 1
+            self._wake()
+
+    def _wake(self) -> None:
+        """Wake the tasks that wait to start a worker, in their order."""
+        self._moved.set()
+        self._moved.clear()
 
     async def _start(self) -> Worker:
         worker = self._make(self._env)
@@ -483,7 +470,4 @@ class Pool:
     def _bury(self, worker: Worker) -> Future[None] | None:
         if not worker.is_alive:
             return None
-        dying = self._threads.submit(worker.wait)
-        self._dying.add(dying)
-        dying.add_done_callback(self._dying.discard)
-        return dying
+        return self._submit(worker.wait)
