@@ -18,7 +18,7 @@ from duly.rules.access import Step
 from duly.sandbox.base import Broke, Loaded, Returned, Turn
 from duly.sandbox.javascript import JavaScriptSandbox
 from duly.sandbox.pool import Pool
-from duly.sandbox.watch import GRACE_S, STOOD_STILL_S, Limit, ScriptWatch
+from duly.sandbox.watch import GRACE_S, OWN_WORD_S, STOOD_STILL_S, Limit, ScriptWatch
 from duly.testing.env import VirtualEnv
 from duly.testing.loop import VirtualLoop
 from tests.sandbox import python_stand
@@ -26,6 +26,7 @@ from tests.sandbox.hostile.stand import stopped
 from tests.sandbox.test_pool import LIMITS, WORLD, source
 
 PAST_LIMIT_S = 2.0
+ROUNDED_S = 1e-6
 
 seconds = st.floats(0.01, 600)
 
@@ -55,7 +56,7 @@ def test_a_script_ends_within_its_limit_and_two_seconds(
     over_at_s = min(wall_s, cpu_s / rate if rate > 0 else wall_s)
     begun_s = sum(turns)  # turns that came to their end in time are nobody's matter
     broken, ended_s = lasts(ScriptWatch(cpu_s, wall_s), turns, rate)
-    assert over_at_s < ended_s <= max(over_at_s, begun_s) + PAST_LIMIT_S
+    assert over_at_s < ended_s <= max(over_at_s, begun_s) + PAST_LIMIT_S + ROUNDED_S
     is_first = ended_s <= wall_s or cpu_s <= wall_s  # of two that are broken, the tighter one
     assert broken is (Limit.CPU if ended_s * rate > cpu_s and is_first else Limit.WALL)
 
@@ -69,7 +70,17 @@ def test_a_script_within_its_limits_is_left_alone(
     watch.begin_turn()
     watch.add(min(waited_s, wall_s))
     assert watch.judge(cpu_s) is None
-    assert watch.judge(cpu_s + 0.01) is Limit.CPU
+    assert watch.judge(cpu_s + OWN_WORD_S + 0.01) is Limit.CPU
+
+
+@given(seconds)
+def test_a_worker_has_one_look_s_time_to_say_that_its_cpu_time_is_used_up(cpu_s: float) -> None:
+    """X2, X3: it knows the line, and the host does not; a worker that says nothing is ended."""
+    watch = ScriptWatch(cpu_s, wall_s=1000)
+    watch.add(watch.begin_turn())
+    assert watch.judge(cpu_s + 0.01) is None
+    watch.add(watch.wait_again())
+    assert watch.judge(cpu_s + 0.02) is Limit.CPU
 
 
 def test_who_cannot_tell_computing_from_lasting_counts_it_all() -> None:
