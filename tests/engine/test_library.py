@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import json
+import tracemalloc
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,6 +14,7 @@ import pytest
 from duly.engine import library as library_module
 from duly.engine.library import Library, size_bytes
 from duly.rules.catalog import Catalog
+from duly.rules.declaration import parse
 from duly.rules.source import Source
 from duly.sandbox.base import Loaded
 
@@ -86,3 +90,33 @@ async def test_a_version_that_two_runs_load_at_once_is_counted_once() -> None:
     await asyncio.gather(*(shop.library.get("w1", "1.0.0") for _ in range(3)))
     (kept,) = shop.library._shelf.values()
     assert shop.library._bytes == size_bytes(kept)
+
+
+NAMES = [f"{number:y>100}" for number in range(MANY // 4)]
+PRODUCER = {"handler": "function", "schedule": {"interval": "5m"}, "publishes": []}
+
+
+@pytest.mark.parametrize(
+    "declared",
+    [
+        {"producers": dict.fromkeys(NAMES, PRODUCER)},
+        {"topics": {name: {"ingress": {"bus": name}} for name in NAMES}},
+        {
+            "topics": NAMES,
+            "consumers": {name: {"subscribe": [name], "prepare": "function"} for name in NAMES},
+        },
+    ],
+    ids=["producers", "topics", "consumers"],
+)
+def test_a_version_counts_as_what_it_takes(declared: dict[str, Any]) -> None:
+    """X2: a script makes a thousand long names with a short text; they are counted too."""
+    text = json.dumps({"name": "w", "producers": {"p": "function"}, **declared})
+    gc.collect()
+    tracemalloc.start()
+    try:
+        loaded = Loaded(Source("javascript", "x"), parse(json.loads(text)))
+        gc.collect()
+        taken, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert taken / 2 < size_bytes(loaded) < 2 * taken

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import sys
 from collections import OrderedDict
-from dataclasses import replace
+from collections.abc import Iterable
+from dataclasses import fields, is_dataclass, replace
 from typing import Final
 
 from duly.engine.base import Parts, StepFailed, sandbox_failure
@@ -21,7 +22,7 @@ from duly.rules.word import Failure
 from duly.sandbox.base import Loaded
 
 LOADED_BYTES_MAX: Final = 128 * 1024 * 1024
-DECLARATION_BYTES: Final = 8 * 1024  # what is kept of a version besides its text and its image
+KEEPING_BYTES: Final = 1024  # the row of a version on the shelf, and its key
 
 
 class Library:
@@ -66,5 +67,16 @@ class Library:
 
 
 def size_bytes(loaded: Loaded) -> int:
-    """Return about how much memory a loaded version takes."""
-    return DECLARATION_BYTES + sys.getsizeof(loaded.source.text) + len(loaded.image or b"")
+    """Return about how much memory a loaded version takes: text, image and what it declares."""
+    image = loaded.image or b""
+    return KEEPING_BYTES + sum(map(_taken_bytes, (loaded.source.text, image, loaded.declaration)))
+
+
+def _taken_bytes(value: object) -> int:
+    """Return what a value and all it holds take; what two values share counts for both."""
+    held: Iterable[object] = ()
+    if isinstance(value, tuple):
+        held = value
+    elif is_dataclass(value):
+        held = (getattr(value, field.name) for field in fields(value))
+    return sys.getsizeof(value) + sum(map(_taken_bytes, held))
