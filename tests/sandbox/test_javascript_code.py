@@ -83,12 +83,20 @@ async def run(stand: Stand, body: str, **options: Any) -> Turn:
     return ended[0]
 
 
+CHANGES = """
+const p = ((parts) => parts)`a${1}b`;
+const ways = [() => p[0] = 1, () => p.push(1), () => p.raw = 1, () => p.length = 1,
+  () => p.raw[0] = 1, () => delete p[0]];
+const works = (way) => { try { way(); return true } catch { return false } };
+return [ways.filter(works).length, p, p.raw]
+"""
 SAME: dict[str, tuple[str, Json]] = {
     "its own text": ("const f = (a) => a + 1; return f.toString()", "(a) => a + 1"),
     "nothing of a run before": ("return globalThis.n = (globalThis.n ?? 0) + 1", 1),
     "a clock that stands": ("return [Date.now(), Math.random() < 1]", [1_800_000_000_000, True]),
     "a pattern": ("return 'a1b22'.match(/[0-9]+/g)", ["1", "22"]),
     "a template": ("const t = (s) => s.raw[0]; return t`\\n`", "\\n"),
+    "the parts of a template, which cannot be changed": (CHANGES, [0, ["a", "b"], ["a", "b"]]),
     "a class": ("class A { #x = 7; get x() { return this.#x } } return new A().x", 7),
     "half a character": ("return '\\ud83d'.length + '\U0001f600'.length", 3),
     "large numbers": (
@@ -108,6 +116,17 @@ async def test_a_script_is_the_same_each_time_and_in_every_build(
 ) -> None:
     """C1, C13: from its text and from bytecode, in a worker that had it before."""
     assert await run(stand, body) == Returned(value)
+
+
+@pytest.mark.parametrize(("program", "is_frozen"), [(PROGRAMS["bytecode"], False), (WITHOUT, True)])
+async def test_what_bytecode_changes_is_known(
+    program: str, is_frozen: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """X3: the one difference that decision 092 names; remove it there when the library has none."""
+    monkeypatch.setattr(pool_module, "PROGRAM", program)
+    async with standing() as stand:
+        body = "return Object.isFrozen(((parts) => parts)`a`)"
+        assert await stand.returned(body) is is_frozen
 
 
 async def test_an_error_has_its_line_each_time(stand: Stand) -> None:
