@@ -21,9 +21,12 @@ from verification.workflow.planted import RANGES, planted, seeds_of
 from verification.workflow.scenario import Action, Do
 from verification.workflow.shape import Tool
 
-SEEDS = 24
+SEEDS = 10
+EVENTFUL = range(9_000, 9_008)
 FIRST = tenth_of_commit() * SEEDS
 NAMES = {bug.name: bug for bug in BUGS}
+# A commit looks for a third of them; the command looks for all.
+CHOSEN = sorted(NAMES)[tenth_of_commit() % 3 :: 3]
 # Where `python -m verification --fleet --planted --json` found each of them first. The seed is
 # tried before the others; it decides nothing.
 FOUND: dict[str, int] = json.loads(Path(__file__).with_name("found_fleet.json").read_bytes())
@@ -48,7 +51,7 @@ def test_no_random_scenario_of_a_fleet_doubles_or_loses_anything() -> None:
 
 def test_random_scenarios_of_a_fleet_are_eventful() -> None:
     """Hosts come, go, are evicted and take over from each other."""
-    endings = [run(from_seed(seed)) for seed in range(9_000, 9_016)]
+    endings = [run(from_seed(seed)) for seed in EVENTFUL]
     verbs = ("join", "renew", "claim", "evict", "leave")
     for verb in verbs:
         assert sum(each.points[f"after {verb}"] for each in endings) >= len(endings) // 4, verb
@@ -63,7 +66,7 @@ def test_scenario_of_a_fleet_that_once_went_wrong_is_fine(lesson: str) -> None:
     assert run(REGRESSIONS[lesson]).problems == ()
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", CHOSEN)
 def test_planted_bug_of_a_fleet_is_found(name: str) -> None:
     """H2, L6: within 500 schedules; the other ranges are looked through by a command."""
     assert find(NAMES[name], (FOUND[name], *seeds_of(RANGES[0]))) is not None
