@@ -22,7 +22,7 @@ from verification.workflow.scenario import Action, Do
 from verification.workflow.shape import Tool
 
 SEEDS = 10
-EVENTFUL = range(9_000, 9_008)
+EVENTFUL = range(9_000, 9_016)
 FIRST = tenth_of_commit() * SEEDS
 NAMES = {bug.name: bug for bug in BUGS}
 # A commit looks for a third of them; the command looks for all.
