@@ -81,6 +81,8 @@ where: setup
 docs: setup
 	$(BIN)/python -m tests.rules.lifecycle_page
 
+# Whole runs beside DBOS, Restate and huey, then the bus, the store and one step; figures, no gates.
+# What it fetches stays below .bench. `$(BIN)/python -m bench --write` keeps the figures for the pages.
 bench: setup
 	$(BIN)/python -m bench
 

@@ -1,1 +1,1 @@
-"""How fast the store is, as ratios to plain SQLite: `python -m bench`, or `make bench`."""
+"""How fast Duly is, beside plain SQLite and beside others: `python -m bench`, or `make bench`."""

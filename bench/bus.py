@@ -1,31 +1,36 @@
-"""Measure the bus beside its yardstick, and beside huey on SQLite: `python -m bench.bus`.
+"""The bus beside its yardstick, and beside huey on SQLite.
 
 An emit is durable when it returns, as the yardstick's insert is. A delivery is counted from its
 place in a backlog to its record: begin, call of a handler that does nothing, finish. Idle latency
 is the time from the call of `emit`, which waits for the disk, to the handler's first line.
 
-The goals are reported, never asserted.
+huey is measured twice: with `fsync`, which is what waits for the disk as an emit does, and as it is
+by default, which does not.
 """
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import json
-import shutil
-import subprocess
-import sys
-import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from statistics import median
-from typing import Any
 
-from bench.__main__ import COLUMNS, FOLDER, QUICK, WHOLE, Measured, Size, Trial, machine, table
-from bench.measure import Figure, Slice, Stopwatch
+from bench.measure import (
+    Figure,
+    Measured,
+    Size,
+    Slice,
+    Stopwatch,
+    Trial,
+    idle,
+    plural,
+    take_all,
+)
+from bench.report import Section
+from bench.runs.peer import Peer
 from bench.store import CountingDisk
 from bench.yardstick import PAYLOAD, Yardstick
 from duly.bus.bus import Bus
@@ -39,10 +44,8 @@ from duly.store.sqlite import open_sqlite
 EMIT_GOALS = {1: 0.6, 10: 3.0, 100: 6.0}
 SUBSCRIBERS = (1, 3)
 BACKLOG_PER_S = 3_000
-LATENCIES = 30
+HUEY = (("with fsync", True), ("by default", False))
 REST_S = 0.02
-HUEY_VERSION = "2.5.3"
-PEER = Path(__file__).with_name("bus_huey.py")
 SAID = json.loads(PAYLOAD)
 
 
@@ -117,90 +120,60 @@ async def open_subject(path: Path) -> Subject:
 
 
 def trials(subject: Subject, yardstick: Measured) -> list[Trial]:
-    """List what is measured."""
+    """List what is measured of Duly."""
     emits = [
         Trial(
-            Figure(f"emit, {callers} caller{'s' * (callers > 1)}", goal),
+            Figure(f"Duly, emit, {plural(callers, 'caller')}", goal, callers),
             partial(subject.emit, callers),
             yardstick,
         )
         for callers, goal in EMIT_GOALS.items()
     ]
     deliveries = [
-        Trial(Figure(f"deliver to {count}", None), partial(subject.deliver, count), yardstick)
+        Trial(
+            Figure(f"Duly, deliver to {plural(count, 'subscriber')}"),
+            partial(subject.deliver, count),
+            yardstick,
+        )
         for count in SUBSCRIBERS
     ]
     return emits + deliveries
 
 
-async def measure(folder: Path, size: Size) -> tuple[list[Figure], list[float]]:
-    """Take all figures round after round, then the latencies."""
+def trials_of_huey(peer: Peer, yardstick: Measured) -> list[Trial]:
+    """List what is measured of huey."""
+
+    async def enqueue(seconds: float, *, fsync: bool) -> Slice:
+        return peer.slice(work="enqueue", seconds=seconds, fsync=fsync)
+
+    async def deliver(seconds: float, *, fsync: bool) -> Slice:
+        count = max(10, int(seconds * BACKLOG_PER_S))
+        return peer.slice(work="deliver", count=count, fsync=fsync)
+
+    return [
+        Trial(Figure(f"{peer.name}, {words}, {how}"), partial(work, fsync=fsync), yardstick)
+        for how, fsync in HUEY
+        for words, work in (("enqueue, 1 caller", enqueue), ("work, 1 worker", deliver))
+    ]
+
+
+async def measure(folder: Path, size: Size, peers: Sequence[Peer]) -> Section:
+    """Take all figures round after round, then the times to begin."""
     yardstick = Yardstick(folder)
     subject = await open_subject(folder / "bus.db")
     every = trials(subject, yardstick.publish)
-    for number in range(size.rounds + 1):
-        for trial in every:
-            await trial.take(size, is_kept=number > 0)
+    for peer in peers:
+        every += trials_of_huey(peer, yardstick.publish)
+    rows = await take_all(every, size.rounds, size.slice_s, size.yardstick_s)
     await subject.dispatcher.drain()  # closes the events that have no subscriber
-    latencies = await subject.latencies_ms(3 if size is QUICK else LATENCIES)
+    begun = [idle("Duly", await subject.latencies_ms(size.idle))]
+    begun += [
+        idle(f"{peer.name}, {how}", peer.latencies_ms(size.idle, fsync=fsync))
+        for peer in peers
+        for how, fsync in HUEY
+    ]
     await subject.dispatcher.close()
     await subject.store.close()
     subject.env.close()
     yardstick.close()
-    return [trial.figure for trial in every], latencies
-
-
-def ask_huey(home: Path, folder: Path, size: Size) -> list[dict[str, Any]] | str:
-    """Let huey do the same in an environment of its own, or say why it could not."""
-    python = home / f"huey-{HUEY_VERSION}" / "bin" / "python"
-    try:
-        if not python.exists():
-            venv = [sys.executable, "-m", "venv", "--clear", str(python.parents[1])]
-            subprocess.run(venv, check=True)
-            install = ["-m", "pip", "install", "--quiet", f"huey=={HUEY_VERSION}"]
-            subprocess.run([python, *install], check=True)
-        rounds, seconds = str(size.rounds), str(size.slice_s)
-        done = subprocess.run(
-            [python, PEER, rounds, seconds], cwd=folder, check=True, capture_output=True, text=True
-        )
-    except (OSError, subprocess.CalledProcessError) as error:
-        shutil.rmtree(python.parents[1], ignore_errors=True)
-        return f"huey {HUEY_VERSION} could not be measured: {error}"
-    answer: list[dict[str, Any]] = json.loads(done.stdout)
-    return answer
-
-
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Measure, print, and leave nothing behind but the peer's environment."""
-    parser = argparse.ArgumentParser(prog="python -m bench.bus", description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="tiny slices: does it run at all?")
-    parser.add_argument("--alone", action="store_true", help="without huey; nothing is fetched")
-    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
-    parser.add_argument("--folder", type=Path, default=FOLDER, help="which disk to measure")
-    options = parser.parse_args(arguments)
-    options.folder.mkdir(parents=True, exist_ok=True)
-    folder = Path(tempfile.mkdtemp(dir=options.folder))
-    size = QUICK if options.quick else WHOLE
-    try:
-        figures, latencies = asyncio.run(measure(folder, size))
-        huey = None if options.alone else ask_huey(options.folder, folder, size)
-    finally:
-        shutil.rmtree(folder)
-    if options.json:
-        rows = [each.row() for each in figures]
-        report = {"machine": machine(), "bus": rows, "latency_ms": median(latencies), "huey": huey}
-        print(json.dumps(report))
-        return
-    print(table(figures, COLUMNS))
-    print(f"\nfrom an emit to the handler, idle: median {median(latencies):.2f} ms")
-    for row in [huey] if isinstance(huey, str) else huey or []:
-        print(
-            row
-            if isinstance(row, str)
-            else f"huey, {row['name']}: {row['value']:,.2f} {row['unit']}"
-        )
-    print("\n" + ", ".join(f"{name} {value}" for name, value in machine().items()))
-
-
-if __name__ == "__main__":
-    main()
+    return Section(rows, begun)

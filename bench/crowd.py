@@ -12,9 +12,11 @@ from pathlib import Path
 
 import apsw
 
-from bench.store import CONSUMER, INBOX, VERSION
 from bench.yardstick import ARGUMENTS, PAYLOAD, PREPARED, RESULT, STATE, TITLE
 
+INBOX, OUTBOX, OUTSIDE = "email.received", "row.created", "note.received"
+CONSUMER = "add_row"
+VERSION = "1.0"
 CACHE_KIB = 256 * 1024
 
 # So many rows (`:each`) of every table for each workflow.

@@ -2,17 +2,20 @@
 
 Law: the yardstick does the same work with nothing around it: quickjs-ng in this process, a fresh
 context per step, no worker, no lock, no limits, no copies but the two answers. What the sandbox
-costs is how much longer it takes; a goal of 0.67 is a step that takes at most 1.5 times as long.
+costs is how much longer it takes; a goal of 0.5 is a step that takes at most twice as long.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import partial
+from pathlib import Path
 
 import quickjs  # type: ignore[import-untyped]
 
-from bench.measure import Figure, Slice, Stopwatch
+from bench.measure import Figure, Size, Slice, Stopwatch, Trial, itself, take_all
+from bench.report import Section
 from duly.config import Limits
 from duly.env import Loop
 from duly.rules.access import Step
@@ -26,7 +29,6 @@ from duly.sandbox.python import PythonSandbox
 from duly.script import NAMES
 from duly.script.lacking import refuse_lacking
 
-GOAL = 1 / 1.5
 WORLD = World(now_ms=1_800_000_000_000, frozen=False, seed=7)
 CATALOG = Catalog(
     (Tool("gmail.search", ToolKind.READ, "gmail.read", parameters=(Parameter("query"),)),)
@@ -104,7 +106,7 @@ class Bare:
 
     def measure(self, seconds: float) -> Slice:
         """Take one slice."""
-        watch, count = Stopwatch(seconds, _no_syncs), 0
+        watch, count = Stopwatch(seconds), 0
         while watch.is_running():
             self.step()
             count += 1
@@ -123,50 +125,41 @@ async def step(sandbox: Sandbox, loaded: Loaded) -> None:
 
 async def measure_language(sandbox: Sandbox, loaded: Loaded, seconds: float) -> Slice:
     """Take one slice of a language."""
-    watch, count = Stopwatch(seconds, _no_syncs), 0
+    watch, count = Stopwatch(seconds), 0
     while watch.is_running():
         await step(sandbox, loaded)
         count += 1
     return watch.stop(count)
 
 
-async def measure(rounds: int, slice_s: float, yardstick_s: float) -> list[Figure]:
-    """Measure both languages, each slice between two of the yardstick."""
+async def measure(folder: Path, size: Size) -> Section:
+    """Measure both languages, each slice between two of the yardstick; no file is written."""
     bare = Bare()
-    figures = [Figure("step, bare quickjs-ng", None)]
-    subjects: list[tuple[Figure, Sandbox, Loaded]] = []
-    for name, make, source in MAKERS:
+    trials = [itself("bare quickjs-ng", bare.measure)]
+    opened: list[Sandbox] = []
+    for name, goal, make, source in MAKERS:
         sandbox = make()
+        opened.append(sandbox)
         loaded = await sandbox.load(source, CATALOG)
-        subjects.append((Figure(name, GOAL), sandbox, loaded))
-    for number in range(rounds + 1):
-        slices = [bare.measure(yardstick_s) for _ in range(3)]
-        for figure, sandbox, loaded in subjects:
-            before = bare.measure(yardstick_s)
-            done = await measure_language(sandbox, loaded, slice_s)
-            after = bare.measure(yardstick_s)
-            if number > 0:
-                figure.add(before, done, after)
-        if number > 0:
-            figures[0].add(*slices)
-    for _, sandbox, _ in subjects:
+        work = partial(measure_language, sandbox, loaded)
+        trials.append(Trial(Figure(name, goal), work, bare.measure))
+    rows = await take_all(trials, size.rounds, size.slice_s, size.yardstick_s)
+    for sandbox in opened:
         await sandbox.close()
-    return [*figures, *(figure for figure, _, _ in subjects)]
+    return Section(rows)
 
 
-MAKERS: tuple[tuple[str, Callable[[], Sandbox], Source], ...] = (
+MAKERS: tuple[tuple[str, float, Callable[[], Sandbox], Source], ...] = (
     (
-        "step, JavaScript",
+        "JavaScript",
+        0.5,
         lambda: JavaScriptSandbox(Pool(Loop())),
         Source(Language.JAVASCRIPT, JAVASCRIPT),
     ),
     (
-        "step, Python",
+        "Python",
+        0.4,
         lambda: PythonSandbox(Loop(), Limits(), names=NAMES, refuse=refuse_lacking),
         Source(Language.PYTHON, PYTHON),
     ),
 )
-
-
-def _no_syncs() -> int:
-    return 0

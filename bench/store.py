@@ -9,11 +9,25 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from functools import partial
 from itertools import count
 from pathlib import Path
 
-from bench.measure import Slice, Stopwatch, events_needed
-from bench.yardstick import ARGUMENTS, PAYLOAD, PEEK, PREPARED, RESULT, STATE, TITLE
+from bench.crowd import CONSUMER, INBOX, OUTBOX, OUTSIDE, VERSION, fill
+from bench.measure import (
+    Figure,
+    Size,
+    Slice,
+    Stopwatch,
+    Trial,
+    events_needed,
+    itself,
+    plural,
+    take_all,
+)
+from bench.report import Section
+from bench.yardstick import ARGUMENTS, PAYLOAD, PEEK, PREPARED, RESULT, STATE, TITLE, Yardstick
 from duly.config import Limits
 from duly.env import Loop
 from duly.rules.event import Publication
@@ -36,9 +50,10 @@ from duly.store.record import (
 from duly.store.sqlite import open_sqlite
 from duly.store.workflow import Deployment
 
-INBOX, OUTBOX, OUTSIDE = "email.received", "row.created", "note.received"
-CONSUMER = "add_row"
-VERSION = "1.0"
+WORKFLOWS = 100
+RUN_GOALS = {1: 0.8, 10: 2.5, 100: 4.0}
+PUBLISH_GOALS = {1: 0.6, 10: 3.0, 100: 6.0}
+FULL_STORE_PART = 0.9  # within 10 % of the small store
 PEEK_BYTES = Limits().peek_bytes
 
 PINNED = advance(CONSUMER_START, Progress.PREPARE_DONE)
@@ -155,13 +170,13 @@ class Subject:
             for fence in fences
         }
 
-        def fill(tx: Transaction) -> None:
+        def publish(tx: Transaction) -> None:
             for workflow_id, events in missing.items():
                 for _ in range(events):
                     publication = self._publication(INBOX)
                     statements.publish(tx, workflow_id, publication, created_by="bench", now=now)
 
-        await self.store.backend.transact(fill, Durability.BARRIER)
+        await self.store.backend.transact(publish, Durability.BARRIER)
         for workflow_id, events in missing.items():
             self._pending[workflow_id] = self._pending.get(workflow_id, 0) + events
 
@@ -178,3 +193,52 @@ async def open_subject(path: Path, env: Loop) -> Subject:
     """Open a store, new or filled, on the real disk."""
     disk = CountingDisk(path)
     return Subject(Store(await open_sqlite(disk, env)), disk, env)
+
+
+def trials(subject: Subject, yardstick: Yardstick, suffix: str = "") -> list[Trial]:
+    """List what is measured on one store."""
+    kinds = (
+        ("runs", RUN_GOALS, subject.run, yardstick.run4),
+        ("publish", PUBLISH_GOALS, subject.publish, yardstick.publish),
+    )
+    return [
+        Trial(
+            Figure(f"{name}, {plural(callers, 'caller')}{suffix}", goal, callers),
+            partial(work, callers),
+            beside,
+        )
+        for name, goals, work, beside in kinds
+        for callers, goal in goals.items()
+    ]
+
+
+async def measure(folder: Path, size: Size) -> Section:
+    """Measure a small and a full store, and the yardstick against itself."""
+    env = Loop()
+    yardstick = Yardstick(folder)
+    small, full = folder / "small.db", folder / "full.db"
+    for path in (small, full):
+        fresh = await open_subject(path, env)
+        await fresh.deploy(WORKFLOWS)
+        await fresh.store.close()
+    fill(full, size.rows // WORKFLOWS)
+    subjects = [await open_subject(path, env) for path in (small, full)]
+    for subject in subjects:
+        await subject.claim(WORKFLOWS)
+    own = [
+        itself("yardstick run4", yardstick.run4),
+        itself("yardstick publish", yardstick.publish),
+    ]
+    plain = trials(subjects[0], yardstick)
+    crowded = trials(subjects[1], yardstick, f", {size.rows:,} rows")
+    every = [*own, *plain, *crowded]
+    rows = await take_all(every, size.rounds, size.slice_s, size.yardstick_s)
+    for subject in subjects:
+        await subject.store.close()
+    yardstick.close()
+    env.close()
+    expected = {
+        beside.figure.name: trial.figure.ratio * FULL_STORE_PART
+        for trial, beside in zip(plain, crowded, strict=True)
+    }
+    return Section([replace(row, goal=expected.get(row.name, row.goal)) for row in rows])

@@ -1,6 +1,6 @@
 """The peer's side: DBOS with its defaults, in a process and an environment of its own.
 
-It reads one order per line, `{"callers": 10, "seconds": 1}` or `{"times": 30}`, and answers with
+It reads one order per line, `{"callers": 10, "seconds": 1}` or `{"times": 30}`, and replies with
 one line of JSON. A run is a workflow of three steps that do what the subject's three steps do; its
 functions run inside the peer's own process, without a sandbox.
 """
@@ -119,18 +119,20 @@ def latencies_ms(times: int) -> list[float]:
 
 
 def main() -> None:
-    """Answer orders until there are no more."""
-    answers, sys.stdout = sys.stdout, sys.stderr  # what the peer itself prints is no answer
+    """Reply to orders until there are no more."""
+    replies, sys.stdout = sys.stdout, sys.stderr  # what the peer itself prints is no reply
     DBOS(config={"name": "bench"})
     DBOS.launch()
     with asyncio.Runner() as runner:  # the peer stays with the loop it first met
         for line in sys.stdin:
             order = json.loads(line)
             if "times" in order:
-                answer: Any = latencies_ms(order["times"])
+                reply: Any = latencies_ms(order["times"])
             else:
-                answer = measure(runner, **order)
-            print(json.dumps(answer), file=answers, flush=True)
+                reply = measure(
+                    runner, order["callers"], order["seconds"], is_async=order["is_async"]
+                )
+            print(json.dumps(reply), file=replies, flush=True)
     DBOS.destroy()
 
 

@@ -1,30 +1,35 @@
-"""A whole host with sandboxed workflows: from a published event to a committed run.
+"""Our own side: a whole host with sandboxed workflows, from a published event to a committed run.
 
 A run is a consumer's: prepare peeks one event and reserves it, mutate asks for one outside change
 that takes no time, next publishes an event of 1 KiB. Every workflow has a queue of its own.
+
+It reads one order per line, `{"callers": 10, "count": 200}` or `{"times": 30}`, and replies with
+one line of JSON; `callers` is the number of workflows, and `count` that of all runs.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import re
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, replace
 from itertools import count
 from pathlib import Path
 
 import duly
-from bench.measure import MICROSECONDS, Slice, Stopwatch
+from bench.measure import Slice, Stopwatch
 from duly.rules.source import Language
 from duly.store.disk import FileDisk
 
 IN, OUT = "ticket.opened", "ticket.filed"
 TEXT = "x" * 1000
 PUBLISHERS_MAX = 200
-STRANGERS: set[int] = set()  # child processes that are not workers of the host
+STORES = count(1)  # every host begins with a new store
 SHARE = re.compile(r"^Pss:\s+(\d+) kB$", re.MULTILINE)
 REST_S = 0.05  # long enough for whatever is still to be synced
 
@@ -128,20 +133,6 @@ class Syncs:
     made = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Costs:
-    """A slice of runs, what the workers spent on it, and the memory they hold after it."""
-
-    slice: Slice
-    worker_s: float
-    worker_bytes: int = 0
-
-    @property
-    def worker_us(self) -> float:
-        """What a run cost outside this process."""
-        return self.worker_s / self.slice.count * MICROSECONDS
-
-
 class Subject:
     """An open host with so many workflows of one language."""
 
@@ -151,15 +142,20 @@ class Subject:
         self._names = names
         self._numbers = count(1)
 
-    async def run(self, events: int) -> Costs:
+    async def run(self, events: int) -> Slice:
         """Publish so many events to every workflow, then measure how they are worked off."""
         await self._publish(events)
         before, workers_before_s = self._desk.filed, workers_cpu_s()
-        watch = Stopwatch(0, lambda: Syncs.made)
+        watch = Stopwatch(syncs=lambda: Syncs.made)
         await self._host.drain()
         done = watch.stop(events * len(self._names))
         assert self._desk.filed - before == done.count, "a run was lost or made twice"
-        return Costs(done, workers_cpu_s() - workers_before_s, workers_bytes())
+        children_s, children_bytes = workers_cpu_s() - workers_before_s, workers_bytes()
+        return replace(done, children_s=children_s, children_bytes=children_bytes)
+
+    async def close(self) -> None:
+        """Close the host."""
+        await self._host.close()
 
     async def latencies_ms(self, times: int) -> list[float]:
         """Measure how long an idle host takes from a publish to the handler's first call."""
@@ -191,13 +187,10 @@ class Subject:
         )
 
 
-async def open_subject(folder: Path, language: str, workflows: int) -> tuple[duly.Host, Subject]:
+async def open_subject(folder: Path, language: str, workflows: int) -> Subject:
     """Open a host and let every workflow have run once."""
     desk = Desk()
-    host = duly.Host(
-        f"sqlite:///{folder / f'{language}-{workflows}.db'}",
-        connectors=[desk],
-    )
+    host = duly.Host(f"sqlite:///{folder / f'{language}-{next(STORES)}.db'}", connectors=[desk])
     await host.open()
     word, text = SOURCES[language]
     names = [f"{language}-{number}" for number in range(workflows)]
@@ -205,7 +198,7 @@ async def open_subject(folder: Path, language: str, workflows: int) -> tuple[dul
         await host.deploy(duly.Source(word, text.replace("NAME", name)), by="bench", grant=True)
     subject = Subject(host, desk, names)
     await subject.run(1)
-    return host, subject
+    return subject
 
 
 @contextmanager
@@ -253,11 +246,7 @@ def _workers() -> dict[int, list[str]]:
         except OSError:
             continue
     parents = {pid: int(fields[1]) for pid, fields in told.items()}
-    return {
-        pid: fields
-        for pid, fields in told.items()
-        if pid not in STRANGERS and _is_below(pid, os.getpid(), parents)
-    }
+    return {pid: fields for pid, fields in told.items() if _is_below(pid, os.getpid(), parents)}
 
 
 def _is_below(pid: int, root: int, parents: dict[int, int]) -> bool:
@@ -266,3 +255,35 @@ def _is_below(pid: int, root: int, parents: dict[int, int]) -> bool:
         if pid == root:
             return True
     return False
+
+
+async def serve(language: str) -> None:
+    """Reply to orders until there are no more; a host stays open while its number is asked for."""
+    loop = asyncio.get_running_loop()
+    subject: Subject | None = None
+    workflows = 0
+    while line := await loop.run_in_executor(None, sys.stdin.readline):
+        order = json.loads(line)
+        if subject is None or order.get("callers", 1) != workflows:
+            if subject is not None:
+                await subject.close()
+            workflows = order.get("callers", 1)
+            subject = await open_subject(Path(), language, workflows)
+        reply: object
+        if "times" in order:
+            reply = await subject.latencies_ms(order["times"])
+        else:
+            reply = asdict(await subject.run(max(1, order["count"] // workflows)))
+        print(json.dumps(reply), flush=True)
+    if subject is not None:
+        await subject.close()
+
+
+def main() -> None:
+    """Serve orders for the language that was named."""
+    with counting_syncs():
+        asyncio.run(serve(sys.argv[1]))
+
+
+if __name__ == "__main__":
+    main()
