@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import logging
 import os
@@ -240,6 +241,21 @@ def test_how_much_is_logged_is_said_by_an_option(
         module.log.warning("wrong")
     assert [line.split()[-1] for line in capsys.readouterr().err.splitlines()] == told
     assert (root.level, root.propagate, [*root.handlers]) == before
+
+
+async def test_what_the_start_made_is_not_looked_at_again_while_serving(tmp_path: Path) -> None:
+    """A full collection would stop the event loop for tens of milliseconds (decision 098)."""
+    folder = make_project(tmp_path)
+    project = find_project(str(folder), {}, folder)
+    stop, frozen = module.Stop(), []
+
+    async def look(host: Host) -> None:
+        frozen.append(gc.get_freeze_count())
+        stop.ask()
+
+    await module._serve_host(build_host(project), project, stop, None, look)
+    assert frozen[0] > 10_000
+    assert gc.get_freeze_count() == 0
 
 
 @pytest.mark.parametrize("trouble", [StoreUnavailable("no disk"), KeyError("a bug")])

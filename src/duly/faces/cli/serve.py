@@ -13,6 +13,7 @@ Law 3  What is said at the end is what a person must know to go home: what is op
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import os
 import signal
@@ -124,7 +125,8 @@ async def _serve_host(
     async with host:
         async with Control(host, project.socket, settings=project.settings):
             await _tell_start(host, project)
-            await _work(host, stop, show_status, beside)
+            with _frozen():
+                await _work(host, stop, show_status, beside)
             await _tell_left(host)
         if host.sending:
             log.info("Stopping; waiting for the answer to %s.", ", ".join(host.sending))
@@ -154,6 +156,20 @@ async def _work(
     for task in (serving, *helping):
         if not task.cancelled() and (error := task.exception()) is not None:
             raise error
+
+
+@contextmanager
+def _frozen() -> Iterator[None]:
+    """Keep what the start made out of garbage collections; it lives as long as the host.
+
+    Else every thousandth run or so the event loop stands still while all of it is looked at.
+    """
+    gc.collect()  # what the start left behind is not kept
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
 
 
 async def _call(beside: Beside, host: Host) -> None:
