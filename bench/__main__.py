@@ -103,6 +103,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     unknown = [each for each in options.sections if each not in SECTIONS]
     if unknown:
         made.error(f"no such section: {', '.join(unknown)}; there are {', '.join(SECTIONS)}")
+    is_part = options.quick or options.alone or options.language or options.workflows
+    if options.write and is_part:
+        made.error("--write keeps whole sections: no --quick, --alone, --language or --workflows")
     size = QUICK if options.quick else WHOLE
     size = replace(
         size,

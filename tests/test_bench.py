@@ -93,6 +93,15 @@ def test_a_section_that_is_not_there_is_refused(capsys: pytest.CaptureFixture[st
     assert "no such section: speed" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("part", [["--quick"], ["--alone"], ["--workflows", "3"]])
+def test_a_part_of_a_section_is_not_kept(
+    capsys: pytest.CaptureFixture[str], part: list[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        main(["runs", "--write", *part])
+    assert "--write keeps whole sections" in capsys.readouterr().err
+
+
 def test_a_peer_that_cannot_be_had_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
