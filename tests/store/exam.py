@@ -20,12 +20,9 @@ A case says how to bring a fresh store into the state the verb needs, and how to
         \"\"\"L2, R8: …\"\"\"
         await trial.sit(tmp_path)
 
-`world.store` is the store, `world.fence` the right to write that `world.claim(workflow_id)` got,
-`world.kept` a dict for whatever the case wants to remember. A call must be repeatable: it takes
-times and ids from constants, from `world.kept` or from `world.number()`, and its fence from
-`world.fence`. A verb with a parameter `fence` is refused under an old epoch without being asked.
-The two cases of one verb differ in `says`. A read has a `ReadCase`, with a refusal or an edge.
-`test_exam_complete.py` fails when a verb of `Store` has not sat all of this.
+`world.fence` is the right to write that `world.claim(workflow_id)` got, `world.kept` what the
+case remembers. A call must be repeatable: its times and ids are constants, kept, or
+`world.number()`. `test_exam_complete.py` fails when a verb has not sat all of this.
 """
 
 from __future__ import annotations
@@ -59,9 +56,6 @@ FAR_MS = 10**12
 STATEMENTS_MAX = 1_000
 FILE = "duly.db"
 SCHEMA = default_schema()
-
-
-# -- The world a case lives in ------------------------------------------------------------------
 
 
 class FastDisk(FileDisk):
@@ -329,8 +323,12 @@ class Trial:
     ask: Callable[[World], Awaitable[None]]
 
     async def sit(self, folder: Path) -> None:
-        """Ask the question in a fresh world."""
-        world = await World(folder / "world", self.case.store).open()
+        """Ask the question in a world of SQLite."""
+        await self.sit_in(World(folder / "world", self.case.store))
+
+    async def sit_in(self, world: World) -> None:
+        """Ask the question in a world that is empty."""
+        await world.open()
         try:
             await self.ask(world)
         finally:

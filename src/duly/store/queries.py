@@ -25,7 +25,7 @@ from duly.errors import IllegalTransition
 Bind = Callable[[dict[str, Any]], tuple[Any, ...]]
 
 _NAME = re.compile(r"-- ([a-z][a-z0-9_]*)\s*")
-_PARAMETER = re.compile(
+PARAMETER = re.compile(
     r"""'(?:[^']|'')*' | "[^"]*" | --[^\n]* | /\*.*?\*/ | (?<![:\w]):([a-z_][a-z0-9_]*)""",
     re.VERBOSE | re.DOTALL,
 )
@@ -104,7 +104,7 @@ def _prepare(name: str, text: str) -> Statement:
 
 def parameters(text: str) -> tuple[str, ...]:
     """Return the parameters of a statement in the order in which SQLite numbers them."""
-    found = (match[1] for match in _PARAMETER.finditer(text) if match[1])
+    found = (match[1] for match in PARAMETER.finditer(text) if match[1])
     return tuple(dict.fromkeys(found))
 
 

@@ -28,7 +28,7 @@ returning value, exists (select 1 from subscription where topic = :topic and lea
 -- insert_journal_event
 -- Written in the transaction of the change it announces (B10).
 insert into journal (id, topic, source, payload, correlation_id, causation_id, depth, created_at, status, opened, undelivered, processed_at)
-values (:id, :topic, :source, :payload, :correlation_id, :causation_id, :depth, :now, :status, :closed, :closed, case when :closed = 1 then :now end)
+values (:id, :topic, :source, :payload, :correlation_id, :causation_id, :depth, :now, :status, :closed, :closed, case when cast(:closed as integer) = 1 then cast(:now as bigint) end)
 
 -- get_journal_event
 -- The first statement of every verb that moves an event: its status is read here and holds to the end.
@@ -192,7 +192,7 @@ from journal where id < :before order by id desc limit :limit
 -- list_journal_by_topic
 -- Newest first, of one topic.
 select id, topic, source, payload, correlation_id, causation_id, depth, status, opened, undelivered, error, created_at, processed_at
-from journal where topic = :topic and id < :before and (:status is null or status = :status) order by id desc limit :limit
+from journal where topic = :topic and id < :before and (cast(:status as text) is null or status = :status) order by id desc limit :limit
 
 -- list_journal_by_status
 -- Newest first, of one status.
@@ -203,13 +203,13 @@ from journal where status = :status and id < :before order by id desc limit :lim
 -- Newest first, of one chain: a chain is short, so its other filters are looked at row by row.
 select id, topic, source, payload, correlation_id, causation_id, depth, status, opened, undelivered, error, created_at, processed_at
 from journal where correlation_id = :correlation_id and correlation_id is not null and id < :before
-  and (:topic is null or topic = :topic) and (:status is null or status = :status)
+  and (cast(:topic as text) is null or topic = :topic) and (cast(:status as text) is null or status = :status)
 order by id desc limit :limit
 
 -- list_deliveries
 -- Oldest first; what is not done is what people look for, so a status other than done has the next statement.
 select event_id, topic, subscriber_id, position, status, attempts, due_at, error, suspect
-from delivery where (event_id, subscriber_id) > (:event_id, :subscriber_id) and (:status is null or status = :status)
+from delivery where (event_id, subscriber_id) > (:event_id, :subscriber_id) and (cast(:status as text) is null or status = :status)
 order by event_id, subscriber_id limit :limit
 
 -- list_unfinished_deliveries

@@ -86,7 +86,7 @@ where id = :id
 -- run_now
 -- All producers of the workflow, or the one that is named (S7, W2), in one transaction.
 update handler set next_run_at = :now, planned_at = :now where workflow_id = :workflow_id and kind = 'producer' and orphaned = 0
-  and (:producer is null or name = :producer)
+  and (cast(:producer as text) is null or name = :producer)
 
 -- list_producers
 -- The producers a workflow has now, by name.
@@ -488,9 +488,9 @@ on conflict do nothing
 -- move_mutation
 -- The status alone, guarded by the one it was decided on (R8); a row that is now unknown is to be asked about at once.
 -- A proposal that is withdrawn or rejected was never sent, or was refused each time (L12).
-update mutation set status = :status, due_at = case when :status = 'needs_reconcile' then :now end, updated_at = :now,
+update mutation set status = :status, due_at = case when :status = 'needs_reconcile' then cast(:now as bigint) end, updated_at = :now,
   known_how = case when :status = 'rejected' or :status = 'failed' then case when first_sent_at is null then 'unsent' else 'answered' end else known_how end,
-  known_at = case when :status = 'rejected' or :status = 'failed' then :now else known_at end,
+  known_at = case when :status = 'rejected' or :status = 'failed' then cast(:now as bigint) else known_at end,
   known_by = :by, known_said = :said
 where held_by = :held_by and status = :old_status
 
@@ -507,8 +507,8 @@ where held_by = :held_by and status = :old_status returning id
 -- One that was not sent after all is no send again (L7).
 update mutation set status = :status, result = :result, error = :error, refused = :refused, resends = resends - :is_unsent,
   outage_since = :outage_since, outage_count = :outage_count, outage_ms = :outage_ms, outage_told = :outage_told,
-  due_at = case when :status = 'needs_reconcile' then coalesce(:due_at, :now) end, updated_at = :now,
-  known_how = :known_how, known_at = case when :known_how is null then null else :now end, known_by = :known_by, known_said = :known_said
+  due_at = case when :status = 'needs_reconcile' then coalesce(cast(:due_at as bigint), :now) end, updated_at = :now,
+  known_how = :known_how, known_at = case when cast(:known_how as text) is null then null else cast(:now as bigint) end, known_by = :known_by, known_said = :known_said
 where held_by = :held_by and status = :old_status and attempt = :attempt
 
 -- measure_contents

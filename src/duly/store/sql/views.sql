@@ -46,7 +46,7 @@ from version where workflow_id = :workflow_id and version = :version
 select e.topic, e.message_id, e.seq, e.content, p.title, p.body, e.status, e.reserved_by, e.finished_by, e.created_by, e.attempts, e.created_at, e.finished_at, e.dropped
 from event e join payload p on p.workflow_id = e.workflow_id and p.content = e.content
 where e.workflow_id = :workflow_id and e.seq > :after
-  and (:topic is null or e.topic = :topic) and (:status is null or e.status = :status)
+  and (cast(:topic as text) is null or e.topic = :topic) and (cast(:status as text) is null or e.status = :status)
 order by e.seq limit :limit
 
 -- list_causes
@@ -114,7 +114,7 @@ select r.id, r.workflow_id, r.version, r.handler, r.kind, r.retry_of, r.chain, r
   r.error, r.due_at, r.transient_count, r.logic_count, r.crash_count, r.repair_count, r.outage_since, r.outage_count, r.outage_ms, r.outage_told, r.escalated, r.calls, r.logs,
   r.created_at, r.updated_at, m.status
 from run r left join mutation m on m.held_by = r.id
-where r.id < :before and (:handler is null or r.handler = :handler) and (:status is null or r.status = :status)
+where r.id < :before and (cast(:handler as text) is null or r.handler = :handler) and (cast(:status as text) is null or r.status = :status)
 order by r.id desc limit :limit
 
 -- list_workflow_runs
@@ -124,7 +124,7 @@ select r.id, r.workflow_id, r.version, r.handler, r.kind, r.retry_of, r.chain, r
   r.error, r.due_at, r.transient_count, r.logic_count, r.crash_count, r.repair_count, r.outage_since, r.outage_count, r.outage_ms, r.outage_told, r.escalated, r.calls, r.logs,
   r.created_at, r.updated_at, m.status
 from run r left join mutation m on m.held_by = r.id
-where r.workflow_id = :workflow_id and r.id < :before and (:handler is null or r.handler = :handler) and (:status is null or r.status = :status)
+where r.workflow_id = :workflow_id and r.id < :before and (cast(:handler as text) is null or r.handler = :handler) and (cast(:status as text) is null or r.status = :status)
 order by r.id desc limit :limit
 
 -- list_mutations
@@ -133,7 +133,7 @@ select id, workflow_id, run_id, held_by, tool, args, title, inputs, key, hash, s
   first_sent_at, sent_at, due_at, created_at, updated_at, lag_ms, timeout_ms, key_lifetime_ms, first_boot, first_boot_ms, is_resent,
   outage_since, outage_count, outage_ms, outage_told, late, asked, approved_by, allowance_id, args_proposed, amended_by,
   seal, known_how, known_at, known_by, known_said, digests, end_seal
-from mutation where id < :before and (:status is null or status = :status) order by id desc limit :limit
+from mutation where id < :before and (cast(:status as text) is null or status = :status) order by id desc limit :limit
 
 -- list_workflow_mutations
 -- Newest first, of one workflow.
@@ -141,7 +141,7 @@ select id, workflow_id, run_id, held_by, tool, args, title, inputs, key, hash, s
   first_sent_at, sent_at, due_at, created_at, updated_at, lag_ms, timeout_ms, key_lifetime_ms, first_boot, first_boot_ms, is_resent,
   outage_since, outage_count, outage_ms, outage_told, late, asked, approved_by, allowance_id, args_proposed, amended_by,
   seal, known_how, known_at, known_by, known_said, digests, end_seal
-from mutation where workflow_id = :workflow_id and id < :before and (:status is null or status = :status)
+from mutation where workflow_id = :workflow_id and id < :before and (cast(:status as text) is null or status = :status)
 order by id desc limit :limit
 
 -- list_proposals
@@ -151,7 +151,7 @@ select m.id, m.workflow_id, m.run_id, m.held_by, m.tool, m.args, m.title, m.inpu
   m.first_boot, m.first_boot_ms, m.is_resent, m.outage_since, m.outage_count, m.outage_ms, m.outage_told, m.late, m.asked, m.approved_by, m.allowance_id,
   m.args_proposed, m.amended_by, m.seal, m.known_how, m.known_at, m.known_by, m.known_said, m.digests, m.end_seal
 from run r join mutation m on m.held_by = r.id
-where r.open = 1 and (:workflow_id is null or r.workflow_id = :workflow_id) and m.status = 'proposed' and m.id < :before
+where r.open = 1 and (cast(:workflow_id as text) is null or r.workflow_id = :workflow_id) and m.status = 'proposed' and m.id < :before
 order by m.id desc limit :limit
 
 -- list_waiting
@@ -175,7 +175,7 @@ select capability, mutations_per_day, matching, granted_by, granted_at from gran
 -- Newest first, of one workflow or of all (scan of allowance, cut by the limit).
 select a.id, a.workflow_id, a.mutation_id, a.tool, a.version, a.args, a.matching, a.calls, a.until, a.given_by, a.given_at, a.revoked_by, a.revoked_at, a.seal,
   (select count(*) from mutation m where m.allowance_id = a.id)
-from allowance a where (:workflow_id is null or a.workflow_id = :workflow_id) and a.id < :before order by a.id desc limit :limit
+from allowance a where (cast(:workflow_id as text) is null or a.workflow_id = :workflow_id) and a.id < :before order by a.id desc limit :limit
 
 -- get_secret
 -- Sealed; the host opens it.
@@ -262,7 +262,7 @@ order by m.id, o.id
 -- By how a message id begins, exactly: one range of its index for each topic, and a store has few topics (scan of topic) (U6).
 select e.workflow_id, e.topic, e.message_id, p.title, e.status, e.seq, e.created_at
 from topic t cross join event e cross join payload p
-where (:workflow_id is null or t.workflow_id = :workflow_id) and (t.workflow_id, t.name) >= (:after_workflow, :after_topic)
+where (cast(:workflow_id as text) is null or t.workflow_id = :workflow_id) and (t.workflow_id, t.name) >= (:after_workflow, :after_topic)
   and e.workflow_id = t.workflow_id and e.topic = t.name and e.message_id >= :text and e.message_id < :end
   and (t.workflow_id > :after_workflow or t.name > :after_topic or e.message_id > :after)
   and p.workflow_id = e.workflow_id and p.content = e.content

@@ -1,0 +1,136 @@
+"""The world of the store's exam on PostgreSQL: a database of its own, copied from an empty one.
+
+A crash is a copy of what is committed: a server that outlives its client keeps nothing else.
+"""
+
+from __future__ import annotations
+
+import re
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import psycopg
+
+from duly.store import Store
+from duly.store.mark import MARKS
+from duly.store.postgres import create_schema, open_postgres
+from tests.postgres.server import address
+from tests.store.exam import SCHEMA, Dump, World
+from tests.store.virtual import VirtualEnv
+
+EMPTY = "empty"
+
+
+class Peephole:
+    """What the exam does to the database behind the store's back."""
+
+    def __init__(self, url: str) -> None:
+        self._connection = psycopg.connect(url, autocommit=True)
+
+    def execute(self, text: str, given: Any = None) -> psycopg.Cursor[Any]:
+        """Run a statement that was written for SQLite."""
+        text = re.sub(r"where open$", "where open = 1", text.replace("?", "%s"))
+        return self._connection.execute(text.encode(), given)
+
+    def tables(self) -> list[str]:
+        """List the tables of the store."""
+        found = self.execute("select tablename from pg_tables where schemaname = 'public'")
+        return [str(name) for (name,) in found.fetchall()]
+
+    def close(self) -> None:
+        """Give the connection back."""
+        self._connection.close()
+
+
+class Place:
+    """A server, and the databases that one test process makes on it."""
+
+    def __init__(self, folder: Path, name: str) -> None:
+        self.folder = folder
+        self._name = name
+        self._numbers = count()
+        self._admin = Peephole(address(folder, "postgres"))
+        self._empty = f"{EMPTY}_{name}"
+        self._admin.execute(f"create database {self._empty}")
+        create_schema(address(folder, self._empty), SCHEMA)
+        self._spare: list[str] = []
+
+    def make(self, source: str | None = None) -> str:
+        """Make a database that is a copy of another, or an empty store, which may be used again."""
+        if source is None and self._spare:
+            return self._spare.pop()
+        name = f"world_{self._name}_{next(self._numbers)}"
+        self._admin.execute(
+            f"create database {name} template {source or self._empty} strategy file_copy"
+        )
+        return name
+
+    def give_back(self, name: str) -> None:
+        """Empty a database for the next world; that is ten times as fast as a new one."""
+        database = Peephole(address(self.folder, name))
+        database.execute("set session_replication_role = replica")  # no reference is looked after
+        for table in database.tables():
+            if table == "counter":
+                database.execute("update counter set value = 0")
+            else:
+                database.execute(f'delete from "{table}"')
+        database.close()
+        self._spare.append(name)
+
+    def close(self) -> None:
+        """Let the server go; its databases go with it."""
+        self._admin.close()
+
+
+class PostgresWorld(World):
+    """A store in a database of its own."""
+
+    def __init__(self, place: Place, make: type[Store] = Store, source: str | None = None) -> None:
+        super().__init__(place.folder, make)
+        self._place = place
+        self._name = place.make(source)
+
+    async def open(self) -> PostgresWorld:
+        """Open the store."""
+        url = address(self._place.folder, self._name)
+        backend = await open_postgres(url, VirtualEnv(), schema=SCHEMA)
+        backend.beside.clock = lambda: 0  # as SQLite's, so that leases can be compared
+        self._backend, self.store = backend, self._make(backend)
+        self._peephole = Peephole(url)
+        return self
+
+    async def close(self) -> None:
+        """Give back every store that was opened."""
+        for heir in self._heirs:
+            await heir.close()
+        await self._leave()
+        self._place.give_back(self._name)
+
+    async def _leave(self) -> None:
+        await self._backend.close()
+        self._peephole.close()
+
+    @property
+    def connection(self) -> Any:
+        """A way to look at what the verbs wrote."""
+        return self._peephole
+
+    def dump(self) -> Dump:
+        """Read every row of every table."""
+        execute = self._peephole.execute
+        rows = {
+            name: sorted(execute(f'select * from "{name}"').fetchall(), key=repr)
+            for name in self._peephole.tables()
+        }
+        rows["upkeep"] = [row for row in rows["upkeep"] if row[0] not in MARKS]
+        return rows
+
+    async def crash(self) -> PostgresWorld:
+        """Return a world over what is committed; a template must have no sessions."""
+        await self._leave()
+        heir = PostgresWorld(self._place, self._make, self._name)
+        await self.open()
+        heir.fence, heir.kept, heir._numbers = self.fence, dict(self.kept), self._numbers
+        self._heirs.append(await heir.open())
+        return heir
