@@ -65,9 +65,9 @@ async def _recover_always(self: Dispatcher) -> None:
     await self._store.recover_bus(now=self._env.now_ms())
 
 
-async def _forget(self: Dispatcher, ended: Any) -> None:
-    del self._unrecorded[ended.event_id]
-    await self._finish(ended)
+async def _forget(self: Dispatcher, ended: Any, reach: Any = None) -> Any:
+    del self._unrecorded[ended.subscriber_id]
+    return await self._finish(ended, reach)
 
 
 async def _register_loudly(self: Dispatcher) -> None:
@@ -91,7 +91,7 @@ async def _wait_for_ever(task: Any, seconds: float) -> bool:
     return True
 
 
-def _end_in_silence(self: Dispatcher, event_id: int, task: Any) -> None:
+def _end_in_silence(self: Dispatcher, key: Any, task: Any) -> None:
     self._bell.set()
 
 

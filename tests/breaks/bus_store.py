@@ -2,48 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import replace
 from typing import Any
 
-from duly.rules.delivery import Delivery, DeliveryStatus, Event, JournalStatus, startable
-from duly.store import bus, delivery
-from duly.store.base import Transaction, rider
-from duly.store.bus import JournalRow, delivery_of, find_subscription
+from duly.rules import delivery as rules
+from duly.rules.delivery import DeliveryStatus, Event, JournalStatus
+from duly.store import bus, delivery, journal, lane
+from duly.store.base import Row, Transaction, rider
+from duly.store.bus import JournalRow
+from duly.store.lane import Lane
 from tests.breaks import Break
 
 BUS = ("tests/store/test_bus.py", "tests/store/test_exam_bus.py")
 DELIVERY = ("tests/store/test_bus.py", "tests/store/test_exam_delivery.py")
+FOLLOW = ("tests/store/test_follow.py",)
 COMPLETE = ("tests/store/test_exam_complete.py",)
 RESTORED = ("tests/bus/test_restored.py",)
 
 _close = delivery._close
-_read = delivery._read
-_subscriptions = delivery._subscriptions
+_follow = rules.follow
+_read_payload = journal.read_payload
+_read_lane = lane._lane
+_choose = lane.choose
+_addressees = lane.addressees
 
 
-def _head_among_opened(tx: Transaction, subscriber_id: str, now: int) -> Delivery | None:
-    subscription = find_subscription(tx, subscriber_id)
-    assert subscription is not None
-    here = {"subscriber_id": subscriber_id, "topic": subscription.topic}
-    opened = tx.one("first_open_delivery", **here)
-    if opened is not None:
-        return delivery_of(opened)
-    unopened = tx.all("unopened_events", topic=subscription.topic, limit=1000)
-    if not unopened:
-        return None
-    return Delivery(unopened[-1][0], subscription.topic, subscriber_id, due_at_ms=now)
-
-
-def _startable_beside_others(
-    tx: Transaction, connected: Collection[str], now: int
-) -> tuple[Delivery, ...]:
-    heads = [delivery._head(tx, each, now) for each in sorted(connected)]
-    return startable([head for head in heads if head is not None], connected, now)
+def _lane_of_newer(row: Row, now: int) -> Lane:
+    found = _read_lane(row, now)
+    newer = lane._unopened(found.subscription, row[lane.SUBSCRIPTION_COLUMNS], now)
+    return found if newer is None else replace(found, head=newer)
 
 
 def _read_anything(row: JournalRow) -> tuple[Event | None, str | None]:
-    event, error = _read(row)
+    event, error = _read_payload(row)
     if error is None or "cannot be read" not in error:
         return event, error
     return Event(row.id, row.topic, row.source, {}, 0.0), None
@@ -60,11 +51,35 @@ def _share_state(tx: Transaction, extension: str, key: str, value: str, *, now: 
         bus.put_state(tx, each, key, value, now=now)
 
 
-def _broken(rule: str, attribute: str, replacement: Any, says: str) -> Break:
-    return Break(rule, "duly.store.delivery", attribute, replacement, DELIVERY, says)
+def _broken(
+    rule: str, attribute: str, replacement: Any, says: str, *, module: str = "delivery"
+) -> Break:
+    return Break(rule, f"duly.store.{module}", attribute, replacement, DELIVERY, says)
+
+
+def _following(rule: str, replacement: Any, says: str) -> Break:
+    return Break(rule, "duly.rules.delivery", "follow", replacement, FOLLOW, says)
+
+
+def _in_journal(rule: str, attribute: str, replacement: Any, says: str) -> Break:
+    return _broken(rule, attribute, replacement, says, module="journal")
+
+
+def _in_lane(rule: str, attribute: str, replacement: Any, says: str) -> Break:
+    return _broken(rule, attribute, replacement, says, module="lane")
 
 
 BREAKS = (
+    _following(
+        "B4",
+        lambda able, ended, durable_id: _follow(able, ended, 2**62),
+        "the next of a lane is begun before it is on the disk",
+    ),
+    _following(
+        "B6",
+        lambda able, ended, durable_id: next(iter(able), None),
+        "what ends in one lane begins a delivery of another",
+    ),
     Break(
         "B1",
         "duly.store",
@@ -105,11 +120,19 @@ BREAKS = (
         BUS,
         "a page of the bus has no limit",
     ),
-    _broken("B3", "_startable", _startable_beside_others, "the store begins two handlers at once"),
-    _broken(
-        "B4", "settle_event", lambda tx, event_id, now: JournalStatus.DONE, "no event ever ends"
+    _in_lane(
+        "B3",
+        "choose",
+        lambda lanes, running, connected, now: _choose(lanes, (), connected, now),
+        "the store begins two handlers at once",
     ),
-    _broken("B4", "list_failures", lambda deliveries: (), "the journal names no failure"),
+    _in_journal(
+        "B4",
+        "settle",
+        lambda tx, event, deliveries, now: JournalStatus.DONE,
+        "no event ever ends",
+    ),
+    _in_journal("B4", "list_failures", lambda deliveries: (), "the journal names no failure"),
     _broken(
         "B5",
         "begin",
@@ -122,20 +145,20 @@ BREAKS = (
         lambda tx, event_id, name, move: delivery._known_delivery(tx, event_id, name),
         "any delivery can be retried or discarded",
     ),
-    _broken("B6", "_head", _head_among_opened, "the newest event overtakes the older ones"),
+    _in_lane("B6", "_lane", _lane_of_newer, "a new event overtakes one that is open"),
     _broken(
         "B7",
         "recover_delivery",
         lambda lost, retry, now, *, is_alone: lost,
         "what a dead host was at runs for ever",
     ),
-    _broken("B7", "_read", _read_anything, "an event that cannot be read is delivered"),
+    _in_journal("B7", "read_payload", _read_anything, "an event that cannot be read is delivered"),
     _broken("B11", "_close", _close_quietly, "nobody sees that nobody was told"),
-    _broken("B12", "is_loop", lambda depth: False, "the store lets a loop go on"),
-    _broken(
+    _in_journal("B12", "is_loop", lambda depth: False, "the store lets a loop go on"),
+    _in_lane(
         "B13",
-        "_subscriptions",
-        lambda tx, topic: _subscriptions(tx, topic)[:1],
+        "addressees",
+        lambda lanes, event: _addressees(lanes, event)[:1],
         "an event is opened for its first subscriber alone",
     ),
     _broken(

@@ -17,7 +17,7 @@ from duly.errors import Stale
 from duly.rules.delivery import DEPTH_MAX, HOST_DEATHS_MAX, DeliveryStatus, JournalStatus, Retry
 from duly.rules.value import DEFAULT_LIMITS
 from duly.store import queries
-from duly.store.delivery import OpenDelivery
+from duly.store.lane import OpenDelivery
 from duly.store.record import JournalEvent
 from tests.store.exam import NOW, World, same
 from tests.store.post import (
@@ -395,22 +395,23 @@ async def test_the_views_speak_the_words_of_the_bus_in_unix_seconds(world: World
 
 
 INDEXES = {
-    "first_unopened_event": "journal_unopened",
     "next_unopened_topic": "journal_unopened",
     "unopened_events": "journal_unopened",
     "recover_journal_events": "journal_by_status",
     "list_journal_by_topic": "journal_by_topic",
     "list_journal_by_status": "journal_by_status",
     "list_journal_by_correlation": "journal_by_correlation",
-    "first_open_delivery": "delivery_open",
+    "list_lanes": "delivery_open",
     "open_deliveries": "delivery_open",
     "running_deliveries": "delivery_running",
+    "running_beside": "delivery_running",
     "list_unfinished_deliveries": "delivery_unfinished",
     "overdue_deferred_events": "deferred_due",
     "count_deferred_of": "deferred_by_source",
     "next_leaving": "subscription_leaving",
     "list_deferred": "deferred_by_status",
-    "topic_subscriptions": "subscription_by_topic",
+    "topic_lanes": "subscription_by_topic",
+    "event_records": "sqlite_autoindex_delivery_1",
 }
 
 

@@ -9,9 +9,10 @@ import pytest
 
 from duly.errors import Invalid, NotFound, RequestRefused, Stale
 from duly.rules.delivery import Delivery, DeliveryStatus, JournalStatus
-from duly.store.delivery import Begun, Finished, OpenDelivery, Recovered
+from duly.store.delivery import Begun, Finished, Reach, Recovered
 from duly.store.due import BusOutlook
 from duly.store.ingress import IngressTopic
+from duly.store.lane import OpenDelivery
 from duly.store.record import Action
 from tests.store.exam import NOW, Again, Call, Case, ReadCase, Refusal, Trial, World, exam
 from tests.store.post import (
@@ -65,7 +66,7 @@ async def _it_is_given_back_uncounted(world: World, answer: Any) -> None:
 GIVE_BACK = Case(
     verb="give_back_running",
     arrange=begun,
-    call=lambda world: world.store.give_back_running(frozenset({2}), now=NOW),
+    call=lambda world: world.store.give_back_running({(1, SECOND)}, now=NOW),
     effect=_it_is_given_back_uncounted,
     never_refuses="a stop ends whatever it finds",
     again=Again.NOTHING,
@@ -81,7 +82,7 @@ GIVE_BACK_NONE = Case(
     verb="give_back_running",
     says="of an event whose handler has ended",
     arrange=begun,
-    call=lambda world: world.store.give_back_running(frozenset({1}), now=NOW),
+    call=lambda world: world.store.give_back_running({(1, FIRST)}, now=NOW),
     effect=_what_has_ended_is_kept,
     again=Again.SAME,
 )
@@ -189,6 +190,29 @@ FINISH = Case(
         ),
     ),
     again=Again.SAME,
+)
+
+
+async def _the_next_is_begun(world: World, answer: Any) -> None:
+    assert answer.next.delivery == Delivery(2, "mail", FIRST, 1, DeliveryStatus.RUNNING, 1, NOW)
+    assert (answer.next.event.id, answer.next.depth) == (2, 2)
+    assert answer.free == (OpenDelivery(1, SECOND),)
+    assert await delivered(world) == [
+        (1, FIRST, "done", 1),
+        (1, SECOND, "waiting", 0),
+        (2, FIRST, "running", 1),
+        (2, SECOND, "waiting", 0),
+    ]
+    assert await statuses(world) == ["processing", "processing"]
+
+
+FOLLOW = Case(
+    verb="finish_delivery",
+    says="and begin the next of the lane",
+    arrange=begun,
+    call=lambda world: world.store.finish_delivery(1, FIRST, 1, reach=Reach(BOTH, 2), now=NOW),
+    effect=_the_next_is_begun,
+    again=Again.NOTHING,
 )
 
 
@@ -376,7 +400,9 @@ async def test_recovery_passes_its_exam(trial: Trial, tmp_path: Path) -> None:
     await trial.sit(tmp_path)
 
 
-@pytest.mark.parametrize("trial", exam(BEGIN, FINISH, FAIL, GIVE_BACK, GIVE_BACK_NONE, OPEN))
+@pytest.mark.parametrize(
+    "trial", exam(BEGIN, FINISH, FAIL, FOLLOW, GIVE_BACK, GIVE_BACK_NONE, OPEN)
+)
 async def test_deliveries_pass_their_exam(trial: Trial, tmp_path: Path) -> None:
     """B4, B5, B6: an attempt counts before it runs, in order, and is recorded once."""
     await trial.sit(tmp_path)

@@ -52,12 +52,15 @@ class Lanes:
         self._always.pop(event_id, None)
 
     def find_wrong_turn(
-        self, was: BusSeen, begun: DeliverySeen, present: frozenset[str]
+        self, was: BusSeen, now: BusSeen, begun: DeliverySeen, present: frozenset[str]
     ) -> list[str]:
-        """Say what was wrong with a delivery that has begun."""
+        """Say what was wrong with a delivery that has begun.
+
+        The commit that begins it may have ended the one before it in its lane.
+        """
         what = f"the delivery of event {begun.event_id} to {begun.subscriber_id}"
         found = []
-        for other in was.lane_of(begun.subscriber_id, begun.topic):
+        for other in now.lane_of(begun.subscriber_id, begun.topic):
             if other.status == "running" and other.event_id != begun.event_id:
                 found.append(f"{what} began beside event {other.event_id}")
             elif other.event_id < begun.event_id:
@@ -75,8 +78,8 @@ class Lanes:
             for name in sorted(free)
             if places.get(name, begun.position) < begun.position
         ]
-        for other in was.deliveries_of(begun.event_id):
-            if other.status == "running":
+        for other in now.deliveries_of(begun.event_id):
+            if other.status == "running" and other.subscriber_id != begun.subscriber_id:
                 found.append(f"{what} began beside {other.subscriber_id}")
         return found
 

@@ -350,7 +350,7 @@ class BusOracle:
         others.discard(pair)
         if others and (pair in self._suspects or others & self._suspects):
             self.say(f"the delivery of {_name(delivery)} began beside {sorted(others)}")
-        for problem in self._lanes.find_wrong_turn(was, delivery, self._present(was)):
+        for problem in self._lanes.find_wrong_turn(was, now, delivery, self._present(was)):
             self.say(problem)
         listener = self._listener(pair[1])
         failed_ms, life, jumps = self._failed.get(pair, (0, -1, 0))

@@ -14,7 +14,8 @@ from duly.env import Boot
 from duly.rules.delivery import Delivery, DeliveryStatus, JournalStatus
 from duly.store import statements
 from duly.store.base import rider
-from duly.store.bus import delivery_of, find_subscription
+from duly.store.delivery import Reach
+from duly.store.lane import SUBSCRIPTION_COLUMNS
 from duly.store.record import JournalEvent
 from verification.bus.run import run, template
 from verification.bus.scenario import from_seed
@@ -108,20 +109,37 @@ def _early(original: Any) -> Any:
 
 
 def _head_by_due_time(original: Any) -> Any:
-    def head(tx: Any, subscriber_id: str, now: int) -> Any:
-        subscription = find_subscription(tx, subscriber_id)
-        if subscription is None:
-            return None
-        here = {"subscriber_id": subscriber_id, "topic": subscription.topic}
-        opened = [delivery_of(row) for row in tx.all("open_deliveries", limit=1_000, **here)]
-        first = min(opened, key=lambda each: (each.due_at_ms, each.event_id), default=None)
-        unopened = tx.one("first_unopened_event", topic=subscription.topic)
-        if unopened is not None and (first is None or first.due_at_ms > now):
-            place = subscription.position
-            return Delivery(unopened[0], subscription.topic, subscriber_id, place, due_at_ms=now)
-        return first
+    def read_lane(row: Any, now: int) -> Any:
+        lane = original(row, now)
+        unopened = row[SUBSCRIPTION_COLUMNS]
+        if lane.head is None or lane.head.due_at_ms <= now or unopened is None:
+            return lane
+        name, topic, place = row[:3]
+        return replace(lane, head=Delivery(unopened, topic, name, place, due_at_ms=now))
 
-    return head
+    return read_lane
+
+
+def _follow_at_once(original: Any) -> Any:
+    return lambda able, ended, durable_id: original(able, ended, 2**62)
+
+
+def _follow_in_any_lane(_: Any) -> Any:
+    def follow(able: Any, ended: Any, durable_id: int) -> Any:
+        return next((each for each in able if each.event_id <= durable_id), None)
+
+    return follow
+
+
+def _never_isolated(original: Any) -> Any:
+    return lambda *args, **named: replace(original(*args, **named), is_isolated=False)
+
+
+def _follow_while_stopping(_: Any) -> Any:
+    def reach(self: Any) -> Any:
+        return Reach(self._able | self._ingress.keys(), self._durable_id)
+
+    return reach
 
 
 def _hold_the_topic(original: Any) -> Any:
@@ -235,6 +253,10 @@ _RULES: Final[Lines] = (
      "duly.rules.delivery", "Retry.delay_ms", lambda _: lambda self, attempts: 0),
     ("every-deferral-begins-anew", "A loop that waits a tenth of a second has no depth.",
      "duly.rules.delivery", "RESETTING_DELAY_MS", lambda _: 100),
+    ("followed-before-the-sync", "The next of a lane is begun before its event is on the disk.",
+     "duly.rules.delivery", "follow", _follow_at_once),
+    ("followed-in-any-lane", "What ends in one lane begins a delivery of another.",
+     "duly.rules.delivery", "follow", _follow_in_any_lane),
     ("a-retry-gets-one-attempt", "A dead letter that is retried keeps its count.",
      "duly.rules.delivery", "reopen", _keep_attempts),
 )  # fmt: skip
@@ -259,9 +281,9 @@ _STORE: Final[Lines] = (
     ("promoted-early", "What is due in half a minute fires with what is due now.",
      "duly.store", "Store.promote_due.body", _early),
     ("ordered-by-due-time", "Who waits for a retry is overtaken by later events.",
-     "duly.store.delivery", "_head", _head_by_due_time),
+     "duly.store.lane", "_lane", _head_by_due_time),
     ("the-last-is-forgotten", "An event is not opened for who subscribed last.",
-     "duly.store.delivery", "_subscriptions",
+     "duly.store.lane", "addressees",
      _changed(lambda found: found[:-1] if len(found) > 1 else found)),
     ("delivered-and-not-entered", "A delivery into a workflow is recorded, and nothing enters.",
      "duly.store.delivery", "_enter", _nothing),
@@ -276,6 +298,8 @@ _BUS: Final[Lines] = (
      "duly.bus.dispatcher", "Dispatcher._recover", _never_recover),
     ("a-stop-is-a-death", "What a stop cuts short is left running.",
      "duly.bus.dispatcher", "Dispatcher._give_back", _answer(None)),
+    ("followed-while-stopping", "A lane goes on while its host is being stopped.",
+     "duly.bus.dispatcher", "Dispatcher._reach", _follow_while_stopping),
     ("the-wall-clock-is-believed", "A deferred event fires when the wall clock says so.",
      "duly.bus.dispatcher", "Dispatcher.boot", _wall_clock),
     ("called-before-the-sync", "A handler is called for what is not on the disk.",

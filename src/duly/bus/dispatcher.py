@@ -2,8 +2,10 @@
 
 Law 1  What can be delivered is read from the store. This object remembers hints where to look,
        the handlers, and the result of a handler until the store has it (H3).
-Law 2  A subscriber has one delivery at a time. It waits for another subscriber's handler only if
-       both get the same event (B3, B6). So there are never more tasks than subscribers.
+Law 2  A subscriber has one delivery at a time, and one task for its lane. It waits for another
+       subscriber's handler only if both get the same event (B3, B6). So there are never more tasks
+       than subscribers. A task goes on with the next delivery of its lane as long as the store
+       begins one with the record of the last; when it ends, the bus looks.
 Law 3  A handler is called only for an event that is on the disk, and after its attempt is counted
        (B4, B5). Once it has ended it is not called again for that attempt, even if the store fails.
 
@@ -17,7 +19,7 @@ import logging
 from collections.abc import Callable, Set
 from dataclasses import dataclass
 from functools import partial
-from typing import Final
+from typing import Final, TypeAlias
 
 from duly.bus.attempt import Caller, Handler, HandlerFailure
 from duly.bus.ingress import enter
@@ -28,8 +30,9 @@ from duly.loop import WorkLoop, end_within
 from duly.rules.delivery import HANDLER_TIMEOUT_S, Presence, Retry, listens_elsewhere
 from duly.rules.redaction import Redactor
 from duly.store import Store
-from duly.store.delivery import Begun, Finished, Ingress, OpenDelivery
+from duly.store.delivery import Begun, Finished, Ingress, Reach
 from duly.store.ingress import IngressTopic
+from duly.store.lane import OpenDelivery
 from duly.store.record import Action
 from duly.store.subscription import Left
 
@@ -66,8 +69,12 @@ class EndedAttempt:
     ingress: Ingress | None = None
 
 
-class Dispatcher(WorkLoop[int]):
-    """Delivers what is on the bus; one piece of work is one delivery of an event (B3)."""
+# A lane, named by its subscriber; or an event for which no handler is called, by its number.
+Work: TypeAlias = str | int
+
+
+class Dispatcher(WorkLoop[Work]):
+    """Delivers what is on the bus; one piece of work is the lane of one subscriber (B6)."""
 
     def __init__(
         self,
@@ -90,7 +97,7 @@ class Dispatcher(WorkLoop[int]):
         self._connected: dict[str, Subscriber] = {}
         self._ingress: dict[str, IngressTopic] = {}
         self._found: tuple[OpenDelivery, ...] = ()  # what the last look found, until it is begun
-        self._unrecorded: dict[int, EndedAttempt] = {}
+        self._unrecorded: dict[str, EndedAttempt] = {}  # by subscriber
         self._durable_id = 0  # every event up to here is on the disk (B4)
         self._loop_of = asyncio.get_running_loop()
         self._registering = asyncio.Lock()
@@ -103,6 +110,7 @@ class Dispatcher(WorkLoop[int]):
         self._own_boot = env.boot().id or env.new_id("boot")
         self._failure: Exception | None = None
         self._is_stopping = False
+        self._is_isolated = False  # a delivery waits until no other runs (B5)
 
     # -- For callers ----------------------------------------------------------------------------
 
@@ -275,6 +283,7 @@ class Dispatcher(WorkLoop[int]):
         self._ingress = {each.subscriber_id: each for each in found.ingress}
         # What a full look left out comes when these are begun: topics never wait for each other.
         self._is_full = len(found.deliveries) >= self._settings.batch
+        self._is_isolated = found.is_isolated
         self._found = found.deliveries
 
     def _begin_found(self, is_draining: bool) -> bool:
@@ -285,9 +294,14 @@ class Dispatcher(WorkLoop[int]):
             # A caller that drains is told; a store that is lost never comes back (H3).
             raise failure
         for each in found:
-            if each.event_id not in self._at_work and each.event_id not in self._unrecorded:
-                self._begin(each.event_id, partial(self._deliver, each), f"event {each.event_id}")
+            self._begin_lane(each)
         return bool(self._at_work)
+
+    def _begin_lane(self, found: OpenDelivery) -> None:
+        """Start a task for a delivery that can begin, unless its lane has one or needs a record."""
+        work = found.event_id if found.subscriber_id is None else found.subscriber_id
+        if work not in self._at_work and work not in self._unrecorded:
+            self._begin(work, partial(self._deliver, found), f"event {found.event_id}")
 
     @property
     def _able(self) -> Set[str]:
@@ -313,7 +327,8 @@ class Dispatcher(WorkLoop[int]):
 
     async def _give_back(self) -> None:
         """Give back, uncounted, deliveries recorded as running that are not; no host died (B5)."""
-        await self._store.give_back_running(frozenset(self._unrecorded), now=self._env.now_ms())
+        kept = {(each.event_id, each.subscriber_id) for each in self._unrecorded.values()}
+        await self._store.give_back_running(kept, now=self._env.now_ms())
         self._must_give_back = False
 
     def _note_failure(self, error: Exception) -> None:
@@ -324,33 +339,54 @@ class Dispatcher(WorkLoop[int]):
 
     # -- One delivery ---------------------------------------------------------------------------
 
-    def _ended(self, event_id: int, task: asyncio.Task[None]) -> None:
-        is_over = event_id in self._unrecorded
+    def _ended(self, key: Work, task: asyncio.Task[None]) -> None:
         if task.cancelled():
-            self._must_give_back |= not is_over  # its record still says that it runs
+            self._must_give_back = True  # a record may say that its delivery runs, or the next one
         elif isinstance(error := task.exception(), Exception):
-            self._must_give_back |= not is_over  # and here it may
+            self._must_give_back = True  # and here too
             self._note_failure(error)
             self._bell.set()
             return
         self.wake()
 
     async def _deliver(self, found: OpenDelivery) -> None:
-        """Begin a delivery that was found, call its handler, record what it came to."""
+        """Begin a delivery that was found, and go on in its lane."""
         if self._is_stopping:
             return
         event_id, name = found.event_id, found.subscriber_id
         # It was chosen among all; to look at all of them again would only cost time.
-        here = {*self._able, *self._ingress} if name is None else {name}
+        here = () if name is None else (name,)
         try:
             begun = await self._store.begin_delivery(event_id, here, now=self._env.now_ms())
         except Stale:
             return  # another task or a person was faster: look again
-        if begun.delivery is None:
-            return
         self._go_on()
-        self._unrecorded[event_id] = ended = await self._tell(begun)
-        await self._record(ended)
+        next_one = begun if begun.delivery is not None else None
+        while next_one is not None:
+            next_one = await self._carry_out(next_one)
+
+    async def _carry_out(self, begun: Begun) -> Begun | None:
+        """Call the handler of a delivery, record what it came to; return what follows, begun."""
+        ended = await self._tell(begun)
+        self._unrecorded[ended.subscriber_id] = ended
+        finished = await self._record(ended, self._reach())
+        if finished is None:
+            return None
+        if self._is_stopping:
+            self._must_give_back |= finished.next is not None
+            return None
+        for each in finished.free:
+            if each.event_id <= self._durable_id:
+                self._begin_lane(each)
+            else:
+                self.wake()  # a look sees to it that its event is on the disk (B4)
+        return finished.next
+
+    def _reach(self) -> Reach | None:
+        """Say what may follow in a lane; nothing if all lanes must come to an end first."""
+        if self._is_stopping or self._is_isolated or self._must_give_back:
+            return None
+        return Reach(self._able | self._ingress.keys(), self._durable_id)
 
     def _go_on(self) -> None:
         """Look for what a full look left out, now that one of what it found has begun (B6)."""
@@ -374,17 +410,23 @@ class Dispatcher(WorkLoop[int]):
             return ended(await call)
         return ended(HandlerFailure(GONE))
 
-    async def _record(self, ended: EndedAttempt) -> None:
+    async def _record(self, ended: EndedAttempt, reach: Reach | None = None) -> Finished | None:
         """Record the result of an attempt; it is kept in memory until the store has it (H3)."""
+        finished = None
         try:
-            await self._finish(ended)
+            finished = await self._finish(ended, reach)
         except (Stale, NotFound) as error:
             log.error("event %s for %s: %s", ended.event_id, ended.subscriber_id, error)
-        del self._unrecorded[ended.event_id]
+        del self._unrecorded[ended.subscriber_id]
+        return finished
 
-    async def _finish(self, ended: EndedAttempt) -> Finished:
+    async def _finish(self, ended: EndedAttempt, reach: Reach | None) -> Finished:
         finish = partial(
-            self._store.finish_delivery, ended.event_id, ended.subscriber_id, ended.attempt
+            self._store.finish_delivery,
+            ended.event_id,
+            ended.subscriber_id,
+            ended.attempt,
+            reach=reach,
         )
         if ended.failure is not None:
             said, is_final = ended.failure.said, ended.failure.is_final
@@ -401,8 +443,8 @@ class Dispatcher(WorkLoop[int]):
 
     async def _record_rest(self) -> None:
         """Record the results that the store could not take before."""
-        for event_id, ended in list(self._unrecorded.items()):
-            if event_id not in self._at_work:
+        for name, ended in list(self._unrecorded.items()):
+            if name not in self._at_work:
                 await self._record(ended)
 
     # -- Stopping -------------------------------------------------------------------------------

@@ -333,17 +333,16 @@ def end(
 
     A failure is final when the handler said so, or when its attempts are used up.
     """
-    delivery = replace(delivery, is_suspect=False)
     if error is None:
         status = move_delivery(delivery.status, DeliveryMove.SUCCEED)
-        return replace(delivery, status=status, error=None)
+        return replace(delivery, status=status, error=None, is_suspect=False)
     error = cut(error, ERROR_CHARS) or "no message"
     if is_final or delivery.attempts >= retry.attempts:
         status = move_delivery(delivery.status, DeliveryMove.GIVE_UP)
-        return replace(delivery, status=status, error=error)
+        return replace(delivery, status=status, error=error, is_suspect=False)
     status = move_delivery(delivery.status, DeliveryMove.FAIL)
     due_at_ms = now_ms + retry.delay_ms(delivery.attempts)
-    return replace(delivery, status=status, error=error, due_at_ms=due_at_ms)
+    return replace(delivery, status=status, error=error, due_at_ms=due_at_ms, is_suspect=False)
 
 
 def believe_due(delivery: Delivery, retry: Retry, now_ms: int) -> Delivery:
@@ -466,6 +465,20 @@ def startable(
             busy_events.add(delivery.event_id)
             chosen.append(delivery)
     return _isolate(chosen, running)
+
+
+def follow(able: Iterable[Delivery], ended: Delivery, durable_id: int) -> Delivery | None:
+    """Choose what a subscriber gets right after a delivery has ended, of all that may begin now.
+
+    Only the next event of the same lane, and only if it is on the disk (B4, B6). A retry waits for
+    its own time.
+    """
+    lane = (ended.subscriber_id, ended.topic)
+    for each in able:
+        is_next = (each.subscriber_id, each.topic) == lane and each.event_id != ended.event_id
+        if is_next and each.event_id <= durable_id:
+            return each
+    return None
 
 
 def _isolate(chosen: list[Delivery], running: list[Delivery]) -> tuple[Delivery, ...]:

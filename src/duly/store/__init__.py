@@ -12,6 +12,7 @@ from duly.store import (
     delivery,
     event,
     ingress,
+    lane,
     ledger,
     people,
     recording,
@@ -125,7 +126,7 @@ class Store:
     retry_delivery = barrier(delivery.retry_delivery)
     resume_bus = barrier(bus.resume_bus)
     put_state = rider(bus.put_state)
-    open_deliveries = read(delivery.open_deliveries)
+    open_deliveries = read(lane.open_deliveries)
     get_state = read(bus.get_state)
     bus_held_since = read(bus.held_since)
     list_journal = read(bus.list_journal)

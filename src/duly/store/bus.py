@@ -8,6 +8,7 @@ registration until it is ended (B13). Subscribers stand in `subscription`, deliv
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, cast
 
 from duly.config import DEFERRED_MAX, Limits
@@ -35,6 +36,7 @@ from duly.store.people import page
 from duly.store.record import Action, JournalEvent
 
 STATE_KEY_CHARS = 500
+RETRIES_KEPT = 100
 LAST_ID = 2**62  # behind every event
 HELD = "held"  # the mark of a restored bus: what moment it shows
 NUMBERS_PER_MS = 1_000  # a restored bus goes on at its time times this; no host emits so fast
@@ -60,6 +62,12 @@ class JournalRow:
     processed_at: int | None
 
 
+@lru_cache(RETRIES_KEPT)  # it is read with every delivery, and is almost always the same
+def read_retry(attempts_max: int, delays_s: str) -> Retry:
+    """Read a retry as a subscription keeps it (B5)."""
+    return Retry(attempts_max, tuple(cast("list[float]", decode(delays_s))))
+
+
 @dataclass(frozen=True, slots=True)
 class SubscriptionRow:
     """A subscription, from its first registration until it is ended (B13)."""
@@ -76,7 +84,7 @@ class SubscriptionRow:
     @property
     def retry(self) -> Retry:
         """How often it is tried, and after which waits (B5)."""
-        return Retry(self.attempts_max, tuple(cast("list[float]", decode(self.delays_s))))
+        return read_retry(self.attempts_max, self.delays_s)
 
 
 @dataclass(frozen=True, slots=True)

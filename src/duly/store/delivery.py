@@ -5,21 +5,19 @@ attempt is counted before the handler runs, a success is recorded once, and what
 follows from its records in the transaction that changes one of them (B4). What moves, and where
 to, is decided by `rules.delivery`; a verb writes it only where it still finds what was decided on.
 
-A subscriber's *lane* is the events of its topic in the order of their ids. Only the head of a lane
-may begin (B6): an open delivery, or an event that is not opened yet and stands before it. So the
-cost of looking for work grows with the subscribers, never with the backlog (S9).
+What ends may be followed by the next delivery of its lane in the same transaction, so that a
+backlog costs one transaction for each delivery. What may begin is chosen in `lane`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from duly.env import Boot
-from duly.errors import Invalid, NotFound, RequestRefused, Stale, see
+from duly.errors import NotFound, RequestRefused, Stale, see
 from duly.rules.delivery import (
     DELIVERIES,
-    JOURNAL,
     Delivery,
     DeliveryMove,
     DeliveryStatus,
@@ -27,51 +25,45 @@ from duly.rules.delivery import (
     JournalStatus,
     Retry,
     begin,
-    believe_due,
     close,
     end,
+    follow,
     give_back,
-    is_addressed,
-    is_loop,
-    is_unasked,
-    judge,
-    list_failures,
     recover_delivery,
     recover_event,
     reopen,
-    startable,
     starts_runs,
 )
 from duly.rules.delivery import discard as discard_dead
 from duly.rules.event import Publication, check_ingress
-from duly.rules.value import decode
 from duly.store import statements
 from duly.store.base import Transaction
 from duly.store.bus import (
     JournalRow,
     SubscriptionRow,
     adopt_deferred,
-    deliveries_of,
     delivery_of,
     find_subscription,
     promote_due,
     read_event,
 )
-from duly.store.people import PAGE_ROWS_MAX, page
+from duly.store.journal import (
+    move_event,
+    read_payload,
+    read_records,
+    settle,
+    settle_event,
+)
+from duly.store.lane import (
+    Lane,
+    OpenDelivery,
+    addressees,
+    choose,
+    running_beside,
+    topic_lanes,
+)
+from duly.store.people import PAGE_ROWS_MAX
 from duly.store.record import Action
-from duly.words.delivery import say_failures, say_loop
-
-
-@dataclass(frozen=True, slots=True)
-class OpenDelivery:
-    """An event that can be begun now, and its subscriber.
-
-    Without a subscriber id no handler can be called. Either the event has no subscriber and is to
-    be closed (B11), or none of them is connected here and it is to be opened for them (B13).
-    """
-
-    event_id: int
-    subscriber_id: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,11 +80,25 @@ class Begun:
 
 
 @dataclass(frozen=True, slots=True)
+class Reach:
+    """The subscribers that a host can call now, and the last event that it knows on the disk."""
+
+    subscribers: Collection[str]
+    durable_id: int
+
+
+@dataclass(frozen=True, slots=True)
 class Finished:
-    """What an ended attempt made of its delivery and of the event."""
+    """What an ended attempt made of its delivery and of the event, and what comes next.
+
+    `next` is the next delivery of the same lane: it is begun, and its handler is to be called.
+    `free` are deliveries of other lanes of the topic that can begin now.
+    """
 
     delivery: Delivery
     status: JournalStatus
+    next: Begun | None = None
+    free: tuple[OpenDelivery, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,14 +154,13 @@ def recover_bus(
     return Recovered(events, promoted, is_complete=promoted < limit)
 
 
-def give_back_running(tx: Transaction, kept: Collection[int], *, now: int) -> int:
+def give_back_running(tx: Transaction, kept: Collection[tuple[int, str]], *, now: int) -> int:
     """Give back, uncounted, what an orderly stop cut short; return how many these were (B5).
 
-    Of the events in `kept` a handler has ended, and only the record of that is missing.
+    Of the events and subscribers in `kept` a handler has ended, and only its record is missing.
     """
-    lost = [
-        each for each in map(delivery_of, tx.all("running_deliveries")) if each.event_id not in kept
-    ]
+    running = map(delivery_of, tx.all("running_deliveries"))
+    lost = [each for each in running if (each.event_id, each.subscriber_id) not in kept]
     for each in lost:
         back = give_back(each, now)
         is_gone = _subscription(tx, each) is None
@@ -179,30 +184,25 @@ def begin_delivery(
     handler (B4).
     """
     row = read_event(tx, event_id)
-    event, error = _read(row)
-    subscriptions = [] if row.opened else _addressees(tx, row.topic, event)
+    event, error = read_payload(row)
+    lanes = topic_lanes(tx, row.topic, now)
+    subscriptions = [] if row.opened else addressees(lanes, event)
     if not row.opened and error is not None:
         return _close(tx, row, JournalStatus.FAILED, now, error=error)
     if not row.opened and not subscriptions:
         return _close(tx, row, JournalStatus.DONE, now, undelivered=1)
-    subscribers = {each.subscriber_id for each in subscriptions or deliveries_of(tx, event_id)}
-    here = subscribers.intersection(connected)
+    here = {each.subscriber_id for each in subscriptions or lanes}.intersection(connected)
     if not row.opened and not here:
         for subscription in subscriptions:
             _open(tx, row, subscription, now)
-        _move_event(tx, row, JournalStatus.PENDING, now, error=row.error)
+        move_event(tx, row, JournalStatus.PENDING, now, error=row.error)
         return Begun(JournalStatus.PENDING)
-    able = _startable(tx, here, now)
+    able = choose(lanes, running_beside(tx, row.topic), here, now)
     chosen = next((each for each in able if each.event_id == event_id), None)
     if chosen is None:
         facts = {"status": row.status}
         raise Stale(code="changed_meanwhile", subject=f"event {event_id}", facts=facts)
-    for subscription in subscriptions:
-        _open(tx, row, subscription, now)
-    begun = begin(chosen)
-    move_row(tx, chosen, begun, now)
-    _move_event(tx, row, JournalStatus.PROCESSING, now, error=row.error)
-    return Begun(JournalStatus.PROCESSING, event, begun, row.depth)
+    return _begin(tx, row, event, chosen, subscriptions, now)
 
 
 def finish_delivery(
@@ -214,31 +214,38 @@ def finish_delivery(
     error: str | None = None,
     is_final: bool = False,
     ingress: Ingress | None = None,
+    reach: Reach | None = None,
     now: int,
 ) -> Finished:
     """Record how an attempt ended: done, waiting for the next, or dead (B4, B5).
 
     A final failure is not tried again. A success may bring the event into a workflow's topic, in
-    the same transaction (T10).
+    the same transaction (T10). With a `reach` the next delivery of the lane is begun, if it may.
     """
-    found = _known_delivery(tx, event_id, subscriber_id)
+    records = read_records(tx, event_id)
+    found = None if records is None else records.find(subscriber_id)
+    if records is None or found is None:
+        raise _unknown(event_id, subscriber_id)
+    retry = records.retry_of(subscriber_id)
     if found.attempts != attempt:
         facts = {"attempts": found.attempts, "attempt": attempt}
         raise Stale(code="changed_meanwhile", subject=_name(found), facts=facts)
-    running = replace(found, status=DeliveryStatus.RUNNING)
-    subscription = _subscription(tx, found)
-    retry = subscription.retry if subscription else Retry()
-    ended = end(running, error, retry, now, is_final=is_final)
-    if subscription is None and ended.status is DeliveryStatus.WAITING:
+    is_running = found.status is DeliveryStatus.RUNNING
+    running = found if is_running else replace(found, status=DeliveryStatus.RUNNING)
+    ended = end(running, error, retry or Retry(), now, is_final=is_final)
+    if retry is None and ended.status is DeliveryStatus.WAITING:
         ended = close(ended)
-    if found.status is not DeliveryStatus.RUNNING:
+    if not is_running:
         if (found.status, found.error) != (ended.status, ended.error):
             raise Stale(code="changed_meanwhile", subject=_name(found))
-        return Finished(found, JournalStatus(read_event(tx, event_id).status))
+        return Finished(found, JournalStatus(records.status))
     if error is None and ingress is not None:
         _enter(tx, found, ingress, now)
     move_row(tx, found, ended, now)
-    return Finished(ended, settle_event(tx, event_id, now))
+    status = settle(tx, records, records.after(ended), now)
+    if reach is None:
+        return Finished(ended, status)
+    return _follow(tx, ended, status, reach, now)
 
 
 def discard(
@@ -261,55 +268,53 @@ def retry_delivery(
     return _decide(tx, dead, reopen(dead, now), action, now)
 
 
-def open_deliveries(
-    tx: Transaction, connected: Collection[str], *, now: int, limit: int
-) -> tuple[OpenDelivery, ...]:
-    """Find what can be begun now, oldest event first, at most one delivery of each event (B3).
-
-    Events with a handler to call come first: a backlog without a listener delays no other (B6).
-    """
-    called = _startable(tx, connected, now)[: page(limit)]
-    found = [OpenDelivery(each.event_id, each.subscriber_id) for each in called]
-    left = limit - len(found)
-    found += [OpenDelivery(event_id, None) for event_id in _uncalled(tx, connected, left)]
-    return tuple(sorted(found, key=lambda each: each.event_id))
+# -- What comes next (B3, B6) -------------------------------------------------------------------
 
 
-# -- Lanes (B3, B6) -----------------------------------------------------------------------------
+def _follow(
+    tx: Transaction, ended: Delivery, status: JournalStatus, reach: Reach, now: int
+) -> Finished:
+    """Begin the next delivery of a lane, and say what else of its topic can begin now."""
+    lanes = topic_lanes(tx, ended.topic, now)
+    able = choose(lanes, running_beside(tx, ended.topic), reach.subscribers, now)
+    chosen = follow(able, ended, reach.durable_id)
+    free = tuple(
+        OpenDelivery(each.event_id, each.subscriber_id) for each in able if each is not chosen
+    )
+    begun = None if chosen is None else _begin_next(tx, chosen, lanes, now)
+    return Finished(ended, status, begun, free)
 
 
-def _startable(tx: Transaction, connected: Collection[str], now: int) -> tuple[Delivery, ...]:
-    """Choose what may begin, of the heads of the connected subscribers' lanes."""
-    running = [delivery_of(row) for row in tx.all("running_deliveries")]
-    heads = [head for each in sorted(connected) if (head := _head(tx, each, now)) is not None]
-    return startable([*running, *heads], connected, now)
-
-
-def _head(tx: Transaction, subscriber_id: str, now: int) -> Delivery | None:
-    subscription = find_subscription(tx, subscriber_id)
-    if subscription is None:
+def _begin_next(tx: Transaction, chosen: Delivery, lanes: Sequence[Lane], now: int) -> Begun | None:
+    """Begin a delivery; an event that must be closed, or is for others, is left to a look."""
+    row = read_event(tx, chosen.event_id)
+    event, error = read_payload(row)
+    if row.opened:
+        return _begin(tx, row, event, chosen, (), now)
+    subscriptions = addressees(lanes, event)
+    is_for_it = any(each.subscriber_id == chosen.subscriber_id for each in subscriptions)
+    if error is not None or not is_for_it:
         return None
-    topic = subscription.topic
-    heads = []
-    if opened := tx.one("first_open_delivery", subscriber_id=subscriber_id, topic=topic):
-        heads.append(believe_due(delivery_of(opened), subscription.retry, now))
-    if unopened := tx.one("first_unopened_event", topic=topic):
-        # It is not opened yet; its record will look like this.
-        place = subscription.position
-        heads.append(Delivery(unopened[0], topic, subscriber_id, place, due_at_ms=now))
-    return min(heads, key=lambda head: head.event_id, default=None)
+    return _begin(tx, row, event, chosen, subscriptions, now)
 
 
-def _uncalled(tx: Transaction, connected: Collection[str], limit: int) -> list[int]:
-    """Find unopened events of topics that none of the connected subscribes to, topic by topic."""
-    found: list[int] = []
-    topic = ""
-    while len(found) < limit and (next_one := tx.one("next_unopened_topic", after=topic)):
-        (topic,) = next_one
-        if not any(each.subscriber_id in connected for each in _subscriptions(tx, topic)):
-            left = limit - len(found)
-            found += [row[0] for row in tx.all("unopened_events", topic=topic, limit=left)]
-    return found
+def _begin(
+    tx: Transaction,
+    row: JournalRow,
+    event: Event | None,
+    chosen: Delivery,
+    opened_for: Sequence[SubscriptionRow],
+    now: int,
+) -> Begun:
+    """Count the attempt (B5); the first one of an event writes all its records (B13)."""
+    begun = begin(chosen)
+    for subscription in opened_for:
+        is_chosen = subscription.subscriber_id == chosen.subscriber_id
+        _open(tx, row, subscription, now, begun if is_chosen else None)
+    if not opened_for:
+        move_row(tx, chosen, begun, now)
+    move_event(tx, row, JournalStatus.PROCESSING, now, error=row.error)
+    return Begun(JournalStatus.PROCESSING, event, begun, row.depth)
 
 
 def _subscription(tx: Transaction, delivery: Delivery) -> SubscriptionRow | None:
@@ -318,44 +323,24 @@ def _subscription(tx: Transaction, delivery: Delivery) -> SubscriptionRow | None
     return None if found is None or found.topic != delivery.topic else found
 
 
-def _addressees(tx: Transaction, topic: str, event: Event | None) -> list[SubscriptionRow]:
-    """Read the subscribers an event is opened for; of channels only the one it names (B13)."""
-    found = _subscriptions(tx, topic)
-    channel_id = None if event is None else event.payload.get("channel_id")
-    names = {each.subscriber_id for each in found}
-    return [
-        each for each in found if is_addressed(each.subscriber_id, each.channel, channel_id, names)
-    ]
-
-
-def _subscriptions(tx: Transaction, topic: str) -> list[SubscriptionRow]:
-    return [SubscriptionRow(*row) for row in tx.all("topic_subscriptions", topic=topic)]
-
-
 # -- Events -------------------------------------------------------------------------------------
 
 
-def _read(row: JournalRow) -> tuple[Event | None, str | None]:
-    """Read the event that a handler gets, or say why no handler gets it (B7, B8, B12)."""
-    if is_loop(row.depth):
-        return None, say_loop(row.depth)
-    try:
-        payload = decode(row.payload, "payload")
-    except Invalid as invalid:
-        return None, f"This event cannot be read: {invalid}"
-    if not isinstance(payload, dict):
-        return None, "This event cannot be read: its payload is not a JSON object."
-    created_at_s = row.created_at / 1000
-    return Event(row.id, row.topic, row.source, payload, created_at_s, row.correlation_id), None
-
-
-def _open(tx: Transaction, event: JournalRow, subscription: SubscriptionRow, now: int) -> None:
+def _open(
+    tx: Transaction,
+    event: JournalRow,
+    subscription: SubscriptionRow,
+    now: int,
+    begun: Delivery | None = None,
+) -> None:
     tx.run(
         "insert_delivery",
         event_id=event.id,
         subscriber_id=subscription.subscriber_id,
         topic=event.topic,
         position=subscription.position,
+        status=DeliveryStatus.WAITING if begun is None else begun.status,
+        attempts=0 if begun is None else begun.attempts,
         now=now,
     )
 
@@ -369,47 +354,8 @@ def _close(
     error: str | None = None,
     undelivered: int = 0,
 ) -> Begun:
-    _move_event(tx, event, status, now, error=error, undelivered=undelivered)
+    move_event(tx, event, status, now, error=error, undelivered=undelivered)
     return Begun(status)
-
-
-def settle_event(tx: Transaction, event_id: int, now: int) -> JournalStatus:
-    """Write what its deliveries make of an event (B4)."""
-    event = read_event(tx, event_id)
-    deliveries = deliveries_of(tx, event_id)
-    status = judge(deliveries)
-    # Every subscriber left before it was called: no handler got the event (B11).
-    undelivered = int(all(map(is_unasked, deliveries)))
-    if status is JournalStatus.PROCESSING and event.status == JournalStatus.PENDING:
-        # It was given back at a start, and no handler was called since (B7).
-        status = JournalStatus.PENDING
-    error = say_failures(list_failures(deliveries))
-    _move_event(tx, event, status, now, error=error, undelivered=undelivered)
-    return status
-
-
-def _move_event(
-    tx: Transaction,
-    event: JournalRow,
-    status: JournalStatus,
-    now: int,
-    *,
-    error: str | None,
-    undelivered: int = 0,
-) -> None:
-    old = JournalStatus(event.status)
-    assert status is old or status in JOURNAL[old], (event, status)
-    is_closed = status in (JournalStatus.DONE, JournalStatus.FAILED)
-    moved = tx.one(
-        "move_journal_event",
-        id=event.id,
-        old_status=old,
-        status=status,
-        undelivered=undelivered,
-        error=error,
-        processed_at=(event.processed_at or now) if is_closed else None,
-    )
-    statements.must(moved, f"Event {event.id}")
 
 
 # -- Deliveries ---------------------------------------------------------------------------------
@@ -418,10 +364,14 @@ def _move_event(
 def _known_delivery(tx: Transaction, event_id: int, subscriber_id: str) -> Delivery:
     found = tx.one("get_delivery", event_id=event_id, subscriber_id=subscriber_id)
     if found is None:
-        dead = see("bus.deliveries", status="dead")
-        facts = {"event": event_id}
-        raise NotFound(code="no_delivery", subject=subscriber_id, facts=facts, next=dead)
+        raise _unknown(event_id, subscriber_id)
     return delivery_of(found)
+
+
+def _unknown(event_id: int, subscriber_id: str) -> NotFound:
+    dead = see("bus.deliveries", status="dead")
+    facts = {"event": event_id}
+    return NotFound(code="no_delivery", subject=subscriber_id, facts=facts, next=dead)
 
 
 def _dead(tx: Transaction, event_id: int, subscriber_id: str, move: DeliveryMove) -> Delivery:

@@ -23,8 +23,8 @@ from duly.rules.turn import HandlerOutlook, OpenRun
 from duly.store import statements
 from duly.store.base import Fence, Transaction
 from duly.store.bus import held_since
-from duly.store.delivery import OpenDelivery, open_deliveries
 from duly.store.ingress import IngressTopic, list_ingress
+from duly.store.lane import OpenDelivery, find_open
 from duly.store.subscription import next_leaving
 
 DUE_LIMIT_MAX = 1000
@@ -127,6 +127,7 @@ class BusOutlook:
     is_overdue: bool
     next_at: int | None
     leaving: str | None = None  # a subscription whose end is not over (B13)
+    is_isolated: bool = False  # a delivery waits until no other runs (B5)
 
 
 def bus_outlook(
@@ -151,13 +152,15 @@ def bus_outlook(
     # A time of the boot's clock, as the wall clock shows it now (B2).
     fire_at = None if due_ms is None else due_ms - (now if boot is None else boot.ms) + now
     is_overdue = fire_at is not None and fire_at <= now
+    found = find_open(tx, here, now=now, limit=limit)
     return BusOutlook(
-        deliveries=open_deliveries(tx, here, now=now, limit=limit),
+        deliveries=found.deliveries,
         ingress=ingress,
         newest_id=newest_id,
         is_overdue=is_overdue,
         next_at=earliest((None if is_overdue else fire_at, retry_at)),
         leaving=leaving,
+        is_isolated=found.is_isolated,
     )
 
 

@@ -26,7 +26,8 @@ from duly.rules.value import DEFAULT_LIMITS, encode
 from duly.store import statements
 from duly.store.base import Transaction
 from duly.store.bus import delivery_of, read_subscription
-from duly.store.delivery import move_row, settle_event
+from duly.store.delivery import move_row
+from duly.store.journal import settle_event
 from duly.store.people import PAGE_ROWS_MAX, page
 from duly.store.record import Action
 

@@ -44,10 +44,6 @@ where id = :id and status = :old_status returning id
 -- What was being processed when a host died is pending again; its delivery records stay (B7).
 update journal set status = :status where status = :old_status
 
--- first_unopened_event
--- The head of a topic: until it is opened it stands before every later event of each subscriber (B6).
-select id from journal where topic = :topic and opened = 0 order by id limit 1
-
 -- next_unopened_topic
 -- One step through the topics that have unopened events, so that a backlog costs as much as one event.
 select topic from journal where topic > :after and opened = 0 order by topic, id limit 1
@@ -100,26 +96,33 @@ delete from subscription where subscriber_id = :subscriber_id
 select subscriber_id, topic, position, attempts_max, delays_s, created_at, leaving, channel
 from subscription where subscriber_id = :subscriber_id
 
--- topic_subscriptions
--- Everybody an event is opened for, in registration order (B3, B13).
-select subscriber_id, topic, position, attempts_max, delays_s, created_at, leaving, channel
-from subscription where topic = :topic and leaving = 0 order by position
+-- list_lanes
+-- Every subscription with the head of its lane: its oldest open delivery, and the oldest event of its topic that is not opened (B6). As few as handlers, so the table is walked (scan of subscription); they are put in order where one is chosen.
+select s.subscriber_id, s.topic, s.position, s.attempts_max, s.delays_s, s.created_at, s.leaving, s.channel,
+  (select min(j.id) from journal j where j.topic = s.topic and j.opened = 0),
+  d.event_id, d.topic, d.subscriber_id, d.position, d.status, d.attempts, d.due_at, d.error, d.suspect
+from subscription s left join delivery d on d.subscriber_id = s.subscriber_id and d.event_id = (
+  select min(o.event_id) from delivery o where o.subscriber_id = s.subscriber_id and o.topic = s.topic and o.status in ('waiting', 'running'))
+where s.leaving = 0
+
+-- topic_lanes
+-- The lanes of one topic in registration order: all whom an event is opened for, and all who wait for each other (B3, B13).
+select s.subscriber_id, s.topic, s.position, s.attempts_max, s.delays_s, s.created_at, s.leaving, s.channel,
+  (select min(j.id) from journal j where j.topic = s.topic and j.opened = 0),
+  d.event_id, d.topic, d.subscriber_id, d.position, d.status, d.attempts, d.due_at, d.error, d.suspect
+from subscription s left join delivery d on d.subscriber_id = s.subscriber_id and d.event_id = (
+  select min(o.event_id) from delivery o where o.subscriber_id = s.subscriber_id and o.topic = s.topic and o.status in ('waiting', 'running'))
+where s.topic = :topic and s.leaving = 0 order by s.position
 
 -- insert_delivery
--- One record per event and subscriber (B4).
-insert into delivery (event_id, subscriber_id, topic, position, due_at, updated_at)
-values (:event_id, :subscriber_id, :topic, :position, :now, :now)
+-- One record per event and subscriber (B4); one whose handler is called now says so from the first.
+insert into delivery (event_id, subscriber_id, topic, position, status, attempts, due_at, updated_at)
+values (:event_id, :subscriber_id, :topic, :position, :status, :attempts, :now, :now)
 
 -- get_delivery
 -- As it is now.
 select event_id, topic, subscriber_id, position, status, attempts, due_at, error, suspect
 from delivery where event_id = :event_id and subscriber_id = :subscriber_id
-
--- first_open_delivery
--- The oldest event a subscriber has not finished; it holds back the later ones (B6).
-select event_id, topic, subscriber_id, position, status, attempts, due_at, error, suspect
-from delivery where subscriber_id = :subscriber_id and topic = :topic and status in ('waiting', 'running')
-order by event_id limit 1
 
 -- open_deliveries
 -- What a subscriber leaves behind when it goes, a turn at a time (B13).
@@ -131,6 +134,20 @@ order by event_id limit :limit
 -- As many as handlers run now: few, so their index is walked (scan of delivery_running).
 select event_id, topic, subscriber_id, position, status, attempts, due_at, error, suspect
 from delivery where status = 'running' order by event_id, subscriber_id
+
+-- running_beside
+-- What keeps a delivery of a topic from beginning: what runs in it, and what must run alone (B3, B5); few, so their index is walked (scan of delivery_running).
+select event_id, topic, subscriber_id, position, status, attempts, due_at, error, suspect
+from delivery where status = 'running' and (topic = :topic or suspect = 1) order by event_id, subscriber_id
+
+-- event_records
+-- All deliveries of one event, the event as it is, and how often each may be tried; what is listed of them is put in order there.
+select d.event_id, d.topic, d.subscriber_id, d.position, d.status, d.attempts, d.due_at, d.error, d.suspect,
+  j.status, j.opened, j.undelivered, j.error, j.processed_at, s.attempts_max, s.delays_s
+from delivery d
+join journal j on j.id = d.event_id
+left join subscription s on s.subscriber_id = d.subscriber_id and s.topic = d.topic and s.leaving = 0
+where d.event_id = :event_id
 
 -- event_deliveries
 -- All of one event, in registration order; as few as subscribe (sort of what it finds).

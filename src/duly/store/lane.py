@@ -1,0 +1,149 @@
+"""The lanes of subscribers: what stands at the head of each, and what may begin (B3, B6, S9).
+
+Law: a subscriber's *lane* is the events of its topic in the order of their ids. Only the head of a
+lane may begin: an open delivery, or an event that is not opened yet and stands before it. One
+statement reads the heads of all lanes, so the cost of looking for work grows with the subscribers,
+never with the backlog.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+
+from duly.rules.delivery import (
+    Delivery,
+    DeliveryStatus,
+    Event,
+    believe_due,
+    is_addressed,
+    startable,
+)
+from duly.store.base import Row, Transaction
+from duly.store.bus import SubscriptionRow, delivery_of
+from duly.store.people import page
+
+SUBSCRIPTION_COLUMNS = 8  # of a lane's row; then come the unopened event and the open delivery
+
+
+@dataclass(frozen=True, slots=True)
+class OpenDelivery:
+    """An event that can be begun now, and its subscriber.
+
+    Without a subscriber id no handler can be called. Either the event has no subscriber and is to
+    be closed (B11), or none of them is connected here and it is to be opened for them (B13).
+    """
+
+    event_id: int
+    subscriber_id: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """A subscription, and the delivery that comes first in it, if any waits or runs."""
+
+    subscription: SubscriptionRow
+    head: Delivery | None
+
+    @property
+    def subscriber_id(self) -> str:
+        """Whose lane it is."""
+        return self.subscription.subscriber_id
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What can be begun now; *isolated* if a delivery waits until no other runs (B5)."""
+
+    deliveries: tuple[OpenDelivery, ...]
+    is_isolated: bool = False
+
+
+def find_open(tx: Transaction, connected: Collection[str], *, now: int, limit: int) -> Found:
+    """Find what can be begun now, oldest event first, at most one delivery of each event (B3).
+
+    Events with a handler to call come first: a backlog without a listener delays no other (B6).
+    """
+    page(limit)
+    lanes = [_lane(row, now) for row in tx.all("list_lanes")]
+    running = [delivery_of(row) for row in tx.all("running_deliveries")]
+    called = choose(lanes, running, connected, now)[:limit]
+    found = [OpenDelivery(each.event_id, each.subscriber_id) for each in called]
+    heard = {each.subscription.topic for each in lanes if each.subscriber_id in connected}
+    found += [OpenDelivery(each, None) for each in _uncalled(tx, heard, limit - len(found))]
+    heads = (each.head for each in lanes if each.subscriber_id in connected)
+    return Found(
+        tuple(sorted(found, key=lambda each: each.event_id)),
+        is_isolated=any(head is not None and head.is_suspect for head in heads),
+    )
+
+
+def open_deliveries(
+    tx: Transaction, connected: Collection[str], *, now: int, limit: int
+) -> tuple[OpenDelivery, ...]:
+    """Find what can be begun now, oldest event first (B3, B6)."""
+    return find_open(tx, connected, now=now, limit=limit).deliveries
+
+
+def topic_lanes(tx: Transaction, topic: str, now: int) -> list[Lane]:
+    """Read the lanes of a topic in registration order: only they wait for each other (B3, B6)."""
+    return [_lane(row, now) for row in tx.all("topic_lanes", topic=topic)]
+
+
+def running_beside(tx: Transaction, topic: str) -> list[Delivery]:
+    """Read what runs in a topic, and what must run alone in any (B5)."""
+    return [delivery_of(row) for row in tx.all("running_beside", topic=topic)]
+
+
+def choose(
+    lanes: Iterable[Lane], running: Iterable[Delivery], connected: Collection[str], now: int
+) -> tuple[Delivery, ...]:
+    """Choose what may begin, of the heads of the connected subscribers' lanes."""
+    heads = [
+        each.head for each in lanes if each.head is not None and each.subscriber_id in connected
+    ]
+    return startable([*running, *heads], connected, now)
+
+
+def addressees(lanes: Sequence[Lane], event: Event | None) -> list[SubscriptionRow]:
+    """Return the subscribers an event is opened for; of channels only the one it names (B13)."""
+    channel_id = None if event is None else event.payload.get("channel_id")
+    names = {each.subscriber_id for each in lanes}
+    return [
+        each.subscription
+        for each in lanes
+        if is_addressed(each.subscriber_id, each.subscription.channel, channel_id, names)
+    ]
+
+
+def _lane(row: Row, now: int) -> Lane:
+    subscription = SubscriptionRow(*row[:SUBSCRIPTION_COLUMNS])
+    unopened, opened, *_ = rest = row[SUBSCRIPTION_COLUMNS:]
+    if opened is not None and (unopened is None or opened < unopened):
+        return Lane(subscription, _believed(delivery_of(rest[1:]), subscription, now))
+    return Lane(subscription, _unopened(subscription, unopened, now))
+
+
+def _believed(head: Delivery, subscription: SubscriptionRow, now: int) -> Delivery:
+    return head if head.due_at_ms <= now else believe_due(head, subscription.retry, now)
+
+
+def _unopened(subscription: SubscriptionRow, event_id: int | None, now: int) -> Delivery | None:
+    """Return what the record of an event will look like when it is opened."""
+    if event_id is None:
+        return None
+    name, place = subscription.subscriber_id, subscription.position
+    waiting = DeliveryStatus.WAITING
+    return Delivery(event_id, subscription.topic, name, place, waiting, due_at_ms=now)
+
+
+def _uncalled(tx: Transaction, heard: Collection[str], limit: int) -> list[int]:
+    """Find unopened events of topics that none of the connected subscribes to, topic by topic."""
+    found: list[int] = []
+    topic = ""
+    while len(found) < limit and (next_one := tx.one("next_unopened_topic", after=topic)):
+        (topic,) = next_one
+        if topic not in heard:
+            left = limit - len(found)
+            found += [row[0] for row in tx.all("unopened_events", topic=topic, limit=left)]
+    return found
