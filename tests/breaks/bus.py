@@ -15,7 +15,7 @@ from duly.config import Limits
 from duly.env import Boot
 from duly.rules import delivery
 from duly.rules.delivery import Event, encode_payload
-from duly.store.delivery import Ingress
+from duly.store.delivery import Ingress, Reach
 from duly.store.ingress import IngressTopic
 from tests.breaks import Break
 
@@ -36,6 +36,7 @@ NEIGHBOUR = ("tests/bus/test_neighbour.py",)
 CLOCK = ("tests/bus/test_clock.py",)
 SEED = ("tests/bus/extension/test_seed.py",)
 ENDING = ("tests/bus/test_ending.py",)
+FOLLOW = ("tests/bus/test_follow.py",)
 
 _recover_delivery = delivery.recover_delivery
 
@@ -93,6 +94,22 @@ async def _wait_for_ever(task: Any, seconds: float) -> bool:
 
 def _end_in_silence(self: Dispatcher, key: Any, task: Any) -> None:
     self._bell.set()
+
+
+def _reach_unless(*flags: str) -> Any:
+    def reach(self: Dispatcher) -> Any:
+        if any(getattr(self, flag) for flag in flags):
+            return None
+        return Reach(self._able | self._ingress.keys(), self._durable_id)
+
+    return reach
+
+
+async def _carry_out_alone(self: Dispatcher, begun: Any) -> Any:
+    ended = await self._tell(begun)
+    self._unrecorded[ended.subscriber_id] = ended
+    finished = await self._record(ended, self._reach())
+    return None if finished is None else finished.next
 
 
 def _shallow(*said: Any) -> Any:
@@ -244,6 +261,30 @@ BREAKS = (
         lambda folder: None,
         ENDING,
         "the folder of a database must be there",
+    ),
+    _in_dispatcher(
+        "B5",
+        "_reach",
+        _reach_unless("_is_stopping", "_must_give_back"),
+        FOLLOW,
+        "a lane with a backlog never lets a suspect run alone",
+    ),
+    _in_dispatcher(
+        "B5",
+        "_reach",
+        _reach_unless("_is_stopping", "_is_isolated"),
+        FOLLOW,
+        "what was lost waits until all lanes are empty",
+    ),
+    _in_dispatcher(
+        "B7",
+        "_reach",
+        _reach_unless("_is_isolated", "_must_give_back"),
+        FOLLOW,
+        "a host that stops begins the next of a lane",
+    ),
+    _in_dispatcher(
+        "B3", "_carry_out", _carry_out_alone, FOLLOW, "the next subscriber waits for a whole lane"
     ),
     _in_dispatcher("B6", "_ended", _end_in_silence, DISPATCH, "the next event of a lane sleeps"),
     Break(

@@ -376,10 +376,7 @@ class Dispatcher(WorkLoop[Work]):
             self._must_give_back |= finished.next is not None
             return None
         for each in finished.free:
-            if each.event_id <= self._durable_id:
-                self._begin_lane(each)
-            else:
-                self.wake()  # a look sees to it that its event is on the disk (B4)
+            self._begin_lane(each)
         return finished.next
 
     def _reach(self) -> Reach | None:

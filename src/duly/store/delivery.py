@@ -92,7 +92,8 @@ class Finished:
     """What an ended attempt made of its delivery and of the event, and what comes next.
 
     `next` is the next delivery of the same lane: it is begun, and its handler is to be called.
-    `free` are deliveries of other lanes of the topic that can begin now.
+    `free` are deliveries of other lanes of the topic that can begin now; their events are on the
+    disk.
     """
 
     delivery: Delivery
@@ -279,7 +280,9 @@ def _follow(
     able = choose(lanes, running_beside(tx, ended.topic), reach.subscribers, now)
     chosen = follow(able, ended, reach.durable_id)
     free = tuple(
-        OpenDelivery(each.event_id, each.subscriber_id) for each in able if each is not chosen
+        OpenDelivery(each.event_id, each.subscriber_id)
+        for each in able
+        if each is not chosen and each.event_id <= reach.durable_id
     )
     begun = None if chosen is None else _begin_next(tx, chosen, lanes, now)
     return Finished(ended, status, begun, free)
