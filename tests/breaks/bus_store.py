@@ -28,8 +28,9 @@ _addressees = lane.addressees
 
 
 def _lane_of_newer(row: Row, now: int) -> Lane:
+    name, topic, position, _, _, _, unopened, *_ = row
     found = _read_lane(row, now)
-    newer = lane._unopened(found.subscription, row[lane.SUBSCRIPTION_COLUMNS], now)
+    newer = lane._unopened(name, topic, position, unopened, now)
     return found if newer is None else replace(found, head=newer)
 
 

@@ -15,7 +15,6 @@ from duly.rules.delivery import Delivery, DeliveryStatus, JournalStatus
 from duly.store import statements
 from duly.store.base import rider
 from duly.store.delivery import Reach
-from duly.store.lane import SUBSCRIPTION_COLUMNS
 from duly.store.record import JournalEvent
 from verification.bus.run import run, template
 from verification.bus.scenario import from_seed
@@ -111,10 +110,9 @@ def _early(original: Any) -> Any:
 def _head_by_due_time(original: Any) -> Any:
     def read_lane(row: Any, now: int) -> Any:
         lane = original(row, now)
-        unopened = row[SUBSCRIPTION_COLUMNS]
+        name, topic, place, _, _, _, unopened, *_ = row
         if lane.head is None or lane.head.due_at_ms <= now or unopened is None:
             return lane
-        name, topic, place = row[:3]
         return replace(lane, head=Delivery(unopened, topic, name, place, due_at_ms=now))
 
     return read_lane

@@ -187,15 +187,15 @@ def begin_delivery(
     row = read_event(tx, event_id)
     event, error = read_payload(row)
     lanes = topic_lanes(tx, row.topic, now)
-    subscriptions = [] if row.opened else addressees(lanes, event)
+    addressed = [] if row.opened else addressees(lanes, event)
     if not row.opened and error is not None:
         return _close(tx, row, JournalStatus.FAILED, now, error=error)
-    if not row.opened and not subscriptions:
+    if not row.opened and not addressed:
         return _close(tx, row, JournalStatus.DONE, now, undelivered=1)
-    here = {each.subscriber_id for each in subscriptions or lanes}.intersection(connected)
+    here = {each.subscriber_id for each in addressed or lanes}.intersection(connected)
     if not row.opened and not here:
-        for subscription in subscriptions:
-            _open(tx, row, subscription, now)
+        for lane in addressed:
+            _open(tx, row, lane, now)
         move_event(tx, row, JournalStatus.PENDING, now, error=row.error)
         return Begun(JournalStatus.PENDING)
     able = choose(lanes, running_beside(tx, row.topic), here, now)
@@ -203,7 +203,7 @@ def begin_delivery(
     if chosen is None:
         facts = {"status": row.status}
         raise Stale(code="changed_meanwhile", subject=f"event {event_id}", facts=facts)
-    return _begin(tx, row, event, chosen, subscriptions, now)
+    return _begin(tx, row, event, chosen, addressed, now)
 
 
 def finish_delivery(
@@ -294,11 +294,11 @@ def _begin_next(tx: Transaction, chosen: Delivery, lanes: Sequence[Lane], now: i
     event, error = read_payload(row)
     if row.opened:
         return _begin(tx, row, event, chosen, (), now)
-    subscriptions = addressees(lanes, event)
-    is_for_it = any(each.subscriber_id == chosen.subscriber_id for each in subscriptions)
+    addressed = addressees(lanes, event)
+    is_for_it = any(each.subscriber_id == chosen.subscriber_id for each in addressed)
     if error is not None or not is_for_it:
         return None
-    return _begin(tx, row, event, chosen, subscriptions, now)
+    return _begin(tx, row, event, chosen, addressed, now)
 
 
 def _begin(
@@ -306,15 +306,15 @@ def _begin(
     row: JournalRow,
     event: Event | None,
     chosen: Delivery,
-    opened_for: Sequence[SubscriptionRow],
+    opened_in: Sequence[Lane],
     now: int,
 ) -> Begun:
     """Count the attempt (B5); the first one of an event writes all its records (B13)."""
     begun = begin(chosen)
-    for subscription in opened_for:
-        is_chosen = subscription.subscriber_id == chosen.subscriber_id
-        _open(tx, row, subscription, now, begun if is_chosen else None)
-    if not opened_for:
+    for lane in opened_in:
+        is_chosen = lane.subscriber_id == chosen.subscriber_id
+        _open(tx, row, lane, now, begun if is_chosen else None)
+    if not opened_in:
         move_row(tx, chosen, begun, now)
     move_event(tx, row, JournalStatus.PROCESSING, now, error=row.error)
     return Begun(JournalStatus.PROCESSING, event, begun, row.depth)
@@ -332,16 +332,16 @@ def _subscription(tx: Transaction, delivery: Delivery) -> SubscriptionRow | None
 def _open(
     tx: Transaction,
     event: JournalRow,
-    subscription: SubscriptionRow,
+    lane: Lane,
     now: int,
     begun: Delivery | None = None,
 ) -> None:
     tx.run(
         "insert_delivery",
         event_id=event.id,
-        subscriber_id=subscription.subscriber_id,
+        subscriber_id=lane.subscriber_id,
         topic=event.topic,
-        position=subscription.position,
+        position=lane.position,
         status=DeliveryStatus.WAITING if begun is None else begun.status,
         attempts=0 if begun is None else begun.attempts,
         now=now,
@@ -429,7 +429,7 @@ def _source_of_cause(tx: Transaction, event: JournalRow) -> str | None:
 
 def move_row(tx: Transaction, old: Delivery, new: Delivery, now: int) -> None:
     """Write what became of a delivery, if it is still what was decided on (B4)."""
-    moved = tx.one(
+    moved = tx.run(
         "move_delivery",
         event_id=old.event_id,
         subscriber_id=old.subscriber_id,
@@ -442,7 +442,7 @@ def move_row(tx: Transaction, old: Delivery, new: Delivery, now: int) -> None:
         suspect=int(new.is_suspect),
         now=now,
     )
-    statements.must(moved, _name(old))
+    statements.must_change(moved, _name(old))
 
 
 def _name(delivery: Delivery) -> str:

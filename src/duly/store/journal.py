@@ -131,7 +131,7 @@ def move_event(
         return
     assert status is old or status in JOURNAL[old], (event, status)
     is_closed = status in (JournalStatus.DONE, JournalStatus.FAILED)
-    moved = tx.one(
+    moved = tx.run(
         "move_journal_event",
         id=event.id,
         old_status=old,
@@ -140,4 +140,4 @@ def move_event(
         error=error,
         processed_at=(event.processed_at or now) if is_closed else None,
     )
-    statements.must(moved, f"Event {event.id}")
+    statements.must_change(moved, f"Event {event.id}")

@@ -13,17 +13,14 @@ from dataclasses import dataclass
 
 from duly.rules.delivery import (
     Delivery,
-    DeliveryStatus,
     Event,
     believe_due,
     is_addressed,
     startable,
 )
 from duly.store.base import Row, Transaction
-from duly.store.bus import SubscriptionRow, delivery_of
+from duly.store.bus import delivery_of, read_retry
 from duly.store.people import page
-
-SUBSCRIPTION_COLUMNS = 8  # of a lane's row; then come the unopened event and the open delivery
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,15 +37,13 @@ class OpenDelivery:
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """A subscription, and the delivery that comes first in it, if any waits or runs."""
+    """A subscriber with its place in the order of registration, and what it gets first, if any."""
 
-    subscription: SubscriptionRow
+    subscriber_id: str
+    topic: str
+    position: int
+    channel: str | None
     head: Delivery | None
-
-    @property
-    def subscriber_id(self) -> str:
-        """Whose lane it is."""
-        return self.subscription.subscriber_id
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +64,7 @@ def find_open(tx: Transaction, connected: Collection[str], *, now: int, limit: i
     running = [delivery_of(row) for row in tx.all("running_deliveries")]
     called = choose(lanes, running, connected, now)[:limit]
     found = [OpenDelivery(each.event_id, each.subscriber_id) for each in called]
-    heard = {each.subscription.topic for each in lanes if each.subscriber_id in connected}
+    heard = {each.topic for each in lanes if each.subscriber_id in connected}
     found += [OpenDelivery(each, None) for each in _uncalled(tx, heard, limit - len(found))]
     heads = (each.head for each in lanes if each.subscriber_id in connected)
     return Found(
@@ -105,36 +100,33 @@ def choose(
     return startable([*running, *heads], connected, now)
 
 
-def addressees(lanes: Sequence[Lane], event: Event | None) -> list[SubscriptionRow]:
-    """Return the subscribers an event is opened for; of channels only the one it names (B13)."""
+def addressees(lanes: Sequence[Lane], event: Event | None) -> list[Lane]:
+    """Return the lanes that an event is opened in; of channels only the one it names (B13)."""
     channel_id = None if event is None else event.payload.get("channel_id")
     names = {each.subscriber_id for each in lanes}
     return [
-        each.subscription
-        for each in lanes
-        if is_addressed(each.subscriber_id, each.subscription.channel, channel_id, names)
+        each for each in lanes if is_addressed(each.subscriber_id, each.channel, channel_id, names)
     ]
 
 
 def _lane(row: Row, now: int) -> Lane:
-    subscription = SubscriptionRow(*row[:SUBSCRIPTION_COLUMNS])
-    unopened, opened, *_ = rest = row[SUBSCRIPTION_COLUMNS:]
-    if opened is not None and (unopened is None or opened < unopened):
-        return Lane(subscription, _believed(delivery_of(rest[1:]), subscription, now))
-    return Lane(subscription, _unopened(subscription, unopened, now))
+    name, topic, position, channel, attempts_max, delays_s, unopened, *opened = row
+    if opened[0] is not None and (unopened is None or opened[0] < unopened):
+        head: Delivery | None = delivery_of(tuple(opened))
+        if head is not None and head.due_at_ms > now:
+            head = believe_due(head, read_retry(attempts_max, delays_s), now)
+    else:
+        head = _unopened(name, topic, position, unopened, now)
+    return Lane(name, topic, position, channel, head)
 
 
-def _believed(head: Delivery, subscription: SubscriptionRow, now: int) -> Delivery:
-    return head if head.due_at_ms <= now else believe_due(head, subscription.retry, now)
-
-
-def _unopened(subscription: SubscriptionRow, event_id: int | None, now: int) -> Delivery | None:
+def _unopened(
+    name: str, topic: str, position: int, event_id: int | None, now: int
+) -> Delivery | None:
     """Return what the record of an event will look like when it is opened."""
     if event_id is None:
         return None
-    name, place = subscription.subscriber_id, subscription.position
-    waiting = DeliveryStatus.WAITING
-    return Delivery(event_id, subscription.topic, name, place, waiting, due_at_ms=now)
+    return Delivery(event_id, topic, name, position, due_at_ms=now)
 
 
 def _uncalled(tx: Transaction, heard: Collection[str], limit: int) -> list[int]:

@@ -38,7 +38,7 @@ from journal where id = :id
 -- move_journal_event
 -- Guarded by the status the decision was made on; an event that has moved once is no longer unopened (B4, B13).
 update journal set status = :status, opened = 1, undelivered = :undelivered, error = :error, processed_at = :processed_at
-where id = :id and status = :old_status returning id
+where id = :id and status = :old_status
 
 -- recover_journal_events
 -- What was being processed when a host died is pending again; its delivery records stay (B7).
@@ -98,7 +98,7 @@ from subscription where subscriber_id = :subscriber_id
 
 -- list_lanes
 -- Every subscription with the head of its lane: its oldest open delivery, and the oldest event of its topic that is not opened (B6). As few as handlers, so the table is walked (scan of subscription); they are put in order where one is chosen.
-select s.subscriber_id, s.topic, s.position, s.attempts_max, s.delays_s, s.created_at, s.leaving, s.channel,
+select s.subscriber_id, s.topic, s.position, s.channel, s.attempts_max, s.delays_s,
   (select min(j.id) from journal j where j.topic = s.topic and j.opened = 0),
   d.event_id, d.topic, d.subscriber_id, d.position, d.status, d.attempts, d.due_at, d.error, d.suspect
 from subscription s left join delivery d on d.subscriber_id = s.subscriber_id and d.event_id = (
@@ -107,7 +107,7 @@ where s.leaving = 0
 
 -- topic_lanes
 -- The lanes of one topic in registration order: all whom an event is opened for, and all who wait for each other (B3, B13).
-select s.subscriber_id, s.topic, s.position, s.attempts_max, s.delays_s, s.created_at, s.leaving, s.channel,
+select s.subscriber_id, s.topic, s.position, s.channel, s.attempts_max, s.delays_s,
   (select min(j.id) from journal j where j.topic = s.topic and j.opened = 0),
   d.event_id, d.topic, d.subscriber_id, d.position, d.status, d.attempts, d.due_at, d.error, d.suspect
 from subscription s left join delivery d on d.subscriber_id = s.subscriber_id and d.event_id = (
@@ -158,7 +158,6 @@ from delivery where event_id = :event_id order by position, subscriber_id
 -- Guarded by the attempt and the status the decision was made on (B4).
 update delivery set status = :status, attempts = :attempts, due_at = :due_at, error = :error, suspect = :suspect, updated_at = :now
 where event_id = :event_id and subscriber_id = :subscriber_id and status = :old_status and attempts = :old_attempts
-returning event_id
 
 -- insert_deferred_event
 -- Kept with everything it will have when it fires (B2).
