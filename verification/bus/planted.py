@@ -129,15 +129,15 @@ def _follow_in_any_lane(_: Any) -> Any:
     return follow
 
 
-def _never_isolated(original: Any) -> Any:
-    return lambda *args, **named: replace(original(*args, **named), is_isolated=False)
+def _go_on_for_ever(_: Any) -> Any:
+    async def carry_out(self: Any, begun: Any) -> Any:
+        ended = await self._tell(begun)
+        self._unrecorded[ended.subscriber_id] = ended
+        reach = Reach(self._able | self._ingress.keys(), self._durable_id)
+        finished = await self._record(ended, reach)
+        return None if finished is None else finished.next
 
-
-def _follow_while_stopping(_: Any) -> Any:
-    def reach(self: Any) -> Any:
-        return Reach(self._able | self._ingress.keys(), self._durable_id)
-
-    return reach
+    return carry_out
 
 
 def _hold_the_topic(original: Any) -> Any:
@@ -296,8 +296,8 @@ _BUS: Final[Lines] = (
      "duly.bus.dispatcher", "Dispatcher._recover", _never_recover),
     ("a-stop-is-a-death", "What a stop cuts short is left running.",
      "duly.bus.dispatcher", "Dispatcher._give_back", _answer(None)),
-    ("followed-while-stopping", "A lane goes on while its host is being stopped.",
-     "duly.bus.dispatcher", "Dispatcher._reach", _follow_while_stopping),
+    ("a-lane-goes-on-for-ever", "A lane goes on beside suspects, and while its host is stopped.",
+     "duly.bus.dispatcher", "Dispatcher._carry_out", _go_on_for_ever),
     ("the-wall-clock-is-believed", "A deferred event fires when the wall clock says so.",
      "duly.bus.dispatcher", "Dispatcher.boot", _wall_clock),
     ("called-before-the-sync", "A handler is called for what is not on the disk.",

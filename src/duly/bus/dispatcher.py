@@ -301,7 +301,7 @@ class Dispatcher(WorkLoop[Work]):
         """Start a task for a delivery that can begin, unless its lane has one or needs a record."""
         work = found.event_id if found.subscriber_id is None else found.subscriber_id
         if work not in self._at_work and work not in self._unrecorded:
-            self._begin(work, partial(self._deliver, found), f"event {found.event_id}")
+            self._begin(work, partial(self._deliver, found), f"lane of {work}")
 
     @property
     def _able(self) -> Set[str]:
