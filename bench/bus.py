@@ -76,6 +76,7 @@ class Subject:
 
     async def deliver(self, subscribers: int, seconds: float) -> Slice:
         """Deliver a backlog to so many subscribers, and count the deliveries."""
+        await self.dispatcher.drain()  # what was emitted to no subscriber is closed before
         topic = f"heard.{subscribers}"
         events = max(10, int(seconds * BACKLOG_PER_S / subscribers))
         await asyncio.gather(*(self.bus.emit(topic, SAID, source="bench") for _ in range(events)))
