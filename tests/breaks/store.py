@@ -164,7 +164,7 @@ RUNS = (
         "R7",
         "an unknown row is never asked about",
         "move_mutation",
-        "case when :status = 'needs_reconcile' then :now end",
+        "case when :status = 'needs_reconcile' then cast(:now as bigint) end",
         "case when :status = 'needs_reconcile' then null end",
     ),
     _sql("R8", "a run moves from any state", "move_run", OLD_STATE, ANY_STATE),

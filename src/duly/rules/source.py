@@ -64,7 +64,9 @@ class Source:
         path: str | None = None,
     ) -> None:
         object.__setattr__(self, "language", Language(language))
-        object.__setattr__(self, "text", text.replace("\r\n", "\n").replace("\r", "\n"))
+        if isinstance(text, str):  # a repairer may give anything: what it gave is refused later
+            text = text.replace("\r\n", "\n").replace("\r", "\n")
+        object.__setattr__(self, "text", text)
         object.__setattr__(self, "name", name)
         object.__setattr__(self, "path", path)
 
