@@ -332,7 +332,7 @@ BREAKS = (
     engine(
         "L6",
         "sends:Sends.absence_wait_ms",
-        lambda self, fence, mutation_id, terms: 0,
+        lambda self, fence, mutation_id, terms, said_ms=None: 0,
         LEDGER,
         "a no is believed at once",
     ),
