@@ -1,6 +1,6 @@
 """The same work through the store that ships: every verb, its guards and its constraints.
 
-A run is start_run, peek, prepare_run, send, record and commit_run with one publish. Each caller
+A run is take_turn, peek, prepare_run, send, record and commit_run with one publish. Each caller
 has a workflow of its own, for a workflow has at most one open run (F6). What the rules decide on
 the way is decided once, up front: this measures the store, not the engine.
 """
@@ -32,10 +32,12 @@ from duly.config import Limits
 from duly.env import Loop
 from duly.rules.event import Publication
 from duly.rules.lifecycle import CONSUMER_START, advance, answer, commit
+from duly.rules.turn import Choice, Work
 from duly.rules.word import Answer, Kind, Progress
 from duly.store import Store, statements
 from duly.store.base import Durability, Fence, Transaction
 from duly.store.disk import FileDisk
+from duly.store.due import Outlook
 from duly.store.record import (
     Action,
     Call,
@@ -62,6 +64,11 @@ APPLIED = answer(SENT, Answer.APPLIED)
 COMMITTED = commit(advance(APPLIED, Progress.BEGIN_NEXT))
 
 Once = Callable[[Fence], Awaitable[None]]
+
+
+def _start(outlook: Outlook) -> Choice:
+    """Choose the consumer: it always has something to do here."""
+    return Choice(Work.START, next(each for each in outlook.handlers if each.name == CONSUMER))
 
 
 class CountingDisk(FileDisk):
@@ -140,15 +147,13 @@ class Subject:
     async def _run_once(self, fence: Fence) -> None:
         store, now = self.store, self._env.now_ms
         run_id = self._env.new_id("run")
-        await store.start_run(fence, run_id, CONSUMER, now=now())
+        await store.take_turn(fence, run_id, _start, now=now())
         event, *_ = await store.peek(fence.workflow_id, INBOX, limit=PEEK, bytes_max=PEEK_BYTES)
         pinned = Pinned(PREPARED, now(), run_id)
         reserves = (Reserve(INBOX, event.message_id, event.content),)
         await store.prepare_run(fence, run_id, CONSUMER_START, PINNED, pinned, reserves, now=now())
         mutation_id = self._env.new_id("mutation")
-        call = Call(
-            mutation_id, "sheets.append_row", ARGUMENTS, TITLE, run_id, mutation_id, mutation_id
-        )
+        call = Call(mutation_id, "sheets.append_row", ARGUMENTS, TITLE, run_id, mutation_id)
         await store.send(fence, run_id, PINNED, SENT, call, now=now())
         await store.record(fence, run_id, SENT, APPLIED, Recorded(1, result=RESULT), now=now())
         publications = (self._publication(OUTBOX),)

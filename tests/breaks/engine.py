@@ -19,6 +19,7 @@ from duly.engine.worker import Worker
 from duly.errors import Invalid
 from duly.rules import lifecycle, turn
 from duly.rules.access import Step
+from duly.rules.ledger import idempotency_key
 from duly.rules.lifecycle import Run
 from duly.rules.prepared import Judgement, Prepared, parse_prepared, seed
 from duly.rules.schedule import Consumer, next_run_at
@@ -26,7 +27,7 @@ from duly.rules.turn import Choice, HandlerOutlook, OpenRun, Work
 from duly.rules.word import Act, Answer, Progress, Reserved
 from duly.rules.word import MutationStatus as Row
 from duly.sandbox.base import Result, World
-from duly.store.record import Commit, JournalEvent, MutationRow
+from duly.store.record import Commit, JournalEvent, Key, MutationRow
 from tests.breaks import Break
 
 CONSUMER = ("tests/engine/test_consumer.py",)
@@ -143,7 +144,7 @@ async def send_before_writing(
 ) -> None:
     call = await self._enter(run_live, wanted, reads_text)
     now = self._parts.env.now_ms()
-    sent = self._first(run_live, wanted, call, now, now)
+    sent = self._first(run_live, wanted, call, now, Key(idempotency_key(call.inputs, 0), now))
     heard = await self._send(run_live, sent)
     new = lifecycle.advance(run_live.run, Progress.SEND)
     run_live.is_out = True
@@ -439,11 +440,11 @@ BREAKS = (
         PEOPLE,
         "the events beside a skipped one stay with a run that is over",
     ),
-    engine("R7", "scheduler:choose", trust_every_run, FAILURE, "a crashed run simply goes on"),
+    engine("R7", "worker:choose", trust_every_run, FAILURE, "a crashed run simply goes on"),
     engine(
         "R7", "successor:Successor.put_down", leave_it_lying, STOP, "a stop is counted as a crash"
     ),
-    engine("R9", "scheduler:choose", trust_no_act, PEOPLE, "a retry looks crashed"),
+    engine("R9", "worker:choose", trust_no_act, PEOPLE, "a retry looks crashed"),
     engine(
         "S1", "scheduler:Engine._begin_found", begin_all, SCHEDULING, "there is no end of slots"
     ),

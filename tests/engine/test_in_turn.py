@@ -32,7 +32,7 @@ from verification.moves import Throw
 __all__ = ["played"]
 
 WRITES = (
-    *("start_run", "prepare_run", "move_run", "stop_run", "succeed_run", "commit_producer"),
+    *("prepare_run", "move_run", "stop_run", "succeed_run", "commit_producer"),
     *("replan", "commit_run", "ask_repair", "decline_repair", "keep_version", "deploy"),
     *("propose", "send", "send_again", "send_approved", "record", "record_late"),
     *("keep_late_answer", "count_attempt"),

@@ -19,7 +19,7 @@ from duly.rules.word import Answer, Progress
 from duly.store import Store
 from duly.store.base import Fence
 from duly.store.record import Action, Call, Commit, JournalEvent, Pinned, Recorded, Reserve
-from tests.store.scene import deployment
+from tests.store.scene import deployment, starting
 
 WORKFLOWS = 3
 LIFE = ("published", "started", "prepared", "sent", "applied", "committed")
@@ -70,7 +70,7 @@ class Office:
         action = Action(f"action_{name}", "api", "publish")
         await self.store.publish(fence.workflow_id, new, action=action, now=self.tick())
         self.note(f"published {name}")
-        await self.store.start_run(fence, run_id, "file", now=self.tick())
+        await self.store.take_turn(fence, run_id, starting("file"), now=self.tick())
         self.note(f"started {name}")
         run, after = lifecycle.CONSUMER_START, _go(lifecycle.CONSUMER_START, Progress.PREPARE_DONE)
         pinned = Pinned('{"data":{}}', self.now, "seed")
@@ -78,7 +78,7 @@ class Office:
         await self.store.prepare_run(fence, run_id, run, after, pinned, reserves, now=self.tick())
         self.note(f"prepared {name}")
         run, after = after, _go(after, Progress.BEGIN_MUTATE, Progress.SEND)
-        call = Call(f"mutation_{name}", "sheets.append", "{}", "Add a row", name, name, "hash")
+        call = Call(f"mutation_{name}", "sheets.append", "{}", "Add a row", name, "hash")
         await self.store.send(fence, run_id, run, after, call, now=self.tick())
         self.note(f"sent {name}")
         run, after = after, lifecycle.answer(after, Answer.APPLIED)

@@ -18,11 +18,14 @@ from typing import Any, Final
 from duly.errors import IllegalTransition, RequestRefused
 from duly.rules import chain, lifecycle
 from duly.rules.event import Publication, parse_publication
+from duly.rules.ledger import idempotency_key
 from duly.rules.lifecycle import Change, Counts, Run
+from duly.rules.turn import Choice, HandlerOutlook, Work
 from duly.rules.word import Act, Answer, Failure, Kind, Phase, Progress, Status, Verdict, Waits
 from duly.rules.word import MutationStatus as Row
 from duly.store import Store
-from duly.store.base import Fence
+from duly.store.base import Durability, Fence
+from duly.store.ledger import find_key
 from duly.store.record import (
     Action,
     Call,
@@ -36,6 +39,7 @@ from duly.store.record import (
     TopicSpec,
     VersionSpec,
 )
+from duly.store.turn import Choose
 from duly.store.workflow import Deployment
 from tests.store.exam import Arrange, World
 
@@ -59,6 +63,7 @@ TOPICS = (
     TopicSpec("told"),
 )
 INPUTS = (Reserve("mail", "mail:1"), Reserve("letter", "letter:1"))
+KEY = idempotency_key("inputs", 0)  # of the call, as long as it is not refused
 
 
 class Then(StrEnum):
@@ -176,6 +181,18 @@ def title_of(run: Run) -> str:
     return " ".join(str(word) for word in words if word)
 
 
+def starting(handler: str) -> Choose:
+    """Choose to start this handler, whatever is due."""
+    outlook = HandlerOutlook(handler, Kind.CONSUMER, 0, None, None, 0, 0, 0, 0, None)
+    return lambda _: Choice(Work.START, outlook)
+
+
+async def key_of(store: Store, inputs: str = "inputs") -> str:
+    """Return the key that a call for these inputs would be sent with."""
+    key = await store.backend.transact(lambda tx: find_key(tx, inputs, 0), Durability.READ)
+    return key.text
+
+
 def publication(topic: str, message_id: str, text: str = "first") -> Publication:
     """Make an event; another text is another content."""
     raw = {"message_id": message_id, "title": f"{message_id}, {text}", "payload": {"text": text}}
@@ -246,7 +263,7 @@ class Scene:
 
     def call(self, **changes: Any) -> Call:
         """Make the call of the run's mutation."""
-        call = Call(self.mutation_id, CAPABILITY, '{"a":1}', "Add a row", "inputs", "key", "shown")
+        call = Call(self.mutation_id, CAPABILITY, '{"a":1}', "Add a row", "inputs", "shown")
         return replace(call, **changes)
 
     def stop(self, after: Run) -> Stop:
@@ -267,7 +284,7 @@ class Scene:
         self.run_id, self.handler = self.new_id("run"), handler
         kind = next(each.kind for each in HANDLERS if each.name == handler)
         self.run, self.counts = lifecycle.START[kind], Counts()
-        await self.store.start_run(self.fence, self.run_id, handler, now=self.tick())
+        await self.store.take_turn(self.fence, self.run_id, starting(handler), now=self.tick())
 
     async def prepare(self, reserves: tuple[Reserve, ...] = INPUTS) -> None:
         """Pin a prepare result with these events."""

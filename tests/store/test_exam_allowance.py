@@ -11,7 +11,7 @@ from duly.rules.seal import AllowanceFacts
 from duly.rules.word import Act, Answer, Progress
 from duly.rules.word import MutationStatus as Row
 from duly.store.approval import Given, Resealed, Sealed, Yes
-from duly.store.record import Action, AllowanceRow, Reserve
+from duly.store.record import Action, AllowanceRow, Key, Reserve
 from tests.store.exam import Again, Case, ReadCase, Refusal, Trial, World, exam
 from tests.store.scene import (
     CAPABILITY,
@@ -135,26 +135,25 @@ AMEND = Case(
 # -- send_allowed, revoke_allowance ---------------------------------------------------------------
 
 
-async def _send_allowed(world: World, now: int = UNTIL - 1) -> int | None:
+async def _send_allowed(world: World, now: int = UNTIL - 1) -> Key | None:
     scene = on(world)
-    call = scene.call(
-        id="mutation_2", key="key 2", asked=True, approved_by="me", allowance_id=ALLOWANCE
-    )
+    call = scene.call(id="mutation_2", asked=True, approved_by="me", allowance_id=ALLOWANCE)
     here = (scene.fence, scene.run_id, MUTATING, IN_FLIGHT, call)
     return await scene.store.send_allowed(*here, now=now)
 
 
-async def _see_sent(world: World, answer: int | None) -> None:
+async def _see_sent(world: World, answer: Key | None) -> None:
     row = await world.store.get_mutation("mutation_2")
-    assert answer == row.first_sent_at == UNTIL - 1
+    first = await world.store.get_mutation("mutation_1")  # the same inputs, so the same key
+    assert (answer, row.first_sent_at) == (Key(first.key, int(first.first_sent_at or 0)), UNTIL - 1)
     assert (row.status, row.attempt, row.allowance_id) == (Row.IN_FLIGHT, 1, ALLOWANCE)
     (allowance,) = await world.store.list_allowances()
     assert allowance.used == 1
 
 
-async def _send_nothing(world: World) -> int | None:
+async def _send_nothing(world: World) -> Key | None:
     scene = on(world)
-    call = scene.call(id="mutation_2", key="key 2", allowance_id="allowance_9")
+    call = scene.call(id="mutation_2", allowance_id="allowance_9")
     here = (scene.fence, scene.run_id, MUTATING, IN_FLIGHT, call)
     return await scene.store.send_allowed(*here, now=scene.tick())
 

@@ -15,7 +15,7 @@ from duly.rules.word import Act, Answer
 from duly.rules.word import MutationStatus as Row
 from duly.store.record import JournalEvent, Recorded
 from tests.store.exam import Again, Case, ReadCase, Refusal, Trial, World, exam
-from tests.store.scene import IN_FLIGHT, INDETERMINATE, arranged, journal, on, reached
+from tests.store.scene import IN_FLIGHT, INDETERMINATE, KEY, arranged, journal, on, reached
 
 TOLD = (JournalEvent("mutation.settled", "duly", "{}"),)
 MUTATION = "mutation_1"
@@ -72,7 +72,7 @@ KEEP_LATE = Case(
 
 
 async def _list_first_sends(world: World) -> tuple[Stamp, ...]:
-    return await world.store.list_first_sends("key")
+    return await world.store.list_first_sends(KEY)
 
 
 async def _see_first(world: World, answer: tuple[Stamp, ...]) -> None:

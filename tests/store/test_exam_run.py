@@ -37,6 +37,7 @@ from tests.store.scene import (
     pause,
     publication,
     reached,
+    starting,
     statuses,
 )
 
@@ -52,12 +53,14 @@ async def run_of(world: World, run_id: str | None = None) -> RunRow:
 DROPPED = Refusal("a run that a person ended", Stale, broken=abandon)
 
 
-# -- start_run ----------------------------------------------------------------------------------
+# -- take_turn ----------------------------------------------------------------------------------
 
 
 async def _start(world: World, handler: str = "file") -> Started:
     scene = on(world)
-    return await scene.store.start_run(scene.fence, NEXT, handler, now=scene.tick())
+    taken = await scene.store.take_turn(scene.fence, NEXT, starting(handler), now=scene.tick())
+    assert taken.started is not None
+    return taken.started
 
 
 async def _start_nobody(world: World) -> Started:
@@ -66,7 +69,7 @@ async def _start_nobody(world: World) -> Started:
 
 async def _see_started(world: World, answer: Started) -> None:
     counter = (await world.store.get_workflow(WORKFLOW)).counter
-    assert answer == Started("1.0", None, counter)
+    assert answer == Started(NEXT, "1.0", None, counter)
     run = await run_of(world, NEXT)
     assert run.state == lifecycle.CONSUMER_START
     assert (run.open, run.chain, run.retry_of, run.version) == (1, NEXT, None, "1.0")
@@ -78,7 +81,7 @@ async def _start_another(world: World) -> None:
 
 
 START = Case(
-    "start_run",
+    "take_turn",
     arranged(),
     _start,
     _see_started,

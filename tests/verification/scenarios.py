@@ -63,7 +63,7 @@ REGRESSIONS = {
     "the oracle took the newest id for the newest run, and the clock had gone back": Scenario(
         mails=3,
         crashes=(PlannedCrash(1, at="after prepare_run"),),
-        actions=(Action(0, Do.CLOCK_BACK, at="after start_run"),),
+        actions=(Action(0, Do.CLOCK_BACK, at="after take_turn"),),
     ),
     "the clock was set back twice while a run waited, and nobody looked again": Scenario(
         outcomes=(Outcome.NOT_SENT,),
@@ -77,8 +77,8 @@ REGRESSIONS = {
     "a grant and a revoke came at once, and nobody could say which was last": Scenario(
         mails=3,
         actions=(
-            Action(0, Do.REVOKE, at="after start_run"),
-            Action(0, Do.GRANT, at="after start_run"),
+            Action(0, Do.REVOKE, at="after take_turn"),
+            Action(0, Do.GRANT, at="after take_turn"),
         ),
         dice=5,
     ),

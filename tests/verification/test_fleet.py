@@ -117,7 +117,7 @@ def test_a_host_that_was_stopped_past_the_time_of_its_tool_sends_nothing() -> No
 
 def test_the_work_of_a_dead_host_goes_on_at_another_one() -> None:
     """H2: within a lease, two renewals and what the tool may take, and the change is made once."""
-    ending = run(FleetScenario(mishaps=(Mishap(What.KILL, 80.0, "after start_run"),)))
+    ending = run(FleetScenario(mishaps=(Mishap(What.KILL, 80.0, "after take_turn"),)))
     assert ending.problems == ()
     made = next(line for line in ending.trace if "a row appears" in line)
     assert float(made.split(" s: ")[0]) < 30

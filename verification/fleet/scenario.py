@@ -86,13 +86,13 @@ SORE: Final = (
     *("after the first byte",) * 3,
     *("after send",) * 3,
     *("before send", "before record", "after record", "before the question", "after the question"),
-    *("before claim", "after claim", "after claim", "before start_run", "after start_run"),
+    *("before claim", "after claim", "after claim", "before take_turn", "after take_turn"),
     *("after prepare_run", "before commit_run", "after commit_run", "after take_up"),
     *("before renew", "after renew", "before evict", "after evict", "after join"),
     *("after succeed_run", "after publish"),
 )
 WRITES: Final = (
-    *("send", "send", "record", "claim", "commit_run", "start_run", "prepare_run"),
+    *("send", "send", "record", "claim", "commit_run", "take_turn", "prepare_run"),
     *("renew", "join", "evict", "succeed_run", "take_up", "publish", "move_run"),
 )
 ASKED_SORE: Final = (
@@ -127,7 +127,7 @@ ACTIONS: Final = (
     *(Do.REPLACE, Do.REPUBLISH, Do.RUN_NOW, Do.TRY_AGAIN, Do.DEPLOY),
 )
 DOORS: Final = (
-    *("after start_run", "after prepare_run", "before send", "after send", "before the effect"),
+    *("after take_turn", "after prepare_run", "before send", "after send", "before the effect"),
     *("after record", "after commit_run", "after claim", "after evict", "before the question"),
 )
 

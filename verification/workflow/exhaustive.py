@@ -34,7 +34,7 @@ ENGINE_VERBS: Final = (
     "join",
     "claim",
     "take_up",
-    "start_run",
+    "take_turn",
     "prepare_run",
     "move_run",
     "stop_run",
@@ -194,7 +194,7 @@ def _people() -> Iterator[Case[Scenario]]:
     yield Case("abandon", Scenario(actions=(Action(0, Do.ABANDON, at=f"{AFTER} prepare_run"),)))
     followed = PlannedCrash(1, at=f"{AFTER} succeed_run")
     yield Case(
-        "crashes", Scenario(crashes=(PlannedCrash(1, at=f"{AFTER} start_run"), followed, followed))
+        "crashes", Scenario(crashes=(PlannedCrash(1, at=f"{AFTER} take_turn"), followed, followed))
     )
 
 

@@ -187,7 +187,7 @@ SORE: Final = (
     "before commit_run",
     "after commit_run",
     "after prepare_run",
-    "after start_run",
+    "after take_turn",
     "before a sync of the log",
     "after publish",
     "after an answer to publish",
@@ -195,7 +195,7 @@ SORE: Final = (
 SORE_TIMES: Final = 4
 # The places where an action that comes in between could do harm.
 DOORS: Final = (
-    "after start_run",
+    "after take_turn",
     "before prepare_run",
     "after prepare_run",
     "before send",
@@ -209,15 +209,15 @@ DOORS: Final = (
 )
 # Who at which door has the best chance to do harm.
 SHARP: Final = (
-    *((Do.REPLACE, "after start_run"),) * 4,
-    *((Do.SKIP, "after start_run"),) * 2,
+    *((Do.REPLACE, "after take_turn"),) * 4,
+    *((Do.SKIP, "after take_turn"),) * 2,
     (Do.PAUSE, "after commit_run"),
-    (Do.PAUSE, "after start_run"),
+    (Do.PAUSE, "after take_turn"),
     (Do.PAUSE, "after prepare_run"),
     (Do.PAUSE, "after send"),
     (Do.PAUSE, "after record"),
     (Do.ABANDON, "after prepare_run"),
-    (Do.ABANDON, "after start_run"),
+    (Do.ABANDON, "after take_turn"),
     (Do.ABANDON, "before the effect"),
     (Do.SKIP, "after prepare_run"),
     (Do.SKIP, "before the effect"),

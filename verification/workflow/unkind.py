@@ -34,7 +34,7 @@ EACH: Final = 0.3  # so many of them are unkind in each way
 DOWN_S: Final = (0.0, 5.0, 45.0, 600.0, 43_200.0, 100_000.0)
 # Around every write of a run the clock is set; a verb of a person's action comes as well.
 WRITES: Final = (
-    "start_run",
+    "take_turn",
     "prepare_run",
     "send",
     "send_again",
@@ -70,7 +70,7 @@ CLOSED_AT: Final = (
     "after record",
     "before the question",
     "after count_attempt",
-    "after start_run",
+    "after take_turn",
     "after prepare_run",
 )
 GENEROUS_SORE: Final = (
@@ -197,7 +197,7 @@ def _reserve_again(dice: Dice, scenario: Scenario) -> Scenario:
 def _cut_after_action(dice: Dice, scenario: Scenario) -> Scenario:
     """Cut the power right after a person was told that an action is done."""
     do = dice.choose(DONE)
-    at = dice.choose(("after start_run", "after prepare_run", "after commit_run", "after publish"))
+    at = dice.choose(("after take_turn", "after prepare_run", "after commit_run", "after publish"))
     action = Action(0, do, dice.randrange(3), at, 1 + dice.randrange(2))
     cut = PlannedCrash(1, Death.POWER, f"after an answer to {do}")
     return replace(
@@ -231,7 +231,7 @@ def _be_generous(dice: Dice, scenario: Scenario) -> Scenario:
         actions.append(Action(0, Do.APPROVE_ALL, at="after propose", times=1 + dice.randrange(3)))
     if dice.happens(0.6):
         do = dice.choose((Do.REVOKE_ALLOWANCE, Do.DEPLOY, Do.DEPLOY))
-        door = dice.choose(("after commit_run", "after commit_run", "after start_run"))
+        door = dice.choose(("after commit_run", "after commit_run", "after take_turn"))
         actions.append(Action(0, do, dice.randrange(2), door, 1 + dice.randrange(2)))
     crashes = scenario.crashes
     if dice.happens(0.4):

@@ -1,6 +1,6 @@
 """The ledger row of a call: how it is written, and whether it is still what was written (L2, L11).
 
-Law 1  A row is sealed when it is written, under a key that is not in the store.
+Law 1  A row is sealed in the transaction that writes it, under a key that is not in the store.
 Law 2  What is sent or asked about is read from the row, and only if the row is whole: its arguments
        and pinned inputs have its hash, and its seal fits.
 """
@@ -24,7 +24,7 @@ from duly.rules.ledger import Terms
 from duly.rules.lifecycle import Run
 from duly.rules.permission import proposal_hash
 from duly.rules.schedule import moment
-from duly.rules.seal import Flaw, find_proposal_flaw, find_row_flaw, judge, make_seal, observe
+from duly.rules.seal import Flaw, find_proposal_flaw, find_row_flaw, judge, observe
 from duly.rules.value import Json, decode, encode
 from duly.store import record
 from duly.store.record import AllowanceRow, MutationRow
@@ -33,23 +33,21 @@ log = logging.getLogger("duly.engine")
 
 
 async def enter(parts: Parts, live: Live, wanted: Wanted, reads_text: str | None) -> record.Call:
-    """Spell the ledger row: the call as observed, its title, its inputs, its key (L2, L7)."""
-    inputs = rules.inputs_digest(live.fence.workflow_id, live.handler, live.inputs)
-    generation = await parts.store.count_refusals(inputs)
-    limit_bytes = parts.policy.limits.data_bytes
-    call = record.Call(
+    """Spell the ledger row: the call as observed, its title, its inputs (L2)."""
+    await parts.seal_key()  # it is made, if there is none yet
+    return record.Call(
         id=parts.env.new_id("mutation"),
         tool=wanted.tool.name,
-        args=encode(dict(wanted.args), wanted.tool.name, limit_bytes=limit_bytes),
+        args=encode(
+            dict(wanted.args), wanted.tool.name, limit_bytes=parts.policy.limits.data_bytes
+        ),
         title=live.title,
-        inputs=inputs,
-        key=rules.idempotency_key(inputs, generation),
+        inputs=rules.inputs_digest(live.fence.workflow_id, live.handler, live.inputs),
         hash=proposal_hash(wanted.tool.name, wanted.args, live.prepared),
         reads=reads_text,
         terms=Terms.of(wanted.tool),
         asked=wanted.needs_approval,
     )
-    return await _sealed(parts, live, call)
 
 
 async def find_allowance(parts: Parts, live: Live, wanted: Wanted) -> AllowanceRow | None:
@@ -66,17 +64,9 @@ async def find_allowance(parts: Parts, live: Live, wanted: Wanted) -> AllowanceR
     return None
 
 
-async def allow(
-    parts: Parts, live: Live, call: record.Call, allowance: AllowanceRow
-) -> record.Call:
+def allow(call: record.Call, allowance: AllowanceRow) -> record.Call:
     """Spell the same row as one that was approved with an earlier call (A3)."""
-    allowed = replace(call, approved_by=allowance.given_by, allowance_id=allowance.id)
-    return await _sealed(parts, live, allowed)
-
-
-async def _sealed(parts: Parts, live: Live, call: record.Call) -> record.Call:
-    facts = call.facts(live.fence.workflow_id)
-    return replace(call, seal=make_seal(await parts.seal_key(), facts))
+    return replace(call, approved_by=allowance.given_by, allowance_id=allowance.id)
 
 
 def recorded_call(live: Live, tool: Tool, row: MutationRow) -> Call:

@@ -46,10 +46,10 @@ from duly.rules.outage import Outage
 from duly.rules.schedule import moment, reconcile_delay_ms
 from duly.rules.word import Answer, Failure, Known, MutationStatus, Progress, Status, Verdict
 from duly.store import record
-from duly.store.record import MutationRow, Recorded
+from duly.store.record import Key, MutationRow, Recorded
 from duly.words.seal import say_unsent
 
-WriteSend: TypeAlias = Callable[..., Awaitable[int | None]]
+WriteSend: TypeAlias = Callable[..., Awaitable[Key | None]]
 
 log = logging.getLogger("duly.engine")
 
@@ -75,7 +75,7 @@ class Ledger:
         if wanted.needs_approval:
             allowance = await entry.find_allowance(self._parts, live, wanted)
             if allowance is not None:
-                allowed = await entry.allow(self._parts, live, call, allowance)
+                allowed = entry.allow(call, allowance)
                 if await self._send_new(live, wanted, allowed, store.send_allowed):
                     return
             new = lifecycle.advance(live.run, Progress.ASK_APPROVAL)
@@ -102,23 +102,19 @@ class Ledger:
         new = lifecycle.advance(live.run, Progress.SEND)
         live.is_out = True
         sent_at = env.now_ms()
-        first_at = await verb(
-            live.fence, live.id, live.stored, new, call, now=sent_at, boot=env.boot()
-        )
-        if first_at is None:
+        key = await verb(live.fence, live.id, live.stored, new, call, now=sent_at, boot=env.boot())
+        if key is None:
             live.is_out = False
             return False
         live.move(new)
-        sent = self._first(live, wanted, call, sent_at, first_at)
+        sent = self._first(live, wanted, call, sent_at, key)
         await self._take_in(live, sent, await self._send(live, sent))
         return True
 
-    def _first(
-        self, live: Live, wanted: Wanted, call: record.Call, sent_at: int, first_at: int
-    ) -> Sent:
+    def _first(self, live: Live, wanted: Wanted, call: record.Call, sent_at: int, key: Key) -> Sent:
         """Spell the first send of a call, as its row has it."""
-        name, times = wanted.tool.name, (moment(sent_at), moment(first_at))
-        asked = Call(name, wanted.args, call.key, live.workflow, 1, *times)
+        name, times = wanted.tool.name, (moment(sent_at), moment(key.first_at))
+        asked = Call(name, wanted.args, key.text, live.workflow, 1, *times)
         assert call.terms is not None, call
         return Sent(call.id, wanted.tool, asked, call.terms, line=wanted.line)
 

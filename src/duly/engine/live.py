@@ -19,14 +19,13 @@ from duly.rules.kept import DULY, KeptLog, LogLine, read_log, title_in
 from duly.rules.lifecycle import START, Counts, Run
 from duly.rules.redaction import AT_ONCE_CHARS, Redactor, redact, redact_text
 from duly.rules.shown import cut
-from duly.rules.turn import HandlerOutlook
 from duly.rules.value import Json, decode, encode, is_light
 from duly.rules.word import Kind, Status
 from duly.sandbox.base import Loaded, Log
 from duly.store.base import Fence
 from duly.store.due import Outlook
 from duly.store.record import Pinned, RunRow
-from duly.store.run import Started
+from duly.store.turn import Taken
 
 CALL_ARGS_CHARS = 500  # what is kept of the arguments of one call, for a person to recognise it
 NOTES_BYTES_MAX = 4 * 1024 * 1024  # the notes of a run are cut long before they come near this
@@ -240,18 +239,19 @@ class Live:
         self.stored = self.run = new
 
 
-def open_live(
-    outlook: Outlook, run_id: str, handler: HandlerOutlook, started: Started, notes: Notes
-) -> Live:
+def open_live(taken: Taken, notes: Notes) -> Live:
     """Take up a run that has just been opened."""
+    handler, started = taken.choice.handler, taken.started
+    assert handler is not None, taken
+    assert started is not None, taken
     run = START[Kind(handler.kind)]
     return Live(
-        run_id,
-        outlook.fence,
-        outlook.workflow,
+        started.run_id,
+        taken.outlook.fence,
+        taken.outlook.workflow,
         handler.name,
         started.version,
-        run_id,
+        started.run_id,
         run,
         run,
         Counts(),

@@ -27,7 +27,7 @@ from duly.loop import WorkLoop, end_within
 from duly.rules.allowance import Allow
 from duly.rules.lease import RENEW_MS
 from duly.rules.schedule import earliest
-from duly.rules.turn import Work, choose
+from duly.rules.turn import Work
 from duly.rules.value import Json
 from duly.rules.word import Act
 from duly.store.due import DUE_LIMIT_MAX, Due
@@ -238,22 +238,13 @@ class Engine(WorkLoop[str]):
         fence = await self._worker.claims.take(workflow_id)
         if fence is None:
             return False  # another host has it; when that is gone, a look finds it again (H2)
-        outlook = await self._parts.store.outlook(workflow_id, fence.epoch)
-        choice = choose(
-            outlook.open_run,
-            outlook.handlers,
-            self._parts.env.now_ms(),
-            is_paused=outlook.is_paused,
-            epoch=fence.epoch,
-            repairing=self._worker.repairs.runs,
-            wake_max_ms=self._wake_max_ms,
-        )
-        if choice.work is Work.NOTHING:
-            self._plan(choice.look_at)
+        taken = await self._worker.take_turn(fence, self._wake_max_ms)
+        if taken.choice.work is Work.NOTHING:
+            self._plan(taken.choice.look_at)
             return False
         is_heard = True
         try:
-            is_heard = await self._worker.do(outlook, choice)
+            is_heard = await self._worker.do(taken)
         finally:
             if is_heard:
                 self.worked()

@@ -28,11 +28,13 @@ from duly.rules import lifecycle
 from duly.rules.catalog import Tool
 from duly.rules.fault import trace
 from duly.rules.schedule import parse
-from duly.rules.turn import Choice, HandlerOutlook, Work, replanned
+from duly.rules.turn import Choice, HandlerOutlook, Work, choose, replanned
 from duly.rules.value import decode
 from duly.rules.word import Act, Failure, Kind, MutationStatus, Status, Waits
+from duly.store.base import Fence
 from duly.store.due import Outlook
 from duly.store.record import MutationRow, RunRow
+from duly.store.turn import Taken
 
 UNBLOCKED_BY = {Waits.CONNECTION: Act.RECONNECT, Waits.GRANT: Act.GRANT}
 
@@ -57,11 +59,37 @@ class Worker:
         # host did not die, so no crash is counted (R7, H3).
         self._let_go: set[str] = set()
 
-    async def do(self, outlook: Outlook, choice: Choice) -> bool:
+    async def take_turn(self, fence: Fence, wake_max_ms: int) -> Taken:
+        """Choose what a workflow does now; a handler that is to start has its run then (S5)."""
+        run_id, now = self._parts.env.new_id("run"), self._parts.env.now_ms()
+        repairing, chosen = frozenset(self.repairs.runs), Work.NOTHING
+
+        def choose_now(outlook: Outlook) -> Choice:
+            nonlocal chosen
+            choice = choose(
+                outlook.open_run,
+                outlook.handlers,
+                now,
+                is_paused=outlook.is_paused,
+                epoch=fence.epoch,
+                repairing=repairing,
+                wake_max_ms=wake_max_ms,
+            )
+            chosen = choice.work
+            return choice
+
+        try:
+            return await self._parts.store.take_turn(fence, run_id, choose_now, now=now)
+        except StoreUnavailable:
+            if chosen is Work.START:
+                self._let_go.add(run_id)  # it may have been written
+            raise
+
+    async def do(self, taken: Taken) -> bool:
         """Do what was chosen for a workflow; return whether the bus may have to deliver for it."""
-        if choice.work is Work.START:
-            assert choice.handler is not None, choice
-            return await self._start(outlook, choice.handler)
+        outlook, choice = taken.outlook, taken.choice
+        if taken.started is not None:
+            return await self._start(taken)
         if choice.work is Work.REPLAN:
             assert choice.handler is not None, choice
             await self._replan(outlook, choice.handler)
@@ -82,17 +110,9 @@ class Worker:
             await self._reconcile(outlook, row)
         return True
 
-    async def _start(self, outlook: Outlook, handler: HandlerOutlook) -> bool:
-        """Open a run of a handler and take it as far as it goes; return whether it is heard."""
-        run_id = self._parts.env.new_id("run")
-        try:
-            started = await self._parts.store.start_run(
-                outlook.fence, run_id, handler.name, now=self._parts.env.now_ms()
-            )
-        except StoreUnavailable:
-            self._let_go.add(run_id)  # it may have been written
-            raise
-        live = open_live(outlook, run_id, handler, started, self._notes())
+    async def _start(self, taken: Taken) -> bool:
+        """Take a run that was just opened as far as it goes; return whether it is heard."""
+        live = open_live(taken, self._notes())
         await self._hold(live, partial(self._run, live))
         return live.is_heard
 

@@ -20,6 +20,7 @@ from duly.store import (
     run,
     seal,
     subscription,
+    turn,
     workflow,
 )
 from duly.store import claim as claims
@@ -70,7 +71,7 @@ class Store:
     get_by_ids = read(event.get_by_ids)
 
     # Runs
-    start_run = rider(run.start_run)
+    take_turn = rider(turn.take_turn)
     prepare_run = rider(run.prepare_run)
     move_run = rider(run.move_run)
     stop_run = rider(run.stop_run)
@@ -106,7 +107,6 @@ class Store:
     reseal = barrier(approval.reseal)
     list_ended = read(seal.list_ended)
     reseal_ended = in_turns(seal.reseal_ended)
-    count_refusals = read(ledger.count_refusals)
     list_first_sends = read(ledger.list_first_sends)
     count_sent = read(ledger.count_sent)
 

@@ -21,7 +21,7 @@ from duly.rules.word import Act
 from duly.store import ledger, statements
 from duly.store.base import Fence, Transaction
 from duly.store.people import SecretRow, page
-from duly.store.record import Action, AllowanceRow, Call, JournalEvent, MutationRow
+from duly.store.record import Action, AllowanceRow, Call, JournalEvent, Key, MutationRow
 
 LAST = "\U0010ffff"  # behind every id
 
@@ -151,7 +151,7 @@ def send_allowed(
     *,
     now: int,
     boot: Boot = ledger.NO_BOOT,
-) -> int | None:
+) -> Key | None:
     """Write a call that is about to be sent under an allowance; nothing, if that has ended."""
     standing = ledger.check_sending(tx, fence)
     run = statements.check_run(tx, fence, run_id, old)

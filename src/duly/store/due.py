@@ -171,8 +171,13 @@ def outlook(tx: Transaction, workflow_id: str, epoch: int | None = None) -> Outl
     """
     fence = Fence(workflow_id) if epoch is None else Fence(workflow_id, epoch)
     look = statements.look(tx, workflow_id) if epoch is None else statements.check(tx, fence)
-    found = tx.one("open_run_outlook", workflow_id=workflow_id)
-    handlers = () if found else tx.all("handler_outlook", workflow_id=workflow_id)
+    return read_outlook(tx, fence, look)
+
+
+def read_outlook(tx: Transaction, fence: Fence, look: statements.WorkflowFacts) -> Outlook:
+    """Read the open run of a workflow that was looked at; without one, what starts the next."""
+    found = tx.one("open_run_outlook", workflow_id=fence.workflow_id)
+    handlers = () if found else tx.all("handler_outlook", workflow_id=fence.workflow_id)
     return Outlook(
         fence,
         look.name,

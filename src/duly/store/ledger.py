@@ -13,15 +13,25 @@ from duly.env import Boot
 from duly.errors import NotFound, Stale, see
 from duly.rules.access import Step
 from duly.rules.late import LateAnswer, keep_late, read_late
-from duly.rules.ledger import Knowledge, Stamp
+from duly.rules.ledger import Knowledge, Stamp, idempotency_key
 from duly.rules.lifecycle import Change, Run, act
 from duly.rules.outage import Outage
 from duly.rules.retention import FINAL
 from duly.rules.schedule import DAY_MS
+from duly.rules.seal import make_seal
 from duly.rules.word import Act, Known, Status
 from duly.store import recording, statements
 from duly.store.base import Fence, Transaction
-from duly.store.record import Action, Call, JournalEvent, MutationRow, Recorded, RunRow, Stop
+from duly.store.record import (
+    Action,
+    Call,
+    JournalEvent,
+    Key,
+    MutationRow,
+    Recorded,
+    RunRow,
+    Stop,
+)
 from duly.store.run import write_stop
 from duly.store.seal import seal_end, seal_late
 
@@ -38,12 +48,6 @@ def count_sent(
         statements.must(tx.one("count_sent", tool=each, **here), "The ledger") for each in tools
     )
     return sum(int(count) for (count,) in counted)
-
-
-def count_refusals(tx: Transaction, inputs: str) -> int:
-    """Return the generation of a set of inputs: how often it was refused on its merits (L7)."""
-    (count,) = statements.must(tx.one("count_refusals", inputs=inputs), "The ledger")
-    return int(count)
 
 
 def propose(
@@ -76,14 +80,10 @@ def send(
     *,
     now: int,
     boot: Boot = NO_BOOT,
-) -> int:
-    """Write the call that is about to be sent (L2); return when its key was first sent (L7)."""
+) -> Key:
+    """Write the call that is about to be sent (L2); return its key (L7)."""
     check_sending(tx, fence)
-    open_row(tx, fence, run_id, old, new, call, now=now, sent_at=now, boot=boot)
-    (first_at,) = statements.must(
-        tx.one("first_send", key=call.key), f"The key of mutation {call.id}"
-    )
-    return int(first_at)
+    return open_row(tx, fence, run_id, old, new, call, now=now, sent_at=now, boot=boot)
 
 
 def send_again(
@@ -286,11 +286,13 @@ def open_row(
     now: int,
     sent_at: int | None,
     boot: Boot = NO_BOOT,
-) -> None:
-    """Write the row of a call, with its run."""
+) -> Key:
+    """Write the row of a call, with its key and seal, and its run; return the key (L7, L11)."""
     assert old.row is None, old
     assert new.row is not None, new
-    terms = call.terms
+    terms, key = call.terms, find_key(tx, call.inputs, now)
+    seal_key = tx.seal_key
+    assert seal_key is not None, call.id  # the engine makes it, if there is none yet
     statements.move_run(tx, fence, run_id, old, new, now)
     inserted = tx.run(
         "insert_mutation",
@@ -301,7 +303,7 @@ def open_row(
         args=call.args,
         title=call.title,
         inputs=call.inputs,
-        key=call.key,
+        key=key.text,
         hash=call.hash,
         status=new.row,
         attempt=0 if sent_at is None else 1,
@@ -314,12 +316,21 @@ def open_row(
         asked=int(call.asked),
         approved_by=call.approved_by,
         allowance_id=call.allowance_id,
-        seal=call.seal,
+        seal=make_seal(seal_key, call.facts(fence.workflow_id, key.text)),
         now=now,
     )
     statements.must_change(inserted, f"Run {run_id}, which has its mutation already,")
     if call.reads is not None:
         recording.keep_reads(tx, run_id, Step.MUTATE, call.reads)
+    return key
+
+
+def find_key(tx: Transaction, inputs: str, now: int) -> Key:
+    """Return the key of a set of inputs: another one after each refusal on its merits (L7)."""
+    (generation,) = statements.must(tx.one("count_refusals", inputs=inputs), "The ledger")
+    key = idempotency_key(inputs, generation)
+    (first_at,) = statements.must(tx.one("first_send", key=key), "The ledger")
+    return Key(key, now if first_at is None else first_at)
 
 
 def _send_row(

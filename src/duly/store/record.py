@@ -152,28 +152,34 @@ class Call:
     args: str
     title: str | None
     inputs: str
-    key: str
     hash: str
     reads: str | None = None
     terms: Terms | None = None
     asked: bool = False
     approved_by: str | None = None
     allowance_id: str | None = None
-    seal: str | None = None
 
-    def facts(self, workflow_id: str) -> RowFacts:
-        """What its seal covers (L11)."""
+    def facts(self, workflow_id: str, key: str) -> RowFacts:
+        """What the seal of its row covers, with the key it is sent with (L11)."""
         return RowFacts(
             self.id,
             workflow_id,
             self.tool,
             self.inputs,
-            self.key,
+            key,
             self.hash,
             self.asked,
             self.approved_by,
             self.allowance_id,
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """The key a call is sent with, and when the outside was first sent it, by any row (L7)."""
+
+    text: str
+    first_at: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,14 +35,22 @@ UNKNOWN: Final[Found] = (None, 0, None)
 class Started:
     """What a new run begins with: the version it pins, its handler's state, S3's counter."""
 
+    run_id: str
     version: str
     state: str | None
     counter: int
 
 
-def start_run(tx: Transaction, fence: Fence, run_id: str, handler: str, *, now: int) -> Started:
+def open_run(
+    tx: Transaction,
+    fence: Fence,
+    standing: statements.WorkflowFacts,
+    run_id: str,
+    handler: str,
+    *,
+    now: int,
+) -> Started:
     """Open a run of a handler with the active version; a workflow has at most one open run (F6)."""
-    standing = statements.check(tx, fence)
     if standing.paused:
         raise Stale(code="workflow_paused", subject=fence.workflow_id)
     found = tx.one("get_handler", workflow_id=fence.workflow_id, name=handler)
@@ -66,7 +74,7 @@ def start_run(tx: Transaction, fence: Fence, run_id: str, handler: str, *, now: 
         ),
         f"Workflow {fence.workflow_id}, which has an open run already,",
     )
-    return Started(standing.active_version, state, standing.counter)
+    return Started(run_id, standing.active_version, state, standing.counter)
 
 
 def prepare_run(

@@ -137,10 +137,11 @@ class Walk:
         """Show every new row until it is over; refuse to go on where nothing moves for long."""
         moved_ms, is_last = self.env.monotonic_ms(), False
         while not is_last:
-            is_last, held = await is_over(), self._held()
-            # The row that is held is shown when its host is dead.
+            is_last, hold = await is_over(), Hold.read(self.folder.path / MARK / HOLD)
+            # The row whose answer is to be held back is shown when its host is dead.
             rows = [row for flow in FLOWS for row in self.folder.rows(flow)]
-            if self._show([row for row in rows if held is None or row.key != held.key]):
+            hidden = None if hold is None else (hold.table, hold.row)
+            if self._show([row for row in rows if (row.table, row.number) != hidden]):
                 moved_ms = self.env.monotonic_ms()
             process.check()
             if self.env.monotonic_ms() - moved_ms > STUCK_S * 1000:

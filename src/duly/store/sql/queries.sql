@@ -567,10 +567,6 @@ update mutation set asks = 0, resends = 0 where id = :id
 -- What sends returned when they decided nothing any more, as JSON, shown beside what was decided (L1); guarded by what was kept before.
 update mutation set late = :late where id = :id and late is not distinct from :old returning id
 
--- first_send
--- When a key was first sent, by any row (L7).
-select min(first_sent_at) from mutation where key = :key and first_sent_at is not null
-
 -- list_first_sends
 -- Since when the outside has known a key: the first send of every row that has it (L7).
 select first_sent_at, first_boot, first_boot_ms from mutation where key = :key and first_sent_at is not null
@@ -578,6 +574,10 @@ select first_sent_at, first_boot, first_boot_ms from mutation where key = :key a
 -- count_refusals
 -- The generation of a set of inputs (L7).
 select count(*) from mutation where inputs = :inputs and refused = 1
+
+-- first_send
+-- When a key was first sent, by any row (L7).
+select min(first_sent_at) from mutation where key = :key and first_sent_at is not null
 
 -- count_sent
 -- How often a tool was sent since a moment, with any outcome. Rows that a wrong clock dated far ahead are left out; a row that is about to be sent again does not count against itself (A1).

@@ -1,0 +1,39 @@
+"""One turn of a workflow: look at it, let the rules choose, and open the run they chose (S5, H2).
+
+Law: look and start are one transaction. So no act comes between them, and an idle workflow costs
+one look that writes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from duly.rules.turn import Choice, Work
+from duly.store import run, statements
+from duly.store.base import Fence, Transaction
+from duly.store.due import Outlook, read_outlook
+
+Choose: TypeAlias = Callable[[Outlook], Choice]
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """What was found in a workflow and chosen there; `started` is the run that was opened."""
+
+    outlook: Outlook
+    choice: Choice
+    started: run.Started | None = None
+
+
+def take_turn(tx: Transaction, fence: Fence, run_id: str, choose: Choose, *, now: int) -> Taken:
+    """Look at a workflow and choose; if a handler is to start, its run is opened under this id."""
+    standing = statements.check(tx, fence)
+    outlook = read_outlook(tx, fence, standing)
+    choice = choose(outlook)
+    if choice.work is not Work.START:
+        return Taken(outlook, choice)
+    assert choice.handler is not None, choice
+    started = run.open_run(tx, fence, standing, run_id, choice.handler.name, now=now)
+    return Taken(outlook, choice, started)
