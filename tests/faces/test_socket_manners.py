@@ -6,9 +6,11 @@ And what a host that closes owes to those who are still there.
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import random
 import socket
+import warnings
 from collections import Counter
 from contextlib import AsyncExitStack, suppress
 from pathlib import Path
@@ -470,3 +472,28 @@ async def test_answers_that_are_not_read_have_a_limit(
     assert [each["error"]["code"] for each in told if "error" in each] == ["unanswered"] * 4
     # The last one was read when the others had been.
     assert (told[-1]["id"], len(told[-1]["answer"])) == (15, size)
+
+
+@pytest.mark.parametrize("turns", range(5))
+def test_a_client_that_comes_while_the_host_ends_is_hung_up_on(tmp_path: Path, turns: int) -> None:
+    """U6: whatever the loop has done of its welcome, no connection is left open behind the host."""
+
+    async def end_while_clients_come() -> list[socket.socket]:
+        async with listening(tmp_path) as (_, path):
+            made = [reach(path) for _ in range(3)]
+            for _ in range(turns):
+                await asyncio.sleep(0)
+        return [each for each in made if each is not None]
+
+    gc.collect()
+    with warnings.catch_warnings(record=True) as noted:
+        warnings.simplefilter("always")
+        clients = asyncio.run(end_while_clients_come())
+        gc.collect()
+    assert len(clients) == 3
+    for each in clients:
+        each.settimeout(5)
+        with each, suppress(ConnectionResetError):  # what the kernel says to one not yet let in
+            while each.recv(4096):  # a greeting, perhaps; then the end
+                pass
+    assert [str(each.message) for each in noted if each.category is ResourceWarning] == []

@@ -10,6 +10,7 @@ Law 3: the socket is its user's alone from the moment it exists, with any umask.
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import json
 import os
@@ -19,7 +20,7 @@ import stat
 import struct
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,6 +43,7 @@ ANSWER_BYTES_MAX: Final = 64 * MIB
 MESSAGE_CHARS_MAX: Final = 16 * 1024  # of the sentence of an error
 # How many wait to be let in while we are busy with the one before them.
 BACKLOG: Final = 64
+WELCOME_TURNS: Final = 8  # of the loop, from a client at the door to its welcome and its end
 MODE: Final = 0o600
 PEER: Final = struct.Struct("3i")  # process, user, group: what the kernel says of a peer
 ROOT: Final = 0
@@ -215,6 +217,16 @@ def listen(path: Path) -> socket.socket:
         facts = {"cause": error.strerror}
         raise ConfigError(code="no_socket", subject=str(path), facts=facts) from error
     return made
+
+
+async def stop_accepting(made: socket.socket, turn: Callable[[], Awaitable[None]]) -> None:
+    """Let no further client in, and let those that are half in be welcomed.
+
+    A server that is closed between the accept and the welcome leaves the connection open.
+    """
+    asyncio.get_running_loop().remove_reader(made)
+    for _ in range(WELCOME_TURNS):
+        await turn()
 
 
 def _bind(made: socket.socket, address: str) -> None:

@@ -19,8 +19,9 @@ import asyncio
 import logging
 import os
 import socket
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
+from functools import partial
 from hashlib import sha256
 from itertools import count
 from pathlib import Path
@@ -44,6 +45,7 @@ from duly.api.wire import (
     listen,
     name_user,
     read_strictly,
+    stop_accepting,
     write_error,
     write_line,
 )
@@ -90,6 +92,7 @@ class Control:
         room: Room | None = None,
     ) -> None:
         self.host = host
+        self._turn: Callable[[], Awaitable[None]] | None = None
         self.scope = scope
         self.verbs = Registry(type(host))
         self.clock = clock
@@ -116,6 +119,7 @@ class Control:
 
     async def __aenter__(self) -> Self:
         """Begin to listen."""
+        self._turn = partial(self.host.clock.sleep, 0)  # a host that has closed has no clock
         made = listen(self._path)
         self._identity = _identity(self._path)
         self._listener = made
@@ -133,6 +137,9 @@ class Control:
             return
         assert self._server is not None
         self._is_closing = True
+        assert self._turn is not None
+        assert self._listener is not None
+        await stop_accepting(self._listener, self._turn)
         self._server.close()
         # Another host may listen there by now; its socket is not ours to remove.
         with suppress(FileNotFoundError):
