@@ -221,7 +221,7 @@ SHARP: Final = (
     (Do.ABANDON, "before the effect"),
     (Do.SKIP, "after prepare_run"),
     (Do.SKIP, "before the effect"),
-    *((Do.SKIP, "after record"),) * 3,
+    *((Do.SKIP, "after record"),) * 6,
     (Do.ABANDON, "after record"),
     (Do.RETRY, "after record"),
     (Do.ANSWER, "after record"),
