@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -18,6 +19,7 @@ def call(number: int) -> wire.Call:
     return wire.Call(id=number, path="a.b", args=[], stack="")
 
 
+PATIENCE_S = 120
 ENDED = wire.End(missing=True)
 FAULT = wire.Fault(name="", message="x", stack="")
 
@@ -129,7 +131,7 @@ Ends = tuple[socket.socket, socket.socket]
 async def test_a_frame_may_come_in_pieces(ends: Ends) -> None:
     """X3: however the kernel cuts it."""
     channel = Channel(ends[0], asyncio.get_running_loop())
-    receiving = asyncio.ensure_future(channel.receive())
+    receiving = asyncio.ensure_future(channel.receive(PATIENCE_S))
     for piece in (frame(b"hello")[at : at + 1] for at in range(9)):
         ends[1].send(piece)
         await asyncio.sleep(0)
@@ -148,9 +150,9 @@ async def test_a_cancelled_receive_loses_nothing(ends: Ends) -> None:
     ends[1].send(frame(b"hello")[:6])
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.01):
-            await channel.receive()
+            await channel.receive(PATIENCE_S)
     ends[1].send(frame(b"hello")[6:])
-    assert await channel.receive() == b"hello"
+    assert await channel.receive(PATIENCE_S) == b"hello"
 
 
 async def test_a_frame_past_the_limit_is_refused_before_it_is_read(ends: Ends) -> None:
@@ -158,7 +160,7 @@ async def test_a_frame_past_the_limit_is_refused_before_it_is_read(ends: Ends) -
     channel = Channel(ends[0], asyncio.get_running_loop())
     ends[1].send(wire.LENGTH.pack(wire.FRAME_BYTES_MAX + 1))
     with pytest.raises(Violation, match="the limit is"):
-        await channel.receive()
+        await channel.receive(PATIENCE_S)
 
 
 async def test_a_frame_at_the_limit_is_read(ends: Ends, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -166,7 +168,7 @@ async def test_a_frame_at_the_limit_is_read(ends: Ends, monkeypatch: pytest.Monk
     monkeypatch.setattr(wire, "FRAME_BYTES_MAX", 5)
     channel = Channel(ends[0], asyncio.get_running_loop())
     ends[1].send(frame(b"hello"))
-    assert await channel.receive() == b"hello"
+    assert await channel.receive(PATIENCE_S) == b"hello"
 
 
 async def test_more_than_one_frame_is_a_violation(ends: Ends) -> None:
@@ -174,7 +176,7 @@ async def test_more_than_one_frame_is_a_violation(ends: Ends) -> None:
     channel = Channel(ends[0], asyncio.get_running_loop())
     ends[1].send(frame(b"hello") + b"!")
     with pytest.raises(Violation, match="more than it was asked"):
-        await channel.receive()
+        await channel.receive(PATIENCE_S)
 
 
 async def test_a_closed_channel_is_told(ends: Ends) -> None:
@@ -183,7 +185,7 @@ async def test_a_closed_channel_is_told(ends: Ends) -> None:
     ends[1].send(frame(b"hello")[:6])
     ends[1].close()
     with pytest.raises(Closed):
-        await channel.receive()
+        await channel.receive(PATIENCE_S)
     with pytest.raises(Closed):
         await channel.send(b"x")
 
@@ -192,13 +194,13 @@ async def test_who_speaks_without_being_asked_is_not_heard_again(ends: Ends) -> 
     """X2: not even as the answer to what is asked later."""
     channel = Channel(ends[0], asyncio.get_running_loop())
     ends[1].send(frame(b"hello"))
-    assert await channel.receive() == b"hello"
+    assert await channel.receive(PATIENCE_S) == b"hello"
     ends[1].send(frame(b"unasked"))
     with pytest.raises(Violation, match="more than it was asked"):
         await channel.send(b"question")
     await asyncio.sleep(0.01)
     with pytest.raises(Violation, match="more than it was asked"):
-        await channel.receive()
+        await channel.receive(PATIENCE_S)
 
 
 async def test_what_came_while_nobody_waited_is_kept(ends: Ends) -> None:
@@ -206,4 +208,39 @@ async def test_what_came_while_nobody_waited_is_kept(ends: Ends) -> None:
     channel = Channel(ends[0], asyncio.get_running_loop())
     ends[1].send(frame(b"hello"))
     await asyncio.sleep(0.01)
-    assert await channel.receive() == b"hello"
+    assert await channel.receive(PATIENCE_S) == b"hello"
+
+
+async def test_a_frame_that_does_not_come_in_time_is_none(ends: Ends) -> None:
+    """X2: also when an alarm of an earlier wait is still set, for a later time or a sooner one."""
+    loop = asyncio.get_running_loop()
+    channel = Channel(ends[0], loop)
+    ends[1].send(frame(b"hello"))
+    assert await channel.receive(PATIENCE_S) == b"hello"
+    channel.send_now(b"question")
+    begun_s = loop.time()
+    assert await channel.receive(0.02) is None
+    assert await channel.receive(0.03) is None
+    assert 0.05 <= loop.time() - begun_s < PATIENCE_S
+    ends[1].send(frame(b"late"))
+    assert await channel.receive(0.02) == b"late"
+    channel.close()
+
+
+async def test_short_turns_set_no_timer_each(ends: Ends, monkeypatch: pytest.MonkeyPatch) -> None:
+    """X2: of many frames that come in time, only the first sets an alarm."""
+    loop, alarms = asyncio.get_running_loop(), 0
+    channel, call_at = Channel(ends[0], loop), loop.call_at
+
+    def counting(*args: Any, **kwargs: Any) -> asyncio.TimerHandle:
+        nonlocal alarms
+        alarms += 1
+        return call_at(*args, **kwargs)
+
+    monkeypatch.setattr(loop, "call_at", counting)
+    for _ in range(20):
+        loop.call_soon(ends[1].send, frame(b"hello"))
+        assert await channel.receive(PATIENCE_S) == b"hello"
+        channel.send_now(b"question")
+    assert alarms == 1
+    channel.close()

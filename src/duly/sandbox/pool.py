@@ -26,9 +26,8 @@ import socket
 import subprocess
 import sys
 from collections import deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Awaitable, Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
@@ -61,6 +60,7 @@ PROGRAM: Final = (
     " from duly.sandbox.javascript_worker import serve; serve(int(sys.argv[1]))"
 )
 
+DROP: Final = wire.pack(wire.Drop())
 WORD: Final = "word:"  # what begins so is no place of a package
 
 BROKEN: Final = {
@@ -128,11 +128,10 @@ class Worker:
 
     async def ready(self) -> wire.Ready:
         """Wait for the worker's first words."""
-        try:
-            async with asyncio.timeout(START_S):
-                return wire.unpack(await self._channel.receive(), wire.Ready)
-        except TimeoutError:
-            raise wire.Closed(f"A worker said nothing for {START_S:g} s.") from None
+        said = await self._channel.receive(START_S)
+        if said is None:
+            raise wire.Closed(f"A worker said nothing for {START_S:g} s.")
+        return wire.unpack(said, wire.Ready)
 
     def begin(self, workflow: str) -> None:
         """Begin to count for a new script of this workflow, which takes a place."""
@@ -159,12 +158,7 @@ class Worker:
     async def _exchange(self, body: bytes, watch: ScriptWatch) -> bytes:
         asked_ms = self._env.monotonic_ms()
         wait_s = watch.begin_turn()
-        if rest := self._channel.send_now(body):
-            try:
-                async with asyncio.timeout(wait_s):
-                    await self._channel.send_rest(rest)
-            except TimeoutError:
-                raise wire.Closed("A worker does not listen.") from None
+        await self._say(body, wait_s)
         while True:
             answer = await self._answer(wait_s)
             waited_ms = self._env.monotonic_ms() - asked_ms
@@ -179,20 +173,20 @@ class Worker:
         used_s = self._stat.cpu_s()
         return None if used_s is None else used_s - self._cpu_before_s
 
+    async def _say(self, body: bytes, wait_s: float) -> None:
+        if rest := self._channel.send_now(body):
+            try:
+                async with asyncio.timeout(wait_s):
+                    await self._channel.send_rest(rest)
+            except TimeoutError:
+                raise wire.Closed("A worker does not listen.") from None
+
     async def _answer(self, wait_s: float) -> bytes | None:
-        try:
-            async with asyncio.timeout(wait_s):
-                return await self._channel.receive()
-        except TimeoutError:
-            return None
+        return await self._channel.receive(wait_s)
 
     async def wipe(self) -> None:
         """Let the worker forget its script; it answers nothing."""
-        try:
-            async with asyncio.timeout(GRACE_S):
-                await self._channel.send(wire.pack(wire.Drop()))
-        except TimeoutError:
-            raise wire.Closed("A worker does not listen.") from None
+        await self._say(DROP, GRACE_S)
 
     @property
     def is_alive(self) -> bool:
@@ -302,17 +296,19 @@ class Pool:
         self, worker: Worker, request: wire.Request | wire.Study, *, cpu_s: float, wall_s: float
     ) -> bytes:
         """Let the script of a worker run, in its turn, until it stands still (see `Worker.ask`)."""
-        async with self.turn(worker):
-            return await worker.ask(request, cpu_s=cpu_s, wall_s=wall_s)
+        return await self.turn(worker, partial(worker.ask, request, cpu_s=cpu_s, wall_s=wall_s))
 
-    @asynccontextmanager
-    async def turn(self, worker: Worker) -> AsyncIterator[None]:
+    async def turn(self, worker: Worker, drive: Callable[[], Awaitable[R]]) -> R:
         """Hold a slot to run for one turn: a script that waits for a result does not run (X2)."""
         place = worker.place
         place.is_still = False
         try:
-            async with self.running.held(place.workflow):
-                yield
+            if not self.running.take_now():
+                await self.running.take(place.workflow)
+            try:
+                return await drive()
+            finally:
+                self.running.give_back()
         finally:
             place.is_still, place.looks = True, 0
 

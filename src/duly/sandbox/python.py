@@ -289,8 +289,7 @@ class PythonScript:
         try:
             if worker is None:
                 raise ScriptError(code="step_left", is_lost=True)
-            async with self._pool.turn(worker):
-                await drive()
+            await self._pool.turn(worker, drive)
             if self._seat.raised is not None:
                 raise python_error.explain(self._seat.raised, self._limits, self._watch)
         except Overrun as error:

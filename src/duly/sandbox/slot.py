@@ -13,8 +13,8 @@ from __future__ import annotations
 import asyncio
 import os
 from collections import deque
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
@@ -49,12 +49,18 @@ class Slots:
         """Tell whether a task waits for one."""
         return bool(self._waiting)
 
+    def take_now(self) -> bool:
+        """Hold a slot if one is free; tell whether it was."""
+        if self._is_closed or self._free == 0:
+            return False
+        self._free -= 1
+        return True
+
     async def take(self, workflow: str) -> None:
         """Wait for a slot and hold it; raise DulyError if the slots are closed or become so."""
         if self._is_closed:
             raise DulyError(code="sandbox_closed")
-        if self._free > 0:
-            self._free -= 1
+        if self.take_now():
             return
         granted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.setdefault(workflow, deque()).append(granted)
@@ -87,15 +93,6 @@ class Slots:
                 if not granted.done():
                     granted.set_exception(DulyError(code="sandbox_closed"))
         self._waiting.clear()
-
-    @asynccontextmanager
-    async def held(self, workflow: str) -> AsyncIterator[None]:
-        """Hold a slot for as long as this lasts."""
-        await self.take(workflow)
-        try:
-            yield
-        finally:
-            self.give_back()
 
 
 @dataclass(slots=True)

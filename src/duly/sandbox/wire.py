@@ -303,6 +303,7 @@ class Channel:
         self._is_owed = True  # a worker speaks first, then once whenever it was asked
         self._body: bytes | None = None
         self._waiter: asyncio.Future[None] | None = None
+        self._alarm: asyncio.TimerHandle | None = None
         self._trouble: DulyError | None = None
         loop.add_reader(end, self._hear)
 
@@ -341,15 +342,37 @@ class Channel:
         if rest := self.send_now(body):
             await self.send_rest(rest)
 
-    async def receive(self) -> bytes:
-        """Wait for one whole frame; one that came while no task waited is kept."""
+    async def receive(self, within_s: float) -> bytes | None:
+        """Wait for one whole frame; None if it has not come in time.
+
+        One that came while no task waited is kept.
+        """
+        until_s = self._loop.time() + within_s
         while self._body is None:
             if self._trouble is not None:
                 raise self._trouble
+            if self._loop.time() >= until_s:
+                return None
+            self._wake_at(until_s)
             self._waiter = self._loop.create_future()
             await self._waiter
         body, self._body = self._body, None
         return body
+
+    def _wake_at(self, until_s: float) -> None:
+        """Set the alarm; one that an earlier frame left rings too early, and is set again then.
+
+        So a worker that answers in time costs a timer now and then, not one for every frame.
+        """
+        if self._alarm is not None:
+            if self._alarm.when() <= until_s:
+                return
+            self._alarm.cancel()
+        self._alarm = self._loop.call_at(until_s, self._ring)
+
+    def _ring(self) -> None:
+        self._alarm = None
+        self._wake()
 
     def _hear(self) -> None:
         try:
@@ -399,6 +422,8 @@ class Channel:
 
     def close(self) -> None:
         """Give the descriptor back; no task may wait here any more."""
+        if self._alarm is not None:
+            self._alarm.cancel()
         if not self._loop.is_closed():
             self._loop.remove_reader(self._end)
         self._end.close()

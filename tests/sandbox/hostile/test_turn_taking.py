@@ -99,8 +99,9 @@ async def test_workflows_take_turns() -> None:
     slots, order = Slots(1), []
 
     async def hold(workflow: str) -> None:
-        async with slots.held(workflow):
-            order.append(workflow)
+        await slots.take(workflow)
+        order.append(workflow)
+        slots.give_back()
 
     await slots.take("first")
     tasks = [asyncio.ensure_future(hold(name)) for name in "aaaaabb"]
@@ -118,13 +119,14 @@ async def test_a_slot_is_never_lost() -> None:
 
     async def hold(workflow: str) -> None:
         nonlocal holding, most
-        async with slots.held(workflow):
+        await slots.take(workflow)
+        try:
             holding += 1
             most = max(most, holding)
-            try:
-                await asyncio.sleep(0)
-            finally:
-                holding -= 1
+            await asyncio.sleep(0)
+        finally:
+            holding -= 1
+            slots.give_back()
 
     tasks = [asyncio.ensure_future(hold(dice.choice("abc"))) for _ in range(200)]
     for _ in range(100):
