@@ -58,7 +58,7 @@ from duly.engine.proposal import Proposals
 from duly.engine.scheduler import Engine
 from duly.engine.workshop import build_workshop
 from duly.env import Env, Loop
-from duly.errors import ConfigError, RequestRefused, StillSending, StoreError, StoreForked
+from duly.errors import ConfigError, RequestRefused, StillSending, StoreForked
 from duly.loop import HostWork, outlast
 from duly.rules.repair import Repairer
 from duly.rules.schedule import moment
@@ -166,6 +166,7 @@ class Host(Commands, Views, Trials):
                 self._repairer,
                 vault.find_key,
                 workshop.apart,
+                has_new_handler=lambda: dispatcher.has_new,
             )
             # The two rooms do not import each other: each wakes the other by a callable.
             engine = Engine(parts)
@@ -205,7 +206,6 @@ class Host(Commands, Views, Trials):
         self._opened_at = moment(env.now_ms())
         self._together = HostWork(env, engine, dispatcher)
         self._bus = bus
-        self._register = dispatcher.register
         self._open_desk = Desk(parts, engine, vault, dispatcher.presence)
         return self
 
@@ -362,7 +362,7 @@ class Host(Commands, Views, Trials):
 
     async def _work(self, work: Callable[[], Coroutine[Any, Any, None]], name: str) -> None:
         """Work in a task of our own, which closing can end without ending its caller's."""
-        task = self._desk().parts.env.spawn(self._register_and(work), f"duly {name}")
+        task = self._desk().parts.env.spawn(work(), f"duly {name}")
         self._working.add(task)
         task.add_done_callback(self._working.discard)
         try:
@@ -379,15 +379,6 @@ class Host(Commands, Views, Trials):
             caller = asyncio.current_task()
             if self._closing is None or (caller is not None and caller.cancelling()):
                 raise
-
-    async def _register_and(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Write the subscriptions that wait, so that they hear of the first run (B13); then work.
-
-        A store that cannot be written is reported by the work itself.
-        """
-        with suppress(StoreError):
-            await self._register()
-        await work()
 
     @property
     def now(self) -> Clock:

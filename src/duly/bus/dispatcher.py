@@ -141,6 +141,11 @@ class Dispatcher(WorkLoop[Work]):
             return Presence.STUCK
         return Presence.HERE if self.is_connected(subscriber_id) else Presence.AWAY
 
+    @property
+    def has_new(self) -> bool:
+        """Tell whether a handler is connected whose subscription is not written yet (B13)."""
+        return bool(self._unregistered)
+
     def note_durable(self, event_id: int) -> None:
         """Remember that an event is on the disk, and with it all before it."""
         self._durable_id = max(self._durable_id, event_id)

@@ -47,6 +47,8 @@ class Parts:
     seal_key: Callable[[], Awaitable[bytes]] = find_open_key  # a host's own is not in its store
     apart: Apart | None = None
     lease: Lease | None = None  # of a host of a fleet; the host of a file has its lock (H6)
+    # Whether a handler of the bus is connected here and its subscription not written yet (B13).
+    has_new_handler: Callable[[], bool] = lambda: False
 
     def way(
         self, run: Run, counts: Counts, *, is_escalated: bool = False, was_empty: bool = False

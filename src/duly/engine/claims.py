@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from weakref import WeakValueDictionary
 
 from duly.engine.lease import Lease
 from duly.env import Env
@@ -33,8 +34,10 @@ class Claims:
         self._began_ms = env.monotonic_ms()
         self._host_id: str | None = None
         self._fences: dict[str, Fence] = {}
+        self._left: dict[str, range] = {}  # the epochs under which this host lost track of runs
         self._taken_ms: dict[str, int] = {}  # when this host first claimed a workflow
-        self._claiming = asyncio.Lock()  # a workflow is not claimed twice at once
+        # A workflow is not claimed twice at once; several are, and share a sync.
+        self._claiming: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._joining = asyncio.Lock()  # nor does a host join twice
 
     async def take(self, workflow_id: str) -> Fence | None:
@@ -45,7 +48,7 @@ class Claims:
         fence = self._fences.get(workflow_id)
         if fence is not None:
             return fence
-        async with self._claiming:
+        async with self._claiming.setdefault(workflow_id, asyncio.Lock()):
             if workflow_id not in self._fences:
                 try:
                     fence = await self._claim(workflow_id)
@@ -85,15 +88,30 @@ class Claims:
         """
         return self._lease is None or await self.take(workflow_id) is not None
 
-    def drop(self, workflow_id: str, fence: Fence | None = None) -> None:
-        """Forget a claim, or only this one: what was taken up under it is recovered."""
-        if fence is None or self._fences.get(workflow_id) == fence:
-            self._fences.pop(workflow_id, None)
+    def drop(self, workflow_id: str, fence: Fence | None = None, *, is_fault: bool = False) -> None:
+        """Forget a claim, or only this one: what was taken up under it is recovered.
+
+        No host has died, so no crash is counted (R7); after a fault of ours one is, so that a run
+        that brings it about each time is not tried for ever.
+        """
+        held = self._fences.get(workflow_id)
+        if held is None or fence not in (None, held):
+            return
+        del self._fences[workflow_id]
+        left = self._left.pop(workflow_id, range(0))
+        if not is_fault:
+            first = left.start if left.stop == held.epoch else held.epoch
+            self._left[workflow_id] = range(first, held.epoch + 1)
+
+    def was_dropped(self, workflow_id: str, epoch: int | None) -> bool:
+        """Tell whether a claim was this host's own, and given up though the host is well (R7)."""
+        return epoch in self._left.get(workflow_id, ())
 
     def forget(self) -> None:
         """Forget everything: the host has lapsed, and comes back as another."""
         self._host_id = None
         self._fences.clear()
+        self._left.clear()
         self._taken_ms.clear()
 
     def over_since_ms(self, workflow_id: str, timeout_ms: int) -> int:

@@ -148,6 +148,7 @@ class Ledger:
             self._parts, live.fence.workflow_id, tool, asked.args, besides=row.id
         )
         if lacking is None and row.is_unsent:
+            live.is_out = True  # a stop waits from here on: the row says that it was sent (R7)
             row = await self._parts.store.send_approved(
                 live.fence, live.id, live.stored, now=env.now_ms(), boot=env.boot()
             )

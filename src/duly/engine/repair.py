@@ -22,6 +22,7 @@ from typing import Final, cast
 from duly.engine.announcements import Announcements
 from duly.engine.base import Parts
 from duly.engine.case import build_case, error_of, unrepaired
+from duly.engine.claims import Claims
 from duly.engine.draft import Draft, deployment_of, examine, version_of
 from duly.engine.live import Live
 from duly.engine.replay import replay
@@ -68,9 +69,11 @@ class Repairs:
         self,
         parts: Parts,
         successor: Successor,
+        claims: Claims,
         on_end: Callable[[str, bool], None],
     ) -> None:
         self._parts = parts
+        self._claims = claims
         self._successor = successor
         self._announcements = Announcements(parts)
         self.runs: set[str] = set()  # the failed runs a repair is being asked for
@@ -115,6 +118,11 @@ class Repairs:
             try:
                 found = await self._seek(live.fence, row)
                 async with self._ending:
+                    # A repairer thinks for minutes, and the workflow may be claimed anew (H2).
+                    fence = await self._claims.take(row.workflow_id)
+                    if fence is None:
+                        return  # another host has it, and asks for itself
+                    live.fence = fence
                     if isinstance(found, Draft):
                         await self._adopt(live, row, found)
                     else:

@@ -81,7 +81,14 @@ async def produce(parts: Parts, live: Live) -> None:
     change = lifecycle.commit(live.run)
     announce = Announcements(parts).committed(live, change.run)
     live.is_heard |= await parts.store.commit_producer(
-        live.fence, live.id, live.stored, change, commit, now=now, announce=announce
+        live.fence,
+        live.id,
+        live.stored,
+        change,
+        commit,
+        now=now,
+        announce=announce,
+        closes_unheard=not parts.has_new_handler(),
     )
     live.move(change.run)
 
@@ -154,7 +161,14 @@ async def finish(parts: Parts, live: Live, reads_text: str | None = None) -> Non
     change = lifecycle.commit(live.run)
     announce = Announcements(parts).committed(live, change.run)
     live.is_heard |= await parts.store.commit_run(
-        live.fence, live.id, live.stored, change, commit, now=now, announce=announce
+        live.fence,
+        live.id,
+        live.stored,
+        change,
+        commit,
+        now=now,
+        announce=announce,
+        closes_unheard=not parts.has_new_handler(),
     )
     live.move(change.run)
 

@@ -225,7 +225,7 @@ class Engine(WorkLoop[str]):
             self._worker.claims.drop(workflow_id)
             log.info("workflow %s is gone", workflow_id)
         except Exception as error:
-            self._worker.claims.drop(workflow_id)
+            self._worker.claims.drop(workflow_id, is_fault=not isinstance(error, StoreError))
             log.error("workflow %s rests: %s", workflow_id, error, exc_info=error)
             self._rest()
         except BaseException:

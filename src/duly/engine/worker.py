@@ -13,6 +13,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from functools import partial
+from typing import Final
 
 from duly.engine.base import Parts, StepFailed
 from duly.engine.claims import Claims
@@ -36,6 +37,7 @@ from duly.store.due import Outlook
 from duly.store.record import MutationRow, RunRow
 from duly.store.turn import Taken
 
+LET_GO_MAX: Final = 10_000  # runs; most of them have ended meanwhile
 UNBLOCKED_BY = {Waits.CONNECTION: Act.RECONNECT, Waits.GRANT: Act.GRANT}
 
 log = logging.getLogger("duly.engine")
@@ -51,13 +53,13 @@ class Worker:
         self.claims = Claims(parts.env, parts.store, parts.lease)
         self.ledger = Ledger(parts, self.successor, self.claims)
         self._reconciler = Reconciler(parts, self.ledger)
-        self.repairs = Repairs(parts, self.successor, on_repair_end)
+        self.repairs = Repairs(parts, self.successor, self.claims, on_repair_end)
         # The run that each workflow is working on now.
         self.live: dict[str, Live] = {}
         self.is_stopping = False
         # Runs let go because the store failed, or because a stop came while they were written. The
         # host did not die, so no crash is counted (R7, H3).
-        self._let_go: set[str] = set()
+        self._let_go: dict[str, None] = {}
 
     async def take_turn(self, fence: Fence, wake_max_ms: int) -> Taken:
         """Choose what a workflow does now; a handler that is to start has its run then (S5)."""
@@ -82,7 +84,7 @@ class Worker:
             return await self._parts.store.take_turn(fence, run_id, choose_now, now=now)
         except StoreUnavailable:
             if chosen is Work.START:
-                self._let_go.add(run_id)  # it may have been written
+                self._leave(run_id)  # it may have been written
             raise
 
     async def do(self, taken: Taken) -> bool:
@@ -137,7 +139,7 @@ class Worker:
         """Go on with a run that is active by a person's act, or is a successor (R4)."""
         if row.state.row is MutationStatus.IN_FLIGHT and not await self._is_unsent(row.id):
             # Its call has begun and no task waits for the answer: the reconciler asks for it (L3).
-            self._let_go.add(row.id)
+            self._leave(row.id)
             await self._recover(outlook, row)
             return
         await self._parts.store.take_up(outlook.fence, row.id, row.state)
@@ -168,9 +170,11 @@ class Worker:
         if row.state.row is MutationStatus.IN_FLIGHT and await self._is_unsent(row.id):
             await self._parts.store.take_up(outlook.fence, row.id, row.state)
         else:
-            is_counted = row.id not in self._let_go
+            assert outlook.open_run is not None, outlook
+            is_dropped = self.claims.was_dropped(row.workflow_id, outlook.open_run.epoch)
+            is_counted = row.id not in self._let_go and not is_dropped
             await self.successor.recover(self.resume(outlook, row), row, is_counted=is_counted)
-        self._let_go.discard(row.id)
+        self._let_go.pop(row.id, None)
 
     async def _is_unsent(self, run_id: str) -> bool:
         """Tell whether a held call was approved and never begun, even before a restart (A4)."""
@@ -190,6 +194,7 @@ class Worker:
             await store.move_run(live.fence, live.id, live.stored, new, now=now)
             live.move(new)
         else:
+            live.is_out = True  # a stop waits from here on: the row says that it was sent (R7)
             mutation = await store.send_again(
                 live.fence, live.id, live.stored, new, now=now, boot=env.boot()
             )
@@ -233,16 +238,15 @@ class Worker:
                 raise asyncio.CancelledError
             await work()
         except (Stale, Fenced) as error:
-            self.claims.drop(
-                live.fence.workflow_id, live.fence
-            )  # what is left of it is found again (R7)
+            # What is left of it is found again. No host has died, so no crash is counted (R7).
+            self.claims.drop(live.fence.workflow_id, live.fence)
             log.info("run %s is left alone: %s", live.id, error)
         except asyncio.CancelledError:
             if self.is_stopping:
                 await self._put_down(live)
             raise
         except StoreUnavailable:
-            self._let_go.add(live.id)
+            self._leave(live.id)
             raise
         except StoreError:
             raise
@@ -256,19 +260,25 @@ class Worker:
         finally:
             del self.live[live.fence.workflow_id]
 
+    def _leave(self, run_id: str) -> None:
+        """Remember that a run was let go; of too many the first is counted as a crash after all."""
+        self._let_go[run_id] = None
+        if len(self._let_go) > LET_GO_MAX:
+            del self._let_go[next(iter(self._let_go))]
+
     async def _put_down(self, live: Live) -> None:
         """Put a run down; if that fails, the next start finds it like any crashed run."""
         try:
             await self.successor.put_down(live)
         except StoreError as error:
-            self._let_go.add(live.id)
+            self._leave(live.id)
             log.info("run %s could not be laid down yet: %s", live.id, error)
 
     async def put_down_rest(self) -> None:
         """Put down, before the host ends, the runs no task works on (R7)."""
         store = self._parts.store
         try:
-            run_ids = self._let_go.union(await self.claims.list_held_runs())
+            run_ids = {*self._let_go, *await self.claims.list_held_runs()}
         except StoreError as error:
             log.warning("what runs is recovered at the next start: %s", error)
             return

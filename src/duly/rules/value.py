@@ -163,9 +163,10 @@ def _is_sound(value: object, room_bytes: int, depth: int) -> bool:
                     return False
                 if kind is dict:
                     for key in each:
-                        if type(key) is not str or len(key) > room_bytes:
+                        if type(key) is not str:
                             return False
-                        if not (key.isascii() or is_text(key)):
+                        room_bytes -= len(key)
+                        if room_bytes < 0 or not (key.isascii() or is_text(key)):
                             return False
                     deeper += each.values()
                 else:

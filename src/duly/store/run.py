@@ -173,6 +173,7 @@ def commit_producer(
     *,
     now: int,
     announce: tuple[JournalEvent, ...] = (),
+    closes_unheard: bool = True,
 ) -> bool:
     """Write a producer's events, its state and its next time at once (P3).
 
@@ -192,7 +193,7 @@ def commit_producer(
     )
     if commit.reads is not None:
         recording.keep_produced(tx, fence.workflow_id, run_id, handler, commit.reads)
-    return statements.announce(tx, announce, now, closes_unheard=True)
+    return statements.announce(tx, announce, now, closes_unheard=closes_unheard)
 
 
 def replan(
@@ -221,6 +222,7 @@ def commit_run(
     *,
     now: int,
     announce: tuple[JournalEvent, ...] = (),
+    closes_unheard: bool = True,
 ) -> bool:
     """End a consumer's run: events finished, publishes, state, wakeAt, all or nothing (C11).
 
@@ -238,7 +240,7 @@ def commit_run(
     reserved = statements.dispose(tx, fence.workflow_id, run_id, change.reserved, now)
     _publish(tx, fence.workflow_id, run_id, commit, now, roots)
     # Before `seen` moves: what came since then is what a run that reserved nothing goes back to.
-    is_heard = statements.announce(tx, announce, now, run_id=run_id, closes_unheard=True)
+    is_heard = statements.announce(tx, announce, now, run_id=run_id, closes_unheard=closes_unheard)
     tx.run(
         "commit_consumer",
         workflow_id=fence.workflow_id,

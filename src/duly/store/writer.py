@@ -189,11 +189,11 @@ class Writer:
 
     def _commit_now(self, body: Callable[[Transaction], R], durability: Durability) -> R:
         """Run one job where its caller is, with the lock taken by `_take_turn`."""
-        self._in_a_row += 1
-        job = Job(body, durability)
-        started_ms = self._env.monotonic_ms()
         try:
             try:
+                self._in_a_row += 1
+                job = Job(body, durability)
+                started_ms = self._env.monotonic_ms()
                 self._commit_locked([job])
             finally:
                 self._lock.release()

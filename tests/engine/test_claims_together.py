@@ -1,0 +1,37 @@
+"""Workflows that are due together are claimed together: a start costs no sync for each (S1, S9)."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from duly.testing import Stage
+from tests.engine.stand import CONSUMER, consumer, flow, opened
+
+MANY = 20
+
+
+async def test_twenty_due_workflows_are_not_claimed_one_after_the_other(duly_world: Stage) -> None:
+    """S1: workflows run side by side; claims that wait for one disk share its sync."""
+    play = await opened(duly_world)
+    for number in range(MANY):
+        name = f"flow-{number}"
+        await play.deploy(flow({CONSUMER: consumer()}, name=name))
+        await play.publish("a", name=name)
+    claim = play.store.claim
+    at_once, most = 0, 0
+
+    async def counted(*args: Any, **named: Any) -> Any:
+        nonlocal at_once, most
+        at_once += 1
+        most = max(most, at_once)
+        try:
+            await asyncio.sleep(1)  # a disk that takes a second for a sync
+            return await claim(*args, **named)
+        finally:
+            at_once -= 1
+
+    object.__setattr__(play.store, "claim", counted)
+    began = duly_world.loop.time()
+    await play.drain()
+    assert duly_world.loop.time() - began < MANY / 2, (most, duly_world.loop.time() - began)
