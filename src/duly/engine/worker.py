@@ -13,7 +13,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 from duly.engine.base import Parts, StepFailed
 from duly.engine.claims import Claims
@@ -37,7 +37,8 @@ from duly.store.due import Outlook
 from duly.store.record import MutationRow, RunRow
 from duly.store.turn import Taken
 
-LET_GO_MAX: Final = 10_000  # runs; most of them have ended meanwhile
+LET_GO_MAX: Final = 10_000  # runs, and chains; most of them have ended meanwhile
+TIMES_LEFT_MAX: Final = 10  # so often a chain is let go before that is counted as a crash (R7)
 UNBLOCKED_BY = {Waits.CONNECTION: Act.RECONNECT, Waits.GRANT: Act.GRANT}
 
 log = logging.getLogger("duly.engine")
@@ -60,6 +61,7 @@ class Worker:
         # Runs let go because the store failed, or because a stop came while they were written. The
         # host did not die, so no crash is counted (R7, H3).
         self._let_go: dict[str, None] = {}
+        self._times_left: dict[str, int] = {}  # by chain
 
     async def take_turn(self, fence: Fence, wake_max_ms: int) -> Taken:
         """Choose what a workflow does now; a handler that is to start has its run then (S5)."""
@@ -171,8 +173,9 @@ class Worker:
             await self._parts.store.take_up(outlook.fence, row.id, row.state)
         else:
             assert outlook.open_run is not None, outlook
-            is_dropped = self.claims.was_dropped(row.workflow_id, outlook.open_run.epoch)
-            is_counted = row.id not in self._let_go and not is_dropped
+            is_left = row.id in self._let_go
+            is_left |= self.claims.was_dropped(row.workflow_id, outlook.open_run.epoch)
+            is_counted = not is_left or self._is_left_too_often(row.chain)
             await self.successor.recover(self.resume(outlook, row), row, is_counted=is_counted)
         self._let_go.pop(row.id, None)
 
@@ -263,8 +266,13 @@ class Worker:
     def _leave(self, run_id: str) -> None:
         """Remember that a run was let go; of too many the first is counted as a crash after all."""
         self._let_go[run_id] = None
-        if len(self._let_go) > LET_GO_MAX:
-            del self._let_go[next(iter(self._let_go))]
+        _bound(self._let_go)
+
+    def _is_left_too_often(self, chain: str) -> bool:
+        """Count that a chain was let go; one whose write never succeeds must not run for ever."""
+        self._times_left[chain] = self._times_left.pop(chain, 0) + 1
+        _bound(self._times_left)
+        return self._times_left[chain] > TIMES_LEFT_MAX
 
     async def _put_down(self, live: Live) -> None:
         """Put a run down; if that fails, the next start finds it like any crashed run."""
@@ -314,6 +322,12 @@ class Worker:
     async def _held(self, live: Live) -> MutationRow:
         """Read the ledger row a run holds."""
         return await self._parts.store.get_held_mutation(live.id)
+
+
+def _bound(remembered: dict[str, Any]) -> None:
+    """Forget the oldest, if there are too many."""
+    if len(remembered) > LET_GO_MAX:
+        del remembered[next(iter(remembered))]
 
 
 def _check_handler(live: Live) -> None:

@@ -72,13 +72,14 @@ class SqliteBackend:
         self.was_brought_up = False  # by this process, from an older schema (L11)
         # Called after a write; a watcher that reads then sees what was written.
         self.watchers: set[Callable[[], None]] = set()
+        self._told_commits = 0
 
     async def transact(self, body: Callable[[Transaction], R], durability: Durability) -> R:
         """Run `body` in a transaction of its own; return its result once that is durable."""
         try:
             return await self._writer.transact(body, durability)
         finally:
-            if self.watchers and durability is not Durability.READ:
+            if self.watchers and self._writer.log.commits != self._told_commits:
                 self._tell_watchers()
 
     async def ask(self, body: Callable[[Transaction], R]) -> R:
@@ -95,6 +96,7 @@ class SqliteBackend:
 
     def _tell_watchers(self) -> None:
         """Call the watchers; an error of one is logged, for the write is done."""
+        self._told_commits = self._writer.log.commits
         for told in tuple(self.watchers):
             try:
                 told()

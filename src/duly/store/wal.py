@@ -37,6 +37,7 @@ class WriteAheadLog:
         self._checkpoint_pages = checkpoint_pages
         self._move_at_pages = checkpoint_pages
         self.pages = 0
+        self.commits = 0  # that wrote something
         # Riders of a process that was killed may be in the log and not on the disk.
         self.is_unsynced = True
         # The first commit into a log begun anew syncs its header: not on the event loop.
@@ -82,6 +83,7 @@ class WriteAheadLog:
 
     def _note_growth(self, connection: apsw.Connection, database: str, pages: int) -> int:
         """Note a commit that wrote to the log; one that changed nothing does not come here."""
+        self.commits += 1
         self.is_unsynced = True
         self.is_fresh = False
         self.pages = pages

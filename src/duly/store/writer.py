@@ -88,7 +88,7 @@ class Writer:
         self._sync_wal = sync_wal
         self._release = release
         self._say_closed = say_closed
-        self._log = WriteAheadLog(
+        self.log = WriteAheadLog(
             connection,
             say_level=say_level,
             say_ahead=say_ahead,
@@ -142,8 +142,7 @@ class Writer:
         if durability in AT_ONCE and self._take_turn():
             return self._commit_now(body, durability)
         self._in_a_row = 0
-        value: R = await self._enqueue(body, durability)
-        return value
+        return await self._enqueue(body, durability)  # type: ignore[no-any-return]
 
     async def sync(self) -> None:
         """Return when everything committed so far is power-loss durable."""
@@ -181,9 +180,9 @@ class Writer:
             and (self._drainer is None or self._drainer.done())
             and self._in_a_row < DIRECT_JOBS_MAX
             and self._inline_pause_batches == 0
-            and not self._log.is_fresh
-            and not self._log.is_long
-            and not self._log.is_overgrown
+            and not self.log.is_fresh
+            and not self.log.is_long
+            and not self.log.is_overgrown
             and self._lock.acquire(blocking=False)
         )
 
@@ -204,13 +203,12 @@ class Writer:
             self._require_sound()
         if self._env.monotonic_ms() - started_ms >= INLINE_SLOW_MS:
             self._inline_pause_batches = INLINE_PAUSE_BATCHES
-        if self._log.is_long and not self._reading:
+        if self.log.is_long and not self._reading:
             self._start_drain()  # which moves the log
         self._sweep_later()
         if job.error is not None:
             raise job.error
-        value: R = job.value
-        return value
+        return job.value  # type: ignore[no-any-return]
 
     def _enqueue(
         self, body: Callable[[Transaction], Any], durability: Durability
@@ -237,8 +235,8 @@ class Writer:
         """Commit batch after batch until no caller waits."""
         batch: list[WaitingJob] = []
         try:
-            while self._waiting or (self._log.is_long and not self._reading):
-                if self._log.is_overgrown:
+            while self._waiting or (self.log.is_long and not self._reading):
+                if self.log.is_overgrown:
                     await self._make_room()
                 batch = self._take()
                 self._is_committing = bool(batch)
@@ -247,7 +245,7 @@ class Writer:
                 self._is_committing = False
                 for job in batch:
                     job.answer()
-                if self._log.is_long:
+                if self.log.is_long:
                     await self._make_room()
         except BaseException as error:
             self._break(error, batch)
@@ -258,7 +256,7 @@ class Writer:
     def _sweep_later(self) -> None:
         """See that riders are synced, though no barrier follows."""
         is_swept = self._sweeper is not None and not self._sweeper.done()
-        if self._log.is_unsynced and not is_swept and self._broken is None:
+        if self.log.is_unsynced and not is_swept and self._broken is None:
             self._sweeper = self._env.spawn(self._sweep(), "store sync")
 
     async def begin_reading(self) -> None:
@@ -276,19 +274,19 @@ class Writer:
 
     def _must_wait_for_log(self) -> bool:
         is_drained = self._drainer is None or self._drainer.done()
-        return self._log.is_starved and (self._reading > 0 or not is_drained)
+        return self.log.is_starved and (self._reading > 0 or not is_drained)
 
     async def sync_seen(self) -> None:
         """Return when everything that a reader can have seen is on the disk (L2)."""
         self._require_sound()
-        if self._log.is_unsynced or self._is_committing:
+        if self.log.is_unsynced or self._is_committing:
             await self.sync()
 
     def end_reading(self) -> None:
         """Note that a reader has ended; a log that waited for it is moved now."""
         self._reading -= 1
         is_idle = self._drainer is None or self._drainer.done()
-        if is_idle and self._log.is_long and self._broken is None:
+        if is_idle and self.log.is_long and self._broken is None:
             self._start_drain()
 
     def require_open(self) -> None:
@@ -329,7 +327,7 @@ class Writer:
     def _is_quick(self, batch: Sequence[Job]) -> bool:
         return (
             self._inline_pause_batches == 0
-            and not self._log.is_fresh
+            and not self.log.is_fresh
             and len(batch) <= INLINE_JOBS_MAX
             and all(job.durability is not Durability.BARRIER for job in batch)
         )
@@ -338,7 +336,7 @@ class Writer:
         """Sync riders that no barrier synced: none stays in memory longer than this."""
         await self._env.sleep(IDLE_SYNC_MS / 1000)
         self._sweeper = None
-        if self._log.is_unsynced and self._broken is None and not self._closing:
+        if self.log.is_unsynced and self._broken is None and not self._closing:
             try:
                 await self.sync()
             except StoreError:
@@ -374,7 +372,7 @@ class Writer:
     def _commit_locked(self, batch: Sequence[Job]) -> None:
         self._require_sound()
         jobs = [job for job in batch if job.body is not _nothing]
-        if self._log.is_overgrown:
+        if self.log.is_overgrown:
             jobs = self._refuse_writers(jobs)
         try:
             if len(jobs) == 1:
@@ -462,19 +460,19 @@ class Writer:
             self._execute("rollback")
 
     def _sync(self) -> None:
-        if self._log.is_unsynced:
+        if self.log.is_unsynced:
             self._sync_wal()
-            self._log.is_unsynced = False
+            self.log.is_unsynced = False
 
     def _move_log(self) -> None:
         with self._lock:
-            self._log.move()
+            self.log.move()
 
     def _refuse_writers(self, jobs: list[Job]) -> list[Job]:
         """Refuse jobs that write while the log cannot be moved (law 5); return the others."""
-        if self._log.error is None:
+        if self.log.error is None:
             return jobs
-        told = explain(self._log.error, self._path)
+        told = explain(self.log.error, self._path)
         for job in jobs:
             if job.durability is not Durability.READ:
                 job.error = type(told)(f"{told}; the log is at its limit and takes nothing more")
