@@ -130,7 +130,7 @@ def test_a_question_whose_time_ends_within_it_leaves_no_transaction(path: Path) 
         for number in range(40):
             await backend.transact(write(f"{number}"), BARRIER)
         await asyncio.sleep(0.3)
-        assert backend._writer._log.pages < 10
+        assert backend._writer.log.pages < 10
         await backend.close()
 
     run(story)

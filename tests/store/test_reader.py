@@ -87,10 +87,10 @@ def test_the_log_is_not_moved_while_a_question_is_read_and_is_moved_after_it(pat
         await asyncio.sleep(SLOW_S / 5)
         for number in range(40):
             await backend.transact(write(f"{number}"), BARRIER)
-        assert writer._log.pages >= 40
+        assert writer.log.pages >= 40
         await asked
         await asyncio.sleep(0.3)
-        assert writer._log.pages < 10
+        assert writer.log.pages < 10
         await backend.close()
 
     run(story)
@@ -108,8 +108,8 @@ def test_questions_that_overlap_do_not_keep_the_log_from_being_moved(path: Path)
         await asyncio.sleep(0.1)
         for number in range(60):
             await backend.transact(write(f"{number}"), BARRIER)
-        assert writer._log.pages > LOG_WAIT * 10
-        second = asyncio.ensure_future(other.read(lambda _: writer._log.pages, limit_ms=1000))
+        assert writer.log.pages > LOG_WAIT * 10
+        second = asyncio.ensure_future(other.read(lambda _: writer.log.pages, limit_ms=1000))
         await backend.transact(write("the last"), BARRIER)  # no commit waits for either
         await asyncio.sleep(0.1)
         assert (writer._reading, second.done()) == (1, False)
