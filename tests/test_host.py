@@ -72,7 +72,7 @@ def test_a_repairer_that_cannot_be_asked_is_refused_when_the_host_is_built(url: 
         Host(url, repairer=cast(duly.Repairer, object()))
 
 
-@pytest.mark.parametrize("bad", ["duly.db", "sqlite:///", "postgresql://localhost/duly", ""])
+@pytest.mark.parametrize("bad", ["duly.db", "sqlite:///", "mysql://localhost/duly", ""])
 def test_a_url_that_names_no_store_is_refused(bad: str) -> None:
     """H1: before anything is opened."""
     with pytest.raises(ConfigError, match="sqlite:///"):

@@ -20,6 +20,9 @@ out of range cannot be built, neither by `load` nor by hand.
     [bus]
     poll_interval_s = 5
 
+    [fleet]
+    lease_s = 15
+
     [connectors.inbox]
     use = "mailbox"
     path = "mail"
@@ -42,6 +45,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal, TypeAlias, get_args, get_origin, get_type_hints
+from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from duly.errors import ConfigError, short
@@ -89,6 +93,8 @@ def _freeze_approvals(section: WorkflowPolicy | Policy) -> None:
 
 
 URL_PREFIX = "sqlite:///"
+SERVER_PREFIXES = ("postgresql://", "postgres://")
+LEASE_S_MIN = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,6 +245,19 @@ class SandboxSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class FleetSettings:
+    """How long a host on PostgreSQL may be silent before another takes over what it holds (H2)."""
+
+    lease_s: float = 15
+
+    def __post_init__(self) -> None:
+        _check_numbers(self)
+        if self.lease_s < LEASE_S_MIN:
+            facts = {"given": self.lease_s, "least": LEASE_S_MIN}
+            raise ConfigError(code="wrong_number", subject="lease_s", facts=facts)
+
+
+@dataclass(frozen=True, slots=True)
 class Config:
     """All settings of a host."""
 
@@ -251,6 +270,7 @@ class Config:
     policy: Policy = Policy()
     bus: BusSettings = BusSettings()
     sandbox: SandboxSettings = SandboxSettings()
+    fleet: FleetSettings = FleetSettings()
 
     def __post_init__(self) -> None:
         for name in ("workflows", "extensions", "repairer"):
@@ -401,6 +421,26 @@ def _variable(key: str) -> str:
 
 def _join(key: str, name: str) -> str:
     return f"{key}.{name}" if key else name
+
+
+def is_server(url: str) -> bool:
+    """Tell whether a URL names a database on a PostgreSQL server.
+
+    >>> is_server("postgresql://db.example/duly"), is_server("sqlite:///duly.db")
+    (True, False)
+    """
+    return url.startswith(SERVER_PREFIXES)
+
+
+def name_store(url: str) -> str:
+    """Name the database of a server for people: without its password and its options.
+
+    >>> name_store("postgresql://duly:secret@db.example:5432/duly?sslmode=require")
+    'postgresql://duly@db.example:5432/duly'
+    """
+    parts = urlsplit(url)
+    user, at, place = parts.netloc.rpartition("@")
+    return f"postgresql://{user.partition(':')[0]}{at}{place}{parts.path}"
 
 
 def path_from_url(url: str) -> Path:

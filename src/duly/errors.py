@@ -18,6 +18,7 @@ Law 2  Its sentence is made from its code and its facts in `words`. Only a conne
     │   ├── Fenced              another host has taken the workflow over
     │   ├── NotFound            there is no such row
     │   ├── StoreUnavailable    the disk or the database said no; the message says what is certain
+    │   │   ├── StoreOlder      it does not have what it had confirmed: a standby, or a backup
     │   │   └── StoreLost       it stopped for good and must be opened again
     │   │       └── StoreForked the process that has it open is this one's parent
     │   ├── StoreInUse          another host holds this store
@@ -228,6 +229,12 @@ class StoreUnavailable(StoreError):
     """The store cannot be written or read now; see to its disk and try again."""
 
     default_code = "store_unavailable"
+
+
+class StoreOlder(StoreUnavailable):
+    """The store does not have what it had confirmed (H10)."""
+
+    default_code = "store_older"
 
 
 class StoreLost(StoreUnavailable):

@@ -27,7 +27,7 @@ from datetime import datetime
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from duly import fork
 from duly.bus.bus import Bus
@@ -36,7 +36,15 @@ from duly.bus.channel import Channel, Channels
 from duly.bus.dispatcher import Dispatcher
 from duly.bus.loader import ExtensionReport, Loader
 from duly.bus.publisher import Publisher
-from duly.config import BusSettings, Policy, SandboxSettings, path_from_url
+from duly.config import (
+    BusSettings,
+    FleetSettings,
+    Policy,
+    SandboxSettings,
+    is_server,
+    name_store,
+    path_from_url,
+)
 from duly.connectors.attach import attach, detach
 from duly.connectors.base import Connector
 from duly.connectors.clock import Timed, with_clock
@@ -49,7 +57,7 @@ from duly.connectors.watchdog import Watchdog
 from duly.desk.base import Desk
 from duly.desk.commands import Commands
 from duly.desk.seal import seal_anew
-from duly.desk.secret import find_vault
+from duly.desk.secret import Vault, find_vault
 from duly.desk.trial import Trials
 from duly.desk.upkeep import note_restore
 from duly.desk.views import Views
@@ -59,18 +67,24 @@ from duly.engine.scheduler import Engine
 from duly.engine.workshop import build_workshop
 from duly.env import Env, Loop
 from duly.errors import ConfigError, RequestRefused, StillSending, StoreForked
-from duly.loop import HostWork, outlast
+from duly.loop import HostWork, Inside, end_serving, outlast
+from duly.rules.lease import LeaseTimes
 from duly.rules.repair import Repairer
 from duly.rules.schedule import moment
 from duly.rules.verb import question
 from duly.store import Store
 from duly.store.migrate import APPLICATION_ID
-from duly.store.sqlite import open_sqlite
+from duly.store.opening import open_store
+from duly.store.sqlite import SqliteBackend
 from duly.words import Clock
+
+if TYPE_CHECKING:
+    from duly.fleet import Fleet
 
 DEFAULT_POLICY: Final = Policy()
 DEFAULT_SANDBOX: Final = SandboxSettings()
 DEFAULT_BUS: Final = BusSettings()
+DEFAULT_FLEET: Final = FleetSettings()
 NOTHING_PRIVATE: Final = Private()
 CLOSE_S: Final = 30.0  # how long closing waits for sends that are out, before it says so
 
@@ -81,7 +95,11 @@ log = logging.getLogger("duly.host")
 
 
 class Host(Commands, Views, Trials):
-    """Runs workflows from one store: `async with duly.Host("sqlite:///duly.db") as host: …`."""
+    """Runs workflows from one store: `async with duly.Host("sqlite:///duly.db") as host: …`.
+
+    On a PostgreSQL server it is one of a fleet. `end` is called when its lease is over while a
+    change is being sent; without it `serve` raises.
+    """
 
     def __init__(
         self,
@@ -95,13 +113,18 @@ class Host(Commands, Views, Trials):
         env: Env | None = None,
         sandbox: SandboxSettings = DEFAULT_SANDBOX,
         bus: BusSettings = DEFAULT_BUS,
+        fleet: FleetSettings = DEFAULT_FLEET,
+        end: Callable[[], None] = lambda: None,
         private: Private = NOTHING_PRIVATE,
     ) -> None:
-        self._path = _path(url)
+        self._url = url
+        self._path = None if is_server(url) else path_from_url(url)
+        self._fleet_settings = fleet
+        self._end = end
         given = with_clock(connectors)
         folders = () if extensions is None else (Path(extensions).absolute(),)
         # Where a symbolic link leads to the store, all that belongs to it lies beside its end.
-        stores = (self._path.absolute(), self._path.resolve())
+        stores = () if self._path is None else (self._path.absolute(), self._path.resolve())
         own = Private(stores=stores, folders=folders, mark=APPLICATION_ID)
         keep_private(given, own.add(private))
         self._outside = Registry(given)
@@ -146,14 +169,7 @@ class Host(Commands, Views, Trials):
             env = self._env or _own_loop(kept)
             self._prepare_connectors(env, stack)
             vault = await find_vault(env, self._outside, self._path)
-            backend = await open_sqlite(self._path, env)
-            backend.seal_with(vault.known_key)
-            self._watchers = backend.watchers
-            store = Store(backend)
-            kept.push_async_callback(_quietly, "the store", store.close)
-            await vault.open(store)
-            await seal_anew(env, store, vault, has_unsealed=backend.was_brought_up)
-            await note_restore(store, env)
+            store, fleet = await self._open_store(env, vault, kept)
             outside, policy = self._outside, self._policy
             workshop = build_workshop(env, policy, self._sandbox)
             stack.push_async_callback(_quietly, "the sandbox", workshop.close)
@@ -166,6 +182,7 @@ class Host(Commands, Views, Trials):
                 self._repairer,
                 vault.find_key,
                 workshop.apart,
+                None if fleet is None else fleet.lease,
                 has_new_handler=lambda: dispatcher.has_new,
             )
             # The two rooms do not import each other: each wakes the other by a callable.
@@ -178,9 +195,12 @@ class Host(Commands, Views, Trials):
                 settings=self._bus_settings,
                 entered=engine.wake,
                 secrets=self._outside.secrets(),
+                find_host=None if fleet is None else fleet.find_host,
             )
+            if fleet is not None:
+                await fleet.join(engine, dispatcher)
             await dispatcher.open()
-            engine.worked = dispatcher.wake
+            engine.worked = dispatcher.wake_all
             stack.push_async_callback(_quietly, "the bus", dispatcher.close)
             bus = Bus(env, store, dispatcher, self._policy.limits)
             self._loader = Loader(
@@ -208,6 +228,27 @@ class Host(Commands, Views, Trials):
         self._bus = bus
         self._open_desk = Desk(parts, engine, vault, dispatcher.presence)
         return self
+
+    async def _open_store(
+        self, env: Env, vault: Vault, kept: AsyncExitStack
+    ) -> tuple[Store, Fleet | None]:
+        """Open the store; on a server, prepare to be one of several hosts (H1, H6)."""
+        backend = await open_store(self._url, env)
+        backend.seal_with(vault.known_key)
+        self._watchers = backend.watchers
+        store = Store(backend)
+        kept.push_async_callback(_quietly, "the store", store.close)
+        await vault.open(store)
+        await seal_anew(env, store, vault, has_unsealed=backend.was_brought_up)
+        await note_restore(store, env)
+        if isinstance(backend, SqliteBackend):
+            return store, None
+        from duly.fleet import Fleet
+
+        times = LeaseTimes(round(self._fleet_settings.lease_s * 1000))
+        fleet = Fleet(env, self._url, backend, times, self._end)
+        kept.push_async_callback(_quietly, "the lease", fleet.close)
+        return store, fleet
 
     def _prepare_connectors(self, env: Env, stack: AsyncExitStack) -> None:
         """Give connectors the host's clock, its threads, and processes that read for them."""
@@ -297,9 +338,9 @@ class Host(Commands, Views, Trials):
         return self._outside
 
     @property
-    def path(self) -> Path:
-        """Where the store lies."""
-        return self._path.resolve()
+    def place(self) -> str:
+        """Where the store lies: a file, or a database on a server, without its password."""
+        return name_store(self._url) if self._path is None else str(self._path.resolve())
 
     @property
     def opened_at(self) -> datetime:
@@ -344,12 +385,12 @@ class Host(Commands, Views, Trials):
         """Serve in the background; if that fails, what is inside is cancelled and hears why."""
         env = self._desk().parts.env
         serving = env.spawn(self.serve(), "duly running")
-        inside = _Inside(env, serving)
+        inside = Inside(env, serving)
         try:
             yield self
         except BaseException as error:
             was_cut = await inside.leave() and isinstance(error, asyncio.CancelledError)
-            failure = await _stop(serving)
+            failure = await end_serving(serving)
             if failure is None:
                 raise
             if was_cut:
@@ -357,7 +398,7 @@ class Host(Commands, Views, Trials):
             error.add_note(f"The host had stopped serving before: {failure!r}")
             raise
         await inside.leave()
-        if (failure := await _stop(serving)) is not None:
+        if (failure := await end_serving(serving)) is not None:
             raise failure
 
     async def _work(self, work: Callable[[], Coroutine[Any, Any, None]], name: str) -> None:
@@ -397,7 +438,7 @@ class Host(Commands, Views, Trials):
 
     def _check_process(self) -> None:
         if self._is_inherited:
-            raise StoreForked(code="host_forked", subject=str(self.path))
+            raise StoreForked(code="host_forked", subject=self.place)
 
     @property
     def _is_inherited(self) -> bool:
@@ -418,12 +459,6 @@ def _own_loop(stack: AsyncExitStack) -> Env:
     return env
 
 
-def _path(url: str) -> Path:
-    if url.startswith(("postgresql:", "postgres:")):
-        raise ConfigError(code="no_postgresql")
-    return path_from_url(url)
-
-
 def _check_repairer(repairer: Repairer | None) -> Repairer | None:
     """Refuse what cannot be asked when the host is built, not when the first script fails."""
     if repairer is not None and not callable(getattr(repairer, "repair", None)):
@@ -437,42 +472,6 @@ async def _quietly(what: str, close: Callable[[], Awaitable[None]]) -> None:
         await close()
     except Exception:
         log.exception("Closing %s failed", what)
-
-
-class _Inside:
-    """The task inside `running()`: it is cancelled when serving fails, and only then (H3)."""
-
-    def __init__(self, env: Env, serving: asyncio.Task[None]) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self._env = env
-        self._task = task
-        self._is_left = False
-        self._cancelling = task.cancelling()
-        self._is_cut = False
-        serving.add_done_callback(self._cut)
-
-    def _cut(self, serving: asyncio.Task[None]) -> None:
-        is_failed = not serving.cancelled() and serving.exception() is not None
-        if is_failed and not self._is_left:
-            self._is_cut = True
-            self._task.cancel()
-
-    async def leave(self) -> bool:
-        """Take our own cancellation back; answer whether it was the only one."""
-        self._is_left = True  # What fails from now on is found on leaving.
-        if not self._is_cut:
-            return False
-        with suppress(asyncio.CancelledError):
-            await self._env.sleep(0)  # It may not have been delivered yet.
-        return self._task.uncancel() <= self._cancelling
-
-
-async def _stop(serving: asyncio.Task[None]) -> BaseException | None:
-    """End a task and answer what it failed with, if it did."""
-    serving.cancel()
-    await outlast(serving)
-    return None if serving.cancelled() else serving.exception()
 
 
 def _has_failed(task: asyncio.Task[None]) -> bool:

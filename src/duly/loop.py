@@ -16,7 +16,7 @@ from __future__ import annotations
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Coroutine, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any, Final, Generic, Protocol, TypeVar
 
@@ -257,6 +257,42 @@ class HostWork:
         self, work: Callable[[], Coroutine[Any, Any, None]], name: str
     ) -> asyncio.Task[None]:
         return self._env.spawn(work(), f"duly part {name}")
+
+
+class Inside:
+    """The task inside `running()`: it is cancelled when serving fails, and only then (H3)."""
+
+    def __init__(self, env: Env, serving: asyncio.Task[None]) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._env = env
+        self._task = task
+        self._is_left = False
+        self._cancelling = task.cancelling()
+        self._is_cut = False
+        serving.add_done_callback(self._cut)
+
+    def _cut(self, serving: asyncio.Task[None]) -> None:
+        is_failed = not serving.cancelled() and serving.exception() is not None
+        if is_failed and not self._is_left:
+            self._is_cut = True
+            self._task.cancel()
+
+    async def leave(self) -> bool:
+        """Take our own cancellation back; return whether it was the only one."""
+        self._is_left = True  # What fails from now on is found on leaving.
+        if not self._is_cut:
+            return False
+        with suppress(asyncio.CancelledError):
+            await self._env.sleep(0)  # It may not have been delivered yet.
+        return self._task.uncancel() <= self._cancelling
+
+
+async def end_serving(serving: asyncio.Task[None]) -> BaseException | None:
+    """End a task and return what it failed with, if it did."""
+    serving.cancel()
+    await outlast(serving)
+    return None if serving.cancelled() else serving.exception()
 
 
 async def end_within(tasks: Collection[asyncio.Task[None]], seconds: float) -> None:

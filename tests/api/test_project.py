@@ -317,7 +317,6 @@ def test_an_object_is_taken_as_it_is_and_a_class_is_called(tmp_path: Path, own: 
             'repairer = "OWN:nothing"',
             "repairer: int cannot be asked. Give an object that has `async def repair",
         ),
-        ('url = "postgresql://x"', "PostgreSQL is not in this version. Give a URL like"),
         ('url = "duly.db"', '"duly.db" names no SQLite file. Write sqlite:///relative.db or'),
     ],
 )

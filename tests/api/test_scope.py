@@ -118,4 +118,4 @@ async def test_a_lowered_session_is_refused_the_same_with_a_host_and_without(
             await ask()
     else:
         await ask()
-        assert not place.database.exists()
+        assert not place.has_store

@@ -39,6 +39,7 @@ class Member:
 
     def _look(self) -> None:
         self.looks += 1
+        self.claims.look_again()
 
     def stop(self) -> None:
         """Stand still, as a process that is stopped does: it renews nothing."""

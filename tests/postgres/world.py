@@ -14,7 +14,7 @@ import psycopg
 
 from duly.store import Store
 from duly.store.mark import MARKS
-from duly.store.postgres import create_schema, open_postgres
+from duly.store.postgres import bring_up, open_postgres
 from tests.postgres.server import address
 from tests.store.exam import SCHEMA, Dump, World
 from tests.store.virtual import VirtualEnv
@@ -53,7 +53,7 @@ class Place:
         self._admin = Peephole(address(folder, "postgres"))
         self._empty = f"{EMPTY}_{name}"
         self._admin.execute(f"create database {self._empty}")
-        create_schema(address(folder, self._empty), SCHEMA)
+        bring_up(address(folder, self._empty), SCHEMA)
         self._spare: list[str] = []
 
     def make(self, source: str | None = None) -> str:
@@ -73,7 +73,7 @@ class Place:
         for table in database.tables():
             if table == "counter":
                 database.execute("update counter set value = 0")
-            else:
+            elif table != "store":
                 database.execute(f'delete from "{table}"')
         database.close()
         self._spare.append(name)

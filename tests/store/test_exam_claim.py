@@ -8,7 +8,7 @@ import pytest
 
 from duly.errors import Fenced, NotFound, Stale
 from duly.store.base import Fence
-from duly.store.claim import HostRow
+from duly.store.claim import HostRow, HostSeen, Renewed
 from duly.store.record import Recorded
 from tests.store.exam import Again, Case, ReadCase, Refusal, Trial, World, exam
 from tests.store.scene import HOST, IN_FLIGHT, NOON, PROPOSED, UNKNOWN, WORKFLOW, arranged, at
@@ -177,6 +177,55 @@ async def _see_let_go(world: World) -> None:
 LIST_HELD = ReadCase("list_held_runs", _taken_up, _list_held, _see_held, edge=_see_let_go)
 
 
+# -- release, list_hosts ------------------------------------------------------------------------
+
+
+async def _idle_held(world: World) -> None:
+    await arranged()(world)
+
+
+async def _release(world: World) -> bool:
+    return await world.store.release(HOST, world.fence)
+
+
+async def _see_released(world: World, answer: bool) -> None:
+    assert answer is True
+    assert (await world.store.get_workflow(WORKFLOW)).holder is None
+
+
+async def _see_nothing_released(world: World, answer: bool) -> None:
+    assert answer is False
+
+
+RELEASE = Case(
+    "release",
+    _idle_held,
+    _release,
+    _see_released,
+    Again.NOTHING,
+    never_refuses="a workflow with an open run is kept, and that is said",
+    effect_again=_see_nothing_released,
+)
+
+
+async def _list_hosts(world: World) -> tuple[HostSeen, ...]:
+    return await world.store.list_hosts()
+
+
+async def _see_hosts(world: World, answer: tuple[HostSeen, ...]) -> None:
+    assert answer == (HostSeen(HOST, None, NOON, None, workflows=1),)
+
+
+async def _see_fleet(world: World) -> None:
+    """See what is left of a lease, and which machine a host runs on."""
+    await world.store.join("host_2", now=NOON + 1, lease_ms=LEASE_MS, name="machine:7")
+    *_, newest = await _list_hosts(world)
+    assert newest == HostSeen("host_2", "machine:7", NOON + 1, LEASE_MS, workflows=0)
+
+
+LIST_HOSTS = ReadCase("list_hosts", _idle_held, _list_hosts, _see_hosts, edge=_see_fleet)
+
+
 # -- renew, evict ---------------------------------------------------------------------------------
 
 
@@ -191,12 +240,12 @@ async def _one_over(world: World) -> None:
     world.connection.execute("update host set lease_until = 0 where id = 'host_3'")
 
 
-async def _renew(world: World) -> tuple[HostRow, ...]:
+async def _renew(world: World) -> Renewed:
     return await world.store.renew("host_2", lease_ms=LEASE_MS)
 
 
-async def _see_renewed(world: World, answer: tuple[HostRow, ...]) -> None:
-    assert answer == (HostRow("host_3", 0, is_over=True),)
+async def _see_renewed(world: World, answer: Renewed) -> None:
+    assert answer == Renewed((HostRow("host_3", 0, is_over=True),), workflows=0)
     found = world.connection.execute("select lease_until from host where id = 'host_2'")
     assert found.fetchall() == [(LEASE_MS,)]
 
@@ -233,7 +282,10 @@ EVICT = Case(
 )
 
 
-@pytest.mark.parametrize("trial", exam(JOIN, LEAVE, CLAIM, TAKE_UP, LIST_HELD, RENEW, EVICT))
+CASES = (JOIN, LEAVE, CLAIM, RELEASE, TAKE_UP, LIST_HELD, LIST_HOSTS, RENEW, EVICT)
+
+
+@pytest.mark.parametrize("trial", exam(*CASES))
 async def test_hosts_and_claims_pass_their_exam(trial: Trial, tmp_path: Path) -> None:
     """H2, H6: a host that is gone writes nothing, and one that is here is not taken for gone."""
     await trial.sit(tmp_path)

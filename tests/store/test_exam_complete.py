@@ -77,6 +77,8 @@ BARRIERS = {
         "join",
         "renew",
         "evict",
+        "release",
+        "hold_subscribers",
         "leave",
         "claim",
         "publish",

@@ -88,6 +88,36 @@ GIVE_BACK_NONE = Case(
 )
 
 
+async def _of_a_host_that_is_gone(world: World) -> None:
+    """Let a host of a fleet be in the middle of a delivery when it is evicted."""
+    await world.store.join("host_2", now=NOW, lease_ms=A_MINUTE)
+    await world.store.join("host_3", now=NOW, lease_ms=A_MINUTE)
+    await begun(world)
+    await world.store.hold_subscribers("host_3", [SECOND], now=NOW)
+    world.connection.execute("update subscription set holder = 'gone' where holder is null")
+
+
+async def _it_is_taken_over(world: World, answer: Any) -> None:
+    # Another host holds the second one, and what is not subscribed is not held.
+    assert answer == (FIRST,)
+    found = world.connection.execute("select subscriber_id, holder from subscription order by 1")
+    assert found.fetchall() == sorted([(FIRST, "host_2"), (SECOND, "host_3")])
+    # What the gone host was telling the first is due again; its death is not counted yet.
+    assert await delivered(world) == [(1, FIRST, "waiting", 0), (1, SECOND, "waiting", 0)]
+
+
+HOLD = Case(
+    verb="hold_subscribers",
+    arrange=_of_a_host_that_is_gone,
+    call=lambda world: world.store.hold_subscribers(
+        "host_2", {FIRST, SECOND, "a:stranger:x"}, now=NOW
+    ),
+    effect=_it_is_taken_over,
+    never_refuses="a host gets what is free, and hears what that is",
+    again=Again.SAME,
+)
+
+
 def begin(event_id: int, connected: frozenset[str] = BOTH) -> Call:
     """Call the verb for an event."""
     return lambda world: world.store.begin_delivery(event_id, connected, now=NOW)
@@ -405,6 +435,12 @@ async def test_recovery_passes_its_exam(trial: Trial, tmp_path: Path) -> None:
 )
 async def test_deliveries_pass_their_exam(trial: Trial, tmp_path: Path) -> None:
     """B4, B5, B6: an attempt counts before it runs, in order, and is recorded once."""
+    await trial.sit(tmp_path)
+
+
+@pytest.mark.parametrize("trial", exam(HOLD))
+async def test_taking_subscribers_over_passes_its_exam(trial: Trial, tmp_path: Path) -> None:
+    """H8: a subscriber has one host, and only what a gone host was telling is given back."""
     await trial.sit(tmp_path)
 
 

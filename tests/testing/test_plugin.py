@@ -73,7 +73,7 @@ async def test_over_both_and_the_world(host, duly_world, furnished):
     await host.drain()
 
 def test_without_a_coroutine(host):
-    assert host.path.exists()
+    assert Path(host.place).exists()
 
 class TestMethods:
     @pytest.fixture

@@ -50,8 +50,16 @@ CHANNELS: Final[Mapping[str, str]] = MappingProxyType(
 )
 
 
-def build_host(project: Project, *, with_extensions: bool = True) -> Host:
-    """Make the host that a project describes; it is not opened."""
+def build_host(
+    project: Project,
+    *,
+    with_extensions: bool = True,
+    end: Callable[[], None] = lambda: None,
+) -> Host:
+    """Make the host that a project describes; it is not opened.
+
+    `end` ends the process of a host that has lost its lease while it sends (H2).
+    """
     config = project.config
     extensions = config.extensions if with_extensions else None
     if extensions is not None:
@@ -70,6 +78,8 @@ def build_host(project: Project, *, with_extensions: bool = True) -> Host:
             extensions=None if extensions is None else project.folder / extensions,
             channels=channels,
             sandbox=config.sandbox,
+            fleet=config.fleet,
+            end=end,
             private=private_of(project),
         )
     except DulyError as error:

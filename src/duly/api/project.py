@@ -14,13 +14,14 @@ from pathlib import Path
 from typing import Final
 
 from duly.api.trust import check_file
-from duly.config import URL_PREFIX, Config, load, path_from_url
+from duly.config import URL_PREFIX, Config, is_server, load, name_store, path_from_url
 from duly.errors import ConfigError
 from duly.rules.value import is_text
 
 FILE: Final = "duly.toml"
 VARIABLE: Final = "DULY_PROJECT"
 SOCKET_SUFFIX: Final = ".socket"
+SERVER_NAME: Final = "duly"  # what the socket is named after, where the store is no file
 # The store, what SQLite has not yet brought into it, and the key to its secrets and seals.
 STORE_SUFFIXES: Final = ("", "-wal", "-shm", ".key", ".key.old")
 
@@ -34,21 +35,35 @@ class Project:
     config: Config
 
     @property
-    def database(self) -> Path:
-        """Where the store lies; two names of one file are one place."""
+    def database(self) -> Path | None:
+        """Where the store's file lies, if it is one; two names of one file are one place."""
+        if is_server(self.config.url):
+            return None
         return (self.folder / path_from_url(self.config.url)).resolve()
+
+    @property
+    def place(self) -> str:
+        """Where the store lies, for people: a file, or a database without its password."""
+        file = self.database
+        return name_store(self.config.url) if file is None else str(file)
 
     @property
     def url(self) -> str:
         """The store's URL, which means the same in every folder."""
         if not self.config.url.startswith(URL_PREFIX):
-            return self.config.url  # the host says what is wrong with it, or knows it
+            return self.config.url  # a server's, or the host says what is wrong with it
         return f"{URL_PREFIX}{self.database}"
 
     @property
     def socket(self) -> Path:
-        """Where a running host is spoken to: beside the database."""
-        return self.database.with_name(self.database.name + SOCKET_SUFFIX)
+        """Where a running host is spoken to: beside the file, else in the project's folder."""
+        file = self.database or (self.folder / SERVER_NAME).resolve()
+        return file.with_name(file.name + SOCKET_SUFFIX)
+
+    @property
+    def has_store(self) -> bool:
+        """Tell whether there is a store; one on a server is taken to be there."""
+        return self.database is None or self.database.exists()
 
     @property
     def workflows(self) -> Path:
@@ -85,6 +100,8 @@ def _check_store(project: Project, environ: Mapping[str, str]) -> None:
         store = project.database
     except ConfigError:
         return  # the host says what is wrong with the URL
+    if store is None:
+        return
     if not is_text(str(store)):
         shown = os.fsencode(store).decode("utf-8", "backslashreplace")
         raise ConfigError(code="path_not_utf8", subject=shown)

@@ -171,6 +171,8 @@ class Through:
     def _has_no_store(self) -> bool:
         """Tell whether a store is yet to be made; where none can be, that is told by trying."""
         place = self._project.database
+        if place is None:
+            return False  # the server says whether there is one
         return not place.exists() and os.access(place.parent, os.W_OK | os.X_OK)
 
     async def _perform(self, host: Host, verb: str, args: Mapping[str, Json]) -> Json:
@@ -202,7 +204,7 @@ class Through:
         if owner in ids:
             # Only a host can tell whether the extension still uses it.
             facts = {"of": named, "owner": owner}
-            place = str(self._project.database)
+            place = self._project.place
             raise RequestRefused(code="needs_host", subject=place, facts=facts)
 
     async def follow(self, verb: str, /, **args: Json) -> AsyncIterator[Json]:
@@ -213,7 +215,7 @@ class Through:
             known = VERBS.find(verb)
             permit(known, self._scope)
             read_arguments(known, args)
-            raise RequestRefused(code="needs_host", subject=str(self._project.database))
+            raise RequestRefused(code="needs_host", subject=self._project.place)
         async with aclosing(self._remote.follow(verb, **args)) as answers:
             async for answer in answers:
                 yield answer

@@ -69,6 +69,11 @@ class Caller:
         """The subscribers whose handler was left behind and still runs."""
         return frozenset(self._deaf.values())
 
+    @property
+    def is_busy(self) -> bool:
+        """Tell whether a handler runs."""
+        return bool(self._calls)
+
     async def call(
         self,
         handler: Handler,

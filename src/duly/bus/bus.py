@@ -169,7 +169,7 @@ class Bus:
         try:
             return await self._store.retry_delivery(*letter, action=action, now=self._env.now_ms())
         finally:
-            self._dispatcher.wake()
+            self._dispatcher.wake_all()
 
     @act(scope=Scope.DECIDE, example={"event_id": 12, "subscriber_id": "post:task.received:send"})
     async def discard(self, event_id: int, subscriber_id: str, *, by: str = USER) -> JournalStatus:
@@ -192,7 +192,7 @@ class Bus:
         try:
             return await self._store.resume_bus(action=action, now=self._env.now_ms())
         finally:
-            self._dispatcher.wake()
+            self._dispatcher.wake_all()
 
     # -- Questions (B14) ------------------------------------------------------------------------
 

@@ -22,6 +22,7 @@ from functools import partial
 from typing import Final, TypeAlias
 
 from duly.bus.attempt import Caller, Handler, HandlerFailure
+from duly.bus.holding import Holding
 from duly.bus.ingress import enter
 from duly.config import BusSettings, Limits
 from duly.env import Boot, Env
@@ -85,6 +86,7 @@ class Dispatcher(WorkLoop[Work]):
         settings: BusSettings = DEFAULT_SETTINGS,
         entered: Callable[[str], None],
         secrets: Redactor | None = None,
+        find_host: Callable[[], str] | None = None,
     ) -> None:
         super().__init__(env)
         self._store = store
@@ -111,6 +113,8 @@ class Dispatcher(WorkLoop[Work]):
         self._failure: Exception | None = None
         self._is_stopping = False
         self._is_isolated = False  # a delivery waits until no other runs (B5)
+        self._holding = Holding(env, store, find_host)
+        self.tell: Callable[[], None] = lambda: None  # tells the other hosts to look (H9)
 
     # -- For callers ----------------------------------------------------------------------------
 
@@ -122,6 +126,8 @@ class Dispatcher(WorkLoop[Work]):
     @property
     def boot(self) -> Boot:
         """The clock that cannot be set; where the machine names no boot, this host is one (B2)."""
+        if self._holding.is_shared:
+            return self._holding.boot
         return Boot(self._own_boot, self._env.boot().ms)
 
     @property
@@ -145,6 +151,26 @@ class Dispatcher(WorkLoop[Work]):
     def has_new(self) -> bool:
         """Tell whether a handler is connected whose subscription is not written yet (B13)."""
         return bool(self._unregistered)
+
+    @property
+    def is_calling(self) -> bool:
+        """Tell whether a handler runs: to its fleet it is like a send that is out (H8)."""
+        return self._caller.is_busy
+
+    def wake_all(self) -> None:
+        """Look again, and tell the other hosts: something was put on the bus (H9)."""
+        self.wake()
+        self.tell()
+
+    def hear(self) -> None:
+        """Look again because another host says so (H9)."""
+        self._holding.look_again()
+        self.wake()
+
+    def forget(self) -> None:
+        """Forget what this host held: it has lapsed, and comes back as another (H8)."""
+        self._holding.forget()
+        self._unrecorded.clear()
 
     def note_durable(self, event_id: int) -> None:
         """Remember that an event is on the disk, and with it all before it."""
@@ -270,8 +296,11 @@ class Dispatcher(WorkLoop[Work]):
             if self._must_give_back and not self._at_work:
                 await self._give_back()
             await self.register()
-            batch, boot = self._settings.batch, self.boot
-            found = await self._store.bus_outlook(self._able, now=now, limit=batch, boot=boot)
+            batch, boot, holding = self._settings.batch, self.boot, self._holding
+            await holding.take(self._here)
+            found = await self._store.bus_outlook(
+                self._able, now=now, limit=batch, boot=boot, held=holding.held
+            )
             self._plan(found.next_at)
             if any(each.event_id > self._durable_id for each in found.deliveries):
                 await self._store.sync()
@@ -286,6 +315,8 @@ class Dispatcher(WorkLoop[Work]):
             self._note_failure(error)
             return
         self._ingress = {each.subscriber_id: each for each in found.ingress}
+        if not self._holding.is_asked(self._here):
+            self.wake()  # this look was the first to see a way into a workflow (H8)
         # What a full look left out comes when these are begun: topics never wait for each other.
         self._is_full = len(found.deliveries) >= self._settings.batch
         self._is_isolated = found.is_isolated
@@ -311,12 +342,17 @@ class Dispatcher(WorkLoop[Work]):
     @property
     def _able(self) -> Set[str]:
         """The subscribers that can be called: connected, and their last call has ended."""
-        return self._connected.keys() - self._caller.stuck
+        return self._holding.of(self._connected.keys() - self._caller.stuck)
+
+    @property
+    def _here(self) -> Set[str]:
+        """The subscribers that are connected here, and the ways into workflows."""
+        return self._connected.keys() | self._ingress.keys()
 
     async def _recover(self) -> None:
         """Give back the deliveries of a host that died, once, before any is dispatched (B7)."""
-        if not self._must_recover:
-            return
+        if not self._must_recover or self._holding.is_shared:
+            return  # in a fleet that is done when a subscriber is taken (H8)
         assert not self._at_work, self._at_work
         now, batch = self._env.now_ms(), self._settings.batch
         is_complete = False
@@ -333,7 +369,8 @@ class Dispatcher(WorkLoop[Work]):
     async def _give_back(self) -> None:
         """Give back, uncounted, deliveries recorded as running that are not; no host died (B5)."""
         kept = {(each.event_id, each.subscriber_id) for each in self._unrecorded.values()}
-        await self._store.give_back_running(kept, now=self._env.now_ms())
+        now, of = self._env.now_ms(), self._holding.held
+        await self._store.give_back_running(kept, now=now, of=of)
         self._must_give_back = False
 
     def _note_failure(self, error: Exception) -> None:
@@ -388,7 +425,8 @@ class Dispatcher(WorkLoop[Work]):
         """Say what may follow in a lane; nothing if all lanes must come to an end first."""
         if self._is_stopping or self._is_isolated or self._must_give_back:
             return None
-        return Reach(self._able | self._ingress.keys(), self._durable_id)
+        ways = self._holding.of(self._ingress.keys())
+        return Reach(self._able | ways, self._durable_id)
 
     def _go_on(self) -> None:
         """Look for what a full look left out, now that one of what it found has begun (B6)."""

@@ -102,7 +102,7 @@ class Publisher:
             event_id = await self._store.emit(event, now=self._env.now_ms())
         finally:
             # The event may be stored although the caller was cancelled.
-            self._dispatcher.wake()
+            self._dispatcher.wake_all()
         self._dispatcher.note_durable(event_id)
         return event_id
 
@@ -129,7 +129,7 @@ class Publisher:
                 scheduled_max=self._dispatcher.deferred_max,
             )
         finally:
-            self._dispatcher.wake()
+            self._dispatcher.wake_all()
 
     async def cancel(self, deferred_id: int, *, source: str | None = None) -> bool:
         """Stop a deferred event; true once, false if it has fired or was cancelled before (B2).

@@ -1,7 +1,8 @@
 """Secrets: sealed where they are kept, open only in the memory of a host (A5).
 
 Law 1: what goes into the store is sealed by AES-GCM under a key that is never there: the one in
-       DULY_KEY, or a file beside the database that only its owner can read.
+       DULY_KEY, or a file beside the database that only its owner can read. A store on a server
+       has no such file: every host of it is given the same DULY_KEY (H12).
 Law 2: a seal is for one connector and one name; moved to another place it does not open.
 Law 3: a secret that does not open is named when the host opens, and never guessed. A call that
        needs it is told so, and a person has to set it again; everything else goes on.
@@ -57,13 +58,17 @@ class Vault:
     """The secrets of one host; connectors ask it whenever they need one."""
 
     def __init__(
-        self, env: Env, outside: Registry, path: Path, variables: Mapping[str, str] = os.environ
+        self,
+        env: Env,
+        outside: Registry,
+        path: Path | None,
+        variables: Mapping[str, str] = os.environ,
     ) -> None:
         self._env = env
         self._outside = outside
-        self._path = path.with_name(f"{path.name}.key")
+        self._path = None if path is None else path.with_name(f"{path.name}.key")
         self._variables = variables
-        self._old_path = path.with_name(f"{path.name}.key.old")
+        self._old_path = None if path is None else path.with_name(f"{path.name}.key.old")
         self._key: bytes | None = None
         self.old_key: bytes | None = None  # what was sealed with it is sealed anew (L11)
         self._finding = asyncio.Lock()
@@ -72,6 +77,8 @@ class Vault:
 
     async def read_keys(self) -> None:
         """Read the keys that are there; refuse one that cannot be right. None is made yet."""
+        if self._path is None and not self._variables.get(VARIABLE):
+            raise ConfigError(code="key_needed", subject=VARIABLE)
         self.old_key = await self._find_old_key()
         await self._find_key(is_made=False)
 
@@ -142,6 +149,7 @@ class Vault:
         if self.old_key is not None and _key_name(row) == name_key(self.old_key):
             key = self.old_key
         if key is None:
+            assert self._path is not None, row.name
             places = {"variable": VARIABLE, "file": str(self._path)}
             return _closed(row, "secret_key_gone", **places)
         named, _, text = row.sealed.removeprefix(f"{SEAL}:").partition(":")
@@ -170,7 +178,8 @@ class Vault:
     async def _find_old_key(self) -> bytes | None:
         if given := self._variables.get(OLD_VARIABLE):
             return _read_key(given, OLD_VARIABLE)
-        return await self._env.call_blocking(lambda: _key_of(self._old_path, None))
+        path = self._old_path
+        return None if path is None else await self._env.call_blocking(lambda: _key_of(path, None))
 
     async def _find_key(self, *, is_made: bool) -> bytes | None:
         async with self._finding:  # of two first secrets at once only one may make the key
@@ -178,14 +187,14 @@ class Vault:
                 return self._key
             if given := self._variables.get(VARIABLE):
                 self._key = _read_key(given, VARIABLE)
-            else:
+            elif (path := self._path) is not None:
                 fresh = self._env.random_bytes(KEY_BYTES) if is_made else None
-                self._key = await self._env.call_blocking(lambda: _key_of(self._path, fresh))
+                self._key = await self._env.call_blocking(lambda: _key_of(path, fresh))
             return self._key
 
 
-async def find_vault(env: Env, outside: Registry, path: Path) -> Vault:
-    """Read the keys beside a store, before it is opened.
+async def find_vault(env: Env, outside: Registry, path: Path | None) -> Vault:
+    """Read the keys of a store, before it is opened; beside a file they may be files as well.
 
     A key that cannot be right is refused before an older store is brought up: only the process
     that does that seals its rows (L11).

@@ -6,13 +6,15 @@ Law 2  A host that has lost track of a run drops its claim. The next turn claims
        and the run is found as one that was left under an earlier claim (R7).
 Law 3  A send begins only under a claim that the host has at that moment.
 Law 4  A claim is taken when a workflow has something to do, and kept until the host ends: an idle
-       workflow costs nothing (S9).
+       workflow costs nothing (S9). A host of a fleet takes no more than its share, and gives back
+       what is more, between two runs (H7).
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Collection
 from weakref import WeakValueDictionary
 
 from duly.engine.lease import Lease
@@ -35,7 +37,8 @@ class Claims:
         self._host_id: str | None = None
         self._fences: dict[str, Fence] = {}
         self._left: dict[str, range] = {}  # the epochs under which this host lost track of runs
-        self._taken_ms: dict[str, int] = {}  # when this host first claimed a workflow
+        self._taken_ms: dict[str, int] = {}  # when this host first claimed a workflow it holds
+        self._elsewhere: set[str] = set()  # held by other hosts when this one last asked
         # A workflow is not claimed twice at once; several are, and share a sync.
         self._claiming: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._joining = asyncio.Lock()  # nor does a host join twice
@@ -48,15 +51,54 @@ class Claims:
         fence = self._fences.get(workflow_id)
         if fence is not None:
             return fence
+        if workflow_id in self._elsewhere:
+            return None
         async with self._claiming.setdefault(workflow_id, asyncio.Lock()):
             if workflow_id not in self._fences:
+                if not self._has_room(workflow_id):
+                    return None
                 try:
                     fence = await self._claim(workflow_id)
                 except Stale:
+                    self._elsewhere.add(workflow_id)
                     return None
                 self._taken_ms.setdefault(workflow_id, self._env.monotonic_ms())
                 self._fences[workflow_id] = fence
             return self._fences[workflow_id]
+
+    def _has_room(self, workflow_id: str) -> bool:
+        """Tell whether a workflow is held here already, or is still within the share (H7)."""
+        share = None if self._lease is None else self._lease.share
+        return share is None or workflow_id in self._taken_ms or len(self._taken_ms) < share
+
+    def holds(self, workflow_id: str) -> bool:
+        """Tell whether this host has claimed a workflow and not given it back."""
+        return workflow_id in self._taken_ms
+
+    def look_again(self, workflow_id: str | None = None) -> None:
+        """Ask again for a workflow that another host held, or for all of them."""
+        if workflow_id is None:
+            self._elsewhere.clear()
+        else:
+            self._elsewhere.discard(workflow_id)
+
+    async def give_back(self, busy: Collection[str]) -> None:
+        """Give back what is more than the share, as far as no task works on it (H7)."""
+        assert self._lease is not None
+        for fence in [each for each in self._fences.values() if each.workflow_id not in busy]:
+            share, host_id = self._lease.share, self._host_id
+            if share is None or len(self._taken_ms) <= share or host_id is None:
+                return
+            async with self._claiming.setdefault(fence.workflow_id, asyncio.Lock()):
+                if self._fences.get(fence.workflow_id) != fence:
+                    continue
+                del self._fences[fence.workflow_id]  # no send begins under it any more (law 3)
+                if await self._store.release(host_id, fence):
+                    self._taken_ms.pop(fence.workflow_id, None)
+                    self._left.pop(fence.workflow_id, None)
+                    self._lease.tell(fence.workflow_id)
+                elif self._host_id == host_id:
+                    self._fences[fence.workflow_id] = fence
 
     async def _claim(self, workflow_id: str) -> Fence:
         host_id = await self.join()
@@ -113,6 +155,7 @@ class Claims:
         self._fences.clear()
         self._left.clear()
         self._taken_ms.clear()
+        self._elsewhere.clear()
 
     def over_since_ms(self, workflow_id: str, timeout_ms: int) -> int:
         """Return since when no earlier holder of a workflow sends any more, by our clock (L6).

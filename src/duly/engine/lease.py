@@ -15,7 +15,7 @@ from contextlib import suppress
 
 from duly.env import Env
 from duly.errors import Fenced, StoreError
-from duly.rules.lease import LEASE_MS, RENEW_MS, may_evict, may_send
+from duly.rules.lease import DEFAULT_TIMES, LeaseTimes, fair_share, may_evict, may_send
 from duly.store import Store
 from duly.store.claim import HostRow
 
@@ -23,12 +23,29 @@ log = logging.getLogger("duly.engine")
 
 
 class Lease:
-    """The lease of one host, which is kept as long as `keep` runs."""
+    """The lease of one host, which is kept as long as `keep` runs.
 
-    def __init__(self, env: Env, store: Store, end: Callable[[], None]) -> None:
+    The host sets what else must know: how the other hosts are told where to look, whether a handler
+    of the bus runs, and who forgets what the host held.
+    """
+
+    def __init__(
+        self,
+        env: Env,
+        store: Store,
+        end: Callable[[], None],
+        times: LeaseTimes = DEFAULT_TIMES,
+        name: str | None = None,
+    ) -> None:
         self.end = end  # ends the process: called when the lease lapses while a send is out
+        self.tell: Callable[[str], None] = lambda _: None
+        self.is_calling: Callable[[], bool] = lambda: False
+        self.lapsed: Callable[[], None] = lambda: None
+        self.times = times
+        self.share: int | None = None  # how many workflows this host holds at most (H7)
         self._env = env
         self._store = store
+        self._name = name
         self.host_id = ""
         self._until_ms = 0  # by this host's own clock
         self._renewed = asyncio.Event()
@@ -43,7 +60,8 @@ class Lease:
     async def join(self) -> str:
         """Come as a new host; return its id."""
         asked_at, host_id = self._env.monotonic_ms(), self._env.new_id("host")
-        await self._store.join(host_id, now=self._env.now_ms(), lease_ms=LEASE_MS)
+        lease_ms = self.times.lease_ms
+        await self._store.join(host_id, now=self._env.now_ms(), lease_ms=lease_ms, name=self._name)
         self.host_id = host_id
         self._over.clear()
         self._count(asked_at)
@@ -58,7 +76,7 @@ class Lease:
 
     async def until_sendable(self) -> None:
         """Return when a send may begin; raise `Fenced` if the lease is over."""
-        while not may_send(self.left_ms):
+        while not may_send(self.left_ms, self.times):
             if self.left_ms <= 0:
                 raise Fenced(code="lapsed", subject=self.host_id)
             self._renewed.clear()
@@ -72,7 +90,8 @@ class Lease:
         """Renew until the lease is over; after each renewal the host looks for what is free."""
         while True:
             with suppress(TimeoutError):
-                async with asyncio.timeout(min(RENEW_MS, max(0, self.left_ms)) / 1000):
+                wait_ms = min(self.times.renew_ms, max(0, self.left_ms))
+                async with asyncio.timeout(wait_ms / 1000):
                     await self._over.wait()
             if self.left_ms <= 0:
                 return
@@ -87,11 +106,12 @@ class Lease:
 
     async def _renew(self) -> None:
         asked_at = self._env.monotonic_ms()
-        others = await self._store.renew(self.host_id, lease_ms=LEASE_MS)
+        renewed = await self._store.renew(self.host_id, lease_ms=self.times.lease_ms)
         if self._over.is_set():  # the store has said so meanwhile: that is final (law 1)
             raise Fenced(code="lapsed", subject=self.host_id)
         self._count(asked_at)
-        await self._watch(others)
+        self.share = fair_share(renewed.workflows, 1 + len(renewed.others))
+        await self._watch(renewed.others)
 
     async def _watch(self, others: tuple[HostRow, ...]) -> None:
         """Evict the hosts that have not renewed for a whole lease, as this host saw it."""
@@ -104,10 +124,11 @@ class Lease:
         }
         self._seen = seen
         for each in others:
-            is_gone = may_evict(now - seen[each.id][1], is_over=each.is_over)
+            unrenewed_ms = now - seen[each.id][1]
+            is_gone = may_evict(unrenewed_ms, is_over=each.is_over, times=self.times)
             if is_gone and await self._store.evict(each.id, each.lease_until):
                 log.warning("host %s is gone; what it held is free", each.id)
 
     def _count(self, asked_at: int) -> None:
-        self._until_ms = asked_at + LEASE_MS
+        self._until_ms = asked_at + self.times.lease_ms
         self._renewed.set()

@@ -25,7 +25,6 @@ from duly.engine.worker import Worker
 from duly.errors import Fenced, NotFound, Stale, StoreError, StoreLost
 from duly.loop import WorkLoop, end_within
 from duly.rules.allowance import Allow
-from duly.rules.lease import RENEW_MS
 from duly.rules.schedule import earliest
 from duly.rules.turn import Work
 from duly.rules.value import Json
@@ -52,6 +51,7 @@ class Engine(WorkLoop[str]):
         self._ready: dict[str, None] = {}  # workflows to look at, in the order of their turns
         self._again: set[str] = set()  # woken while they were running
         self._keeper: asyncio.Task[None] | None = None  # renews the lease of a host of a fleet
+        self._sharing: asyncio.Task[None] | None = None  # gives back what is more than a share
         self._is_ending = False  # the lease lapsed while a send was out: the process ends
         self._is_cut = False  # the store knows of more than it named the last time
         self._wake_max_ms = round(parts.policy.wake_max_s * 1000)
@@ -60,13 +60,32 @@ class Engine(WorkLoop[str]):
 
     def wake(self, workflow_id: str | None = None) -> None:
         """Look again: at one workflow, or at all of them."""
+        lease = self._parts.lease
         if workflow_id is None:
             self._must_look = True
         elif workflow_id in self._at_work:
             self._again.add(workflow_id)
         else:
             self._ready[workflow_id] = None
+            if lease is not None and not self._worker.claims.holds(workflow_id):
+                lease.tell(workflow_id)  # another host may hold it, and knows nothing of it (H7)
         self._bell.set()
+
+    def hear(self, workflow_id: str | None = None) -> None:
+        """Look again because another host says so: at one workflow, or at all of them (H9)."""
+        self._worker.claims.look_again(workflow_id)
+        if workflow_id is None or workflow_id in self._at_work:
+            self.wake(workflow_id)
+        else:
+            self._ready[workflow_id] = None
+            self._bell.set()
+
+    async def join(self) -> None:
+        """Be a host of a fleet, from now until the engine is closed (H2)."""
+        lease = self._parts.lease
+        if lease is not None and (self._keeper is None or self._keeper.done()):
+            await self._worker.claims.join()
+            self._keeper = self._parts.env.spawn(self._keep_lease(lease), "lease")
 
     def drop(self, run_id: str) -> None:
         """Cancel the task of a run that a person's act ended; a call that is out is not cut."""
@@ -122,6 +141,8 @@ class Engine(WorkLoop[str]):
 
     async def _open(self) -> None:
         self._worker.is_stopping = False
+        if self._is_ending:
+            raise self._lost_lease()
         is_kept = self._keeper is not None and not self._keeper.done()
         if self._parts.lease is not None and not is_kept:
             self._keeper = self._parts.env.spawn(self._keep_lease(self._parts.lease), "lease")
@@ -145,6 +166,8 @@ class Engine(WorkLoop[str]):
 
     async def _look(self, now: int, is_draining: bool) -> None:
         """Ask the store which workflows have something due, and when to ask again."""
+        if self._is_ending:
+            raise self._lost_lease()
         try:
             due = await self._parts.store.due(now, wake_max_ms=self._wake_max_ms)
             tidy_at = await self._upkeep.due_at(now)
@@ -268,26 +291,46 @@ class Engine(WorkLoop[str]):
                 await self._worker.claims.join()
             except StoreError as error:
                 log.warning("the host cannot join yet: %s", error)
-                await self._parts.env.sleep(RENEW_MS / 1000)
+                await self._parts.env.sleep(lease.times.renew_ms / 1000)
                 continue
-            self.wake()
-            await lease.keep(self.wake)
+            self.hear()
+            await lease.keep(self._renewed)
             await self._lapse(lease)
+
+    def _renewed(self) -> None:
+        """Look for what is free now, and give back what is more than the share (H7)."""
+        self.hear()
+        if self._sharing is None or self._sharing.done():
+            self._sharing = self._parts.env.spawn(self._share(), "share")
+
+    async def _share(self) -> None:
+        try:
+            await self._worker.claims.give_back(self._at_work.keys())
+        except StoreError as error:
+            log.info("nothing is given back yet: %s", error)
 
     async def _lapse(self, lease: Lease) -> None:
         """Drop all memory of runs; a host with a send out ends its process instead (H2)."""
         log.error("host %s has lost its lease", lease.host_id)
         self._worker.claims.forget()
-        if self._parts.outside.sends_out():
+        if self._parts.outside.sends_out() or lease.is_calling():
             self._is_ending = self._worker.is_stopping = True
             lease.end()
+            self.wake()  # and the caller of `serve` is told
             return
+        lease.lapsed()
         tasks = tuple(self._at_work.values())
         for task in tasks:
             task.cancel()
         await self._worker.repairs.stop()
         if tasks:
             await asyncio.wait(tasks)
+
+    def _lost_lease(self) -> StoreLost:
+        assert self._parts.lease is not None
+        tools = sorted(each.tool for each in self._parts.outside.sends_out())
+        facts = {"tools": tools or ["a handler"]}
+        return StoreLost(code="lapsed_sending", subject=self._parts.lease.host_id, facts=facts)
 
     # -- Stopping -------------------------------------------------------------------------------
 

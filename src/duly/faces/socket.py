@@ -188,7 +188,7 @@ class Control:
         return {
             "duly": __version__,
             "pid": os.getpid(),
-            "store": str(self.host.path),
+            "store": self.host.place,
             "since": to_json(self.host.opened_at),
             "serving": self.host.is_working,
             **settings,

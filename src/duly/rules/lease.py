@@ -5,30 +5,67 @@ Law 1  A host counts its lease on its own clock, from before it asked for it: it
 Law 2  A host is evicted only when the database says that its lease is over, and the host that
        evicts it has seen it unrenewed for a whole lease on its own clock: a database whose clock
        steps evicts no live host.
+Law 3  A host holds a fair share of the workflows and one more: together the hosts have room for
+       all of them, so no workflow that a host could run is left without one (H7).
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
 
 LEASE_MS: Final = 15_000
-RENEW_MS: Final = 5_000
-SEND_LEFT_MS: Final = 10_000  # what must be left of a lease when the first byte of a send leaves
 
 
-def may_send(left_ms: int) -> bool:
+@dataclass(frozen=True, slots=True)
+class LeaseTimes:
+    """How long a lease lasts, and the times that follow from it."""
+
+    lease_ms: int = LEASE_MS
+
+    @property
+    def renew_ms(self) -> int:
+        """How long a host waits between two renewals."""
+        return self.lease_ms // 3
+
+    @property
+    def send_left_ms(self) -> int:
+        """What must be left of a lease when the first byte of a send leaves."""
+        return self.lease_ms * 2 // 3
+
+    @property
+    def idle_ms(self) -> int:
+        """How long a transaction may stand still before the server ends it."""
+        return self.lease_ms * 2 // 3
+
+
+DEFAULT_TIMES: Final = LeaseTimes()
+RENEW_MS: Final = DEFAULT_TIMES.renew_ms
+SEND_LEFT_MS: Final = DEFAULT_TIMES.send_left_ms
+
+
+def may_send(left_ms: int, times: LeaseTimes = DEFAULT_TIMES) -> bool:
     """Tell whether enough is left of a lease to let a send begin.
 
     >>> may_send(SEND_LEFT_MS), may_send(SEND_LEFT_MS - 1)
     (True, False)
     """
-    return left_ms >= SEND_LEFT_MS
+    return left_ms >= times.send_left_ms
 
 
-def may_evict(unrenewed_ms: int, *, is_over: bool) -> bool:
+def may_evict(unrenewed_ms: int, *, is_over: bool, times: LeaseTimes = DEFAULT_TIMES) -> bool:
     """Tell whether a host is gone; `is_over` says so by the database's clock.
 
     >>> may_evict(LEASE_MS, is_over=True), may_evict(LEASE_MS - 1, is_over=True)
     (True, False)
     """
-    return is_over and unrenewed_ms >= LEASE_MS
+    return is_over and unrenewed_ms >= times.lease_ms
+
+
+def fair_share(workflows: int, hosts: int) -> int:
+    """Return how many workflows one of so many hosts holds at most.
+
+    >>> fair_share(10, 1), fair_share(10, 3), fair_share(0, 2)
+    (11, 5, 1)
+    """
+    return -(-workflows // max(1, hosts)) + 1

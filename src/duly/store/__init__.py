@@ -61,7 +61,9 @@ class Store:
     evict = barrier(claims.evict)
     leave = barrier(claims.leave)
     claim = barrier(claims.claim)
+    release = barrier(claims.release)
     take_up = rider(claims.take_up)
+    list_hosts = read(claims.list_hosts)
     list_held_runs = read(claims.list_held_runs)
 
     # Events
@@ -118,6 +120,7 @@ class Store:
     subscribe = barrier(subscription.subscribe)
     unsubscribe = barrier(ingress.unsubscribe)
     close_left = in_turns(subscription.close_left)
+    hold_subscribers = barrier(subscription.hold_subscribers)
     recover_bus = in_turns(delivery.recover_bus)
     begin_delivery = rider(delivery.begin_delivery)
     finish_delivery = rider(delivery.finish_delivery)

@@ -32,21 +32,50 @@ class HostRow:
     is_over: bool
 
 
-def join(tx: Transaction, host_id: str, *, now: int, lease_ms: int | None = None) -> None:
+@dataclass(frozen=True, slots=True)
+class Renewed:
+    """What a host sees when it renews: the other hosts, and how many workflows they share (H7)."""
+
+    others: tuple[HostRow, ...]
+    workflows: int
+
+
+@dataclass(frozen=True, slots=True)
+class HostSeen:
+    """A host as people see it; one without a lease has the lock of its file (H6)."""
+
+    id: str
+    name: str | None
+    started_at: int
+    lease_left_ms: int | None
+    workflows: int
+
+
+def join(
+    tx: Transaction,
+    host_id: str,
+    *,
+    now: int,
+    lease_ms: int | None = None,
+    name: str | None = None,
+) -> None:
     """Write that a host is here; one without a lease has the file's lock, and is alone (H6)."""
     if lease_ms is None:
         tx.run("leave_all")
     lease_until = None if lease_ms is None else tx.clock_ms + lease_ms
-    tx.run("join_host", id=host_id, lease_until=lease_until, now=now)
+    tx.run("join_host", id=host_id, name=name, lease_until=lease_until, now=now)
 
 
-def renew(tx: Transaction, host_id: str, *, lease_ms: int) -> tuple[HostRow, ...]:
+def renew(tx: Transaction, host_id: str, *, lease_ms: int) -> Renewed:
     """Make a lease last longer, if it is not over; return the other hosts that are here (H2)."""
     clock = tx.clock_ms
     if not tx.run("renew_host", id=host_id, clock=clock, lease_until=clock + lease_ms):
         raise Fenced(code="lapsed", subject=host_id)
     others = tx.all("list_other_hosts", id=host_id)
-    return tuple(HostRow(other, until, until <= clock) for other, until in others)
+    ((workflows,),) = tx.all("count_workflows")
+    return Renewed(
+        tuple(HostRow(other, until, until <= clock) for other, until in others), workflows
+    )
 
 
 def evict(tx: Transaction, host_id: str, lease_until: int) -> bool:
@@ -84,6 +113,21 @@ def claim(tx: Transaction, host_id: str, workflow_id: str) -> Fence:
         statements.look(tx, workflow_id)
         raise Stale(code="leased", subject=workflow_id)
     return Fence(workflow_id, claimed[0])
+
+
+def release(tx: Transaction, host_id: str, fence: Fence) -> bool:
+    """Give a workflow back; tell whether that was done: not while a run of it is open (H7)."""
+    statements.check(tx, fence)
+    return tx.run("release_workflow", id=fence.workflow_id, host=host_id, epoch=fence.epoch) > 0
+
+
+def list_hosts(tx: Transaction) -> tuple[HostSeen, ...]:
+    """List the hosts that are here, with what is left of their leases."""
+    clock = tx.clock_ms
+    return tuple(
+        HostSeen(host_id, name, at, None if until is None else until - clock, count)
+        for host_id, name, at, until, count in tx.all("list_hosts")
+    )
 
 
 def take_up(tx: Transaction, fence: Fence, run_id: str, old: Run) -> None:

@@ -132,17 +132,10 @@ def recover_bus(
     `limit` are looked at, so that no other caller waits long for one transaction: it is called
     again until it is complete.
     """
-    left = []
     running = [delivery_of(row) for row in tx.all("running_deliveries")]
-    for lost in running:
-        subscription = _subscription(tx, lost)
-        retry = subscription.retry if subscription else Retry()
-        back = recover_delivery(lost, retry, now, is_alone=len(running) == 1)
-        if subscription is None and back.status is DeliveryStatus.WAITING:
-            back = close(back)
-        if back.status is not DeliveryStatus.WAITING:
-            left.append(lost.event_id)
-        move_row(tx, lost, back, now)
+    left = [
+        lost.event_id for lost in running if not _recover(tx, lost, now, is_alone=len(running) == 1)
+    ]
     processing = JournalStatus.PROCESSING
     events = tx.run(
         "recover_journal_events", old_status=processing, status=recover_event(processing)
@@ -155,13 +148,44 @@ def recover_bus(
     return Recovered(events, promoted, is_complete=promoted < limit)
 
 
-def give_back_running(tx: Transaction, kept: Collection[tuple[int, str]], *, now: int) -> int:
+def recover_subscriber(tx: Transaction, subscriber_id: str, now: int) -> None:
+    """Give back what a subscriber was being told by a host of a fleet that is gone (H8)."""
+    for row in tx.all("running_of_subscriber", subscriber_id=subscriber_id):
+        lost = delivery_of(row)
+        if not _recover(tx, lost, now, is_alone=lost.is_suspect):
+            settle_event(tx, lost.event_id, now)
+
+
+def _recover(tx: Transaction, lost: Delivery, now: int, *, is_alone: bool) -> bool:
+    """Give back a delivery whose host died; tell whether it waits to be tried again (B5)."""
+    subscription = _subscription(tx, lost)
+    retry = subscription.retry if subscription else Retry()
+    back = recover_delivery(lost, retry, now, is_alone=is_alone)
+    if subscription is None and back.status is DeliveryStatus.WAITING:
+        back = close(back)
+    move_row(tx, lost, back, now)
+    return back.status is DeliveryStatus.WAITING
+
+
+def give_back_running(
+    tx: Transaction,
+    kept: Collection[tuple[int, str]],
+    *,
+    now: int,
+    of: Collection[str] | None = None,
+) -> int:
     """Give back, uncounted, what an orderly stop cut short; return how many these were (B5).
 
     Of the events and subscribers in `kept` a handler has ended, and only its record is missing.
+    A host of a fleet gives back what it told the subscribers that it holds, and nothing else (H8).
     """
     running = map(delivery_of, tx.all("running_deliveries"))
-    lost = [each for each in running if (each.event_id, each.subscriber_id) not in kept]
+    lost = [
+        each
+        for each in running
+        if (each.event_id, each.subscriber_id) not in kept
+        and (of is None or each.subscriber_id in of)
+    ]
     for each in lost:
         back = give_back(each, now)
         is_gone = _subscription(tx, each) is None

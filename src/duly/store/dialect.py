@@ -38,4 +38,5 @@ def postgres_schema(text: str) -> str:
     timed = _SECONDS.sub(r"\1(\2 / 1000.0::double precision)", collated)
     # Two tables refer to each other: the reference to the later one comes when both are there.
     assert timed.count(_LATE) == 1, timed.count(_LATE)
-    return f"{timed.replace(_LATE, '')};\n{queries.load('postgres')['refer_to_allowance']};"
+    own = queries.load("postgres")
+    return f"{timed.replace(_LATE, '')};\n{own['refer_to_allowance']};\n{own['create_own']};"

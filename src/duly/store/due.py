@@ -137,10 +137,12 @@ def bus_outlook(
     now: int,
     limit: int,
     boot: Boot | None = None,
+    held: Collection[str] | None = None,
 ) -> BusOutlook:
     """Read what can be delivered to the connected and into workflows (B2, B6, T10).
 
-    On a bus that was restored and not resumed, nothing can (H5).
+    On a bus that was restored and not resumed, nothing can (H5). A host of a fleet calls only the
+    subscribers that it holds (H8).
     """
     ingress = list_ingress(tx)
     newest_id = tx.all("newest_event")[0][0] or 0
@@ -148,11 +150,13 @@ def bus_outlook(
     if held_since(tx) is not None:
         return BusOutlook((), ingress, newest_id, is_overdue=False, next_at=None, leaving=leaving)
     here = {*connected, *(each.subscriber_id for each in ingress)}
+    if held is not None:
+        here &= set(held)
     ((due_ms, retry_at),) = tx.all("next_bus_times", now=now)
     # A time of the boot's clock, as the wall clock shows it now (B2).
     fire_at = None if due_ms is None else due_ms - (now if boot is None else boot.ms) + now
     is_overdue = fire_at is not None and fire_at <= now
-    found = find_open(tx, here, now=now, limit=limit)
+    found = find_open(tx, here, now=now, limit=limit, is_shared=held is not None)
     return BusOutlook(
         deliveries=found.deliveries,
         ingress=ingress,

@@ -7,216 +7,86 @@ Law 2  A barrier's commit waits for the server's disk. A rider's does not: the n
 Law 3  The server may end one of two transactions that wait for each other: that one is run again.
 Law 4  A caller that is cancelled does not stop its transaction; its connection is free when that
        has ended.
+Law 5  A forked child never uses or closes a connection: the server would end the parent's session.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, Final, TypeVar
+from collections.abc import Awaitable, Callable
+from typing import Final, Self, TypeVar
 
 import psycopg
 from psycopg import errors
-from psycopg.adapt import Loader
-from psycopg.pq import TransactionStatus
 
+from duly import fork
 from duly.env import Env
-from duly.errors import IllegalTransition, StoreUnavailable
-from duly.rules.seal import OPEN_KEY
+from duly.errors import (
+    IllegalTransition,
+    StoreError,
+    StoreForked,
+    StoreNewer,
+    StoreOlder,
+    StoreUnavailable,
+)
+from duly.rules.lease import LeaseTimes
 from duly.store import queries
-from duly.store.base import Durability, Row, Transaction
+from duly.store.base import Durability, Transaction
 from duly.store.dialect import number, postgres_schema
-from duly.store.queries import Statement
+from duly.store.postgres_session import NAME, Beside, ServerSession
 from duly.store.sqlite import Schema, default_schema
-from duly.store.transaction import NOT_OPEN, FindKey
+from duly.store.transaction import FindKey
 
 R = TypeVar("R")
 
 CONNECTIONS: Final = 8
-TRIES_MAX: Final = 10  # of a transaction that the server ended because of another one
-NAME: Final = "PostgreSQL"
+OPEN_TRIES_MAX: Final = 3  # another host may make the schema at the same moment
 
 log = logging.getLogger("duly.store")
 
 
-class _Number(Loader):
-    """A sum of whole numbers is a whole number, as in SQLite."""
-
-    def load(self, data: Any) -> int | float:
-        text = bytes(data)
-        return float(text) if b"." in text else int(text)
-
-
-@dataclass(slots=True)
-class Beside:
-    """What a transaction knows that is not in the database: a key, and in a test another clock."""
-
-    find_key: FindKey = lambda: OPEN_KEY
-    clock: Callable[[], int] | None = None
-
-
-class PostgresTransaction:
-    """The open transaction of one verb: named statements over one connection."""
-
-    def __init__(
-        self,
-        connection: psycopg.Connection[Row],
-        statements: Mapping[str, Statement],
-        beside: Beside,
-    ) -> None:
-        self._cursor = psycopg.RawCursor(connection)
-        self._statements = statements
-        self._beside = beside
-        self.closed_by: Exception | None = None
-
-    def all(self, statement: str, /, **parameters: Any) -> list[Row]:
-        """Run a statement and return every row."""
-        return self._rows(statement, parameters)
-
-    def one(self, statement: str, /, **parameters: Any) -> Row | None:
-        """Run a statement and return its only row, if there is one."""
-        rows = self._rows(statement, parameters)
-        assert len(rows) <= 1, f"statement {statement} returned {len(rows)} rows"
-        return rows[0] if rows else None
-
-    def run(self, statement: str, /, **parameters: Any) -> int:
-        """Run a statement that returns no rows; return how many rows it changed."""
-        rows = self._rows(statement, parameters)
-        assert not rows, f"statement {statement} returned {len(rows)} rows"
-        return self._cursor.rowcount
-
-    @property
-    def clock_ms(self) -> int:
-        """What the server's own clock shows (H2)."""
-        if self._beside.clock is not None:
-            return self._beside.clock()
-        ((shown,),) = self.all("server_clock")
-        return int(shown)
-
-    @property
-    def seal_key(self) -> bytes | None:
-        """The key that rows are sealed with, which is not in the database (L15)."""
-        return self._beside.find_key()
-
-    def _rows(self, statement: str, parameters: dict[str, Any]) -> list[Row]:
-        if self.closed_by is not None:
-            raise self.closed_by
-        known = self._statements[statement]
-        try:
-            bound = known.bind(parameters)
-        except KeyError:
-            raise known.refuse(parameters) from None
-        if len(bound) != len(parameters):
-            raise known.refuse(parameters)
-        try:
-            self._cursor.execute(known.text, [_spell(each) for each in bound], prepare=True)
-            return self._cursor.fetchall() if self._cursor.description else []
-        except psycopg.Error as error:
-            self.closed_by = error
-            raise
-
-
-def _spell(value: Any) -> str | None:
-    """Write a value without a type: the server takes that of the place where it stands."""
-    if value is None:
-        return None
-    return str(int(value)) if isinstance(value, int) else str(value)
-
-
-class _Session:
-    """One connection of the pool, used by one thread at a time; made anew when it was lost."""
-
-    def __init__(
-        self,
-        url: str,
-        reading: Mapping[str, Statement],
-        writing: Mapping[str, Statement],
-    ) -> None:
-        self._url = url
-        self._reading = reading
-        self._writing = writing
-        self._connection: psycopg.Connection[Row] | None = None
-
-    def run(self, body: Callable[[Transaction], R], durability: Durability, beside: Beside) -> R:
-        """Run a body in a transaction of its own, again if the server ended it for another."""
-        for _ in range(TRIES_MAX - 1):
-            try:
-                return self._try(body, durability, beside)
-            except (errors.DeadlockDetected, errors.SerializationFailure):
-                continue
-        return self._try(body, durability, beside)
-
-    def flush(self) -> None:
-        """Return when everything committed so far is on the server's disk."""
-        self._open().execute(self._writing["flush_log"].text.encode())
-
-    def close(self) -> None:
-        """Give the connection back."""
-        if self._connection is not None:
-            self._connection.close()
-
-    def _try(self, body: Callable[[Transaction], R], durability: Durability, beside: Beside) -> R:
-        connection = self._open()
-        statements = self._reading if durability is Durability.READ else self._writing
-        transaction = PostgresTransaction(connection, statements, beside)
-        try:
-            connection.execute(_BEGIN[durability], prepare=False)
-            value = body(transaction)
-            if transaction.closed_by is not None:
-                raise transaction.closed_by
-            transaction.closed_by = NOT_OPEN
-            connection.execute("commit")
-        except BaseException:
-            transaction.closed_by = NOT_OPEN
-            self._roll_back(connection)
-            raise
-        return value
-
-    def _roll_back(self, connection: psycopg.Connection[Row]) -> None:
-        if connection.info.transaction_status is not TransactionStatus.IDLE:
-            try:
-                connection.execute("rollback")
-            except psycopg.Error:
-                connection.close()
-
-    def _open(self) -> psycopg.Connection[Row]:
-        if self._connection is None or self._connection.closed:
-            connection = psycopg.connect(self._url, autocommit=True)
-            connection.adapters.register_loader("numeric", _Number)
-            connection.prepare_threshold = 0
-            connection.prepared_max = None
-            self._connection = connection
-        return self._connection
-
-
-_BEGIN: Final = {
-    Durability.BARRIER: "begin; set local synchronous_commit = on",
-    Durability.RIDER: "begin; set local synchronous_commit = off",
-    Durability.TURN: "begin; set local synchronous_commit = off",
-    Durability.READ: "begin read only",
-}
+async def _no_care() -> None:
+    """Do nothing about a store that is older than it was."""
 
 
 class PostgresBackend:
     """Runs transactions on a PostgreSQL server."""
 
-    def __init__(self, url: str, env: Env, statements: dict[str, str]) -> None:
+    def __init__(
+        self, url: str, env: Env, statements: dict[str, str], connections: int = CONNECTIONS
+    ) -> None:
         self._env = env
+        self._url = url
+        self._texts = statements
         # A reader locks nothing.
         own = queries.load("postgres")
         writing = number(statements | own)
-        reading = writing | number(
-            {name: statements[name] for name in own.keys() & statements.keys()}
-        )
-        self._sessions = [_Session(url, reading, writing) for _ in range(CONNECTIONS)]
-        self._free: asyncio.LifoQueue[_Session] = asyncio.LifoQueue()
+        reading = number(statements | {name: own[name] for name in own.keys() - statements.keys()})
+        reading = {name: each for name, each in reading.items() if not name.startswith("before_")}
+        self._sessions = [ServerSession(url, n, reading, writing) for n in range(connections)]
+        self._free: asyncio.LifoQueue[ServerSession] = asyncio.LifoQueue()
         for each in self._sessions:
             self._free.put_nowait(each)
         self._is_closed = False
+        self._is_forked = False
         self.beside = Beside()
+        self.was_brought_up = False  # there is no older schema on a server yet (L11)
         self.watchers: set[Callable[[], None]] = set()
+        self.on_older: Callable[[], Awaitable[None]] = _no_care  # called when law 4 of a session
+        fork.own(self)
+
+    def abandon(self) -> None:
+        """Leave every connection to the parent process."""
+        self._is_forked = True
+
+    def alone(self) -> Self:
+        """Make a backend of one connection on the same server: no other write holds it up."""
+        return type(self)(self._url, self._env, self._texts, connections=1)
+
+    def write_as(self, find_host: Callable[[], str], times: LeaseTimes) -> None:
+        """Let every write be one of this host, and be refused when the host is gone (H2)."""
+        self.beside.find_host, self.beside.times = find_host, times
 
     @property
     def seal_key(self) -> bytes | None:
@@ -232,9 +102,8 @@ class PostgresBackend:
         try:
             return await self._use(lambda each: each.run(body, durability, self.beside))
         finally:
-            if durability is not Durability.READ:
-                for told in tuple(self.watchers):
-                    told()
+            if self.watchers and durability is not Durability.READ:
+                self._tell_watchers()
 
     async def ask(self, body: Callable[[Transaction], R]) -> R:
         """Run `body`, which changes nothing and may take long."""
@@ -242,19 +111,32 @@ class PostgresBackend:
 
     async def sync(self) -> None:
         """Return when everything committed so far is on the server's disk."""
-        await self._use(_Session.flush)
+        await self._use(ServerSession.flush)
 
     async def close(self) -> None:
         """Wait for every transaction, make all durable, and give the connections back."""
         if self._is_closed:
             return
-        await self.sync()
+        try:
+            await self.sync()
+        except StoreError as error:
+            log.warning("the server was not asked to write everything down: %s", error)
         self._is_closed = True
         for _ in self._sessions:
             session = await self._free.get()
             await self._env.call_blocking(session.close)
 
-    async def _use(self, work: Callable[[_Session], R]) -> R:
+    def _tell_watchers(self) -> None:
+        """Call the watchers; an error of one is logged, for the write is done."""
+        for told in tuple(self.watchers):
+            try:
+                told()
+            except Exception as error:
+                log.error("a watcher of the store raised: %r", error, exc_info=error)
+
+    async def _use(self, work: Callable[[ServerSession], R]) -> R:
+        if self._is_forked:
+            raise StoreForked(code="store_forked", subject=NAME)
         if self._is_closed:
             raise StoreUnavailable(code="store_closed", subject=NAME)
         session = await self._free.get()
@@ -262,28 +144,61 @@ class PostgresBackend:
         job.add_done_callback(lambda _: self._free.put_nowait(session))
         try:
             return await asyncio.shield(job)
+        except StoreOlder:
+            for each in self._sessions:
+                each.forget_barriers()
+            await self.on_older()
+            raise
         except psycopg.Error as error:
             raise _explain(error) from error
 
 
 def _explain(error: psycopg.Error) -> Exception:
     """Turn what the server said into what happened and what to do (H3)."""
+    if isinstance(error, errors.QueryCanceled):
+        return StoreUnavailable(code="server_slow", subject=NAME, facts={"cause": str(error)})
     if isinstance(error, psycopg.OperationalError):
-        return StoreUnavailable(
-            code="database_cannot_open", subject=NAME, facts={"cause": str(error)}
-        )
+        cause = str(error).strip()
+        return StoreUnavailable(code="server_unreachable", subject=NAME, facts={"cause": cause})
     # The verbs check before they write, so a constraint or a wrong statement is our own bug.
     return IllegalTransition(f"{NAME} refused a statement; this is a bug in Duly: {error}")
 
 
-def create_schema(url: str, schema: Schema | None = None) -> None:
-    """Make the tables in an empty database."""
-    wanted = schema or default_schema()
+def bring_up(url: str, schema: Schema) -> None:
+    """Make the tables in an empty database; refuse one that is newer, or another program's (H4)."""
+    own = queries.load("postgres")
     with psycopg.connect(url, autocommit=True) as connection:
-        connection.execute(postgres_schema(wanted.text).encode())
+        for _ in range(OPEN_TRIES_MAX):
+            ((found,),) = connection.execute(own["find_store"].encode()).fetchall()
+            if found == "another":
+                raise StoreError(code="server_another", subject=NAME)
+            if found == "duly":
+                ((version,),) = connection.execute(own["get_store_version"].encode()).fetchall()
+                if version != schema.version:
+                    facts = {"found": version, "known": schema.version}
+                    raise StoreNewer(code="store_newer", subject=NAME, facts=facts)
+                return
+            try:
+                with connection.transaction():
+                    create_schema(connection, schema)
+                return
+            except (errors.DuplicateTable, errors.DuplicateObject, errors.UniqueViolation):
+                continue  # another host has just made it
+    raise StoreUnavailable(code="server_unreachable", subject=NAME, facts={"cause": "busy"})
+
+
+def create_schema(connection: psycopg.Connection, schema: Schema) -> None:
+    """Make the tables in an empty database."""
+    connection.execute(postgres_schema(schema.text).encode())
+    version = number({"put": queries.load("postgres")["put_store_version"]})["put"]
+    psycopg.RawCursor(connection).execute(version.text, [str(schema.version)])
 
 
 async def open_postgres(url: str, env: Env, *, schema: Schema | None = None) -> PostgresBackend:
-    """Connect to a database that has Duly's tables, and return a backend that is ready."""
+    """Connect to a database, make its tables if it is empty, and return a backend that is ready."""
     wanted = schema or default_schema()
+    try:
+        await env.call_blocking(lambda: bring_up(url, wanted))
+    except psycopg.Error as error:
+        raise _explain(error) from error
     return PostgresBackend(url, env, dict(wanted.statements))

@@ -5,10 +5,12 @@ Law 1  A subscription keeps its place. Those that a manifest asked for come befo
 Law 2  A subscription that is ended gets no event and no call any more. What waited for it is closed
        in turns, so that no other write waits long; until that is over its row says *leaving*, and
        the next host goes on where this one stopped.
+Law 3  In a fleet one host calls a subscriber, from when it takes it until it is gone (H8).
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from duly.errors import NotFound, see
@@ -26,7 +28,7 @@ from duly.rules.value import DEFAULT_LIMITS, encode
 from duly.store import statements
 from duly.store.base import Transaction
 from duly.store.bus import delivery_of, read_subscription
-from duly.store.delivery import move_row
+from duly.store.delivery import move_row, recover_subscriber
 from duly.store.journal import settle_event
 from duly.store.people import PAGE_ROWS_MAX, page
 from duly.store.record import Action
@@ -111,6 +113,29 @@ def close_left(
     if is_over:
         tx.run("drop_subscription", subscriber_id=subscriber_id)
     return Left(len(waiting[:limit]), is_over)
+
+
+def hold_subscribers(
+    tx: Transaction, host_id: str, names: Collection[str], *, now: int
+) -> tuple[str, ...]:
+    """Let a host of a fleet call subscribers that no other host holds; return those it has (H8).
+
+    What a host that is gone was telling them is given back. Its death counts against a delivery
+    that ran alone because it had run at a death before (B5).
+    """
+    held = []
+    for name in sorted(names):
+        found = tx.one("find_subscription_holder", subscriber_id=name)
+        if found is None:
+            continue
+        holder, is_here = found
+        if holder != host_id:
+            if is_here:
+                continue
+            tx.run("hold_subscription", subscriber_id=name, holder=host_id)
+            recover_subscriber(tx, name, now)
+        held.append(name)
+    return tuple(held)
 
 
 def next_leaving(tx: Transaction) -> str | None:

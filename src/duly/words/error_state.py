@@ -120,7 +120,10 @@ REQUESTS: Final[Mapping[str, Pair]] = {
         "This host keeps everything.",
         "Set retention_days in its policy to remove history.",
     ),
-    "not_sqlite": ("Only a SQLite store can do this.", "Use the database's own tools."),
+    "not_sqlite": (
+        "Only a SQLite store can do this.",
+        "Use the database's own tools: docs/postgresql.md names them.",
+    ),
     "file_exists": ("{subject} exists already; nothing was written.", "Name another place."),
     "no_folder": (
         "{subject}: there is no folder {folder}[ ({cause})].",
@@ -208,7 +211,17 @@ HOSTS: Final[Mapping[str, Pair]] = {
         ),
         "Open a host on another store here, or start a process instead of forking one.",
     ),
-    "no_postgresql": ("PostgreSQL is not in this version.", "Give a URL like sqlite:///duly.db."),
+    "no_psycopg": (
+        "A store on PostgreSQL needs the package psycopg, which is not installed.",
+        "Install Duly with its extra `postgres`: docs/postgresql.md says how.",
+    ),
+    "lapsed_sending": (
+        (
+            "{subject}: this host lost its lease while {tools:list} was still being sent; another "
+            "host asks what became of it."
+        ),
+        "End this process and start another.",
+    ),
     "bug": ("Duly asked itself for a change that its rules do not allow ({all}).", "Report it."),
 }
 
@@ -230,6 +243,10 @@ SECRETS: Final[Mapping[str, Pair]] = {
     "secret_damaged": (
         'The secret "{subject}" of {connector} is damaged, though its key is right.',
         "Set it again.",
+    ),
+    "key_needed": (
+        "A store on PostgreSQL needs its key in {subject}, the same one for every host.",
+        "Make one with `openssl rand -base64 32` and keep it where every host gets it.",
     ),
     "no_key": (
         "{subject} is no key. A key is {bytes} bytes written in base64.",
@@ -308,6 +325,25 @@ STORES: Final[Mapping[str, Pair]] = {
     "no_sqlite_file": (
         "{subject:quoted} names no SQLite file.",
         "Write sqlite:///relative.db or sqlite:////absolute.db.",
+    ),
+    "server_unreachable": (
+        "{subject}: the server cannot be used now ({cause}).",
+        "Check that it runs and that the URL is right.",
+    ),
+    "server_slow": (
+        "{subject}: the server took too long; nothing was written ({cause}).",
+        "Check what it waits for.",
+    ),
+    "server_another": (
+        "{subject}: the database has tables of another program; nothing was changed.",
+        "Name an empty database.",
+    ),
+    "store_older": (
+        (
+            "{subject}: the server does not have what it had confirmed; everything is paused, as "
+            "after a restore."
+        ),
+        "Look at what was sent since then, then resume.",
     ),
     "disk_full": (
         "{subject}: the disk is full; nothing was written ({cause}).",

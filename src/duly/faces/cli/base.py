@@ -96,7 +96,7 @@ class Face:
                 yield session
             finally:
                 # A question makes no store: the user is in another folder than they think.
-                is_nowhere = self.project.file is None and not self.project.database.exists()
+                is_nowhere = self.project.file is None and not self.project.has_store
                 if session.host is None and is_nowhere:
                     self._tell_once(NO_PROJECT)
 

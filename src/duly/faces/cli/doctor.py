@@ -253,7 +253,7 @@ def _sandbox(language: str, problems: tuple[object, ...], *, is_locked: bool) ->
 
 
 def _place(project: Project) -> Iterator[Finding]:
-    folder = project.database.parent
+    folder = project.folder if project.database is None else project.database.parent
     if not folder.is_dir():
         advice = f"mkdir -p {quote(str(folder))}"
         yield Finding("disk", State.BAD, f"{folder}, for the store, is not there.", advice)
@@ -271,8 +271,8 @@ def _place(project: Project) -> Iterator[Finding]:
 def _modes(project: Project) -> Iterator[Finding]:
     """See that the store, its key and its socket are this user's alone."""
     database = project.database
-    key = database.with_name(f"{database.name}.key")
-    for path in (database, key, project.socket):
+    own = () if database is None else (database, database.with_name(f"{database.name}.key"))
+    for path in (*own, project.socket):
         try:
             mode = stat.S_IMODE(path.stat().st_mode)
         except OSError:
@@ -288,8 +288,8 @@ def _modes(project: Project) -> Iterator[Finding]:
 
 
 async def _store(face: Face, project: Project) -> AsyncIterator[Finding]:
-    if not project.database.exists():
-        said = f"There is none yet at {project.database}; the first command makes it."
+    if not project.has_store:
+        said = f"There is none yet at {project.place}; the first command makes it."
         yield Finding("store", State.OK, said)
         return
     face.is_quiet = True  # what a session hints at is a finding here
@@ -307,7 +307,8 @@ async def _store(face: Face, project: Project) -> AsyncIterator[Finding]:
                 yield Finding("host", State.WARN, said, "The next `duly serve` replaces it.")
             else:
                 yield Finding("host", State.OK, "None is running.")
-            yield _verified(project, cast("Any", await session.call("verify")))
+            if project.database is not None:
+                yield _verified(project, cast("Any", await session.call("verify")))
             for secret in cast("list[dict[str, Any]]", await session.call("secrets")):
                 if secret["problem"]:
                     yield Finding("secrets", State.BAD, str(secret["problem"]))
@@ -320,7 +321,7 @@ async def _store(face: Face, project: Project) -> AsyncIterator[Finding]:
 
 def _verified(project: Project, answer: dict[str, Any]) -> Finding:
     if answer["ok"]:
-        return Finding("store", State.OK, f"{project.database} is sound.")
+        return Finding("store", State.OK, f"{project.place} is sound.")
     advice = "Stop the host and restore a backup (docs/operations.md)."
     return Finding("store", State.BAD, " ".join(answer["problems"]), advice)
 

@@ -94,7 +94,7 @@ async def _serve(
 ) -> None:
     from duly.api.build import build_host
 
-    host = build_host(project)
+    host = build_host(project, end=lambda: leave(EXIT_FAILED))
     with _signals() as stop:
         try:
             await _serve_host(host, project, stop, show_status, beside)
@@ -266,7 +266,7 @@ async def _tell_start(host: Host, project: Project) -> None:
     from duly.faces.cli.doctor import tell_root
 
     log.info("Duly %s, store version %d", __version__, SCHEMA_VERSION)
-    log.info("Store %s", project.database)
+    log.info("Store %s", project.place)
     log.info("Socket %s", project.socket)
     workflows = await host.workflows(limit=1000)
     names = ", ".join(visible(each.name) for each in workflows)

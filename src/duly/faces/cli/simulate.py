@@ -122,7 +122,7 @@ async def _connectors(face: Face) -> Sequence[Connector]:
 
     project = face.project
     host = build_host(project, with_extensions=False)
-    if project.database.exists():
+    if project.has_store:
         try:
             async with host:
                 pass

@@ -96,6 +96,19 @@ delete from subscription where subscriber_id = :subscriber_id
 select subscriber_id, topic, position, attempts_max, delays_s, created_at, leaving, channel
 from subscription where subscriber_id = :subscriber_id
 
+-- find_subscription_holder
+-- Which host calls a subscriber, and whether that host is here (H8).
+select s.holder, exists (select 1 from host h where h.id = s.holder) from subscription s where s.subscriber_id = :subscriber_id and s.leaving = 0
+
+-- hold_subscription
+-- One host calls a subscriber, until it is gone or gives it back (H8).
+update subscription set holder = :holder where subscriber_id = :subscriber_id
+
+-- running_of_subscriber
+-- What a subscriber was being told when its host went away: one at most, of few that run (scan of delivery_running).
+select event_id, topic, subscriber_id, position, status, attempts, due_at, error, suspect
+from delivery where subscriber_id = :subscriber_id and status = 'running'
+
 -- list_lanes
 -- Every subscription with the head of its lane: its oldest open delivery, and the oldest event of its topic that is not opened (B6). As few as handlers, so the table is walked (scan of subscription); they are put in order where one is chosen.
 select s.subscriber_id, s.topic, s.position, s.channel, s.attempts_max, s.delays_s,

@@ -3,11 +3,13 @@
 
 create table host (
   id              text primary key,                                      -- new at every start
+  name            text,                                                  -- the machine and the process, for people
   started_at      bigint not null,
   lease_until     bigint                                                 -- by the database's clock; null: its lease is the file's lock (H6)
 );
 alter table workflow drop column lease_until;
 alter table run add column epoch bigint;
+alter table subscription add column holder text;
 
 -- H2: what is open was taken up by a host that is gone, before any claim.
 update workflow set holder = null;

@@ -5,6 +5,42 @@
 -- Leases are counted by the clock of the server, in milliseconds (H2).
 select cast(extract(epoch from clock_timestamp()) * 1000 as bigint)
 
+-- find_store
+-- Which schema a database has; nothing before its first host has made one (H4).
+select case when to_regclass('store') is not null then 'duly' when exists (select 1 from pg_tables where schemaname = current_schema()) then 'another' end
+
+-- get_store_version
+-- The schema of this database.
+select version from store
+
+-- put_store_version
+-- Written in the transaction that makes the schema.
+insert into store (version) values (:version)
+
+-- create_own
+-- Part of the schema: which version it has; and of each connection of a host how many of its writes are committed (H10). The counters of a host that is evicted go with it, which waits for its open transactions (H2).
+create table store (version integer not null);
+create table slot (
+  host            text collate "C" not null references host (id) on delete cascade,
+  number          integer not null,
+  session         bigint not null,
+  commit_seq      bigint not null,
+  primary key (host, number)
+) with (fillfactor = 50)
+
+-- enter_slot
+-- A new connection of a host: it waits until the transaction of the one before it has ended, refuses what comes of that later, and reads how many writes are committed (H10).
+insert into slot (host, number, session, commit_seq) values (:host, :number, 1, 0)
+on conflict (host, number) do update set session = slot.session + 1 returning session, commit_seq
+
+-- move_slot
+-- The first statement of every write of a host; a host that was evicted has no row (H2).
+update slot set commit_seq = commit_seq + 1 where host = :host and number = :number and session = :session returning commit_seq
+
+-- ring
+-- Tells other hosts where to look; in a transaction of its own, for a commit with a notification waits for all others (H9).
+select pg_notify('duly', :told)
+
 -- flush_log
 -- A commit that writes to the log and waits for the disk makes every commit before it durable (L2).
 select pg_logical_emit_message(true, 'duly', '')
@@ -12,6 +48,31 @@ select pg_logical_emit_message(true, 'duly', '')
 -- look_at_workflow
 -- The row is locked here, and holds until the transaction ends: what is decided on it stays true (H2).
 select epoch, counter, paused, active_version, name from workflow where id = :id and removed_at is null for no key update
+
+-- get_journal_event
+-- The row is locked here: of two hosts that move an event one waits for the other (H8).
+select id, topic, source, payload, correlation_id, causation_id, depth, status, opened, undelivered, error, created_at, processed_at
+from journal where id = :id for no key update
+
+-- before_event_records
+-- What becomes of an event follows from all its records, so no two transactions may change them at once (B4).
+select 1 from journal where id = :event_id for no key update
+
+-- before_overdue_deferred_events
+-- Of two hosts that put overdue events on the bus one waits for the other; each fires once (B2).
+select 1 from counter where name = 'journal' for no key update
+
+-- before_get_subscription
+-- Two hosts may register the same subscriber at the same moment (B13).
+select 1 from counter where name = 'subscription' for no key update
+
+-- before_find_subscription_holder
+-- Of two hosts that want a subscriber one waits for the other (H8).
+select 1 from subscription where subscriber_id = :subscriber_id for no key update
+
+-- before_claim_workflow
+-- Of two hosts that want a workflow one waits for the other, and then sees the host that has it (H2).
+select 1 from workflow where id = :id for no key update
 
 -- refer_to_allowance
 -- Part of the schema: a call and the allowance it was sent under refer to each other (A3).

@@ -134,7 +134,7 @@ delete from host
 
 -- join_host
 -- A host that is here may claim workflows (H2).
-insert into host (id, started_at, lease_until) values (:id, :now, :lease_until)
+insert into host (id, name, started_at, lease_until) values (:id, :name, :now, :lease_until)
 
 -- renew_host
 -- A lease that is over is never renewed: another host may be evicting this one (H2).
@@ -160,6 +160,19 @@ delete from host where id = :id
 -- A workflow that no other host holds; the new epoch fences every earlier claim, the host's own too.
 update workflow set holder = :host, epoch = epoch + 1
 where id = :id and removed_at is null and (holder = :host or not exists (select 1 from host h where h.id = workflow.holder)) returning epoch
+
+-- release_workflow
+-- A host gives back what is more than its share, between two runs: with a run that is open it keeps what it knows of its sends (H7).
+update workflow set holder = null
+where id = :id and holder = :host and epoch = :epoch and not exists (select 1 from run r where r.workflow_id = workflow.id and r.open = 1)
+
+-- count_workflows
+-- What the hosts of a fleet share (H7); read once in every renewal (scan of workflow_one_name).
+select count(*) from workflow where removed_at is null
+
+-- list_hosts
+-- For people: every host with its lease and how many workflows it holds; hosts and workflows are few enough to be walked (scan of host, and a sort).
+select h.id, h.name, h.started_at, h.lease_until, (select count(*) from workflow w where w.holder = h.id and w.removed_at is null) from host h order by h.started_at, h.id
 
 -- list_held_runs
 -- Active runs, and those with a call out, that a host has taken up under the claim it holds now; open runs are few, so their index is walked (scan of run_one_open).

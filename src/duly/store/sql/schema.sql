@@ -15,6 +15,7 @@
 -- A host is here from its start until it ends or is evicted (H2). What a host that is not here has claimed is free.
 create table host (
   id              text primary key,                                      -- new at every start
+  name            text,                                                  -- the machine and the process, for people
   started_at      bigint not null,
   lease_until     bigint                                                 -- by the database's clock; null: its lease is the file's lock (H6)
 );
@@ -350,7 +351,8 @@ create table subscription (
   delays_s        text not null,                                         -- a JSON list (B5)
   created_at      bigint not null,
   leaving         integer not null default 0 check (leaving in (0, 1)),  -- B13: ended; what waited for it is being closed
-  channel         text                                                   -- B9: the channel it sends to; '' for all that have none of their own
+  channel         text,                                                  -- B9: the channel it sends to; '' for all that have none of their own
+  holder          text                                                   -- H8: the host of a fleet that calls it; what a host that is gone held is free
 );
 create index subscription_by_topic on subscription (topic, position);
 create index subscription_leaving on subscription (position) where leaving = 1;

@@ -1,0 +1,72 @@
+"""A host's place in a fleet: its lease, its right to write, and the bell of the hosts (H2, H9).
+
+Law 1  The lease has connections of its own, so that no write of the host holds up its renewal.
+Law 2  Every write of the host is refused when the host was evicted (`postgres_session`).
+Law 3  What this host cannot do with its memory of runs when the lease is over, it does not do: it
+       comes back as another host, or its process ends (`engine/lease.py`).
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from duly.bus.dispatcher import Dispatcher
+from duly.engine.lease import Lease
+from duly.engine.scheduler import Engine
+from duly.env import Env
+from duly.rules.lease import LeaseTimes
+from duly.store import Store
+from duly.store.bell import ALL, BUS, Bell
+
+if TYPE_CHECKING:
+    from duly.store.postgres import PostgresBackend
+
+
+class Fleet:
+    """What a host on a PostgreSQL server has that the host of a file does not need."""
+
+    def __init__(
+        self,
+        env: Env,
+        url: str,
+        backend: PostgresBackend,
+        times: LeaseTimes,
+        end: Callable[[], None],
+    ) -> None:
+        self._plain = backend.alone()
+        # What waits here must not outlast the lease.
+        self._plain.beside.times = LeaseTimes(times.lease_ms // 3)
+        name = f"{socket.gethostname()}:{os.getpid()}"
+        self.lease = Lease(env, Store(self._plain), end, times, name)
+        self._bell = Bell(env, url, self._plain)
+        backend.write_as(self.find_host, times)
+
+    def find_host(self) -> str:
+        """Return the id under which this host writes now."""
+        return self.lease.host_id
+
+    async def join(self, engine: Engine, dispatcher: Dispatcher) -> None:
+        """Come as a host, keep the lease, and listen to the others."""
+
+        def hear(what: str) -> None:
+            if what in (ALL, BUS):
+                dispatcher.hear()
+            if what != BUS:
+                engine.hear(None if what == ALL else what)
+
+        self.lease.tell = self._bell.ring
+        self.lease.is_calling = lambda: dispatcher.is_calling
+        self.lease.lapsed = dispatcher.forget
+        dispatcher.tell = lambda: self._bell.ring(BUS)
+        self._bell.rung = hear
+        await engine.join()
+        self._bell.open()
+
+    async def close(self) -> None:
+        """Tell the others to look at what this host has given back, and hang up."""
+        self._bell.ring(ALL)
+        await self._bell.close()
+        await self._plain.close()

@@ -1,0 +1,202 @@
+"""A host on a PostgreSQL server: it opens, works, and shares work with others."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import psycopg
+import pytest
+
+from duly.errors import ConfigError, RequestRefused, StoreError, StoreNewer, StoreUnavailable
+from duly.host import Host
+from duly.rules.word import MutationStatus
+from tests.postgres.server import address
+from tests.postgres.stand import KEY, Outside, database, deploy, opened, until
+from tests.postgres.world import Place
+
+
+@pytest.fixture(autouse=True)
+def key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DULY_KEY", KEY)
+
+
+@pytest.fixture
+def url(place: Place) -> Iterator[str]:
+    with database(place) as made:
+        yield made
+
+
+# -- Opening --------------------------------------------------------------------------------------
+
+
+async def test_the_first_host_makes_the_schema_and_two_at_once_make_one(place: Place) -> None:
+    """H1, H4: an empty database is enough."""
+    name = f"fresh_{place._name}"
+    place._admin.execute(f"create database {name}")
+    url = address(place.folder, name)
+    async with opened(url) as one, opened(url) as two:
+        assert await one.workflows() == await two.workflows() == ()
+    place._admin.execute(f"drop database {name} with (force)")
+
+
+async def test_a_newer_store_and_one_of_another_program_are_refused(place: Place, url: str) -> None:
+    """H4: and nothing is changed."""
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("update store set version = version + 1")
+        with pytest.raises(StoreNewer, match="written by a newer Duly"):
+            await Host(url).open()
+        connection.execute("update store set version = version - 1")
+    name = f"other_{place._name}"
+    place._admin.execute(f"create database {name}")
+    other = address(place.folder, name)
+    with psycopg.connect(other, autocommit=True) as connection:
+        connection.execute("create table theirs (id integer)")
+    with pytest.raises(StoreError, match="tables of another program"):
+        await Host(other).open()
+    place._admin.execute(f"drop database {name} with (force)")
+
+
+async def test_a_host_needs_its_key_from_the_environment(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """H12: no file lies beside a server, and every host must have the same one."""
+    monkeypatch.delenv("DULY_KEY")
+    with pytest.raises(ConfigError, match="DULY_KEY"):
+        await Host(url).open()
+
+
+async def test_a_server_that_is_not_there_is_said_without_its_password() -> None:
+    """H3, A5: the sentence names what to check, and no secret."""
+    url = "postgresql://me:hunter22@127.0.0.1:1/duly"
+    with pytest.raises(StoreUnavailable) as raised:
+        await Host(url).open()
+    assert raised.value.code == "server_unreachable"
+    assert "hunter22" not in str(raised.value)
+    assert Host(url).place == "postgresql://me@127.0.0.1:1/duly"
+
+
+def test_without_psycopg_a_sentence_says_what_to_install() -> None:
+    """H1: a host of a SQLite file needs no client for PostgreSQL."""
+    program = (
+        "import sys, asyncio; sys.modules['psycopg'] = None\n"
+        "from duly.host import Host\n"
+        "from duly.errors import ConfigError\n"
+        "try: asyncio.run(Host('postgresql://localhost/x').open())\n"
+        "except ConfigError as error: print(error)\n"
+    )
+    said = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    ).stdout
+    assert "its extra `postgres`" in said
+
+
+# -- Working --------------------------------------------------------------------------------------
+
+
+async def test_a_host_runs_a_workflow_to_its_end(url: str) -> None:
+    """H1: deploy, publish, run, and every question about it."""
+    outside = Outside()
+    async with opened(url, outside) as host:
+        await deploy(host)
+        await host.publish("notes", "note", payload={}, title="first", message_id="note:1")
+        await host.drain()
+        assert outside.posts == ["first"]
+        (row,) = await host.mutations()
+        assert row.status is MutationStatus.APPLIED
+        (flow,) = await host.workflows()
+        assert flow.name == "notes"
+        assert (await host.why("notes")) is not None
+    async with opened(url, outside) as host:  # what it left is there
+        await host.drain()
+        assert outside.posts == ["first"]
+
+
+async def test_the_bus_delivers(url: str) -> None:
+    """B3: to a handler of the same host."""
+    seen: list[int] = []
+
+    async def handle(event: object) -> None:
+        seen.append(event.id)  # type: ignore[attr-defined]
+
+    async with opened(url) as host:
+        host.bus.subscribe("tea", handle, subscriber_id="kitchen")
+        ids = [await host.bus.emit("tea", {}, source="me") for _ in range(5)]
+        await host.drain()
+    assert seen == ids
+
+
+async def test_what_needs_a_file_says_so(url: str) -> None:
+    """H5: a copy is the server's own affair."""
+    async with opened(url) as host:
+        for asked in (host.backup("/tmp/never.db"), host.verify(), host.sql("select 1")):
+            with pytest.raises(RequestRefused) as raised:
+                await asked
+            assert raised.value.code == "not_sqlite"
+
+
+async def test_a_closed_host_leaves_no_row(url: str) -> None:
+    """H2: what it held is free at once."""
+    async with opened(url, Outside()) as host:
+        await deploy(host)
+        await host.drain()
+    with psycopg.connect(url) as connection:
+        assert connection.execute("select count(*) from host").fetchall() == [(0,)]
+        assert connection.execute("select count(*) from slot").fetchall() == [(0,)]
+
+
+# -- Two hosts ------------------------------------------------------------------------------------
+
+
+async def test_an_act_through_one_host_wakes_the_one_that_holds_the_workflow(url: str) -> None:
+    """H7, H9: and only that one works on it."""
+    outside = Outside(label="one")
+    other = Outside(posts=outside.posts, by_host=outside.by_host, label="two")
+    async with opened(url, outside) as one, opened(url, other) as two:
+        await deploy(one)
+        await one.publish("notes", "note", payload={}, title="first", message_id="note:1")
+        async with one.running():
+            await until(lambda: len(outside.posts) == 1, "the first note")
+            async with two.running():
+                for number in range(5):
+                    await two.publish(
+                        "notes", "note", payload={}, title=f"n{number}", message_id=f"n{number}"
+                    )
+                await until(lambda: len(outside.posts) == 6, "the other notes")
+    assert sorted(outside.posts) == ["first", "n0", "n1", "n2", "n3", "n4"]
+    assert outside.by_host == ["one"] * 6
+
+
+async def test_workflows_are_shared_when_a_second_host_comes(url: str) -> None:
+    """H7: the first gives back what is more than its share, and the second takes it."""
+    outside = Outside(label="one")
+    other = Outside(posts=outside.posts, by_host=outside.by_host, label="two")
+    names = [f"flow{number}" for number in range(6)]
+
+    async def publish(host: Host, round_: int) -> None:
+        for name in names:
+            await host.publish(
+                name, "note", payload={}, title=f"{name} {round_}", message_id=f"m{round_}"
+            )
+
+    async with opened(url, outside) as one:
+        for name in names:
+            await deploy(one, name)
+        async with one.running():
+            await publish(one, 1)
+            await until(lambda: len(outside.posts) == 6, "all flows at one host")
+            async with opened(url, other) as two, two.running():
+                round_ = 1
+
+                async def shared() -> bool:
+                    nonlocal round_
+                    round_ += 1
+                    await publish(two, round_)
+                    await asyncio.sleep(0.3)
+                    return outside.by_host.count("two") > 0
+
+                await until(shared, "work for the second host")
+                await until(lambda: len(outside.posts) == 6 * round_, "every note")
+    assert len(set(outside.posts)) == len(outside.posts)
