@@ -27,7 +27,7 @@ USER_WORDS_MAX = 15
 
 # How many rules each letter has. A rule is added here, on the page and in the map, together.
 COUNTS = {"W": 10, "T": 10, "P": 4, "C": 13, "L": 12, "R": 9, "F": 8, "S": 9} | (
-    {"A": 6, "U": 7, "B": 14, "X": 4, "H": 6}
+    {"A": 6, "U": 7, "B": 14, "X": 4, "H": 12}
 )
 
 # Of these letters only some rules are built yet.

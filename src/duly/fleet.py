@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from duly.bus.dispatcher import Dispatcher
+from duly.desk.upkeep import note_restore
 from duly.engine.lease import Lease
 from duly.engine.scheduler import Engine
 from duly.env import Env
@@ -36,6 +37,7 @@ class Fleet:
         times: LeaseTimes,
         end: Callable[[], None],
     ) -> None:
+        self._env = env
         self._plain = backend.alone()
         # What waits here must not outlast the lease.
         self._plain.beside.times = LeaseTimes(times.lease_ms // 3)
@@ -43,6 +45,7 @@ class Fleet:
         self.lease = Lease(env, Store(self._plain), end, times, name)
         self._bell = Bell(env, url, self._plain)
         backend.write_as(self.find_host, times)
+        backend.on_older = self._note_older
 
     def find_host(self) -> str:
         """Return the id under which this host writes now."""
@@ -64,6 +67,14 @@ class Fleet:
         self._bell.rung = hear
         await engine.join()
         self._bell.open()
+
+    async def _note_older(self) -> None:
+        """Pause everything in a store that lost what it had confirmed, and come as another (H10).
+
+        The claims of this host may be among what is lost, so it keeps none of them.
+        """
+        await note_restore(Store(self._plain), self._env, is_lost=True)
+        self.lease.lapse(self.lease.host_id)
 
     async def close(self) -> None:
         """Tell the others to look at what this host has given back, and hang up."""

@@ -10,8 +10,17 @@ from collections.abc import Iterator
 import psycopg
 import pytest
 
-from duly.errors import ConfigError, RequestRefused, StoreError, StoreNewer, StoreUnavailable
+from duly.errors import (
+    ConfigError,
+    Fenced,
+    RequestRefused,
+    StoreError,
+    StoreNewer,
+    StoreOlder,
+    StoreUnavailable,
+)
 from duly.host import Host
+from duly.rules.standing import Code
 from duly.rules.word import MutationStatus
 from tests.postgres.server import address
 from tests.postgres.stand import KEY, Outside, database, deploy, opened, until
@@ -145,6 +154,35 @@ async def test_a_closed_host_leaves_no_row(url: str) -> None:
     with psycopg.connect(url) as connection:
         assert connection.execute("select count(*) from host").fetchall() == [(0,)]
         assert connection.execute("select count(*) from slot").fetchall() == [(0,)]
+
+
+async def test_a_server_that_lost_what_it_had_confirmed_pauses_everything(
+    url: str, place: Place
+) -> None:
+    """H10, H5: as after a restore; a person looks at what was sent since, and resumes."""
+    outside = Outside()
+    async with opened(url, outside) as host, host.running():
+        await deploy(host)
+        with psycopg.connect(url, autocommit=True) as server:
+            server.execute("update slot set commit_seq = -1")
+            server.execute(
+                "select pg_terminate_backend(pid) from pg_stat_activity"
+                " where datname = current_database() and pid <> pg_backend_pid()"
+            )
+        found = False
+        while not found:  # as soon as one of its connections is asked to write
+            try:
+                await host.publish("notes", "note", title="late", message_id="late")
+            except (StoreOlder, Fenced):
+                found = True
+
+        async def paused() -> bool:
+            return (await host.why("notes")).reason.code == Code.RESTORED
+
+        await until(paused, "the pause")
+        await host.resume("notes")
+        await host.publish("notes", "note", title="late", message_id="late")
+        await until(lambda: outside.posts == ["late"], "work after the resume")
 
 
 # -- Two hosts ------------------------------------------------------------------------------------

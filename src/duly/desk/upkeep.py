@@ -136,10 +136,10 @@ class Keeping(HasDesk):
         await desk.complete(act)
 
 
-async def note_restore(store: Store, env: Env) -> None:
-    """Pause every workflow of a store that was restored from a backup, and say so (H5)."""
+async def note_restore(store: Store, env: Env, *, is_lost: bool = False) -> None:
+    """Pause every workflow of a store that was restored from a backup, and say so (H5, H10)."""
     action = Action(env.new_id("action"), DULY, "pause", "restored from a backup")
-    since = await store.note_restore(action=action, now=env.now_ms())
+    since = await store.note_restore(action=action, now=env.now_ms(), is_lost=is_lost)
     if since is None:
         return
     is_lost = await store.backend.transact(partial(is_log_lost, since=since), Durability.READ)

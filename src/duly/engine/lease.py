@@ -42,6 +42,7 @@ class Lease:
         self.is_calling: Callable[[], bool] = lambda: False
         self.lapsed: Callable[[], None] = lambda: None
         self.times = times
+        self.serves = False  # this host runs workflows now
         self.share: int | None = None  # how many workflows this host holds at most (H7)
         self._env = env
         self._store = store
@@ -106,11 +107,14 @@ class Lease:
 
     async def _renew(self) -> None:
         asked_at = self._env.monotonic_ms()
-        renewed = await self._store.renew(self.host_id, lease_ms=self.times.lease_ms)
+        renewed = await self._store.renew(
+            self.host_id, lease_ms=self.times.lease_ms, serves=self.serves
+        )
         if self._over.is_set():  # the store has said so meanwhile: that is final (law 1)
             raise Fenced(code="lapsed", subject=self.host_id)
         self._count(asked_at)
-        self.share = fair_share(renewed.workflows, 1 + len(renewed.others))
+        hosts = 1 + sum(each.serves for each in renewed.others)
+        self.share = fair_share(renewed.workflows, hosts)
         await self._watch(renewed.others)
 
     async def _watch(self, others: tuple[HostRow, ...]) -> None:

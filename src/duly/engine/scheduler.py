@@ -143,6 +143,8 @@ class Engine(WorkLoop[str]):
         self._worker.is_stopping = False
         if self._is_ending:
             raise self._lost_lease()
+        if self._parts.lease is not None:
+            self._parts.lease.serves = True
         is_kept = self._keeper is not None and not self._keeper.done()
         if self._parts.lease is not None and not is_kept:
             self._keeper = self._parts.env.spawn(self._keep_lease(self._parts.lease), "lease")
@@ -336,6 +338,8 @@ class Engine(WorkLoop[str]):
 
     async def _stop(self) -> None:
         """Start nothing new, wait for calls that are out, put the other runs down (R7)."""
+        if self._parts.lease is not None:
+            self._parts.lease.serves = False
         self._worker.is_stopping = True
         tasks = dict(self._at_work)
         for workflow_id, live in self._worker.live.items():

@@ -30,6 +30,7 @@ class HostRow:
     id: str
     lease_until: int
     is_over: bool
+    serves: bool = False  # it runs workflows, and does not only take acts
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,16 +67,16 @@ def join(
     tx.run("join_host", id=host_id, name=name, lease_until=lease_until, now=now)
 
 
-def renew(tx: Transaction, host_id: str, *, lease_ms: int) -> Renewed:
+def renew(tx: Transaction, host_id: str, *, lease_ms: int, serves: bool = False) -> Renewed:
     """Make a lease last longer, if it is not over; return the other hosts that are here (H2)."""
     clock = tx.clock_ms
-    if not tx.run("renew_host", id=host_id, clock=clock, lease_until=clock + lease_ms):
+    renewed = {"clock": clock, "lease_until": clock + lease_ms, "serves": int(serves)}
+    if not tx.run("renew_host", id=host_id, **renewed):
         raise Fenced(code="lapsed", subject=host_id)
     others = tx.all("list_other_hosts", id=host_id)
     ((workflows,),) = tx.all("count_workflows")
-    return Renewed(
-        tuple(HostRow(other, until, until <= clock) for other, until in others), workflows
-    )
+    rows = (HostRow(other, until, until <= clock, bool(on)) for other, until, on in others)
+    return Renewed(tuple(rows), workflows)
 
 
 def evict(tx: Transaction, host_id: str, lease_until: int) -> bool:

@@ -230,7 +230,7 @@ class ServerSession:
                 raise transaction.closed_by
             transaction.closed_by = NOT_OPEN
             is_sent = True
-            said = connection.execute("commit").statusmessage
+            said = connection.execute("commit", prepare=False).statusmessage
             assert said == "COMMIT", said
         except BaseException as error:
             transaction.closed_by = NOT_OPEN
@@ -325,6 +325,6 @@ def _limit(statement_ms: int, times: LeaseTimes) -> str:
 def _roll_back(connection: psycopg.Connection[Row]) -> None:
     if connection.info.transaction_status is not TransactionStatus.IDLE:
         try:
-            connection.execute("rollback")
+            connection.execute("rollback", prepare=False)
         except psycopg.Error:
             connection.close()

@@ -84,12 +84,16 @@ def note_act(tx: Transaction, *, target: str | None, action: Action, now: int) -
     statements.note(tx, action, now, workflow_id=None, target=target)
 
 
-def note_restore(tx: Transaction, *, action: Action, now: int) -> int | None:
+def note_restore(tx: Transaction, *, action: Action, now: int, is_lost: bool = False) -> int | None:
     """Pause every workflow of a store that is a copy, hold back its bus, return what it shows.
 
     What was done since then is not known here; a store whose log was lost is like a copy. From now
-    on it is a store like any other.
+    on it is a store like any other. With `is_lost` its host knows that it has lost something, and
+    the store does not (H10).
     """
+    if is_lost:
+        ((newest,),) = tx.all("newest_moment")
+        tx.run("put_upkeep", name=LOST, at=now if newest is None else min(newest, now))
     copied, lost = (tx.one("get_upkeep", name=name) for name in (COPIED, LOST))
     times = [int(mark[0]) for mark in (copied, lost) if mark is not None]
     if not times:

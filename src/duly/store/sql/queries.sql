@@ -138,11 +138,11 @@ insert into host (id, name, started_at, lease_until) values (:id, :name, :now, :
 
 -- renew_host
 -- A lease that is over is never renewed: another host may be evicting this one (H2).
-update host set lease_until = :lease_until where id = :id and lease_until > :clock
+update host set lease_until = :lease_until, serves = :serves where id = :id and lease_until > :clock
 
 -- list_other_hosts
 -- Whose leases a host watches (H2); the scan is over hosts, which are few.
-select id, lease_until from host where id <> :id and lease_until is not null order by id
+select id, lease_until, serves from host where id <> :id and lease_until is not null order by id
 
 -- evict_host
 -- Only the lease that was seen to be over; a renewal in between wins.

@@ -1,0 +1,223 @@
+"""What a host knows of its writes: committed, not, or older than it was told; and who may write."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+
+import psycopg
+import pytest
+
+from duly.env import Loop
+from duly.errors import Fenced, StoreOlder, StoreUnavailable
+from duly.rules.lease import LeaseTimes
+from duly.store import Store
+from duly.store.base import Durability, Transaction
+from duly.store.postgres import PostgresBackend, open_postgres
+from tests.postgres.proxy import Cut, Proxy, proxied
+from tests.postgres.stand import PATIENCE_S
+from tests.postgres.world import Place
+
+HOST = "host_1"
+LEASE_MS = 60_000
+TIMES = LeaseTimes(LEASE_MS)
+RIDER, BARRIER, READ = Durability.RIDER, Durability.BARRIER, Durability.READ
+
+
+@pytest.fixture
+def proxy(place: Place) -> Iterator[Proxy]:
+    with proxied(place.folder) as made:
+        yield made
+
+
+@pytest.fixture
+async def env() -> AsyncIterator[Loop]:
+    made = Loop()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+async def backend(place: Place, proxy: Proxy, env: Loop) -> AsyncIterator[PostgresBackend]:
+    """A backend of a host that is here, over a line that can be cut."""
+    name = place.make()
+    opened = await open_postgres(proxy.address(name), env)
+    await Store(opened).join(HOST, now=0, lease_ms=LEASE_MS)
+    opened.write_as(lambda: HOST, TIMES)
+    yield opened
+    await opened.close()
+    place.give_back(name)
+
+
+def take(tx: Transaction) -> int:
+    """Take a number: twice would show."""
+    ((value,),) = tx.all("take_bus_number", name="deferred")
+    return int(value)
+
+
+async def last(backend: PostgresBackend) -> int:
+    ((value,),) = await backend.transact(lambda tx: tx.all("get_bus_number", name="deferred"), READ)
+    return int(value)
+
+
+@pytest.mark.parametrize("cut", Cut)
+@pytest.mark.parametrize("durability", [RIDER, BARRIER])
+async def test_a_lost_answer_of_commit_is_made_good(
+    backend: PostgresBackend, proxy: Proxy, cut: Cut, durability: Durability
+) -> None:
+    """H10, H3: what was committed is not done again, what was not is; the caller sees neither."""
+    assert await backend.transact(take, durability) == 1
+    proxy.cut = cut
+    assert await backend.transact(take, durability) == 2
+    assert proxy.cuts == 1
+    assert await backend.transact(take, durability) == 3
+    assert await last(backend) == 3
+
+
+async def test_connections_that_are_cut_between_two_writes_cost_nothing(
+    backend: PostgresBackend, proxy: Proxy
+) -> None:
+    """H3: a server that restarts, or a line that breaks, while nothing is under way."""
+    for number in range(1, 4):
+        assert await backend.transact(take, BARRIER) == number
+        proxy.hang_up()
+
+
+async def test_a_write_without_a_host_says_that_it_does_not_know(
+    place: Place, proxy: Proxy, env: Loop
+) -> None:
+    """H10: a lease has no counter; its host asks again, and counts from before it asked."""
+    name = place.make()
+    plain = await open_postgres(proxy.address(name), env)
+    proxy.cut = Cut.UNHEARD
+    with pytest.raises(StoreUnavailable):
+        await plain.transact(take, BARRIER)
+    assert await last(plain) == 1
+    await plain.close()
+    place.give_back(name)
+
+
+async def test_an_evicted_host_writes_nothing_more(backend: PostgresBackend, place: Place) -> None:
+    """H2: acts of people included; what it reads it may read."""
+    assert await backend.transact(take, BARRIER) == 1
+    plain = backend.alone()
+    await Store(plain).leave(HOST)
+    for _ in range(10):
+        with pytest.raises(Fenced, match="lease"):
+            await backend.transact(take, BARRIER)
+    assert await last(backend) == 1
+    await plain.close()
+
+
+async def test_eviction_waits_for_the_open_transactions_of_the_host(
+    backend: PostgresBackend,
+) -> None:
+    """H2: what it began under its lease is committed or not before its work moves on."""
+    began, go = asyncio.Event(), asyncio.Event()
+    loop = asyncio.get_running_loop()
+    order: list[str] = []
+
+    def slowly(tx: Transaction) -> None:
+        take(tx)
+        loop.call_soon_threadsafe(began.set)
+        asyncio.run_coroutine_threadsafe(go.wait(), loop).result(PATIENCE_S)
+        order.append("written")
+
+    writing = asyncio.ensure_future(backend.transact(slowly, BARRIER))
+    await began.wait()
+    plain = backend.alone()
+
+    async def leave() -> None:
+        await Store(plain).leave(HOST)
+        order.append("evicted")
+
+    evicting = asyncio.ensure_future(leave())
+    await _waits_for_a_lock(backend)
+    go.set()
+    await asyncio.gather(writing, evicting)
+    assert order == ["written", "evicted"]
+    assert await last(backend) == 1
+    await plain.close()
+
+
+async def _waits_for_a_lock(backend: PostgresBackend) -> None:
+    def waits(tx: Transaction) -> bool:
+        tx._cursor.execute(  # type: ignore[attr-defined]
+            "select 1 from pg_stat_activity where wait_event_type = 'Lock'"
+        )
+        return bool(tx._cursor.fetchall())  # type: ignore[attr-defined]
+
+    while not await backend.transact(waits, READ):
+        await asyncio.sleep(0.01)
+
+
+async def test_a_transaction_that_stands_still_is_ended_by_the_server(
+    backend: PostgresBackend,
+) -> None:
+    """H2: a host that is stopped inside a transaction holds up a takeover for no whole lease."""
+    backend.beside.times = LeaseTimes(300)
+    began, go = asyncio.Event(), asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def stands(tx: Transaction) -> None:
+        take(tx)
+        loop.call_soon_threadsafe(began.set)
+        asyncio.run_coroutine_threadsafe(go.wait(), loop).result(PATIENCE_S)
+        take(tx)
+
+    writing = asyncio.ensure_future(backend.transact(stands, BARRIER))
+    await began.wait()
+    plain = backend.alone()
+    plain.beside.times = TIMES
+    await Store(plain).leave(HOST)  # it waits until the server has ended that transaction
+    go.set()
+    with pytest.raises(Fenced):
+        await writing
+    assert await last(backend) == 0
+    await plain.close()
+
+
+async def test_a_store_that_is_older_than_it_said_is_noticed(
+    backend: PostgresBackend, proxy: Proxy, place: Place
+) -> None:
+    """H10: a standby was promoted, or a backup brought back, and a confirmed write is gone."""
+    noticed: list[str] = []
+
+    async def note() -> None:
+        noticed.append("older")
+
+    backend.on_older = note
+    for _ in range(3):
+        await backend.transact(take, BARRIER)
+    with psycopg.connect(backend._url, autocommit=True) as server:
+        server.execute("update slot set commit_seq = commit_seq - 1")
+    proxy.hang_up()
+    with pytest.raises(StoreOlder, match="does not have what it had confirmed"):
+        await backend.transact(take, BARRIER)
+    assert noticed == ["older"]
+    await backend.transact(take, BARRIER)  # it goes on from what is there
+
+
+async def test_riders_that_a_server_lost_are_no_alarm(
+    backend: PostgresBackend, proxy: Proxy
+) -> None:
+    """H10, R7: what was not said to be on the disk may be gone."""
+    await backend.transact(take, BARRIER)
+    for _ in range(3):
+        await backend.transact(take, RIDER)
+    with psycopg.connect(backend._url, autocommit=True) as server:
+        server.execute("update slot set commit_seq = 1")
+    proxy.hang_up()
+    assert await backend.transact(take, BARRIER) == 5
+
+
+async def test_a_reader_sees_one_moment(backend: PostgresBackend) -> None:
+    """H1: a question of several statements is not answered from two states."""
+    loop = asyncio.get_running_loop()
+
+    def twice(tx: Transaction) -> tuple[int, int]:
+        first = tx.all("get_bus_number", name="deferred")[0][0]
+        asyncio.run_coroutine_threadsafe(backend.transact(take, BARRIER), loop).result(PATIENCE_S)
+        return first, tx.all("get_bus_number", name="deferred")[0][0]
+
+    assert await backend.transact(twice, READ) == (0, 0)
