@@ -27,6 +27,7 @@ from duly.rules.fault import describe, trace
 from duly.rules.redaction import Redactor
 from duly.rules.shown import visible
 from duly.store import Store
+from duly.store.delivery import Ingress
 
 GRACE_S: Final = 5.0  # how long a handler that was cancelled may take to end
 
@@ -41,6 +42,17 @@ class HandlerFailure:
 
     said: str
     is_final: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class EndedAttempt:
+    """What an attempt came to, to be recorded; `ingress` goes into a workflow with it (T10)."""
+
+    event_id: int
+    subscriber_id: str
+    attempt: int
+    failure: HandlerFailure | None = None
+    ingress: Ingress | None = None
 
 
 @dataclass(slots=True)

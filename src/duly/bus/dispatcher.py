@@ -21,17 +21,23 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final, TypeAlias
 
-from duly.bus.attempt import Caller, Handler, HandlerFailure
+from duly.bus.attempt import Caller, EndedAttempt, Handler, HandlerFailure
 from duly.bus.holding import Holding
 from duly.bus.ingress import enter
 from duly.config import BusSettings, Limits
 from duly.env import Boot, Env
 from duly.errors import Invalid, NotFound, RequestRefused, Stale, StoreLost
 from duly.loop import WorkLoop, end_within
-from duly.rules.delivery import HANDLER_TIMEOUT_S, Presence, Retry, listens_elsewhere
+from duly.rules.delivery import (
+    HANDLER_TIMEOUT_S,
+    JournalStatus,
+    Presence,
+    Retry,
+    listens_elsewhere,
+)
 from duly.rules.redaction import Redactor
 from duly.store import Store
-from duly.store.delivery import Begun, Finished, Ingress, Reach
+from duly.store.delivery import Begun, Finished, Reach
 from duly.store.ingress import IngressTopic
 from duly.store.lane import OpenDelivery
 from duly.store.record import Action
@@ -57,17 +63,6 @@ class Subscriber:
     timeout_s: float = HANDLER_TIMEOUT_S
     is_wired: bool = False  # asked for by a manifest or the host, not by code (B9)
     channel: str | None = None  # the channel it sends to; empty: all that have none of their own
-
-
-@dataclass(frozen=True, slots=True)
-class EndedAttempt:
-    """What an attempt came to, to be recorded; `ingress` goes into a workflow with it (T10)."""
-
-    event_id: int
-    subscriber_id: str
-    attempt: int
-    failure: HandlerFailure | None = None
-    ingress: Ingress | None = None
 
 
 # A lane, named by its subscriber; or an event for which no handler is called, by its number.
@@ -302,6 +297,8 @@ class Dispatcher(WorkLoop[Work]):
                 self._able, now=now, limit=batch, boot=boot, held=holding.held
             )
             self._plan(found.next_at)
+            if holding.is_shared:  # another host may end what this one waits for (B14)
+                self._plan(now + round(self._settings.poll_interval_s * 1000))
             if any(each.event_id > self._durable_id for each in found.deliveries):
                 await self._store.sync()
                 self.note_durable(found.newest_id)
@@ -389,7 +386,7 @@ class Dispatcher(WorkLoop[Work]):
             self._note_failure(error)
             self._bell.set()
             return
-        self.wake()
+        self.wake_all()
 
     async def _deliver(self, found: OpenDelivery) -> None:
         """Begin a delivery that was found, and go on in its lane."""
@@ -414,6 +411,8 @@ class Dispatcher(WorkLoop[Work]):
         finished = await self._record(ended, self._reach())
         if finished is None:
             return None
+        if finished.status is JournalStatus.PROCESSING:
+            self.tell()  # the next subscriber of this event may be another host's (B3)
         if self._is_stopping:
             self._must_give_back |= finished.next is not None
             return None

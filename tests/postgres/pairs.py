@@ -1,0 +1,356 @@
+"""The isolation exam: two verbs at once, one of them stopped after each of its statements.
+
+Whatever the server lets happen must be what one of the two serial orders gives: the same rows, and
+the same results or refusals. One of the two may also be refused because the other was faster
+(`Stale`): then the store must be as if it had never been called. It is deterministic: a verb is
+stepped statement by statement, and the server says when the other one waits for a lock.
+
+The states and the calls are those of the store's exam, so every writing verb takes part. A pair is
+two cases in the state of the first one.
+
+    python -m tests.postgres.pairs            every pair, in about an hour
+    python -m tests.postgres.pairs 40 3       every 40th pair, beginning with the third
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import psycopg
+
+from duly.errors import DulyError
+from duly.store import Store, queries
+from duly.store.base import Durability, Row, Transaction
+from duly.store.dialect import number
+from duly.store.postgres_session import Beside, ServerSession
+from tests.postgres.server import address, server
+from tests.postgres.world import Place, PostgresWorld
+from tests.store.exam import SCHEMA, Case
+from tests.store.test_exam_complete import VERBS, sat_trials
+
+PATIENCE_S: Final = 60.0
+R = TypeVar("R")
+Body = Callable[[Transaction], Any]
+# Only one host does this, before it is one: it writes what no other host writes.
+NOT_BESIDE: Final = frozenset({"recover_bus"})
+
+
+class Captured(Exception):  # no error: a way out with what was found
+    """The transaction that a call would run."""
+
+    def __init__(self, body: Body) -> None:
+        super().__init__()
+        self.body = body
+
+
+class Capture:
+    """A backend that runs nothing, and hands out what it was to run."""
+
+    async def transact(self, body: Body, durability: Durability) -> Any:
+        """Hand out a transaction instead of running it."""
+        raise Captured(body)
+
+    ask = transact
+
+
+@dataclass
+class Gate:
+    """A transaction that stops after so many statements, until it is let go."""
+
+    inner: Transaction
+    stop_after: int | None
+    reached: threading.Event = field(default_factory=threading.Event)
+    go: threading.Event = field(default_factory=threading.Event)
+    count: int = 0
+
+    def all(self, statement: str, /, **parameters: Any) -> list[Row]:
+        """Run a statement."""
+        return self._after(self.inner.all(statement, **parameters))
+
+    def one(self, statement: str, /, **parameters: Any) -> Row | None:
+        """Run a statement."""
+        return self._after(self.inner.one(statement, **parameters))
+
+    def run(self, statement: str, /, **parameters: Any) -> int:
+        """Run a statement."""
+        return self._after(self.inner.run(statement, **parameters))
+
+    @property
+    def clock_ms(self) -> int:
+        """Show a clock that stands still."""
+        return self.inner.clock_ms
+
+    @property
+    def seal_key(self) -> bytes | None:
+        """Return the key of the exam."""
+        return self.inner.seal_key
+
+    def _after(self, result: R) -> R:
+        self.count += 1
+        if self.count == self.stop_after:
+            self.reached.set()
+            assert self.go.wait(PATIENCE_S)
+        return result
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two cases of the exam, in the state of the first."""
+
+    first: Case
+    second: Case
+
+    @property
+    def name(self) -> str:
+        """Name the pair for a test."""
+        return f"{self.first.name}, and {self.second.name}"
+
+
+def cases() -> list[Case]:
+    """List every case of the exam whose verb writes."""
+    found = {id(each.case): each.case for each in sat_trials()}
+    return [
+        each
+        for each in found.values()
+        if isinstance(each, Case)
+        and each.store is Store
+        and VERBS[each.verb].durability is not Durability.READ
+        and each.verb not in NOT_BESIDE
+    ]
+
+
+def pairs() -> list[Pair]:
+    """List every pair; a verb beside itself is one too."""
+    known = cases()
+    return [Pair(first, second) for first in known for second in known]
+
+
+Outcome = tuple[str, str]
+STALE: Final[Outcome] = ("Stale", "changed_meanwhile")
+State = tuple[str, Outcome, Outcome]
+
+
+class Isolation:
+    """One database, two connections to it, and the states that are brought back."""
+
+    def __init__(self, place: Place) -> None:
+        self._place = place
+        self._world = PostgresWorld(place)
+        self._url = address(place.folder, self._world._name)
+        own = queries.load("postgres")
+        statements = number(dict(SCHEMA.statements) | own)
+        self._sessions = [ServerSession(self._url, each, statements, statements) for each in (0, 1)]
+        self._beside = Beside(clock=lambda: 0)
+        self._admin = psycopg.connect(self._url, autocommit=True)
+        self.tried = self.waited = self.stale = 0
+
+    async def close(self) -> None:
+        """Give everything back."""
+        for each in self._sessions:
+            each.close()
+        self._admin.close()
+        await self._world.close()
+
+    async def arrange(self, pair: Pair) -> tuple[Body, Body] | None:
+        """Make the state of a pair and keep it; return the two verbs, if both can be called."""
+        self._empty()
+        await self._world.open()
+        await pair.first.arrange(self._world)
+        store = self._world.store
+        self._world.store = Store(Capture())  # type: ignore[arg-type]
+        bodies = []
+        for case in (pair.first, pair.second):
+            try:
+                await case.call(self._world)
+            except Captured as found:
+                bodies.append(found.body)
+            except Exception:
+                break  # it needs what its own state has
+        self._world.store = store
+        await self._world._leave()
+        self._keep()
+        return (bodies[0], bodies[1]) if len(bodies) == 2 else None
+
+    def wrong(self, first: Body, second: Body) -> Iterator[str]:
+        """Try every interleaving of two verbs; say which is like no serial order."""
+        one, count = self._serial(first, second)
+        reverse, _ = self._serial(second, first)
+        other = (reverse[0], reverse[2], reverse[1])
+        alone = (self._alone(first), self._alone(second))
+        for stop_after in range(1, count + 1):
+            got = self._interleaved(first, stop_after, second)
+            if got not in (one, other) and not self._is_stale(got, alone):
+                rows = "" if got[0] in (one[0], other[0]) else "; rows like neither order"
+                yield (
+                    f"stopped after statement {stop_after} of {count}: {got[1][0]}/{got[2][0]}, "
+                    f"serial {one[1][0]}/{one[2][0]} or {other[1][0]}/{other[2][0]}{rows}"
+                )
+
+    def _serial(self, first: Body, second: Body) -> tuple[State, int]:
+        self._bring_back()
+        gate: list[Gate] = []
+        told = self._perform(0, first, None, gate)
+        after = self._perform(0, second, None, [])
+        return (self._dump(), told, after), gate[0].count
+
+    def _alone(self, body: Body) -> tuple[str, Outcome]:
+        self._bring_back()
+        told = self._perform(0, body, None, [])
+        return self._dump(), told
+
+    def _is_stale(self, got: State, alone: tuple[tuple[str, Outcome], ...]) -> bool:
+        """Tell whether one verb was refused because the other was faster, and did nothing."""
+        rows, first, second = got
+        is_so = (first == STALE and (rows, second) == alone[1]) or (
+            second == STALE and (rows, first) == alone[0]
+        )
+        self.stale += is_so
+        return is_so
+
+    def _interleaved(self, first: Body, stop_after: int, second: Body) -> State:
+        self.tried += 1
+        self._bring_back()
+        gates: list[Gate] = []
+        told: dict[int, Outcome] = {}
+
+        def work(number: int, body: Body, stop: int | None, into: list[Gate]) -> None:
+            told[number] = self._perform(number, body, stop, into)
+
+        one = threading.Thread(target=work, args=(0, first, stop_after, gates))
+        one.start()
+        while not gates or not (gates[0].reached.is_set() or not one.is_alive()):
+            time.sleep(0.0002)
+        other = threading.Thread(target=work, args=(1, second, None, []))
+        other.start()
+        while other.is_alive():
+            other.join(0.001)
+            if other.is_alive() and self._is_waiting():
+                self.waited += 1
+                break
+        gates[0].go.set()
+        one.join(PATIENCE_S)
+        other.join(PATIENCE_S)
+        return self._dump(), told[0], told[1]
+
+    def _perform(self, number: int, body: Body, stop: int | None, into: list[Gate]) -> Outcome:
+        def gated(tx: Transaction) -> Any:
+            # What is run again because of a deadlock is not stopped a second time.
+            gate = Gate(tx, stop if not into else None)
+            into.append(gate)
+            return body(gate)
+
+        try:
+            value = self._sessions[number].run(gated, Durability.RIDER, self._beside)
+        except DulyError as error:
+            return type(error).__name__, error.code
+        except psycopg.Error as error:
+            return f"{type(error).__name__}: {error}", ""
+        return "done", repr(value)
+
+    def _is_waiting(self) -> bool:
+        asked = "select 1 from pg_stat_activity where wait_event_type = 'Lock' and datname = %s"
+        return self._admin.execute(asked, (self._world._name,)).fetchone() is not None
+
+    # -- States ---------------------------------------------------------------------------------
+
+    @property
+    def _tables(self) -> list[str]:
+        found = self._admin.execute("select tablename from pg_tables where schemaname = 'public'")
+        return [name for (name,) in found.fetchall() if name not in ("store", "slot")]
+
+    def _empty(self) -> None:
+        parts = [
+            "update counter set value = 0" if each == "counter" else f'delete from "{each}"'
+            for each in self._tables
+        ]
+        self._execute(parts)
+
+    def _keep(self) -> None:
+        self._execute(["drop schema if exists kept cascade", "create schema kept"])
+        self._kept = []
+        for each in self._tables:
+            self._admin.execute(f'create table kept."{each}" as table public."{each}"')
+            found = self._admin.execute(f'select count(*) from kept."{each}"').fetchone()
+            assert found is not None
+            if found[0]:
+                self._kept.append(each)
+        self._admin.execute("analyze kept.workflow")
+
+    def _bring_back(self) -> None:
+        emptied = [f'delete from public."{each}"' for each in self._tables]
+        self._execute(
+            emptied
+            + [f'insert into public."{each}" select * from kept."{each}"' for each in self._kept]
+        )
+
+    def _execute(self, parts: Iterable[str]) -> None:
+        text = "; ".join(
+            ["begin", "set local session_replication_role = replica", *parts, "commit"]
+        )
+        self._admin.execute(text.encode())
+
+    def _dump(self) -> str:
+        rows = {
+            each: sorted(map(repr, self._admin.execute(f'select * from "{each}"').fetchall()))
+            for each in self._tables
+        }
+        return repr(rows)
+
+
+async def examine(isolation: Isolation, chosen: Iterable[Pair]) -> list[str]:
+    """Sit the exam for some pairs; return what is wrong."""
+    found = []
+    for pair in chosen:
+        bodies = await isolation.arrange(pair)
+        if bodies is None:
+            continue
+        first, second = bodies
+        found += [f"{pair.name}: {each}" for each in isolation.wrong(first, second)]
+        if pair.first is not pair.second:
+            said = (f"{pair.name}, the second: {each}" for each in isolation.wrong(second, first))
+            found += said
+    return found
+
+
+async def _sit(place: Place, chosen: list[Pair]) -> int:
+    isolation = Isolation(place)
+    began = time.monotonic()
+    wrong = 0
+    for number_, pair in enumerate(chosen, 1):
+        for each in await examine(isolation, [pair]):
+            wrong += 1
+            print(each, flush=True)
+        if number_ % 100 == 0:
+            said = f"{isolation.tried} interleavings, {isolation.waited} waited, {wrong} wrong"
+            print(f"{number_} of {len(chosen)} pairs: {said}", flush=True)
+    took_s = time.monotonic() - began
+    told = f"{isolation.tried} interleavings, {isolation.waited} waited for a lock"
+    said = f"{isolation.stale} refused as stale, {wrong} like no serial order"
+    print(f"{len(chosen)} pairs, {told}, {said}, {took_s:.0f} s")
+    await isolation.close()
+    return wrong
+
+
+def _main(step: int, first: int = 0) -> int:
+    with tempfile.TemporaryDirectory(prefix="duly-pairs-") as name:
+        Path(name).chmod(0o755)
+        folder = Path(name) / "server"
+        with server(folder):
+            place = Place(folder, str(os.getpid()))
+            wrong = asyncio.run(_sit(place, pairs()[first::step]))
+            place.close()
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    given = [int(each) for each in sys.argv[1:]]
+    sys.exit(_main(*given) if given else _main(1, 0))

@@ -1,0 +1,148 @@
+"""The bus on two hosts of one server: one host calls a subscriber, and another when it is gone."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+
+import psycopg
+import pytest
+
+from duly.host import Host
+from tests.postgres.stand import KEY, database, opened, until
+from tests.postgres.world import Place
+
+EVENTS = 40
+
+
+@pytest.fixture(autouse=True)
+def key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DULY_KEY", KEY)
+
+
+@pytest.fixture
+def url(place: Place) -> Iterator[str]:
+    with database(place) as made:
+        yield made
+
+
+class Kitchen:
+    """A handler that two hosts connect under one name, as an extension on two machines is."""
+
+    def __init__(self) -> None:
+        self.seen: list[tuple[str, int]] = []
+        self.at_once = self.at_once_max = 0
+        self.hold: asyncio.Event | None = None
+
+    def connect(self, host: Host, label: str) -> None:
+        """Subscribe in one host."""
+
+        async def handle(event: object) -> None:
+            self.at_once += 1
+            self.at_once_max = max(self.at_once_max, self.at_once)
+            try:
+                if self.hold is not None:
+                    await self.hold.wait()
+                await asyncio.sleep(0)
+                self.seen.append((label, event.id))  # type: ignore[attr-defined]
+            finally:
+                self.at_once -= 1
+
+        host.bus.subscribe("tea", handle, subscriber_id="kitchen")
+
+
+@asynccontextmanager
+async def two(url: str, kitchen: Kitchen) -> AsyncIterator[tuple[Host, Host]]:
+    async with opened(url) as one, opened(url) as other:
+        kitchen.connect(one, "one")
+        kitchen.connect(other, "two")
+        async with one.running(), other.running():
+            yield one, other
+
+
+async def test_a_subscriber_is_called_once_for_each_event_and_in_order(url: str) -> None:
+    """H8, B3, B6: whichever host emits, one host calls."""
+    kitchen = Kitchen()
+    async with two(url, kitchen) as hosts:
+        ids = [await hosts[number % 2].bus.emit("tea", {}, source="me") for number in range(EVENTS)]
+        await until(lambda: len(kitchen.seen) >= EVENTS, "every delivery")
+    assert [event for _, event in kitchen.seen] == ids
+    assert kitchen.at_once_max == 1
+    assert len({label for label, _ in kitchen.seen}) == 1
+
+
+async def test_another_host_calls_when_the_first_has_closed(url: str) -> None:
+    """H8, H9: an orderly end gives the subscriber back at once."""
+    kitchen = Kitchen()
+    async with opened(url) as other:
+        kitchen.connect(other, "two")
+        async with opened(url) as one:
+            kitchen.connect(one, "one")
+            async with one.running():
+                first = await one.bus.emit("tea", {}, source="me")
+                await until(lambda: len(kitchen.seen) == 1, "the first delivery")
+                async with other.running():
+                    await one.close()
+                    second = await other.bus.emit("tea", {}, source="me")
+                    await until(lambda: len(kitchen.seen) == 2, "the second delivery")
+    assert kitchen.seen == [("one", first), ("two", second)]
+
+
+async def test_recovery_touches_only_what_a_gone_host_held(url: str) -> None:
+    """H8, B5: a live host's handler goes on; a dead one's delivery is given back, uncounted."""
+    kitchen = Kitchen()
+    kitchen.hold = asyncio.Event()
+    async with opened(url) as one:
+        kitchen.connect(one, "one")
+        async with one.running():
+            await one.bus.emit("tea", {}, source="me")
+            await until(lambda: kitchen.at_once == 1, "the call")
+            with psycopg.connect(url, autocommit=True) as server:
+                # Another subscriber was being told by a host that is gone.
+                server.execute(
+                    "insert into subscription values"
+                    " ('garden', 'tea', 99, 3, '[1,5]', 0, 0, null, 'host_gone')"
+                )
+                server.execute(
+                    "insert into journal (id, topic, source, payload, depth, created_at, status,"
+                    " opened) values (900, 'tea', 'me', '{}', 0, 0, 'processing', 1)"
+                )
+                server.execute(
+                    "insert into delivery (event_id, subscriber_id, topic, position, status,"
+                    " attempts, due_at, updated_at) values (900, 'garden', 'tea', 99, 'running',"
+                    " 1, 0, 0)"
+                )
+            async with opened(url) as other:
+                told: list[int] = []
+
+                async def tell(event: object) -> None:
+                    told.append(event.id)  # type: ignore[attr-defined]
+
+                other.bus.subscribe("tea", tell, subscriber_id="garden")
+                kitchen.connect(other, "two")
+                async with other.running():
+
+                    async def is_given_back() -> bool:
+                        found = await other.bus.deliveries(event_id=900)
+                        return [each.status for each in found] == ["waiting"]
+
+                    await until(is_given_back, "the lost delivery")
+                    (running,) = await other.bus.deliveries("running")
+                    assert running.subscriber_id == "kitchen"
+                    assert not told  # what ran when a host died runs alone
+                    kitchen.hold.set()
+                    await until(lambda: 900 in told, "the delivery that was lost")
+    assert {label for label, _ in kitchen.seen} == {"one"}
+    assert kitchen.at_once_max == 1
+
+
+async def test_a_deferred_event_fires_once_on_two_hosts(url: str) -> None:
+    """B2, H8: each host looks, one puts it on the bus."""
+    kitchen = Kitchen()
+    async with two(url, kitchen) as hosts:
+        for number in range(10):
+            await hosts[number % 2].bus.schedule_at(0.2, "tea", {}, source="me")
+        await until(lambda: len(kitchen.seen) >= 10, "every deferred event")
+        await asyncio.sleep(0.3)
+    assert len(kitchen.seen) == 10
