@@ -8,22 +8,29 @@ Law 3  What this host cannot do with its memory of runs when the lease is over, 
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import os
 import socket
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from duly.bus.dispatcher import Dispatcher
+from duly.desk.secret import Vault
 from duly.desk.upkeep import note_restore
 from duly.engine.lease import Lease
 from duly.engine.scheduler import Engine
 from duly.env import Env
+from duly.errors import StoreError
 from duly.rules.lease import LeaseTimes
 from duly.store import Store
 from duly.store.bell import ALL, BUS, Bell
 
 if TYPE_CHECKING:
     from duly.store.postgres import PostgresBackend
+
+
+log = logging.getLogger("duly.host")
 
 
 class Fleet:
@@ -36,8 +43,11 @@ class Fleet:
         backend: PostgresBackend,
         times: LeaseTimes,
         end: Callable[[], None],
+        vault: Vault,
     ) -> None:
         self._env = env
+        self._vault = vault
+        self._reading: asyncio.Task[None] | None = None
         self._plain = backend.alone()
         # What waits here must not outlast the lease.
         self._plain.beside.times = LeaseTimes(times.lease_ms // 3)
@@ -63,10 +73,22 @@ class Fleet:
         self.lease.tell = self._bell.ring
         self.lease.is_calling = lambda: dispatcher.is_calling
         self.lease.lapsed = dispatcher.forget
+        self.lease.renewed = self._read_secrets
         dispatcher.tell = lambda: self._bell.ring(BUS)
         self._bell.rung = hear
         await engine.join()
         self._bell.open()
+
+    def _read_secrets(self) -> None:
+        """See what other hosts have set (H12); a secret is known here within a renewal."""
+        if self._reading is None or self._reading.done():
+            self._reading = self._env.spawn(self._read_again(), "duly secrets")
+
+    async def _read_again(self) -> None:
+        try:
+            await self._vault.read_again(Store(self._plain))
+        except StoreError as error:
+            log.info("secrets are not read again yet: %s", error)
 
     async def _note_older(self) -> None:
         """Pause everything in a store that lost what it had confirmed, and come as another (H10).
@@ -78,6 +100,8 @@ class Fleet:
 
     async def close(self) -> None:
         """Tell the others to look at what this host has given back, and hang up."""
+        if self._reading is not None:
+            await asyncio.wait([self._reading])
         self._bell.ring(ALL)
         await self._bell.close()
         await self._plain.close()

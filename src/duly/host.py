@@ -246,7 +246,7 @@ class Host(Commands, Views, Trials):
         from duly.fleet import Fleet
 
         times = LeaseTimes(round(self._fleet_settings.lease_s * 1000))
-        fleet = Fleet(env, self._url, backend, times, self._end)
+        fleet = Fleet(env, self._url, backend, times, self._end, vault)
         kept.push_async_callback(_quietly, "the lease", fleet.close)
         return store, fleet
 

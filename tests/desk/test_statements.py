@@ -62,6 +62,7 @@ CALLS: Final[dict[str, Callable[[Host, int], Any]]] = {
     "outputs, of one input": lambda host, size: host.outputs(f"{SPREAD} {size}"),
     "runs": lambda host, _: host.runs(limit=1000),
     "secrets": lambda host, _: host.secrets(),
+    "hosts": lambda host, _: host.hosts(),
     "source": lambda host, _: host.source(NAME),
     "versions": lambda host, _: host.versions(NAME),
     "why": lambda host, _: host.why("grant 0"),

@@ -18,7 +18,8 @@ import click
 
 from duly.api.check import Remark
 from duly.api.registry import VERBS
-from duly.faces.cli import doctor, duly, load
+from duly.faces.cli import duly, load
+from duly.faces.cli.finding import Finding
 from duly.faces.cli.help import sections, write_all
 from duly.faces.cli.table import command_of
 
@@ -78,7 +79,7 @@ NAMES: Final[dict[Any, str]] = {
 # These answer records of their own.
 RECORDS: Final[dict[str, Any]] = {
     "check": tuple[Remark, ...],
-    "doctor": tuple[doctor.Finding, ...],
+    "doctor": tuple[Finding, ...],
 }
 
 

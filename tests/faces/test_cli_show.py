@@ -57,6 +57,7 @@ ASKED = {
     "versions": ("rests",),
     "actions": (),
     "secrets": (),
+    "hosts": (),
     "verify": (),
     "bus.journal": (),
     "bus.deliveries": (),

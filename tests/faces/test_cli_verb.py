@@ -63,6 +63,7 @@ GIVEN: Final[Mapping[str, str]] = {
     "runs": "asks --handler file",
     "next_due": "",
     "secrets": "",
+    "hosts": "",
     "source": "rests 1.0",
     "set_secret": "sheet other",
     "short_ids": '["{unknown}"]',

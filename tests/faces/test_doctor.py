@@ -13,7 +13,7 @@ import pytest
 
 from duly.errors import DulyError
 from duly.faces.cli import doctor as module
-from duly.faces.cli.doctor import State
+from duly.faces.cli.finding import State
 from tests.faces.real import call, make_project
 
 

@@ -54,6 +54,7 @@ def test_few_statements_are_its_own() -> None:
         "find_store",
         "flush_log",
         "get_store_version",
+        "judge_server",
         "move_slot",
         "put_store_version",
         "refer_to_allowance",

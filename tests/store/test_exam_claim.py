@@ -213,14 +213,14 @@ async def _list_hosts(world: World) -> tuple[HostSeen, ...]:
 
 
 async def _see_hosts(world: World, answer: tuple[HostSeen, ...]) -> None:
-    assert answer == (HostSeen(HOST, None, NOON, None, workflows=1),)
+    assert answer == (HostSeen(HOST, None, NOON, None, serves=False, workflows=1),)
 
 
 async def _see_fleet(world: World) -> None:
     """See what is left of a lease, and which machine a host runs on."""
     await world.store.join("host_2", now=NOON + 1, lease_ms=LEASE_MS, name="machine:7")
     *_, newest = await _list_hosts(world)
-    assert newest == HostSeen("host_2", "machine:7", NOON + 1, LEASE_MS, workflows=0)
+    assert newest == HostSeen("host_2", "machine:7", NOON + 1, LEASE_MS, serves=False, workflows=0)
 
 
 LIST_HOSTS = ReadCase("list_hosts", _idle_held, _list_hosts, _see_hosts, edge=_see_fleet)

@@ -74,6 +74,7 @@ class Vault:
         self._finding = asyncio.Lock()
         self._open: dict[tuple[str, str], str] = {}
         self._closed: dict[tuple[str, str], AuthNeeded] = {}
+        self._seals: dict[tuple[str, str], str] = {}  # as they were read, sealed
 
     async def read_keys(self) -> None:
         """Read the keys that are there; refuse one that cannot be right. None is made yet."""
@@ -85,11 +86,25 @@ class Vault:
     async def open(self, store: Store) -> None:
         """Open every secret of the store and give the connectors theirs."""
         for row in await store.list_secrets():
-            problem = self._unseal(row, self._key)
-            if problem is not None:
-                self._closed[row.connector, row.name] = problem
-                log.warning("%s", problem)
+            self._take(row)
         self._outside.bind(self._hand_out)
+
+    def _take(self, row: SecretRow) -> None:
+        self._seals[row.connector, row.name] = row.sealed
+        problem = self._unseal(row, self._key)
+        if problem is not None:
+            self._open.pop((row.connector, row.name), None)
+            self._closed[row.connector, row.name] = problem
+            log.warning("%s", problem)
+
+    async def read_again(self, store: Store) -> None:
+        """Take over what other hosts have set or dropped since (H12)."""
+        rows = {(row.connector, row.name): row for row in await store.list_secrets()}
+        for place in (self._open.keys() | self._closed.keys()) - rows.keys():
+            self.forget(*place)
+        for place, row in rows.items():
+            if self._seals.get(place) != row.sealed:
+                self._take(row)
 
     async def seal(self, connector: str, name: str, value: str) -> str:
         """Seal a secret for the store; the key is made if there is none yet."""

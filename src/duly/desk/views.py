@@ -19,6 +19,7 @@ from duly.desk.explanation import Explanations, read_facts
 from duly.desk.find import Finds
 from duly.desk.identity import Identities, find_id, find_place
 from duly.desk.inquiry import Inquiries
+from duly.desk.member import Members
 from duly.desk.page import PAGE_DEFAULT, check_page, read_names, read_word
 from duly.desk.record import Event, LogLine, Mutation, Run, Workflow
 from duly.desk.review import Reviews
@@ -40,7 +41,7 @@ from duly.store.survey import Survey
 
 
 class Views(
-    Reviews, Accounts, Attentions, Explanations, Certificates, Finds, Inquiries, Identities
+    Reviews, Accounts, Attentions, Explanations, Certificates, Finds, Inquiries, Identities, Members
 ):
     """The questions of a host; workflows go by their names."""
 

@@ -41,6 +41,7 @@ class Lease:
         self.tell: Callable[[str], None] = lambda _: None
         self.is_calling: Callable[[], bool] = lambda: False
         self.lapsed: Callable[[], None] = lambda: None
+        self.renewed: Callable[[], None] = lambda: None
         self.times = times
         self.serves = False  # this host runs workflows now
         self.share: int | None = None  # how many workflows this host holds at most (H7)
@@ -51,6 +52,7 @@ class Lease:
         self._until_ms = 0  # by this host's own clock
         self._renewed = asyncio.Event()
         self._over = asyncio.Event()  # the store has said that the lease is over
+        self._stirred = asyncio.Event()  # that, or something the other hosts should know soon
         self._seen: dict[str, tuple[int, int]] = {}  # of other hosts: their lease, and since when
 
     @property
@@ -74,6 +76,12 @@ class Lease:
             self._until_ms = min(self._until_ms, self._env.monotonic_ms())
             self._over.set()
             self._renewed.set()
+            self._stirred.set()
+
+    def serve(self, *, is_on: bool) -> None:
+        """Let the other hosts know that this one runs workflows from now on, or no more (H7)."""
+        self.serves = is_on
+        self._stirred.set()
 
     async def until_sendable(self) -> None:
         """Return when a send may begin; raise `Fenced` if the lease is over."""
@@ -93,7 +101,8 @@ class Lease:
             with suppress(TimeoutError):
                 wait_ms = min(self.times.renew_ms, max(0, self.left_ms))
                 async with asyncio.timeout(wait_ms / 1000):
-                    await self._over.wait()
+                    await self._stirred.wait()
+            self._stirred.clear()
             if self.left_ms <= 0:
                 return
             try:

@@ -144,7 +144,7 @@ class Engine(WorkLoop[str]):
         if self._is_ending:
             raise self._lost_lease()
         if self._parts.lease is not None:
-            self._parts.lease.serves = True
+            self._parts.lease.serve(is_on=True)
         is_kept = self._keeper is not None and not self._keeper.done()
         if self._parts.lease is not None and not is_kept:
             self._keeper = self._parts.env.spawn(self._keep_lease(self._parts.lease), "lease")
@@ -302,6 +302,8 @@ class Engine(WorkLoop[str]):
     def _renewed(self) -> None:
         """Look for what is free now, and give back what is more than the share (H7)."""
         self.hear()
+        assert self._parts.lease is not None
+        self._parts.lease.renewed()
         if self._sharing is None or self._sharing.done():
             self._sharing = self._parts.env.spawn(self._share(), "share")
 
@@ -339,7 +341,7 @@ class Engine(WorkLoop[str]):
     async def _stop(self) -> None:
         """Start nothing new, wait for calls that are out, put the other runs down (R7)."""
         if self._parts.lease is not None:
-            self._parts.lease.serves = False
+            self._parts.lease.serve(is_on=False)
         self._worker.is_stopping = True
         tasks = dict(self._at_work)
         for workflow_id, live in self._worker.live.items():

@@ -49,6 +49,7 @@ class HostSeen:
     name: str | None
     started_at: int
     lease_left_ms: int | None
+    serves: bool
     workflows: int
 
 
@@ -126,8 +127,8 @@ def list_hosts(tx: Transaction) -> tuple[HostSeen, ...]:
     """List the hosts that are here, with what is left of their leases."""
     clock = tx.clock_ms
     return tuple(
-        HostSeen(host_id, name, at, None if until is None else until - clock, count)
-        for host_id, name, at, until, count in tx.all("list_hosts")
+        HostSeen(host_id, name, at, None if until is None else until - clock, bool(on), count)
+        for host_id, name, at, until, on, count in tx.all("list_hosts")
     )
 
 

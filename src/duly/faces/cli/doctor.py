@@ -13,8 +13,7 @@ import shutil
 import stat
 import sys
 from collections.abc import AsyncIterator, Iterator
-from dataclasses import asdict, dataclass
-from enum import StrEnum
+from dataclasses import asdict
 from importlib import metadata
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -32,8 +31,10 @@ from duly.faces.cli.base import (
     run,
 )
 from duly.faces.cli.check import paint
+from duly.faces.cli.finding import Finding, State
 from duly.faces.cli.offer import quote
 from duly.faces.cli.progress import working
+from duly.faces.cli.server import judge
 
 if TYPE_CHECKING:
     from duly.api.project import Project
@@ -57,25 +58,7 @@ PROBES: Final = {
 }
 
 
-class State(StrEnum):
-    """How one thing is."""
-
-    OK = "ok"
-    WARN = "warn"
-    BAD = "bad"
-
-
 COLOURS: Final = {State.OK: "green", State.WARN: "yellow", State.BAD: "red"}
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One thing that was looked at: how it is, in a sentence, and what to do about it."""
-
-    what: str
-    state: State
-    sentence: str
-    advice: str = ""
 
 
 @click.command()
@@ -118,7 +101,7 @@ async def _gather(face: Face) -> list[Finding]:
         return [*findings, Finding("settings", State.BAD, str(error), "Correct the file.")]
     findings.append(_settings(project))
     findings += [each async for each in _tools(project)]
-    findings += [*_place(project), *_modes(project)]
+    findings += [*_place(project), *_modes(project), *judge(project)]
     findings += [each async for each in _store(face, project)]
     return findings
 

@@ -54,24 +54,27 @@ def status(face: Face, is_followed: bool) -> None:
     """See how everything stands, on one screen: what needs you first.
 
     Of each workflow you see on one line how it stands and why, when it goes on, and what waits;
-    with --full also its schedule and what it did in the last 24 hours. With --json: host, workflows
-    and attention, as the commands of these names answer them.
+    with --full also its schedule and what it did in the last 24 hours. Several hosts of one server
+    are listed. With --json: host, hosts, workflows and attention, as the commands of these names
+    answer them.
     """
     if is_followed:
         from duly.faces.cli.verb import follow
 
         follow(face, VERBS["workflows"], {"limit": PAGE})
         return
-    host, workflows, waiting = run(_look(face))
+    host, workflows, waiting, hosts = run(_look(face))
     if face.is_json:
-        echo_json({"host": to_json(host), "workflows": workflows, "attention": waiting})
+        told = {"host": to_json(host), "hosts": hosts}
+        echo_json({**told, "workflows": workflows, "attention": waiting})
         return
     view = View(face.is_full, face.project.config.policy.timezone)
     workflows.sort(key=lambda each: (URGENCY.index(Standing(each["standing"])), each["name"]))
-    is_moving = host is not None and host.serving
+    is_moving = (host is not None and host.serving) or any(each["serves"] for each in hosts)
     if not is_moving:
         workflows = [_stood(each) for each in workflows]
-    say(_headline(host, workflows, waiting, view))
+    say(_headline(host, workflows, waiting, view, is_moving=is_moving))
+    _show_hosts(hosts)
     if face.is_full:
         _show_full(workflows, view)
     elif workflows:
@@ -79,18 +82,23 @@ def status(face: Face, is_followed: bool) -> None:
 
 
 def _headline(
-    host: RunningHost | None, workflows: list[Any], waiting: list[Any], view: View
+    host: RunningHost | None,
+    workflows: list[Any],
+    waiting: list[Any],
+    view: View,
+    *,
+    is_moving: bool,
 ) -> str:
     """Say in one line what needs a person, what goes on by itself, and whether a host works."""
     if not workflows and not waiting:
         none = (
             "There is no workflow yet. `duly deploy FILE` brings one; `duly init` a whole project."
         )
-        return f"{none} {_say_host(host, view)}"
+        return f"{none} {_say_host(host, view, is_moving=is_moving)}"
     more = ": `duly attention`." if waiting else "."
     needs = f"{capital(say_waiting(len(waiting)))}{more}"
-    said = _say_host(host, view)
-    return f"{needs} {said}" if host is not None and host.serving else f"{said} {needs}"
+    said = _say_host(host, view, is_moving=is_moving)
+    return f"{needs} {said}" if is_moving else f"{said} {needs}"
 
 
 def _show_lines(workflows: list[Any], view: View) -> None:
@@ -148,15 +156,28 @@ def _stood(each: dict[str, Any]) -> dict[str, Any]:
     return {**each, "reason": reason, "next_check_at": None, "wakes_at": None}
 
 
-async def _look(face: Face) -> tuple[RunningHost | None, list[Any], list[Any]]:
+def _show_hosts(hosts: list[Any]) -> None:
+    """Show the hosts of a server, one on each line; the host of a file is alone."""
+    for each in hosts:
+        if each["lease_s"] is not None and each["serves"]:
+            count = each["workflows"]
+            held = f"{count} workflow{'s' * (count != 1)}"
+            click.echo(f"host {visible(each['name'] or each['id'])}: holds {held}")
+
+
+async def _look(face: Face) -> tuple[RunningHost | None, list[Any], list[Any], list[Any]]:
     async with face.session() as session:
         workflows: Any = await session.call("workflows", limit=PAGE)
         attention: Any = await session.call("attention", limit=PAGE)
-        return session.host, workflows, attention
+        is_file = face.project.database is not None
+        hosts: Any = [] if is_file else await session.call("hosts")
+        return session.host, workflows, attention, hosts
 
 
-def _say_host(host: RunningHost | None, view: View) -> str:
-    """Say whether a host works."""
+def _say_host(host: RunningHost | None, view: View, *, is_moving: bool) -> str:
+    """Say whether a host works, here or elsewhere on the same server."""
+    if is_moving and (host is None or not host.serving):
+        return "Other hosts of this server serve it."
     if host is None:
         return "No host is running: nothing moves until `duly serve` (or `duly drain`, once)."
     if not host.serving:

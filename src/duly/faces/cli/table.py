@@ -185,6 +185,7 @@ ROWS: Final[Mapping[str, Row]] = {
         meanwhile="Reading the whole store …",
         is_failed=lambda answer: not answer["ok"],
     ),
+    "hosts": Row(KEEP, "List the hosts of this store."),
     "tidy": Row(
         KEEP,
         "Remove finished history the policy does not keep.",

@@ -9,6 +9,13 @@ select cast(extract(epoch from clock_timestamp()) * 1000 as bigint)
 -- Which schema a database has; nothing before its first host has made one (H4).
 select case when to_regclass('store') is not null then 'duly' when exists (select 1 from pg_tables where schemaname = current_schema()) then 'another' end
 
+-- judge_server
+-- What the promise depends on and the server decides: for `doctor` (H10).
+select current_setting('server_version_num')::integer, current_setting('fsync'), current_setting('full_page_writes'),
+  current_setting('synchronous_standby_names'), current_setting('max_connections')::integer,
+  (select count(*) from pg_stat_activity where datname = current_database())::integer,
+  (select count(*) from pg_stat_replication)::integer, cast(extract(epoch from clock_timestamp()) * 1000 as bigint)
+
 -- get_store_version
 -- The schema of this database.
 select version from store

@@ -172,7 +172,7 @@ select count(*) from workflow where removed_at is null
 
 -- list_hosts
 -- For people: every host with its lease and how many workflows it holds; hosts and workflows are few enough to be walked (scan of host, and a sort).
-select h.id, h.name, h.started_at, h.lease_until, (select count(*) from workflow w where w.holder = h.id and w.removed_at is null) from host h order by h.started_at, h.id
+select h.id, h.name, h.started_at, h.lease_until, h.serves, (select count(*) from workflow w where w.holder = h.id and w.removed_at is null) from host h order by h.started_at, h.id
 
 -- list_held_runs
 -- Active runs, and those with a call out, that a host has taken up under the claim it holds now; open runs are few, so their index is walked (scan of run_one_open).
