@@ -67,6 +67,9 @@ def test_the_commands_work_without_a_host_and_through_one(
         wait_for(lambda: counting.posts["second"] == 1, "the second note", host)
         assert "notes" in do(project, "why", "notes")
         assert f":{host.process.pid}: holds 1 workflow" in do(project, "status")
+        second = call(project, "serve")
+        assert second.exit_code == 1
+        assert "another host of this project listens there" in second.output
         elsewhere = project.parent / "elsewhere"  # as it looks from another machine
         shutil.copytree(project, elsewhere, ignore=shutil.ignore_patterns("*.socket"))
         said = do(elsewhere, "status")

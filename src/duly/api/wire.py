@@ -248,6 +248,14 @@ def _check_place(path: Path) -> None:
             raise ConfigError(code="in_the_way", subject=str(path))
 
 
+def check_free(path: Path) -> None:
+    """Refuse a place at which a host listens: its clients would not reach it any more."""
+    made = reach(path)
+    if made is not None:
+        made.close()
+        raise ConfigError(code="socket_taken", subject=str(path))
+
+
 def reach(path: Path) -> socket.socket | None:
     """Connect to the host that listens at a path; None if none does."""
     made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)

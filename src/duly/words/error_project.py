@@ -104,6 +104,10 @@ RUNNING: Final[Mapping[str, Pair]] = {
         "Be that user, or ask them.",
     ),
     "not_a_host": ("What listens at {subject} is no host of Duly.", "Remove it."),
+    "socket_taken": (
+        "{subject}: another host of this project listens there.",
+        "Stop it, or start this one in a folder of its own.",
+    ),
     "no_socket": (
         "{subject}: no control socket can be made there ({cause}).",
         "Check that its folder can be written and is on a local disk.",

@@ -120,8 +120,11 @@ async def _serve_host(
     show_status: Callable[[str], None] | None,
     beside: Beside | None,
 ) -> None:
+    from duly.api.wire import check_free
     from duly.faces.socket import Control
 
+    if project.database is None:  # several hosts may use one server: no lock keeps them apart
+        check_free(project.socket)
     async with host:
         async with Control(host, project.socket, settings=project.settings):
             await _tell_start(host, project)
