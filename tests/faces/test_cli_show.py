@@ -57,7 +57,6 @@ ASKED = {
     "versions": ("rests",),
     "actions": (),
     "secrets": (),
-    "hosts": (),
     "verify": (),
     "bus.journal": (),
     "bus.deliveries": (),
@@ -262,7 +261,8 @@ def test_status_of_an_empty_store_says_how_to_begin(tmp_path: Path) -> None:
     """U1: nobody is left in front of nothing."""
     folder = cli_stand.make(tmp_path / "a")
     assert call(folder, "status").stdout.startswith("There is no workflow yet. `duly deploy FILE`")
-    assert answer(folder, "status") == {"host": None, "workflows": [], "attention": []}
+    nothing = {"host": None, "hosts": [], "workflows": [], "attention": []}
+    assert answer(folder, "status") == nothing
 
 
 def test_inputs_and_outputs_are_one_line_each_in_columns(past: tuple[Path, Facts]) -> None:
@@ -321,7 +321,7 @@ def test_a_screen_holds_twenty_workflows_and_when_a_script_wakes_up(
         many = [{**each, "name": f"flow {number:02}" + "x" * 40} for number in range(count - 1)]
 
         async def look(face: base.Face, many: Any = many) -> Any:
-            return host, [*many, waits], []
+            return host, [*many, waits], [], []
 
         monkeypatch.setattr("duly.faces.cli.look._look", look)
         told = call(past[0], "status").stdout.splitlines()

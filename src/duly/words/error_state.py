@@ -245,8 +245,8 @@ SECRETS: Final[Mapping[str, Pair]] = {
         "Set it again.",
     ),
     "key_needed": (
-        "A store on PostgreSQL needs its key in {subject}, the same one for every host.",
-        "Make one with `openssl rand -base64 32` and keep it where every host gets it.",
+        "A store on PostgreSQL needs its key in {subject}, the same one on every machine.",
+        "Make one with `openssl rand -base64 32`, and keep it safe: secrets are sealed with it.",
     ),
     "no_key": (
         "{subject} is no key. A key is {bytes} bytes written in base64.",
