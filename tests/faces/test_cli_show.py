@@ -261,7 +261,7 @@ def test_status_of_an_empty_store_says_how_to_begin(tmp_path: Path) -> None:
     """U1: nobody is left in front of nothing."""
     folder = cli_stand.make(tmp_path / "a")
     assert call(folder, "status").stdout.startswith("There is no workflow yet. `duly deploy FILE`")
-    nothing = {"host": None, "hosts": [], "workflows": [], "attention": []}
+    nothing: dict[str, Any] = {"host": None, "hosts": [], "workflows": [], "attention": []}
     assert answer(folder, "status") == nothing
 
 
