@@ -53,7 +53,12 @@ class Proxy:
             while True:
                 client, _ = self._listener.accept()
                 server = socket.socket(socket.AF_UNIX)
-                server.connect(str(self._server / ".s.PGSQL.5432"))
+                try:
+                    server.connect(str(self._server / ".s.PGSQL.5432"))
+                except OSError:  # the server is down
+                    _end(server)
+                    _end(client)
+                    continue
                 self._open |= {client, server}
                 for work in (self._to_server, self._to_client):
                     threading.Thread(target=work, args=(client, server), daemon=True).start()

@@ -114,6 +114,7 @@ class Storm:
     members: list[Member] = field(default_factory=list)
     faults: Counter[str] = field(default_factory=Counter)
     published: list[str] = field(default_factory=list)
+    server: Path | None = None  # the folder of a server that the storm may restart
 
     def raise_fleet(self, hosts: int) -> None:
         """Make a project for every host, and start them."""
@@ -132,6 +133,8 @@ class Storm:
         ends_s = time.monotonic() + seconds
         next_s = time.monotonic()
         befall = [self._kill, self._pause, self._cut, self._close]
+        if self.server is not None:
+            befall.append(self._restart_server)
         while time.monotonic() < ends_s or not befall_all(self.faults):
             await self._publish(host)
             if time.monotonic() >= next_s:
@@ -167,6 +170,14 @@ class Storm:
     async def _close(self, member: Member) -> None:
         self.faults["closed"] += 1
         member.tell(signal.SIGTERM)
+
+    async def _restart_server(self, member: Member) -> None:
+        """Let the server die without an orderly end, and start it again."""
+        assert self.server is not None
+        self.faults["server restarted"] += 1
+        servers.stop(self.server, "immediate")
+        await asyncio.sleep(self.chance.uniform(0, LEASE_S))
+        servers.start(self.server)
 
     def _restart(self) -> None:
         for member in self.members:
@@ -266,6 +277,7 @@ def main() -> None:
         base = folder / "fleet"
         base.mkdir()
         with stormy(base, folder / "server", "postgres", given.workflows, given.seed) as storm:
+            storm.server = folder / "server"
             print(asyncio.run(run(storm, given.hosts, given.seconds)))
     shutil.rmtree(folder)
 

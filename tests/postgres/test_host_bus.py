@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import psycopg
 import pytest
@@ -146,3 +147,32 @@ async def test_a_deferred_event_fires_once_on_two_hosts(url: str) -> None:
         await until(lambda: len(kitchen.seen) >= 10, "every deferred event")
         await asyncio.sleep(0.3)
     assert len(kitchen.seen) == 10
+
+
+async def test_a_drain_waits_for_a_slow_handler_without_looking_all_the_time(url: str) -> None:
+    """S9: what the lease does makes no loop look again and again."""
+    kitchen = Kitchen()
+    kitchen.hold = asyncio.Event()
+    async with opened(url) as host:
+        kitchen.connect(host, "one")
+        await host.bus.emit("tea", {}, source="me")
+        draining = asyncio.ensure_future(host.drain())
+        await until(lambda: kitchen.at_once == 1, "the call")
+        looks = 0
+        backend = host._desk().parts.store.backend
+        transact = backend.transact
+
+        async def counted(body: Any, durability: Any) -> Any:
+            nonlocal looks
+            looks += body.__name__ == "due"
+            return await transact(body, durability)
+
+        backend.transact = counted  # type: ignore[method-assign]
+        lease = host._desk().parts.lease
+        assert lease is not None
+        renewed = lease._until_ms
+        await until(lambda: lease._until_ms > renewed, "a renewal")
+        await until(lambda: lease._until_ms > renewed + 600, "another renewal")
+        kitchen.hold.set()
+        await draining
+    assert looks < 20  # a few for each renewal

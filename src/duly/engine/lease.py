@@ -44,6 +44,7 @@ class Lease:
         self.renewed: Callable[[], None] = lambda: None
         self.times = times
         self.serves = False  # this host runs workflows now
+        self._has_served = False
         self.share: int | None = None  # how many workflows this host holds at most (H7)
         self._env = env
         self._store = store
@@ -79,9 +80,15 @@ class Lease:
             self._stirred.set()
 
     def serve(self, *, is_on: bool) -> None:
-        """Let the other hosts know that this one runs workflows from now on, or no more (H7)."""
+        """Let the other hosts know that this one runs workflows from now on, or no more (H7).
+
+        The first time they hear of it at once. After that with the next renewal: a drain begins
+        and ends often, and each renewal makes it look again.
+        """
         self.serves = is_on
-        self._stirred.set()
+        if is_on and not self._has_served:
+            self._has_served = True
+            self._stirred.set()
 
     async def until_sendable(self) -> None:
         """Return when a send may begin; raise `Fenced` if the lease is over."""
