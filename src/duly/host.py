@@ -238,6 +238,8 @@ class Host(Commands, Views, Trials):
         self._watchers = backend.watchers
         store = Store(backend)
         kept.push_async_callback(_quietly, "the store", store.close)
+        if not isinstance(backend, SqliteBackend):
+            await vault.agree(backend.agree_on_key)
         await vault.open(store)
         await seal_anew(env, store, vault, has_unsealed=backend.was_brought_up)
         await note_restore(store, env)

@@ -18,6 +18,7 @@ from tests.postgres.server import address
 from tests.postgres.world import Place
 
 KEY: Final = base64.b64encode(bytes(range(32))).decode()
+OTHER_KEY: Final = base64.b64encode(bytes(range(32, 64))).decode()
 PATIENCE_S: Final = 60.0  # only what hangs is ended by it
 SHORT: Final = FleetSettings(lease_s=2)
 

@@ -49,6 +49,7 @@ def test_few_statements_are_its_own() -> None:
     """H1: a name in `postgres.sql` takes the place of one in the other files."""
     own = queries.load("postgres").keys() - SCHEMA.statements.keys()
     assert {each for each in own if not each.startswith("before_")} == {
+        "agree_on_key",
         "create_own",
         "enter_slot",
         "find_store",

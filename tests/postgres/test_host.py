@@ -23,7 +23,7 @@ from duly.host import Host
 from duly.rules.standing import Code
 from duly.rules.word import MutationStatus
 from tests.postgres.server import address
-from tests.postgres.stand import KEY, Outside, database, deploy, opened, until
+from tests.postgres.stand import KEY, OTHER_KEY, Outside, database, deploy, opened, until
 from tests.postgres.world import Place
 
 
@@ -75,6 +75,36 @@ async def test_a_host_needs_its_key_from_the_environment(
     monkeypatch.delenv("DULY_KEY")
     with pytest.raises(ConfigError, match="DULY_KEY"):
         await Host(url).open()
+
+
+async def test_a_host_with_another_key_is_refused(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """H12: it would take every row of the others for a forged one; a rotation brings both keys."""
+    async with opened(url):
+        monkeypatch.setenv("DULY_KEY", OTHER_KEY)
+        with pytest.raises(ConfigError, match="seal with another key"):
+            await Host(url).open()
+    monkeypatch.setenv("DULY_KEY_OLD", KEY)
+    async with opened(url):
+        pass
+    monkeypatch.delenv("DULY_KEY_OLD")
+    async with opened(url):
+        pass
+
+
+async def test_a_secret_set_on_one_host_reaches_the_other(url: str) -> None:
+    """H12: within a renewal, and one that is dropped is gone there."""
+    async with opened(url, Outside()) as one, opened(url, Outside()) as two:
+        vault = two._desk().vault
+        assert vault is not None
+        await one.set_secret("outside", "token", "s3cret-value")
+        await until(lambda: ("outside", "token") in vault._open, "the secret")
+        assert vault._hand_out("outside", "token") == "s3cret-value"
+        await one.set_secret("outside", "token", "an0ther-value")
+        await until(lambda: vault._open.get(("outside", "token")) == "an0ther-value", "the new one")
+        await one.drop_secret("outside", "token")
+        await until(lambda: ("outside", "token") not in vault._open, "its end")
 
 
 async def test_a_server_that_is_not_there_is_said_without_its_password() -> None:

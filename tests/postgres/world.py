@@ -73,7 +73,9 @@ class Place:
         for table in database.tables():
             if table == "counter":
                 database.execute("update counter set value = 0")
-            elif table != "store":
+            elif table == "store":
+                database.execute("update store set key_name = null")
+            else:
                 database.execute(f'delete from "{table}"')
         database.close()
         self._spare.append(name)

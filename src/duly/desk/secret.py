@@ -22,7 +22,7 @@ import logging
 import os
 import re
 import stat
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -96,6 +96,12 @@ class Vault:
             self._open.pop((row.connector, row.name), None)
             self._closed[row.connector, row.name] = problem
             log.warning("%s", problem)
+
+    async def agree(self, ask: Callable[[str, str | None], Awaitable[bool]]) -> None:
+        """Refuse a key that is not the one all hosts of a server seal with (H12)."""
+        old = None if self.old_key is None else name_key(self.old_key)
+        if not await ask(name_key(await self.find_key()), old):
+            raise ConfigError(code="key_other", subject=VARIABLE, facts={"old": OLD_VARIABLE})
 
     async def read_again(self, store: Store) -> None:
         """Take over what other hosts have set or dropped since (H12)."""

@@ -18,8 +18,9 @@ import psycopg
 
 from duly.env import Env
 from duly.errors import StoreError
-from duly.store.base import Durability, Transaction
+from duly.store.base import Durability, Row, Transaction
 from duly.store.postgres import PostgresBackend
+from duly.store.postgres_session import dial
 
 CHANNEL: Final = "duly"
 PAUSE_S: Final = 0.02  # at most 50 a second
@@ -46,7 +47,7 @@ class Bell:
         self._ringing: asyncio.Task[None] | None = None
         self._listening: asyncio.Task[None] | None = None
         self._heard = asyncio.Event()  # a notification of our own came back
-        self._connection: psycopg.Connection | None = None
+        self._connection: psycopg.Connection[Row] | None = None
 
     @property
     def is_heard(self) -> bool:
@@ -112,6 +113,7 @@ class Bell:
         connection = await self._env.call_blocking(self._connect)
         self._connection = connection
         loop, ended = asyncio.get_running_loop(), asyncio.Event()
+        number = connection.fileno()  # a connection that is lost does not tell it any more
 
         def read() -> None:
             try:
@@ -121,7 +123,7 @@ class Bell:
             except psycopg.Error:
                 ended.set()
 
-        loop.add_reader(connection.fileno(), read)
+        loop.add_reader(number, read)
         try:
             self.ring(self._own)
             with suppress(TimeoutError):
@@ -133,11 +135,11 @@ class Bell:
             self.rung(ALL)  # for what came before
             await ended.wait()
         finally:
-            loop.remove_reader(connection.fileno())
+            loop.remove_reader(number)
             self._leave()
 
-    def _connect(self) -> psycopg.Connection:
-        connection = psycopg.connect(self._url, autocommit=True, application_name="duly bell")
+    def _connect(self) -> psycopg.Connection[Row]:
+        connection = dial(self._url)
         connection.execute(f"listen {CHANNEL}")
         return connection
 

@@ -32,9 +32,9 @@ from duly.errors import (
 )
 from duly.rules.lease import LeaseTimes
 from duly.store import queries
-from duly.store.base import Durability, Transaction
+from duly.store.base import Durability, Row, Transaction
 from duly.store.dialect import number, postgres_schema
-from duly.store.postgres_session import NAME, Beside, ServerSession
+from duly.store.postgres_session import NAME, Beside, ServerSession, dial
 from duly.store.sqlite import Schema, default_schema
 from duly.store.transaction import FindKey
 
@@ -87,6 +87,17 @@ class PostgresBackend:
     def write_as(self, find_host: Callable[[], str], times: LeaseTimes) -> None:
         """Let every write be one of this host, and be refused when the host is gone (H2)."""
         self.beside.find_host, self.beside.times = find_host, times
+
+    async def agree_on_key(self, name: str, old_name: str | None) -> bool:
+        """Write by which name the key goes that all hosts seal with; false if it is another (H12).
+
+        A host that brings the old key as well may replace it.
+        """
+
+        def agree(tx: Transaction) -> bool:
+            return tx.run("agree_on_key", name=name, old_name=old_name) > 0
+
+        return await self.transact(agree, Durability.BARRIER)
 
     @property
     def seal_key(self) -> bytes | None:
@@ -167,7 +178,7 @@ def _explain(error: psycopg.Error) -> Exception:
 def bring_up(url: str, schema: Schema) -> None:
     """Make the tables in an empty database; refuse one that is newer, or another program's (H4)."""
     own = queries.load("postgres")
-    with psycopg.connect(url, autocommit=True) as connection:
+    with dial(url) as connection:
         for _ in range(OPEN_TRIES_MAX):
             ((found,),) = connection.execute(own["find_store"].encode()).fetchall()
             if found == "another":
@@ -187,7 +198,7 @@ def bring_up(url: str, schema: Schema) -> None:
     raise StoreUnavailable(code="server_unreachable", subject=NAME, facts={"cause": "busy"})
 
 
-def create_schema(connection: psycopg.Connection, schema: Schema) -> None:
+def create_schema(connection: psycopg.Connection[Row], schema: Schema) -> None:
     """Make the tables in an empty database."""
     connection.execute(postgres_schema(schema.text).encode())
     version = number({"put": queries.load("postgres")["put_store_version"]})["put"]

@@ -172,8 +172,7 @@ class ServerSession:
         reading: Mapping[str, Statement],
         writing: Mapping[str, Statement],
     ) -> None:
-        given: dict[str, Any] = {**CONNECTING, **conninfo_to_dict(url)}
-        self._address = make_conninfo("", **given)
+        self._url = url
         self._number = number
         self._reading = reading
         self._writing = writing
@@ -291,12 +290,18 @@ class ServerSession:
     def _open(self) -> psycopg.Connection[Row]:
         if self._connection is None or self._connection.closed:
             self._is_entered = False
-            connection = psycopg.connect(self._address, autocommit=True)
+            connection = dial(self._url)
             connection.adapters.register_loader("numeric", _Number)
             connection.prepare_threshold = 0
             connection.prepared_max = None
             self._connection = connection
         return self._connection
+
+
+def dial(url: str) -> psycopg.Connection[Row]:
+    """Connect to a server; what the URL does not say is said by Duly."""
+    given: dict[str, Any] = {**CONNECTING, **conninfo_to_dict(url)}
+    return psycopg.connect(make_conninfo("", **given), autocommit=True)
 
 
 def _begin(durability: Durability, times: LeaseTimes) -> bytes:

@@ -248,6 +248,10 @@ SECRETS: Final[Mapping[str, Pair]] = {
         "A store on PostgreSQL needs its key in {subject}, the same one on every machine.",
         "Make one with `openssl rand -base64 32`, and keep it safe: secrets are sealed with it.",
     ),
+    "key_other": (
+        "The other hosts of this store seal with another key than the one in {subject}.",
+        "Use theirs; to change it, stop all of them and give the old one in {old} as well.",
+    ),
     "no_key": (
         "{subject} is no key. A key is {bytes} bytes written in base64.",
         "If the key is lost, remove this one and set the secrets again.",
