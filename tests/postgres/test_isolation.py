@@ -22,7 +22,7 @@ KEPT = (
     ("renew", "evict"),
     ("subscribe", "subscribe"),
     ("begin_delivery", "begin_delivery"),
-    ("start_run", "set_paused"),
+    ("take_turn", "set_paused"),
     ("send", "abandon_run"),
 )
 

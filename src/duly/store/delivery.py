@@ -148,11 +148,11 @@ def recover_bus(
     return Recovered(events, promoted, is_complete=promoted < limit)
 
 
-def recover_subscriber(tx: Transaction, subscriber_id: str, now: int) -> None:
-    """Give back what a subscriber was being told by a host of a fleet that is gone (H8)."""
-    for row in tx.all("running_of_subscriber", subscriber_id=subscriber_id):
-        lost = delivery_of(row)
-        if not _recover(tx, lost, now, is_alone=lost.is_suspect):
+def recover_held(tx: Transaction, holder: str, now: int) -> None:
+    """Give back what a host of a fleet that is gone was telling its subscribers (H8)."""
+    running = [delivery_of(row) for row in tx.all("running_of_holder", holder=holder)]
+    for lost in running:
+        if not _recover(tx, lost, now, is_alone=len(running) == 1):
             settle_event(tx, lost.event_id, now)
 
 

@@ -60,14 +60,16 @@ def find_open(
     """Find what can be begun now, oldest event first, at most one delivery of each event (B3).
 
     Events with a handler to call come first: a backlog without a listener delays no other (B6).
-    In a fleet (`is_shared`) an event that has a subscriber is left to the host that holds it (H8).
+    In a fleet (`is_shared`) an event is left to the hosts that call its subscribers, if any (H8).
     """
     page(limit)
     lanes = [_lane(row, now) for row in tx.all("list_lanes")]
     running = [delivery_of(row) for row in tx.all("running_deliveries")]
     called = choose(lanes, running, connected, now)[:limit]
     found = [OpenDelivery(each.event_id, each.subscriber_id) for each in called]
-    heard = {each.topic for each in lanes if is_shared or each.subscriber_id in connected}
+    heard = {each.topic for each in lanes if each.subscriber_id in connected}
+    if is_shared:
+        heard |= {topic for (topic,) in tx.all("held_topics")}
     found += [OpenDelivery(each, None) for each in _uncalled(tx, heard, limit - len(found))]
     heads = (each.head for each in lanes if each.subscriber_id in connected)
     return Found(

@@ -28,7 +28,7 @@ from duly.rules.value import DEFAULT_LIMITS, encode
 from duly.store import statements
 from duly.store.base import Transaction
 from duly.store.bus import delivery_of, read_subscription
-from duly.store.delivery import move_row, recover_subscriber
+from duly.store.delivery import move_row, recover_held
 from duly.store.journal import settle_event
 from duly.store.people import PAGE_ROWS_MAX, page
 from duly.store.record import Action
@@ -120,8 +120,8 @@ def hold_subscribers(
 ) -> tuple[str, ...]:
     """Let a host of a fleet call subscribers that no other host holds; return those it has (H8).
 
-    What a host that is gone was telling them is given back. Its death counts against a delivery
-    that ran alone because it had run at a death before (B5).
+    What a host that is gone was telling its subscribers is given back, all of it at once: its
+    death counts only against a delivery that ran alone (B5).
     """
     held = []
     for name in sorted(names):
@@ -132,8 +132,9 @@ def hold_subscribers(
         if holder != host_id:
             if is_here:
                 continue
+            if holder is not None:
+                recover_held(tx, holder, now)
             tx.run("hold_subscription", subscriber_id=name, holder=host_id)
-            recover_subscriber(tx, name, now)
         held.append(name)
     return tuple(held)
 

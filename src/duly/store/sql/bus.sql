@@ -104,10 +104,14 @@ select s.holder, exists (select 1 from host h where h.id = s.holder) from subscr
 -- One host calls a subscriber, until it is gone or gives it back (H8).
 update subscription set holder = :holder where subscriber_id = :subscriber_id
 
--- running_of_subscriber
--- What a subscriber was being told when its host went away: one at most, of few that run (scan of delivery_running).
-select event_id, topic, subscriber_id, position, status, attempts, due_at, error, suspect
-from delivery where subscriber_id = :subscriber_id and status = 'running'
+-- running_of_holder
+-- What a host was telling its subscribers when it went away, of few that run (scan of delivery_running, and a sort).
+select d.event_id, d.topic, d.subscriber_id, d.position, d.status, d.attempts, d.due_at, d.error, d.suspect
+from delivery d join subscription s on s.subscriber_id = d.subscriber_id where d.status = 'running' and s.holder = :holder order by d.event_id, d.subscriber_id
+
+-- held_topics
+-- The topics that have a subscriber which a live host calls; subscriptions are as few as handlers (scan of subscription, and a sort).
+select distinct s.topic from subscription s join host h on h.id = s.holder where s.leaving = 0
 
 -- list_lanes
 -- Every subscription with the head of its lane: its oldest open delivery, and the oldest event of its topic that is not opened (B6). As few as handlers, so the table is walked (scan of subscription); they are put in order where one is chosen.

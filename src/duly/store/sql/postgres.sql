@@ -81,6 +81,10 @@ select 1 from counter where name = 'subscription' for no key update
 -- Of two hosts that want a subscriber one waits for the other (H8).
 select 1 from subscription where subscriber_id = :subscriber_id for no key update
 
+-- before_running_of_holder
+-- Of two hosts that take subscribers of a gone one over, one waits, and finds its deliveries given back (H8).
+select 1 from subscription where holder = :holder order by subscriber_id for no key update
+
 -- before_claim_workflow
 -- Of two hosts that want a workflow one waits for the other, and then sees the host that has it (H2).
 select 1 from workflow where id = :id for no key update
