@@ -26,6 +26,8 @@ FIRST: Final = (
     "tests/test_mutants.py::test_what_was_found_before_is_found_by_this_commit_too",
     "tests/test_readme.py",
     "tests/desk/test_statements.py",
+    "tests/postgres/test_isolation.py",
+    "tests/postgres/test_fleet.py",
 )
 
 
@@ -38,7 +40,7 @@ def rank(nodeid: str) -> int:
 # none of them.
 MARKS: Final = {
     "slow": FIRST,
-    "fire": ("tests/fire/",),
+    "fire": ("tests/fire/", "tests/postgres/test_fleet.py"),
     "verification": ("tests/verification/",),
     "hostile": ("tests/sandbox/hostile/",),
     "breaks": ("tests/test_breaks.py",),
@@ -54,6 +56,7 @@ NEEDS: Final = {
         *("tests/api/test_session.py", "tests/api/test_trust.py", "tests/bus/crash/"),
         *("tests/connectors/test_clock.py", "tests/engine/crash_window/", "tests/examples/"),
         *("tests/faces/", "tests/fire/", "tests/store/test_fork.py", "tests/store/test_opening.py"),
+        *("tests/postgres/",),
         *("tests/store/test_power", "tests/store/test_sqlite.py", "tests/test_bench"),
         *("tests/test_breaks.py", "tests/test_cost.py", "tests/test_env.py", "tests/test_host"),
         *("tests/test_house.py", "tests/test_mutants.py", "tests/test_quick.py"),

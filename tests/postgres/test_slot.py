@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import os
 from collections.abc import AsyncIterator, Iterator
 
 import psycopg
 import pytest
 
 from duly.env import Loop
-from duly.errors import Fenced, StoreOlder, StoreUnavailable
+from duly.errors import Fenced, StoreForked, StoreOlder, StoreUnavailable
 from duly.rules.lease import LeaseTimes
 from duly.store import Store
 from duly.store.base import Durability, Transaction
@@ -221,3 +223,25 @@ async def test_a_reader_sees_one_moment(backend: PostgresBackend) -> None:
         return first, tx.all("get_bus_number", name="deferred")[0][0]
 
     assert await backend.transact(twice, READ) == (0, 0)
+
+
+async def test_a_forked_child_leaves_the_connections_to_its_parent(
+    backend: PostgresBackend,
+) -> None:
+    """H1: it can do nothing with them, and its end does not end the sessions of the parent."""
+    assert await backend.transact(take, BARRIER) == 1
+    before = backend._sessions[-1]._connection
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            await backend.transact(take, BARRIER)
+        except StoreForked:
+            status = 0
+        del backend
+        gc.collect()
+        os._exit(status)
+    _, status = os.waitpid(child, 0)  # noqa: ASYNC222  # the child does nothing else
+    assert status == 0
+    assert await backend.transact(take, BARRIER) == 2
+    assert backend._sessions[-1]._connection is before

@@ -16,6 +16,7 @@ from typing import Final
 
 import psycopg
 
+from duly import fork
 from duly.env import Env
 from duly.errors import StoreError
 from duly.store.base import Durability, Row, Transaction
@@ -48,6 +49,10 @@ class Bell:
         self._listening: asyncio.Task[None] | None = None
         self._heard = asyncio.Event()  # a notification of our own came back
         self._connection: psycopg.Connection[Row] | None = None
+        fork.own(self)
+
+    def abandon(self) -> None:
+        """Leave the connection to the parent process."""
 
     @property
     def is_heard(self) -> bool:
