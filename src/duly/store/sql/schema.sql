@@ -8,7 +8,7 @@
 -- Workflows   workflow, version, handler, topic          what is deployed and when it is due
 -- Events      event, payload, cause, reservation         what came in, what it says, what it led to
 -- Runs        run, mutation, recording                   what was tried, the ledger of outside changes, what was read
--- People      granted, allowance, secret, action         what is allowed, and who did what
+-- People      granted, allowance, secret, token, action  what is allowed, who is let in, and who did what
 -- Bus         counter, journal, subscription, delivery, deferred, extension_state
 -- Upkeep      upkeep                                     when the store was looked after, and whether it is a copy
 
@@ -299,6 +299,18 @@ create table secret (
   sealed          text not null,                                         -- A5: encrypted before it comes here
   set_at          bigint not null,
   primary key (connector, name)
+);
+
+-- G6: what lets a program or a browser in over HTTP. Its secret part is not here, only a digest of it.
+create table token (
+  name            text primary key check (length(name) between 1 and 80),
+  id              text not null unique,                                  -- the part of a token that finds this row
+  kind            text not null check (kind in ('token', 'device')),
+  scope           text not null check (scope = 'read' or scope = 'agent' or scope = 'decide' or scope = 'admin'),
+  digest          text not null,
+  made_by         text not null,
+  made_at         bigint not null,
+  expires_at      bigint                                                 -- null: until it is revoked
 );
 
 -- A6: who did what, when, to what; written in the transaction of the act itself.

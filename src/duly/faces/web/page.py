@@ -1,0 +1,92 @@
+"""The pages: what needs a person and all workflows, one workflow, and the forms of both (G14).
+
+Law 1  A form posts one verb and is followed by a 303, so that a reload sends nothing again. An
+       approval carries the hash that was shown (G11).
+Law 2  Facts come from verbs, sentences from `words` with the answer; a page adds labels alone.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+from urllib.parse import quote
+
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+
+from duly.api.registry import Scope, Verb
+from duly.errors import DulyError
+from duly.faces.web.body import read_arguments
+from duly.faces.web.guard import OPEN, Endpoint, Entry, visit_of
+from duly.faces.web.look import refuse, render, style_sheet
+from duly.faces.web.sign import SEE_OTHER, read_form
+from duly.faces.web.verb import compare
+
+ROWS: Final = 50
+BACK: Final = "back"  # the workflow that a form was on; a name, never an address
+
+
+def list_entries(verbs: Mapping[str, Verb]) -> Iterator[Entry]:
+    """Make the entries of pages, and a form for every act."""
+    yield Entry("/static/page.css", style, {"GET": OPEN})
+    yield Entry("/", home, {"GET": Scope.READ})
+    yield Entry("/w/{name}", workflow, {"GET": Scope.READ})
+    for verb in verbs.values():
+        if not verb.is_question:
+            yield Entry(f"/act/{verb.name}", _form_of(verb), {"POST": verb.scope})
+
+
+async def style(request: Request) -> Response:
+    """Send the style sheet."""
+    headers = {"Cache-Control": "public, max-age=3600"}
+    return Response(style_sheet(), headers=headers, media_type="text/css")
+
+
+async def home(request: Request) -> Response:
+    """Show what needs a person, and all workflows."""
+    session = visit_of(request).session
+    waiting: Any = await session.call("attention", limit=ROWS)
+    hashes = await _hashes(session, waiting)
+    workflows: Any = await session.call("workflows", limit=1000)
+    return render(request, "home.html", waiting=waiting, hashes=hashes, workflows=workflows)
+
+
+async def workflow(request: Request) -> Response:
+    """Show one workflow: how it stands, what came in and what came of it."""
+    session = visit_of(request).session
+    name = request.path_params["name"]
+    found: Any = await session.call("workflow", name=name)
+    inputs: Any = await session.call("inputs", workflow=name, limit=ROWS)
+    waiting: Any = await session.call("attention", limit=1000)
+    own = [each for each in waiting if each["workflow"] == name]
+    hashes = await _hashes(session, own)
+    return render(request, "workflow.html", each=found, inputs=inputs, waiting=own, hashes=hashes)
+
+
+async def _hashes(session: Any, waiting: Any) -> dict[str, str]:
+    """Find the hash of each call that can be approved: what is shown is what is approved."""
+    if not any(offer["verb"] == "approve" for each in waiting for offer in each["offers"]):
+        return {}
+    return {each["mutation"]: each["hash"] for each in await session.call("approvals", limit=1000)}
+
+
+def _form_of(verb: Verb) -> Endpoint:
+    async def endpoint(request: Request) -> Response:
+        session = visit_of(request).session
+        form = await read_form(request)
+        back = form.pop(BACK, "")
+        try:
+            args = read_arguments(verb, form.items())
+            await session.call(verb.name, **args)
+        except DulyError as error:
+            sides: list[tuple[str, str]] = []
+            if error.code == "not_as_shown":
+                both = await compare(session, args)
+                sides = [(name, json.dumps(each, indent=2)) for name, each in both.items()]
+            return refuse(request, error, sides)
+        root = request.scope.get("root_path", "")
+        place = f"/w/{quote(back, safe='')}" if back else "/"
+        return RedirectResponse(f"{root}{place}", SEE_OTHER)
+
+    return endpoint
