@@ -154,6 +154,7 @@ async def test_a_secret_address_lets_a_sender_in_that_cannot_sign(tmp_path: Path
 
 @pytest.mark.parametrize("key", ["x", "0" * 40, "%00", "whsec_", "é"])
 async def test_a_wrong_key_is_refused_like_a_wrong_signature(key: str, tmp_path: Path) -> None:
+    """G12: an address that was guessed lets no message in."""
     async with sender(tmp_path) as each:
         reply = await ask(each.web.app, f"{each.hook.path}/{key}", "POST", headers=JSON, body=BODY)
         assert reply.status == 401

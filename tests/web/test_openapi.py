@@ -14,7 +14,7 @@ from openapi_spec_validator import OpenAPIV31SpecValidator
 
 from duly.api.registry import VERBS, Scope
 from duly.faces.web.openapi import describe_api
-from tests.web.stand import Reply, Web, serving
+from tests.web.stand import Reply, serving
 
 Send = Callable[..., Awaitable[Reply]]
 
@@ -101,7 +101,6 @@ async def test_a_client_that_was_made_of_the_description_works(tmp_path: Path) -
         assert (await client.workflow(name="invoices"))["standing"] == "stopped"
         _check(description, "workflow", await client.workflow(name="invoices"))
         _check(description, "events", await client.events(workflow="invoices"))
-        assert isinstance(web, Web)
 
 
 def _check(description: dict[str, Any], verb: str, answer: Any) -> None:

@@ -8,6 +8,8 @@ import os
 import re
 import signal
 import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +17,14 @@ import httpx2
 import pytest
 
 from duly.api.door import Inherited, Within
+from duly.api.page import PageSettings
 from duly.api.registry import Scope
 from duly.api.session import Remote
 from duly.errors import DulyError
 from duly.faces.channel import speak
 from duly.faces.socket import Control
+from duly.faces.web.process import Given, _show
+from duly.faces.web.watch import listen
 from duly.host import Host
 from tests.faces.real import Running, call, make_project, running, wait_for
 
@@ -126,31 +131,47 @@ def test_a_host_serves_although_its_page_cannot_be_shown(tmp_path: Path) -> None
 # -- The channel ------------------------------------------------------------------------------
 
 
-async def test_on_the_channel_alone_a_request_says_who_acts(tmp_path: Path) -> None:
-    """G5: the page names the caller; a client of the socket cannot."""
+@asynccontextmanager
+async def channel(folder: Path) -> AsyncIterator[tuple[Host, Remote, Path]]:
+    """Open a host that speaks with a page, and be that page."""
     ours, theirs = socket.socketpair()
-    async with Host(f"sqlite:///{tmp_path / 'duly.db'}") as host:
-        path = tmp_path / "duly.db.socket"
-        async with Control(host, path) as control:
-            speaking = asyncio.ensure_future(speak(control, ours))
-            remote = await Remote.over(theirs)
-            door = Inherited(remote)
-            ada = door.signed("device:Ada's phone", Scope.ADMIN)
-            await ada.call("new_token", name="ci", scope="read")
-            small = door.signed("token:ci", Scope.READ)
-            with pytest.raises(DulyError, match="needs the scope admin"):
-                await small.call("tokens")
-            assert await small.call("workflows") == []
-            (done,) = await host.actions()
-            assert (done.by, done.verb) == ("device:Ada's phone", "new_token")
-            other: Any = await Remote.reach(path)
-            with pytest.raises(DulyError, match="by is not known"):
-                await other.ask("new_token", {"name": "x", "scope": "read"}, {"by": "ada"})
-            await other.close()
-            with pytest.raises(DulyError, match="who acts"):
-                await remote.ask("workflows", {}, {})
+    path = folder / "duly.db.socket"
+    async with Host(f"sqlite:///{folder / 'duly.db'}") as host, Control(host, path) as control:
+        speaking = asyncio.ensure_future(speak(control, ours))
+        remote = await Remote.over(theirs)
+        try:
+            yield host, remote, path
+        finally:
             await remote.close()
             await speaking
+
+
+async def test_on_the_channel_alone_a_request_says_who_acts(tmp_path: Path) -> None:
+    """G5: the page names the caller; a client of the socket cannot."""
+    async with channel(tmp_path) as (host, remote, path):
+        door = Inherited(remote)
+        ada = door.signed("device:Ada's phone", Scope.ADMIN)
+        await ada.call("new_token", name="ci", scope="read")
+        small = door.signed("token:ci", Scope.READ)
+        with pytest.raises(DulyError, match="needs the scope admin"):
+            await small.call("tokens")
+        assert await small.call("workflows") == []
+        (done,) = await host.actions()
+        assert (done.by, done.verb) == ("device:Ada's phone", "new_token")
+        with pytest.raises(DulyError, match="who acts"):
+            await remote.ask("workflows", {}, {})
+        async with aclosing_remote(await Remote.reach(path)) as other:
+            with pytest.raises(DulyError, match="by is not known"):
+                await other.ask("new_token", {"name": "x", "scope": "read"}, {"by": "ada"})
+
+
+@asynccontextmanager
+async def aclosing_remote(remote: Remote | None) -> AsyncIterator[Remote]:
+    assert remote is not None
+    try:
+        yield remote
+    finally:
+        await remote.close()
 
 
 async def test_a_page_is_told_when_its_host_ends(tmp_path: Path) -> None:
@@ -167,21 +188,49 @@ async def test_a_page_is_told_when_its_host_ends(tmp_path: Path) -> None:
 
 async def test_a_follow_over_the_channel_is_answered_again_when_it_changes(tmp_path: Path) -> None:
     """U6: the way of a live page; in the process of the host it is the same."""
-    ours, theirs = socket.socketpair()
-    async with (
-        Host(f"sqlite:///{tmp_path / 'duly.db'}") as host,
-        Control(host, tmp_path / "duly.db.socket") as control,
-    ):
-        speaking = asyncio.ensure_future(speak(control, ours))
-        remote = await Remote.over(theirs)
+    async with channel(tmp_path) as (host, remote, _):
         for door in (Inherited(remote), Within(host)):
-            answers = door.signed("device:x", Scope.READ).follow("bus.journal")
+            answers: Any = door.signed("device:x", Scope.READ).follow("bus.journal")
             before = await anext(answers)
             await host.bus.emit("tea.ready", {}, source="kettle")
             after = await asyncio.wait_for(anext(answers), 10)
-            assert isinstance(before, list)
-            assert isinstance(after, list)
             assert len(after) == len(before) + 1
-            await answers.aclose()  # type: ignore[attr-defined]
-        await remote.close()
+            await answers.aclose()
+
+
+async def test_a_page_gives_way_to_no_other_client(tmp_path: Path) -> None:
+    """G10: where places are short, clients of the socket give way to each other."""
+    async with channel(tmp_path) as (_, remote, path):
+        others = [await Remote.reach(path) for _ in range(60)]
+        assert await Inherited(remote).signed("device:x", Scope.READ).call("workflows") == []
+        for each in others:
+            assert each is not None
+            await each.close()
+
+
+async def test_webhooks_are_taken_at_an_address_of_their_own(tmp_path: Path) -> None:
+    """G8: two servers in one process; the second has nothing else."""
+    made = listen(PageSettings(port=0, hooks_address="127.0.0.1:0"))
+    assert made.hooks is not None
+    page, hooks = made.page.getsockname()[1], made.hooks.getsockname()[1]
+    ours, theirs = socket.socketpair()
+    given = Given(theirs.detach(), made.page.detach(), made.hooks.detach())
+    async with Host(f"sqlite:///{tmp_path / 'duly.db'}") as host:
+        async with Control(host, tmp_path / "duly.db.socket") as control:
+            speaking = asyncio.ensure_future(speak(control, ours))
+            showing = asyncio.ensure_future(_show(given))
+            async with httpx2.AsyncClient(timeout=20) as client:
+                for port, path, status in (
+                    (page, "/healthz", 200),
+                    (hooks, "/healthz", 401),
+                    (hooks, "/api/v1/workflows", 401),
+                ):
+                    assert (
+                        await client.get(f"http://127.0.0.1:{port}{path}")
+                    ).status_code == status
+                for port in (page, hooks):
+                    url = f"http://127.0.0.1:{port}/hooks/a/b"
+                    told = await client.post(url, json={})
+                    assert (told.status_code, told.json()["code"]) == (401, "hook_refused")
+        await asyncio.wait_for(showing, 20)
         await speaking

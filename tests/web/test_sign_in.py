@@ -182,6 +182,7 @@ async def test_to_sign_out_takes_the_device_back(tmp_path: Path) -> None:
 
 
 async def test_a_device_lasts_thirty_days(tmp_path: Path) -> None:
+    """G6: then its browser signs in again."""
     async with serving(tmp_path) as web:
         done = await sign_in(web, await link(web))
         cookie = {"cookie": f"{COOKIE}={token_of(done)}"}
@@ -230,6 +231,7 @@ async def test_the_store_keeps_nothing_that_lets_anybody_in(tmp_path: Path) -> N
 async def test_a_token_with_one_character_changed_lets_nobody_in(
     change: str, tmp_path: Path
 ) -> None:
+    """G6: the id finds the row, the rest must fit it."""
     async with serving(tmp_path) as web:
         token = web.tokens[Scope.ADMIN]
         flipped = "0" if token[-1] != "0" else "1"
@@ -262,7 +264,7 @@ async def test_a_token_needs_a_name_of_its_own_and_a_scope_there_is(tmp_path: Pa
             with pytest.raises(Invalid):
                 await web.host.new_token(name, scope=Scope.READ)
         with pytest.raises(Invalid, match="read, agent, decide"):
-            await web.host.new_token("x", scope="root")  # type: ignore[arg-type]
+            await web.host.new_token("x", scope="root")
         for days in (0, -1, 99_999, True):
             with pytest.raises(Invalid):
                 await web.host.new_token("x", scope=Scope.READ, days=days)

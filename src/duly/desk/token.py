@@ -77,7 +77,7 @@ class Tokens(HasDesk):
 
     @act(scope=Scope.ADMIN, example={"name": "laptop agent", "scope": "agent"})
     async def new_token(
-        self, name: str, *, scope: Scope, days: int | None = None, by: str = USER
+        self, name: str, *, scope: Scope | str, days: int | None = None, by: str = USER
     ) -> NewToken:
         """Make a token for a program; it is shown this once.
 
@@ -86,8 +86,8 @@ class Tokens(HasDesk):
         """
         # Rules: G4, G6.
         desk = self._desk()
-        action = desk.action(by, "new_token", str(scope))
         made = rule.check_scope(scope)
+        action = desk.action(by, "new_token", str(made))
         expires_at = rule.end_of(days, desk.now_ms)
         row, token = _make(
             desk, rule.check_name(name), TokenKind.TOKEN, made, action.by, expires_at
@@ -114,12 +114,12 @@ class Tokens(HasDesk):
         await desk.complete(verb)
 
     @act(scope=Scope.ADMIN, example={})
-    async def new_link(self, *, scope: Scope = Scope.ADMIN, by: str = USER) -> Link:
+    async def new_link(self, *, scope: Scope | str = Scope.ADMIN, by: str = USER) -> Link:
         """Make the code of a link that signs one browser in, once, within a minute."""
         # Rules: G6.
         desk = self._desk()
-        action = desk.action(by, "new_link", str(scope))
         given = rule.check_scope(scope)
+        action = desk.action(by, "new_link", str(given))
         now_ms = desk.now_ms
         desk.links[:] = [each for each in desk.links if now_ms < each.until_ms]
         if len(desk.links) >= LINKS_MAX:

@@ -125,7 +125,7 @@ def write(answer: Json) -> Response:
 
 async def compare(session: Session, args: Mapping[str, Json]) -> dict[str, Json]:
     """Return the call that was shown and the one that waits now (law 3)."""
-    now = await session.call("mutation", mutation=args["mutation"])
+    now = await session.call("mutation", id=args["mutation"])
     assert isinstance(now, dict), now
     old: Json = {"hash": args.get("seen"), "args": now.get("proposed")}
     return {"old": old, "new": now}
