@@ -74,7 +74,7 @@ async def test_a_signed_message_is_an_event_when_it_is_answered(tmp_path: Path) 
         assert (event.message_id, event.title) == ("msg_1", "mail")
         assert event.payload == {"type": "mail", "data": {"id": 7}}
         (act,) = [one for one in await each.web.host.actions() if one.verb == "receive"]
-        assert act.by == "page"
+        assert act.by == event.created_by == "webhook"
 
 
 async def test_a_repeated_delivery_is_no_second_event(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from collections.abc import AsyncIterator
 from contextlib import aclosing, suppress
 from typing import TYPE_CHECKING, Final, Protocol
 
-from duly.api.codec import perform, to_json
+from duly.api.codec import perform
 from duly.api.registry import Registry, Scope
 from duly.api.session import Remote, RunningHost, Session
 from duly.errors import DulyError, RequestRefused
@@ -105,7 +105,7 @@ class _Near:
     async def call(self, verb: str, /, **args: Json) -> Json:
         host = self._host
         try:
-            answer = await perform(
+            return await perform(
                 host, verb, args, by=self._by, scope=self._scope, verbs=self._verbs
             )
         except DulyError as error:
@@ -115,7 +115,6 @@ class _Near:
                 log.error("%s failed inside the host\n%s", verb, trace(error.__cause__, secrets))
             mask(error, secrets)
             raise
-        return to_json(answer)
 
     async def follow(self, verb: str, /, **args: Json) -> AsyncIterator[Json]:
         if not self._verbs.find(verb).is_followable:

@@ -90,12 +90,15 @@ class Entry:
     """One route: its path, its endpoint, and for each method what a caller needs.
 
     `is_form` marks what a browser sends without being signed in: it must come from our own page.
+    `actor` and `right` are those of a caller that needs no sign-in; the host judges what it brings.
     """
 
     path: str
     endpoint: Endpoint
     needs: Mapping[str, Right | None]
     is_form: bool = False
+    actor: str = UNSIGNED
+    right: Right = Right.READ
 
     @property
     def route(self) -> Route:
@@ -183,8 +186,10 @@ class Guard:
         if caller is not None and need is not None and not caller.right.covers(need):
             facts = {"scope": str(caller.right), "needed": str(need)}
             raise RequestRefused(code="beyond_scope", subject=entry.path, facts=facts)
-        name, right = (UNSIGNED, Right.AGENT) if caller is None else (caller.actor, caller.right)
-        session = self._door.signed(name, right)
+        actor, right = entry.actor, entry.right
+        if caller is not None:
+            actor, right = caller.actor, caller.right
+        session = self._door.signed(actor, right)
         request.scope[VISIT] = Visit(session, caller, cookie, scheme == "https")
         return entry
 

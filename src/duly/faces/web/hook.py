@@ -12,10 +12,12 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
+from duly.api.registry import Scope
 from duly.api.value import Json
 from duly.faces.web.body import JSON, read_body, read_text
 from duly.faces.web.guard import OPEN, Entry, visit_of
 
+SENDER: Final = "webhook"  # in whose name what was sent is published
 HOOK_BYTES_MAX: Final = 512 * 1024
 TAKEN: Final = 202
 # What a sender may call the id of its message; the first is that of Standard Webhooks.
@@ -25,9 +27,8 @@ HEADERS: Final = {"signed_at": "webhook-timestamp", "signature": "webhook-signat
 
 def list_entries() -> Iterator[Entry]:
     """Make the entries of webhooks; a sender signs each message, and signs in never."""
-    needs = {"POST": OPEN}
-    yield Entry("/hooks/{workflow}/{topic}", receive, needs)
-    yield Entry("/hooks/{workflow}/{topic}/{key}", receive, needs)
+    for path in ("/hooks/{workflow}/{topic}", "/hooks/{workflow}/{topic}/{key}"):
+        yield Entry(path, receive, {"POST": OPEN}, actor=SENDER, right=Scope.AGENT)
 
 
 async def receive(request: Request) -> Response:
