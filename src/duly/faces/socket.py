@@ -26,7 +26,7 @@ from hashlib import sha256
 from itertools import count
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Protocol, Self
+from typing import Final, Self
 
 from duly import __version__, fork
 from duly.api.codec import Extent, perform, to_json
@@ -51,7 +51,7 @@ from duly.api.wire import (
 )
 from duly.errors import DulyError, Invalid, RequestRefused, short
 from duly.faces.request import Request, RequestId, read_id, read_request
-from duly.faces.room import Answers, Room, Shelf, make_place
+from duly.faces.room import Answers, Clock, Room, Shelf, make_place
 from duly.host import Host
 from duly.loop import outlast
 
@@ -65,13 +65,6 @@ FOLLOW_LOOK_S: Final = 1.0  # some answers change with the time: "Next check in 
 UNREAD_BYTES_MAX: Final = 1024 * 1024  # of answers; with more a client is not read from
 
 log = logging.getLogger("duly.control")
-
-
-class Clock(Protocol):
-    """What a pause is waited by; a host's own, unless a test gives another."""
-
-    async def sleep(self, seconds: float) -> None:
-        """Wait so long."""
 
 
 class Control:

@@ -20,8 +20,8 @@ from duly.store import (
     run,
     seal,
     subscription,
-    turn,
     token,
+    turn,
     workflow,
 )
 from duly.store import claim as claims
