@@ -128,6 +128,16 @@ async def test_a_query_says_text_and_what_is_no_text_is_json() -> None:
     assert asked.args == {"workflow": "12", "topic": "true", "limit": 20, "after": 7}
 
 
+async def test_a_text_that_looks_like_a_number_stays_a_text() -> None:
+    """T2: a message id is text, also where a number could be given."""
+    app, door = fake()
+    signed = {**cookie(), **OWN, **FORM}
+    for text in ("42", "1.0", "true", "[]"):
+        fields = form(workflow="x", topic="in", message_id=text)
+        await ask(app, "/act/skip", "POST", headers=signed, body=fields)
+    assert [each.args["message_id"] for each in door.asked] == ["42", "1.0", "true", "[]"]
+
+
 async def test_a_form_of_another_type_or_size_is_refused() -> None:
     """G10: a form is judged like any other body."""
     app, door = fake()

@@ -136,7 +136,20 @@ async def test_text_from_outside_is_text_on_every_page(text: str, duly_world: St
 
 
 KNOWN: Final = {"article", "dl", "dt", "dd", "pre", "table", "thead", "tbody", "tr", "th", "td"} | {
-    *("section", "h1", "h2", "h3", "div", "span", "small", "form", "input", "button", "code"),
+    *(
+        "section",
+        "h1",
+        "h2",
+        "h3",
+        "div",
+        "span",
+        "small",
+        "form",
+        "input",
+        "button",
+        "code",
+        "nav",
+    ),
 }
 ATTRIBUTES: Final = {
     *("action", "aria-labelledby", "charset", "class", "content", "for", "href", "id", "lang"),
@@ -161,6 +174,36 @@ async def test_every_form_of_a_page_posts_an_act_with_arguments_it_takes(duly_wo
             assert fields.keys() - {"back"} <= names
             required = {each.name for each in verb.parameters if each.is_required}
             assert required <= fields.keys()
+
+
+async def test_a_device_is_revoked_on_the_page_of_settings(tmp_path: Path) -> None:
+    """G6: every token and device, with a button each; for admins alone."""
+    async with serving(tmp_path) as web:
+        headers = await signed(web)
+        await web.host.new_token("<b>old</b>", scope=Scope.READ)
+        page = Page((await ask(web.app, "/settings", headers=headers)).text)
+        revoked = [fields["name"] for path, fields in page.forms() if path == "/act/revoke_token"]
+        assert sorted(revoked) == sorted(each.name for each in await web.host.tokens())
+        await post(web.app, headers, "/act/revoke_token", {"name": "<b>old</b>"})
+        assert "<b>old</b>" not in [each.name for each in await web.host.tokens()]
+        assert (await web.ask("/settings", scope=Scope.DECIDE)).status == 403
+
+
+async def test_a_page_offers_what_its_viewer_may_do_and_no_more(duly_world: Stage) -> None:
+    """G4: a button that would be refused is not shown."""
+    play, _ = await proposed(duly_world)
+    app = duly.web.app(play.host)
+    shown = {}
+    for scope in Scope:
+        text = (await ask(app, f"/w/{NAME}", headers=await signed(play, scope))).text
+        shown[scope] = {path.removeprefix("/act/") for path, _ in Page(text).forms()}
+    for scope, verbs in shown.items():
+        for verb in verbs - {"/sign-out"}:
+            assert scope.covers(VERBS[verb].scope)
+    assert shown[Scope.READ] == {"/sign-out"}
+    assert "pause" in shown[Scope.AGENT]
+    assert "approve" not in shown[Scope.AGENT]
+    assert "approve" in shown[Scope.DECIDE]
 
 
 async def test_a_form_goes_back_to_the_page_it_was_on(tmp_path: Path) -> None:
@@ -208,6 +251,6 @@ async def test_a_page_asks_for_nothing_elsewhere(duly_world: Stage) -> None:
     """G7: no script, no style and no address that is not our own."""
     play, _ = await proposed(duly_world)
     app, headers = duly.web.app(play.host), await signed(play)
-    for path in ("/", f"/w/{NAME}", "/sign-in", "/nothing"):
+    for path in ("/", f"/w/{NAME}", "/settings", "/sign-in", "/nothing"):
         text = (await ask(app, path, headers=headers)).text
         assert not re.search(r"<script|<style|style=| on[a-z]+=|https?://|url\(", text)

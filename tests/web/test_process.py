@@ -23,6 +23,7 @@ from duly.api.session import Remote
 from duly.errors import DulyError
 from duly.faces.channel import speak
 from duly.faces.socket import Control
+from duly.faces.web import watch
 from duly.faces.web.process import Given, _show
 from duly.faces.web.watch import listen
 from duly.host import Host
@@ -126,6 +127,57 @@ def test_a_host_serves_although_its_page_cannot_be_shown(tmp_path: Path) -> None
             assert page_of(host) == 0
             host.tell(signal.SIGTERM)
             assert host.end() == 0
+
+
+class Watch:
+    """A clock that goes on by its sleeps, and by how long each page lives."""
+
+    def __init__(self, *lives_s: float) -> None:
+        self.slept: list[float] = []
+        self._now_ms = 0.0
+        self._lives_s = [*lives_s]
+
+    def monotonic_ms(self) -> int:
+        return int(self._now_ms)
+
+    async def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+        if not self._lives_s:
+            raise asyncio.CancelledError
+        self._now_ms += seconds * 1000
+
+    async def show(self, *_: object) -> int:
+        self._now_ms += self._lives_s.pop(0) * 1000
+        return 1
+
+
+async def test_a_page_that_keeps_ending_is_started_again_after_a_growing_pause(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """G8: a page that lived for a minute begins anew with the first pause."""
+    clock: Any = Watch(*[0.1] * 8, 61, 0.1)
+    monkeypatch.setattr(watch, "_show_once", clock.show)
+    nothing: Any = None
+    with pytest.raises(asyncio.CancelledError):
+        await watch._watch(nothing, nothing, PageSettings(), Path(), clock)
+    assert clock.slept == [1, 2, 4, 8, 16, 32, 60, 60, 1, 2]
+
+
+async def test_a_page_that_cannot_be_started_is_tried_again(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """G8: a host never stops for its page."""
+    clock: Any = Watch(0.1)
+
+    async def fail(*_: object) -> int:
+        await clock.show()
+        raise OSError("no more processes")
+
+    monkeypatch.setattr(watch, "_show_once", fail)
+    nothing: Any = None
+    with pytest.raises(asyncio.CancelledError):
+        await watch._watch(nothing, nothing, PageSettings(), Path(), clock)
+    assert "no more processes" in caplog.text
 
 
 # -- The channel ------------------------------------------------------------------------------

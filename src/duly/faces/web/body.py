@@ -108,5 +108,6 @@ def _read(parameter: Parameter, text: str) -> Json:
 
 
 def _is_text(kind: Any) -> bool:
+    """Tell whether a text is taken as it stands, also where a number could be given instead."""
     base = get_args(kind)[0] if hasattr(kind, "__metadata__") else kind
-    return base is str
+    return base is str or str in get_args(base)

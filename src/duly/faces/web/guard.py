@@ -14,6 +14,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from traceback import format_tb
 from typing import Final, TypeAlias, cast
 
@@ -71,12 +72,16 @@ class Caller:
 
 @dataclass(frozen=True, slots=True)
 class Visit:
-    """One request as an endpoint gets it: a session in the caller's name, and where it came to."""
+    """One request as an endpoint gets it: a session in the caller's name, and where it came to.
+
+    `may` tells whether the caller may use a route.
+    """
 
     session: Session
     caller: Caller | None
     cookie: str
     is_secure: bool
+    may: Callable[[str], bool]
 
     @property
     def token(self) -> str:
@@ -190,8 +195,16 @@ class Guard:
         if caller is not None:
             actor, right = caller.actor, caller.right
         session = self._door.signed(actor, right)
-        request.scope[VISIT] = Visit(session, caller, cookie, scheme == "https")
+        may = partial(self._may, caller)
+        request.scope[VISIT] = Visit(session, caller, cookie, scheme == "https", may)
         return entry
+
+    def _may(self, caller: Caller | None, path: str) -> bool:
+        """Tell whether there is a route that a caller may use, by any of its methods."""
+        needs = self._exact[path].needs.values() if path in self._exact else ()
+        return any(
+            need is OPEN or (caller is not None and caller.right.covers(need)) for need in needs
+        )
 
     def _find(self, request: Request) -> Entry | None:
         path = path_of(request)

@@ -53,10 +53,17 @@ def _json_text(value: object) -> str:
 def render(request: Request, template: str, status: int = 200, **given: Any) -> Response:
     """Make a page."""
     visit: Visit | None = request.scope.get(VISIT)
-    caller = None if visit is None else visit.caller
-    root = request.scope.get("root_path", "")
+    common = {
+        "root": request.scope.get("root_path", ""),
+        "caller": None if visit is None else visit.caller,
+        "may": _never if visit is None else visit.may,
+    }
     made = _environment().get_template(template)
-    return HTMLResponse(made.render(root=root, caller=caller, **given), status)
+    return HTMLResponse(made.render(**common, **given), status)
+
+
+def _never(path: str) -> bool:
+    return False
 
 
 def refuse(

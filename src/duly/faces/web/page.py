@@ -32,6 +32,7 @@ def list_entries(verbs: Mapping[str, Verb]) -> Iterator[Entry]:
     yield Entry("/static/page.css", style, {"GET": OPEN})
     yield Entry("/", home, {"GET": Scope.READ})
     yield Entry("/w/{name}", workflow, {"GET": Scope.READ})
+    yield Entry("/settings", settings, {"GET": Scope.ADMIN})
     for verb in verbs.values():
         if not verb.is_question:
             yield Entry(f"/act/{verb.name}", _form_of(verb), {"POST": verb.scope})
@@ -47,9 +48,8 @@ async def home(request: Request) -> Response:
     """Show what needs a person, and all workflows."""
     session = visit_of(request).session
     waiting: Any = await session.call("attention", limit=ROWS)
-    hashes = await _hashes(session, waiting)
     workflows: Any = await session.call("workflows", limit=1000)
-    return render(request, "home.html", waiting=waiting, hashes=hashes, workflows=workflows)
+    return render(request, "home.html", waiting=waiting, workflows=workflows)
 
 
 async def workflow(request: Request) -> Response:
@@ -60,15 +60,13 @@ async def workflow(request: Request) -> Response:
     inputs: Any = await session.call("inputs", workflow=name, limit=ROWS)
     waiting: Any = await session.call("attention", limit=1000)
     own = [each for each in waiting if each["workflow"] == name]
-    hashes = await _hashes(session, own)
-    return render(request, "workflow.html", each=found, inputs=inputs, waiting=own, hashes=hashes)
+    return render(request, "workflow.html", each=found, inputs=inputs, waiting=own)
 
 
-async def _hashes(session: Any, waiting: Any) -> dict[str, str]:
-    """Find the hash of each call that can be approved: what is shown is what is approved."""
-    if not any(offer["verb"] == "approve" for each in waiting for offer in each["offers"]):
-        return {}
-    return {each["mutation"]: each["hash"] for each in await session.call("approvals", limit=1000)}
+async def settings(request: Request) -> Response:
+    """Show the tokens and the devices, each of which can be revoked."""
+    tokens: Any = await visit_of(request).session.call("tokens")
+    return render(request, "settings.html", tokens=tokens)
 
 
 def _form_of(verb: Verb) -> Endpoint:
