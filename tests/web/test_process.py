@@ -24,7 +24,7 @@ from duly.errors import DulyError
 from duly.faces.channel import speak
 from duly.faces.socket import Control
 from duly.faces.web import watch
-from duly.faces.web.process import Given, _show
+from duly.faces.web.process import Given, _show, until_orphaned
 from duly.faces.web.watch import listen
 from duly.host import Host
 from tests.faces.real import Running, call, make_project, running, wait_for
@@ -260,13 +260,20 @@ async def test_a_page_gives_way_to_no_other_client(tmp_path: Path) -> None:
             await each.close()
 
 
+async def test_a_page_whose_host_is_no_more_ends_also_if_its_channel_is_held_open() -> None:
+    """G8: a process that the host forked may still have the other end."""
+    await asyncio.wait_for(until_orphaned(os.getppid() + 1), 10)
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(until_orphaned(os.getppid()), 0.05)
+
+
 async def test_webhooks_are_taken_at_an_address_of_their_own(tmp_path: Path) -> None:
     """G8: two servers in one process; the second has nothing else."""
     made = listen(PageSettings(port=0, hooks_address="127.0.0.1:0"))
     assert made.hooks is not None
     page, hooks = made.page.getsockname()[1], made.hooks.getsockname()[1]
     ours, theirs = socket.socketpair()
-    given = Given(theirs.detach(), made.page.detach(), made.hooks.detach())
+    given = Given(theirs.detach(), made.page.detach(), os.getppid(), made.hooks.detach())
     async with Host(f"sqlite:///{tmp_path / 'duly.db'}") as host:
         async with Control(host, tmp_path / "duly.db.socket") as control:
             speaking = asyncio.ensure_future(speak(control, ours))

@@ -2,26 +2,31 @@
 
 Law 1  It has neither the store nor a key: all it inherits is the socket to its host and those it
        listens at. Its environment has no setting of Duly.
-Law 2  It ends with its host, however that ends: the socket says so.
+Law 2  It ends with its host, however that ends: the socket says so, or, where a process that the
+       host forked still holds its end of it, the kernel does.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import socket
 import sys
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
+from duly.api.clock import Loop
 from duly.api.door import Inherited
 from duly.api.session import Remote
 from duly.errors import DulyError
 from duly.faces.web.app import make_app, make_hooks_app
 from duly.faces.web.guard import Place
 from duly.faces.web.server import make_server
+
+LOOK_S: Final = 1.0
 
 log = logging.getLogger("duly.page")
 
@@ -32,6 +37,7 @@ class Given:
 
     channel: int
     listen: int
+    host: int  # its process
     hooks: int | None = None
     hosts: tuple[str, ...] = ()
     is_proxied: bool = False
@@ -65,11 +71,23 @@ async def _show(given: Given) -> None:
         for server, each in servers
     ]
     gone = asyncio.ensure_future(remote.until_gone())
-    await asyncio.wait((gone, *serving), return_when=asyncio.FIRST_COMPLETED)
+    orphaned = asyncio.ensure_future(until_orphaned(given.host))
+    await asyncio.wait((gone, orphaned, *serving), return_when=asyncio.FIRST_COMPLETED)
     for server, _ in servers:
         server.should_exit = True
-    await asyncio.wait(serving)
+    orphaned.cancel()
+    await asyncio.wait((orphaned, *serving))
     await remote.close()
+
+
+async def until_orphaned(host: int) -> None:
+    """Return when the process that started this one is no more."""
+    env = Loop()
+    try:
+        while os.getppid() == host:
+            await env.sleep(LOOK_S)
+    finally:
+        env.close()
 
 
 if __name__ == "__main__":

@@ -131,6 +131,7 @@ async def _show_once(
         given = Given(
             channel=theirs.fileno(),
             listen=listening.page.fileno(),
+            host=os.getpid(),
             hooks=None if listening.hooks is None else listening.hooks.fileno(),
             hosts=settings.hosts,
             is_proxied=settings.behind_proxy == "yes",
