@@ -32,6 +32,8 @@ COOKIE: Final = f"duly-{PORT}"
 TOKENS: Final = {f"token of {scope}": scope for scope in Scope}
 OWN: Final = {"sec-fetch-site": "same-origin"}
 
+ALONE: Final = ("workflow", "run", "mutation")  # what a page shows by itself
+
 Pairs = Iterable[tuple[str, str]]
 
 
@@ -94,8 +96,8 @@ class FakeSession:
             if scope is None:
                 raise RequestRefused(code="not_signed_in")
             return {"name": str(scope), "scope": str(scope), "actor": f"token:{scope}"}
-        if verb == "workflow":
-            raise NotFound(code="no_workflow", subject=str(args.get("name")))
+        if verb in ALONE and verb not in self.door.answers:
+            raise NotFound(code="not_found", subject=verb)
         self.door.asked.append(Asked(verb, args, self.by, self.scope))
         return self.door.answers.get(verb, [])
 

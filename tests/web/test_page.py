@@ -57,8 +57,7 @@ class Page(HTMLParser):
         """List the forms: where each posts, and what."""
         found: list[tuple[str, dict[str, str]]] = []
         for tag, given in self.elements:
-            if tag == "form":
-                assert given["method"] == "post"
+            if tag == "form" and given["method"] == "post":
                 found.append((str(given["action"]), {}))
             elif tag == "input" and found:
                 found[-1][1][str(given["name"])] = str(given["value"])
@@ -123,7 +122,8 @@ async def test_text_from_outside_is_text_on_every_page(text: str, duly_world: St
     app, headers = duly.web.app(play.host), await signed(play)
     plain = Page((await ask(app, "/sign-in")).text)
     known = {tag for tag, _ in plain.elements} | KNOWN
-    for path in ("/", f"/w/{NAME}"):
+    (row,) = await play.host.mutations()
+    for path in ("/", f"/w/{NAME}", f"/m/{row.id}", f"/runs/{row.run}", "/find?text=a", "/actions"):
         reply = await ask(app, path, headers=headers)
         assert reply.status == 200
         page = Page(reply.text)
@@ -135,25 +135,13 @@ async def test_text_from_outside_is_text_on_every_page(text: str, duly_world: St
         assert not HIDDEN.search(unescape(reply.text))
 
 
-KNOWN: Final = {"article", "dl", "dt", "dd", "pre", "table", "thead", "tbody", "tr", "th", "td"} | {
-    *(
-        "section",
-        "h1",
-        "h2",
-        "h3",
-        "div",
-        "span",
-        "small",
-        "form",
-        "input",
-        "button",
-        "code",
-        "nav",
-    ),
+KNOWN: Final = {
+    *("article", "dl", "dt", "dd", "pre", "table", "thead", "tbody", "tr", "th", "td", "section"),
+    *("h1", "h2", "h3", "div", "span", "small", "form", "input", "label", "button", "code", "nav"),
 }
 ATTRIBUTES: Final = {
     *("action", "aria-labelledby", "charset", "class", "content", "for", "href", "id", "lang"),
-    *("maxlength", "method", "name", "rel", "required", "scope", "title", "type", "value"),
+    *("maxlength", "method", "name", "rel", "role", "required", "scope", "title", "type", "value"),
 }
 HIDDEN: Final = re.compile("[\u200b-\u200f\u202a-\u202e\u2066-\u2069\x1b\x00]")
 
@@ -174,6 +162,51 @@ async def test_every_form_of_a_page_posts_an_act_with_arguments_it_takes(duly_wo
             assert fields.keys() - {"back"} <= names
             required = {each.name for each in verb.parameters if each.is_required}
             assert required <= fields.keys()
+
+
+async def test_a_change_and_its_run_have_pages_of_their_own(duly_world: Stage) -> None:
+    """U2, L12: from the input to the change, from the change to its run, and who decided."""
+    play, shown = await proposed(duly_world)
+    app, headers = duly.web.app(play.host), await signed(play)
+    await play.host.approve(shown.mutation, shown.hash, by="anna")
+    await play.drain()
+    listed = (await ask(app, f"/w/{NAME}", headers=headers)).text
+    assert f'href="/m/{shown.mutation}"' in listed
+    change = (await ask(app, f"/m/{shown.mutation}", headers=headers)).text
+    for told in (TOOL, "applied", "anna", shown.hash, f'href="/runs/{shown.run}"'):
+        assert told in change
+    run = await ask(app, f"/runs/{shown.run}", headers=headers)
+    assert (run.status, CONSUMER in run.text) == (200, True)
+    short = (await play.host.short_ids([shown.mutation]))[shown.mutation]
+    assert (await ask(app, f"/m/{short}", headers=headers)).status == 200
+    assert (await ask(app, "/m/nothing", headers=headers)).status == 404
+
+
+async def test_acts_and_inputs_are_found_page_by_page(tmp_path: Path) -> None:
+    """U6: each page has an address of its own, and nothing is shown twice."""
+    async with serving(tmp_path) as web:
+        await web.deploy()
+        headers = await signed(web)
+        for number in range(60):
+            await web.host.publish(
+                "invoices", "mail.received", title=f"Mail {number} & co", message_id=number
+            )
+        for start, of in (
+            ("/w/invoices?status=pending", r"Mail \d+ &amp; co"),
+            ("/actions?workflow=invoices", r"<td>(publish)"),
+            ("/find?text=Mail", r"Mail \d+ &amp; co"),
+        ):
+            path, met = start, []
+            while path:
+                reply = await ask(web.app, path, headers=headers)
+                assert reply.status == 200
+                met += re.findall(of, reply.text)
+                found = re.search(r'href="([^"]+)">(?:Older|Further)<', reply.text)
+                path = unescape(found[1]) if found else ""
+            assert len(met) == 60, start
+        empty = await ask(web.app, "/find?text=nothing", headers=headers)
+        assert "There are no such events." in empty.text
+        assert (await ask(web.app, "/find", headers=headers)).status == 200
 
 
 async def test_a_device_is_revoked_on_the_page_of_settings(tmp_path: Path) -> None:

@@ -38,6 +38,7 @@ def _environment() -> Environment:
         loader=PackageLoader("duly.faces.web"), autoescape=True, undefined=StrictUndefined
     )
     made.filters["shown"] = lambda value: visible(str(value))
+    made.filters["shown_block"] = lambda value: visible(str(value), is_block=True)
     made.filters["json_text"] = _json_text
     made.filters["json_value"] = json.dumps
     made.globals["nothing"] = lambda verb: tell_nothing(verb, "").sentence
