@@ -10,7 +10,8 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Iterable
-from typing import Any, Final, get_args
+from types import UnionType
+from typing import Any, Final, Union, get_args, get_origin
 from urllib.parse import parse_qsl
 
 from starlette.requests import ClientDisconnect, Request
@@ -28,6 +29,7 @@ FIELDS_MAX: Final = 100
 BODY_S_MAX: Final = 20.0
 DEPTH_MAX: Final = 100
 JSON: Final = "application/json"
+UNIONS: Final = (Union, UnionType)
 FORM: Final = "application/x-www-form-urlencoded"
 
 
@@ -110,4 +112,4 @@ def _read(parameter: Parameter, text: str) -> Json:
 def _is_text(kind: Any) -> bool:
     """Tell whether a text is taken as it stands, also where a number could be given instead."""
     base = get_args(kind)[0] if hasattr(kind, "__metadata__") else kind
-    return base is str or str in get_args(base)
+    return base is str or (get_origin(base) in UNIONS and str in get_args(base))
