@@ -73,7 +73,7 @@ def serving(folder: Path) -> Iterator[Path]:
     """Run the host of a small project."""
     home = folder / "project"
     subprocess.run([*DULY, "init", str(home)], check=True, capture_output=True)
-    host = subprocess.Popen([*DULY, "dev"], cwd=home, stderr=subprocess.DEVNULL)
+    host = subprocess.Popen([*DULY, "dev", "--no-page"], cwd=home, stderr=subprocess.DEVNULL)
     try:
         until = time.monotonic() + WAIT_S
         while not _is_deployed(home):

@@ -61,6 +61,7 @@ NEEDS: Final = {
         *("tests/test_breaks.py", "tests/test_cost.py", "tests/test_env.py", "tests/test_host"),
         *("tests/test_house.py", "tests/test_mutants.py", "tests/test_quick.py"),
         *("tests/test_readme.py", "tests/testing/test_plugin.py", "tests/verification/test_random"),
+        *("tests/web/test_http_page.py", "tests/web/test_process.py"),
     ),
     "sandbox": ("tests/sandbox/",),
 }

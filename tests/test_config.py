@@ -260,7 +260,7 @@ def test_an_unknown_key_is_refused_with_the_nearest_name(
         ("DULY_ULR", "DULY_URL"),
         ("DULY_POLICY__RUN_MAX", "DULY_POLICY__RUNS_MAX"),
         ("DULY_POLICY_RUNS_MAX", "DULY_POLICY__RUNS_MAX"),
-        ("DULY_URL__HOST", "DULY_URL"),
+        ("DULY_URL__X", "DULY_URL"),
         ("DULY_POLICY__WORKFLOWS__A", "DULY_POLICY__WORKFLOWS"),
     ],
 )

@@ -38,6 +38,8 @@ WORDS = {
     "mutation.status": "duly.rules.word.MutationStatus",
     "mutation.known_how": "duly.rules.word.Known",
     "journal.status": "duly.rules.delivery.JournalStatus",
+    "token.kind": "duly.rules.token.TokenKind",
+    "token.scope": "duly.rules.verb.Scope",
     "delivery.status": "duly.rules.delivery.DeliveryStatus",
     "deferred.status": "duly.rules.deferral.DeferredStatus",
 }

@@ -33,7 +33,7 @@ COUNTS = {"W": 10, "T": 10, "P": 4, "C": 13, "L": 12, "R": 9, "F": 8, "S": 9} | 
 # Of these letters only some rules are built yet.
 FURTHER = {
     "L": ("L13", "L15"),
-    "G": ("G4", "G5", "G9"),
+    "G": ("G1", "G2", "G3", "G4", "G5", "G6", "G7", "G8", "G9", "G10", "G11", "G12", "G15"),
     "K": ("K4", "K7", "K11", "K12", "K13", "K14"),
 }
 

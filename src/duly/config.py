@@ -54,14 +54,16 @@ KIB = 1024
 MIB = 1024 * KIB
 BATCH_MAX = 1000  # what one read of the store may return
 DEFERRED_MAX = 10_000  # events of one source that wait for their time
+PORT_MAX = 65_535
 PREFIX = "DULY_"
 APPROVALS = ("never", "always", "above:low", "above:medium")
 FIRST = re.compile(r"first:[1-9][0-9]{0,3}")
-MAY_BE_ZERO = frozenset({"attempts", "repair_budget", "repair_budget_per_day"})
+MAY_BE_ZERO = frozenset({"attempts", "port", "repair_budget", "repair_budget_per_day"})
 # Variables that begin like a setting and are none: the folder of the project is needed before its
 # file is read, and only the vault reads the key to the secrets (A5).
 NO_SETTINGS = frozenset({"DULY_KEY", "DULY_KEY_OLD", "DULY_PROJECT"})
 
+TEXTS: Any = tuple[str, ...]
 Tables: TypeAlias = "Mapping[str, Mapping[str, Any]]"
 
 
@@ -258,6 +260,36 @@ class FleetSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class PageSettings:
+    """Where the page and the HTTP interface are reached (G1, G2); port 0 is any free one.
+
+    `hosts` are the names it is called by, besides those of this machine. Any address but a loopback
+    one needs the two files of a certificate, or a proxy before it that has them. `hooks_address`
+    (`address:port`) is one more place where webhooks alone are taken.
+    """
+
+    address: str = "127.0.0.1"
+    port: int = 7337
+    hosts: tuple[str, ...] = ()
+    behind_proxy: Literal["no", "yes"] = "no"
+    certificate: str | None = None
+    certificate_key: str | None = None
+    hooks_address: str | None = None
+
+    def __post_init__(self) -> None:
+        _check_numbers(self)
+        if self.port > PORT_MAX:
+            raise ConfigError(
+                code="out_of_range",
+                subject="port",
+                facts={"given": self.port, "least": 0, "most": PORT_MAX},
+            )
+        for name in ("address", "certificate", "certificate_key", "hooks_address"):
+            if getattr(self, name) == "":
+                raise ConfigError(code="blank", subject=name)
+
+
+@dataclass(frozen=True, slots=True)
 class Config:
     """All settings of a host."""
 
@@ -271,6 +303,7 @@ class Config:
     bus: BusSettings = BusSettings()
     sandbox: SandboxSettings = SandboxSettings()
     fleet: FleetSettings = FleetSettings()
+    page: PageSettings = PageSettings()
 
     def __post_init__(self) -> None:
         for name in ("workflows", "extensions", "repairer"):
@@ -354,6 +387,8 @@ def _build(kind: Any, value: Any, key: str) -> Any:
     if get_origin(kind) is Mapping and isinstance(value, dict):
         inner = get_args(kind)[1]
         return {name: _build(inner, each, _join(key, name)) for name, each in value.items()}
+    if kind == TEXTS and isinstance(value, list) and all(isinstance(each, str) for each in value):
+        return tuple(value)
     if not _fits(kind, value):
         raise ConfigError(
             code="wrong_value", subject=key, facts={"given": _plain(value), **_wanted(kind)}
@@ -368,6 +403,8 @@ def _is_text(kind: Any) -> bool:
 def _fits(kind: Any, value: Any) -> bool:
     if kind is Any:
         return True
+    if kind == TEXTS:
+        return False
     if get_origin(kind) is Literal:
         return value in get_args(kind)
     # To Python a bool is an int; a setting that counts something must not accept one.
@@ -387,6 +424,8 @@ def _wanted(kind: Any) -> dict[str, object]:
         return {"wanted": "table"}
     if _is_text(kind):
         return {"wanted": "quoted_text"}
+    if kind == TEXTS:
+        return {"wanted": "quoted_texts"}
     return {"wanted": "number" if kind is float else "whole_number"}
 
 

@@ -20,16 +20,18 @@ from duly.rules.verb import DECLARED, Scope, question
 WITHOUT_BY: Final = {"bus.emit", "bus.schedule_at"}
 # Questions that work for their answer, in the sandbox or on the whole disk, and those that a face
 # asks beside another one.
-ONCE: Final = {"check", "find", "ids", "short_ids", "sql", "try_", "verify", "what_if"}
+ONCE: Final = {"check", "find", "ids", "short_ids", "sql", "try_", "verify", "what_if", "who"}
 # The id of a rule, or the end of a call in Python.
 OF_THE_HOUSE: Final = re.compile(r"\b[A-Z]\d{1,2}\b|\(\)`")
 # What is more than reading, by what a caller must be allowed (G4).
 SCOPES: Final = {
-    Scope.AGENT: "check try_ what_if publish pause resume run_now retry bus.emit bus.schedule_at",
+    Scope.AGENT: "check try_ what_if publish pause resume run_now retry receive bus.emit "
+    "bus.schedule_at",
     Scope.DECIDE: "approve approve_all allow amend reject revoke_allowance settle skip abandon "
     "reconnect deploy rollback grant revoke bus.cancel bus.discard bus.resume bus.retry "
     "bus.unsubscribe sql",
-    Scope.ADMIN: "secrets set_secret drop_secret backup remove tidy",
+    Scope.ADMIN: "secrets set_secret drop_secret backup remove tidy tokens new_token revoke_token "
+    "new_link new_hook",
 }
 
 

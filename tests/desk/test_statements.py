@@ -27,7 +27,7 @@ WHOLE: Final = "whole"  # one run of it reserves every input
 SPREAD: Final = "spread"  # one input of it leads to many changes
 
 # Questions that are not read from rows: they work for their answer, or ask the process.
-OTHER: Final = {"check", "extensions", "sql", "tools", "try_", "verify", "what_if"}
+OTHER: Final = {"check", "extensions", "sql", "tools", "try_", "verify", "what_if", "who"}
 
 
 async def _ended_run(host: Host, size: int) -> str:
@@ -48,6 +48,7 @@ CALLS: Final[dict[str, Callable[[Host, int], Any]]] = {
     "allowances": lambda host, _: host.allowances(),
     "approvals": lambda host, _: host.approvals(),
     "attention": lambda host, _: host.attention(limit=1000),
+    "tokens": lambda host, _: host.tokens(),
     "certificate": lambda host, size: host.certificate("root", workflow=f"{SPREAD} {size}"),
     "diff": lambda host, _: host.diff(NAME, "1.0", "1.0"),
     "events": lambda host, _: host.events(NAME),

@@ -52,7 +52,13 @@ GIVEN: Final[Mapping[str, str]] = {
     "find": "a --limit 3",
     "sql": "select/**/name/**/from/**/workflows",
     "amend": '{proposed} {hash} {{"text":"other"}}',
+    "receive": "asks in {{}} --message-id 1 --signed-at 1 --signature v1,x",
     "revoke_allowance": "allowance_9",
+    "revoke_token": "ci",
+    "sign_in": "0123 phone",
+    "sign_out": "duly_0_1",
+    "tokens": "",
+    "who": "duly_0_1",
     "remove": "checks",
     "resume": "checks",
     "retry": "{failed_run}",
@@ -61,6 +67,9 @@ GIVEN: Final[Mapping[str, str]] = {
     "run": "{failed_run}",
     "run_now": "checks",
     "runs": "asks --handler file",
+    "new_hook": "asks in",
+    "new_link": "--scope read",
+    "new_token": "ci --scope agent",
     "next_due": "",
     "secrets": "",
     "hosts": "",
@@ -90,13 +99,19 @@ GIVEN: Final[Mapping[str, str]] = {
     "bus.unsubscribe": "test:task",
 }
 # Refused on this store, the same way by either: everything is kept here, no tool has anything to
-# amend, and nothing was allowed.
-REFUSED: Final = frozenset({"tidy", "amend", "revoke_allowance"})
+# amend, nothing was allowed, no host shows a page, and no caller was let in.
+REFUSED: Final = frozenset(
+    {
+        *("tidy", "amend", "revoke_allowance", "new_link", "receive"),
+        *("revoke_token", "sign_in", "sign_out", "who"),
+    }
+)
 # Commands whose help has examples of its own, with what only they can do.
 OWN_HELP: Final = frozenset({"check", "tools", "try_"})
 STDIN: Final[Mapping[str, str]] = {"set_secret": "a secret"}
 # What is another one each time: ids that are made, moments, and how long it is until then.
 NEW: Final = re.compile(
+    r"duly_[0-9a-f]{12}_[0-9a-f]{64}|whsec_[\w+/=]+|\b[0-9a-f]{40}\b|"
     r"(run|action|mutation)_[0-9a-f]{12,}|\d{4}-\d\d-\d\dT[\d:.]+Z|\bin \d+ (s|min|h)\b"
 )
 

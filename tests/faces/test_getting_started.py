@@ -58,7 +58,7 @@ class Reader:
     def type(self, line: str, is_first: bool) -> None:
         words = shlex.split(line)
         if is_first:
-            self._first = self._stack.enter_context(running(self.folder, *words[1:]))
+            self._first = self._stack.enter_context(running(self.folder, *words[1:], "--no-page"))
             self._read_up_to = 0
         elif words[0] == "cd":
             self.go_to(self.folder / words[1])

@@ -26,6 +26,7 @@ from duly.errors import StoreUnavailable
 from duly.faces.cli import completion
 from duly.faces.cli import serve as module
 from duly.faces.cli.completion import complete_workflow
+from duly.faces.cli.serve_log import logging_to_stderr
 from duly.host import Host
 from duly.rules.announcement import Topic
 from duly.rules.delivery import JournalStatus
@@ -48,13 +49,13 @@ def test_a_host_is_deployed_to_over_its_socket_and_stopped_with_nothing_left(
     settings = folder / "duly.toml"
     settings.write_text(settings.read_text().replace("above:low", "never"))
     monkeypatch.setattr(completion, "PATIENCE_S", PATIENCE_S)
-    with running(folder, "serve") as host:
+    with running(folder, "serve", "--no-page") as host:
         wait_for((folder / "duly.db.socket").exists, "the socket", host)
         deployed = call(folder, "deploy", "--grant", str(folder / "workflows"))
         assert deployed.exit_code == 0, deployed.output
         assert "No host is running" not in deployed.output
         host.until("welcome.answer committed (applied)")
-        second = call(folder, "serve")
+        second = call(folder, "serve", "--no-page")
         assert names(folder, "wel") == ["welcome"]
         assert names(folder, "x") == []
         looked = call(folder, "doctor")
@@ -77,7 +78,7 @@ def test_a_host_is_deployed_to_over_its_socket_and_stopped_with_nothing_left(
 def test_a_stop_waits_for_a_send_and_says_so_each_time_it_is_asked(tmp_path: Path) -> None:
     """R7, L2: no signal cuts a send short; what is waited for is named, and it happens once."""
     folder = make_slow_project(tmp_path / "project")
-    with running(folder, "serve") as host:
+    with running(folder, "serve", "--no-page") as host:
         wait_for((folder / "duly.db.socket").exists, "the socket", host)
         for words in (
             ("deploy", "--grant", str(folder / "workflows" / "posts.py")),
@@ -150,7 +151,7 @@ def test_a_host_outlives_its_connector_and_not_its_send(
     """L6, L13: a send that never returns dies with the process; `sys.exit` in one ends nothing."""
     folder = make_slow_project(tmp_path / "project")
     (folder / "outside_slow.py").write_text(BAD)
-    with running(folder, "serve") as host:
+    with running(folder, "serve", "--no-page") as host:
         wait_for((folder / "duly.db.socket").exists, "the socket", host)
         for words in (
             ("deploy", "--grant", str(folder / "workflows" / "posts.py")),
@@ -179,7 +180,7 @@ def test_a_callback_that_ends_the_host_is_told(
         await asyncio.Event().wait()
 
     monkeypatch.setattr(module, "_serve", exit_in_a_callback)
-    ended = call(make_project(tmp_path / "project"), "serve")
+    ended = call(make_project(tmp_path / "project"), "serve", "--no-page")
     assert (ended.exit_code, "called sys.exit(None), which ended" in ended.output) == (1, True)
 
 
@@ -187,7 +188,7 @@ def test_what_is_left_is_told_with_its_sentence(tmp_path: Path) -> None:
     """U7: a call that waits for a person is named when the host stops."""
     folder = make_project(tmp_path / "project")
     assert call(folder, "deploy", "--grant", str(folder / "workflows")).exit_code == 0
-    with running(folder, "serve") as host:
+    with running(folder, "serve", "--no-page") as host:
         host.until("Needs you: welcome: ")
         host.tell(signal.SIGHUP)
         assert host.end() == 0, host.said
@@ -201,7 +202,7 @@ def test_on_a_terminal_one_line_says_how_everything_stands(tmp_path: Path) -> No
     ours, theirs = pty.openpty()
     said = bytearray()
     try:
-        with running(folder, "serve", tty=theirs) as host:
+        with running(folder, "serve", "--no-page", tty=theirs) as host:
             os.close(theirs)
             os.set_blocking(ours, False)
 
@@ -234,7 +235,7 @@ def test_how_much_is_logged_is_said_by_an_option(
     """U5: to stderr, and the loggers are afterwards as they were before."""
     root = logging.getLogger("duly")
     before = (root.level, root.propagate, [*root.handlers])
-    with module._logging(**settings) as show_status:
+    with logging_to_stderr(**settings) as show_status:
         assert show_status is None
         module.log.debug("fine")
         module.log.info("well")
@@ -253,7 +254,7 @@ async def test_what_the_start_made_is_not_looked_at_again_while_serving(tmp_path
         frozen.append(gc.get_freeze_count())
         stop.ask()
 
-    await module._serve_host(build_host(project), project, stop, None, look)
+    await module._serve_host(build_host(project), project, stop, None, None, look)
     assert frozen[0] > 10_000
     assert gc.get_freeze_count() == 0
 

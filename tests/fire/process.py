@@ -273,7 +273,7 @@ def serve(folder: str) -> int:
         ledger.GRACE_MS = REST_MS  # type: ignore[misc]
         signal.signal(signal.SIGUSR1, lambda *_: fork_soon())
         faulthandler.register(signal.SIGUSR2)  # so that one that hangs can say where
-        command(["--project", folder, "serve", "--verbose"], standalone_mode=True)
+        command(["--project", folder, "serve", "--verbose", "--no-page"], standalone_mode=True)
     except SystemExit as ended:
         status = ended.code if isinstance(ended.code, int) else status
     except BaseException:

@@ -91,6 +91,7 @@ BARRIERS = {
     *("record_late", "keep_late_answer"),
     *("approve_all", "amend", "send_allowed", "revoke_allowance", "reseal"),
     *("emit", "defer", "cancel", "subscribe", "unsubscribe", "discard", "retry_delivery"),
+    *("keep_token", "drop_token"),
     *("drop_secret", "note_act", "note_restore", "resume_bus"),
 }
 

@@ -137,3 +137,9 @@ def test_the_views_of_the_bus_are_read_along_an_index(full: Memory, text: str) -
     (step,) = plan(full, text)
     assert step.startswith("SEARCH"), step
     assert VIEWED[text] in step, step
+
+
+def test_who_paused_is_found_without_reading_what_was_published_since(full: Memory) -> None:
+    """U1, S9: publishes are actions too, and there may be a million of them after a pause."""
+    text = queries.load("survey")["survey_pausers"]
+    assert any("action_of_pause" in line for line in plan(full, text)), plan(full, text)

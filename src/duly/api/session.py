@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import socket
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
 from contextlib import aclosing, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -62,6 +63,7 @@ class RunningHost:
     """The host that answers: its process, its version, since when it is open, whether it works.
 
     `settings` is a fingerprint of what it was started with; a program that embeds Duly has none.
+    `page` is where its page can be opened.
     """
 
     pid: int
@@ -70,6 +72,7 @@ class RunningHost:
     since: datetime
     serving: bool
     settings: str | None = None
+    page: str | None = None
 
     def has_other_settings(self, project: Project) -> bool:
         """Tell whether it was started with other settings than the project has now."""
@@ -269,17 +272,43 @@ class Remote:
                 writer.transport.abort()
         return None if host is None else cls(host, reader, writer, scope)
 
+    @classmethod
+    async def over(cls, made: socket.socket) -> Remote:
+        """Speak over a socket that this process inherited from its host (G5)."""
+        reader, writer = await asyncio.open_connection(sock=made, limit=ANSWER_BYTES_MAX)
+        host = await _hear_greeting(reader, Path("channel"), None)
+        if host is None:
+            writer.transport.abort()
+            raise StoreUnavailable(code="host_gone", facts={"process": os.getppid()})
+        return cls(host, reader, writer)
+
+    async def until_gone(self) -> None:
+        """Return when the host has hung up, or is no more."""
+        await asyncio.wait([self._listening])
+
     async def call(self, verb: str, /, **args: Json) -> Json:
         """Carry out a verb over there and answer what it answered."""
-        with self._expecting(verb) as (request_id, answers):
-            await self._send({"id": request_id, "verb": verb, "args": args, **self._lowered})
-            return _read_answer(await answers.get())
+        return await self.ask(verb, args, self._lowered)
 
     async def follow(self, verb: str, /, **args: Json) -> AsyncGenerator[Json, None]:
         """Give the answer of a question, and again each time it has changed; the newest only."""
+        async with aclosing(self.ask_on(verb, args, self._lowered)) as answers:
+            async for answer in answers:
+                yield answer
+
+    async def ask(self, verb: str, args: Mapping[str, Json], said: Mapping[str, Json]) -> Json:
+        """Carry out a verb; `said` goes with the request: a scope, and who acts where it may."""
         with self._expecting(verb) as (request_id, answers):
-            asked: dict[str, Json] = {"id": request_id, "verb": verb, "args": args}
-            await self._send({**asked, **self._lowered, "follow": True})
+            await self._send({"id": request_id, "verb": verb, "args": dict(args), **said})
+            return _read_answer(await answers.get())
+
+    async def ask_on(
+        self, verb: str, args: Mapping[str, Json], said: Mapping[str, Json]
+    ) -> AsyncGenerator[Json, None]:
+        """Ask a question, and return its answer again each time it has changed."""
+        with self._expecting(verb) as (request_id, answers):
+            asked: dict[str, Json] = {"id": request_id, "verb": verb, "args": dict(args)}
+            await self._send({**asked, **said, "follow": True})
             try:
                 while True:
                     yield _read_answer(await answers.get())

@@ -196,7 +196,7 @@ class Bus:
 
     # -- Questions (B14) ------------------------------------------------------------------------
 
-    @question(example={"topic": "task.received"})
+    @question(cursor=("id",), example={"topic": "task.received"})
     async def journal(
         self,
         topic: str | None = None,
@@ -218,7 +218,7 @@ class Bus:
         rows = await self._store.backend.ask(look)
         return tuple(show_event(row, self._dispatcher.secrets) for row in rows)
 
-    @question(example={"status": "dead"})
+    @question(cursor=("event_id", "subscriber_id"), example={"status": "dead"})
     async def deliveries(
         self,
         status: DeliveryStatus | str | None = None,

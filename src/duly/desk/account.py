@@ -61,7 +61,7 @@ OPEN: Final = frozenset({OutputStatus.WAITING, OutputStatus.UNKNOWN, OutputStatu
 class Accounts(HasDesk):
     """The questions of a person who wants to know what became of things."""
 
-    @question(example={"workflow": "invoices", "status": "pending"})
+    @question(cursor=("seq",), example={"workflow": "invoices", "status": "pending"})
     async def inputs(
         self,
         workflow: str,
@@ -83,7 +83,7 @@ class Accounts(HasDesk):
 
         return await self._desk().ask(look)
 
-    @question(example={"workflow": "invoices", "limit": 20})
+    @question(cursor=("key",), example={"workflow": "invoices", "limit": 20})
     async def outputs(
         self, workflow: str, *, limit: int = PAGE_DEFAULT, before: str | None = None
     ) -> tuple[Output, ...]:

@@ -173,7 +173,7 @@ class Approvals(HasDesk):
         verb = partial(desk.parts.store.revoke_allowance, allowance, action=action, now=desk.now_ms)
         await desk.carry_out(verb, None)
 
-    @question(example={"workflow": "invoices"})
+    @question(cursor=("id",), example={"workflow": "invoices"})
     async def allowances(
         self,
         workflow: str | None = None,

@@ -36,7 +36,7 @@ TITLES_SHOWN: Final = 5  # of what waits together so many are named
 class Attentions(HasDesk):
     """The question of a person who comes to help."""
 
-    @question(example={})
+    @question(cursor=("key",), example={})
     async def attention(
         self, *, limit: int = PAGE_DEFAULT, after: str | None = None
     ) -> tuple[Attention, ...]:

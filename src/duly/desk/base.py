@@ -20,6 +20,7 @@ from duly.engine.scheduler import Engine
 from duly.errors import NotFound, RequestRefused, Stale, parts_of, see
 from duly.rules.delivery import Presence
 from duly.rules.request import check_by
+from duly.rules.token import OpenLink
 from duly.rules.value import nearest
 from duly.store import people
 from duly.store.base import Durability, Transaction
@@ -42,7 +43,8 @@ def _away(subscriber_id: str) -> Presence:
 class Desk:
     """The parts of an open host, its engine, and the acts that are being carried out.
 
-    `presence` tells how a subscriber of the bus can be reached in this process (B13).
+    `links` sign a browser in and were not used yet. `presence` tells how a subscriber of the bus
+    can be reached in this process (B13).
     """
 
     parts: Parts
@@ -50,6 +52,7 @@ class Desk:
     vault: Vault | None = None
     presence: Callable[[str], Presence] = _away
     acts: set[asyncio.Future[Any]] = field(default_factory=set)
+    links: list[OpenLink] = field(default_factory=list)
 
     @property
     def now_ms(self) -> int:

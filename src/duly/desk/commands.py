@@ -19,12 +19,15 @@ from duly.desk import grant as granting
 from duly.desk.approval import Approvals
 from duly.desk.base import USER, find, find_topic
 from duly.desk.deploy import GivenSource
+from duly.desk.hook import Hooks
 from duly.desk.identity import resolve
+from duly.desk.publication import publish
 from duly.desk.record import Deployed
 from duly.desk.secret import check_secret
+from duly.desk.token import Tokens
 from duly.desk.upkeep import Keeping
 from duly.errors import Invalid, NotFound, RequestRefused, see, short
-from duly.rules.event import Republish, parse_message_id, parse_publication
+from duly.rules.event import Republish, parse_message_id
 from duly.rules.identity import IdKind, MutationId, RunId
 from duly.rules.source import EXAMPLE
 from duly.rules.value import Json, check_json, encode, nearest
@@ -36,10 +39,9 @@ from duly.store.base import Transaction
 # What a person can answer when the host cannot find out whether a change happened (L10).
 ANSWERS: Final = (Act.TRY_AGAIN, Act.DID_NOT_HAPPEN, Act.HAPPENED, Act.SKIP)
 DETAIL_BYTES_MAX: Final = 64 * 1024
-RESERVED: Final = ("bus:", "run_")  # how the bus and runs are named as makers of events (T2)
 
 
-class Commands(Keeping, Approvals):
+class Commands(Keeping, Approvals, Tokens, Hooks):
     """The commands of a host; workflows go by their names, `by` says who commands."""
 
     @act(scope=Scope.DECIDE, example={"source": EXAMPLE, "grant": True})
@@ -105,28 +107,8 @@ class Commands(Keeping, Approvals):
         """
         # Rules: T10, T5.
         desk = self._desk()
-        action = desk.action(by, "publish")
-        _check_publisher(action.by)
-        limits = desk.parts.policy.limits
         message = {"message_id": message_id, "title": title, "payload": payload}
-
-        def look(tx: Transaction) -> str:
-            found = find(tx, workflow)
-            find_topic(tx, found, topic, is_orphan_fine=False)
-            return found.id
-
-        workflow_id = await desk.look(look)
-        publication = parse_publication(topic, message, limits)
-        verb = partial(
-            desk.parts.store.publish,
-            workflow_id,
-            publication,
-            action=action,
-            bus_event=handled_event(desk.parts.store),
-            now=desk.now_ms,
-        )
-        republish, _ = await desk.carry_out(verb, workflow_id)
-        return republish
+        return await publish(desk, workflow, topic, message, desk.action(by, "publish"))
 
     @act(scope=Scope.AGENT, example={"workflow": "invoices"})
     async def run_now(self, workflow: str, producer: str | None = None, *, by: str = USER) -> int:
@@ -356,9 +338,3 @@ class Commands(Keeping, Approvals):
             vault.keep(connector, name, value)
 
         await desk.carry_out(keep, None)
-
-
-def _check_publisher(by: str) -> None:
-    """Refuse a name under which a script or the bus publishes: the two would look alike."""
-    if by.startswith(RESERVED):
-        raise Invalid(code="reserved_name", path="by", facts={"given": by, "reserved": [*RESERVED]})

@@ -22,7 +22,7 @@ PAGE_MS_MAX: Final = 1_000
 class Finds(HasDesk):
     """What a person asks who knows a word of it."""
 
-    @question(follow=False, example={"text": "invoice 2026-001"})
+    @question(cursor=("after",), follow=False, example={"text": "invoice 2026-001"})
     async def find(
         self,
         text: str,

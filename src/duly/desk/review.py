@@ -40,7 +40,7 @@ from duly.store.survey import Survey
 class Reviews(HasDesk):
     """The questions of a person who is about to decide."""
 
-    @question(example={"workflow": "invoices"})
+    @question(cursor=("version",), example={"workflow": "invoices"})
     async def versions(
         self, workflow: str, *, limit: int = PAGE_DEFAULT, before: str | None = None
     ) -> tuple[Version, ...]:
@@ -128,7 +128,7 @@ class Reviews(HasDesk):
         catalog = self._desk().parts.outside.catalog
         return tuple(sorted(catalog.tools, key=lambda each: each.name))
 
-    @question(example={"workflow": "invoices"})
+    @question(cursor=("mutation",), example={"workflow": "invoices"})
     async def approvals(
         self,
         workflow: str | None = None,
@@ -150,7 +150,7 @@ class Reviews(HasDesk):
 
         return await self._desk().ask(look)
 
-    @question(example={"limit": 10})
+    @question(cursor=("id",), example={"limit": 10})
     async def actions(
         self,
         workflow: str | None = None,

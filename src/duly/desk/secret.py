@@ -154,6 +154,10 @@ class Vault:
         self._open.pop((connector, name), None)
         self._closed.pop((connector, name), None)
 
+    def find(self, connector: str, name: str) -> str | None:
+        """Return a secret for the host itself; None if it is not kept, or does not open."""
+        return self._open.get((connector, name))
+
     def problem(self, connector: str, name: str) -> str | None:
         """Say why a secret of the store cannot be read, if it cannot."""
         problem = self._closed.get((connector, name))

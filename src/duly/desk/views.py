@@ -45,7 +45,7 @@ class Views(
 ):
     """The questions of a host; workflows go by their names."""
 
-    @question(example={"limit": 20})
+    @question(cursor=("name",), example={"limit": 20})
     async def workflows(
         self, *, limit: int = PAGE_DEFAULT, after: str | None = None
     ) -> tuple[Workflow, ...]:
@@ -71,7 +71,10 @@ class Views(
 
         return await self._desk().ask(look)
 
-    @question(example={"workflow": "invoices", "topic": "mail.received", "status": "skipped"})
+    @question(
+        cursor=("seq",),
+        example={"workflow": "invoices", "topic": "mail.received", "status": "skipped"},
+    )
     async def events(
         self,
         workflow: str,
@@ -99,7 +102,7 @@ class Views(
 
         return await self._desk().ask(look)
 
-    @question(example={"workflow": "invoices", "status": "failed:logic"})
+    @question(cursor=("id",), example={"workflow": "invoices", "status": "failed:logic"})
     async def runs(
         self,
         workflow: str | None = None,
@@ -147,7 +150,7 @@ class Views(
         row = await self._desk().ask(look)
         return () if row.logs is None else show_log(row.logs)
 
-    @question(example={"status": "indeterminate"})
+    @question(cursor=("id",), example={"status": "indeterminate"})
     async def mutations(
         self,
         workflow: str | None = None,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from duly.api.registry import Scope
+from duly.api.registry import BY, Scope
 from duly.api.value import INTEGER_MAX, Json, refuse_unknown
 from duly.errors import Invalid, short
 
@@ -20,7 +20,8 @@ RequestId: TypeAlias = "int | str"
 class Request:
     """One line of a client: a verb to carry out or to follow, or the end of following.
 
-    With a `scope` the client asks to be allowed less than it could be.
+    With a `scope` the client asks to be allowed less than it could be. `by` is who acts, where the
+    client is a page that may say so.
     """
 
     id: RequestId
@@ -29,11 +30,12 @@ class Request:
     is_follow: bool = False
     is_stop: bool = False
     scope: Scope = Scope.ADMIN
+    by: str = ""
 
 
-def read_request(message: Mapping[str, Json]) -> Request:
-    """Read a request, or say which field of it is wrong."""
-    refuse_unknown(message, FIELDS, "request")
+def read_request(message: Mapping[str, Json], *, names_actor: bool = False) -> Request:
+    """Read a request, or say which field of it is wrong; only a page names who acts (G5)."""
+    refuse_unknown(message, (*FIELDS, BY) if names_actor else FIELDS, "request")
     request_id = read_id(message.get("id"))
     if "stop" in message:
         if message["stop"] is not True or len(message) > 2:
@@ -47,7 +49,10 @@ def read_request(message: Mapping[str, Json]) -> Request:
     if not isinstance(follow, bool):
         raise Invalid(code="wrong_value", path="follow", facts={"wanted": "true_or_false"})
     scope = _read_scope(message.get("scope", Scope.ADMIN))
-    return Request(request_id, verb, args, is_follow=follow, scope=scope)
+    by = message.get(BY, "")
+    if not isinstance(by, str) or names_actor is not bool(by):
+        raise Invalid(code="wrong_value", path=BY, facts={"wanted": "actor"})
+    return Request(request_id, verb, args, is_follow=follow, scope=scope, by=by)
 
 
 def _read_scope(given: Json) -> Scope:

@@ -37,6 +37,13 @@ class Room:
     unread_total_bytes: int = 256 * MIB
 
 
+class Clock(Protocol):
+    """What a pause is waited by; a host's own, unless a test gives another."""
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait so long."""
+
+
 class Guest(Protocol):
     """What is to be known of a client in order to find it a place."""
 

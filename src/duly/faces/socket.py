@@ -26,7 +26,7 @@ from hashlib import sha256
 from itertools import count
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Protocol, Self
+from typing import Final, Self
 
 from duly import __version__, fork
 from duly.api.codec import Extent, perform, to_json
@@ -51,7 +51,7 @@ from duly.api.wire import (
 )
 from duly.errors import DulyError, Invalid, RequestRefused, short
 from duly.faces.request import Request, RequestId, read_id, read_request
-from duly.faces.room import Answers, Room, Shelf, make_place
+from duly.faces.room import Answers, Clock, Room, Shelf, make_place
 from duly.host import Host
 from duly.loop import outlast
 
@@ -67,17 +67,11 @@ UNREAD_BYTES_MAX: Final = 1024 * 1024  # of answers; with more a client is not r
 log = logging.getLogger("duly.control")
 
 
-class Clock(Protocol):
-    """What a pause is waited by; a host's own, unless a test gives another."""
-
-    async def sleep(self, seconds: float) -> None:
-        """Wait so long."""
-
-
 class Control:
     """Lets other processes of the same user speak to a host, for as long as it is entered.
 
     `settings` is a fingerprint of what the host was started with: a client can compare its own.
+    `page` is where the page of the host can be opened.
     `scope` is what a client may do at most; the owner of the host may do everything (G4).
     """
 
@@ -88,6 +82,7 @@ class Control:
         *,
         clock: Clock | None = None,
         settings: str | None = None,
+        page: str | None = None,
         scope: Scope = Scope.ADMIN,
         room: Room | None = None,
     ) -> None:
@@ -102,7 +97,7 @@ class Control:
         self.turns = count()
         self.looking = asyncio.Semaphore(LOOKS_AT_ONCE_MAX)
         self._path = path
-        self._settings = settings
+        self._told = {"settings": settings, "page": page}
         self._talks: dict[asyncio.Task[None], Talk] = {}
         self._server: asyncio.Server | None = None
         self._is_closing = False
@@ -151,14 +146,16 @@ class Control:
 
     async def _welcome(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Speak with one client until one of the two has had enough."""
-        if self._is_closing:
-            writer.close()
-            return
         # Where the kernel cannot be asked, the mode of the file has let in its own user alone.
         peer = ask_peer(writer.get_extra_info("socket"))
         user = os.geteuid() if peer is None else peer.user
-        refusal = self._refuse(user)
-        talk = Talk(self, reader, writer, user)
+        await self.talk(Talk(self, reader, writer, user), self._refuse(user))
+
+    async def talk(self, talk: Talk, refusal: RequestRefused | None = None) -> None:
+        """Hold a conversation to its end, or say why there is none."""
+        if self._is_closing:
+            await talk.close()
+            return
         talk.is_leaving = refusal is not None
         task = asyncio.current_task()
         assert task is not None
@@ -184,19 +181,21 @@ class Control:
         return make_place(self._talks.values(), user, self.room)
 
     def _greeting(self) -> dict[str, Json]:
-        settings = {} if self._settings is None else {"settings": self._settings}
         return {
             "duly": __version__,
             "pid": os.getpid(),
             "store": self.host.place,
             "since": to_json(self.host.opened_at),
             "serving": self.host.is_working,
-            **settings,
+            **{name: each for name, each in self._told.items() if each is not None},
         }
 
 
 class Talk:
     """One connection: what its client asked for and has not been answered yet."""
+
+    names_actor = False  # only a page says who acts (`faces/channel.py`)
+    requests_max = REQUESTS_AT_ONCE_MAX
 
     def __init__(
         self,
@@ -317,7 +316,7 @@ class Talk:
                 answered_id = read_id(message.get("id"))
             if answered_id in self._requests:
                 answered_id = None  # its answer is still to come, and must not be taken for this
-            request = read_request(message)
+            request = read_request(message, names_actor=self.names_actor)
             if request.is_stop:
                 await self._stop(request)
                 return
@@ -340,8 +339,8 @@ class Talk:
     def _check_room(self, request: Request) -> None:
         if request.id in self._requests:
             raise Invalid(code="id_in_use", path="id", facts={"given": request.id})
-        if len(self._requests) >= REQUESTS_AT_ONCE_MAX:
-            most = {"limit": REQUESTS_AT_ONCE_MAX, "unit": "requests"}
+        if len(self._requests) >= self.requests_max:
+            most = {"limit": self.requests_max, "unit": "requests"}
             raise RequestRefused(code="too_many", subject="connection", facts=most)
 
     async def _answer(self, request: Request) -> None:
@@ -371,8 +370,9 @@ class Talk:
     async def _make_answer(self, request: Request) -> bytes:
         """Carry out a verb; only the line is kept of what it returned."""
         scope = self._scope.lowered_to(request.scope)
+        by = request.by or self._by
         answer = await perform(
-            self._host, request.verb, request.args, by=self._by, scope=scope, verbs=self._verbs
+            self._host, request.verb, request.args, by=by, scope=scope, verbs=self._verbs
         )
         return write_line({"id": request.id, "answer": answer})
 

@@ -63,7 +63,8 @@ class Declared:
     arguments that work; each face spells them its own way. `recorded_in` names the question that
     shows whether an act was done. `needs_extensions`: only a host whose extensions are loaded can
     answer. `extension_argument` names the argument whose first part may be an extension: what
-    belongs to an extension is changed by a running host alone (B13).
+    belongs to an extension is changed by a running host alone (B13). `cursor` names the fields of
+    the last entry of a page that the next page goes on from.
     """
 
     is_question: bool
@@ -73,6 +74,7 @@ class Declared:
     recorded_in: str = ""
     needs_extensions: bool = False
     extension_argument: str = ""
+    cursor: tuple[str, ...] = ()
 
 
 def question(
@@ -80,11 +82,19 @@ def question(
     scope: Scope = Scope.READ,
     follow: bool = True,
     needs_extensions: bool = False,
+    cursor: tuple[str, ...] = (),
     example: Mapping[str, Any],
 ) -> Callable[[F], F]:
     """Declare a method that changes nothing, neither here nor outside."""
     return _declare(
-        Declared(True, scope, example, is_followed=follow, needs_extensions=needs_extensions)
+        Declared(
+            True,
+            scope,
+            example,
+            is_followed=follow,
+            needs_extensions=needs_extensions,
+            cursor=cursor,
+        )
     )
 
 

@@ -20,6 +20,7 @@ from duly.store import (
     run,
     seal,
     subscription,
+    token,
     turn,
     workflow,
 )
@@ -54,6 +55,8 @@ class Store:
     reconnect = barrier(workflow.reconnect)
     set_secret = barrier(workflow.set_secret)
     drop_secret = barrier(keeping.drop_secret)
+    keep_token = barrier(token.keep_token)
+    drop_token = barrier(token.drop_token)
 
     # Hosts
     join = barrier(claims.join)

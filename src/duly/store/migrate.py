@@ -16,7 +16,7 @@ import apsw
 from duly.errors import IllegalTransition, StoreError, StoreNewer
 from duly.store import queries
 
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 APPLICATION_ID = 0x44554C59  # "DULY"
 
 # The text that brings a database from this version to the next.
@@ -24,6 +24,7 @@ MIGRATIONS: Mapping[int, str] = {
     1: queries.read("from_1"),
     2: queries.read("from_2"),
     3: queries.read("from_3"),
+    4: queries.read("from_4"),
 }
 
 

@@ -105,6 +105,7 @@ def note_restore(tx: Transaction, *, action: Action, now: int, is_lost: bool = F
         tx.run("put_upkeep", name=LOST_LAST, at=since)
         action = replace(action, detail=LOG_LOST)
     bus.hold(tx, since, now=now)
+    tx.run("drop_tokens")  # one of them may have been revoked since (G6)
     turn = _next_workflow(tx, "")
     while turn.place is Section.EVENTS:
         workflow_id = turn.workflow_id

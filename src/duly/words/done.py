@@ -112,6 +112,13 @@ def _schedule(deferred_id: Answer, _: Args) -> Done:
     return Done(f"Scheduled as {deferred_id}.", offer)
 
 
+def _new_hook(made: Answer, _: Args) -> str:
+    return (
+        f"A sender posts to {made['path']} and signs with {made['secret']}; one that cannot sign "
+        f"posts to {made['path']}/{made['key']}. Neither is shown again."
+    )
+
+
 SENTENCES: Final[Mapping[str, Callable[[Answer, Args], str | Done]]] = {
     "abandon": lambda _, args: f"The run {args['run']} is given up.",
     "allow": _allow,
@@ -123,6 +130,11 @@ SENTENCES: Final[Mapping[str, Callable[[Answer, Args], str | Done]]] = {
     ),
     "drop_secret": lambda _, args: f"The secret {args['name']} of {args['connector']} is gone.",
     "grant": _grant,
+    "new_hook": _new_hook,
+    "new_link": lambda made, _: f"Code: {made['code']}. It signs one browser in, within a minute.",
+    "new_token": lambda made, _: (
+        f"{in_quotes(made['name'])} may {made['scope']}. This token is not shown again."
+    ),
     "pause": _pause,
     "publish": lambda what, _: PUBLISHED.get(what, what),
     "reconnect": lambda count, args: (
@@ -134,11 +146,15 @@ SENTENCES: Final[Mapping[str, Callable[[Answer, Args], str | Done]]] = {
     "resume": lambda _, args: f"{_name(args)} goes on.",
     "retry": lambda run_id, _: f"Tried again, as {run_id}.",
     "revoke": lambda _, args: f"{_name(args)} may not use {args['capability']} any more.",
+    "receive": lambda what, _: PUBLISHED.get(what, what),
+    "revoke_token": lambda _, args: f"{in_quotes(str(args['name']))} is let in no more.",
     "revoke_allowance": lambda _, args: f"{args['allowance']} covers nothing any more.",
     "rollback": lambda made, _: f"{in_quotes(made['workflow'])} is at version {made['version']}.",
     "run_now": lambda count, _: f"{_count(count, 'check is', 'checks are')} due now.",
     "set_secret": lambda _, args: f"The secret {args['name']} of {args['connector']} is kept.",
     "settle": lambda _, args: f"Settled: {args['mutation']} as {args['answer']}.",
+    "sign_in": lambda made, _: f"Signed in as {in_quotes(made['name'])}: {made['token']}",
+    "sign_out": lambda _, __: "Signed out.",
     "skip": lambda is_new, _: "Skipped for good." if is_new else "It was over already.",
     "tidy": _tidy,
     "bus.cancel": _cancel,
@@ -167,6 +183,10 @@ NOTHING: Final[Mapping[str, str | Done]] = {
         Offer("set_secret", NO_FACTS, "keeps_one", asks=("connector", "name")),
     ),
     "diff": "The two versions are the same.",
+    "tokens": Done(
+        "There is no token and no device.",
+        Offer("new_token", NO_FACTS, "brings_one", asks=("name", "scope")),
+    ),
     "workflows": Done(
         "There is no workflow yet.", Offer("deploy", NO_FACTS, "brings_one", asks=("source",))
     ),

@@ -35,6 +35,7 @@ SECTIONS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
     "Projects and their settings": error_project.PROJECTS,
     "Running hosts": error_project.RUNNING,
     "The control socket": error_project.SOCKET,
+    "The page": error_project.PAGE,
     "The demo": error_project.DEMO,
 }
 PAIRS: Final[Mapping[str, tuple[str, str]]] = {
@@ -43,6 +44,8 @@ PAIRS: Final[Mapping[str, tuple[str, str]]] = {
 
 # What a value must be, by the fact `wanted`; in braces stand other facts.
 WANTED: Final[Mapping[str, str]] = {
+    "actor": "who acts, which a page alone says",
+    "address_and_port": "an address and a port, as in 127.0.0.1:7338",
     "address": "one address, as in ada@acme.com",
     "addresses": "an address, or a list of them",
     "agent_text": "a text, which is what an agent answers with",
@@ -76,7 +79,9 @@ WANTED: Final[Mapping[str, str]] = {
     "object": "an object[ with {fields:list}]",
     "output_key": "the key of an output",
     "page_end": "where the page before ended",
+    "plain_path": "a path without empty parts, dots, backslashes or hidden characters",
     "quoted_text": "a text in quotes",
+    "quoted_texts": "a list of texts in quotes",
     "request": 'an object, as in {{"id": 1, "verb": "workflows"}}',
     "request_id": "a whole number, or a text of at most {most} characters",
     "retry": "a duly.Retry",

@@ -139,6 +139,64 @@ SOCKET: Final[Mapping[str, Pair]] = {
     "unexplained": ("The host returned an error that it did not explain.", ""),
 }
 
+PAGE: Final[Mapping[str, Pair]] = {
+    "not_signed_in": (
+        "This request says nothing that lets it in.",
+        "Give a token as `Authorization: Bearer …`, or sign in with a link.",
+    ),
+    "token_over": ("The time of {subject} is over.", "Sign in again, or use a new token."),
+    "link_over": (
+        "This link was used already, or its minute is over.",
+        "Ask for a new one.",
+    ),
+    "token_there": (
+        'There is a token "{subject}" already.',
+        "Choose another name, or revoke that one first.",
+    ),
+    "no_token": ('There is no token or device "{subject}".', "{nearest}"),
+    "hook_refused": (
+        "This webhook is not taken: it is not signed as the host expects.",
+        "Compare its secret, its time and its address with those that the host gave.",
+    ),
+    "wrong_host": (
+        'This page is not called "{subject}".',
+        "Use the address that the host prints, or add the name to `hosts` in [page].",
+    ),
+    "cross_origin": (
+        "This request comes from another page, and is not carried out.",
+        "Use the page of the host itself, or a token.",
+    ),
+    "no_page": ("There is nothing at {subject}.", ""),
+    "wrong_method": ("{subject} cannot be used here; {known:list} can.", ""),
+    "wrong_media_type": (
+        'The {subject} is of the type "{given}"; it must be {wanted}.',
+        "Say its type in Content-Type.",
+    ),
+    "head_too_long": ("The {subject} is longer than {limit} {unit}.", "Send fewer headers."),
+    "body_too_long": ("The {subject} is longer than {limit} {unit}.", "Send less at once."),
+    "body_late": ("The {subject} did not arrive[ in {seconds} s].", "Send it whole."),
+    "page_in_the_clear": (
+        "The page is not shown at {subject}: what is sent there could be read on the way.",
+        (
+            "Use 127.0.0.1, or give `certificate` and `certificate_key` in [page], or say "
+            '`behind_proxy = "yes"` if a proxy before it has them.'
+        ),
+    ),
+    "page_without_hosts": (
+        "The page does not know by which names it is called.",
+        'List them: `hosts = ["duly.example.org"]` in [page].',
+    ),
+    "half_certificate": (
+        "Of `certificate` and `certificate_key` one is missing.",
+        "Give both, or none.",
+    ),
+    "page_not_heard": (
+        "No page can be opened at {subject} ({cause}).",
+        "Choose another port (`port` in [page]), or end what uses it.",
+    ),
+    "no_page_here": ("This host shows no page.", "Start it with one."),
+}
+
 DEMO: Final[Mapping[str, Pair]] = {
     "not_a_demo": (
         "{subject} is there already and is no demo; nothing was written.",

@@ -28,6 +28,7 @@ from duly.errors import DulyError, NotDeployed
 from duly.faces.cli.base import Face, pass_face
 from duly.faces.cli.offer import quote
 from duly.faces.cli.serve import serve_project
+from duly.faces.cli.shown import page_options, read_page
 
 if TYPE_CHECKING:
     from duly.api.project import Project
@@ -45,8 +46,16 @@ Seal = tuple[int, int]  # when a file was changed, in nanoseconds, and its size 
 @click.option("--no-grant", is_flag=True, help="Do not allow what a file uses; grant it yourself.")
 @click.option("--lenient", is_flag=True, help="Let warnings pass; only errors refuse a file.")
 @click.option("--verbose", "-v", is_flag=True, help="Log everything, also what changed nothing.")
+@page_options
 @pass_face
-def dev(face: Face, no_grant: bool, lenient: bool, verbose: bool) -> None:
+def dev(
+    face: Face,
+    no_grant: bool,
+    lenient: bool,
+    verbose: bool,
+    no_page: bool,
+    page_port: int | None,
+) -> None:
     """Run the host and deploy each workflow file when it is saved.
 
     A file with an error or a warning is refused, and the version that was active goes on.
@@ -60,7 +69,8 @@ def dev(face: Face, no_grant: bool, lenient: bool, verbose: bool) -> None:
 
     by = name_user(os.geteuid())
     watch = Watch(face.project, by, is_granted=not no_grant, is_strict=not lenient)
-    serve_project(face, verbose=verbose, quiet=False, beside=watch.run)
+    page = read_page(face.project, no_page=no_page, port=page_port)
+    serve_project(face, page, verbose=verbose, quiet=False, beside=watch.run)
 
 
 @dataclass(slots=True)

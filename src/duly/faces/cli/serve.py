@@ -27,8 +27,11 @@ import click
 from duly.api.text import visible
 from duly.errors import DulyError, StillSending
 from duly.faces.cli.base import EXIT_FAILED, Face, pass_face, run
+from duly.faces.cli.serve_log import logging_to_stderr
+from duly.faces.cli.shown import listening, page_options, read_page, showing
 
 if TYPE_CHECKING:
+    from duly.api.page import PageSettings
     from duly.api.project import Project
     from duly.api.record import Journaled, Workflow
     from duly.host import Host
@@ -55,21 +58,30 @@ Leave = Callable[[int], NoReturn]
 @click.command()
 @click.option("--verbose", "-v", is_flag=True, help="Log everything, also what changed nothing.")
 @click.option("--quiet", "-q", is_flag=True, help="Log only what is wrong.")
+@page_options
 @pass_face
-def serve(face: Face, verbose: bool, quiet: bool) -> None:
+def serve(face: Face, verbose: bool, quiet: bool, no_page: bool, page_port: int | None) -> None:
     """Run the host until it is stopped (Ctrl-C, or SIGTERM).
 
     \b
     Example: duly serve --verbose
     """
-    serve_project(face, verbose=verbose, quiet=quiet)
+    page = read_page(face.project, no_page=no_page, port=page_port)
+    serve_project(face, page, verbose=verbose, quiet=quiet)
 
 
-def serve_project(face: Face, *, verbose: bool, quiet: bool, beside: Beside | None = None) -> None:
-    """Serve the project's host; `beside` runs as long as it does."""
+def serve_project(
+    face: Face,
+    page: PageSettings | None,
+    *,
+    verbose: bool,
+    quiet: bool,
+    beside: Beside | None = None,
+) -> None:
+    """Serve the project's host, with its page if there is one; `beside` runs as long as it does."""
     project = face.project
     with ExitStack() as stack:
-        show_status = stack.enter_context(_logging(verbose=verbose, quiet=quiet))
+        show_status = stack.enter_context(logging_to_stderr(verbose=verbose, quiet=quiet))
 
         def leave(status: int) -> NoReturn:
             """End the process at once, without waiting for its threads; nothing is given back."""
@@ -79,7 +91,7 @@ def serve_project(face: Face, *, verbose: bool, quiet: bool, beside: Beside | No
             os._exit(status)
 
         try:
-            run(_serve(project, show_status, beside, leave))
+            run(_serve(project, show_status, page, beside, leave))
         except SystemExit as error:
             # Out of a callback on the event loop, which is no part of any call (L13).
             log.error("A callback called sys.exit(%s), which ended the host.", error.code)
@@ -89,6 +101,7 @@ def serve_project(face: Face, *, verbose: bool, quiet: bool, beside: Beside | No
 async def _serve(
     project: Project,
     show_status: Callable[[str], None] | None,
+    page: PageSettings | None,
     beside: Beside | None,
     leave: Leave,
 ) -> None:
@@ -97,7 +110,7 @@ async def _serve(
     host = build_host(project, end=lambda: leave(EXIT_FAILED))
     with _signals() as stop:
         try:
-            await _serve_host(host, project, stop, show_status, beside)
+            await _serve_host(host, project, stop, show_status, page, beside)
         except StillSending as error:
             # The end of the process ends the send, and frees the lock; not before (L6).
             names = ", ".join(map(visible, error.out))
@@ -118,6 +131,7 @@ async def _serve_host(
     project: Project,
     stop: Stop,
     show_status: Callable[[str], None] | None,
+    page: PageSettings | None,
     beside: Beside | None,
 ) -> None:
     from duly.api.wire import check_free
@@ -126,11 +140,15 @@ async def _serve_host(
     if project.database is None:  # several hosts may use one server: no lock keeps them apart
         check_free(project.socket)
     async with host:
-        async with Control(host, project.socket, settings=project.settings):
-            await _tell_start(host, project)
-            with _frozen():
-                await _work(host, stop, show_status, beside)
-            await _tell_left(host)
+        with listening(page) as place:
+            url = None if place is None else place.url
+            control = Control(host, project.socket, settings=project.settings, page=url)
+            async with control:
+                await _tell_start(host, project)
+                async with showing(control, place, page, project.folder, host.clock):
+                    with _frozen():
+                        await _work(host, stop, show_status, beside)
+                await _tell_left(host)
         if host.sending:
             log.info("Stopping; waiting for the answer to %s.", ", ".join(host.sending))
         await _outwait(asyncio.ensure_future(host.close()), host, stop)
@@ -425,66 +443,3 @@ async def _status(host: Host) -> str:
         say_next(next_due, host.now),
     ]
     return " · ".join(words)
-
-
-# -- Where it is told -----------------------------------------------------------------------------
-
-
-class Visibly(logging.Formatter):
-    """Writes records so that nothing in them is unseen, and no line looks like another record's."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        """Write a record; its further lines are indented."""
-        return visible(super().format(record), is_block=True).replace("\n", "\n  ")
-
-
-@contextmanager
-def _logging(*, verbose: bool, quiet: bool) -> Iterator[Callable[[str], None] | None]:
-    """Write the log to stderr; on a terminal answer what shows a status below it."""
-    level = logging.DEBUG if verbose else logging.WARNING if quiet else logging.INFO
-    root = logging.getLogger("duly")
-    with _handler() as (handler, show_status):
-        handler.setFormatter(
-            Visibly("%(asctime)s %(levelname)-7s %(message)s", "%Y-%m-%d %H:%M:%S%z")
-        )
-        before = (root.level, root.propagate)
-        root.setLevel(level)
-        root.propagate = False
-        root.addHandler(handler)
-        try:
-            yield None if quiet else show_status
-        finally:
-            root.removeHandler(handler)
-            root.setLevel(before[0])
-            root.propagate = before[1]
-
-
-@contextmanager
-def _handler() -> Iterator[tuple[logging.Handler, Callable[[str], None] | None]]:
-    if not sys.stderr.isatty():
-        yield logging.StreamHandler(sys.stderr), None
-        return
-    from rich.console import Console
-    from rich.live import Live
-    from rich.text import Text
-
-    console = Console(stderr=True, highlight=False, markup=False, emoji=False)
-    # What a channel writes to stdout goes to stdout, also where that is a file.
-    with Live(
-        Text(""),
-        console=console,
-        auto_refresh=False,
-        transient=True,
-        redirect_stdout=sys.stdout.isatty(),
-    ) as live:
-
-        class Above(logging.Handler):
-            """Writes above the status."""
-
-            def emit(self, record: logging.LogRecord) -> None:
-                console.print(Text(self.format(record)))
-
-        def show_status(text: str) -> None:
-            live.update(Text(text, style="dim", overflow="ellipsis", no_wrap=True), refresh=True)
-
-        yield Above(), show_status

@@ -60,6 +60,11 @@ OPTIONS: Final[Mapping[str, str]] = {
     "correlation_id": "What belongs together has the same one.",
     "event_id": "Only those of this event.",
     "result": "What the change answered, if it happened.",
+    "scope": "What it may do: read, agent, decide or admin.",
+    "days": "How many days it lasts; without it, until it is revoked.",
+    "signed_at": "When it was signed, in seconds since 1970.",
+    "signature": "Its signature, as Standard Webhooks write it.",
+    "key": "The key of its address, in place of a signature.",
 }
 Given: TypeAlias = dict[str, Any]
 

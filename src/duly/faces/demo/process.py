@@ -30,6 +30,7 @@ class Process:
         # Settings for other projects of this user are not meant for a demo.
         environ = {key: each for key, each in os.environ.items() if not key.startswith("DULY_")}
         words = [sys.executable, "-P", "-m", "duly", "--project", str(folder.path), "serve"]
+        words.append("--no-page")  # a demo shows what it does by itself
         with folder.log.open("ab") as log:
             # In a session of its own, so that Ctrl-C reaches the demo alone, which ends its host.
             self.child = subprocess.Popen(

@@ -3,14 +3,11 @@
 
 create table host (
   id              text primary key,                                      -- new at every start
-  name            text,                                                  -- the machine and the process, for people
   started_at      bigint not null,
-  serves          integer not null default 0 check (serves in (0, 1)),   -- H7: it runs workflows, and does not only take acts
   lease_until     bigint                                                 -- by the database's clock; null: its lease is the file's lock (H6)
 );
 alter table workflow drop column lease_until;
 alter table run add column epoch bigint;
-alter table subscription add column holder text;
 
 -- H2: what is open was taken up by a host that is gone, before any claim.
 update workflow set holder = null;

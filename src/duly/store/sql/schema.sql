@@ -8,7 +8,7 @@
 -- Workflows   workflow, version, handler, topic          what is deployed and when it is due
 -- Events      event, payload, cause, reservation         what came in, what it says, what it led to
 -- Runs        run, mutation, recording                   what was tried, the ledger of outside changes, what was read
--- People      granted, allowance, secret, action         what is allowed, and who did what
+-- People      granted, allowance, secret, token, action  what is allowed, who is let in, and who did what
 -- Bus         counter, journal, subscription, delivery, deferred, extension_state
 -- Upkeep      upkeep                                     when the store was looked after, and whether it is a copy
 
@@ -303,6 +303,18 @@ create table secret (
   primary key (connector, name)
 );
 
+-- G6: what lets a program or a browser in over HTTP. Its secret part is not here, only a digest of it.
+create table token (
+  name            text primary key check (length(name) between 1 and 80),
+  id              text not null unique,                                  -- the part of a token that finds this row
+  kind            text not null check (kind in ('token', 'device')),
+  scope           text not null check (scope = 'read' or scope = 'agent' or scope = 'decide' or scope = 'admin'),
+  digest          text not null,
+  made_by         text not null,
+  made_at         bigint not null,
+  expires_at      bigint                                                 -- null: until it is revoked
+);
+
 -- A6: who did what, when, to what; written in the transaction of the act itself.
 create table action (
   id              text primary key,
@@ -314,6 +326,7 @@ create table action (
   detail          text
 );
 create index action_by_workflow on action (workflow_id, id);
+create index action_of_pause on action (workflow_id, id) where verb = 'pause';  -- U1: who paused it, however much was published since
 create index action_by_target on action (target, id) where target is not null;  -- U7: who ended it
 
 create table counter (

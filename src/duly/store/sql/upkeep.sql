@@ -164,6 +164,20 @@ where workflow_id = :workflow_id and open = 1 and status = 'paused:approval' and
 -- A secret that cannot be read, or is needed no more.
 delete from secret where connector = :connector and name = :name
 
+-- insert_token
+-- A name that is taken makes no row; the caller says so.
+insert into token (name, id, kind, scope, digest, made_by, made_at, expires_at)
+values (:name, :id, :kind, :scope, :digest, :made_by, :made_at, :expires_at)
+on conflict (name) do nothing returning name
+
+-- drop_token
+-- Revoked: nothing of it is kept but the act.
+delete from token where name = :name
+
+-- drop_tokens
+-- A store that was restored may hold tokens that were revoked since; all are made anew (scan of token).
+delete from token
+
 -- What must hold, looked at in a copy: each statement names what does not, and may walk whole tables there.
 
 -- find_open_runs

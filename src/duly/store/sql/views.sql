@@ -185,6 +185,14 @@ select sealed from secret where connector = :connector and name = :name
 -- Sealed, all of them: a host opens them when it starts; a connector has few (scan of secret).
 select connector, name, sealed from secret order by connector, name
 
+-- get_token
+-- By the part of it that is no secret (G6).
+select name, id, kind, scope, digest, made_by, made_at, expires_at from token where id = :id
+
+-- list_tokens
+-- All of them: a host has few (scan of token).
+select name, id, kind, scope, digest, made_by, made_at, expires_at from token order by name
+
 -- find_former_workflow
 -- The newest that ever had this name; workflows are few (scan of workflow, sort of what it finds).
 select id, name, active_version, paused, paused_since, counter, holder, epoch, repairs, repairs_since, created_at, removed_at, blind_since

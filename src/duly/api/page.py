@@ -1,0 +1,8 @@
+"""What a face needs to know to show a page: where it may be reached (G1, G2)."""
+
+from __future__ import annotations
+
+from duly.config import PageSettings as PageSettings
+from duly.rules.page import check_page as check_page
+from duly.rules.page import list_names as list_names
+from duly.rules.page import read_place as read_place

@@ -1,0 +1,44 @@
+"""Webhooks: `POST /hooks/WORKFLOW/TOPIC`, signed, or with a key behind a further slash (G12).
+
+Law: nothing is judged here but the size of the body. The host has the secrets and decides (G8).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+
+from duly.api.registry import Scope
+from duly.api.value import Json
+from duly.faces.web.body import JSON, read_body, read_text
+from duly.faces.web.guard import OPEN, Entry, visit_of
+
+SENDER: Final = "webhook"  # in whose name what was sent is published
+HOOK_BYTES_MAX: Final = 512 * 1024
+TAKEN: Final = 202
+# What a sender may call the id of its message; the first is that of Standard Webhooks.
+IDS: Final = ("webhook-id", "idempotency-key", "x-github-delivery")
+HEADERS: Final = {"signed_at": "webhook-timestamp", "signature": "webhook-signature"}
+
+
+def list_entries() -> Iterator[Entry]:
+    """Make the entries of webhooks; a sender signs each message, and signs in never."""
+    for path in ("/hooks/{workflow}/{topic}", "/hooks/{workflow}/{topic}/{key}"):
+        yield Entry(path, receive, {"POST": OPEN}, actor=SENDER, right=Scope.AGENT)
+
+
+async def receive(request: Request) -> Response:
+    """Hand a message to the host; it is answered when it is on the disk."""
+    body = read_text(await read_body(request, JSON, HOOK_BYTES_MAX))
+    given: dict[str, Json] = dict(request.path_params)
+    for name, header in HEADERS.items():
+        if (text := request.headers.get(header)) is not None:
+            given[name] = text
+    if (message_id := next(filter(None, map(request.headers.get, IDS)), None)) is not None:
+        given["message_id"] = message_id
+    answer = await visit_of(request).session.call("receive", **given, body=body)
+    return Response(msgspec.json.encode({"event": answer}), TAKEN, media_type=JSON)

@@ -1,0 +1,131 @@
+"""Every verb at `/api/v1/VERB`, made from the registry (U6): GET and POST to ask, POST to act.
+
+Law 1  An answer is the one of the command line's `--json`: it comes from the same session.
+Law 2  A question by GET takes its arguments from the query; an act takes them from a JSON body, and
+       so may a question whose arguments are long. Who acts is no argument (G5).
+Law 3  A call that changed since it was shown is a conflict with both of them in it (G11).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Mapping
+from hashlib import sha256
+from typing import Final
+from urllib.parse import urlencode
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+
+from duly.api.registry import Verb
+from duly.api.session import Session
+from duly.api.value import Json
+from duly.errors import DulyError
+from duly.faces.web.body import JSON, read_arguments, read_body, read_object, read_pairs
+from duly.faces.web.guard import Endpoint, Entry, visit_of
+from duly.faces.web.problem import problem
+
+API: Final = "/api/v1/"
+PAGED: Final = ("before", "after")
+SMALL_BYTES: Final = 64 * 1024
+LARGE_AT_ONCE_MAX: Final = 8  # bodies; together they have room on the channel to the host
+IDEMPOTENCY: Final = "idempotency-key"
+
+
+def list_entries(verbs: Mapping[str, Verb]) -> Iterator[Entry]:
+    """Make an entry for every verb; what it needs is what the verb says."""
+    large = asyncio.Semaphore(LARGE_AT_ONCE_MAX)
+    for verb in verbs.values():
+        methods = ("GET", "POST") if verb.is_question else ("POST",)
+        needs = dict.fromkeys(methods, verb.scope)
+        yield Entry(f"{API}{verb.name}", _endpoint(verb, large), needs)
+
+
+def _endpoint(verb: Verb, large: asyncio.Semaphore) -> Endpoint:
+    async def endpoint(request: Request) -> Response:
+        if request.method != "POST":
+            args = read_arguments(verb, read_pairs(request.url.query))
+            return await _ask(request, verb, args)
+        length = request.headers.get("content-length", "")
+        if length.isdigit() and int(length) <= SMALL_BYTES:
+            return await _post(request, verb)
+        async with large:
+            return await _post(request, verb)
+
+    return endpoint
+
+
+async def _post(request: Request, verb: Verb) -> Response:
+    args = read_object(await read_body(request, JSON))
+    if verb.is_question:
+        return await _ask(request, verb, args)
+    key = request.headers.get(IDEMPOTENCY)
+    if key and "message_id" not in args and any(p.name == "message_id" for p in verb.parameters):
+        args["message_id"] = key
+    session = visit_of(request).session
+    try:
+        return write(await session.call(verb.name, **args))
+    except DulyError as error:
+        if error.code == "not_as_shown":
+            return problem(error, **await compare(session, args))
+        raise
+
+
+async def _ask(request: Request, verb: Verb, args: Mapping[str, Json]) -> Response:
+    """Ask a question; the same answer as before need not be sent again."""
+    answer = await visit_of(request).session.call(verb.name, **args)
+    body = msgspec.json.encode(answer)
+    tag = f'"{sha256(body).hexdigest()[:32]}"'
+    headers = {"ETag": tag}
+    if (cursor := next_page(verb, args, answer)) is not None:
+        query = urlencode([(name, _text(each)) for name, each in cursor.items()])
+        headers["Link"] = (
+            f'<{request.scope.get("root_path", "")}{API}{verb.name}?{query}>; rel="next"'
+        )
+    if tag in request.headers.get("if-none-match", "").split(", "):
+        return Response(status_code=304, headers=headers)
+    return Response(body, headers=headers, media_type=JSON)
+
+
+def next_page(verb: Verb, args: Mapping[str, Json], answer: Json) -> dict[str, Json] | None:
+    """Return the arguments of the next page, if this one is full; None if it is the last."""
+    fields = verb.declared.cursor
+    if not fields:
+        return None
+    if isinstance(answer, dict):
+        place = answer.get(fields[0])
+    else:
+        assert isinstance(answer, list), verb.name
+        limit = args.get("limit", _default(verb, "limit"))
+        if not isinstance(limit, int) or not answer or len(answer) < limit:
+            return None
+        last = answer[-1]
+        assert isinstance(last, dict), verb.name
+        found = [last[name] for name in fields]
+        place = found[0] if len(found) == 1 else found
+    if place is None:
+        return None
+    (name,) = (each.name for each in verb.parameters if each.name in PAGED)
+    return {**args, name: place}
+
+
+def _default(verb: Verb, name: str) -> Json:
+    return next((each.default for each in verb.parameters if each.name == name), None)
+
+
+def _text(value: Json) -> str:
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+
+
+def write(answer: Json) -> Response:
+    """Write an answer."""
+    return Response(msgspec.json.encode(answer), media_type=JSON)
+
+
+async def compare(session: Session, args: Mapping[str, Json]) -> dict[str, Json]:
+    """Return the call that was shown and the one that waits now (law 3)."""
+    now = await session.call("mutation", id=args["mutation"])
+    assert isinstance(now, dict), now
+    old: Json = {"hash": args.get("seen"), "args": now.get("proposed")}
+    return {"old": old, "new": now}

@@ -1,0 +1,63 @@
+"""Where a page may be reached, and by which names (G1, G2).
+
+Law 1  A loopback address needs nothing. Any other one needs a certificate, or a proxy before it
+       that has one, and the names it is called by: what is sent there is read on the way else.
+Law 2  The `Host` of a request is one of an exact list. A name that an attacker has pointed at this
+       machine is none of them, so that no page of theirs reads ours (DNS rebinding).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from ipaddress import ip_address
+from typing import Final
+
+from duly.config import PageSettings
+from duly.errors import ConfigError
+
+LOCAL_NAMES: Final = ("localhost", "127.0.0.1", "[::1]")
+LOCAL: Final = "localhost"
+USUAL_PORTS: Final = {"http": 80, "https": 443}
+
+
+def is_loopback(address: str) -> bool:
+    """Tell whether only programs of this machine reach an address."""
+    try:
+        return ip_address(address).is_loopback
+    except ValueError:
+        return address == LOCAL
+
+
+def check_page(settings: PageSettings) -> None:
+    """Refuse an address where what is sent could be read on the way (law 1)."""
+    has_both = settings.certificate is not None and settings.certificate_key is not None
+    if (settings.certificate is None) is not (settings.certificate_key is None):
+        raise ConfigError(code="half_certificate", subject="page.certificate")
+    hooks = settings.hooks_address
+    places = [settings.address] if hooks is None else [settings.address, read_place(hooks)[0]]
+    is_proxied = settings.behind_proxy == "yes"
+    for address in places:
+        if is_loopback(address):
+            continue
+        if not has_both and not is_proxied:
+            raise ConfigError(code="page_in_the_clear", subject=address)
+    if not settings.hosts and (is_proxied or not all(map(is_loopback, places))):
+        raise ConfigError(code="page_without_hosts", subject="page.hosts")
+
+
+def read_place(text: str) -> tuple[str, int]:
+    """Read `address:port`."""
+    address, colon, port = text.rpartition(":")
+    is_number = port.isascii() and port.isdigit() and int(port) <= 65_535
+    if not colon or not address or not is_number:
+        facts = {"wanted": "address_and_port", "given": text[:100]}
+        raise ConfigError(code="wrong_value", subject="page.hooks_address", facts=facts)
+    return address.removeprefix("[").removesuffix("]"), int(port)
+
+
+def list_names(hosts: Iterable[str], port: int, scheme: str) -> frozenset[str]:
+    """List what a `Host` header may say (law 2)."""
+    local = {f"{name}:{port}" for name in LOCAL_NAMES}
+    if USUAL_PORTS.get(scheme) == port:
+        local |= set(LOCAL_NAMES)
+    return frozenset(local | {each.lower() for each in hosts})

@@ -1,0 +1,233 @@
+"""Webhooks: signed, or sent to a secret address; a repeat is the same event (G8, G12)."""
+
+from __future__ import annotations
+
+import base64
+import hmac
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+import duly.web
+from duly.api.registry import Scope
+from duly.desk.hook import Hook
+from duly.errors import NotFound
+from duly.faces.web.app import make_hooks_app
+from duly.faces.web.guard import Place
+from duly.host import Host
+from tests.web.stand import Fake, Reply, Web, ask, serving
+
+BODY: Final = b'{"type": "mail", "data": {"id": 7}}'
+JSON: Final = {"content-type": "application/json"}
+
+
+@dataclass
+class Sender:
+    """A sender that signs as Standard Webhooks say, by its own code."""
+
+    web: Web
+    hook: Hook
+
+    def sign(self, body: bytes, message_id: str, at: int) -> dict[str, str]:
+        key = base64.b64decode(self.hook.secret.removeprefix("whsec_"))
+        signed = hmac.new(key, f"{message_id}.{at}.".encode() + body, sha256).digest()
+        return {
+            "webhook-id": message_id,
+            "webhook-timestamp": str(at),
+            "webhook-signature": f"v1,{base64.b64encode(signed).decode()}",
+        }
+
+    @property
+    def now_s(self) -> int:
+        return self.web.clock.now_ms() // 1000
+
+    async def send(self, body: bytes = BODY, message_id: str = "msg_1", **headers: str) -> Reply:
+        made = {**JSON, **self.sign(body, message_id, self.now_s)}
+        made |= {name.replace("_", "-"): each for name, each in headers.items()}
+        return await ask(self.web.app, self.hook.path, "POST", headers=made, body=body)
+
+
+def read_store(folder: Path) -> bytes:
+    """Read all that lies in the store, without the key beside it."""
+    files = (each for each in folder.glob("duly.db*") if "key" not in each.name)
+    return b"".join(each.read_bytes() for each in files)
+
+
+@asynccontextmanager
+async def sender(folder: Path) -> AsyncIterator[Sender]:
+    async with serving(folder) as web:
+        await web.deploy()
+        yield Sender(web, await web.host.new_hook("invoices", "mail.received", by="ada"))
+
+
+async def test_a_signed_message_is_an_event_when_it_is_answered(tmp_path: Path) -> None:
+    """G12, T10: its id is the message id, its body the payload."""
+    async with sender(tmp_path) as each:
+        reply = await each.send()
+        assert (reply.status, reply.json) == (202, {"event": "new"})
+        (event,) = await each.web.host.events("invoices")
+        assert (event.message_id, event.title) == ("msg_1", "mail")
+        assert event.payload == {"type": "mail", "data": {"id": 7}}
+        (act,) = [one for one in await each.web.host.actions() if one.verb == "receive"]
+        assert act.by == event.created_by == "webhook"
+
+
+async def test_a_repeated_delivery_is_no_second_event(tmp_path: Path) -> None:
+    """G12, T5: a sender that heard no answer sends again."""
+    async with sender(tmp_path) as each:
+        told = [(await each.send()).json["event"] for _ in range(3)]
+        assert told == ["new", "same", "same"]
+        assert len(await each.web.host.events("invoices")) == 1
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"webhook_signature": "v1,AAAA"},
+        {"webhook_signature": ""},
+        {"webhook_signature": "v2,x"},
+        {"webhook_id": "msg_2"},
+        {"webhook_id": ""},
+        {"webhook_timestamp": "0"},
+        {"webhook_timestamp": "x"},
+        {"webhook_timestamp": "-1"},
+        {"webhook_timestamp": "1e9"},
+        {"webhook_timestamp": "٣"},
+    ],
+)
+async def test_what_is_not_signed_exactly_so_is_refused(
+    headers: dict[str, Any], tmp_path: Path
+) -> None:
+    """G12: id, time and body are what is signed."""
+    async with sender(tmp_path) as each:
+        if "٣" in headers.values():
+            headers = {"webhook_timestamp": "\xb2"}  # a digit to Python that is no number
+        reply = await each.send(**headers)
+        assert (reply.status, reply.json["code"]) == (401, "hook_refused")
+        assert await each.web.host.events("invoices") == ()
+
+
+async def test_a_body_that_was_changed_on_the_way_is_refused(tmp_path: Path) -> None:
+    async with sender(tmp_path) as each:
+        headers = {**JSON, **each.sign(BODY, "msg_1", each.now_s)}
+        reply = await ask(each.web.app, each.hook.path, "POST", headers=headers, body=BODY + b" ")
+        assert reply.status == 401
+
+
+@pytest.mark.parametrize(("away_s", "status"), [(-301, 401), (-299, 202), (299, 202), (302, 401)])
+async def test_a_message_that_was_signed_long_ago_is_refused(
+    away_s: int, status: int, tmp_path: Path
+) -> None:
+    """G12: five minutes either way; what was recorded is not played again."""
+    async with sender(tmp_path) as each:
+        headers = {**JSON, **each.sign(BODY, "msg_1", each.now_s + away_s)}
+        reply = await ask(each.web.app, each.hook.path, "POST", headers=headers, body=BODY)
+        assert reply.status == status
+
+
+async def test_a_sender_that_changes_its_secret_sends_two_signatures(tmp_path: Path) -> None:
+    async with sender(tmp_path) as each:
+        right = each.sign(BODY, "msg_1", each.now_s)["webhook-signature"]
+        assert (await each.send(webhook_signature=f"v1,AAAA {right}")).status == 202
+
+
+async def test_a_secret_address_lets_a_sender_in_that_cannot_sign(tmp_path: Path) -> None:
+    """G12: its id comes from a header, or is made from the body."""
+    async with sender(tmp_path) as each:
+        path = f"{each.hook.path}/{each.hook.key}"
+        for headers, told in (
+            ({"x-github-delivery": "d1"}, "new"),
+            ({"x-github-delivery": "d1"}, "same"),
+            ({}, "new"),
+            ({}, "same"),
+        ):
+            reply = await ask(each.web.app, path, "POST", headers={**JSON, **headers}, body=BODY)
+            assert (reply.status, reply.json) == (202, {"event": told})
+        ids = [one.message_id for one in await each.web.host.events("invoices")]
+        assert ids == ["d1", f"sha256-{sha256(BODY).hexdigest()}"]
+
+
+@pytest.mark.parametrize("key", ["x", "0" * 40, "%00", "whsec_", "é"])
+async def test_a_wrong_key_is_refused_like_a_wrong_signature(key: str, tmp_path: Path) -> None:
+    """G12: an address that was guessed lets no message in."""
+    async with sender(tmp_path) as each:
+        reply = await ask(each.web.app, f"{each.hook.path}/{key}", "POST", headers=JSON, body=BODY)
+        assert reply.status == 401
+
+
+async def test_a_stranger_learns_nothing_from_a_refusal(tmp_path: Path) -> None:
+    """G12: no workflow, no topic, no webhook there, or a wrong signature: one answer."""
+    async with sender(tmp_path) as each:
+        paths = [each.hook.path, "/hooks/invoices/nothing", "/hooks/nothing/mail.received"]
+        told = [await ask(each.web.app, path, "POST", headers=JSON, body=BODY) for path in paths]
+        assert {(one.status, one.body) for one in told} == {(401, told[0].body)}
+
+
+async def test_a_secret_is_replaced_and_dropped_like_any_other(tmp_path: Path) -> None:
+    """A5: the old one lets nobody in; dropped, the webhook is closed."""
+    async with sender(tmp_path) as each:
+        newer = Sender(each.web, await each.web.host.new_hook("invoices", "mail.received"))
+        assert (await each.send()).status == 401
+        assert (await newer.send()).status == 202
+        listed = [(one.connector, one.name) for one in await each.web.host.secrets()]
+        assert listed == [("hooks", "invoices/mail.received")]
+        await each.web.host.drop_secret("hooks", "invoices/mail.received")
+        assert (await newer.send(message_id="msg_2")).status == 401
+
+
+async def test_a_secret_outlives_the_host_sealed(tmp_path: Path) -> None:
+    """A5: it opens at the next start, and stands nowhere in the file."""
+    async with sender(tmp_path) as each:
+        hook = each.hook
+    kept = read_store(tmp_path)
+    raw = hook.secret.removeprefix("whsec_")
+    assert raw.encode() not in kept
+    assert base64.b64decode(raw) not in kept
+    async with Host(f"sqlite:///{tmp_path / 'duly.db'}") as host:
+        app = duly.web.app(host)
+        path = f"{hook.path}/{hook.key}"
+        assert (await ask(app, path, "POST", headers=JSON, body=BODY)).status == 202
+
+
+async def test_only_a_topic_with_ingress_takes_a_webhook(tmp_path: Path) -> None:
+    """T10: what a script alone publishes into is closed to requests."""
+    async with serving(tmp_path) as web:
+        await web.deploy()
+        with pytest.raises(NotFound, match=r"mail\.received"):
+            await web.host.new_hook("invoices", "mail.recieved")
+
+
+@pytest.mark.parametrize(
+    ("body", "kind", "status"),
+    [
+        (b"{", "application/json", 400),
+        (b"\xff", "application/json", 400),
+        (b"a=b", "application/x-www-form-urlencoded", 415),
+        (b'"' + b"x" * 600_000 + b'"', "application/json", 413),
+        (b'"' + b"x" * 300_000 + b'"', "application/json", 400),
+    ],
+)
+async def test_a_body_that_cannot_be_an_event_is_refused(
+    body: bytes, kind: str, status: int, tmp_path: Path
+) -> None:
+    """G10: also of a sender that is known."""
+    async with sender(tmp_path) as each:
+        path = f"{each.hook.path}/{each.hook.key}"
+        reply = await ask(each.web.app, path, "POST", headers={"content-type": kind}, body=body)
+        assert reply.status == status, reply.text
+        assert await each.web.host.events("invoices") == ()
+
+
+async def test_an_address_of_webhooks_has_nothing_else(tmp_path: Path) -> None:
+    """G8: what is open to the internet shows neither page nor verbs."""
+    app = make_hooks_app(Fake(), Place(("hooks.example.org",), is_proxied=True))
+    assert {entry.path.split("/")[1] for entry in app.entries} == {"hooks"}
+    headers = {"authorization": f"Bearer token of {Scope.ADMIN}"}
+    for path in ("/", "/api/v1/workflows", "/metrics", "/healthz", "/sign-in"):
+        reply = await ask(app, path, headers=headers, host="hooks.example.org")
+        assert reply.status == 404

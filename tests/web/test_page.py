@@ -1,0 +1,289 @@
+"""The pages: what waits and what was done, as text, with forms that post one verb (G9, G11)."""
+
+from __future__ import annotations
+
+import re
+from html import unescape
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from jinja2 import Environment, StrictUndefined, UndefinedError
+
+import duly.web
+from duly.api.registry import VERBS, Scope
+from duly.faces.web import look
+from duly.rules.word import MutationStatus as Row
+from duly.testing import Stage
+from tests.desk.test_approval import ASKED, proposed
+from tests.engine.stand import CONSUMER, IN, NAME, TOOL, consumer, flow, opened
+from tests.web.stand import FORM, OWN, Reply, ask, form, serving
+from verification.moves import Call
+
+HTML: Final = {"accept": "text/html"}
+# What a text from outside may hold: markup, a template, a terminal, directions, nothing at all.
+HOSTILE: Final = (
+    "<script>alert(1)</script>",
+    '"><img src=x onerror=alert(1)>',
+    "' onmouseover='alert(1)",
+    "{{ 7 * 7 }}{% raw %}",
+    "\x1b[31mred\x1b[0m",
+    "a\u202egnp.exe",
+    "a\u200bb\u2066c\u2069",
+    "</textarea></form><form action=//evil.example>",
+    "javascript:alert(1)",
+    "&lt;b&gt;",
+    "😀" * 40,
+)
+
+
+class Page(HTMLParser):
+    """What a browser makes of a page: its elements, and its text."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.text = ""
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+    def forms(self) -> list[tuple[str, dict[str, str]]]:
+        """List the forms: where each posts, and what."""
+        found: list[tuple[str, dict[str, str]]] = []
+        for tag, given in self.elements:
+            if tag == "form" and given["method"] == "post":
+                found.append((str(given["action"]), {}))
+            elif tag == "input" and found:
+                found[-1][1][str(given["name"])] = str(given["value"])
+        return found
+
+
+async def signed(play: Any, scope: Scope = Scope.ADMIN) -> dict[str, str]:
+    made = await play.host.new_token(f"{scope} page", scope=scope, by="ada")
+    return {"cookie": f"duly-7337={made.token}", **HTML}
+
+
+async def post(app: Any, headers: dict[str, str], path: str, fields: dict[str, str]) -> Reply:
+    return await ask(app, path, "POST", headers={**headers, **OWN, **FORM}, body=form(**fields))
+
+
+async def test_an_approval_is_shown_and_given_without_javascript(duly_world: Stage) -> None:
+    """G11, A4: the form carries the hash that was shown; it is sent once."""
+    play, shown = await proposed(duly_world)
+    app, headers = duly.web.app(play.host), await signed(play)
+    text = (await ask(app, "/", headers=headers)).text
+    assert text.index("<dt>observed") < text.index(f"<pre>{TOOL}") < text.index("<dt>claimed")
+    page = Page(text)
+    ((path, fields),) = [each for each in page.forms() if each[0] == "/act/approve"]
+    assert fields == {"mutation": shown.mutation, "seen": shown.hash}
+    for _ in range(2):  # a double click, or two tabs
+        await post(app, headers, path, fields)
+    await play.drain()
+    (row,) = await play.host.mutations()
+    assert (row.status, row.attempt, row.approved_by) == (Row.APPLIED, 1, "token:admin page")
+
+
+async def test_a_call_that_changed_since_it_was_shown_is_a_conflict_with_both(
+    duly_world: Stage,
+) -> None:
+    """G11: nothing is sent; the caller sees what it said yes to and what waits now."""
+    play, shown = await proposed(duly_world)
+    app, headers = duly.web.app(play.host), await signed(play)
+    made = await play.host.new_token("program", scope=Scope.DECIDE)
+    bearer = {"authorization": f"Bearer {made.token}"}
+    body = {"mutation": shown.mutation, "seen": "0" * 64}
+    told = await ask(app, "/api/v1/approve", "POST", headers=bearer, body=body)
+    assert (told.status, told.json["code"]) == (409, "not_as_shown")
+    assert told.json["old"]["hash"] == "0" * 64
+    assert told.json["new"]["hash"] == shown.hash
+    assert told.json["new"]["args"] == shown.observed.args
+    page = await post(app, headers, "/act/approve", {k: str(v) for k, v in body.items()})
+    assert page.status == 409
+    assert shown.hash in page.text
+    await play.drain()
+    assert [each.status for each in await play.host.mutations()] == [Row.PROPOSED]
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+async def test_text_from_outside_is_text_on_every_page(text: str, duly_world: Stage) -> None:
+    """G9: titles, arguments and names make no element, no attribute and no hidden character."""
+    lie = consumer(mutate=(Call(TOOL, (), {"text": text}),))
+    play = await opened(duly_world, policy=ASKED)
+    await play.deploy(flow({CONSUMER: lie}))
+    title = text if text.isprintable() else "An event"  # another one is refused there (T3)
+    await play.host.publish(NAME, IN, title=title, message_id="a", payload=text)
+    await play.drain()
+    app, headers = duly.web.app(play.host), await signed(play)
+    plain = Page((await ask(app, "/sign-in")).text)
+    known = {tag for tag, _ in plain.elements} | KNOWN
+    (row,) = await play.host.mutations()
+    for path in ("/", f"/w/{NAME}", f"/m/{row.id}", f"/runs/{row.run}", "/find?text=a", "/actions"):
+        reply = await ask(app, path, headers=headers)
+        assert reply.status == 200
+        page = Page(reply.text)
+        assert {tag for tag, _ in page.elements} <= known
+        for tag, given in page.elements:
+            assert given.keys() <= ATTRIBUTES, (tag, given)
+            assert not str(given.get("href", "/")).startswith(("javascript:", "//", "http"))
+            assert not str(given.get("action", "/")).startswith(("javascript:", "//", "http"))
+        assert not HIDDEN.search(unescape(reply.text))
+
+
+KNOWN: Final = {
+    *("article", "dl", "dt", "dd", "pre", "table", "thead", "tbody", "tr", "th", "td", "section"),
+    *("h1", "h2", "h3", "div", "span", "small", "form", "input", "label", "button", "code", "nav"),
+}
+ATTRIBUTES: Final = {
+    *("action", "aria-labelledby", "charset", "class", "content", "for", "href", "id", "lang"),
+    *("maxlength", "method", "name", "rel", "role", "required", "scope", "title", "type", "value"),
+}
+HIDDEN: Final = re.compile("[\u200b-\u200f\u202a-\u202e\u2066-\u2069\x1b\x00]")
+
+
+async def test_every_form_of_a_page_posts_an_act_with_arguments_it_takes(duly_world: Stage) -> None:
+    """U6: a button is an offer of the host: a verb with its arguments."""
+    play, _ = await proposed(duly_world)
+    app, headers = duly.web.app(play.host), await signed(play)
+    for path in ("/", f"/w/{NAME}"):
+        found = Page((await ask(app, path, headers=headers)).text).forms()
+        assert len(found) > 2
+        for action, fields in found:
+            if action == "/sign-out":
+                continue
+            verb = VERBS[action.removeprefix("/act/")]
+            assert not verb.is_question
+            names = {each.name for each in verb.parameters}
+            assert fields.keys() - {"back"} <= names
+            required = {each.name for each in verb.parameters if each.is_required}
+            assert required <= fields.keys()
+
+
+async def test_a_change_and_its_run_have_pages_of_their_own(duly_world: Stage) -> None:
+    """U2, L12: from the input to the change, from the change to its run, and who decided."""
+    play, shown = await proposed(duly_world)
+    app, headers = duly.web.app(play.host), await signed(play)
+    await play.host.approve(shown.mutation, shown.hash, by="anna")
+    await play.drain()
+    listed = (await ask(app, f"/w/{NAME}", headers=headers)).text
+    assert f'href="/m/{shown.mutation}"' in listed
+    change = (await ask(app, f"/m/{shown.mutation}", headers=headers)).text
+    for told in (TOOL, "applied", "anna", shown.hash, f'href="/runs/{shown.run}"'):
+        assert told in change
+    run = await ask(app, f"/runs/{shown.run}", headers=headers)
+    assert (run.status, CONSUMER in run.text) == (200, True)
+    short = (await play.host.short_ids([shown.mutation]))[shown.mutation]
+    assert (await ask(app, f"/m/{short}", headers=headers)).status == 200
+    assert (await ask(app, "/m/nothing", headers=headers)).status == 404
+
+
+async def test_acts_and_inputs_are_found_page_by_page(tmp_path: Path) -> None:
+    """U6: each page has an address of its own, and nothing is shown twice."""
+    async with serving(tmp_path) as web:
+        await web.deploy()
+        headers = await signed(web)
+        for number in range(60):
+            await web.host.publish(
+                "invoices", "mail.received", title=f"Mail {number} & co", message_id=number
+            )
+        for start, of in (
+            ("/w/invoices?status=pending", r"Mail \d+ &amp; co"),
+            ("/actions?workflow=invoices", r"<td>(publish)"),
+            ("/find?text=Mail", r"Mail \d+ &amp; co"),
+        ):
+            path, met = start, []
+            while path:
+                reply = await ask(web.app, path, headers=headers)
+                assert reply.status == 200
+                met += re.findall(of, reply.text)
+                found = re.search(r'href="([^"]+)">(?:Older|Further)<', reply.text)
+                path = unescape(found[1]) if found else ""
+            assert len(met) == 60, start
+        empty = await ask(web.app, "/find?text=nothing", headers=headers)
+        assert "There are no such events." in empty.text
+        assert (await ask(web.app, "/find", headers=headers)).status == 200
+
+
+async def test_a_device_is_revoked_on_the_page_of_settings(tmp_path: Path) -> None:
+    """G6: every token and device, with a button each; for admins alone."""
+    async with serving(tmp_path) as web:
+        headers = await signed(web)
+        await web.host.new_token("<b>old</b>", scope=Scope.READ)
+        page = Page((await ask(web.app, "/settings", headers=headers)).text)
+        revoked = [fields["name"] for path, fields in page.forms() if path == "/act/revoke_token"]
+        assert sorted(revoked) == sorted(each.name for each in await web.host.tokens())
+        await post(web.app, headers, "/act/revoke_token", {"name": "<b>old</b>"})
+        assert "<b>old</b>" not in [each.name for each in await web.host.tokens()]
+        assert (await web.ask("/settings", scope=Scope.DECIDE)).status == 403
+
+
+async def test_a_page_offers_what_its_viewer_may_do_and_no_more(duly_world: Stage) -> None:
+    """G4: a button that would be refused is not shown."""
+    play, _ = await proposed(duly_world)
+    app = duly.web.app(play.host)
+    shown = {}
+    for scope in Scope:
+        text = (await ask(app, f"/w/{NAME}", headers=await signed(play, scope))).text
+        shown[scope] = {path.removeprefix("/act/") for path, _ in Page(text).forms()}
+    for scope, verbs in shown.items():
+        for verb in verbs - {"/sign-out"}:
+            assert scope.covers(VERBS[verb].scope)
+    assert shown[Scope.READ] == {"/sign-out"}
+    assert "pause" in shown[Scope.AGENT]
+    assert "approve" not in shown[Scope.AGENT]
+    assert "approve" in shown[Scope.DECIDE]
+
+
+async def test_a_form_goes_back_to_the_page_it_was_on(tmp_path: Path) -> None:
+    async with serving(tmp_path) as web:
+        await web.deploy()
+        headers = await signed(web)
+        done = await post(web.app, headers, "/act/pause", {"workflow": "invoices"})
+        assert (done.status, done["location"]) == (303, "/")
+        fields = {"workflow": "invoices", "back": "invoices"}
+        done = await post(web.app, headers, "/act/resume", fields)
+        assert (done.status, done["location"]) == (303, "/w/invoices")
+
+
+async def test_a_person_who_is_not_signed_in_is_told_how(tmp_path: Path) -> None:
+    """G3: the page that says so shows nothing else."""
+    async with serving(tmp_path) as web:
+        await web.deploy()
+        for path in ("/", "/w/invoices", "/nothing"):
+            reply = await ask(web.app, path, headers=HTML)
+            assert (reply.status, "duly open" in reply.text) == (401, True)
+            assert "invoices" not in reply.text
+        refused = await web.ask("/w/other", headers=HTML)
+        assert (refused.status, "There is no workflow" in unescape(refused.text)) == (404, True)
+        assert (await web.ask("/api/v1/workflow?name=x", headers=HTML)).json["code"]
+
+
+async def test_empty_is_said_in_the_words_of_the_command_line(tmp_path: Path) -> None:
+    """U6: a page makes no sentence of its own."""
+    async with serving(tmp_path) as web:
+        text = (await web.ask("/", headers=HTML)).text
+        assert "Nothing waits for you." in text
+        assert "There is no workflow yet." in text
+
+
+def test_a_template_that_names_what_it_was_not_given_fails() -> None:
+    """G9: autoescape is on, and nothing is shown as empty by mistake."""
+    made = look._environment()
+    assert isinstance(made, Environment)
+    assert (made.autoescape, made.undefined) == (True, StrictUndefined)
+    with pytest.raises(UndefinedError):
+        made.get_template("home.html").render(root="", caller=None)
+
+
+async def test_a_page_asks_for_nothing_elsewhere(duly_world: Stage) -> None:
+    """G7: no script, no style and no address that is not our own."""
+    play, _ = await proposed(duly_world)
+    app, headers = duly.web.app(play.host), await signed(play)
+    for path in ("/", f"/w/{NAME}", "/settings", "/sign-in", "/nothing"):
+        text = (await ask(app, path, headers=headers)).text
+        assert not re.search(r"<script|<style|style=| on[a-z]+=|https?://|url\(", text)

@@ -1,0 +1,295 @@
+"""The page of `duly serve`: a process of its own, watched, without store and key (G5, G8)."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import signal
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+
+from duly.api.door import Inherited, Within
+from duly.api.page import PageSettings
+from duly.api.registry import Scope
+from duly.api.session import Remote
+from duly.errors import DulyError
+from duly.faces.channel import speak
+from duly.faces.socket import Control
+from duly.faces.web import watch
+from duly.faces.web.process import Given, _show, until_orphaned
+from duly.faces.web.watch import listen
+from duly.host import Host
+from tests.faces.real import Running, call, make_project, running, wait_for
+
+
+def url_of(host: Running) -> str:
+    host.until("Page http://")
+    found = re.search(r"Page (http://\S+)", host.said)
+    assert found is not None
+    return found[1]
+
+
+def page_of(host: Running) -> int:
+    """Find the process of the page among the children of its host."""
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                told = (entry / "stat").read_text().rpartition(")")[2].split()
+                words = (entry / "cmdline").read_bytes()
+            except OSError:
+                continue
+            if int(told[1]) == host.process.pid and b"duly.faces.web.process" in words:
+                return int(entry.name)
+    return 0
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def test_a_host_shows_its_page_and_starts_it_again_when_it_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """G8, U6: the answers are those of `--json`; a page that died is reached at the same place."""
+    folder = make_project(tmp_path / "project")
+    monkeypatch.setenv("DULY_KEY", "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=")
+    with running(folder, "serve", "--page-port", "0") as host:
+        url = url_of(host)
+        made = json.loads(call(folder, "token", "new", "ci", "--scope", "read", "--json").stdout)
+        printed = call(folder, "open", "--scope", "read").stdout.strip()
+        assert re.fullmatch(rf"{url}/sign-in\?code=[0-9a-f]{{64}}", printed)
+        headers = {"authorization": f"Bearer {made['token']}"}
+        with httpx2.Client(base_url=url, headers=headers) as client:
+            for verb in ("workflows", "actions", "runs"):
+                there = json.loads(call(folder, verb, "--json").stdout)
+                assert client.get(f"/api/v1/{verb}").json() == there
+            refused = client.post("/api/v1/tidy", json={})
+            assert (refused.status_code, refused.json()["code"]) == (403, "beyond_scope")
+            page = page_of(host)
+            _check_holds_nothing(page, folder)
+            os.kill(page, signal.SIGKILL)
+        # The host still listens there: the request waits for the next page.
+        assert httpx2.get(f"{url}/healthz", timeout=30).text == "ok\n"
+        assert "The page ended (-9); it is started again in 1 s." in host.said
+        again = page_of(host)
+        assert again not in (0, page)
+        host.tell(signal.SIGTERM)
+        assert host.end() == 0
+        wait_for(lambda: not is_alive(again), "the end of the page")
+
+
+def _check_holds_nothing(page: int, folder: Path) -> None:
+    """See that a page has neither the store nor a key, in its files and its environment."""
+    held = [str(each.readlink()) for each in Path(f"/proc/{page}/fd").iterdir()]
+    assert not [each for each in held if str(folder) in each]
+    environ = Path(f"/proc/{page}/environ").read_bytes()
+    assert b"DULY_" not in environ
+
+
+def test_a_page_ends_with_a_host_that_is_killed(tmp_path: Path) -> None:
+    """G8: nothing is left that would listen without a host behind it."""
+    folder = make_project(tmp_path / "project")
+    with running(folder, "serve", "--page-port", "0") as host:
+        url = url_of(host)
+        assert httpx2.get(f"{url}/healthz", timeout=30).text == "ok\n"
+        page = page_of(host)
+        host.tell(signal.SIGKILL)
+        host.process.wait()
+        wait_for(lambda: not is_alive(page), "the end of the page")
+        with pytest.raises(httpx2.ConnectError):
+            httpx2.get(f"{url}/healthz")
+
+
+def test_a_host_serves_although_its_page_cannot_be_shown(tmp_path: Path) -> None:
+    """G1: the port is taken; that is a warning, and everything else goes on."""
+    folder = make_project(tmp_path / "project")
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        with running(folder, "serve", "--page-port", str(port)) as host:
+            host.until(f"No page can be opened at 127.0.0.1:{port}")
+            host.until("Workflows:")
+            opened = call(folder, "open")
+            assert opened.exit_code == 1
+            assert "shows no page" in opened.output
+            assert page_of(host) == 0
+            host.tell(signal.SIGTERM)
+            assert host.end() == 0
+
+
+class Watch:
+    """A clock that goes on by its sleeps, and by how long each page lives."""
+
+    def __init__(self, *lives_s: float) -> None:
+        self.slept: list[float] = []
+        self._now_ms = 0.0
+        self._lives_s = [*lives_s]
+
+    def monotonic_ms(self) -> int:
+        return int(self._now_ms)
+
+    async def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+        if not self._lives_s:
+            raise asyncio.CancelledError
+        self._now_ms += seconds * 1000
+
+    async def show(self, *_: object) -> int:
+        self._now_ms += self._lives_s.pop(0) * 1000
+        return 1
+
+
+async def test_a_page_that_keeps_ending_is_started_again_after_a_growing_pause(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """G8: a page that lived for a minute begins anew with the first pause."""
+    clock: Any = Watch(*[0.1] * 8, 61, 0.1)
+    monkeypatch.setattr(watch, "_show_once", clock.show)
+    nothing: Any = None
+    with pytest.raises(asyncio.CancelledError):
+        await watch._watch(nothing, nothing, PageSettings(), Path(), clock)
+    assert clock.slept == [1, 2, 4, 8, 16, 32, 60, 60, 1, 2]
+
+
+async def test_a_page_that_cannot_be_started_is_tried_again(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """G8: a host never stops for its page."""
+    clock: Any = Watch(0.1)
+
+    async def fail(*_: object) -> int:
+        await clock.show()
+        raise OSError("no more processes")
+
+    monkeypatch.setattr(watch, "_show_once", fail)
+    nothing: Any = None
+    with pytest.raises(asyncio.CancelledError):
+        await watch._watch(nothing, nothing, PageSettings(), Path(), clock)
+    assert "no more processes" in caplog.text
+
+
+# -- The channel ------------------------------------------------------------------------------
+
+
+@asynccontextmanager
+async def channel(folder: Path) -> AsyncIterator[tuple[Host, Remote, Path]]:
+    """Open a host that speaks with a page, and be that page."""
+    ours, theirs = socket.socketpair()
+    path = folder / "duly.db.socket"
+    async with Host(f"sqlite:///{folder / 'duly.db'}") as host, Control(host, path) as control:
+        speaking = asyncio.ensure_future(speak(control, ours))
+        remote = await Remote.over(theirs)
+        try:
+            yield host, remote, path
+        finally:
+            await remote.close()
+            await speaking
+
+
+async def test_on_the_channel_alone_a_request_says_who_acts(tmp_path: Path) -> None:
+    """G5: the page names the caller; a client of the socket cannot."""
+    async with channel(tmp_path) as (host, remote, path):
+        door = Inherited(remote)
+        ada = door.signed("device:Ada's phone", Scope.ADMIN)
+        await ada.call("new_token", name="ci", scope="read")
+        small = door.signed("token:ci", Scope.READ)
+        with pytest.raises(DulyError, match="needs the scope admin"):
+            await small.call("tokens")
+        assert await small.call("workflows") == []
+        (done,) = await host.actions()
+        assert (done.by, done.verb) == ("device:Ada's phone", "new_token")
+        with pytest.raises(DulyError, match="who acts"):
+            await remote.ask("workflows", {}, {})
+        async with aclosing_remote(await Remote.reach(path)) as other:
+            with pytest.raises(DulyError, match="by is not known"):
+                await other.ask("new_token", {"name": "x", "scope": "read"}, {"by": "ada"})
+
+
+@asynccontextmanager
+async def aclosing_remote(remote: Remote | None) -> AsyncIterator[Remote]:
+    assert remote is not None
+    try:
+        yield remote
+    finally:
+        await remote.close()
+
+
+async def test_a_page_is_told_when_its_host_ends(tmp_path: Path) -> None:
+    """G8: the channel ends with either of the two."""
+    ours, theirs = socket.socketpair()
+    async with Host(f"sqlite:///{tmp_path / 'duly.db'}") as host:
+        async with Control(host, tmp_path / "duly.db.socket") as control:
+            speaking = asyncio.ensure_future(speak(control, ours))
+            remote = await Remote.over(theirs)
+        await asyncio.wait_for(remote.until_gone(), 10)
+        await remote.close()
+        await speaking
+
+
+async def test_a_follow_over_the_channel_is_answered_again_when_it_changes(tmp_path: Path) -> None:
+    """U6: the way of a live page; in the process of the host it is the same."""
+    async with channel(tmp_path) as (host, remote, _):
+        for door in (Inherited(remote), Within(host)):
+            answers: Any = door.signed("device:x", Scope.READ).follow("bus.journal")
+            before = await anext(answers)
+            await host.bus.emit("tea.ready", {}, source="kettle")
+            after = await asyncio.wait_for(anext(answers), 10)
+            assert len(after) == len(before) + 1
+            await answers.aclose()
+
+
+async def test_a_page_gives_way_to_no_other_client(tmp_path: Path) -> None:
+    """G10: where places are short, clients of the socket give way to each other."""
+    async with channel(tmp_path) as (_, remote, path):
+        others = [await Remote.reach(path) for _ in range(60)]
+        assert await Inherited(remote).signed("device:x", Scope.READ).call("workflows") == []
+        for each in others:
+            assert each is not None
+            await each.close()
+
+
+async def test_a_page_whose_host_is_no_more_ends_also_if_its_channel_is_held_open() -> None:
+    """G8: a process that the host forked may still have the other end."""
+    await asyncio.wait_for(until_orphaned(os.getppid() + 1), 10)
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(until_orphaned(os.getppid()), 0.05)
+
+
+async def test_webhooks_are_taken_at_an_address_of_their_own(tmp_path: Path) -> None:
+    """G8: two servers in one process; the second has nothing else."""
+    made = listen(PageSettings(port=0, hooks_address="127.0.0.1:0"))
+    assert made.hooks is not None
+    page, hooks = made.page.getsockname()[1], made.hooks.getsockname()[1]
+    ours, theirs = socket.socketpair()
+    given = Given(theirs.detach(), made.page.detach(), os.getppid(), made.hooks.detach())
+    async with Host(f"sqlite:///{tmp_path / 'duly.db'}") as host:
+        async with Control(host, tmp_path / "duly.db.socket") as control:
+            speaking = asyncio.ensure_future(speak(control, ours))
+            showing = asyncio.ensure_future(_show(given))
+            async with httpx2.AsyncClient(timeout=20) as client:
+                for port, path, status in (
+                    (page, "/healthz", 200),
+                    (hooks, "/healthz", 401),
+                    (hooks, "/api/v1/workflows", 401),
+                ):
+                    assert (
+                        await client.get(f"http://127.0.0.1:{port}{path}")
+                    ).status_code == status
+                for port in (page, hooks):
+                    url = f"http://127.0.0.1:{port}/hooks/a/b"
+                    told = await client.post(url, json={})
+                    assert (told.status_code, told.json()["code"]) == (401, "hook_refused")
+        await asyncio.wait_for(showing, 20)
+        await speaking
