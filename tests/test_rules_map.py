@@ -34,7 +34,7 @@ COUNTS = {"W": 10, "T": 10, "P": 4, "C": 13, "L": 12, "R": 9, "F": 8, "S": 9} | 
 FURTHER = {
     "L": ("L13", "L15"),
     "G": ("G4", "G5", "G9"),
-    "K": ("K4", "K7", "K11", "K12", "K13", "K14"),
+    "K": ("K2", "K3", "K4", "K5", "K6", "K7", "K8", "K11", "K12", "K13", "K14"),
 }
 
 SMALL_PAGE = "# Page\n- C1 One.\n- C2 Two,\n  | and a table |\n\n## L. Ledger\n- L1 Three.\n"
