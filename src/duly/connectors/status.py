@@ -136,11 +136,6 @@ def raise_for_read(
     raise Transient(said, retry_after_s=retry_after_s(response))
 
 
-def missing(response: Response, what: str) -> Refused:
-    """Make the error of a read for which nothing is no answer."""
-    return Refused(_said(response, what))
-
-
 def retry_after_s(response: Response) -> float | None:
     """Return how long the server asks to wait, by the headers that servers use for it (K8)."""
     now = _moment(response.header("date"))

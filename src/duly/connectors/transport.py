@@ -18,7 +18,7 @@ import asyncio
 import re
 import socket
 import ssl
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from ipaddress import ip_address
 from pathlib import Path
@@ -283,9 +283,9 @@ def make_context(ca: Path | None) -> ssl.SSLContext:
     return context
 
 
-def add_query(url: Url, fields: Mapping[str, str]) -> Url:
+def add_query(url: Url, fields: Sequence[tuple[str, str]]) -> Url:
     """Return a URL with more fields in its query."""
-    more = urlencode(list(fields.items()))
+    more = urlencode(fields)
     return replace(url, query="&".join(each for each in (url.query, more) if each))
 
 
@@ -326,7 +326,7 @@ def _dress(request: Request) -> tuple[list[tuple[str, str]], str]:
     more = dict(request.headers)
     if own is not None and own.origin == url.origin:
         more |= own.headers
-        url = add_query(url, own.query)
+        url = add_query(url, list(own.query.items()))
     for name, value in more.items():
         head = {each: old for each, old in head.items() if each.lower() != name.lower()}
         head[name] = value
