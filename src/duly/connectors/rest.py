@@ -141,10 +141,16 @@ class Rest(Connector):
         ca: Path | None = None,
         transport: Transport | None = None,
     ) -> None:
-        self.base = _read_base(url)
+        try:
+            self.base = read_url(url)
+            hosts = [read_host(each, path="allow") for each in allow]
+        except Invalid as error:
+            raise ConfigError(str(error)) from None
+        if self.base.query:
+            shown = self.base.shown
+            raise ConfigError(f"url: {shown} has a query. Write it in the operations.")
         self.auth = auth
         self.headers = dict(headers)
-        hosts = [read_host(each, path="allow") for each in allow]
         if auth is not None and self.base.scheme == "http" and self.base.host not in hosts:
             raise ConfigError(
                 f"url: {url} would send a secret without TLS. Write https, or name the host in"
@@ -333,16 +339,6 @@ class Rest(Connector):
 
     def _may_ask(self, url: Url) -> bool:
         return url.origin == self.base.origin
-
-
-def _read_base(url: str) -> Url:
-    try:
-        base = read_url(url)
-    except Invalid as error:
-        raise ConfigError(str(error)) from None
-    if base.query:
-        raise ConfigError(f"url: {base.shown} has a query. Write it in the operations.")
-    return base
 
 
 def _judge_one(answer: Json, call: Call, verify: Verify) -> Verdict:

@@ -182,9 +182,10 @@ class Transport:
             location = response.header("location")
             if response.status not in REDIRECTS or location is None:
                 return response
-            request = _redirected(request, location)
+            before, request = request, _redirected(request, location)
             if may_ask is not None and not may_ask(request.url):
-                raise Refused(f"It redirects to {request.url.origin}, which must not be asked.")
+                leads = request.url.origin
+                raise Refused(f"{before.shown}: it redirects to {leads}, which must not be asked.")
         raise Broken(f"it redirects more than {REDIRECTS_MAX} times", is_lasting=True)
 
     async def _exchange(self, request: Request, progress: _Progress) -> Response:
