@@ -237,7 +237,7 @@ NETWORK: dict[str, tuple[Manner, int, Answer]] = {
 
 
 @pytest.mark.parametrize("name", NETWORK)
-async def test_whatever_the_network_does_the_truth_is_told(shop: Shop, name: str) -> None:
+async def test_the_truth_is_told_in_every_state_of_the_network(shop: Shop, name: str) -> None:
     """L4, L5, K2: by the call itself, or by its verify request."""
     manner, done, expected = NETWORK[name]
     found = connect(shop, with_create(timeout_s=0.5 if name in ("late", "drip") else 10))

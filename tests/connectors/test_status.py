@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from duly.connectors.response import Response
+from duly.connectors.response import HttpResponse
 from duly.connectors.status import Meaning, raise_for_change, raise_for_read, retry_after_s
 from duly.errors import (
     AuthNeeded,
@@ -63,7 +63,7 @@ TABLE: list[tuple[int, tuple[tuple[str, str], ...], Answer, Answer, type[Excepti
 def change(status: int, headers: Any = (), *, is_first: bool = True, **more: Any) -> Exception:
     with pytest.raises(ConnectorError) as caught:
         raise_for_change(
-            Response(status, headers, b'{"error": "no"}'),
+            HttpResponse(status, headers, b'{"error": "no"}'),
             "POST x",
             "shop",
             is_first=is_first,
@@ -80,7 +80,7 @@ def test_every_status_has_one_meaning(
     assert answer_of(change(status, headers)) is first
     assert answer_of(change(status, headers, is_first=False)) is later
     with pytest.raises(to_read) as caught:
-        raise_for_read(Response(status, headers), "GET x", "shop")
+        raise_for_read(HttpResponse(status, headers), "GET x", "shop")
     assert type(caught.value) is to_read
     wants = dict(headers).get("retry-after")
     if wants is not None:
@@ -91,10 +91,10 @@ def test_every_status_has_one_meaning(
 def test_success_and_nothing() -> None:
     """L4: every 2xx is done; 404 and 410 say that there is nothing."""
     for status in (200, 201, 202, 204, 299):
-        raise_for_change(Response(status), "POST x", "shop", is_first=True)
-        assert raise_for_read(Response(status), "GET x", "shop")
+        raise_for_change(HttpResponse(status), "POST x", "shop", is_first=True)
+        assert raise_for_read(HttpResponse(status), "GET x", "shop")
     for status in (404, 410):
-        assert not raise_for_read(Response(status), "GET x", "shop")
+        assert not raise_for_read(HttpResponse(status), "GET x", "shop")
         assert isinstance(change(status), Refused)
 
 
@@ -103,7 +103,7 @@ def test_a_service_may_say_it_differently() -> None:
     own = {409: Meaning.UNKNOWN, 400: Meaning.BUSY, 423: Meaning.DONE}
     assert isinstance(change(409, own=own), UnknownOutcome)
     assert answer_of(change(400, own=own)) is Answer.RATE_LIMITED
-    raise_for_change(Response(423), "POST x", "shop", is_first=True, own=own)
+    raise_for_change(HttpResponse(423), "POST x", "shop", is_first=True, own=own)
 
 
 def test_a_remembered_refusal_is_marked() -> None:
@@ -142,14 +142,14 @@ def test_a_remembered_refusal_is_marked() -> None:
 )
 def test_the_time_a_server_asks_for(headers: Any, wait_s: float | None) -> None:
     """K8: in seconds or as a moment, by the server's own clock, and at most a day."""
-    assert retry_after_s(Response(429, headers)) == wait_s
+    assert retry_after_s(HttpResponse(429, headers)) == wait_s
 
 
 def test_the_words_of_the_server_are_shown_in_part() -> None:
     """L4: enough to repair a script; the query of a redirect is not shown."""
     with pytest.raises(Refused, match=r"POST x: the server answered 400: bad x+\.$") as caught:
         raise_for_change(
-            Response(400, (), b"bad  \n" + b"x" * 5000), "POST x", "shop", is_first=True
+            HttpResponse(400, (), b"bad  \n" + b"x" * 5000), "POST x", "shop", is_first=True
         )
     assert len(str(caught.value)) < 400
     moved = (("location", "https://b.example/?token=s3cret"),)

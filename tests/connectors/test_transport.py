@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from duly.connectors.response import HEADERS_MAX, Response
+from duly.connectors.response import HEADERS_MAX, HttpResponse
 from duly.connectors.transport import (
     REDIRECTS_MAX,
     Credentials,
-    Request,
+    HttpRequest,
     Transport,
     make_context,
 )
@@ -58,17 +58,17 @@ def transport(**more: Any) -> Transport:
     return Transport(allow=HOME, **more)
 
 
-async def post(shop: Shop, *, timeout_s: float = 5, **more: Any) -> Response:
+async def post(shop: Shop, *, timeout_s: float = 5, **more: Any) -> HttpResponse:
     url = read_url(f"{shop.url}/a/orders")
     headers = {"Content-Type": "application/json", "Idempotency-Key": "k1"}
-    request = Request("POST", url, headers, b'{"item": "tea"}')
+    request = HttpRequest("POST", url, headers, b'{"item": "tea"}')
     return await transport(**more).change(request, timeout_s=timeout_s)
 
 
 async def get(
     shop: Shop, path: str = "/a/orders", *, timeout_s: float = 5, **more: Any
-) -> Response:
-    request = Request("GET", read_url(f"{shop.url}{path}"))
+) -> HttpResponse:
+    request = HttpRequest("GET", read_url(f"{shop.url}{path}"))
     return await transport(**more).read(request, timeout_s=timeout_s)
 
 
@@ -137,7 +137,7 @@ async def test_what_cannot_be_reached_was_not_sent(shop: Shop, tmp_path: Path) -
     """K2: connecting fails, resolving fails, or it takes too long."""
     port = shop.port
     shop.__exit__(None, None, None)
-    request = Request("POST", read_url(f"http://127.0.0.1:{port}/a/orders"))
+    request = HttpRequest("POST", read_url(f"http://127.0.0.1:{port}/a/orders"))
     with pytest.raises(NotSent, match="nothing was sent: the connection failed"):
         await transport().change(request, timeout_s=5)
 
@@ -148,7 +148,7 @@ async def test_what_cannot_be_reached_was_not_sent(shop: Shop, tmp_path: Path) -
         await asyncio.Event().wait()
         return ()
 
-    request = Request("POST", read_url("http://shop.test/"))
+    request = HttpRequest("POST", read_url("http://shop.test/"))
     with pytest.raises(NotSent, match="could not be resolved"):
         await transport(resolve=fail).change(request, timeout_s=5)
     with pytest.raises(NotSent, match=r"took longer than 0\.1 s"):
@@ -161,7 +161,7 @@ async def test_the_next_address_is_tried_before_anything_is_sent(shop: Shop) -> 
     """K2: of two addresses the first refuses the connection."""
     url = read_url(f"http://shop.test:{shop.port}/a/orders")
     names = Names(("127.0.0.2", "127.0.0.1"))
-    request = Request("POST", url, {"Content-Type": "application/json"}, b"{}")
+    request = HttpRequest("POST", url, {"Content-Type": "application/json"}, b"{}")
     assert (await transport(resolve=names).change(request, timeout_s=5)).status == 201
     assert shop.connections == 1
 
@@ -185,7 +185,9 @@ async def test_nothing_leaves_after_the_time_of_the_call(shop: Shop) -> None:
             return await super().__call__(host, port)
 
     url = read_url(f"http://shop.test:{shop.port}/a/orders")
-    change = transport(resolve=Stopping(("127.0.0.1",))).change(Request("POST", url), timeout_s=5)
+    change = transport(resolve=Stopping(("127.0.0.1",))).change(
+        HttpRequest("POST", url), timeout_s=5
+    )
     watch.begin(change)
     with pytest.raises(NotSent, match="the time of the call was over"):
         await watch.result(5)
@@ -292,17 +294,17 @@ async def test_a_name_that_changes_between_check_and_connect_changes_nothing(
     names = Names(("127.0.0.1",), ("169.254.169.254",))
     url = read_url(f"http://shop.test:{shop.port}/a/orders")
     way = transport(resolve=names)
-    assert (await way.read(Request("GET", url), timeout_s=5)).status == 200
+    assert (await way.read(HttpRequest("GET", url), timeout_s=5)).status == 200
     assert (names.asked, connected) == (["shop.test"], ["127.0.0.1"])
     with pytest.raises(PermissionDenied, match=r"169\.254\.169\.254, which is not public"):
-        await way.read(Request("GET", url), timeout_s=5)
+        await way.read(HttpRequest("GET", url), timeout_s=5)
     assert connected == ["127.0.0.1"]
 
 
 @pytest.mark.parametrize("answers", [("93.184.216.34", "10.0.0.1"), ("::1",), ("fe80::1",)])
 async def test_one_bad_address_condemns_the_name(answers: tuple[str, ...]) -> None:
     """K3: nothing is connected to."""
-    request = Request("POST", read_url("https://public.example/"))
+    request = HttpRequest("POST", read_url("https://public.example/"))
     with pytest.raises(PermissionDenied, match=r"public\.example leads to"):
         await transport(resolve=Names(answers)).change(request, timeout_s=5)
 
@@ -311,11 +313,13 @@ async def test_the_real_resolver_is_judged_too(shop: Shop) -> None:
     """K3: localhost is this machine, and is open only by name."""
     url = read_url(f"http://localhost:{shop.port}/a/orders")
     with pytest.raises(PermissionDenied, match="localhost leads to"):
-        await Transport().read(Request("GET", url), timeout_s=5)
+        await Transport().read(HttpRequest("GET", url), timeout_s=5)
     open_way = Transport(allow=["localhost"])
-    assert (await open_way.read(Request("GET", url), timeout_s=5)).status == 200
+    assert (await open_way.read(HttpRequest("GET", url), timeout_s=5)).status == 200
     with pytest.raises(PermissionDenied, match=r"127\.0\.0\.1 leads to"):
-        await Transport(allow=["localhost"]).read(Request("GET", read_url(shop.url)), timeout_s=5)
+        await Transport(allow=["localhost"]).read(
+            HttpRequest("GET", read_url(shop.url)), timeout_s=5
+        )
 
 
 # -- Secrets, headers, the environment ------------------------------------------------------------
@@ -326,7 +330,7 @@ async def test_credentials_go_to_their_origin_alone(shop: Shop, tmp_path: Path) 
     own = Credentials(shop.url, {"Authorization": "Bearer s3cret"}, {"token": "s3cret"})
     with Shop(tmp_path / "other") as other:
         (tmp_path / "other").mkdir()
-        request = Request("GET", read_url(f"{shop.url}/x"), {"X-Own": "1"}, b"", own)
+        request = HttpRequest("GET", read_url(f"{shop.url}/x"), {"X-Own": "1"}, b"", own)
         shop.next(status(302, "Location: /y\r\n"), status(302, f"Location: {other.url}/z\r\n"))
         await transport().read(request, timeout_s=5)
         assert [each.target for each in shop.asks] == ["/x?token=s3cret", "/y?token=s3cret"]
@@ -335,7 +339,7 @@ async def test_credentials_go_to_their_origin_alone(shop: Shop, tmp_path: Path) 
         assert there.target == "/z"
         assert not {"authorization", "x-own"} & set(there.headers)
         way = transport()
-        request = Request("GET", read_url(f"{other.url}/q"), {}, b"", own)
+        request = HttpRequest("GET", read_url(f"{other.url}/q"), {}, b"", own)
         await way.read(request, timeout_s=5)
         assert "s3cret" not in other.asks[-1].target
         assert "authorization" not in other.asks[-1].headers
@@ -363,7 +367,7 @@ async def test_a_redirect_that_drops_tls_is_refused(tmp_path: Path) -> None:
 def test_a_header_that_is_more_than_one_is_refused(name: str, value: str) -> None:
     """K3, K5: no line break, no header of the transport, no other method."""
     with pytest.raises(Refused):
-        Request("GET", read_url("http://shop.test/"), {name: value})
+        HttpRequest("GET", read_url("http://shop.test/"), {name: value})
 
 
 def test_a_method_or_a_body_that_cannot_be_is_refused() -> None:
@@ -371,10 +375,10 @@ def test_a_method_or_a_body_that_cannot_be_is_refused() -> None:
     url = read_url("http://shop.test/")
     for method in ("get", "CONNECT", "TRACE", "OPTIONS", "GET /x", ""):
         with pytest.raises(Refused):
-            Request(method, url)
-    Request("POST", url, body=b"x" * 8 * 1024 * 1024)
+            HttpRequest(method, url)
+    HttpRequest("POST", url, body=b"x" * 8 * 1024 * 1024)
     with pytest.raises(Refused, match="larger"):
-        Request("POST", url, body=b"x" * (8 * 1024 * 1024 + 1))
+        HttpRequest("POST", url, body=b"x" * (8 * 1024 * 1024 + 1))
 
 
 async def test_a_read_cannot_be_made_a_change(shop: Shop) -> None:
@@ -430,7 +434,9 @@ async def test_a_server_is_verified_by_the_ca_of_the_settings(tmp_path: Path) ->
 async def test_a_server_without_tls_is_not_spoken_to(shop: Shop, tmp_path: Path) -> None:
     """K2: the handshake fails before anything of the request was sent."""
     authority = Authority(tmp_path)
-    request = Request("POST", read_url(f"https://127.0.0.1:{shop.port}/a/orders"), {}, b"secret")
+    request = HttpRequest(
+        "POST", read_url(f"https://127.0.0.1:{shop.port}/a/orders"), {}, b"secret"
+    )
     with pytest.raises(NotSent, match="nothing was sent"):
         await transport(ca=authority.ca).change(request, timeout_s=2)
     assert shop.asks == []

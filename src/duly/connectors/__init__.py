@@ -13,12 +13,25 @@ if TYPE_CHECKING:
     from duly.connectors.files import Files
     from duly.connectors.http import Http
     from duly.connectors.mailbox import Mailbox
+    from duly.connectors.rest import Auth, KeyPlace, Paging, Rest, Verify
     from duly.connectors.table import Table
 
-__all__ = ["Clock", "Files", "Http", "Mailbox", "Table"]
+__all__ = [
+    "Auth",
+    "Clock",
+    "Files",
+    "Http",
+    "KeyPlace",
+    "Mailbox",
+    "Paging",
+    "Rest",
+    "Table",
+    "Verify",
+]
 
 # Every import of `duly` comes through here, and most programs need none of these.
 _WHERE: Final = {
+    **dict.fromkeys(("Auth", "KeyPlace", "Paging", "Rest", "Verify"), "duly.connectors.rest"),
     "Clock": "duly.connectors.clock",
     "Files": "duly.connectors.files",
     "Http": "duly.connectors.http",

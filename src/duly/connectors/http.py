@@ -14,7 +14,7 @@
 
 Law 1: every connector has a class of its own, and its operations are methods of it. So stubs,
        `check`, approvals and the exam see them like the methods of any connector.
-Law 2: a read is GET or HEAD, whatever the settings say (K5).
+Law 2: a read is GET or HEAD; settings that say otherwise are refused (K5).
 Law 3: `get` and `head` ask the hosts that `hosts` names, without any credentials (K4).
 """
 
@@ -27,11 +27,11 @@ from typing import Any, Final, TypedDict
 
 from duly.connectors.base import Call, Page, Verdict, mutation, read
 from duly.connectors.json_answer import pick, read_answer
-from duly.connectors.operation import AFTER, Operation, read_auth, read_operations
+from duly.connectors.operation import AFTER, HttpOperation, read_auth, read_operations
 from duly.connectors.rest import NOTHING, READ_S, Rest
 from duly.connectors.status import raise_for_read
 from duly.connectors.template import MISSING, fill, fill_path, fill_query
-from duly.connectors.transport import Request
+from duly.connectors.transport import HttpRequest
 from duly.errors import ConfigError, Invalid, Refused, Transient
 from duly.rules.url import Url, match_host, read_host, read_url
 from duly.rules.value import Json
@@ -97,7 +97,7 @@ class Http(Rest):
         kind = _Reader if hosts and type(self) is Http else type(self)
         self.__class__ = _class_for(kind, found, vars(self))
 
-    async def perform(self, operation: Operation, args: Mapping[str, Json]) -> Any:
+    async def perform(self, operation: HttpOperation, args: Mapping[str, Json]) -> Any:
         """Ask what a read operation asks."""
         path = fill_path(operation.path, args)
         query = fill_query(operation.query, args)
@@ -120,7 +120,7 @@ class Http(Rest):
             raise Transient(f"{self.name}.{operation.name}: nothing is at {operation.result!r}.")
         return result
 
-    async def apply(self, operation: Operation, call: Call) -> Json:
+    async def apply(self, operation: HttpOperation, call: Call) -> Json:
         """Send what a mutation operation sends."""
         body = None if operation.body is None else fill(operation.body, call.args)
         answer = await self.change(
@@ -135,7 +135,7 @@ class Http(Rest):
             statuses=operation.statuses,
             timeout_s=operation.timeout_s,
         )
-        # It was done, whatever the answer looks like.
+        # The status says that it was done, so an answer of another shape is no error.
         result = pick(answer, operation.result)
         return None if result is MISSING else result
 
@@ -150,7 +150,7 @@ class Http(Rest):
                 f"{target.host} is none of the hosts that {self.name} may read:"
                 f" {', '.join(self._hosts)}."
             )
-        request = Request(method, target)
+        request = HttpRequest(method, target)
         response = await self.transport.read(request, timeout_s=READ_S, may_ask=self._may_read)
         return target, response if raise_for_read(response, request.shown, self.name) else None
 
@@ -208,7 +208,7 @@ def _type_of(response: Any) -> str:
 
 
 def _class_for(
-    kind: type[Http], operations: Sequence[Operation], taken: Collection[str]
+    kind: type[Http], operations: Sequence[HttpOperation], taken: Collection[str]
 ) -> type[Http]:
     """Make the class whose methods are the operations (law 1)."""
     made: dict[str, Any] = {"__module__": __name__, "__doc__": kind.__doc__}
@@ -222,7 +222,7 @@ def _class_for(
     return type(Http.__name__, (kind,), made)
 
 
-def _read_of(operation: Operation) -> Any:
+def _read_of(operation: HttpOperation) -> Any:
     async def ask(self: Http, /, **args: Any) -> Any:
         return await self.perform(operation, args)
 
@@ -231,7 +231,7 @@ def _read_of(operation: Operation) -> Any:
     return read(**terms)(ask)
 
 
-def _mutation_of(operation: Operation) -> dict[str, Any]:
+def _mutation_of(operation: HttpOperation) -> dict[str, Any]:
     async def apply(self: Http, call: Call, /, **args: Any) -> Any:
         return await self.apply(operation, call)
 
@@ -254,7 +254,9 @@ def _mutation_of(operation: Operation) -> dict[str, Any]:
     return {operation.name: tool, happened.__name__: tool.reconcile(happened)}
 
 
-def _describe(function: Callable[..., Any], operation: Operation, first: tuple[str, ...]) -> None:
+def _describe(
+    function: Callable[..., Any], operation: HttpOperation, first: tuple[str, ...]
+) -> None:
     """Give a function the name, the parameters and the words of an operation."""
     function.__name__ = operation.name
     function.__qualname__ = f"Http.{operation.name}"
@@ -277,7 +279,7 @@ def _describe(function: Callable[..., Any], operation: Operation, first: tuple[s
         function.__doc__ += f"\n\nReturns {page}{{{', '.join(operation.returns)}}}."
 
 
-def _shape_of(operation: Operation) -> Any:
+def _shape_of(operation: HttpOperation) -> Any:
     """Return the annotation of the result."""
     shape = operation.returns
     if isinstance(shape, dict):

@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 
 import msgspec
 
-from duly.connectors.response import Response
+from duly.connectors.response import HttpResponse
 from duly.connectors.template import MISSING, flatten
 from duly.errors import Refused, Transient, UnknownOutcome
 from duly.rules.value import INTEGER_MAX, Json
@@ -53,7 +53,7 @@ def encode_body(body: Json, *, is_form: bool) -> tuple[str, bytes]:
     return "application/json", msgspec.json.encode(body)
 
 
-def read_answer(response: Response, what: str, *, is_change: bool) -> Json:
+def read_answer(response: HttpResponse, what: str, *, is_change: bool) -> Json:
     """Read the JSON of a response; None if it is empty."""
     if not response.body.strip():
         return None

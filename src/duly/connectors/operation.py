@@ -65,7 +65,7 @@ class Argument:
 
 
 @dataclass(frozen=True, slots=True)
-class Operation:
+class HttpOperation:
     """One named request: what scripts call as `ctx.shop.create_order(…)`."""
 
     name: str
@@ -158,7 +158,7 @@ class Place:
         return {str(name): inside.text(str(name)) for name in inside.table}
 
 
-def read_operations(table: object) -> tuple[Operation, ...]:
+def read_operations(table: object) -> tuple[HttpOperation, ...]:
     """Read every operation of a connector."""
     place = Place("operations", table)
     return tuple(_read_operation(str(name), place.inner(name)) for name in place.table)
@@ -176,7 +176,7 @@ def read_auth(table: object) -> Auth:
     return Auth(known, place.text("secret", "token"), **more)
 
 
-def _read_operation(name: str, place: Place) -> Operation:
+def _read_operation(name: str, place: Place) -> HttpOperation:
     if not SNAKE.fullmatch(name):
         raise ConfigError(
             f"{place.where}: a script cannot call this name. Use lower-case letters, digits and"
@@ -198,7 +198,7 @@ def _read_operation(name: str, place: Place) -> Operation:
     if paging is not None and any(each.name == AFTER for each in arguments):
         place.refuse("arguments", f'"{AFTER}" is added by paging. Leave it out.')
     body = place.table.get("body") if is_mutation else None
-    found = Operation(
+    found = HttpOperation(
         name=name,
         method=method,
         path=path,
@@ -397,7 +397,7 @@ def _read_terms(place: Place, *, is_mutation: bool) -> Mapping[str, Any]:
     }
 
 
-def _check_names(place: Place, found: Operation) -> None:
+def _check_names(place: Place, found: HttpOperation) -> None:
     """Refuse a template that names no argument, and an argument that stands in no template."""
     names = {each.name for each in found.arguments}
     templates = {"path": found.path, "query": found.query, "body": found.body}
@@ -426,4 +426,4 @@ def _kind(value: object) -> str:
     return "missing" if value is None else f"a {type(value).__name__}"
 
 
-__all__ = ["NOTHING", "Argument", "Operation", "read_auth", "read_operations"]
+__all__ = ["NOTHING", "Argument", "HttpOperation", "read_auth", "read_operations"]

@@ -2,8 +2,8 @@
 
 Law 1: sizes are counted as the bytes come, the decoded ones while they are decoded: a small
        response that unpacks into a large one is stopped at the limit.
-Law 2: a response is whole or it is `Broken`; a part of one is never returned. A body whose end only
-       the end of the connection shows may have been cut: `is_framed` is false then.
+Law 2: a response is whole, or `BrokenExchange` is raised; a part of one is never returned. A body
+       whose end only the end of the connection shows may be cut: `is_framed` is false then.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ PIECE_BYTES: Final = 64 * 1024
 ENCODINGS: Final = {"gzip": 16 + zlib.MAX_WBITS, "x-gzip": 16 + zlib.MAX_WBITS, "deflate": 15}
 
 
-class Broken(Exception):
+class BrokenExchange(Exception):
     """An exchange went wrong; `is_lasting` says that the next one would too."""
 
     def __init__(self, why: str, *, is_lasting: bool = False) -> None:
@@ -34,7 +34,7 @@ class Broken(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Response:
+class HttpResponse:
     """A whole response: header names in lower case, the body decoded."""
 
     status: int
@@ -49,7 +49,7 @@ class Response:
 
 async def read_response(
     connection: h11.Connection, reader: asyncio.StreamReader, *, body_bytes_max: int
-) -> Response:
+) -> HttpResponse:
     """Read one response to its end."""
     body: _Body | None = None
     head: h11.Response | None = None
@@ -58,26 +58,28 @@ async def read_response(
         try:
             event = connection.next_event()
         except h11.RemoteProtocolError as error:
-            raise Broken(f"its response is malformed ({error})") from None
+            raise BrokenExchange(f"its response is malformed ({error})") from None
         if event is h11.NEED_DATA:
             connection.receive_data(await reader.read(PIECE_BYTES))
         elif isinstance(event, h11.InformationalResponse):
             hints += 1
             if hints > HINTS_MAX or event.status_code == 101:
-                raise Broken("its response is malformed (it never answers)")
+                raise BrokenExchange("its response is malformed (it never answers)")
         elif isinstance(event, h11.Response):
             head = event
             if len(head.headers) > HEADERS_MAX:
-                raise Broken(f"its response has more than {HEADERS_MAX} headers", is_lasting=True)
+                raise BrokenExchange(
+                    f"its response has more than {HEADERS_MAX} headers", is_lasting=True
+                )
             body = _Body(_encoding_of(head), body_bytes_max)
         elif isinstance(event, h11.Data) and body is not None:
             body.add(bytes(event.data))
         elif isinstance(event, h11.EndOfMessage) and head is not None and body is not None:
-            return Response(
+            return HttpResponse(
                 head.status_code, _headers_of(head), body.end(), is_framed=_is_framed(head)
             )
         else:
-            raise Broken("the connection ended before its response did")
+            raise BrokenExchange("the connection ended before its response did")
 
 
 class _Body:
@@ -98,17 +100,17 @@ class _Body:
             try:
                 self._plain += self._decoder.decompress(piece, room)
             except zlib.error as error:
-                raise Broken(f"its response cannot be decoded ({error})") from None
+                raise BrokenExchange(f"its response cannot be decoded ({error})") from None
             if self._decoder.unused_data:
-                raise Broken("its response has more behind its end")
+                raise BrokenExchange("its response has more behind its end")
         if max(self._coded_bytes, len(self._plain)) > self._limit_bytes:
             most = f"{self._limit_bytes:,} bytes"
-            raise Broken(f"its response is larger than {most}", is_lasting=True)
+            raise BrokenExchange(f"its response is larger than {most}", is_lasting=True)
 
     def end(self) -> bytes:
         is_cut = self._decoder is not None and self._coded_bytes > 0 and not self._decoder.eof
         if is_cut:
-            raise Broken("its response ends too early")
+            raise BrokenExchange("its response ends too early")
         return bytes(self._plain)
 
 
@@ -116,7 +118,7 @@ def _encoding_of(head: h11.Response) -> str:
     given = _first(head, b"content-encoding").strip().lower()
     encoding = "" if given == "identity" else given
     if encoding and encoding not in ENCODINGS:
-        raise Broken(f"its response is encoded as {given[:50]!r}", is_lasting=True)
+        raise BrokenExchange(f"its response is encoded as {given[:50]!r}", is_lasting=True)
     return encoding
 
 

@@ -38,12 +38,12 @@ from urllib.parse import parse_qsl
 
 from duly.connectors.base import SEND_S, Applied, Call, Connector, NotApplied, Page, Unsure, Verdict
 from duly.connectors.json_answer import encode_body, pick, put, read_answer
-from duly.connectors.response import Response
+from duly.connectors.response import HttpResponse
 from duly.connectors.status import Meaning, raise_for_change, raise_for_read
 from duly.connectors.template import MISSING, fill_path, fill_query, flatten, has_key
 from duly.connectors.transport import (
     Credentials,
-    Request,
+    HttpRequest,
     Transport,
     add_query,
     check_header,
@@ -232,7 +232,7 @@ class Rest(Connector):
 
     async def _get(
         self, path: str, query: Sequence[tuple[str, str]], timeout_s: float
-    ) -> Response | None:
+    ) -> HttpResponse | None:
         url = add_query(self._at(path), query)
         request = self._request("GET", url)
         response = await self.transport.read(request, timeout_s=timeout_s, may_ask=self._may_ask)
@@ -312,8 +312,8 @@ class Rest(Connector):
 
     def _request(
         self, method: str, url: Url, headers: Mapping[str, str] = NOTHING, body: bytes = b""
-    ) -> Request:
-        return Request(method, url, {**self.headers, **headers}, body, self._credentials())
+    ) -> HttpRequest:
+        return HttpRequest(method, url, {**self.headers, **headers}, body, self._credentials())
 
     def _credentials(self) -> Credentials | None:
         if self.auth is None:
@@ -357,7 +357,7 @@ def _applied(found: Json, verify: Verify) -> Verdict:
     return Applied(None if result is MISSING else result)
 
 
-def _linked(response: Response, url: Url) -> str | None:
+def _linked(response: HttpResponse, url: Url) -> str | None:
     """Return the query of the next page; where it is at another place the list cannot go on."""
     for target, rest in LINK.findall(response.header("link") or ""):
         if REL_NEXT.search(rest) is None:

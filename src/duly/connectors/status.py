@@ -18,7 +18,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Final
 
-from duly.connectors.response import Response
+from duly.connectors.response import HttpResponse
 from duly.errors import AuthNeeded, PermissionDenied, Refused, Transient, UnknownOutcome
 
 RETRY_AFTER_S_MAX: Final = 86_400.0
@@ -64,7 +64,7 @@ CLASSES: Final[Mapping[int, Meaning]] = MappingProxyType(
 
 
 def meaning_of(
-    response: Response,
+    response: HttpResponse,
     own: Mapping[int, Meaning] = MappingProxyType({}),
 ) -> Meaning:
     """Return what a status means; `own` are the words of the service itself, which come first."""
@@ -79,7 +79,7 @@ def meaning_of(
 
 
 def raise_for_change(
-    response: Response,
+    response: HttpResponse,
     what: str,
     connector: str,
     *,
@@ -110,7 +110,7 @@ def raise_for_change(
 
 
 def raise_for_read(
-    response: Response,
+    response: HttpResponse,
     what: str,
     connector: str,
     *,
@@ -136,7 +136,7 @@ def raise_for_read(
     raise Transient(said, retry_after_s=retry_after_s(response))
 
 
-def retry_after_s(response: Response) -> float | None:
+def retry_after_s(response: HttpResponse) -> float | None:
     """Return how long the server asks to wait, by the headers that servers use for it (K8)."""
     now = _moment(response.header("date"))
     given = response.header("retry-after")
@@ -159,7 +159,7 @@ def retry_after_s(response: Response) -> float | None:
     return None
 
 
-def _remaining(response: Response) -> float | None:
+def _remaining(response: HttpResponse) -> float | None:
     names = ("ratelimit-remaining", "x-ratelimit-remaining", "x-rate-limit-remaining")
     found = (_number(response.header(name)) for name in names)
     return next((each for each in found if each is not None), None)
@@ -186,7 +186,7 @@ def _moment(text: str | None) -> datetime | None:
     return found if found.tzinfo is not None else None
 
 
-def _said(response: Response, what: str) -> str:
+def _said(response: HttpResponse, what: str) -> str:
     """Say what the server answered, with the beginning of its own words."""
     words = " ".join(response.body[: 4 * WORDS_CHARS_MAX].decode("utf-8", "replace").split())
     shown = f": {words[:WORDS_CHARS_MAX]}" if words else ""

@@ -28,7 +28,13 @@ from urllib.parse import parse_qsl, urlencode
 
 import h11
 
-from duly.connectors.response import BODY_BYTES_MAX, HEAD_BYTES_MAX, Broken, Response, read_response
+from duly.connectors.response import (
+    BODY_BYTES_MAX,
+    HEAD_BYTES_MAX,
+    BrokenExchange,
+    HttpResponse,
+    read_response,
+)
 from duly.connectors.watch import Watch
 from duly.env import CALL
 from duly.errors import (
@@ -82,7 +88,7 @@ class Credentials:
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class HttpRequest:
     """What is asked of a web server."""
 
     method: str
@@ -143,14 +149,14 @@ class Transport:
         self._ca = ca
         self._context: ssl.SSLContext | None = None if ca is None else make_context(ca)
 
-    async def change(self, request: Request, *, timeout_s: float) -> Response:
+    async def change(self, request: HttpRequest, *, timeout_s: float) -> HttpResponse:
         """Send a request that changes something, once, and return its response."""
         assert request.method in CHANGES, request.method
         progress = _Progress()
         try:
             async with asyncio.timeout(_within(timeout_s)):
                 return await self._exchange(request, progress)
-        except (OSError, EOFError, Broken) as error:
+        except (OSError, EOFError, BrokenExchange) as error:
             why = _why(error, timeout_s)
             if not progress.is_sent:
                 message = f"{request.shown}: nothing was sent: {why}."
@@ -159,24 +165,26 @@ class Transport:
 
     async def read(
         self,
-        request: Request,
+        request: HttpRequest,
         *,
         timeout_s: float,
         may_ask: Callable[[Url], bool] | None = None,
-    ) -> Response:
+    ) -> HttpResponse:
         """Ask, and follow redirects to URLs that may be asked; a read can be repeated."""
         assert request.method in READS, request.method
         _refuse_override(request.url)
         try:
             async with asyncio.timeout(_within(timeout_s)):
                 return await self._follow(request, may_ask)
-        except (OSError, EOFError, Broken) as error:
+        except (OSError, EOFError, BrokenExchange) as error:
             message = f"{request.shown}: {_why(error, timeout_s)}."
-            if isinstance(error, Broken) and error.is_lasting:
+            if isinstance(error, BrokenExchange) and error.is_lasting:
                 raise Refused(message) from error
             raise Transient(message) from error
 
-    async def _follow(self, request: Request, may_ask: Callable[[Url], bool] | None) -> Response:
+    async def _follow(
+        self, request: HttpRequest, may_ask: Callable[[Url], bool] | None
+    ) -> HttpResponse:
         for _ in range(REDIRECTS_MAX + 1):
             response = await self._exchange(request, _Progress())
             location = response.header("location")
@@ -186,9 +194,9 @@ class Transport:
             if may_ask is not None and not may_ask(request.url):
                 leads = request.url.origin
                 raise Refused(f"{before.shown}: it redirects to {leads}, which must not be asked.")
-        raise Broken(f"it redirects more than {REDIRECTS_MAX} times", is_lasting=True)
+        raise BrokenExchange(f"it redirects more than {REDIRECTS_MAX} times", is_lasting=True)
 
-    async def _exchange(self, request: Request, progress: _Progress) -> Response:
+    async def _exchange(self, request: HttpRequest, progress: _Progress) -> HttpResponse:
         """Send a request over a connection of its own, and read the response."""
         head, target = _dress(request)
         addresses = await self._find(request.url)
@@ -202,7 +210,7 @@ class Transport:
             pieces.append(connection.send(h11.EndOfMessage()))
             data = b"".join(each for each in pieces if each)
             if _left_s() <= 0:
-                raise Broken("the time of the call was over")
+                raise BrokenExchange("the time of the call was over")
             progress.is_sent = True
             writer.write(data)
             await writer.drain()
@@ -227,7 +235,7 @@ class Transport:
                 " addresses only)."
             )
         if not addresses:
-            raise Broken(f"{url.host} has no address")
+            raise BrokenExchange(f"{url.host} has no address")
         return addresses[:ADDRESSES_MAX]
 
     async def _connect(
@@ -290,7 +298,7 @@ def add_query(url: Url, fields: Sequence[tuple[str, str]]) -> Url:
     return replace(url, query="&".join(each for each in (url.query, more) if each))
 
 
-def _redirected(request: Request, location: str) -> Request:
+def _redirected(request: HttpRequest, location: str) -> HttpRequest:
     """Return the request a redirect asks for; to another origin it has no headers of its own."""
     try:
         url = follow_url(request.url, location)
@@ -314,7 +322,7 @@ def _refuse_override(url: Url) -> None:
         )
 
 
-def _dress(request: Request) -> tuple[list[tuple[str, str]], str]:
+def _dress(request: HttpRequest) -> tuple[list[tuple[str, str]], str]:
     """Return the headers that go out, and the target; credentials go to their origin (law 3)."""
     url, own = request.url, request.credentials
     head = {
@@ -350,7 +358,7 @@ def _within(timeout_s: float) -> float:
 
 
 def _why(error: Exception, timeout_s: float) -> str:
-    if isinstance(error, Broken):
+    if isinstance(error, BrokenExchange):
         return error.why
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"its certificate was not accepted ({error.verify_message})"
