@@ -190,6 +190,20 @@ async def test_hosts_are_read_without_credentials(shop: Shop) -> None:
         await found.get(url=f"{shop.url}/a/text")  # type: ignore[attr-defined]
 
 
+async def test_a_page_is_read_in_its_character_set_and_up_to_a_limit(shop: Shop) -> None:
+    """K6: one byte past it is refused, never cut."""
+    found: Any = Http(shop.url, hosts=["127.0.0.1"], allow=["127.0.0.1"], name="web")
+    head = "HTTP/1.1 200 X\r\nContent-Type: text/plain; charset={}\r\nContent-Length: 1\r\n\r\n"
+    for charset, text in (("ISO-8859-1", "\xe9"), ("utf-8", "\ufffd"), ("rot13", "\ufffd")):
+        shop.next(raw(head.format(charset).encode() + b"\xe9", is_done=False))
+        assert (await found.get(url=f"{shop.url}/a"))["text"] == text
+    limit = 1024 * 1024
+    shop.next(status(200, value="x" * limit), status(200, value="x" * (limit + 1)))
+    assert len((await found.get(url=f"{shop.url}/a"))["text"]) == limit
+    with pytest.raises(Refused, match="larger than"):
+        await found.get(url=f"{shop.url}/a")
+
+
 async def test_a_service_that_is_not_there_was_sent_nothing(tmp_path: Path) -> None:
     """K2, L4: so the call can be made again."""
     with Shop(tmp_path) as gone:

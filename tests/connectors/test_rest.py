@@ -221,6 +221,29 @@ async def test_a_list_goes_on_to_its_end(shop: Shop, paging: Paging) -> None:
     assert found == [1, 2, 3, 4, 5]
 
 
+async def test_what_is_added_to_the_last_page_is_found_later(shop: Shop) -> None:
+    """K11: the cursor of numbered pages goes back to the last page that had something."""
+    rest = client(shop)
+    await fill(rest, 3)
+    page = await rest.list_page("/orders", NUMBER, after="3")
+    assert (page.items, page.names) == ([], {"last_cursor": "2", "has_more": False})
+    await order(rest, "k9")
+    page = await rest.list_page("/orders", NUMBER, after="2")
+    assert [each["id"] for each in page.items] == [3, 4]
+    with pytest.raises(Refused, match="no number of a page"):
+        await rest.list_page("/orders", NUMBER, after="two")
+
+
+async def test_a_large_answer_is_read_beside_the_loop(shop: Shop) -> None:
+    """K6: and an answer deeper than a result may be is broken."""
+    shop.next(status(200, value=["x" * 100] * 1000))
+    assert len(await client(shop).fetch("/orders")) == 1000  # type: ignore[arg-type]
+    deep = b"[" * 95 + b"]" * 95
+    shop.next(raw(b"HTTP/1.1 200 X\r\nContent-Length: 190\r\n\r\n" + deep))
+    with pytest.raises(Transient, match="deeper than 90"):
+        await client(shop).fetch("/orders")
+
+
 async def test_a_next_page_elsewhere_is_not_followed(shop: Shop) -> None:
     """K4: neither at another origin nor at another path."""
     for place in ("http://b.test/a/orders?x", "/a/secrets?x", "http://1/"):

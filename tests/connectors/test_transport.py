@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from duly.connectors.response import HEADERS_MAX, HttpResponse
+from duly.connectors.response import HEADERS_MAX, PIECES_MAX, HttpResponse
 from duly.connectors.transport import (
     REDIRECTS_MAX,
     Credentials,
@@ -94,6 +94,13 @@ BROKEN: dict[str, tuple[Manner, int]] = {
     "hints for ever": (raw(b"HTTP/1.1 103 X\r\n\r\n" * 20), 1),
     "another protocol": (raw(b"HTTP/1.1 101 X\r\n\r\n"), 1),
     "giant": (raw(b"HTTP/1.1 201 X\r\nContent-Length: 9000000\r\n\r\n", b"x" * 9_000_000), 1),
+    "many pieces": (
+        raw(
+            b"HTTP/1.1 201 X\r\nTransfer-Encoding: chunked\r\n\r\n",
+            b"1\r\n \r\n" * (PIECES_MAX + 1),
+        ),
+        1,
+    ),
     "bomb": (raw(packed(b" " * 20_000_000)), 1),
     "cut gzip": (raw(packed(b"{}" * 50)[:-6]), 1),
     "unknown encoding": (
@@ -122,6 +129,15 @@ async def test_a_server_that_hangs_up_at_once_has_done_nothing(shop: Shop) -> No
         await post(shop)
     await get(shop)
     assert shop.orders() == []
+
+
+async def test_a_server_that_says_nothing_is_told_from_one_that_says_nonsense(shop: Shop) -> None:
+    """K2: the message says which of the two it was."""
+    shop.next(double.lost, raw(b"nonsense\r\n\r\n"))
+    with pytest.raises(UnknownOutcome, match="the connection ended before its response did"):
+        await post(shop)
+    with pytest.raises(UnknownOutcome, match="its response is malformed"):
+        await post(shop)
 
 
 async def test_a_change_is_sent_once_over_a_connection_of_its_own(shop: Shop) -> None:
@@ -213,7 +229,7 @@ async def test_a_cancelled_change_hangs_up_at_once(shop: Shop) -> None:
 async def test_a_read_that_breaks_can_be_repeated(shop: Shop, name: str) -> None:
     """K6: past a limit of bytes it is refused, everything else is temporary."""
     shop.next(BROKEN[name][0])
-    lasting = {"giant", "bomb", "many headers", "unknown encoding"}
+    lasting = {"giant", "bomb", "many pieces", "many headers", "unknown encoding"}
     with pytest.raises(Refused if name in lasting else Transient):
         await get(shop, timeout_s=0.3 if name in ("late", "drip") else 5)
     assert shop.connections == 1

@@ -175,7 +175,7 @@ def test_hosts_of_the_settings() -> None:
     assert match_host("example.com", "example.com")
     assert not match_host("*.1", "127.0.0.1")
     assert read_host("Shop.Internal") == "shop.internal"
-    assert read_host("[::1]") == "::1"
-    for text in ("::1", "[::1]:80", "host:80", "http://host", "*", "127.1", "host."):
+    assert read_host("[::1]") == read_host("::1") == read_host("0:0:0::1") == "::1"
+    for text in ("[::1]:80", "::1%lo", "host:80", "http://host", "*", "127.1", "host."):
         with pytest.raises(Invalid):
             read_host(text)

@@ -21,12 +21,13 @@ Law 3: `get` and `head` ask the hosts that `hosts` names, without any credential
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, TypedDict
 
 from duly.connectors.base import Call, Page, Verdict, mutation, read
-from duly.connectors.json_answer import pick, read_answer
+from duly.connectors.json_answer import pick
 from duly.connectors.operation import AFTER, HttpOperation, read_auth, read_operations
 from duly.connectors.rest import NOTHING, READ_S, Rest
 from duly.connectors.status import raise_for_read
@@ -36,7 +37,10 @@ from duly.errors import ConfigError, Invalid, Refused, Transient
 from duly.rules.url import Url, match_host, read_host, read_url
 from duly.rules.value import Json
 
-TEXT_CHARS_MAX: Final = 1_000_000
+TEXT_BYTES_MAX: Final = 1024 * 1024
+CHARSET: Final = re.compile(r"(?i);\s*charset\s*=\s*\"?([a-z0-9_-]+)")
+# Other words name codecs of Python that are no character sets.
+CHARSETS: Final = frozenset({"ascii", "us-ascii", "iso-8859-1", "iso-8859-15", "windows-1252"})
 HAPPENED: Final = "_happened"
 
 
@@ -170,10 +174,11 @@ class _Reader(Http):
         target, response = await self.ask_host("GET", url)
         if response is None:
             return None
+        if len(response.body) > TEXT_BYTES_MAX:
+            raise Refused(f"GET {target.shown}: it is larger than {TEXT_BYTES_MAX:,} bytes.")
         kind = _type_of(response)
-        is_json = "json" in kind
-        value = read_answer(response, f"GET {target.shown}", is_change=False) if is_json else None
-        text = response.body.decode("utf-8", "replace")[:TEXT_CHARS_MAX]
+        value = await self._read(response, f"GET {target.shown}") if "json" in kind else None
+        text = response.body.decode(_charset_of(response), "replace")
         return {
             "url": str(target),
             "status": response.status,
@@ -202,6 +207,12 @@ class _Reader(Http):
 
 def _type_of(response: Any) -> str:
     return (response.header("content-type") or "").partition(";")[0].strip().lower()
+
+
+def _charset_of(response: Any) -> str:
+    found = CHARSET.search(response.header("content-type") or "")
+    named = found[1].lower() if found else ""
+    return named if named in CHARSETS else "utf-8"
 
 
 # -- Making the class -----------------------------------------------------------------------------

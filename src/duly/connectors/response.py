@@ -20,6 +20,7 @@ HEADERS_MAX: Final = 200
 HINTS_MAX: Final = 10  # responses of the kind 1xx before the real one
 BODY_BYTES_MAX: Final = 8 * 1024 * 1024
 PIECE_BYTES: Final = 64 * 1024
+PIECES_MAX: Final = 50_000  # chunks of a body; each costs time, also one of a single byte
 # What zlib calls gzip, and a stream with a header of its own.
 ENCODINGS: Final = {"gzip": 16 + zlib.MAX_WBITS, "x-gzip": 16 + zlib.MAX_WBITS, "deflate": 15}
 
@@ -53,14 +54,18 @@ async def read_response(
     """Read one response to its end."""
     body: _Body | None = None
     head: h11.Response | None = None
-    hints = 0
+    hints, is_over = 0, False
     while True:
         try:
             event = connection.next_event()
         except h11.RemoteProtocolError as error:
+            if is_over:
+                raise BrokenExchange("the connection ended before its response did") from None
             raise BrokenExchange(f"its response is malformed ({error})") from None
         if event is h11.NEED_DATA:
-            connection.receive_data(await reader.read(PIECE_BYTES))
+            piece = await reader.read(PIECE_BYTES)
+            is_over = not piece
+            connection.receive_data(piece)
         elif isinstance(event, h11.InformationalResponse):
             hints += 1
             if hints > HINTS_MAX or event.status_code == 101:
@@ -88,11 +93,15 @@ class _Body:
     def __init__(self, encoding: str, limit_bytes: int) -> None:
         self._limit_bytes = limit_bytes
         self._coded_bytes = 0
+        self._pieces = 0
         self._plain = bytearray()
         self._decoder = zlib.decompressobj(ENCODINGS[encoding]) if encoding else None
 
     def add(self, piece: bytes) -> None:
         self._coded_bytes += len(piece)
+        self._pieces += 1
+        if self._pieces > PIECES_MAX:
+            raise BrokenExchange("its response is in too many pieces", is_lasting=True)
         if self._decoder is None:
             self._plain += piece
         else:

@@ -54,6 +54,8 @@ from duly.rules.value import Json
 
 READ_S: Final = 30.0
 FIND_S: Final = 20.0  # for one request of a search; the host asks within 30 s
+NUMBER_CHARS_MAX: Final = 9
+HEAVY_BYTES: Final = 64 * 1024  # a larger answer is read in a thread
 PAGES_MAX: Final = 20  # of one search for a key
 LINK: Final = re.compile(r'<([^<>]*)>((?:[^,"<]|"[^"]*")*)')
 REL_NEXT: Final = re.compile(r'(?i);\s*rel\s*=\s*"?(?:[^";]*\s)?next\b')
@@ -172,7 +174,7 @@ class Rest(Connector):
         response = await self._get(path, flatten(query), timeout_s)
         if response is None:
             raise Refused(f"GET {self._at(path).shown}: there is nothing.")
-        return read_answer(response, f"GET {self._at(path).shown}", is_change=False)
+        return await self._read(response, f"GET {self._at(path).shown}")
 
     async def fetch_one(
         self, path: str, query: Mapping[str, Json] = NOTHING, *, timeout_s: float = READ_S
@@ -181,7 +183,7 @@ class Rest(Connector):
         response = await self._get(path, flatten(query), timeout_s)
         if response is None:
             return None
-        return read_answer(response, f"GET {self._at(path).shown}", is_change=False)
+        return await self._read(response, f"GET {self._at(path).shown}")
 
     async def list_page(
         self,
@@ -196,7 +198,11 @@ class Rest(Connector):
         items, following = await self._page(path, paging, query, after, timeout_s)
         if items is None:
             raise Refused(f"GET {self._at(path).shown}: there is no list at {paging.items!r}.")
-        return Page(items, last_cursor=following or after, has_more=following is not None)
+        rest = after
+        if paging.page is not None and after is not None and not items:
+            # What is added later may stand on the last page that had something (K11).
+            rest = str(max(1, _number(after) - 1))
+        return Page(items, last_cursor=following or rest, has_more=following is not None)
 
     async def _page(
         self,
@@ -208,6 +214,7 @@ class Rest(Connector):
     ) -> tuple[list[Any] | None, str | None]:
         """Return the items of a page, None if there is no list, and the cursor of the next."""
         url, what = self._at(path), f"GET {self._at(path).shown}"
+        number = 0 if paging.page is None else _number(after)
         asked = flatten(query)
         if paging.link and after is not None:
             # The query comes from the cursor; the path never does, for grants are by path.
@@ -217,14 +224,13 @@ class Rest(Connector):
         response = await self._get(path, asked, timeout_s)
         if response is None:
             return None, None
-        answer = read_answer(response, what, is_change=False)
+        answer = await self._read(response, what)
         items = pick(answer, paging.items)
         if not isinstance(items, list):
             return None, None
         if paging.link:
             return items, _linked(response, url)
         if paging.page is not None:
-            number = int(after) if after is not None and after.isdecimal() else 1
             return items, str(number + 1) if items else None
         following = pick(answer, paging.cursor or "") if paging.cursor else None
         is_more = following is not MISSING and following not in (None, "", False)
@@ -277,7 +283,7 @@ class Rest(Connector):
             is_idempotent=is_idempotent,
             own=statuses,
         )
-        return read_answer(response, request.shown, is_change=True)
+        return await self._read(response, request.shown, is_change=True)
 
     async def find(self, call: Call, verify: Verify) -> Verdict:
         """Look for the change that a call made, by its key (law 2)."""
@@ -309,6 +315,12 @@ class Rest(Connector):
         return NotApplied()
 
     # -- Within -----------------------------------------------------------------------------------
+
+    async def _read(self, response: HttpResponse, what: str, *, is_change: bool = False) -> Json:
+        """Read an answer; a large one beside the event loop, which others wait for (X2)."""
+        if len(response.body) <= HEAVY_BYTES:
+            return read_answer(response, what, is_change=is_change)
+        return await self.in_thread(read_answer, response, what, is_change=is_change)
 
     def _request(
         self, method: str, url: Url, headers: Mapping[str, str] = NOTHING, body: bytes = b""
@@ -355,6 +367,15 @@ def _judge_one(answer: Json, call: Call, verify: Verify) -> Verdict:
 def _applied(found: Json, verify: Verify) -> Verdict:
     result = pick(found, verify.result)
     return Applied(None if result is MISSING else result)
+
+
+def _number(after: str | None) -> int:
+    """Return the number of a page, which is its cursor."""
+    if after is None:
+        return 1
+    if not after.isdecimal() or len(after) > NUMBER_CHARS_MAX:
+        raise Refused(f"after is {after[:50]!r}, which is no number of a page.")
+    return int(after)
 
 
 def _linked(response: HttpResponse, url: Url) -> str | None:

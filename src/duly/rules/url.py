@@ -192,14 +192,10 @@ def match_host(pattern: str, host: str) -> bool:
 
 
 def read_host(text: str, *, path: str = "host") -> str:
-    """Read a host as it stands in the settings: a name, an address, `[…]` for one of IPv6."""
+    """Read a host as it stands in the settings: a name or an address, with or without `[…]`."""
     lowered = text.lower()
-    if lowered.startswith("["):
-        host, port = _split(lowered, path)
-        if port is not None:
-            raise _wrong(path, "url_host", text)
-        return _read_host(host, path)
-    return _read_host(lowered, path)
+    is_bare = ":" in lowered and not lowered.startswith("[")
+    return _read_host(f"[{lowered}]" if is_bare else lowered, path)
 
 
 def _split(authority: str, path: str) -> tuple[str, str | None]:
