@@ -10,6 +10,7 @@ import pytest
 
 from duly.connectors.clock import Clock
 from duly.connectors.files import Files
+from duly.connectors.http import Http
 from duly.connectors.mailbox import Mailbox
 from duly.connectors.registry import Registry
 from duly.connectors.table import Table
@@ -97,7 +98,11 @@ def test_each_language_reads_its_own_spelling(project: Path, page: str) -> None:
     assert "{{" not in python + javascript + page
 
 
-@pytest.mark.parametrize("make", [Clock, Files, Mailbox, Table])
+def web(_: Path) -> Http:
+    return Http("https://shop.example", hosts=["shop.example"])
+
+
+@pytest.mark.parametrize("make", [Clock, Files, web, Mailbox, Table])
 def test_every_ready_made_tool_says_what_it_answers(make: Any, tmp_path: Path) -> None:
     """A1: its keys as they are, in words that are right in both languages."""
     registry = Registry([make(tmp_path)] if make is not Clock else [Clock()])

@@ -38,6 +38,7 @@ CONNECTORS: Final[Mapping[str, str]] = MappingProxyType(
     {
         "clock": "duly.connectors.clock:Clock",
         "files": "duly.connectors.files:Files",
+        "http": "duly.connectors.http:Http",
         "mailbox": "duly.connectors.mailbox:Mailbox",
         "table": "duly.connectors.table:Table",
     }

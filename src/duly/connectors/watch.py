@@ -190,9 +190,14 @@ class Watch:
         with suppress(RuntimeError):  # The loop is closed: no caller waits any more.
             self._loop.call_soon_threadsafe(self._look)
 
+    @property
+    def left_s(self) -> float:
+        """How long the call may still begin something; nothing once it was told to stop (L7)."""
+        return 0.0 if self.is_told_to_stop else self._ends_s - self._loop.time()
+
     def check_time(self) -> None:
         """Refuse to begin a further part once the call's time is over (L7)."""
-        if self.is_told_to_stop or self._loop.time() >= self._ends_s:
+        if self.left_s <= 0:
             raise UnknownOutcome(f"the time of {self.tool} was over, so no more of it was begun")
 
     # -- Within ---------------------------------------------------------------------------------

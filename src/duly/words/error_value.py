@@ -38,6 +38,27 @@ VALUES: Final[Mapping[str, Pair]] = {
     ),
     "wrong_type": ("{subject} is {given:or}.", "Give {wanted:or}."),
     "wrong_shape": ("{subject}: {cause:bare}.", "Correct it."),
+    "url_form": (
+        "{subject} is {given:shown}.",
+        "Write http:// or https://, a host and a path, in ASCII and without spaces.",
+    ),
+    "url_userinfo": (
+        "{subject} has a user name or a password before the host.",
+        "Leave it out; store the password as a secret.",
+    ),
+    "url_fragment": ("{subject} is {given:shown}.", "Leave out the # and what follows it."),
+    "url_port": ("{subject} is {given:shown}.", "Write a port from 1 to 65535, or none."),
+    "url_host": (
+        "{subject} has the host {given:shown}.",
+        (
+            "Write a name in ASCII without a dot at its end, four decimal numbers, or an IPv6"
+            " address in brackets."
+        ),
+    ),
+    "url_path": (
+        "{subject} is {given:shown}.",
+        "Write a path without . and .. and with whole escapes.",
+    ),
     "wrong_key": (
         "{subject}[ (line {line}, column {column})] has a key that is no text[ but {kind:kind}].",
         "Keys must be strings; put it in quotes.",

@@ -1,0 +1,324 @@
+"""A web service, described in the settings: each operation is a tool with types of its own.
+
+    [connectors.shop]
+    use = "http"
+    url = "https://shop.example/api"
+    auth = { type = "bearer", secret = "token" }
+
+    [connectors.shop.operations.create_order]
+    method = "POST"
+    path = "/orders"
+    arguments = { item = "string", count = "integer?" }
+    key = { header = "Idempotency-Key" }
+    verify = { path = "/orders", query = { key = "{key}" }, items = "orders", match = "key" }
+
+Law 1: every connector has a class of its own, and its operations are methods of it. So stubs,
+       `check`, approvals and the exam see them like the methods of any connector.
+Law 2: a read is GET or HEAD; settings that say otherwise are refused (K5).
+Law 3: `get` and `head` ask the hosts that `hosts` names, without any credentials (K4).
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, TypedDict
+
+from duly.connectors.base import Call, Page, Verdict, mutation, read
+from duly.connectors.json_answer import pick
+from duly.connectors.operation import AFTER, HttpOperation, read_auth, read_operations
+from duly.connectors.rest import NOTHING, READ_S, Rest
+from duly.connectors.status import raise_for_read
+from duly.connectors.template import MISSING, fill, fill_path, fill_query
+from duly.connectors.transport import HttpRequest
+from duly.errors import ConfigError, Invalid, Refused, Transient
+from duly.rules.url import Url, match_host, read_host, read_url
+from duly.rules.value import Json
+
+TEXT_BYTES_MAX: Final = 1024 * 1024
+CHARSET: Final = re.compile(r"(?i);\s*charset\s*=\s*\"?([a-z0-9_-]+)")
+# Other words name codecs of Python that are no character sets.
+CHARSETS: Final = frozenset({"ascii", "us-ascii", "iso-8859-1", "iso-8859-15", "windows-1252"})
+HAPPENED: Final = "_happened"
+
+
+class Fetched(TypedDict):
+    """What `get` found: the text as it came, and read as JSON where it is JSON."""
+
+    url: str
+    status: int
+    type: str
+    text: str
+    json: Any
+
+
+class Looked(TypedDict):
+    """What `head` found."""
+
+    url: str
+    status: int
+    type: str
+    length: int | None
+
+
+class Http(Rest):
+    """A web service: its `url`, how it is told who asks, its operations, other `hosts` to read."""
+
+    name = "http"
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        operations: Mapping[str, Any] = NOTHING,
+        auth: Mapping[str, Any] | None = None,
+        headers: Mapping[str, str] = NOTHING,
+        hosts: Sequence[str] = (),
+        allow: Sequence[str] = (),
+        ca: str | Path | None = None,
+        name: str = "http",
+    ) -> None:
+        self.name = name
+        _check_texts("hosts", hosts)
+        _check_texts("allow", allow)
+        _check_headers(headers)
+        super().__init__(
+            url,
+            auth=None if auth is None else read_auth(auth),
+            headers=headers,
+            allow=allow,
+            ca=None if ca is None else Path(ca),
+        )
+        self._hosts = tuple(_read_pattern(each) for each in hosts)
+        found = read_operations(operations)
+        if not found and not hosts:
+            raise ConfigError(
+                "operations: there is none, so scripts can do nothing. Describe one, or name the"
+                ' hosts that may be read: hosts = ["example.com"].'
+            )
+        kind = _Reader if hosts and type(self) is Http else type(self)
+        self.__class__ = _class_for(kind, found, vars(self))
+
+    async def perform(self, operation: HttpOperation, args: Mapping[str, Json]) -> Any:
+        """Ask what a read operation asks."""
+        path = fill_path(operation.path, args)
+        query = fill_query(operation.query, args)
+        if operation.paging is not None:
+            after = args.get(AFTER)
+            return await self.list_page(
+                path,
+                operation.paging,
+                query,
+                after=None if after is None else str(after),
+                timeout_s=operation.timeout_s,
+            )
+        by_id = operation.kind == "read_by_id"
+        ask = self.fetch_one if by_id else self.fetch
+        answer = await ask(path, query, timeout_s=operation.timeout_s)
+        if by_id and answer is None:
+            return None
+        result = pick(answer, operation.result)
+        if result is MISSING:
+            raise Transient(f"{self.name}.{operation.name}: nothing is at {operation.result!r}.")
+        return result
+
+    async def apply(self, operation: HttpOperation, call: Call) -> Json:
+        """Send what a mutation operation sends."""
+        body = None if operation.body is None else fill(operation.body, call.args)
+        answer = await self.change(
+            call,
+            operation.method,
+            fill_path(operation.path, call.args),
+            body=body,
+            query=fill_query(operation.query, call.args),
+            key=operation.key,
+            is_form=operation.is_form,
+            is_idempotent=operation.key_lifetime_s is not None,
+            statuses=operation.statuses,
+            timeout_s=operation.timeout_s,
+        )
+        # The status says that it was done, so an answer of another shape is no error.
+        result = pick(answer, operation.result)
+        return None if result is MISSING else result
+
+    async def ask_host(self, method: str, url: str) -> tuple[Url, Any]:
+        """Ask a host that the settings name; credentials stay at home."""
+        try:
+            target = read_url(url)
+        except Invalid as error:
+            raise Refused(str(error)) from None
+        if not self._may_read(target):
+            raise Refused(
+                f"{target.host} is none of the hosts that {self.name} may read:"
+                f" {', '.join(self._hosts)}."
+            )
+        request = HttpRequest(method, target)
+        response = await self.transport.read(request, timeout_s=READ_S, may_ask=self._may_read)
+        return target, response if raise_for_read(response, request.shown, self.name) else None
+
+    def _may_read(self, url: Url) -> bool:
+        return any(match_host(each, url.host) for each in self._hosts)
+
+
+class _Reader(Http):
+    """The tools of a connector with `hosts`."""
+
+    @read(by_id=True)
+    async def get(self, url: str) -> Fetched | None:
+        """Read a page or a file of the web.
+
+        Returns {url, status, type, text, json}.
+        """
+        target, response = await self.ask_host("GET", url)
+        if response is None:
+            return None
+        if len(response.body) > TEXT_BYTES_MAX:
+            raise Refused(f"GET {target.shown}: it is larger than {TEXT_BYTES_MAX:,} bytes.")
+        kind = _type_of(response)
+        value = await self._read(response, f"GET {target.shown}") if "json" in kind else None
+        text = response.body.decode(_charset_of(response), "replace")
+        return {
+            "url": str(target),
+            "status": response.status,
+            "type": kind,
+            "text": text,
+            "json": value,
+        }
+
+    @read(by_id=True)
+    async def head(self, url: str) -> Looked | None:
+        """Look whether a page or a file of the web is there.
+
+        Returns {url, status, type, length}.
+        """
+        target, response = await self.ask_host("HEAD", url)
+        if response is None:
+            return None
+        length = response.header("content-length") or ""
+        return {
+            "url": str(target),
+            "status": response.status,
+            "type": _type_of(response),
+            "length": int(length) if length.isdecimal() else None,
+        }
+
+
+def _type_of(response: Any) -> str:
+    return (response.header("content-type") or "").partition(";")[0].strip().lower()
+
+
+def _charset_of(response: Any) -> str:
+    found = CHARSET.search(response.header("content-type") or "")
+    named = found[1].lower() if found else ""
+    return named if named in CHARSETS else "utf-8"
+
+
+# -- Making the class -----------------------------------------------------------------------------
+
+
+def _class_for(
+    kind: type[Http], operations: Sequence[HttpOperation], taken: Collection[str]
+) -> type[Http]:
+    """Make the class whose methods are the operations (law 1)."""
+    made: dict[str, Any] = {"__module__": __name__, "__doc__": kind.__doc__}
+    for each in operations:
+        if hasattr(kind, each.name) or each.name in taken or each.name in made:
+            raise ConfigError(
+                f"operations.{each.name}: the connector has something of this name already."
+                " Rename it."
+            )
+        made |= _mutation_of(each) if each.is_mutation else {each.name: _read_of(each)}
+    return type(Http.__name__, (kind,), made)
+
+
+def _read_of(operation: HttpOperation) -> Any:
+    async def ask(self: Http, /, **args: Any) -> Any:
+        return await self.perform(operation, args)
+
+    _describe(ask, operation, first=("self",))
+    terms = {**operation.terms, "by_id": operation.kind == "read_by_id"}
+    return read(**terms)(ask)
+
+
+def _mutation_of(operation: HttpOperation) -> dict[str, Any]:
+    async def apply(self: Http, call: Call, /, **args: Any) -> Any:
+        return await self.apply(operation, call)
+
+    _describe(apply, operation, first=("self", "call"))
+    lifetime_s = operation.key_lifetime_s
+    terms = {
+        **operation.terms,
+        "idempotent": lifetime_s is not None,
+        "key_lifetime_s": lifetime_s,
+    }
+    tool = mutation(**terms)(apply)
+    if (verify := operation.verify) is None:
+        return {operation.name: tool}
+
+    async def happened(self: Http, call: Call) -> Verdict:
+        return await self.find(call, verify)
+
+    happened.__name__ = f"{operation.name}{HAPPENED}"
+    happened.__doc__ = f"Find out whether a call of {operation.name} took effect."
+    return {operation.name: tool, happened.__name__: tool.reconcile(happened)}
+
+
+def _describe(
+    function: Callable[..., Any], operation: HttpOperation, first: tuple[str, ...]
+) -> None:
+    """Give a function the name, the parameters and the words of an operation."""
+    function.__name__ = operation.name
+    function.__qualname__ = f"Http.{operation.name}"
+    by_place = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    by_name = inspect.Parameter.KEYWORD_ONLY
+    parameters = [inspect.Parameter(each, by_place) for each in first]
+    for each in operation.arguments:
+        default = inspect.Parameter.empty if each.is_required else None
+        parameters.append(
+            inspect.Parameter(each.name, by_name, default=default, annotation=each.annotation)
+        )
+    if operation.paging is not None:
+        parameters.append(inspect.Parameter(AFTER, by_name, default=None, annotation=str | None))
+    returns = _shape_of(operation)
+    function.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    function.__annotations__ = {"return": returns}
+    function.__doc__ = operation.does
+    if isinstance(operation.returns, dict):
+        page = "a page of " if operation.paging is not None else ""
+        function.__doc__ += f"\n\nReturns {page}{{{', '.join(operation.returns)}}}."
+
+
+def _shape_of(operation: HttpOperation) -> Any:
+    """Return the annotation of the result."""
+    shape = operation.returns
+    if isinstance(shape, dict):
+        title = "".join(part.title() for part in operation.name.split("_"))
+        make: Any = TypedDict
+        shape = make(title, shape)
+    if operation.paging is not None:
+        pages: Any = Page
+        return pages[shape]
+    return shape | None if operation.kind == "read_by_id" and shape is not Any else shape
+
+
+def _read_pattern(text: str) -> str:
+    try:
+        below = text.removeprefix("*.")
+        host = read_host(below, path="hosts")
+    except Invalid as error:
+        raise ConfigError(f"{error} Or write *. before a name, for all below it.") from None
+    return f"*.{host}" if below != text else host
+
+
+def _check_texts(key: str, given: object) -> None:
+    is_list = isinstance(given, Sequence) and not isinstance(given, str)
+    if not is_list or not all(isinstance(each, str) for each in given):  # type: ignore[attr-defined]
+        raise ConfigError(f'{key}: write a list of hosts: {key} = ["example.com"].')
+
+
+def _check_headers(given: object) -> None:
+    is_table = isinstance(given, Mapping)
+    if not is_table or not all(isinstance(each, str) for each in given.values()):  # type: ignore[attr-defined]
+        raise ConfigError('headers: write a table of texts: { "Accept-Language" = "en" }.')

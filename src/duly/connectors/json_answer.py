@@ -1,0 +1,84 @@
+"""JSON in requests and responses of web services: written, read, and looked into by a path.
+
+Law 1: a response that should be JSON and is not is broken: unknown for a change, temporary for a
+       read (L4).
+Law 2: a number that a script cannot hold exactly becomes a text with its digits.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+from urllib.parse import urlencode
+
+import msgspec
+
+from duly.connectors.response import HttpResponse
+from duly.connectors.template import MISSING, flatten
+from duly.errors import Refused, Transient, UnknownOutcome
+from duly.rules.value import INTEGER_MAX, Json
+
+DEPTH_MAX: Final = 90  # less than what the result of a tool may have (N)
+
+
+def pick(value: Any, path: str) -> Any:
+    """Return what stands at a path such as `data.items.0.id`; `MISSING` if nothing does."""
+    for part in path.split(".") if path else ():
+        if isinstance(value, dict) and part in value:
+            value = value[part]
+        elif isinstance(value, list) and part.isdecimal() and int(part) < len(value):
+            value = value[int(part)]
+        else:
+            return MISSING
+    return value
+
+
+def put(body: Json, path: str, text: str) -> Json:
+    """Return a body with a text at a path; the objects on the way are made."""
+    if body is not None and not isinstance(body, dict):
+        raise Refused(f"The body is no object, so it has no field {path!r} for the key.")
+    whole: dict[str, Json] = dict(body or {})
+    first, _, rest = path.partition(".")
+    whole[first] = put(whole.get(first), rest, text) if rest else text
+    return whole
+
+
+def encode_body(body: Json, *, is_form: bool) -> tuple[str, bytes]:
+    """Write a body; return its type, none where there is no body."""
+    if body is None:
+        return "", b""
+    if is_form:
+        if not isinstance(body, dict):
+            raise Refused("The body is no object, so it cannot be a form.")
+        return "application/x-www-form-urlencoded", urlencode(flatten(body)).encode("ascii")
+    return "application/json", msgspec.json.encode(body)
+
+
+def read_answer(response: HttpResponse, what: str, *, is_change: bool) -> Json:
+    """Read the JSON of a response; None if it is empty."""
+    if not response.body.strip():
+        return None
+    kind = (response.header("content-type") or "").partition(";")[0].strip().lower()
+    try:
+        if kind and "json" not in kind:
+            raise ValueError(f"it is {kind[:50]}, not JSON")
+        value: Json = msgspec.json.decode(response.body)
+        if not response.is_framed and not isinstance(value, dict | list):
+            raise ValueError("its end was not announced, so it may be cut")
+        return _exact(value, 0)
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        said = f"{what}: the server answered {response.status}, but its answer cannot be read"
+        if is_change:
+            raise UnknownOutcome(f"{said}: {error}.") from None
+        raise Transient(f"{said}: {error}.") from None
+
+
+def _exact(value: Json, depth: int) -> Json:
+    """Copy a value with the numbers that a script can hold (law 2)."""
+    if depth > DEPTH_MAX:
+        raise ValueError(f"it is deeper than {DEPTH_MAX}")
+    if isinstance(value, dict):
+        return {name: _exact(each, depth + 1) for name, each in value.items()}
+    if isinstance(value, list):
+        return [_exact(each, depth + 1) for each in value]
+    is_long = type(value) is int and not -INTEGER_MAX <= value <= INTEGER_MAX
+    return str(value) if is_long else value

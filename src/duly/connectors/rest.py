@@ -1,0 +1,393 @@
+"""The kit for services that speak JSON over HTTP: a connector derives from `Rest`.
+
+    class Shop(Rest):
+        name = "shop"
+
+        def __init__(self, url: str) -> None:
+            super().__init__(url, auth=Auth("bearer", secret="token"))
+
+        @duly.read
+        async def orders(self, after: str | None = None) -> duly.Page:
+            return await self.list_page("/orders", ORDERS, after=after)
+
+        @duly.mutation(noun="order")
+        async def create_order(self, call: duly.Call, item: str) -> dict:
+            return await self.change(call, "POST", "/orders", body={"item": item}, key=KEY)
+
+        @create_order.reconcile
+        async def create_order_happened(self, call: duly.Call) -> duly.Verdict:
+            return await self.find(call, FIND)
+
+Law 1: what a response means is decided by `status.py`, where it was sent by `transport.py`; a
+       connector adds what its service alone does.
+Law 2: a call is found again by its key and by nothing else. What was found without the key is not
+       the call; a search whose end was not seen says nothing (L5).
+Law 3: the URL, the credentials and the headers belong to one origin, and no path leaves it (K4).
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Final, Literal
+from urllib.parse import parse_qsl
+
+from duly.connectors.base import SEND_S, Applied, Call, Connector, NotApplied, Page, Unsure, Verdict
+from duly.connectors.json_answer import encode_body, pick, put, read_answer
+from duly.connectors.response import HttpResponse
+from duly.connectors.status import Meaning, raise_for_change, raise_for_read
+from duly.connectors.template import MISSING, fill_path, fill_query, flatten, has_key
+from duly.connectors.transport import (
+    Credentials,
+    HttpRequest,
+    Transport,
+    add_query,
+    check_header,
+)
+from duly.errors import AuthNeeded, ConfigError, Invalid, Refused
+from duly.rules.url import Url, follow_url, read_host, read_url
+from duly.rules.value import Json
+
+READ_S: Final = 30.0
+FIND_S: Final = 20.0  # for one request of a search; the host asks within 30 s
+NUMBER_CHARS_MAX: Final = 9
+HEAVY_BYTES: Final = 64 * 1024  # a larger answer is read in a thread
+PAGES_MAX: Final = 20  # of one search for a key
+LINK: Final = re.compile(r'<([^<>]*)>((?:[^,"<]|"[^"]*")*)')
+REL_NEXT: Final = re.compile(r'(?i);\s*rel\s*=\s*"?(?:[^";]*\s)?next\b')
+NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
+NO_STATUSES: Final[Mapping[int, Meaning]] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class Auth:
+    """How a service is told who asks; the secret itself is in the host (A5).
+
+    `name` is the header or the field of the query, `user` the user name of `basic`.
+    """
+
+    kind: Literal["bearer", "basic", "header", "query"]
+    secret: str = "token"
+    name: str = ""
+    user: str = ""
+
+    def credentials(self, origin: str, value: str) -> Credentials:
+        """Return what is sent, for this origin alone (K4)."""
+        match self.kind:
+            case "bearer":
+                return Credentials(origin, {"Authorization": f"Bearer {value}"})
+            case "basic":
+                pair = base64.b64encode(f"{self.user}:{value}".encode()).decode()
+                return Credentials(origin, {"Authorization": f"Basic {pair}"})
+            case "header":
+                return Credentials(origin, {self.name: value})
+            case "query":
+                return Credentials(origin, query={self.name: value})
+
+
+@dataclass(frozen=True, slots=True)
+class KeyPlace:
+    """Where the key of a call travels: a header, a field of the body (`a.b`), or of the query."""
+
+    kind: Literal["header", "field", "query"]
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Paging:
+    """How a list goes on: where its items are, and one of three ways to the next page.
+
+    `cursor` is the place of the next cursor in the answer, sent as the field `parameter`. `link`
+    follows the header `Link` with rel="next". `page` names the field with the number of the page;
+    the first empty page is the last.
+    """
+
+    items: str = ""
+    cursor: str | None = None
+    parameter: str | None = None
+    link: bool = False
+    page: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Verify:
+    """How a call is found again: what to ask, and where the key stands in what is found.
+
+    `path` and the values of `query` may contain `{key}` and the arguments of the call. Without
+    `items` the answer is the one thing itself. `result` is the place, in what was found, of what
+    the mutation would have returned.
+    """
+
+    path: str
+    match: str
+    query: Mapping[str, str] = field(default_factory=lambda: NOTHING)
+    items: str | None = None
+    result: str = ""
+    paging: Paging | None = None
+
+
+class Rest(Connector):
+    """A service at one URL; `allow` names hosts that may be private, `ca` is a file to trust."""
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        auth: Auth | None = None,
+        headers: Mapping[str, str] = NOTHING,
+        allow: Collection[str] = (),
+        ca: Path | None = None,
+        transport: Transport | None = None,
+    ) -> None:
+        try:
+            self.base = read_url(url)
+            hosts = [read_host(each, path="allow") for each in allow]
+        except Invalid as error:
+            raise ConfigError(str(error)) from None
+        if self.base.query:
+            shown = self.base.shown
+            raise ConfigError(f"url: {shown} has a query. Write it in the operations.")
+        self.auth = auth
+        self.headers = dict(headers)
+        if auth is not None and self.base.scheme == "http" and self.base.host not in hosts:
+            raise ConfigError(
+                f"url: {url} would send a secret without TLS. Write https, or name the host in"
+                " allow if it is on your own network."
+            )
+        try:
+            for name, value in self.headers.items():
+                check_header(name, value)
+        except Refused as error:
+            raise ConfigError(f"headers: {error}") from None
+        self.transport = transport or Transport(allow=hosts, ca=ca)
+
+    # -- For reads --------------------------------------------------------------------------------
+
+    async def fetch(
+        self, path: str, query: Mapping[str, Json] = NOTHING, *, timeout_s: float = READ_S
+    ) -> Json:
+        """Ask for JSON; raise Refused where there is nothing."""
+        response = await self._get(path, flatten(query), timeout_s)
+        if response is None:
+            raise Refused(f"GET {self._at(path).shown}: there is nothing.")
+        return await self._read(response, f"GET {self._at(path).shown}")
+
+    async def fetch_one(
+        self, path: str, query: Mapping[str, Json] = NOTHING, *, timeout_s: float = READ_S
+    ) -> Json:
+        """Ask for one thing by its id; None where there is none."""
+        response = await self._get(path, flatten(query), timeout_s)
+        if response is None:
+            return None
+        return await self._read(response, f"GET {self._at(path).shown}")
+
+    async def list_page(
+        self,
+        path: str,
+        paging: Paging,
+        query: Mapping[str, Json] = NOTHING,
+        *,
+        after: str | None = None,
+        timeout_s: float = READ_S,
+    ) -> Page[Any]:
+        """Ask for one page of a list; its `last_cursor` is what the next call gives as `after`."""
+        items, following = await self._page(path, paging, query, after, timeout_s)
+        if items is None:
+            raise Refused(f"GET {self._at(path).shown}: there is no list at {paging.items!r}.")
+        rest = after
+        if paging.page is not None and after is not None and not items:
+            # What is added later may stand on the last page that had something (K11).
+            rest = str(max(1, _number(after) - 1))
+        return Page(items, last_cursor=following or rest, has_more=following is not None)
+
+    async def _page(
+        self,
+        path: str,
+        paging: Paging,
+        query: Mapping[str, Json],
+        after: str | None,
+        timeout_s: float,
+    ) -> tuple[list[Any] | None, str | None]:
+        """Return the items of a page, None if there is no list, and the cursor of the next."""
+        url, what = self._at(path), f"GET {self._at(path).shown}"
+        number = 0 if paging.page is None else _number(after)
+        asked = flatten(query)
+        if paging.link and after is not None:
+            # The query comes from the cursor; the path never does, for grants are by path.
+            asked = parse_qsl(after, keep_blank_values=True)
+        elif after is not None and (name := paging.page or paging.parameter):
+            asked.append((name, after))
+        response = await self._get(path, asked, timeout_s)
+        if response is None:
+            return None, None
+        answer = await self._read(response, what)
+        items = pick(answer, paging.items)
+        if not isinstance(items, list):
+            return None, None
+        if paging.link:
+            return items, _linked(response, url)
+        if paging.page is not None:
+            return items, str(number + 1) if items else None
+        following = pick(answer, paging.cursor or "") if paging.cursor else None
+        is_more = following is not MISSING and following not in (None, "", False)
+        return items, str(following) if is_more else None
+
+    async def _get(
+        self, path: str, query: Sequence[tuple[str, str]], timeout_s: float
+    ) -> HttpResponse | None:
+        url = add_query(self._at(path), query)
+        request = self._request("GET", url)
+        response = await self.transport.read(request, timeout_s=timeout_s, may_ask=self._may_ask)
+        is_there = raise_for_read(response, request.shown, self.name)
+        return response if is_there else None
+
+    # -- For changes ------------------------------------------------------------------------------
+
+    async def change(
+        self,
+        call: Call,
+        method: str,
+        path: str,
+        *,
+        body: Json = None,
+        query: Mapping[str, Json] = NOTHING,
+        key: KeyPlace | None = None,
+        is_form: bool = False,
+        is_idempotent: bool = False,
+        statuses: Mapping[int, Meaning] = NO_STATUSES,
+        timeout_s: float = SEND_S,
+    ) -> Json:
+        """Send a change once and return what the service answers; raise what is certain (L4)."""
+        url = add_query(self._at(path), flatten(query))
+        headers: dict[str, str] = {}
+        if key is not None and key.kind == "header":
+            headers[key.name] = call.key
+        elif key is not None and key.kind == "query":
+            url = add_query(url, [(key.name, call.key)])
+        elif key is not None:
+            body = put(body, key.name, call.key)
+        kind, data = encode_body(body, is_form=is_form)
+        if kind:
+            headers["Content-Type"] = kind
+        request = self._request(method, url, headers, data)
+        response = await self.transport.change(request, timeout_s=timeout_s)
+        raise_for_change(
+            response,
+            request.shown,
+            self.name,
+            is_first=call.attempt == 1 and call.first_sent_at == call.sent_at,
+            is_idempotent=is_idempotent,
+            own=statuses,
+        )
+        return await self._read(response, request.shown, is_change=True)
+
+    async def find(self, call: Call, verify: Verify) -> Verdict:
+        """Look for the change that a call made, by its key (law 2)."""
+        values = {**call.args, "key": call.key}
+        path = fill_path(verify.path, values)
+        query = fill_query(verify.query, values)
+        if verify.items is None:
+            return _judge_one(await self.fetch_one(path, query, timeout_s=FIND_S), call, verify)
+        paging = replace(verify.paging or Paging(), items=verify.items)
+        after: str | None = None
+        others = 0
+        for _ in range(PAGES_MAX):
+            items, after = await self._page(path, paging, query, after, FIND_S)
+            if items is None:
+                return Unsure(f"the answer has no list at {verify.items!r}")
+            for each in items:
+                if pick(each, verify.match) == call.key:
+                    return _applied(each, verify)
+            others += len(items)
+            if after is None:
+                break
+        if after is not None:
+            return Unsure(f"the key is on none of the first {PAGES_MAX} pages")
+        if others and verify.paging is None:
+            # A server that does not know a field of the query returns its first page of everything.
+            return Unsure(
+                f"{others} others were found and no key; the search may not be limited to the key"
+            )
+        return NotApplied()
+
+    # -- Within -----------------------------------------------------------------------------------
+
+    async def _read(self, response: HttpResponse, what: str, *, is_change: bool = False) -> Json:
+        """Read an answer; a large one beside the event loop, which others wait for (X2)."""
+        if len(response.body) <= HEAVY_BYTES:
+            return read_answer(response, what, is_change=is_change)
+        return await self.in_thread(read_answer, response, what, is_change=is_change)
+
+    def _request(
+        self, method: str, url: Url, headers: Mapping[str, str] = NOTHING, body: bytes = b""
+    ) -> HttpRequest:
+        return HttpRequest(method, url, {**self.headers, **headers}, body, self._credentials())
+
+    def _credentials(self) -> Credentials | None:
+        if self.auth is None:
+            return None
+        found = self.auth.credentials(self.base.origin, self.secret(self.auth.secret))
+        try:
+            for name, value in found.headers.items():
+                check_header(name, value)
+        except Refused as error:
+            raise AuthNeeded(
+                f"{self.name}: the secret “{self.auth.secret}” cannot be sent: {error}",
+                connect=self.name,
+                secret=self.auth.secret,
+            ) from None
+        return found
+
+    def _at(self, path: str) -> Url:
+        """Return the URL of a path below the base (law 3)."""
+        try:
+            return read_url(f"{self.base.origin}{self.base.path.rstrip('/')}{path}", path="path")
+        except Invalid as error:
+            raise Refused(str(error)) from None
+
+    def _may_ask(self, url: Url) -> bool:
+        return url.origin == self.base.origin
+
+
+def _judge_one(answer: Json, call: Call, verify: Verify) -> Verdict:
+    """Judge the one thing that was asked for; nothing there is an answer only to its own key."""
+    if answer is None:
+        if has_key(verify.path):
+            return NotApplied()
+        return Unsure("there is nothing, and the question does not name the key in its path")
+    if pick(answer, verify.match) == call.key:
+        return _applied(answer, verify)
+    return Unsure(f"what was found has another value at {verify.match!r}")
+
+
+def _applied(found: Json, verify: Verify) -> Verdict:
+    result = pick(found, verify.result)
+    return Applied(None if result is MISSING else result)
+
+
+def _number(after: str | None) -> int:
+    """Return the number of a page, which is its cursor."""
+    if after is None:
+        return 1
+    if not after.isdecimal() or len(after) > NUMBER_CHARS_MAX:
+        raise Refused(f"after is {after[:50]!r}, which is no number of a page.")
+    return int(after)
+
+
+def _linked(response: HttpResponse, url: Url) -> str | None:
+    """Return the query of the next page; where it is at another place the list cannot go on."""
+    for target, rest in LINK.findall(response.header("link") or ""):
+        if REL_NEXT.search(rest) is None:
+            continue
+        try:
+            found = follow_url(url, target)
+        except Invalid as error:
+            raise Refused(f"GET {url.shown}: its next page cannot be used: {error}") from None
+        if (found.origin, found.path) != (url.origin, url.path):
+            raise Refused(f"GET {url.shown}: its next page is at {found.shown}, another place.")
+        return found.query
+    return None

@@ -1,0 +1,197 @@
+"""What the status of a response means, by one table for reads and one for changes (L4, K8).
+
+Law 1: a status says "it was not done" only where the protocol says so. Every other one that is no
+       success leaves a change unknown.
+Law 2: a rate limit is a temporary refusal and carries the time the server asks for. Its clock is
+       the server's own `Date`, so that a wrong clock on this machine changes nothing.
+Law 3: 409, 412 and 422 may mean "I know this key already". They refuse a change only where no
+       earlier call with its key was sent; else the outcome is unknown (L4).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from datetime import datetime
+from email.utils import parsedate_to_datetime
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Final
+
+from duly.connectors.response import HttpResponse
+from duly.errors import AuthNeeded, PermissionDenied, Refused, Transient, UnknownOutcome
+
+RETRY_AFTER_S_MAX: Final = 86_400.0
+EPOCH_S_MIN: Final = 1_000_000_000.0  # a larger number is a moment, a smaller one a duration
+WORDS_CHARS_MAX: Final = 300
+
+
+class Meaning(StrEnum):
+    """What a status says about a request."""
+
+    DONE = "done"
+    MISSING = "missing"
+    REFUSED = "refused"
+    AUTH = "auth"
+    PERMISSION = "permission"
+    BUSY = "busy"
+    UNKNOWN = "unknown"
+    KEY = "key"  # refused, unless the server speaks of an earlier call with this key (law 3)
+
+
+# What is not here is decided by its first digit.
+STATUSES: Final[Mapping[int, Meaning]] = MappingProxyType(
+    {
+        401: Meaning.AUTH,
+        402: Meaning.PERMISSION,
+        403: Meaning.PERMISSION,
+        404: Meaning.MISSING,
+        407: Meaning.UNKNOWN,  # of a proxy, and there should be none
+        408: Meaning.UNKNOWN,  # it waited for the rest of a request that it may have begun
+        409: Meaning.KEY,
+        410: Meaning.MISSING,
+        412: Meaning.KEY,
+        422: Meaning.KEY,
+        425: Meaning.BUSY,
+        429: Meaning.BUSY,
+        307: Meaning.REFUSED,  # these two ask for the same request elsewhere: it was not done here
+        308: Meaning.REFUSED,
+    }
+)
+CLASSES: Final[Mapping[int, Meaning]] = MappingProxyType(
+    {2: Meaning.DONE, 3: Meaning.UNKNOWN, 4: Meaning.REFUSED, 5: Meaning.UNKNOWN}
+)
+
+
+def meaning_of(
+    response: HttpResponse,
+    own: Mapping[int, Meaning] = MappingProxyType({}),
+) -> Meaning:
+    """Return what a status means; `own` are the words of the service itself, which come first."""
+    if response.status in own:
+        return own[response.status]
+    found = STATUSES.get(response.status) or CLASSES.get(response.status // 100, Meaning.UNKNOWN)
+    # Some services say with 403 that there were too many requests.
+    is_limit = response.status == 403 and (
+        response.header("retry-after") is not None or _remaining(response) == 0
+    )
+    return Meaning.BUSY if is_limit else found
+
+
+def raise_for_change(
+    response: HttpResponse,
+    what: str,
+    connector: str,
+    *,
+    is_first: bool,
+    is_idempotent: bool = False,
+    own: Mapping[int, Meaning] = MappingProxyType({}),
+) -> None:
+    """Return if the change was made; else raise what is certain about it (L4)."""
+    meaning = meaning_of(response, own)
+    if meaning is Meaning.KEY:
+        meaning = Meaning.REFUSED if is_first else Meaning.UNKNOWN
+    said = _said(response, what)
+    match meaning:
+        case Meaning.DONE:
+            return
+        case Meaning.AUTH:
+            raise AuthNeeded(said, connect=connector)
+        case Meaning.PERMISSION:
+            raise PermissionDenied(said)
+        case Meaning.BUSY:
+            raise Transient(said, retry_after_s=retry_after_s(response), outcome="refused")
+        case Meaning.REFUSED | Meaning.MISSING:
+            is_kept = is_idempotent and response.header("idempotent-replayed") == "true"
+            raise Refused(said, remembered=is_kept)
+    if (after_s := retry_after_s(response)) is not None:
+        raise Transient(said, retry_after_s=after_s)
+    raise UnknownOutcome(said)
+
+
+def raise_for_read(
+    response: HttpResponse,
+    what: str,
+    connector: str,
+    *,
+    own: Mapping[int, Meaning] = MappingProxyType({}),
+) -> bool:
+    """Tell whether there is something to read, or raise what the status means.
+
+    `404` and `410` say that there is nothing: the caller knows whether that is an answer.
+    """
+    meaning = meaning_of(response, own)
+    said = _said(response, what)
+    match meaning:
+        case Meaning.DONE:
+            return True
+        case Meaning.MISSING:
+            return False
+        case Meaning.AUTH:
+            raise AuthNeeded(said, connect=connector)
+        case Meaning.PERMISSION:
+            raise PermissionDenied(said)
+        case Meaning.REFUSED | Meaning.KEY:
+            raise Refused(said)
+    raise Transient(said, retry_after_s=retry_after_s(response))
+
+
+def retry_after_s(response: HttpResponse) -> float | None:
+    """Return how long the server asks to wait, by the headers that servers use for it (K8)."""
+    now = _moment(response.header("date"))
+    given = response.header("retry-after")
+    if given is not None:
+        wait = _number(given)
+        moment = None if wait is not None else _moment(given)
+        if moment is not None and now is not None:
+            wait = (moment - now).total_seconds()
+        return _bounded(wait)
+    if _remaining(response) != 0:
+        return None
+    for name in ("ratelimit-reset", "x-ratelimit-reset", "x-rate-limit-reset"):
+        reset = _number(response.header(name))
+        if reset is None:
+            continue
+        if reset < EPOCH_S_MIN:
+            return _bounded(reset)
+        seconds = reset / 1000 if reset > EPOCH_S_MIN * 1000 else reset
+        return None if now is None else _bounded(seconds - now.timestamp())
+    return None
+
+
+def _remaining(response: HttpResponse) -> float | None:
+    names = ("ratelimit-remaining", "x-ratelimit-remaining", "x-rate-limit-remaining")
+    found = (_number(response.header(name)) for name in names)
+    return next((each for each in found if each is not None), None)
+
+
+def _bounded(wait_s: float | None) -> float | None:
+    return None if wait_s is None else min(max(wait_s, 0.0), RETRY_AFTER_S_MAX)
+
+
+def _number(text: str | None) -> float | None:
+    try:
+        number = float(text or "")
+    except ValueError:
+        return None
+    return number if math.isfinite(number) else None
+
+
+def _moment(text: str | None) -> datetime | None:
+    """Read a time of HTTP; one without a zone is none."""
+    try:
+        found = parsedate_to_datetime(text or "")
+    except (ValueError, TypeError, OverflowError):
+        return None
+    return found if found.tzinfo is not None else None
+
+
+def _said(response: HttpResponse, what: str) -> str:
+    """Say what the server answered, with the beginning of its own words."""
+    words = " ".join(response.body[: 4 * WORDS_CHARS_MAX].decode("utf-8", "replace").split())
+    shown = f": {words[:WORDS_CHARS_MAX]}" if words else ""
+    leads = response.header("location") if response.status // 100 == 3 else None
+    where = (
+        f", a redirect to {leads.partition('?')[0][:200]}, and none is followed" if leads else ""
+    )
+    return f"{what}: the server answered {response.status}{where}{shown}."

@@ -1,0 +1,371 @@
+"""Sends requests to web servers; what an error means is decided by where it happens (K2, K3, K6).
+
+Law 1: a request is sent once. Every request has a connection of its own, nothing is retried, and a
+       change follows no redirect. Until its first byte is written an error is `NotSent`; from then
+       on everything but a whole response is unknown.
+Law 2: a name is resolved once, every address of it is judged, and the connection goes to an address
+       that was judged. A redirect of a read is judged in the same way.
+Law 3: credentials go to the origin they belong to and nowhere else (K4). After a redirect to
+       another origin no header of the caller is sent.
+Law 4: one deadline covers everything from resolving the name to the last byte of the response.
+       Nothing is begun when the time of the call is over (L7).
+Law 5: the environment changes nothing: no proxy, no certificates, no `.netrc`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import socket
+import ssl
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from ipaddress import ip_address
+from pathlib import Path
+from types import MappingProxyType
+from typing import Final, TypeAlias
+from urllib.parse import parse_qsl, urlencode
+
+import h11
+
+from duly.connectors.response import (
+    BODY_BYTES_MAX,
+    HEAD_BYTES_MAX,
+    BrokenExchange,
+    HttpResponse,
+    read_response,
+)
+from duly.connectors.watch import Watch
+from duly.env import CALL
+from duly.errors import (
+    ConfigError,
+    Invalid,
+    NotSent,
+    PermissionDenied,
+    Refused,
+    Transient,
+    UnknownOutcome,
+)
+from duly.rules.url import IpAddress, Url, follow_url, is_name, judge_addresses
+
+Resolve: TypeAlias = Callable[[str, int], Awaitable[tuple[IpAddress, ...]]]
+
+REDIRECTS_MAX: Final = 5
+ADDRESSES_MAX: Final = 4  # of one name, tried one after the other
+CONNECT_S: Final = 10.0  # for one address, so that the next one gets its turn
+REQUEST_BYTES_MAX: Final = 8 * 1024 * 1024
+REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
+READS: Final = frozenset({"GET", "HEAD"})
+CHANGES: Final = frozenset({"POST", "PUT", "PATCH", "DELETE"})
+
+HEADER_NAME: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")
+HEADER_VALUE: Final = re.compile(r"[\x21-\x7e](?:[\x20-\x7e]{0,7998}[\x21-\x7e])?|")
+# These are the transport's own, or change what a request is.
+HEADERS_TAKEN: Final = frozenset(
+    {"accept-encoding", "connection", "content-length", "expect", "host", "keep-alive", "te"}
+    | {"proxy-authorization", "proxy-connection", "trailer", "transfer-encoding", "upgrade"}
+)
+# By these some servers take a GET for another method (K5).
+OVERRIDES: Final = frozenset(
+    {"x-http-method", "x-http-method-override", "x-method-override", "_method"}
+)
+# Where the certificates of the system are, if OpenSSL's own place is empty.
+CA_FILES: Final = (
+    "/etc/ssl/certs/ca-certificates.crt",
+    "/etc/pki/tls/certs/ca-bundle.crt",
+    "/etc/ssl/ca-bundle.pem",
+    "/etc/ssl/cert.pem",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """What proves who asks, and the one origin it is for (K4)."""
+
+    origin: str
+    headers: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}), repr=False)
+    query: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}), repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class HttpRequest:
+    """What is asked of a web server."""
+
+    method: str
+    url: Url
+    headers: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    body: bytes = b""
+    credentials: Credentials | None = None
+
+    def __post_init__(self) -> None:
+        if self.method not in READS | CHANGES:
+            raise Refused(f"{self.method[:20]!r} is no method of a request.")
+        if len(self.body) > REQUEST_BYTES_MAX:
+            raise Refused(f"The request is larger than {REQUEST_BYTES_MAX:,} bytes.")
+        own = self.credentials.headers if self.credentials is not None else {}
+        for name, value in (*self.headers.items(), *own.items()):
+            check_header(name, value)
+
+    @property
+    def shown(self) -> str:
+        """The request for people, without what may be secret."""
+        return f"{self.method} {self.url.shown}"
+
+
+def check_header(name: str, value: str) -> None:
+    """Refuse a header that would be two, or that belongs to the transport; no value is shown."""
+    if not HEADER_NAME.fullmatch(name):
+        raise Refused(f"{name[:50]!r} cannot be the name of a header.")
+    if name.lower() in HEADERS_TAKEN | OVERRIDES:
+        raise Refused(f"The header {name} cannot be set.")
+    if not HEADER_VALUE.fullmatch(value):
+        raise Refused(f"The value of the header {name} is no line of plain text.")
+
+
+class _Progress:
+    """How far an exchange has come."""
+
+    is_sent = False
+
+
+class Transport:
+    """The way to web servers.
+
+    `allow` names the hosts that may have private or loopback addresses, `ca` a file with the
+    certificates to trust in place of the system's.
+    """
+
+    def __init__(
+        self,
+        *,
+        allow: Collection[str] = (),
+        ca: Path | None = None,
+        body_bytes_max: int = BODY_BYTES_MAX,
+        resolve: Resolve | None = None,
+    ) -> None:
+        self._allow = frozenset(allow)
+        self._body_bytes_max = body_bytes_max
+        self._resolve = resolve or resolve_name
+        self._ca = ca
+        self._context: ssl.SSLContext | None = None if ca is None else make_context(ca)
+
+    async def change(self, request: HttpRequest, *, timeout_s: float) -> HttpResponse:
+        """Send a request that changes something, once, and return its response."""
+        assert request.method in CHANGES, request.method
+        progress = _Progress()
+        try:
+            async with asyncio.timeout(_within(timeout_s)):
+                return await self._exchange(request, progress)
+        except (OSError, EOFError, BrokenExchange) as error:
+            why = _why(error, timeout_s)
+            if not progress.is_sent:
+                message = f"{request.shown}: nothing was sent: {why}."
+                raise NotSent(message) from error
+            raise UnknownOutcome(f"{request.shown}: it may have been done: {why}.") from error
+
+    async def read(
+        self,
+        request: HttpRequest,
+        *,
+        timeout_s: float,
+        may_ask: Callable[[Url], bool] | None = None,
+    ) -> HttpResponse:
+        """Ask, and follow redirects to URLs that may be asked; a read can be repeated."""
+        assert request.method in READS, request.method
+        _refuse_override(request.url)
+        try:
+            async with asyncio.timeout(_within(timeout_s)):
+                return await self._follow(request, may_ask)
+        except (OSError, EOFError, BrokenExchange) as error:
+            message = f"{request.shown}: {_why(error, timeout_s)}."
+            if isinstance(error, BrokenExchange) and error.is_lasting:
+                raise Refused(message) from error
+            raise Transient(message) from error
+
+    async def _follow(
+        self, request: HttpRequest, may_ask: Callable[[Url], bool] | None
+    ) -> HttpResponse:
+        for _ in range(REDIRECTS_MAX + 1):
+            response = await self._exchange(request, _Progress())
+            location = response.header("location")
+            if response.status not in REDIRECTS or location is None:
+                return response
+            before, request = request, _redirected(request, location)
+            if may_ask is not None and not may_ask(request.url):
+                leads = request.url.origin
+                raise Refused(f"{before.shown}: it redirects to {leads}, which must not be asked.")
+        raise BrokenExchange(f"it redirects more than {REDIRECTS_MAX} times", is_lasting=True)
+
+    async def _exchange(self, request: HttpRequest, progress: _Progress) -> HttpResponse:
+        """Send a request over a connection of its own, and read the response."""
+        head, target = _dress(request)
+        addresses = await self._find(request.url)
+        reader, writer = await self._connect(request.url, addresses)
+        try:
+            connection = h11.Connection(h11.CLIENT, max_incomplete_event_size=HEAD_BYTES_MAX)
+            opening = h11.Request(method=request.method, target=target, headers=head)
+            pieces = [connection.send(opening)]
+            if request.body:
+                pieces.append(connection.send(h11.Data(data=request.body)))
+            pieces.append(connection.send(h11.EndOfMessage()))
+            data = b"".join(each for each in pieces if each)
+            if _left_s() <= 0:
+                raise BrokenExchange("the time of the call was over")
+            progress.is_sent = True
+            writer.write(data)
+            await writer.drain()
+            response = await read_response(connection, reader, body_bytes_max=self._body_bytes_max)
+        finally:
+            # At once and without a farewell: what is not written yet must not leave any more (L7).
+            writer.transport.abort()
+        return replace(response, is_framed=True) if request.method == "HEAD" else response
+
+    async def _find(self, url: Url) -> tuple[IpAddress, ...]:
+        """Resolve a host and judge every address of it (law 2)."""
+        if is_name(url.host):
+            addresses = await self._resolve(url.host, url.port)
+        else:
+            addresses = (ip_address(url.host),)
+        found = judge_addresses(url.host, addresses, self._allow)
+        if found is not None:
+            address, kind = found
+            raise PermissionDenied(
+                f"{url.host} leads to {address}, which is not public but {kind}. If you mean it,"
+                f' write allow = ["{url.host}"] in the table of the connector (private and loopback'
+                " addresses only)."
+            )
+        if not addresses:
+            raise BrokenExchange(f"{url.host} has no address")
+        return addresses[:ADDRESSES_MAX]
+
+    async def _connect(
+        self, url: Url, addresses: tuple[IpAddress, ...]
+    ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """Connect to one of the addresses; nothing of the request has left before this returns."""
+        secure: dict[str, object] = {}
+        if url.scheme == "https":
+            if self._context is None:
+                self._context = make_context(None)
+            secure = {"ssl": self._context, "server_hostname": url.host}
+        problem: OSError | None = None
+        for address in addresses:
+            try:
+                async with asyncio.timeout(CONNECT_S):
+                    return await asyncio.open_connection(
+                        str(address),
+                        url.port,
+                        limit=HEAD_BYTES_MAX,
+                        **secure,  # type: ignore[arg-type]
+                    )
+            except OSError as error:
+                problem = problem or error
+        assert problem is not None
+        raise problem
+
+
+async def resolve_name(host: str, port: int) -> tuple[IpAddress, ...]:
+    """Ask the system for the addresses of a name."""
+    loop = asyncio.get_running_loop()
+    found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP)
+    return tuple(dict.fromkeys(ip_address(str(each[4][0])) for each in found))
+
+
+def make_context(ca: Path | None) -> ssl.SSLContext:
+    """Make what verifies a server, by the certificates of a file or of the system (law 5)."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.set_alpn_protocols(["http/1.1"])
+    if ca is not None:
+        try:
+            context.load_verify_locations(cafile=ca)
+        except (OSError, ssl.SSLError) as error:
+            message = f"ca: {ca} has no certificates in PEM form ({error.strerror or error})."
+            raise ConfigError(message) from error
+        return context
+    # `ssl.create_default_context` would read the files that the environment names.
+    places = ssl.get_default_verify_paths()
+    file, folder = Path(places.openssl_cafile), Path(places.openssl_capath)
+    known = (each for each in (file, *map(Path, CA_FILES)) if each.is_file())
+    chosen = next(known, None)
+    if chosen is not None or folder.is_dir():
+        context.load_verify_locations(chosen, folder if folder.is_dir() else None)
+    return context
+
+
+def add_query(url: Url, fields: Sequence[tuple[str, str]]) -> Url:
+    """Return a URL with more fields in its query."""
+    more = urlencode(fields)
+    return replace(url, query="&".join(each for each in (url.query, more) if each))
+
+
+def _redirected(request: HttpRequest, location: str) -> HttpRequest:
+    """Return the request a redirect asks for; to another origin it has no headers of its own."""
+    try:
+        url = follow_url(request.url, location)
+    except Invalid as error:
+        raise Refused(
+            f"{request.shown}: it redirects to a URL that cannot be used: {error}"
+        ) from None
+    if request.url.scheme == "https" and url.scheme == "http":
+        raise Refused(f"{request.shown}: it redirects from https to http.")
+    _refuse_override(url)
+    is_same = url.origin == request.url.origin
+    return replace(request, url=url, headers=request.headers if is_same else {})
+
+
+def _refuse_override(url: Url) -> None:
+    """Refuse a read that a server could take for a change (K5)."""
+    names = {name.lower() for name, _ in parse_qsl(url.query, keep_blank_values=True)}
+    if names & OVERRIDES:
+        raise Refused(
+            f"{url.shown}: a query with {', '.join(sorted(names & OVERRIDES))} may change."
+        )
+
+
+def _dress(request: HttpRequest) -> tuple[list[tuple[str, str]], str]:
+    """Return the headers that go out, and the target; credentials go to their origin (law 3)."""
+    url, own = request.url, request.credentials
+    head = {
+        "Host": url.authority,
+        "User-Agent": "duly",
+        "Accept": "application/json, */*;q=0.5",
+        "Accept-Encoding": "gzip",
+        "Connection": "close",
+    }
+    more = dict(request.headers)
+    if own is not None and own.origin == url.origin:
+        more |= own.headers
+        url = add_query(url, list(own.query.items()))
+    for name, value in more.items():
+        head = {each: old for each, old in head.items() if each.lower() != name.lower()}
+        head[name] = value
+    if request.method in CHANGES:
+        head["Content-Length"] = str(len(request.body))
+    return list(head.items()), url.target
+
+
+def _left_s() -> float:
+    watch = CALL.get()
+    return watch.left_s if isinstance(watch, Watch) else float("inf")
+
+
+def _within(timeout_s: float) -> float:
+    """Return how long the exchange may last: the host itself stops the call at `timeout_s`.
+
+    A little less, so that this file says what the end means and not the cancelled task.
+    """
+    return max(0.0, min(timeout_s, _left_s()) * 0.95)
+
+
+def _why(error: Exception, timeout_s: float) -> str:
+    if isinstance(error, BrokenExchange):
+        return error.why
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"its certificate was not accepted ({error.verify_message})"
+    if isinstance(error, ssl.SSLError):
+        return f"TLS failed ({error.reason or type(error).__name__})"
+    if isinstance(error, TimeoutError):
+        return f"it took longer than {timeout_s:g} s"
+    if isinstance(error, socket.gaierror):
+        return f"its name could not be resolved ({error.strerror})"
+    return f"the connection failed ({type(error).__name__})"

@@ -1,0 +1,73 @@
+"""A certificate authority made for a test, and servers with good and bad certificates."""
+
+from __future__ import annotations
+
+import ssl
+from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.x509.oid import NameOID
+
+
+class Authority:
+    """It signs certificates; its own is in the file `ca`."""
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir(exist_ok=True)
+        self._folder = folder
+        self._key = ec.generate_private_key(ec.SECP256R1())
+        self._name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "Test CA")])
+        own = self._sign(self._name, self._key, is_ca=True)
+        self.ca = folder / "ca.pem"
+        self.ca.write_bytes(own.public_bytes(Encoding.PEM))
+
+    def context(
+        self, *names: str, is_over: bool = False, is_self_signed: bool = False
+    ) -> ssl.SSLContext:
+        """Make what a server of these names speaks TLS with."""
+        key = ec.generate_private_key(ec.SECP256R1())
+        subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "server")])
+        made = self._sign(
+            subject, key, names=names, is_over=is_over, by=key if is_self_signed else None
+        )
+        file = self._folder / f"{'-'.join(names) or 'none'}-{is_over}-{is_self_signed}.pem"
+        private = key.private_bytes(Encoding.PEM, PrivateFormat.TraditionalOpenSSL, NoEncryption())
+        file.write_bytes(private + made.public_bytes(Encoding.PEM))
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(file)
+        return context
+
+    def _sign(
+        self,
+        subject: x509.Name,
+        key: ec.EllipticCurvePrivateKey,
+        *,
+        names: tuple[str, ...] = (),
+        is_ca: bool = False,
+        is_over: bool = False,
+        by: ec.EllipticCurvePrivateKey | None = None,
+    ) -> x509.Certificate:
+        now = datetime.now(UTC)
+        end = now - timedelta(days=1) if is_over else now + timedelta(days=1)
+        builder = (
+            x509.CertificateBuilder()
+            .subject_name(subject)
+            .issuer_name(subject if by is not None else self._name)
+            .public_key(key.public_key())
+            .serial_number(x509.random_serial_number())
+            .not_valid_before(now - timedelta(days=2))
+            .not_valid_after(end)
+            .add_extension(x509.BasicConstraints(ca=is_ca, path_length=None), critical=True)
+        )
+        if names:
+            spelled = [
+                x509.IPAddress(ip_address(each)) if each[0].isdigit() else x509.DNSName(each)
+                for each in names
+            ]
+            builder = builder.add_extension(x509.SubjectAlternativeName(spelled), critical=False)
+        return builder.sign(by or self._key, hashes.SHA256())
