@@ -97,7 +97,7 @@ class _Near:
         return RunningHost(
             pid=os.getpid(),
             version=__version__,
-            store=str(self._host.path),
+            store=self._host.place,
             since=self._host.opened_at,
             serving=self._host.is_working,
         )

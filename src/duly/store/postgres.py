@@ -161,10 +161,10 @@ class PostgresBackend:
             await self.on_older()
             raise
         except psycopg.Error as error:
-            raise _explain(error) from error
+            raise explain(error) from error
 
 
-def _explain(error: psycopg.Error) -> Exception:
+def explain(error: psycopg.Error) -> Exception:
     """Turn what the server said into what happened and what to do (H3)."""
     if isinstance(error, errors.QueryCanceled):
         return StoreUnavailable(code="server_slow", subject=NAME, facts={"cause": str(error)})
@@ -211,5 +211,5 @@ async def open_postgres(url: str, env: Env, *, schema: Schema | None = None) -> 
     try:
         await env.call_blocking(lambda: bring_up(url, wanted))
     except psycopg.Error as error:
-        raise _explain(error) from error
+        raise explain(error) from error
     return PostgresBackend(url, env, dict(wanted.statements))

@@ -342,6 +342,23 @@ STORES: Final[Mapping[str, Pair]] = {
         "{subject}: the database has tables of another program; nothing was changed.",
         "Name an empty database.",
     ),
+    "server_not_empty": (
+        "{subject}: the database already has workflows; nothing was moved.",
+        "Name an empty database.",
+    ),
+    "not_moved": (
+        "The server did not keep every row of {subject:quoted}; nothing was moved.",
+        "Report it, and go on with the file.",
+    ),
+    "moved_already": ("The store of this project is on a server already.", ""),
+    "no_server": (
+        "{subject:quoted} names no PostgreSQL server.",
+        "Write postgresql://user@host/database.",
+    ),
+    "no_store_yet": (
+        "{subject}: there is no store yet, so there is nothing to move.",
+        "Write the URL of the server into duly.toml.",
+    ),
     "store_older": (
         (
             "{subject}: the server does not have what it had confirmed; everything is paused, as "

@@ -186,6 +186,7 @@ ROWS: Final[Mapping[str, Row]] = {
         is_failed=lambda answer: not answer["ok"],
     ),
     "hosts": Row(KEEP, "List the hosts of this store."),
+    "move": Row(KEEP, "Move the store from its file to PostgreSQL.", f"{HERE}.move:move"),
     "tidy": Row(
         KEEP,
         "Remove finished history the policy does not keep.",

@@ -92,3 +92,35 @@ select 1 from workflow where id = :id for no key update
 -- refer_to_allowance
 -- Part of the schema: a call and the allowance it was sent under refer to each other (A3).
 alter table mutation add foreign key (allowance_id) references allowance (id)
+
+-- list_moves
+-- For every table that holds what a file held: how its rows are read, from a file and from a server alike, and how they are taken in. Hosts and their connections stay behind.
+select table_name, 'select ' || columns || ' from ' || quote_ident(table_name), 'copy ' || quote_ident(table_name) || ' (' || columns || ') from stdin'
+from (
+  select c.table_name, string_agg(quote_ident(c.column_name), ', ' order by c.ordinal_position) as columns
+  from information_schema.columns c join information_schema.tables t on t.table_schema = c.table_schema and t.table_name = c.table_name
+  where c.table_schema = current_schema() and t.table_type = 'BASE TABLE' and c.table_name not in ('store', 'slot', 'host')
+  group by c.table_name
+) found order by table_name
+
+-- defer_references
+-- How references are left unchecked until all rows are there: tables refer to each other and to themselves.
+select 'alter table ' || conrelid::regclass || ' alter constraint ' || quote_ident(conname) || ' deferrable initially deferred'
+from pg_constraint where contype = 'f' and connamespace = current_schema()::regnamespace
+
+-- check_references
+-- All of them, now.
+set constraints all immediate
+
+-- keep_references
+-- And how they are checked at once again.
+select 'alter table ' || conrelid::regclass || ' alter constraint ' || quote_ident(conname) || ' not deferrable'
+from pg_constraint where contype = 'f' and connamespace = current_schema()::regnamespace
+
+-- count_workflows
+-- Whether a store is empty.
+select count(*) from workflow
+
+-- empty_counters
+-- What a new store begins with, and what a moved one brings along.
+delete from counter

@@ -1,0 +1,133 @@
+"""Moves a store from its file to a PostgreSQL server (H1).
+
+Law 1  All of it is there, or nothing: one transaction on the server. Before it commits, every row
+       is read back and compared with the file.
+Law 2  The file stays, and is marked as a copy before the server commits. A host that is started on
+       it by mistake pauses everything and says so, and makes no change a second time (H5).
+Law 3  No host has the file meanwhile: the move holds its lock. The server must be empty.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import apsw
+import psycopg
+
+from duly.env import Env
+from duly.errors import RequestRefused, StoreError
+from duly.store import mark, queries
+from duly.store.base import Durability, Transaction
+from duly.store.postgres import bring_up, explain
+from duly.store.postgres_session import NAME
+from duly.store.sqlite import SqliteBackend, default_schema, open_sqlite
+from duly.store.upkeep import COPIED
+
+R = TypeVar("R")
+
+UPKEEP: Final = "upkeep"
+DIGEST_BYTES: Final = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """What was moved: how many rows of each table."""
+
+    rows: Mapping[str, int]
+
+    @property
+    def count(self) -> int:
+        """How many rows there were in all."""
+        return sum(self.rows.values())
+
+
+async def move_store(path: Path, url: str, env: Env) -> Moved:
+    """Copy a store to an empty server, compare the two, and mark the file as a copy."""
+    schema = default_schema()
+    await _beside(env, lambda: bring_up(url, schema))
+    backend = await open_sqlite(path, env)
+    try:
+        connection = await _beside(env, lambda: psycopg.connect(url))
+        try:
+            moved = await _beside(env, lambda: _copy(backend, connection))
+            await backend.transact(_mark_as_copy(env.now_ms()), Durability.BARRIER)
+            await _beside(env, connection.commit)
+        finally:
+            await env.call_blocking(connection.close)
+    finally:
+        await backend.close()
+    return moved
+
+
+def _mark_as_copy(now: int) -> Callable[[Transaction], None]:
+    def mark_as_copy(tx: Transaction) -> None:
+        tx.run("put_upkeep", name=COPIED, at=now)
+
+    return mark_as_copy
+
+
+async def _beside(env: Env, work: Callable[[], R]) -> R:
+    """Do something that waits for the server in a thread, and say in words what goes wrong."""
+    try:
+        return await env.call_blocking(work)
+    except psycopg.Error as error:
+        raise explain(error) from error
+
+
+# What follows blocks, and runs in a thread.
+
+
+def _copy(backend: SqliteBackend, server: psycopg.Connection) -> Moved:
+    own = queries.load("postgres")
+    ((count,),) = server.execute(own["count_workflows"].encode()).fetchall()
+    if count:
+        raise RequestRefused(code="server_not_empty", subject=NAME)
+    for (text,) in server.execute(own["defer_references"].encode()).fetchall():
+        server.execute(text)
+    server.execute(own["empty_counters"].encode())
+    tables = server.execute(own["list_moves"].encode()).fetchall()
+    moved: dict[str, int] = {}
+    for name, read, take in tables:
+        told = _Told()
+        with server.cursor().copy(take) as copying:
+            for row in _rows(backend.connection, name, read):
+                told.add(row)
+                copying.write_row(row)
+        kept = _Told()
+        with server.cursor(name="duly_move") as reading:
+            reading.execute(read)
+            kept.add_all(reading)
+        if kept != told:
+            raise StoreError(code="not_moved", subject=name)
+        moved[name] = told.count
+    server.execute(own["check_references"].encode())
+    for (text,) in server.execute(own["keep_references"].encode()).fetchall():
+        server.execute(text)
+    return Moved(moved)
+
+
+def _rows(file: apsw.Connection, table: str, read: str) -> Iterable[tuple[Any, ...]]:
+    for row in file.execute(read):
+        if table != UPKEEP or row[0] not in mark.MARKS:  # what is true of the file alone
+            yield row
+
+
+@dataclass(slots=True)
+class _Told:
+    """So many rows, in any order, with a sum of their digests: two that are equal have all rows."""
+
+    count: int = 0
+    total: int = 0
+
+    def add(self, row: tuple[Any, ...]) -> None:
+        self.count += 1
+        digest = sha256(repr(row).encode()).digest()
+        self.total = (self.total + int.from_bytes(digest)) % (1 << 8 * DIGEST_BYTES)
+
+    def add_all(self, rows: Iterable[tuple[Any, ...]]) -> None:
+        for row in rows:
+            self.add(row)

@@ -1,0 +1,149 @@
+"""A store moves from its file to a server: every row, or nothing; the file is a copy then (H1)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from duly.env import Loop
+from duly.errors import DulyError, RequestRefused, StoreError, StoreInUse
+from duly.host import Host
+from duly.rules.standing import Standing
+from duly.store import move
+from duly.store.move import move_store
+from tests.faces.real import call
+from tests.postgres.stand import KEY, Outside, database, deploy, opened, until
+from tests.postgres.world import Place
+
+
+@pytest.fixture(autouse=True)
+def key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DULY_KEY", KEY)
+
+
+async def filled(path: Path, outside: Outside) -> None:
+    """Make a store with one change that was made and one event that waits."""
+    async with Host(f"sqlite:///{path}", connectors=[outside]) as host:
+        await deploy(host)
+        await host.publish("notes", "note", title="done", message_id="note:1")
+        await host.drain()
+        await host.publish("notes", "note", title="waits — ü and 漢字", message_id="note:2")
+
+
+async def standing(host: Host) -> Standing:
+    return (await host.workflow("notes")).standing
+
+
+def count_events(url: str) -> int:
+    with psycopg.connect(url) as connection:
+        ((count,),) = connection.execute("select count(*) from event").fetchall()
+        return int(count)
+
+
+async def test_a_moved_store_goes_on_where_the_file_stopped(place: Place, tmp_path: Path) -> None:
+    """H1, L15: nothing is made twice, what waited is made once, and every seal still fits."""
+    outside, path = Outside(), tmp_path / "duly.db"
+    await filled(path, outside)
+    with database(place) as url:
+        moved = await move_store(path, url, Loop())
+        assert (moved.rows["event"], moved.rows["mutation"], moved.rows["workflow"]) == (2, 1, 1)
+        async with opened(url, outside) as host, host.running():
+            await until(lambda: len(outside.posts) == 2, "the event that waited")
+            (first,) = [
+                each for each in await host.mutations("notes") if each.args == {"text": "done"}
+            ]
+            (change,) = (await host.certificate(first.id)).changes
+            assert change.seal.is_whole
+            assert [each.title for each in await host.inputs("notes")][::-1] == [
+                "done",
+                "waits — ü and 漢字",
+            ]
+        assert outside.posts == ["done", "waits — ü and 漢字"]
+
+
+async def test_the_file_that_stays_makes_no_change(place: Place, tmp_path: Path) -> None:
+    """H5: a host that is started on it by mistake has everything paused, and says why."""
+    outside, path = Outside(), tmp_path / "duly.db"
+    await filled(path, outside)
+    with database(place) as url:
+        await move_store(path, url, Loop())
+    async with Host(f"sqlite:///{path}", connectors=[outside]) as host:
+        await host.drain()
+        assert outside.posts == ["done"]
+        assert await standing(host) is Standing.NEEDS_ATTENTION
+
+
+async def test_a_store_in_use_or_a_server_in_use_is_refused(place: Place, tmp_path: Path) -> None:
+    """H1: nothing of either is changed."""
+    outside, path = Outside(), tmp_path / "duly.db"
+    await filled(path, outside)
+    with database(place) as url:
+        async with Host(f"sqlite:///{path}", connectors=[outside]):
+            with pytest.raises(StoreInUse):
+                await move_store(path, url, Loop())
+        async with opened(url, outside) as host:
+            await deploy(host, "other")
+        with pytest.raises(RequestRefused, match="already has workflows"):
+            await move_store(path, url, Loop())
+        assert count_events(url) == 0
+    async with Host(f"sqlite:///{path}", connectors=[outside]) as host:
+        assert await standing(host) is not Standing.NEEDS_ATTENTION
+
+
+async def test_a_row_that_the_server_changed_moves_nothing(
+    place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Law 1: all or nothing; a single character is enough, and the file can be used as before."""
+    outside, path = Outside(), tmp_path / "duly.db"
+    await filled(path, outside)
+    plain = move._rows
+
+    def spoilt(file: Any, table: str, read: str) -> Any:
+        for row in plain(file, table, read):
+            yield Sly(row) if table == "payload" else row
+
+    class Sly(tuple[Any, ...]):
+        """Is told as one thing and sent as another."""
+
+        def __repr__(self) -> str:
+            return "another row"
+
+    monkeypatch.setattr(move, "_rows", spoilt)
+    with database(place) as url:
+        with pytest.raises(StoreError, match="payload"):
+            await move_store(path, url, Loop())
+        assert count_events(url) == 0
+        monkeypatch.setattr(move, "_rows", plain)
+        async with Host(f"sqlite:///{path}", connectors=[outside]) as host:
+            assert await standing(host) is not Standing.NEEDS_ATTENTION
+        assert (await move_store(path, url, Loop())).rows["event"] == 2
+
+
+async def test_a_reference_to_nothing_is_found(place: Place, tmp_path: Path) -> None:
+    """Law 1: the server checks every reference before it commits."""
+    outside, path = Outside(), tmp_path / "duly.db"
+    await filled(path, outside)
+    plain = move._rows
+    with database(place) as url, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(move, "_rows", lambda f, t, r: [] if t == "workflow" else plain(f, t, r))
+        with pytest.raises(DulyError):
+            await move_store(path, url, Loop())
+        assert count_events(url) == 0
+
+
+def test_the_command_says_what_to_do_next(place: Place, tmp_path: Path) -> None:
+    """U6: it names the key and where the URL goes; a second time it is refused."""
+    folder = tmp_path / "project"
+    assert call(tmp_path, "init", str(folder)).exit_code == 0
+    assert "nothing to move" in call(folder, "move", "--to", "postgresql://nowhere/x").output
+    assert call(folder, "deploy", str(folder / "workflows" / "welcome.py")).exit_code == 0
+    assert "names no PostgreSQL" in call(folder, "move", "--to", "sqlite:///x.db").output
+    with database(place) as url:
+        said = call(folder, "move", "--to", url)
+        assert said.exit_code == 0, said.output
+        assert "each compared with the file" in said.output
+        assert "DULY_KEY" in said.output
+        assert "already has workflows" in call(folder, "move", "--to", url).output
