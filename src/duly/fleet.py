@@ -17,14 +17,17 @@ from typing import TYPE_CHECKING
 
 from duly.bus.dispatcher import Dispatcher
 from duly.desk.secret import Vault
-from duly.desk.upkeep import note_restore
+from duly.desk.upkeep import DULY, note_restore
 from duly.engine.lease import Lease
 from duly.engine.scheduler import Engine
 from duly.env import Env
 from duly.errors import StoreError
 from duly.rules.lease import LeaseTimes
+from duly.rules.schedule import moment
 from duly.store import Store
 from duly.store.bell import ALL, BUS, Bell
+from duly.store.record import Action
+from duly.words.seal import say_restored
 
 if TYPE_CHECKING:
     from duly.store.postgres import PostgresBackend
@@ -70,6 +73,7 @@ class Fleet:
             if what != BUS:
                 engine.hear(None if what == ALL else what)
 
+        await self._note_promotion()
         self.lease.tell = self._bell.ring
         self.lease.is_calling = lambda: dispatcher.is_calling
         self.lease.lapsed = dispatcher.forget
@@ -87,8 +91,15 @@ class Fleet:
     async def _read_again(self) -> None:
         try:
             await self._vault.read_again(Store(self._plain))
+            await self._note_promotion()
         except StoreError as error:
-            log.info("secrets are not read again yet: %s", error)
+            log.info("the server is not looked at yet: %s", error)
+
+    async def _note_promotion(self) -> None:
+        action = Action(self._env.new_id("action"), DULY, "pause", "a standby was promoted")
+        since = await self._plain.note_promotion(action=action, now=self._env.now_ms())
+        if since is not None:
+            log.warning("%s", say_restored(moment(since), is_log_lost=False))
 
     async def _note_older(self) -> None:
         """Pause everything in a store that lost what it had confirmed, and come as another (H10).

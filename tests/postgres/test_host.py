@@ -215,6 +215,32 @@ async def test_a_server_that_lost_what_it_had_confirmed_pauses_everything(
         await until(lambda: outside.posts == ["late"], "work after the resume")
 
 
+async def test_after_a_promotion_what_gone_hosts_held_is_paused_and_the_rest_is_not(
+    url: str,
+) -> None:
+    """H10: a live host compares its counters itself; a dead one cannot."""
+    async with opened(url, Outside()) as one:
+        await deploy(one, "left")
+        await deploy(one, "held")
+        await one.publish("left", "note", title="a", message_id="a")
+        await one.drain()
+    async with opened(url, Outside()) as live:
+        await live.publish("held", "note", title="b", message_id="b")
+        await live.drain()  # it holds this one now
+        with psycopg.connect(url, autocommit=True) as server:
+            server.execute("update workflow set holder = 'host_gone' where name = 'left'")
+            server.execute("update store set timeline = '00000000'")
+
+        async def codes() -> list[str]:
+            return [str((await live.why(name)).reason.code) for name in ("left", "held")]
+
+        async def is_paused() -> bool:
+            return (await codes())[0] == Code.RESTORED
+
+        await until(is_paused, "the pause of what the gone host held")
+        assert (await codes())[1] != Code.RESTORED
+
+
 # -- Two hosts ------------------------------------------------------------------------------------
 
 

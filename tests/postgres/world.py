@@ -74,7 +74,7 @@ class Place:
             if table == "counter":
                 database.execute("update counter set value = 0")
             elif table == "store":
-                database.execute("update store set key_name = null")
+                database.execute("update store set key_name = null, timeline = null")
             else:
                 database.execute(f'delete from "{table}"')
         database.close()

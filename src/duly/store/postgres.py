@@ -35,8 +35,10 @@ from duly.store import queries
 from duly.store.base import Durability, Row, Transaction
 from duly.store.dialect import number, postgres_schema
 from duly.store.postgres_session import NAME, Beside, ServerSession, dial
+from duly.store.record import Action
 from duly.store.sqlite import Schema, default_schema
 from duly.store.transaction import FindKey
+from duly.store.upkeep import note_restore
 
 R = TypeVar("R")
 
@@ -98,6 +100,24 @@ class PostgresBackend:
             return tx.run("agree_on_key", name=name, old_name=old_name) > 0
 
         return await self.transact(agree, Durability.BARRIER)
+
+    async def note_promotion(self, *, action: Action, now: int) -> int | None:
+        """Pause what a gone host held if a standby was promoted since the last look (H10).
+
+        A live host compares its counters itself. What a gone one was told, no host can compare.
+        Return since when the store may be blind; None if nothing has happened.
+        """
+
+        def note(tx: Transaction) -> int | None:
+            ((known, found),) = tx.all("get_timeline")
+            if known == found:
+                return None
+            tx.run("put_timeline", timeline=found)
+            if known is None:
+                return None
+            return note_restore(tx, action=action, now=now, is_lost=True, is_of_gone=True)
+
+        return await self.transact(note, Durability.BARRIER)
 
     @property
     def seal_key(self) -> bytes | None:

@@ -84,16 +84,23 @@ def note_act(tx: Transaction, *, target: str | None, action: Action, now: int) -
     statements.note(tx, action, now, workflow_id=None, target=target)
 
 
-def note_restore(tx: Transaction, *, action: Action, now: int, is_lost: bool = False) -> int | None:
+def note_restore(
+    tx: Transaction,
+    *,
+    action: Action,
+    now: int,
+    is_lost: bool = False,
+    is_of_gone: bool = False,
+) -> int | None:
     """Pause every workflow of a store that is a copy, hold back its bus, return what it shows.
 
     What was done since then is not known here; a store whose log was lost is like a copy. From now
     on it is a store like any other. With `is_lost` its host knows that it has lost something, and
-    the store does not (H10).
+    the store does not (H10); with `is_of_gone` that concerns what no live host holds.
     """
     if is_lost:
         ((newest,),) = tx.all("newest_moment")
-        tx.run("put_upkeep", name=LOST, at=now if newest is None else min(newest, now))
+        tx.run("put_upkeep", name=COPIED, at=now if newest is None else min(newest, now))
     copied, lost = (tx.one("get_upkeep", name=name) for name in (COPIED, LOST))
     times = [int(mark[0]) for mark in (copied, lost) if mark is not None]
     if not times:
@@ -109,6 +116,9 @@ def note_restore(tx: Transaction, *, action: Action, now: int, is_lost: bool = F
     turn = _next_workflow(tx, "")
     while turn.place is Section.EVENTS:
         workflow_id = turn.workflow_id
+        if is_of_gone and tx.one("find_live_holder", id=workflow_id, clock=tx.clock_ms):
+            turn = _next_workflow(tx, workflow_id)
+            continue
         if tx.one("blind_workflow", id=workflow_id, since=since, now=now) is not None:
             tx.run("doubt_approved", workflow_id=workflow_id, since=since, now=now)
             tx.run("doubt_unblocked", workflow_id=workflow_id, now=now)

@@ -24,13 +24,21 @@ select version from store
 -- Written in the transaction that makes the schema.
 insert into store (version) values (:version)
 
+-- get_timeline
+-- Each promotion of a standby begins another timeline; the name of the log begins with it (H10).
+select timeline, substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8) from store for no key update
+
+-- put_timeline
+-- Written with what follows from it.
+update store set timeline = :timeline
+
 -- agree_on_key
 -- Hosts that seal with different keys would take each other's rows for forged ones (H12).
 update store set key_name = :name where key_name is null or key_name = :name or key_name = :old_name
 
 -- create_own
 -- Part of the schema: which version it has; and of each connection of a host how many of its writes are committed (H10). The counters of a host that is evicted go with it, which waits for its open transactions (H2).
-create table store (version integer not null, key_name text);
+create table store (version integer not null, key_name text, timeline text);
 create table slot (
   host            text collate "C" not null references host (id) on delete cascade,
   number          integer not null,

@@ -13,6 +13,10 @@ insert into upkeep (name, at) values (:name, :at) on conflict (name) do update s
 -- A copy that was opened is a store like any other.
 delete from upkeep where name = :name
 
+-- find_live_holder
+-- Whether a host that is here holds a workflow: it compares by itself what it was told (H10).
+select 1 from workflow w join host h on h.id = w.holder where w.id = :id and (h.lease_until is null or h.lease_until > :clock)
+
 -- newest_moment
 -- The newest time the store knows of, for one that has lost its log: what was done later is not in it (scan of run; once in the life of a store).
 select max(at) from (
