@@ -17,7 +17,7 @@ from duly.store import Store
 from duly.store.base import Durability, Transaction
 from duly.store.postgres import PostgresBackend, open_postgres
 from tests.postgres.proxy import Cut, Proxy, proxied
-from tests.postgres.stand import PATIENCE_S
+from tests.postgres.stand import PATIENCE_S, until
 from tests.postgres.world import Place
 
 HOST = "host_1"
@@ -94,7 +94,11 @@ async def test_a_write_without_a_host_says_that_it_does_not_know(
     proxy.cut = Cut.UNHEARD
     with pytest.raises(StoreUnavailable):
         await plain.transact(take, BARRIER)
-    assert await last(plain) == 1
+
+    async def is_there() -> bool:
+        return await last(plain) == 1
+
+    await until(is_there, "the commit that the server was told of")
     await plain.close()
     place.give_back(name)
 
