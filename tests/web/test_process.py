@@ -267,6 +267,24 @@ async def test_a_page_whose_host_is_no_more_ends_also_if_its_channel_is_held_ope
         await asyncio.wait_for(until_orphaned(os.getppid()), 0.05)
 
 
+async def test_a_page_is_not_hung_up_on_for_what_its_clients_send(tmp_path: Path) -> None:
+    """G10: many large requests at once are answered, each of them, and the channel stays."""
+    async with channel(tmp_path) as (_, remote, _path):
+        session = Inherited(remote).signed("webhook", Scope.AGENT)
+        body = '"' + "\x01" * 500_000 + '"'  # six times as long on the line
+
+        async def send() -> str:
+            try:
+                await session.call("receive", workflow="a", topic="b", key="c", body=body)
+            except DulyError as error:
+                return error.code
+            return ""
+
+        told = await asyncio.gather(*(send() for _ in range(12)))
+        assert {*told} == {"hook_refused"}
+        assert await session.call("workflows") == []
+
+
 async def test_webhooks_are_taken_at_an_address_of_their_own(tmp_path: Path) -> None:
     """G8: two servers in one process; the second has nothing else."""
     made = listen(PageSettings(port=0, hooks_address="127.0.0.1:0"))
