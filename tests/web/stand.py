@@ -6,6 +6,7 @@ is a real host with the application of an embedder on it.
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
@@ -78,6 +79,7 @@ class Fake:
     verbs: Registry = field(default_factory=lambda: VERBS)
     asked: list[Asked] = field(default_factory=list)
     answers: dict[str, Json] = field(default_factory=dict)
+    gate: asyncio.Event | None = None  # what every verb waits for
 
     def signed(self, by: str, scope: Scope) -> Session:
         return FakeSession(self, by, scope)
@@ -99,6 +101,8 @@ class FakeSession:
         if verb in ALONE and verb not in self.door.answers:
             raise NotFound(code="not_found", subject=verb)
         self.door.asked.append(Asked(verb, args, self.by, self.scope))
+        if self.door.gate is not None:
+            await self.door.gate.wait()
         return self.door.answers.get(verb, [])
 
     async def follow(self, verb: str, /, **args: Json) -> AsyncIterator[Json]:

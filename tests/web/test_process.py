@@ -28,6 +28,7 @@ from duly.faces.web.process import Given, _show, until_orphaned
 from duly.faces.web.watch import listen
 from duly.host import Host
 from tests.faces.real import Running, call, make_project, running, wait_for
+from tests.faces.stand import replace_verb
 
 
 def url_of(host: Running) -> str:
@@ -265,6 +266,29 @@ async def test_a_page_whose_host_is_no_more_ends_also_if_its_channel_is_held_ope
     await asyncio.wait_for(until_orphaned(os.getppid() + 1), 10)
     with pytest.raises(TimeoutError):
         await asyncio.wait_for(until_orphaned(os.getppid()), 0.05)
+
+
+async def test_a_page_is_not_hung_up_on_for_what_its_clients_send(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """G10: many large requests under way at once are answered, and the channel stays."""
+    all_there = asyncio.Barrier(13)
+
+    async def receive(self: Host, *args: Any, **more: Any) -> str:
+        await all_there.wait()
+        return "new"
+
+    replace_verb(monkeypatch, "receive", receive)
+    async with channel(tmp_path) as (_, remote, _path):
+        session = Inherited(remote).signed("webhook", Scope.AGENT)
+        body = '"' + "\x01" * 500_000 + '"'  # six times as long on the line
+        sent = [
+            asyncio.ensure_future(session.call("receive", workflow="a", topic="b", body=body))
+            for _ in range(12)
+        ]
+        await asyncio.wait_for(all_there.wait(), 60)
+        assert await asyncio.gather(*sent) == ["new"] * 12
+        assert await session.call("workflows") == []
 
 
 async def test_webhooks_are_taken_at_an_address_of_their_own(tmp_path: Path) -> None:

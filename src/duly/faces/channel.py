@@ -27,6 +27,9 @@ class PageTalk(Talk):
         """Say no: a page gives way to no other client."""
         return False
 
+    def _count(self) -> None:
+        """Count no bytes: the page limits those of its clients, and is not hung up on for them."""
+
 
 async def speak(control: Control, made: socket.socket) -> None:
     """Speak with the page at the other end until one of the two ends."""

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterable
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
 from types import UnionType
 from typing import Any, Final, Union, get_args, get_origin
 from urllib.parse import parse_qsl
@@ -27,10 +28,31 @@ FORM_BYTES_MAX: Final = 64 * KIB
 QUERY_CHARS_MAX: Final = 16 * KIB
 FIELDS_MAX: Final = 100
 BODY_S_MAX: Final = 20.0
+SMALL_BYTES: Final = 64 * KIB
+LARGE_AT_ONCE_MAX: Final = 8
 DEPTH_MAX: Final = 100
 JSON: Final = "application/json"
 UNIONS: Final = (Union, UnionType)
 FORM: Final = "application/x-www-form-urlencoded"
+
+
+class Large:
+    """Lets a few large bodies through to the host at once; the others wait, small ones do not.
+
+    A body is read before its turn, so that a client that sends slowly keeps no other waiting.
+    """
+
+    def __init__(self) -> None:
+        self._turns = asyncio.Semaphore(LARGE_AT_ONCE_MAX)
+
+    @asynccontextmanager
+    async def turn(self, size: int) -> AsyncIterator[None]:
+        """Wait for a turn, if it takes one."""
+        if size <= SMALL_BYTES:
+            yield
+            return
+        async with self._turns:
+            yield
 
 
 async def read_body(request: Request, media_type: str, limit_bytes: int = BODY_BYTES_MAX) -> bytes:

@@ -14,8 +14,8 @@ from starlette.responses import Response
 
 from duly.api.registry import Scope
 from duly.api.value import Json
-from duly.faces.web.body import JSON, read_body, read_text
-from duly.faces.web.guard import OPEN, Entry, visit_of
+from duly.faces.web.body import JSON, Large, read_body, read_text
+from duly.faces.web.guard import OPEN, Endpoint, Entry, visit_of
 
 SENDER: Final = "webhook"  # in whose name what was sent is published
 HOOK_BYTES_MAX: Final = 512 * 1024
@@ -27,13 +27,22 @@ HEADERS: Final = {"signed_at": "webhook-timestamp", "signature": "webhook-signat
 
 def list_entries() -> Iterator[Entry]:
     """Make the entries of webhooks; a sender signs each message, and signs in never."""
+    receive = _endpoint(Large())
     for path in ("/hooks/{workflow}/{topic}", "/hooks/{workflow}/{topic}/{key}"):
         yield Entry(path, receive, {"POST": OPEN}, actor=SENDER, right=Scope.AGENT)
 
 
-async def receive(request: Request) -> Response:
-    """Hand a message to the host; it is answered when it is on the disk."""
-    body = read_text(await read_body(request, JSON, HOOK_BYTES_MAX))
+def _endpoint(large: Large) -> Endpoint:
+    async def receive(request: Request) -> Response:
+        """Hand a message to the host; it is answered when it is on the disk."""
+        body = read_text(await read_body(request, JSON, HOOK_BYTES_MAX))
+        async with large.turn(len(body)):
+            return await _receive(request, body)
+
+    return receive
+
+
+async def _receive(request: Request, body: str) -> Response:
     given: dict[str, Json] = dict(request.path_params)
     for name, header in HEADERS.items():
         if (text := request.headers.get(header)) is not None:

@@ -16,7 +16,7 @@ from duly.faces.web.guard import HEAD_BYTES_MAX, Guard
 
 HEAD_S_MAX: Final = 10.0
 IDLE_S_MAX: Final = 15.0
-CONNECTIONS_MAX: Final = 200
+CONNECTIONS_MAX: Final = 100
 STOP_S_MAX: Final = 3
 
 

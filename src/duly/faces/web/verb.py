@@ -8,7 +8,6 @@ Law 3  A call that changed since it was shown is a conflict with both of them in
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator, Mapping
 from hashlib import sha256
 from typing import Final
@@ -22,42 +21,37 @@ from duly.api.registry import Verb
 from duly.api.session import Session
 from duly.api.value import Json
 from duly.errors import DulyError
-from duly.faces.web.body import JSON, read_arguments, read_body, read_object, read_pairs
+from duly.faces.web.body import JSON, Large, read_arguments, read_body, read_object, read_pairs
 from duly.faces.web.guard import Endpoint, Entry, visit_of
 from duly.faces.web.problem import problem
 
 API: Final = "/api/v1/"
 PAGED: Final = ("before", "after")
-SMALL_BYTES: Final = 64 * 1024
-LARGE_AT_ONCE_MAX: Final = 8  # bodies; together they have room on the channel to the host
 IDEMPOTENCY: Final = "idempotency-key"
 
 
 def list_entries(verbs: Mapping[str, Verb]) -> Iterator[Entry]:
     """Make an entry for every verb; what it needs is what the verb says."""
-    large = asyncio.Semaphore(LARGE_AT_ONCE_MAX)
+    large = Large()
     for verb in verbs.values():
         methods = ("GET", "POST") if verb.is_question else ("POST",)
         needs = dict.fromkeys(methods, verb.scope)
         yield Entry(f"{API}{verb.name}", _endpoint(verb, large), needs)
 
 
-def _endpoint(verb: Verb, large: asyncio.Semaphore) -> Endpoint:
+def _endpoint(verb: Verb, large: Large) -> Endpoint:
     async def endpoint(request: Request) -> Response:
         if request.method != "POST":
             args = read_arguments(verb, read_pairs(request.url.query))
             return await _ask(request, verb, args)
-        length = request.headers.get("content-length", "")
-        if length.isdigit() and int(length) <= SMALL_BYTES:
-            return await _post(request, verb)
-        async with large:
-            return await _post(request, verb)
+        body = await read_body(request, JSON)
+        async with large.turn(len(body)):
+            return await _post(request, verb, read_object(body))
 
     return endpoint
 
 
-async def _post(request: Request, verb: Verb) -> Response:
-    args = read_object(await read_body(request, JSON))
+async def _post(request: Request, verb: Verb, args: dict[str, Json]) -> Response:
     if verb.is_question:
         return await _ask(request, verb, args)
     key = request.headers.get(IDEMPOTENCY)
