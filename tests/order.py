@@ -28,6 +28,7 @@ FIRST: Final = (
     "tests/desk/test_statements.py",
     "tests/postgres/test_isolation.py",
     "tests/postgres/test_fleet.py",
+    "tests/connectors/test_http.py::test_every_place_of_the_key_passes_the_exam",
 )
 
 

@@ -36,6 +36,7 @@ CREATE: dict[str, Any] = {
     "risk": "low",
     "lag_s": 5,
 }
+READ: dict[str, Any] = {"path": "/orders"}
 OPERATIONS: dict[str, Any] = {
     "create_order": CREATE,
     "orders": {
@@ -99,6 +100,13 @@ def test_the_stubs_know_the_operations(shop: Shop) -> None:
     assert "def create_order(" in python_stubs(catalog)
     assert "item: str" in python_stubs(catalog)
     assert "createOrder(" in javascript_types(catalog)
+
+
+def test_an_operation_may_have_any_other_name(shop: Shop) -> None:
+    """A1: nothing of the kit stands in its way, and without hosts `get` is free."""
+    names = ("get", "find", "fetch", "change", "auth", "headers", "transport", "base", "name_of")
+    found = Registry([connect(shop, dict.fromkeys(names, READ))]).catalog.tools
+    assert [each.name for each in found] == [f"shop.{name}" for name in names]
 
 
 def test_two_connectors_have_their_own_operations(shop: Shop) -> None:
@@ -278,8 +286,9 @@ MISTAKES: list[tuple[dict[str, Any], str]] = [
     ({"operations": {}}, "scripts can do nothing"),
     ({"operations": {"a": 1}}, "operations.a must be a table"),
     ({"operations": {"Create": CREATE}}, "operations.Create: a script cannot call"),
-    ({"operations": {"fetch": CREATE}}, "operations.fetch: the connector has something"),
-    ({"operations": {"headers": CREATE}}, "operations.headers: the connector has something"),
+    ({"operations": {"secret": CREATE}}, "operations.secret: the connector has something"),
+    ({"operations": {"in_thread": CREATE}}, "operations.in_thread: the connector has something"),
+    ({"operations": {"get": READ}, "hosts": ["a.example"]}, "operations.get: the connector has"),
     ({"auth": {"type": "oauth"}}, 'auth.type: "oauth" is none of bearer, basic'),
     ({"auth": {"type": "bearer", "user": "x"}}, "auth.user: there is no such key"),
     ({"auth": {"type": "header"}}, "auth.name: it is missing"),

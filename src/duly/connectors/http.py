@@ -22,11 +22,11 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, TypedDict
 
-from duly.connectors.base import Call, Page, Verdict, mutation, read
+from duly.connectors.base import Call, Connector, P, Page, R, Verdict, mutation, read
 from duly.connectors.json_answer import pick
 from duly.connectors.operation import AFTER, HttpOperation, read_auth, read_operations
 from duly.connectors.rest import NOTHING, READ_S, Rest
@@ -63,7 +63,28 @@ class Looked(TypedDict):
     length: int | None
 
 
-class Http(Rest):
+class _Kit(Rest):
+    """The kit, for a connector whose own names are left to its operations."""
+
+    def __init__(self, owner: Connector, url: str, **more: Any) -> None:
+        self._owner = owner
+        super().__init__(url, **more)
+
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        """The name of the connector, which the project gives."""
+        return self._owner.name
+
+    def secret(self, name: str) -> str:
+        """Fetch a secret of the connector."""
+        return self._owner.secret(name)
+
+    async def in_thread(self, function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Run code that blocks in a thread of the connector."""
+        return await self._owner.in_thread(function, *args, **kwargs)
+
+
+class Http(Connector):
     """A web service: its `url`, how it is told who asks, its operations, other `hosts` to read."""
 
     name = "http"
@@ -84,7 +105,8 @@ class Http(Rest):
         _check_texts("hosts", hosts)
         _check_texts("allow", allow)
         _check_headers(headers)
-        super().__init__(
+        self._kit = _Kit(
+            self,
             url,
             auth=None if auth is None else read_auth(auth),
             headers=headers,
@@ -99,15 +121,21 @@ class Http(Rest):
                 ' hosts that may be read: hosts = ["example.com"].'
             )
         kind = _Reader if hosts and type(self) is Http else type(self)
-        self.__class__ = _class_for(kind, found, vars(self))
+        self.__class__ = _class_for(kind, found)
 
-    async def perform(self, operation: HttpOperation, args: Mapping[str, Json]) -> Any:
+    async def _perform(self, operation: HttpOperation, args: Mapping[str, Json]) -> Any:
         """Ask what a read operation asks."""
         path = fill_path(operation.path, args)
+        if operation.graphql is not None:
+            given = {name: value for name, value in args.items() if value is not None}
+            answer = await self._kit.query_data(
+                path, operation.graphql, given, timeout_s=operation.timeout_s
+            )
+            return self._result(operation, answer)
         query = fill_query(operation.query, args)
         if operation.paging is not None:
             after = args.get(AFTER)
-            return await self.list_page(
+            return await self._kit.list_page(
                 path,
                 operation.paging,
                 query,
@@ -115,19 +143,24 @@ class Http(Rest):
                 timeout_s=operation.timeout_s,
             )
         by_id = operation.kind == "read_by_id"
-        ask = self.fetch_one if by_id else self.fetch
+        ask = self._kit.fetch_one if by_id else self._kit.fetch
         answer = await ask(path, query, timeout_s=operation.timeout_s)
-        if by_id and answer is None:
-            return None
-        result = pick(answer, operation.result)
-        if result is MISSING:
-            raise Transient(f"{self.name}.{operation.name}: nothing is at {operation.result!r}.")
-        return result
+        return self._result(operation, answer)
 
-    async def apply(self, operation: HttpOperation, call: Call) -> Json:
+    def _result(self, operation: HttpOperation, answer: Json) -> Json:
+        """Return what a read found, at the place of its result."""
+        result = pick(answer, operation.result)
+        if result is not MISSING:
+            found: Json = result
+            return found
+        if operation.kind == "read_by_id":
+            return None
+        raise Transient(f"{self.name}.{operation.name}: nothing is at {operation.result!r}.")
+
+    async def _apply(self, operation: HttpOperation, call: Call) -> Json:
         """Send what a mutation operation sends."""
         body = None if operation.body is None else fill(operation.body, call.args)
-        answer = await self.change(
+        answer = await self._kit.change(
             call,
             operation.method,
             fill_path(operation.path, call.args),
@@ -143,7 +176,7 @@ class Http(Rest):
         result = pick(answer, operation.result)
         return None if result is MISSING else result
 
-    async def ask_host(self, method: str, url: str) -> tuple[Url, Any]:
+    async def _ask_host(self, method: str, url: str) -> tuple[Url, Any]:
         """Ask a host that the settings name; credentials stay at home."""
         try:
             target = read_url(url)
@@ -155,7 +188,7 @@ class Http(Rest):
                 f" {', '.join(self._hosts)}."
             )
         request = HttpRequest(method, target)
-        response = await self.transport.read(request, timeout_s=READ_S, may_ask=self._may_read)
+        response = await self._kit.transport.read(request, timeout_s=READ_S, may_ask=self._may_read)
         return target, response if raise_for_read(response, request.shown, self.name) else None
 
     def _may_read(self, url: Url) -> bool:
@@ -171,13 +204,15 @@ class _Reader(Http):
 
         Returns {url, status, type, text, json}.
         """
-        target, response = await self.ask_host("GET", url)
+        target, response = await self._ask_host("GET", url)
         if response is None:
             return None
         if len(response.body) > TEXT_BYTES_MAX:
             raise Refused(f"GET {target.shown}: it is larger than {TEXT_BYTES_MAX:,} bytes.")
         kind = _type_of(response)
-        value = await self._read(response, f"GET {target.shown}") if "json" in kind else None
+        value = (
+            await self._kit.read_json(response, f"GET {target.shown}") if "json" in kind else None
+        )
         text = response.body.decode(_charset_of(response), "replace")
         return {
             "url": str(target),
@@ -193,7 +228,7 @@ class _Reader(Http):
 
         Returns {url, status, type, length}.
         """
-        target, response = await self.ask_host("HEAD", url)
+        target, response = await self._ask_host("HEAD", url)
         if response is None:
             return None
         length = response.header("content-length") or ""
@@ -218,13 +253,11 @@ def _charset_of(response: Any) -> str:
 # -- Making the class -----------------------------------------------------------------------------
 
 
-def _class_for(
-    kind: type[Http], operations: Sequence[HttpOperation], taken: Collection[str]
-) -> type[Http]:
+def _class_for(kind: type[Http], operations: Sequence[HttpOperation]) -> type[Http]:
     """Make the class whose methods are the operations (law 1)."""
     made: dict[str, Any] = {"__module__": __name__, "__doc__": kind.__doc__}
     for each in operations:
-        if hasattr(kind, each.name) or each.name in taken or each.name in made:
+        if hasattr(kind, each.name) or each.name in made:
             raise ConfigError(
                 f"operations.{each.name}: the connector has something of this name already."
                 " Rename it."
@@ -235,7 +268,7 @@ def _class_for(
 
 def _read_of(operation: HttpOperation) -> Any:
     async def ask(self: Http, /, **args: Any) -> Any:
-        return await self.perform(operation, args)
+        return await self._perform(operation, args)
 
     _describe(ask, operation, first=("self",))
     terms = {**operation.terms, "by_id": operation.kind == "read_by_id"}
@@ -244,7 +277,7 @@ def _read_of(operation: HttpOperation) -> Any:
 
 def _mutation_of(operation: HttpOperation) -> dict[str, Any]:
     async def apply(self: Http, call: Call, /, **args: Any) -> Any:
-        return await self.apply(operation, call)
+        return await self._apply(operation, call)
 
     _describe(apply, operation, first=("self", "call"))
     lifetime_s = operation.key_lifetime_s
@@ -258,7 +291,7 @@ def _mutation_of(operation: HttpOperation) -> dict[str, Any]:
         return {operation.name: tool}
 
     async def happened(self: Http, call: Call) -> Verdict:
-        return await self.find(call, verify)
+        return await self._kit.find(call, verify)
 
     happened.__name__ = f"{operation.name}{HAPPENED}"
     happened.__doc__ = f"Find out whether a call of {operation.name} took effect."

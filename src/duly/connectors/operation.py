@@ -9,11 +9,13 @@ Law 3: what reads cannot change: it is GET or HEAD (K5).
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final, Literal, NoReturn, cast
 
+from duly.connectors.graphql import find_fault
 from duly.connectors.rest import NOTHING, Auth, KeyPlace, Paging, Verify
 from duly.connectors.signature import Address
 from duly.connectors.status import Meaning
@@ -38,6 +40,7 @@ TYPES: Final[Mapping[str, Any]] = MappingProxyType(
         "any": Any,
     }
 )
+VARIABLE: Final = re.compile(r"\$([_A-Za-z][_0-9A-Za-z]*)")
 AFTER: Final = "after"  # the argument of a list that goes on
 KEY_PLACES: Final = ("header", "field", "query")
 MEANINGS: Final = tuple(each.value for each in Meaning if each is not Meaning.KEY)
@@ -49,6 +52,7 @@ KNOWN: Final = (
     *("noun", "timeout_s"),
 )
 KNOWN_READ: Final = (*KNOWN, "paging")
+KNOWN_GRAPHQL: Final = (*(each for each in KNOWN if each != "query"), "graphql")
 KNOWN_MUTATION: Final = (
     *(*KNOWN, "body", "form", "key", "key_lifetime_s", "verify", "risk", "lag_s", "labels"),
     *("editable", "statuses"),
@@ -75,6 +79,7 @@ class HttpOperation:
     does: str
     arguments: tuple[Argument, ...]
     query: Mapping[str, Json]
+    graphql: str | None
     body: Json | None
     is_form: bool
     key: KeyPlace | None
@@ -182,16 +187,23 @@ def _read_operation(name: str, place: Place) -> HttpOperation:
             f"{place.where}: a script cannot call this name. Use lower-case letters, digits and"
             " single underscores."
         )
-    method = place.word("method", (*sorted(READS), *sorted(CHANGES)), "GET")
-    kind = place.word("kind", KINDS, "read" if method in READS else "mutation")
+    graphql = _read_graphql(place) if "graphql" in place.table else None
+    methods = ("POST",) if graphql is not None else (*sorted(READS), *sorted(CHANGES))
+    method = place.word("method", methods, methods[0] if graphql is not None else "GET")
+    is_asking = method in READS or graphql is not None
+    kind = place.word("kind", KINDS, "read" if is_asking else "mutation")
     is_mutation = kind == "mutation"
-    if is_mutation == (method in READS):
+    if is_mutation == is_asking:
         fitting = ", ".join(sorted(CHANGES if is_mutation else READS))
-        place.refuse("method", f"a {kind} cannot be a {method}. Write one of {fitting}.")
-    place.only(KNOWN_MUTATION if is_mutation else KNOWN_READ)
+        what = "graphql query" if graphql is not None else method
+        place.refuse("kind" if graphql else "method", _misfit(kind, what, fitting))
+    if graphql is not None:
+        place.only(KNOWN_GRAPHQL)
+    else:
+        place.only(KNOWN_MUTATION if is_mutation else KNOWN_READ)
     path = _read_path(place, place.text("path"))
     arguments = _read_arguments(place)
-    query = _read_query(place, method, path, arguments)
+    query = {} if graphql is not None else _read_query(place, method, path, arguments)
     key = _read_key(place, arguments) if is_mutation else None
     lifetime_s = _read_lifetime(place, key)
     paging = _read_paging(place, "paging") if "paging" in place.table else None
@@ -206,6 +218,7 @@ def _read_operation(name: str, place: Place) -> HttpOperation:
         does=place.text("does", f"{method} {path}"),
         arguments=arguments,
         query=query,
+        graphql=graphql,
         body=_body_of(body, path, query, arguments) if is_mutation else None,
         is_form=place.flag("form"),
         key=key,
@@ -219,6 +232,17 @@ def _read_operation(name: str, place: Place) -> HttpOperation:
     )
     _check_names(place, found)
     return found
+
+
+def _misfit(kind: str, what: str, fitting: str) -> str:
+    return f"a {kind} cannot be a {what}. Write one of {fitting}."
+
+
+def _read_graphql(place: Place) -> str:
+    document = place.text("graphql")
+    if (fault := find_fault(document)) is not None:
+        place.refuse("graphql", f"{fault}. Write one query; a change is a mutation with a body.")
+    return document
 
 
 def _read_path(place: Place, path: str, key: str = "path") -> str:
@@ -405,7 +429,10 @@ def _check_names(place: Place, found: HttpOperation) -> None:
         for name in sorted(fields_of(template) - names):
             said = "Say key = … for the key." if name == KEY else suggest(name, names)
             place.refuse(key, f"{{{name}}} is no argument. {said}")
+    variables = set(VARIABLE.findall(found.graphql or ""))
     for each in found.arguments:
+        if found.graphql is not None and each.name in variables:
+            continue
         if each.name not in frozenset().union(*map(fields_of, templates.values())):
             place.refuse(
                 f"arguments.{each.name}", "it is sent nowhere: not in path, query or body."

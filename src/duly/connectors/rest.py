@@ -37,6 +37,7 @@ from typing import Any, Final, Literal
 from urllib.parse import parse_qsl
 
 from duly.connectors.base import SEND_S, Applied, Call, Connector, NotApplied, Page, Unsure, Verdict
+from duly.connectors.graphql import find_fault, read_data
 from duly.connectors.json_answer import encode_body, pick, put, read_answer
 from duly.connectors.response import HttpResponse
 from duly.connectors.status import Meaning, raise_for_change, raise_for_read
@@ -174,7 +175,7 @@ class Rest(Connector):
         response = await self._get(path, flatten(query), timeout_s)
         if response is None:
             raise Refused(f"GET {self._at(path).shown}: there is nothing.")
-        return await self._read(response, f"GET {self._at(path).shown}")
+        return await self.read_json(response, f"GET {self._at(path).shown}")
 
     async def fetch_one(
         self, path: str, query: Mapping[str, Json] = NOTHING, *, timeout_s: float = READ_S
@@ -183,7 +184,7 @@ class Rest(Connector):
         response = await self._get(path, flatten(query), timeout_s)
         if response is None:
             return None
-        return await self._read(response, f"GET {self._at(path).shown}")
+        return await self.read_json(response, f"GET {self._at(path).shown}")
 
     async def list_page(
         self,
@@ -203,6 +204,25 @@ class Rest(Connector):
             # What is added later may stand on the last page that had something (K11).
             rest = str(max(1, _number(after) - 1))
         return Page(items, last_cursor=following or rest, has_more=following is not None)
+
+    async def query_data(
+        self,
+        path: str,
+        document: str,
+        variables: Mapping[str, Json] = NOTHING,
+        *,
+        timeout_s: float = READ_S,
+    ) -> Json:
+        """Ask a GraphQL service; the document must be a query (K5)."""
+        if (fault := find_fault(document)) is not None:
+            raise Refused(f"The document only reads if it is a query: {fault}.")
+        kind, data = encode_body({"query": document, "variables": dict(variables)}, is_form=False)
+        request = self._request("POST", self._at(path), {"Content-Type": kind}, data)
+        request = replace(request, is_query=True)
+        response = await self.transport.read(request, timeout_s=timeout_s)
+        if not raise_for_read(response, request.shown, self.name):
+            raise Refused(f"{request.shown}: there is nothing.")
+        return read_data(await self.read_json(response, request.shown), request.shown)
 
     async def _page(
         self,
@@ -224,7 +244,7 @@ class Rest(Connector):
         response = await self._get(path, asked, timeout_s)
         if response is None:
             return None, None
-        answer = await self._read(response, what)
+        answer = await self.read_json(response, what)
         items = pick(answer, paging.items)
         if not isinstance(items, list):
             return None, None
@@ -283,7 +303,7 @@ class Rest(Connector):
             is_idempotent=is_idempotent,
             own=statuses,
         )
-        return await self._read(response, request.shown, is_change=True)
+        return await self.read_json(response, request.shown, is_change=True)
 
     async def find(self, call: Call, verify: Verify) -> Verdict:
         """Look for the change that a call made, by its key (law 2)."""
@@ -316,7 +336,9 @@ class Rest(Connector):
 
     # -- Within -----------------------------------------------------------------------------------
 
-    async def _read(self, response: HttpResponse, what: str, *, is_change: bool = False) -> Json:
+    async def read_json(
+        self, response: HttpResponse, what: str, *, is_change: bool = False
+    ) -> Json:
         """Read an answer; a large one beside the event loop, which others wait for (X2)."""
         if len(response.body) <= HEAVY_BYTES:
             return read_answer(response, what, is_change=is_change)

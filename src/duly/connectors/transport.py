@@ -96,6 +96,7 @@ class HttpRequest:
     headers: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     body: bytes = b""
     credentials: Credentials | None = None
+    is_query: bool = False  # a POST that only asks, as GraphQL does (K5)
 
     def __post_init__(self) -> None:
         if self.method not in READS | CHANGES:
@@ -171,7 +172,7 @@ class Transport:
         may_ask: Callable[[Url], bool] | None = None,
     ) -> HttpResponse:
         """Ask, and follow redirects to URLs that may be asked; a read can be repeated."""
-        assert request.method in READS, request.method
+        assert request.method in READS or request.is_query, request.method
         _refuse_override(request.url)
         try:
             async with asyncio.timeout(_within(timeout_s)):
@@ -188,7 +189,8 @@ class Transport:
         for _ in range(REDIRECTS_MAX + 1):
             response = await self._exchange(request, _Progress())
             location = response.header("location")
-            if response.status not in REDIRECTS or location is None:
+            is_followed = response.status in REDIRECTS and request.method in READS
+            if not is_followed or location is None:
                 return response
             before, request = request, _redirected(request, location)
             if may_ask is not None and not may_ask(request.url):

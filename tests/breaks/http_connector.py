@@ -1,0 +1,183 @@
+"""Breaks of what speaks to web services: where a request goes, what an error says, whose order."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from typing import Any
+
+from duly.connectors import status
+from duly.connectors.base import NotApplied
+from duly.connectors.transport import HttpRequest, Transport
+from duly.rules import url
+from duly.rules.url import AddressKind
+from tests.breaks import Break
+
+URL = "tests/rules/test_url.py"
+TRANSPORT = "tests/connectors/test_transport.py"
+STATUS = "tests/connectors/test_status.py"
+REST = "tests/connectors/test_rest.py"
+
+_exchange = Transport._exchange
+
+
+async def _send_twice(self: Transport, request: HttpRequest, progress: Any) -> Any:
+    try:
+        return await _exchange(self, request, progress)
+    except OSError:
+        return await _exchange(self, request, progress)
+
+
+async def _connect_by_name(self: Transport, at: Any, addresses: Any) -> Any:
+    return await asyncio.open_connection(at.host, at.port)
+
+
+def _trust_all(ca: object) -> ssl.SSLContext:
+    context = ssl.create_default_context()
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    return context
+
+
+def _dress_for_all(request: HttpRequest) -> Any:
+    own = request.credentials
+    headers = {} if own is None else dict(own.headers)
+    pairs = {"Host": request.url.authority, "Connection": "close", **request.headers, **headers}
+    return list(pairs.items()), request.url.target
+
+
+def _collect_all(self: Any, piece: bytes) -> None:
+    self._coded_bytes += len(piece)
+    self._plain += piece if self._decoder is None else self._decoder.decompress(piece)
+
+
+BREAKS = (
+    Break(
+        "K2",
+        "duly.connectors.transport",
+        "Transport._exchange",
+        _send_twice,
+        (f"{TRANSPORT}::test_a_change_without_a_whole_answer_is_unknown",),
+        "a request that broke is sent again",
+    ),
+    Break(
+        "K2",
+        "duly.connectors.transport",
+        "_Progress.is_sent",
+        property(lambda self: False, lambda self, value: None),
+        (f"{TRANSPORT}::test_a_change_without_a_whole_answer_is_unknown",),
+        "a request that left is said not to have been sent",
+    ),
+    Break(
+        "K2",
+        "duly.connectors.transport",
+        "_left_s",
+        lambda: float("inf"),
+        (f"{TRANSPORT}::test_nothing_leaves_after_the_time_of_the_call",),
+        "a request leaves after the time of its call",
+    ),
+    Break(
+        "K3",
+        "duly.rules.url",
+        "OPENABLE",
+        frozenset(AddressKind),
+        (URL,),
+        "a host that is named opens the addresses of metadata services",
+    ),
+    Break(
+        "K3",
+        "duly.rules.url",
+        "NETWORKS",
+        tuple(each for each in url.NETWORKS if each[0] is not AddressKind.MAPPED),
+        (URL,),
+        "a mapped address is taken for another kind",
+    ),
+    Break(
+        "K3",
+        "duly.connectors.transport",
+        "Transport._connect",
+        _connect_by_name,
+        (f"{TRANSPORT}::test_a_name_that_changes_between_check_and_connect_changes_nothing",),
+        "the connection goes to a name that is resolved again",
+    ),
+    Break(
+        "K3",
+        "duly.connectors.transport",
+        "make_context",
+        _trust_all,
+        (f"{TRANSPORT}::test_a_server_is_verified_by_the_ca_of_the_settings",),
+        "every certificate is accepted",
+    ),
+    Break(
+        "K4",
+        "duly.connectors.transport",
+        "_dress",
+        _dress_for_all,
+        (f"{TRANSPORT}::test_credentials_go_to_their_origin_alone",),
+        "a secret follows a redirect to another origin",
+    ),
+    Break(
+        "K5",
+        "duly.connectors.transport",
+        "OVERRIDES",
+        frozenset(),
+        (TRANSPORT,),
+        "a read is a change by a field of its query",
+    ),
+    Break(
+        "K6",
+        "duly.connectors.response",
+        "_Body.add",
+        _collect_all,
+        (f"{TRANSPORT}::test_what_is_packed_is_unpacked",),
+        "a response is unpacked without a limit",
+    ),
+    Break(
+        "L4",
+        "duly.connectors.status",
+        "STATUSES",
+        {**status.STATUSES, 422: status.Meaning.REFUSED},
+        (f"{REST}::test_the_second_send_of_a_key_is_judged_with_care",),
+        "a key that was used before counts as a refusal",
+    ),
+    Break(
+        "L4",
+        "duly.connectors.status",
+        "CLASSES",
+        {**status.CLASSES, 5: status.Meaning.REFUSED},
+        (STATUS,),
+        "a server's own error counts as a refusal",
+    ),
+    Break(
+        "K8",
+        "duly.connectors.status",
+        "retry_after_s",
+        lambda response: None,
+        (STATUS,),
+        "the time a server asks for is not kept",
+    ),
+    Break(
+        "L5",
+        "duly.connectors.rest",
+        "_judge_one",
+        lambda answer, call, verify: NotApplied(),
+        (f"{REST}::test_a_call_is_found_by_its_key",),
+        "a change that was found counts as not made",
+    ),
+    Break(
+        "L5",
+        "duly.connectors.rest",
+        "PAGES_MAX",
+        1,
+        (f"{REST}::test_a_call_on_page_three_is_found",),
+        "only the first page is searched",
+    ),
+    Break(
+        "L4",
+        "duly.connectors.json_answer",
+        "read_answer",
+        lambda response, what, *, is_change: None,
+        (REST,),
+        "an answer that is no JSON counts as one",
+    ),
+)
