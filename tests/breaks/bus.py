@@ -344,7 +344,7 @@ BREAKS = (
     _in_dispatcher(
         "B3", "_carry_out", _carry_out_alone, FOLLOW, "the next subscriber waits for a whole lane"
     ),
-    _in_dispatcher("B6", "_ended", _end_in_silence, DISPATCH, "the next event of a lane sleeps"),
+    _in_dispatcher("B6", "_ended", _end_in_silence, FOLLOW, "the next event of a lane sleeps"),
     Break(
         "B12",
         "duly.store.delivery",

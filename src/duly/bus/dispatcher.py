@@ -386,7 +386,8 @@ class Dispatcher(WorkLoop[Work]):
     async def _give_back(self) -> None:
         """Give back, uncounted, deliveries recorded as running that are not; no host died (B5)."""
         if lost := frozenset(self._lost):
-            now, ended = self._env.now_ms(), self._waiting_records
+            # Also of a lane whose task is just ending: its result is not lost.
+            now, ended = self._env.now_ms(), self._unrecorded.pairs()
             # What it no longer holds is given back by the host that has it now (H8).
             await self._store.give_back_running(self._holding.of(lost), ended, now=now)
             self._lost -= lost

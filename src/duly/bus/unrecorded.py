@@ -80,8 +80,8 @@ class Unrecorded:
         rest = ((name, kept) for name, kept in self._kept.items() if name not in at_work)
         return [kept.ended for _, kept in rest if kept.due_ms <= now_ms]
 
-    def pairs(self, at_work: Container[str | int]) -> frozenset[tuple[int, str]]:
-        """Return event and subscriber of what waits for its next try."""
+    def pairs(self, at_work: Container[str | int] = ()) -> frozenset[tuple[int, str]]:
+        """Return event and subscriber of each result that no lane at work is recording itself."""
         return frozenset(
             (kept.ended.event_id, name) for name, kept in self._kept.items() if name not in at_work
         )
