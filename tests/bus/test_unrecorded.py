@@ -180,10 +180,10 @@ async def test_a_record_whose_answer_is_lost_holds_up_no_other_topic(duly_world:
     assert set((await delivered(host)).values()) <= {("done", 1), ("waiting", 0)}
 
 
-async def test_what_a_check_of_the_schema_refuses_stops_no_other_topic(
+async def test_what_a_check_of_the_schema_refuses_is_a_dead_letter_and_stops_nothing(
     duly_world: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """B6, T10: a title of 600 characters, under a policy that is not compared with the schema."""
+    """B5, B6, T10: a title of 600 characters, and a policy that is not compared with the schema."""
     monkeypatch.setattr("duly.config.SCHEMA_CHARS", {})
     policy = Policy(limits=Limits(title_chars=1_000))
     play = await opened(duly_world, policy=policy)
@@ -191,9 +191,13 @@ async def test_what_a_check_of_the_schema_refuses_stops_no_other_topic(
     ear = listen(play.host, "other")
     async with play.host.running():
         await duly_world.advance(1)
-        await say(play.host, BUS, title="x" * 600)
-        await duly_world.advance(1)
+        poison, sound = await say(play.host, BUS, title="x" * 600), await say(play.host, BUS)
         for _ in range(3):
             await say(play.host, "other")
         await duly_world.advance(1)
         assert len(ear.done) == 3
+        await duly_world.advance(60)
+    found = {
+        event_id: status for (event_id, _), (status, _) in (await delivered(play.host)).items()
+    }
+    assert (found[poison], found[sound]) == ("dead", "done")

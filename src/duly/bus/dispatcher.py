@@ -27,7 +27,7 @@ from duly.bus.ingress import enter
 from duly.bus.unrecorded import Unrecorded
 from duly.config import BusSettings, Limits
 from duly.env import Boot, Env
-from duly.errors import Invalid, NotFound, RequestRefused, Stale, StoreLost
+from duly.errors import IllegalTransition, Invalid, NotFound, RequestRefused, Stale, StoreLost
 from duly.loop import WorkLoop, end_within
 from duly.rules.delivery import (
     HANDLER_TIMEOUT_S,
@@ -506,8 +506,9 @@ class Dispatcher(WorkLoop[Work]):
             return await finish(now=self._env.now_ms())
         try:
             finished = await finish(ingress=ended.ingress, now=self._env.now_ms())
-        except (Invalid, NotFound) as refusal:
-            # The workflow stopped listening while this was on its way.
+        except (Invalid, NotFound, IllegalTransition) as refusal:
+            # The workflow stopped listening while this was on its way, or the store refused what
+            # no rule had: nothing went in, and a person sees it as a dead letter.
             return await finish(error=str(refusal), now=self._env.now_ms())
         self._entered(ended.ingress.workflow_id)
         return finished

@@ -76,7 +76,7 @@ def find_open(
     page(limit)
     lanes = [_lane(row, now) for row in tx.all("list_lanes")]
     running = _still_running(tx.all("running_deliveries"), ended)
-    here = set(connected) - {name for _, name in ended}
+    here = _at_rest(connected, ended)
     called = choose(lanes, running, here, now)[:limit]
     found = [OpenDelivery(each.event_id, each.subscriber_id) for each in called]
     heard = {each.topic for each in lanes if each.subscriber_id in connected}
@@ -113,8 +113,7 @@ def choose_in_topic(
     """Choose what may begin in a topic; beside a suspect of it, of what runs in any topic (B5)."""
     has_suspect = any(each.head is not None and each.head.is_suspect for each in lanes)
     rows = tx.all("running_deliveries") if has_suspect else tx.all("running_beside", topic=topic)
-    here = set(connected) - {name for _, name in ended}
-    return choose(lanes, _still_running(rows, ended), here, now)
+    return choose(lanes, _still_running(rows, ended), _at_rest(connected, ended), now)
 
 
 def choose(
@@ -134,6 +133,11 @@ def addressees(lanes: Sequence[Lane], event: Event | None) -> list[Lane]:
     return [
         each for each in lanes if is_addressed(each.subscriber_id, each.channel, channel_id, names)
     ]
+
+
+def _at_rest(connected: Collection[str], ended: Ended) -> Collection[str]:
+    """Leave out the subscribers whose last result is not recorded yet."""
+    return connected if not ended else set(connected) - {name for _, name in ended}
 
 
 def _still_running(rows: Iterable[Row], ended: Ended) -> list[Delivery]:
