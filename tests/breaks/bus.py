@@ -11,6 +11,7 @@ from duly.bus.attempt import HandlerFailure
 from duly.bus.bus import Bus
 from duly.bus.dispatcher import Dispatcher
 from duly.bus.ingress import enter
+from duly.bus.recorder import Recorder, _Kept
 from duly.config import Limits
 from duly.env import Boot
 from duly.rules import delivery
@@ -71,14 +72,14 @@ async def _recover_always(self: Dispatcher) -> None:
     await self._store.recover_bus(now=self._env.now_ms())
 
 
-async def _forget(self: Dispatcher, ended: Any, reach: Any = None) -> Any:
-    self._unrecorded.drop(ended)
+async def _forget(self: Recorder, ended: Any, reach: Any = None) -> Any:
     return await self._finish(ended, reach)
 
 
-async def _record_loudly(self: Dispatcher, ended: Any, reach: Any = None) -> Any:
+async def _record_loudly(self: Recorder, ended: Any, reach: Any = None) -> Any:
+    self._kept.setdefault(ended.subscriber_id, _Kept(ended))
     finished = await self._finish(ended, reach)
-    self._unrecorded.drop(ended)
+    del self._kept[ended.subscriber_id]
     return finished
 
 
@@ -127,15 +128,13 @@ def _reach_unless(*flags: str) -> Any:
 
 async def _carry_out_alone(self: Dispatcher, begun: Any) -> Any:
     ended = await self._tell(begun)
-    self._unrecorded.keep(ended)
-    finished = await self._record(ended, self._reach())
+    finished = await self._recorder.record(ended, self._reach())
     return None if finished is None else finished.next
 
 
 async def _carry_out_always(self: Dispatcher, begun: Any) -> Any:
     ended = await self._tell(begun)
-    self._unrecorded.keep(ended)
-    finished = await self._record(ended, self._reach())
+    finished = await self._recorder.record(ended, self._reach())
     for each in () if finished is None else finished.free:
         self._begin_lane(each)
     return None if finished is None else finished.next
@@ -214,7 +213,14 @@ BREAKS = (
         DISPATCH,
         "handlers are called for what is not on the disk",
     ),
-    _in_dispatcher("B4", "_record", _forget, TROUBLE, "what a handler came to is forgotten"),
+    Break(
+        "B4",
+        "duly.bus.recorder",
+        "Recorder.record",
+        _forget,
+        TROUBLE,
+        "what a handler came to is forgotten",
+    ),
     Break(
         "B5",
         "duly.bus.bus",
@@ -320,8 +326,13 @@ BREAKS = (
         SUSPECT,
         "a suspect begins beside what runs in another topic",
     ),
-    _in_dispatcher(
-        "B6", "_record", _record_loudly, UNRECORDED, "a record that is refused stops every topic"
+    Break(
+        "B6",
+        "duly.bus.recorder",
+        "Recorder.record",
+        _record_loudly,
+        UNRECORDED,
+        "a record that is refused stops every topic",
     ),
     _in_dispatcher(
         "B6",

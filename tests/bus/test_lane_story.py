@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from duly.bus.dispatcher import Dispatcher
-from duly.bus.unrecorded import Unrecorded
+from duly.bus.recorder import Recorder
 from duly.rules.delivery import follow
 from duly.store import delivery
 from tests.bus.lane_story import tell
@@ -17,7 +17,7 @@ from tests.bus.lane_story import tell
 STORIES = range(1, 13)
 FEW = range(1, 6)
 
-_pairs = Unrecorded.pairs
+_pairs = Recorder.pairs
 
 
 @pytest.fixture(autouse=True)
@@ -42,7 +42,7 @@ async def _forget_what_was_lost(self: Dispatcher) -> None:
     self._lost.clear()
 
 
-def _pairs_at_rest(self: Unrecorded, at_work: Any = None) -> Any:
+def _pairs_at_rest(self: Recorder, at_work: Any = None) -> Any:
     return frozenset() if at_work is None else _pairs(self, at_work)
 
 
@@ -51,7 +51,7 @@ def _pairs_at_rest(self: Unrecorded, at_work: Any = None) -> Any:
     [
         (delivery, "follow", _follow_at_once, "not on the disk"),
         (Dispatcher, "_give_back", _forget_what_was_lost, "wanted"),
-        (Unrecorded, "pairs", _pairs_at_rest, "wanted"),
+        (Recorder, "pairs", _pairs_at_rest, "wanted"),
     ],
 )
 def test_the_stories_see_what_is_taken_away(

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from duly.bus.unrecorded import REST_LONGEST_MS
+from duly.bus.recorder import REST_LONGEST_MS
 from duly.config import Limits, Policy
 from duly.errors import StoreUnavailable
 from duly.host import Host

@@ -24,10 +24,10 @@ from typing import Final, TypeAlias
 from duly.bus.attempt import Caller, EndedAttempt, Handler, HandlerFailure
 from duly.bus.holding import Holding
 from duly.bus.ingress import enter
-from duly.bus.unrecorded import Unrecorded
+from duly.bus.recorder import Recorder
 from duly.config import BusSettings, Limits
 from duly.env import Boot, Env
-from duly.errors import IllegalTransition, Invalid, NotFound, RequestRefused, Stale, StoreLost
+from duly.errors import Invalid, NotFound, RequestRefused, Stale, StoreLost
 from duly.loop import WorkLoop, end_within
 from duly.rules.delivery import (
     HANDLER_TIMEOUT_S,
@@ -38,7 +38,7 @@ from duly.rules.delivery import (
 )
 from duly.rules.redaction import Redactor
 from duly.store import Store
-from duly.store.delivery import Begun, Finished, Reach
+from duly.store.delivery import Begun, Reach
 from duly.store.ingress import IngressTopic
 from duly.store.lane import Ended, OpenDelivery
 from duly.store.record import Action
@@ -88,14 +88,13 @@ class Dispatcher(WorkLoop[Work]):
         self._store = store
         self._limits = limits
         self._settings = settings
-        self._entered = entered
         self.secrets = secrets or Redactor()
         self._caller = Caller(env, store, self.wake, self.secrets)
         self._unregistered: dict[str, Subscriber] = {}
         self._connected: dict[str, Subscriber] = {}
         self._ingress: dict[str, IngressTopic] = {}
         self._found: tuple[OpenDelivery, ...] = ()  # what the last look found, until it is begun
-        self._unrecorded = Unrecorded(env)
+        self._recorder = Recorder(env, store, entered)
         # Subscribers for whom the store may say that a handler runs, and none does. What is said
         # there is given back before their lanes go on; the others do not wait for that.
         self._lost: set[str] = set()
@@ -168,7 +167,7 @@ class Dispatcher(WorkLoop[Work]):
     def forget(self) -> None:
         """Forget what this host held: it has lapsed, and comes back as another (H8)."""
         self._holding.forget()
-        self._unrecorded.clear()
+        self._recorder.clear()
         self._lost.clear()
 
     def note_durable(self, event_id: int) -> None:
@@ -287,12 +286,12 @@ class Dispatcher(WorkLoop[Work]):
     async def _open(self) -> None:
         self._is_stopping = False
         self._failure = None
-        self._unrecorded.hurry()
+        self._recorder.hurry()
 
     async def _look(self, now: int, is_draining: bool) -> None:
         """Ask the store what can be delivered, and when to ask again."""
         try:
-            await self._record_rest()
+            await self._recorder.record_due(self._at_work)
             await self._recover()
             await self._give_back()
             await self.register()
@@ -307,7 +306,7 @@ class Dispatcher(WorkLoop[Work]):
                 held=holding.held,
             )
             self._plan(found.next_at)
-            self._plan(self._unrecorded.next_at)
+            self._plan(self._recorder.next_at)
             if holding.is_shared:  # another host may end what this one waits for (B14)
                 self._plan(now + round(self._settings.poll_interval_s * 1000))
             if any(each.event_id > self._durable_id for each in found.deliveries):
@@ -340,14 +339,14 @@ class Dispatcher(WorkLoop[Work]):
         for each in found:
             self._begin_lane(each)
         is_over = is_draining and not self._at_work and not self._must_look
-        if is_over and (error := self._unrecorded.error) is not None:
+        if is_over and (error := self._recorder.error) is not None:
             raise error  # all else is done; the next drain tries this again
         return bool(self._at_work)
 
     def _begin_lane(self, found: OpenDelivery) -> None:
         """Start a task for a delivery that can begin, unless its lane has one or needs a record."""
         work = found.event_id if found.subscriber_id is None else found.subscriber_id
-        is_taken = work in self._at_work or work in self._unrecorded or work in self._lost
+        is_taken = work in self._at_work or work in self._recorder or work in self._lost
         if not is_taken:
             self._begin(work, partial(self._deliver, found), f"lane of {work}")
 
@@ -364,7 +363,7 @@ class Dispatcher(WorkLoop[Work]):
     @property
     def _waiting_records(self) -> Ended:
         """Deliveries whose handlers have ended, although the store says that they run."""
-        return self._unrecorded.pairs(self._at_work)
+        return self._recorder.pairs(self._at_work)
 
     async def _recover(self) -> None:
         """Give back the deliveries of a host that died, once, before any is dispatched (B7)."""
@@ -387,7 +386,7 @@ class Dispatcher(WorkLoop[Work]):
         """Give back, uncounted, deliveries recorded as running that are not; no host died (B5)."""
         if lost := frozenset(self._lost):
             # Also of a lane whose task is just ending: its result is not lost.
-            now, ended = self._env.now_ms(), self._unrecorded.pairs()
+            now, ended = self._env.now_ms(), self._recorder.pairs()
             # What it no longer holds is given back by the host that has it now (H8).
             await self._store.give_back_running(self._holding.of(lost), ended, now=now)
             self._lost -= lost
@@ -435,8 +434,7 @@ class Dispatcher(WorkLoop[Work]):
             self._lost.add(begun.delivery.subscriber_id)  # a stop calls nothing new (B7)
             return None
         ended = await self._tell(begun)
-        self._unrecorded.keep(ended)
-        finished = await self._record(ended, self._reach())
+        finished = await self._recorder.record(ended, self._reach())
         if finished is None:
             self._lost.add(ended.subscriber_id)  # the next one may have begun with the record
             return None
@@ -476,48 +474,6 @@ class Dispatcher(WorkLoop[Work]):
             return ended(await call)
         return ended(HandlerFailure(GONE))
 
-    async def _record(self, ended: EndedAttempt, reach: Reach | None = None) -> Finished | None:
-        """Record the result of an attempt; it is kept in memory until the store has it (H3)."""
-        finished = None
-        try:
-            finished = await self._finish(ended, reach)
-        except (Stale, NotFound) as error:
-            log.error("event %s for %s: %s", ended.event_id, ended.subscriber_id, error)
-        except StoreLost:
-            raise  # it never comes back
-        except Exception as error:  # of this record; the others may go on
-            self._unrecorded.postpone(ended, error)
-            return None
-        self._unrecorded.drop(ended)
-        return finished
-
-    async def _finish(self, ended: EndedAttempt, reach: Reach | None) -> Finished:
-        finish = partial(
-            self._store.finish_delivery,
-            ended.event_id,
-            ended.subscriber_id,
-            ended.attempt,
-            reach=reach,
-        )
-        if ended.failure is not None:
-            said, is_final = ended.failure.said, ended.failure.is_final
-            return await finish(error=said, is_final=is_final, now=self._env.now_ms())
-        if ended.ingress is None:
-            return await finish(now=self._env.now_ms())
-        try:
-            finished = await finish(ingress=ended.ingress, now=self._env.now_ms())
-        except (Invalid, NotFound, IllegalTransition) as refusal:
-            # The workflow stopped listening while this was on its way, or the store refused what
-            # no rule had: nothing went in, and a person sees it as a dead letter.
-            return await finish(error=str(refusal), now=self._env.now_ms())
-        self._entered(ended.ingress.workflow_id)
-        return finished
-
-    async def _record_rest(self) -> None:
-        """Record the results that the store could not take before."""
-        for ended in self._unrecorded.due(self._at_work):
-            await self._record(ended)
-
     # -- Stopping -------------------------------------------------------------------------------
 
     async def _stop(self) -> None:
@@ -528,9 +484,9 @@ class Dispatcher(WorkLoop[Work]):
 
     async def _settle(self) -> None:
         """Record what has ended, and give back what was cut short: no lane is at work any more."""
-        self._unrecorded.hurry()
+        self._recorder.hurry()
         try:
-            await self._record_rest()
+            await self._recorder.record_due(self._at_work)
             await self._give_back()
         except Exception as error:  # the next look tries again; the next host sees a death
             log.error("the bus could not give back what a stop cut short: %s", error)

@@ -157,9 +157,7 @@ def bus_outlook(
     # A time of the boot's clock, as the wall clock shows it now (B2).
     fire_at = None if due_ms is None else due_ms - (now if boot is None else boot.ms) + now
     is_overdue = fire_at is not None and fire_at <= now
-    found = find_open(
-        tx, here, ended=ended, now=now, limit=limit, is_shared=held is not None
-    )
+    found = find_open(tx, here, ended=ended, now=now, limit=limit, is_shared=held is not None)
     return BusOutlook(
         deliveries=found.deliveries,
         ingress=ingress,
