@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import fields
 from datetime import date
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 from duly.config import (
     APPROVALS,
     MAY_BE_ZERO,
+    SCHEMA_CHARS,
     Backoff,
     BusSettings,
     Config,
@@ -24,6 +26,7 @@ from duly.config import (
 from duly.desk.secret import VARIABLE as KEY_VARIABLE
 from duly.errors import ConfigError
 from duly.rules.permission import Approval
+from duly.store import queries
 
 KIB, MIB = 1024, 1024 * 1024
 
@@ -339,6 +342,16 @@ def test_every_number_has_a_lowest_value(section: type, name: str) -> None:
     else:
         with pytest.raises(ConfigError, match=f"^{name} is 0; give a number that is more than 0"):
             section(**{name: 0})
+
+
+def test_no_limit_is_wider_than_the_check_of_the_schema() -> None:
+    """N, H3: the store would refuse in the middle of its work what the policy had let through."""
+    checks = re.findall(r"length\((\w+)\) (?:<=|between 1 and) (\d+)", queries.read("schema"))
+    assert {f"{name}_chars": int(most) for name, most in checks} == SCHEMA_CHARS
+    for name, most in SCHEMA_CHARS.items():
+        assert getattr(Limits(**{name: most}), name) == most
+        with pytest.raises(ConfigError, match=f"^{name} is {most + 1}, and the store keeps"):
+            Limits(**{name: most + 1})
 
 
 def test_every_section_with_numbers_is_in_the_walk() -> None:

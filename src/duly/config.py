@@ -58,6 +58,9 @@ PORT_MAX = 65_535
 PREFIX = "DULY_"
 APPROVALS = ("never", "always", "above:low", "above:medium")
 FIRST = re.compile(r"first:[1-9][0-9]{0,3}")
+# The schema of the store checks these as well (`store/sql/schema.sql`). A wider limit would let
+# through what the store then refuses in the middle of its work.
+SCHEMA_CHARS = MappingProxyType({"title_chars": 500, "message_id_chars": 500, "name_chars": 100})
 MAY_BE_ZERO = frozenset({"attempts", "port", "repair_budget", "repair_budget_per_day"})
 # Variables that begin like a setting and are none: the folder of the project is needed before its
 # file is read, and only the vault reads the key to the secrets (A5).
@@ -131,6 +134,10 @@ class Limits:
 
     def __post_init__(self) -> None:
         _check_numbers(self)
+        for name, most in SCHEMA_CHARS.items():
+            if getattr(self, name) > most:
+                facts = {"given": getattr(self, name), "most": most}
+                raise ConfigError(code="wider_than_store", subject=name, facts=facts)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,12 +11,15 @@ from duly.bus.attempt import HandlerFailure
 from duly.bus.bus import Bus
 from duly.bus.dispatcher import Dispatcher
 from duly.bus.ingress import enter
+from duly.bus.recorder import Recorder, _Kept
 from duly.config import Limits
 from duly.env import Boot
 from duly.rules import delivery
 from duly.rules.delivery import Event, encode_payload
+from duly.store.bus import delivery_of
 from duly.store.delivery import Ingress, Reach
 from duly.store.ingress import IngressTopic
+from duly.store.lane import choose
 from tests.breaks import Break
 
 EMIT = ("tests/bus/test_emit.py",)
@@ -37,10 +40,13 @@ CLOCK = ("tests/bus/test_clock.py",)
 SEED = ("tests/bus/extension/test_seed.py",)
 ENDING = ("tests/bus/test_ending.py",)
 FOLLOW = ("tests/bus/test_follow.py",)
+SUSPECT = ("tests/bus/test_suspect.py",)
+UNRECORDED = ("tests/bus/test_unrecorded.py",)
 
 _recover_delivery = delivery.recover_delivery
 
 _action = Bus._action
+_give_back = Dispatcher._give_back
 _cause = cause.cause
 
 
@@ -66,9 +72,19 @@ async def _recover_always(self: Dispatcher) -> None:
     await self._store.recover_bus(now=self._env.now_ms())
 
 
-async def _forget(self: Dispatcher, ended: Any, reach: Any = None) -> Any:
-    del self._unrecorded[ended.subscriber_id]
+async def _forget(self: Recorder, ended: Any, reach: Any = None) -> Any:
     return await self._finish(ended, reach)
+
+
+async def _record_loudly(self: Recorder, ended: Any, reach: Any = None) -> Any:
+    self._kept.setdefault(ended.subscriber_id, _Kept(ended))
+    finished = await self._finish(ended, reach)
+    del self._kept[ended.subscriber_id]
+    return finished
+
+
+async def _settle_half(self: Dispatcher) -> None:
+    await self._give_back()
 
 
 async def _register_loudly(self: Dispatcher) -> None:
@@ -79,7 +95,12 @@ async def _register_loudly(self: Dispatcher) -> None:
 
 
 async def _give_nothing_back(self: Dispatcher) -> None:
-    self._must_give_back = False
+    self._lost.clear()
+
+
+async def _give_back_at_rest(self: Dispatcher) -> None:
+    if not self._at_work:
+        await _give_back(self)
 
 
 async def _poll(self: Dispatcher, is_draining: bool) -> None:
@@ -107,9 +128,23 @@ def _reach_unless(*flags: str) -> Any:
 
 async def _carry_out_alone(self: Dispatcher, begun: Any) -> Any:
     ended = await self._tell(begun)
-    self._unrecorded[ended.subscriber_id] = ended
-    finished = await self._record(ended, self._reach())
+    finished = await self._recorder.record(ended, self._reach())
     return None if finished is None else finished.next
+
+
+async def _carry_out_always(self: Dispatcher, begun: Any) -> Any:
+    ended = await self._tell(begun)
+    finished = await self._recorder.record(ended, self._reach())
+    for each in () if finished is None else finished.free:
+        self._begin_lane(each)
+    return None if finished is None else finished.next
+
+
+def _choose_in_sight(
+    tx: Any, topic: str, lanes: Any, connected: Any, now: int, ended: Any = ()
+) -> Any:
+    running = [delivery_of(row) for row in tx.all("running_beside", topic=topic)]
+    return choose(lanes, running, connected, now)
 
 
 def _shallow(*said: Any) -> Any:
@@ -178,7 +213,14 @@ BREAKS = (
         DISPATCH,
         "handlers are called for what is not on the disk",
     ),
-    _in_dispatcher("B4", "_record", _forget, TROUBLE, "what a handler came to is forgotten"),
+    Break(
+        "B4",
+        "duly.bus.recorder",
+        "Recorder.record",
+        _forget,
+        TROUBLE,
+        "what a handler came to is forgotten",
+    ),
     Break(
         "B5",
         "duly.bus.bus",
@@ -265,28 +307,55 @@ BREAKS = (
     _in_dispatcher(
         "B5",
         "_reach",
-        _reach_unless("_is_stopping", "_must_give_back"),
+        _reach_unless("_is_stopping"),
         FOLLOW,
         "a lane with a backlog never lets a suspect run alone",
     ),
     _in_dispatcher(
         "B5",
-        "_reach",
-        _reach_unless("_is_stopping", "_is_isolated"),
+        "_give_back",
+        _give_back_at_rest,
         FOLLOW,
         "what was lost waits until all lanes are empty",
+    ),
+    Break(
+        "B5",
+        "duly.store.delivery",
+        "choose_in_topic",
+        _choose_in_sight,
+        SUSPECT,
+        "a suspect begins beside what runs in another topic",
+    ),
+    Break(
+        "B6",
+        "duly.bus.recorder",
+        "Recorder.record",
+        _record_loudly,
+        UNRECORDED,
+        "a record that is refused stops every topic",
+    ),
+    _in_dispatcher(
+        "B6",
+        "_waiting_records",
+        property(lambda self: frozenset()),
+        UNRECORDED,
+        "a record that is refused holds up all that get its event",
+    ),
+    _in_dispatcher("B4", "_settle", _settle_half, UNRECORDED, "a stop forgets a success"),
+    _in_dispatcher(
+        "B7", "_carry_out", _carry_out_always, FOLLOW, "a begin that ends late calls its handler"
     ),
     _in_dispatcher(
         "B7",
         "_reach",
-        _reach_unless("_is_isolated", "_must_give_back"),
+        _reach_unless("_is_isolated"),
         FOLLOW,
         "a host that stops begins the next of a lane",
     ),
     _in_dispatcher(
         "B3", "_carry_out", _carry_out_alone, FOLLOW, "the next subscriber waits for a whole lane"
     ),
-    _in_dispatcher("B6", "_ended", _end_in_silence, DISPATCH, "the next event of a lane sleeps"),
+    _in_dispatcher("B6", "_ended", _end_in_silence, FOLLOW, "the next event of a lane sleeps"),
     Break(
         "B12",
         "duly.store.delivery",

@@ -144,3 +144,29 @@ def test_a_batch_nobody_can_have_is_refused(batch: Any) -> None:
     assert BusSettings(batch=BATCH_MAX).batch == BATCH_MAX
     with pytest.raises(ConfigError, match="batch is"):
         BusSettings(batch=batch)
+
+
+async def test_a_name_that_moved_to_another_topic_holds_up_no_other(duly_world: Stage) -> None:
+    """B6: its old handler runs for a minute; a look does not find its new lane meanwhile."""
+    host = await duly_world.host(bus=BusSettings(batch=1))
+    heard: list[float] = []
+
+    async def take_long(event: Event) -> None:
+        await duly_world.env.sleep(60)
+
+    async def hear(event: Event) -> None:
+        heard.append(duly_world.env.monotonic_ms() / 1000 - started_s)
+
+    listen(host, "old", "mover", then=take_long)
+    listen(host, "other", then=hear)
+    await say(host, "old")
+    async with host.running():
+        await duly_world.advance(1)
+        await host.bus.unsubscribe("mover")
+        listen(host, "new", "mover")
+        started_s = duly_world.env.monotonic_ms() / 1000
+        await say(host, "new")
+        await say(host, "other")
+        await duly_world.advance(120)
+    assert heard
+    assert heard[0] < 1

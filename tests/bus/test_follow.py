@@ -17,6 +17,7 @@ from tests.bus.stand import again, delivered, listen, say, statuses, store_of
 
 EVENTS = 20
 MANY = 200
+BUSY = 50
 VERBS = ("bus_outlook", "begin_delivery", "finish_delivery")
 
 
@@ -167,24 +168,29 @@ async def test_a_suspect_has_its_turn_although_another_lane_has_a_backlog(
     assert done_when_heard[0] < 10
 
 
-async def test_a_lost_begin_is_given_back_although_another_lane_has_a_backlog(
+async def test_a_lost_begin_is_given_back_although_two_lanes_take_turns(
     duly_world: Stage,
 ) -> None:
-    """B5, H3: to give it back no lane may be at work, so the others come to an end first."""
+    """B5, B6, H3: two busy lanes whose handlers overlap; one of them is always at work."""
     host = await duly_world.host()
     done_when_heard: list[int] = []
 
     async def work(event: Event) -> None:
         await duly_world.env.sleep(1)
 
+    async def work_later(event: Event) -> None:
+        await duly_world.env.sleep(1 if later.done else 1.5)
+
     async def hear(event: Event) -> None:
         done_when_heard.append(len(busy.done))
 
     busy = listen(host, "busy", then=work)
+    later = listen(host, "later", then=work_later)
     listen(host, "lost", then=hear)
     await host.drain()
-    for _ in range(MANY):
+    for _ in range(BUSY):
         await say(host, "busy")
+        await say(host, "later")
     await say(host, "lost")
     store, begin = store_of(host), store_of(host).begin_delivery
 
@@ -197,8 +203,8 @@ async def test_a_lost_begin_is_given_back_although_another_lane_has_a_backlog(
 
     store.begin_delivery = lose
     async with host.running():
-        await duly_world.advance(3 * MANY)
-    assert len(busy.done) == MANY
+        await duly_world.advance(3 * BUSY)
+    assert len(busy.done) == len(later.done) == BUSY
     assert done_when_heard
     assert done_when_heard[0] < 3 * REST_MS / 1000
 
@@ -276,3 +282,22 @@ async def test_a_subscriber_that_leaves_in_its_handler_gets_no_more(duly_world: 
     host = await again(duly_world, host)
     await host.drain()
     assert (await statuses(host))[1] == "done"
+
+
+async def test_a_begin_that_ends_during_a_stop_calls_no_handler(duly_world: Stage) -> None:
+    """B5, B7: a stop begins nothing new; a record that a begin wrote is given back uncounted."""
+    host = await duly_world.host()
+    ear = listen(host)
+    store, begin = store_of(host), store_of(host).begin_delivery
+
+    async def answer_late(*args: Any, **named: Any) -> Any:
+        answer = await begin(*args, **named)
+        await duly_world.env.sleep(1)
+        return answer
+
+    store.begin_delivery = answer_late
+    await say(host)
+    async with host.running():
+        await duly_world.advance(0.5)
+    assert ear.ids == []
+    assert await delivered(host) == {(1, "test:mail"): ("waiting", 0)}

@@ -428,6 +428,13 @@ def test_a_waiting_retry_holds_back_only_its_own_subscriber_and_topic() -> None:
     assert names([retrying, *others]) == ["t2b", "u3a"]
 
 
+def test_a_subscriber_that_moved_begins_when_its_old_handler_has_ended() -> None:
+    """B3, B6: one call at a time, also if the event it is at is of another topic."""
+    old, new = make(1, "a", status=RUNNING), make(2, "a", topic="u")
+    assert names([old, new]) == []
+    assert names([replace(old, status=DONE), new]) == ["u2a"]
+
+
 def test_a_retry_is_due_exactly_at_its_time() -> None:
     """B5: not a millisecond before."""
     assert names([make(1, "a", due_at_ms=NOW + 1)]) == []

@@ -244,6 +244,8 @@ PUT_STATE = Case(
     refusals=(
         Refusal("an empty key", Invalid, call=put("")),
         Refusal("a key past the limit", Invalid, call=put("k" * (STATE_KEY_CHARS + 1))),
+        Refusal("a key with half a character", Invalid, call=put("a\ud800b")),
+        Refusal("a key with a NUL", Invalid, call=put("a\0b")),
         Refusal("a value past the limit", Invalid, call=put("k", "é" * (32 * 1024) + "x")),
     ),
     again=Again.SAME,

@@ -66,7 +66,7 @@ async def _it_is_given_back_uncounted(world: World, answer: Any) -> None:
 GIVE_BACK = Case(
     verb="give_back_running",
     arrange=begun,
-    call=lambda world: world.store.give_back_running({(1, SECOND)}, now=NOW),
+    call=lambda world: world.store.give_back_running({FIRST}, {(1, SECOND)}, now=NOW),
     effect=_it_is_given_back_uncounted,
     never_refuses="a stop ends whatever it finds",
     again=Again.NOTHING,
@@ -82,7 +82,17 @@ GIVE_BACK_NONE = Case(
     verb="give_back_running",
     says="of an event whose handler has ended",
     arrange=begun,
-    call=lambda world: world.store.give_back_running({(1, FIRST)}, now=NOW),
+    call=lambda world: world.store.give_back_running({FIRST}, {(1, FIRST)}, now=NOW),
+    effect=_what_has_ended_is_kept,
+    again=Again.SAME,
+)
+
+
+GIVE_BACK_OTHERS = Case(
+    verb="give_back_running",
+    says="for a subscriber that another delivery runs for",
+    arrange=begun,
+    call=lambda world: world.store.give_back_running({SECOND}, now=NOW),
     effect=_what_has_ended_is_kept,
     again=Again.SAME,
 )
@@ -431,7 +441,7 @@ async def test_recovery_passes_its_exam(trial: Trial, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "trial", exam(BEGIN, FINISH, FAIL, FOLLOW, GIVE_BACK, GIVE_BACK_NONE, OPEN)
+    "trial", exam(BEGIN, FINISH, FAIL, FOLLOW, GIVE_BACK, GIVE_BACK_NONE, GIVE_BACK_OTHERS, OPEN)
 )
 async def test_deliveries_pass_their_exam(trial: Trial, tmp_path: Path) -> None:
     """B4, B5, B6: an attempt counts before it runs, in order, and is recorded once."""

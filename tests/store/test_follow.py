@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from duly.errors import Stale
 from duly.rules.delivery import Retry
 from duly.store.delivery import Finished, Reach
 from duly.store.lane import OpenDelivery
@@ -156,6 +157,45 @@ async def test_a_suspect_of_the_topic_waits_until_nothing_runs(world: World) -> 
     finished = await world.store.finish_delivery(1, FIRST, 2, reach=Reach(BOTH, 9), now=NOW)
     assert next_of(finished) == (2, FIRST, 1)
     assert not (await world.store.bus_outlook(BOTH, now=NOW, limit=9)).is_isolated
+
+
+async def test_a_suspect_begins_beside_nothing_of_another_topic(world: World) -> None:
+    """B5: neither by a begin, nor after what ends in its own topic."""
+    await world.store.subscribe("reader", "news", Retry(), now=NOW)
+    await begun(world)
+    await world.store.emit(NEWS, now=NOW)
+    await world.store.recover_bus(now=NOW)
+    await begin(world, 3, "reader")
+    with pytest.raises(Stale):
+        await begin(world, 1, FIRST)
+    # Event 1 is no suspect for a moment, so that its end may be followed by one.
+    world.connection.execute("update delivery set suspect = 0")
+    await begin(world, 1, FIRST)
+    world.connection.execute("update delivery set suspect = 1 where status = 'waiting'")
+    finished = await world.store.finish_delivery(1, FIRST, 2, reach=Reach(BOTH, 9), now=NOW)
+    assert (finished.next, finished.free) == (None, ())
+
+
+@pytest.mark.parametrize("is_suspect", [False, True])
+async def test_what_has_ended_holds_up_its_own_lane_alone(world: World, is_suspect: bool) -> None:
+    """B3, B5, B6: the store has it as running; the host knows that its handler has ended."""
+    await begun(world)
+    world.connection.execute(
+        "update delivery set suspect = ? where status = 'running'", (is_suspect,)
+    )
+    ended = {(1, FIRST)}
+    assert (await world.store.bus_outlook(BOTH, now=NOW, limit=9)).deliveries == ()
+    found = await world.store.bus_outlook(BOTH, ended=ended, now=NOW, limit=9)
+    assert found.deliveries == (OpenDelivery(1, SECOND),)
+    assert not found.is_isolated
+    with pytest.raises(Stale):
+        await begin(world, 1, SECOND)
+    with pytest.raises(Stale):
+        await world.store.begin_delivery(2, {FIRST}, ended=ended, now=NOW)
+    begun_beside = await world.store.begin_delivery(1, {SECOND}, ended=ended, now=NOW)
+    assert begun_beside.delivery is not None
+    finished = await world.store.finish_delivery(1, SECOND, 1, reach=Reach(BOTH, 9, ended), now=NOW)
+    assert next_of(finished) == (2, SECOND, 1)
 
 
 @pytest.mark.parametrize("payload", ["{", "[]"])

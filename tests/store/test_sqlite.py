@@ -171,29 +171,6 @@ class _AnyParameter(dict[str, None]):
         return None
 
 
-def test_each_write_is_told_to_those_who_watch_and_no_read_is(path: Path) -> None:
-    """U6: a page that is open looks again after a write, also after one that failed."""
-
-    async def story(env: Loop) -> None:
-        backend = await open_notebook(path, env)
-        told: list[str] = []
-        backend.watchers |= {lambda: told.append("one"), lambda: told.append("two")}
-        for durability in (RIDER, BARRIER, READ):
-            body: Callable[[Any], object] = (
-                notebook.read if durability is READ else write(durability)
-            )
-            await backend.transact(body, durability)
-        with pytest.raises(notebook.ChangedItsMind):
-            await backend.transact(notebook.write_and_fail("no", 10), RIDER)
-        assert sorted(told) == ["one"] * 3 + ["two"] * 3
-        backend.watchers.clear()
-        await backend.transact(write("unseen"), RIDER)
-        assert len(told) == 6
-        await backend.close()
-
-    run(story)
-
-
 def test_what_was_written_is_there_after_closing(path: Path) -> None:
     """H1: a closed store is one file and an empty lock beside it."""
 

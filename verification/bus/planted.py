@@ -132,9 +132,8 @@ def _follow_in_any_lane(_: Any) -> Any:
 def _go_on_for_ever(_: Any) -> Any:
     async def carry_out(self: Any, begun: Any) -> Any:
         ended = await self._tell(begun)
-        self._unrecorded[ended.subscriber_id] = ended
         reach = Reach(self._able | self._ingress.keys(), self._durable_id)
-        finished = await self._record(ended, reach)
+        finished = await self._recorder.record(ended, reach)
         return None if finished is None else finished.next
 
     return carry_out

@@ -24,6 +24,7 @@ from typing import Final, TypeAlias
 from duly.bus.attempt import Caller, EndedAttempt, Handler, HandlerFailure
 from duly.bus.holding import Holding
 from duly.bus.ingress import enter
+from duly.bus.recorder import Recorder
 from duly.config import BusSettings, Limits
 from duly.env import Boot, Env
 from duly.errors import Invalid, NotFound, RequestRefused, Stale, StoreLost
@@ -37,9 +38,9 @@ from duly.rules.delivery import (
 )
 from duly.rules.redaction import Redactor
 from duly.store import Store
-from duly.store.delivery import Begun, Finished, Reach
+from duly.store.delivery import Begun, Reach
 from duly.store.ingress import IngressTopic
-from duly.store.lane import OpenDelivery
+from duly.store.lane import Ended, OpenDelivery
 from duly.store.record import Action
 from duly.store.subscription import Left
 
@@ -87,20 +88,21 @@ class Dispatcher(WorkLoop[Work]):
         self._store = store
         self._limits = limits
         self._settings = settings
-        self._entered = entered
         self.secrets = secrets or Redactor()
         self._caller = Caller(env, store, self.wake, self.secrets)
         self._unregistered: dict[str, Subscriber] = {}
         self._connected: dict[str, Subscriber] = {}
         self._ingress: dict[str, IngressTopic] = {}
         self._found: tuple[OpenDelivery, ...] = ()  # what the last look found, until it is begun
-        self._unrecorded: dict[str, EndedAttempt] = {}  # by subscriber
+        self._recorder = Recorder(env, store, entered)
+        # Subscribers for whom the store may say that a handler runs, and none does. What is said
+        # there is given back before their lanes go on; the others do not wait for that.
+        self._lost: set[str] = set()
         self._durable_id = 0  # every event up to here is on the disk (B4)
         self._loop_of = asyncio.get_running_loop()
         self._registering = asyncio.Lock()
         self._is_full = False
         self._must_recover = True
-        self._must_give_back = False  # a record may say that something runs, and nothing does
         self._recovered = 0
         self._topics: dict[str, str] = {}  # of the durable subscriptions: what each listens to
         self._leaving: set[str] = set()  # whose end a caller of `disconnect` sees to
@@ -165,7 +167,8 @@ class Dispatcher(WorkLoop[Work]):
     def forget(self) -> None:
         """Forget what this host held: it has lapsed, and comes back as another (H8)."""
         self._holding.forget()
-        self._unrecorded.clear()
+        self._recorder.clear()
+        self._lost.clear()
 
     def note_durable(self, event_id: int) -> None:
         """Remember that an event is on the disk, and with it all before it."""
@@ -275,6 +278,7 @@ class Dispatcher(WorkLoop[Work]):
     async def close(self) -> None:
         """Wait until nothing runs any more; a handler that does not end is reported."""
         await self._stopped.wait()
+        await self._settle()
         await self._caller.end()
 
     # -- Looking --------------------------------------------------------------------------------
@@ -282,21 +286,27 @@ class Dispatcher(WorkLoop[Work]):
     async def _open(self) -> None:
         self._is_stopping = False
         self._failure = None
+        self._recorder.hurry()
 
     async def _look(self, now: int, is_draining: bool) -> None:
         """Ask the store what can be delivered, and when to ask again."""
         try:
-            await self._record_rest()
+            await self._recorder.record_due(self._at_work)
             await self._recover()
-            if self._must_give_back and not self._at_work:
-                await self._give_back()
+            await self._give_back()
             await self.register()
             batch, boot, holding = self._settings.batch, self.boot, self._holding
             await holding.take(self._here)
             found = await self._store.bus_outlook(
-                self._able, now=now, limit=batch, boot=boot, held=holding.held
+                self._able,
+                ended=self._waiting_records,
+                now=now,
+                limit=batch,
+                boot=boot,
+                held=holding.held,
             )
             self._plan(found.next_at)
+            self._plan(self._recorder.next_at)
             if holding.is_shared:  # another host may end what this one waits for (B14)
                 self._plan(now + round(self._settings.poll_interval_s * 1000))
             if any(each.event_id > self._durable_id for each in found.deliveries):
@@ -328,12 +338,16 @@ class Dispatcher(WorkLoop[Work]):
             raise failure
         for each in found:
             self._begin_lane(each)
+        is_over = is_draining and not self._at_work and not self._must_look
+        if is_over and (error := self._recorder.error) is not None:
+            raise error  # all else is done; the next drain tries this again
         return bool(self._at_work)
 
     def _begin_lane(self, found: OpenDelivery) -> None:
         """Start a task for a delivery that can begin, unless its lane has one or needs a record."""
         work = found.event_id if found.subscriber_id is None else found.subscriber_id
-        if work not in self._at_work and work not in self._unrecorded:
+        is_taken = work in self._at_work or work in self._recorder or work in self._lost
+        if not is_taken:
             self._begin(work, partial(self._deliver, found), f"lane of {work}")
 
     @property
@@ -345,6 +359,11 @@ class Dispatcher(WorkLoop[Work]):
     def _here(self) -> Set[str]:
         """The subscribers that are connected here, and the ways into workflows."""
         return self._connected.keys() | self._ingress.keys()
+
+    @property
+    def _waiting_records(self) -> Ended:
+        """Deliveries whose handlers have ended, although the store says that they run."""
+        return self._recorder.pairs(self._at_work)
 
     async def _recover(self) -> None:
         """Give back the deliveries of a host that died, once, before any is dispatched (B7)."""
@@ -365,10 +384,12 @@ class Dispatcher(WorkLoop[Work]):
 
     async def _give_back(self) -> None:
         """Give back, uncounted, deliveries recorded as running that are not; no host died (B5)."""
-        kept = {(each.event_id, each.subscriber_id) for each in self._unrecorded.values()}
-        now, of = self._env.now_ms(), self._holding.held
-        await self._store.give_back_running(kept, now=now, of=of)
-        self._must_give_back = False
+        if lost := frozenset(self._lost):
+            # Also of a lane whose task is just ending: its result is not lost.
+            now, ended = self._env.now_ms(), self._recorder.pairs()
+            # What it no longer holds is given back by the host that has it now (H8).
+            await self._store.give_back_running(self._holding.of(lost), ended, now=now)
+            self._lost -= lost
 
     def _note_failure(self, error: Exception) -> None:
         """Look again after a while; what was not done is still there (H3)."""
@@ -379,10 +400,10 @@ class Dispatcher(WorkLoop[Work]):
     # -- One delivery ---------------------------------------------------------------------------
 
     def _ended(self, key: Work, task: asyncio.Task[None]) -> None:
-        if task.cancelled():
-            self._must_give_back = True  # a record may say that its delivery runs, or the next one
-        elif isinstance(error := task.exception(), Exception):
-            self._must_give_back = True  # and here too
+        error = None if task.cancelled() else task.exception()
+        if isinstance(key, str) and (task.cancelled() or error is not None):
+            self._lost.add(key)  # a record may say that its delivery runs, or the next one
+        if isinstance(error, Exception):
             self._note_failure(error)
             self._bell.set()
             return
@@ -396,7 +417,9 @@ class Dispatcher(WorkLoop[Work]):
         # It was chosen among all; to look at all of them again would only cost time.
         here = () if name is None else (name,)
         try:
-            begun = await self._store.begin_delivery(event_id, here, now=self._env.now_ms())
+            begun = await self._store.begin_delivery(
+                event_id, here, ended=self._waiting_records, now=self._env.now_ms()
+            )
         except Stale:
             return  # another task or a person was faster: look again
         self._go_on()
@@ -406,26 +429,28 @@ class Dispatcher(WorkLoop[Work]):
 
     async def _carry_out(self, begun: Begun) -> Begun | None:
         """Call the handler of a delivery, record what it came to; return what follows, begun."""
+        if self._is_stopping:
+            assert begun.delivery is not None
+            self._lost.add(begun.delivery.subscriber_id)  # a stop calls nothing new (B7)
+            return None
         ended = await self._tell(begun)
-        self._unrecorded[ended.subscriber_id] = ended
-        finished = await self._record(ended, self._reach())
+        finished = await self._recorder.record(ended, self._reach())
         if finished is None:
+            self._lost.add(ended.subscriber_id)  # the next one may have begun with the record
             return None
         if finished.status is JournalStatus.PROCESSING:
             self.tell()  # the next subscriber of this event may be another host's (B3)
-        if self._is_stopping:
-            self._must_give_back |= finished.next is not None
-            return None
-        for each in finished.free:
-            self._begin_lane(each)
+        if not self._is_stopping:
+            for each in finished.free:
+                self._begin_lane(each)
         return finished.next
 
     def _reach(self) -> Reach | None:
         """Say what may follow in a lane; nothing if all lanes must come to an end first."""
-        if self._is_stopping or self._is_isolated or self._must_give_back:
+        if self._is_stopping or self._is_isolated:
             return None
-        ways = self._holding.of(self._ingress.keys())
-        return Reach(self._able | ways, self._durable_id)
+        here = self._able | self._holding.of(self._ingress.keys())
+        return Reach(here, self._durable_id, self._waiting_records)
 
     def _go_on(self) -> None:
         """Look for what a full look left out, now that one of what it found has begun (B6)."""
@@ -449,51 +474,19 @@ class Dispatcher(WorkLoop[Work]):
             return ended(await call)
         return ended(HandlerFailure(GONE))
 
-    async def _record(self, ended: EndedAttempt, reach: Reach | None = None) -> Finished | None:
-        """Record the result of an attempt; it is kept in memory until the store has it (H3)."""
-        finished = None
-        try:
-            finished = await self._finish(ended, reach)
-        except (Stale, NotFound) as error:
-            log.error("event %s for %s: %s", ended.event_id, ended.subscriber_id, error)
-        del self._unrecorded[ended.subscriber_id]
-        return finished
-
-    async def _finish(self, ended: EndedAttempt, reach: Reach | None) -> Finished:
-        finish = partial(
-            self._store.finish_delivery,
-            ended.event_id,
-            ended.subscriber_id,
-            ended.attempt,
-            reach=reach,
-        )
-        if ended.failure is not None:
-            said, is_final = ended.failure.said, ended.failure.is_final
-            return await finish(error=said, is_final=is_final, now=self._env.now_ms())
-        if ended.ingress is None:
-            return await finish(now=self._env.now_ms())
-        try:
-            finished = await finish(ingress=ended.ingress, now=self._env.now_ms())
-        except (Invalid, NotFound) as refusal:
-            # The workflow stopped listening while this was on its way.
-            return await finish(error=str(refusal), now=self._env.now_ms())
-        self._entered(ended.ingress.workflow_id)
-        return finished
-
-    async def _record_rest(self) -> None:
-        """Record the results that the store could not take before."""
-        for name, ended in list(self._unrecorded.items()):
-            if name not in self._at_work:
-                await self._record(ended)
-
     # -- Stopping -------------------------------------------------------------------------------
 
     async def _stop(self) -> None:
         """Begin nothing new, let handlers end, give the rest back (B5, B7)."""
         self._is_stopping = True
         await end_within(set(self._at_work.values()), STOP_S)
-        if self._must_give_back:
-            try:
-                await self._give_back()
-            except Exception as error:  # the next look tries again; the next host sees a death
-                log.error("the bus could not give back what a stop cut short: %s", error)
+        await self._settle()
+
+    async def _settle(self) -> None:
+        """Record what has ended, and give back what was cut short: no lane is at work any more."""
+        self._recorder.hurry()
+        try:
+            await self._recorder.record_due(self._at_work)
+            await self._give_back()
+        except Exception as error:  # the next look tries again; the next host sees a death
+            log.error("the bus could not give back what a stop cut short: %s", error)

@@ -452,12 +452,14 @@ def startable(
     still_open = [delivery for delivery in deliveries if delivery.status in OPEN]
     running = [each for each in still_open if each.status is DeliveryStatus.RUNNING]
     busy_events = {delivery.event_id for delivery in running}
-    # A reopened delivery is older than the one its subscriber may be at, so ids are not enough.
-    taken_lanes = {(delivery.subscriber_id, delivery.topic) for delivery in running}
+    # A reopened delivery is older than the one its subscriber may be at, so ids are not enough; one
+    # that moved to another topic may still be at an event of the old one.
+    busy_names = {delivery.subscriber_id for delivery in running}
+    taken_lanes = set()
     chosen = []
     for delivery in sorted(still_open, key=lambda each: (each.event_id, each.position)):
         lane = (delivery.subscriber_id, delivery.topic)
-        if lane in taken_lanes:
+        if delivery.subscriber_id in busy_names or lane in taken_lanes:
             continue
         taken_lanes.add(lane)
         is_ready = delivery.due_at_ms <= now_ms and delivery.subscriber_id in connected

@@ -31,9 +31,9 @@ from duly.rules.value import (
     INTEGER_MAX,
     Json,
     as_mapping,
+    check_column,
     digest,
     encode,
-    is_text,
     refuse_unknown,
 )
 
@@ -136,13 +136,7 @@ def parse_message_id(raw: object, path: str, limits: Limits = DEFAULT_LIMITS) ->
         return str(raw)
     if not isinstance(raw, str):
         raise Invalid(code="wrong_value", path=path, facts={"wanted": "message_id"})
-    if not 1 <= len(raw) <= limits.message_id_chars:
-        most = limits.message_id_chars
-        raise Invalid(code="wrong_length", path=path, facts={"least": 1, "most": most})
-    if "\0" in raw or not is_text(raw):
-        # It is a plain column, and PostgreSQL keeps neither of the two in one.
-        raise Invalid(code="half_character", path=path)
-    return raw
+    return check_column(raw, path, limits.message_id_chars)
 
 
 def derive_message_id(topic: str, payload: Json) -> str:

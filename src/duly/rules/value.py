@@ -268,6 +268,15 @@ class _Walk:
         raise Invalid(code=code, path=path, facts=facts)
 
 
+def check_column(raw: str, path: str, most_chars: int) -> str:
+    """Refuse a text that is too long for its column, or that PostgreSQL does not keep in one."""
+    if not 1 <= len(raw) <= most_chars:
+        raise Invalid(code="wrong_length", path=path, facts={"least": 1, "most": most_chars})
+    if "\0" in raw or not is_text(raw):
+        raise Invalid(code="half_character", path=path)
+    return raw
+
+
 def is_text(text: str) -> bool:
     """Tell whether a string can be written as UTF-8, that is, has no lone surrogate."""
     if text.isascii():

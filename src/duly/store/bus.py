@@ -29,7 +29,7 @@ from duly.rules.delivery import (
     check_topic,
     depth_after,
 )
-from duly.rules.value import DEFAULT_LIMITS, decode
+from duly.rules.value import DEFAULT_LIMITS, check_column, decode
 from duly.store import statements
 from duly.store.base import Row, Transaction
 from duly.store.people import page
@@ -261,8 +261,7 @@ def put_state(
     limits: Limits = DEFAULT_LIMITS,
 ) -> None:
     """Keep an extension's value under a key."""
-    if not 1 <= len(key) <= STATE_KEY_CHARS:
-        raise Invalid(code="wrong_length", path="key", facts={"least": 1, "most": STATE_KEY_CHARS})
+    check_column(key, "key", STATE_KEY_CHARS)
     if len(value.encode()) > limits.state_bytes:
         raise Invalid(
             code="too_long",
@@ -275,6 +274,7 @@ def put_state(
 
 def get_state(tx: Transaction, extension: str, key: str) -> str | None:
     """Read what an extension kept under a key."""
+    check_column(key, "key", STATE_KEY_CHARS)
     found = tx.one("get_extension_state", extension=extension, key=key)
     return None if found is None else str(found[0])
 

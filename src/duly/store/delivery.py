@@ -55,11 +55,11 @@ from duly.store.journal import (
     settle_event,
 )
 from duly.store.lane import (
+    Ended,
     Lane,
     OpenDelivery,
     addressees,
-    choose,
-    running_beside,
+    choose_in_topic,
     topic_lanes,
 )
 from duly.store.people import PAGE_ROWS_MAX
@@ -85,6 +85,7 @@ class Reach:
 
     subscribers: Collection[str]
     durable_id: int
+    ended: Ended = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,23 +169,19 @@ def _recover(tx: Transaction, lost: Delivery, now: int, *, is_alone: bool) -> bo
 
 
 def give_back_running(
-    tx: Transaction,
-    kept: Collection[tuple[int, str]],
-    *,
-    now: int,
-    of: Collection[str] | None = None,
+    tx: Transaction, subscribers: Collection[str], ended: Ended = (), *, now: int
 ) -> int:
-    """Give back, uncounted, what an orderly stop cut short; return how many these were (B5).
+    """Give back, uncounted, what is recorded as running for subscribers whose handlers do not run.
 
-    Of the events and subscribers in `kept` a handler has ended, and only its record is missing.
-    A host of a fleet gives back what it told the subscribers that it holds, and nothing else (H8).
+    It was lost when its begin was not answered, or when an orderly stop cut it short; no host died
+    (B5). Of a delivery in `ended` only the record is missing: it is kept. Return how many these
+    were.
     """
     running = map(delivery_of, tx.all("running_deliveries"))
     lost = [
         each
         for each in running
-        if (each.event_id, each.subscriber_id) not in kept
-        and (of is None or each.subscriber_id in of)
+        if each.subscriber_id in subscribers and (each.event_id, each.subscriber_id) not in ended
     ]
     for each in lost:
         back = give_back(each, now)
@@ -196,7 +193,7 @@ def give_back_running(
 
 
 def begin_delivery(
-    tx: Transaction, event_id: int, connected: Collection[str], *, now: int
+    tx: Transaction, event_id: int, connected: Collection[str], *, ended: Ended = (), now: int
 ) -> Begun:
     """Begin the event's next delivery to one of the connected subscribers, counting the attempt.
 
@@ -222,7 +219,7 @@ def begin_delivery(
             _open(tx, row, lane, now)
         move_event(tx, row, JournalStatus.PENDING, now, error=row.error)
         return Begun(JournalStatus.PENDING)
-    able = choose(lanes, running_beside(tx, row.topic), here, now)
+    able = choose_in_topic(tx, row.topic, lanes, here, now, ended)
     chosen = next((each for each in able if each.event_id == event_id), None)
     if chosen is None:
         facts = {"status": row.status}
@@ -301,7 +298,7 @@ def _follow(
 ) -> Finished:
     """Begin the next delivery of a lane, and say what else of its topic can begin now."""
     lanes = topic_lanes(tx, ended.topic, now)
-    able = choose(lanes, running_beside(tx, ended.topic), reach.subscribers, now)
+    able = choose_in_topic(tx, ended.topic, lanes, reach.subscribers, now, reach.ended)
     chosen = follow(able, ended, reach.durable_id)
     free = tuple(
         OpenDelivery(each.event_id, each.subscriber_id)

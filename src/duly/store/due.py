@@ -24,7 +24,7 @@ from duly.store import statements
 from duly.store.base import Fence, Transaction
 from duly.store.bus import held_since
 from duly.store.ingress import IngressTopic, list_ingress
-from duly.store.lane import OpenDelivery, find_open
+from duly.store.lane import Ended, OpenDelivery, find_open
 from duly.store.subscription import next_leaving
 
 DUE_LIMIT_MAX = 1000
@@ -134,6 +134,7 @@ def bus_outlook(
     tx: Transaction,
     connected: Collection[str],
     *,
+    ended: Ended = (),
     now: int,
     limit: int,
     boot: Boot | None = None,
@@ -156,7 +157,7 @@ def bus_outlook(
     # A time of the boot's clock, as the wall clock shows it now (B2).
     fire_at = None if due_ms is None else due_ms - (now if boot is None else boot.ms) + now
     is_overdue = fire_at is not None and fire_at <= now
-    found = find_open(tx, here, now=now, limit=limit, is_shared=held is not None)
+    found = find_open(tx, here, ended=ended, now=now, limit=limit, is_shared=held is not None)
     return BusOutlook(
         deliveries=found.deliveries,
         ingress=ingress,

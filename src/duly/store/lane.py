@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from duly.rules.delivery import (
     Delivery,
@@ -21,6 +22,10 @@ from duly.rules.delivery import (
 from duly.store.base import Row, Transaction
 from duly.store.bus import delivery_of, read_retry
 from duly.store.people import page
+
+# Deliveries whose handlers have ended and whose records could not be written yet, as event and
+# subscriber. The store has them as running; they hold up their own lanes and no other.
+Ended: TypeAlias = Collection[tuple[int, str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +60,13 @@ class Found:
 
 
 def find_open(
-    tx: Transaction, connected: Collection[str], *, now: int, limit: int, is_shared: bool = False
+    tx: Transaction,
+    connected: Collection[str],
+    *,
+    ended: Ended = (),
+    now: int,
+    limit: int,
+    is_shared: bool = False,
 ) -> Found:
     """Find what can be begun now, oldest event first, at most one delivery of each event (B3).
 
@@ -64,14 +75,15 @@ def find_open(
     """
     page(limit)
     lanes = [_lane(row, now) for row in tx.all("list_lanes")]
-    running = [delivery_of(row) for row in tx.all("running_deliveries")]
-    called = choose(lanes, running, connected, now)[:limit]
+    running = _still_running(tx.all("running_deliveries"), ended)
+    here = _at_rest(connected, ended)
+    called = choose(lanes, running, here, now)[:limit]
     found = [OpenDelivery(each.event_id, each.subscriber_id) for each in called]
     heard = {each.topic for each in lanes if each.subscriber_id in connected}
     if is_shared:
         heard |= {topic for (topic,) in tx.all("held_topics")}
     found += [OpenDelivery(each, None) for each in _uncalled(tx, heard, limit - len(found))]
-    heads = (each.head for each in lanes if each.subscriber_id in connected)
+    heads = (each.head for each in lanes if each.subscriber_id in here)
     return Found(
         tuple(sorted(found, key=lambda each: each.event_id)),
         is_isolated=any(head is not None and head.is_suspect for head in heads),
@@ -90,9 +102,18 @@ def topic_lanes(tx: Transaction, topic: str, now: int) -> list[Lane]:
     return [_lane(row, now) for row in tx.all("topic_lanes", topic=topic)]
 
 
-def running_beside(tx: Transaction, topic: str) -> list[Delivery]:
-    """Read what runs in a topic, and what must run alone in any (B5)."""
-    return [delivery_of(row) for row in tx.all("running_beside", topic=topic)]
+def choose_in_topic(
+    tx: Transaction,
+    topic: str,
+    lanes: Sequence[Lane],
+    connected: Collection[str],
+    now: int,
+    ended: Ended = (),
+) -> tuple[Delivery, ...]:
+    """Choose what may begin in a topic; beside a suspect of it, of what runs in any topic (B5)."""
+    has_suspect = any(each.head is not None and each.head.is_suspect for each in lanes)
+    rows = tx.all("running_deliveries") if has_suspect else tx.all("running_beside", topic=topic)
+    return choose(lanes, _still_running(rows, ended), _at_rest(connected, ended), now)
 
 
 def choose(
@@ -112,6 +133,16 @@ def addressees(lanes: Sequence[Lane], event: Event | None) -> list[Lane]:
     return [
         each for each in lanes if is_addressed(each.subscriber_id, each.channel, channel_id, names)
     ]
+
+
+def _at_rest(connected: Collection[str], ended: Ended) -> Collection[str]:
+    """Leave out the subscribers whose last result is not recorded yet."""
+    return connected if not ended else set(connected) - {name for _, name in ended}
+
+
+def _still_running(rows: Iterable[Row], ended: Ended) -> list[Delivery]:
+    running = map(delivery_of, rows)
+    return [each for each in running if (each.event_id, each.subscriber_id) not in ended]
 
 
 def _lane(row: Row, now: int) -> Lane:

@@ -70,17 +70,14 @@ class SqliteBackend:
         self._questions = questions  # none, where the disk has room for one connection
         self._inquiries = inquiries
         self.was_brought_up = False  # by this process, from an older schema (L11)
-        # Called after a write; a watcher that reads then sees what was written.
+        # Called after a commit that wrote, also if the caller of that write has gone: a watcher
+        # that reads then sees what was written.
         self.watchers: set[Callable[[], None]] = set()
-        self._told_commits = 0
+        writer.log.told = self._tell_watchers
 
     async def transact(self, body: Callable[[Transaction], R], durability: Durability) -> R:
         """Run `body` in a transaction of its own; return its result once that is durable."""
-        try:
-            return await self._writer.transact(body, durability)
-        finally:
-            if self.watchers and self._writer.log.commits != self._told_commits:
-                self._tell_watchers()
+        return await self._writer.transact(body, durability)
 
     async def ask(self, body: Callable[[Transaction], R]) -> R:
         """Run a question on a connection of its own; it sees all that was committed before."""
@@ -96,7 +93,6 @@ class SqliteBackend:
 
     def _tell_watchers(self) -> None:
         """Call the watchers; an error of one is logged, for the write is done."""
-        self._told_commits = self._writer.log.commits
         for told in tuple(self.watchers):
             try:
                 told()

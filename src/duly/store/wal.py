@@ -37,7 +37,9 @@ class WriteAheadLog:
         self._checkpoint_pages = checkpoint_pages
         self._move_at_pages = checkpoint_pages
         self.pages = 0
-        self.commits = 0  # that wrote something
+        self._has_grown = False  # since this was told
+        # Called on the event loop after commits that wrote, also if their callers have gone.
+        self.told: Callable[[], None] = _tell_none
         # Riders of a process that was killed may be in the log and not on the disk.
         self.is_unsynced = True
         # The first commit into a log begun anew syncs its header: not on the event loop.
@@ -81,10 +83,20 @@ class WriteAheadLog:
             self._say_ahead()
         self._move_at_pages = self.pages + self._checkpoint_pages
 
+    def tell_growth(self) -> None:
+        """Say that something was written since the last time, if so."""
+        if self._has_grown:
+            self._has_grown = False
+            self.told()
+
     def _note_growth(self, connection: apsw.Connection, database: str, pages: int) -> int:
         """Note a commit that wrote to the log; one that changed nothing does not come here."""
-        self.commits += 1
+        self._has_grown = True
         self.is_unsynced = True
         self.is_fresh = False
         self.pages = pages
         return apsw.SQLITE_OK
+
+
+def _tell_none() -> None:
+    """Tell no watcher: there is none yet."""

@@ -203,6 +203,7 @@ class Writer:
             self._require_sound()
         if self._env.monotonic_ms() - started_ms >= INLINE_SLOW_MS:
             self._inline_pause_batches = INLINE_PAUSE_BATCHES
+        self.log.tell_growth()
         if self.log.is_long and not self._reading:
             self._start_drain()  # which moves the log
         self._sweep_later()
@@ -245,6 +246,7 @@ class Writer:
                 self._is_committing = False
                 for job in batch:
                     job.answer()
+                self.log.tell_growth()
                 if self.log.is_long:
                     await self._make_room()
         except BaseException as error:

@@ -71,6 +71,10 @@ VALUES: Final[Mapping[str, Pair]] = {
         ),
         "",
     ),
+    "wider_than_store": (
+        "{subject} is {given}, and the store keeps at most {most}.",
+        "Lower it to {most} or less.",
+    ),
     "less_than": ("{subject} is {given}, less than {other} ({value}).", "Raise it."),
     "not_positive": ("{subject} is {given}.", "Give a positive number."),
     "not_finite": ("{subject} is {given}, which JSON does not have.", "Send null or a string."),

@@ -310,6 +310,18 @@ async def test_state_holds_at_its_limits_and_not_one_past(duly_world: World, she
         await context().put_state("k", cast(Any, {1}))
 
 
+@pytest.mark.parametrize("key", ["a\ud800b", "a\0b"])
+async def test_a_key_that_not_every_store_can_keep_is_refused(
+    duly_world: World, shelf: Shelf, key: str
+) -> None:
+    """B9, H3: half a character or a NUL, to the caller that writes and to the one that reads."""
+    await opened(duly_world, shelf)
+    with pytest.raises(Invalid, match="NUL or half a character"):
+        await context().put_state(key, 1)
+    with pytest.raises(Invalid, match="NUL or half a character"):
+        await context().get_state(key)
+
+
 async def test_the_policy_s_limit_of_state_is_the_one_that_holds(
     duly_world: World, shelf: Shelf
 ) -> None:
