@@ -49,13 +49,14 @@ async def shown(play: Play) -> Approval:
 
 
 async def three(stage: Stage) -> tuple[Play, tuple[Approval, ...]]:
-    """Let three workflows wait, each for a yes."""
+    """Let three workflows wait, each for a yes: the calls of `three`, `two` and `one`."""
     play = await opened(stage, policy=ASKED)
     for name in ("one", "two", "three"):
         await play.deploy(flow(name=name))
         await play.publish(name, name=name)
     await play.drain()
-    return play, await play.host.approvals()
+    found = {each.workflow: each for each in await play.host.approvals()}
+    return play, tuple(found[name] for name in ("three", "two", "one"))
 
 
 async def test_several_calls_of_one_tool_are_approved_in_one_act(duly_world: Stage) -> None:

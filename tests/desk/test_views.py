@@ -23,7 +23,7 @@ from duly.store.record import Commit, Stop
 from tests.desk.stand import Reception, reception
 from tests.spoken import short
 from tests.store import scene
-from tests.store.scene import NAME, NOON
+from tests.store.scene import KEY, NAME, NOON
 
 FIELDS = {
     Deployed: "workflow version findings missing new",

@@ -25,7 +25,7 @@ from duly.sandbox.base import Loaded, Log
 from duly.store.base import Fence
 from duly.store.due import Outlook
 from duly.store.record import Pinned, RunRow
-from duly.store.turn import Taken
+from duly.store.turn import TurnTaken
 
 CALL_ARGS_CHARS = 500  # what is kept of the arguments of one call, for a person to recognise it
 NOTES_BYTES_MAX = 4 * 1024 * 1024  # the notes of a run are cut long before they come near this
@@ -239,7 +239,7 @@ class Live:
         self.stored = self.run = new
 
 
-def open_live(taken: Taken, notes: Notes) -> Live:
+def open_live(taken: TurnTaken, notes: Notes) -> Live:
     """Take up a run that has just been opened."""
     handler, started = taken.choice.handler, taken.started
     assert handler is not None, taken

@@ -35,7 +35,7 @@ from duly.rules.word import Act, Failure, Kind, MutationStatus, Status, Waits
 from duly.store.base import Fence
 from duly.store.due import Outlook
 from duly.store.record import MutationRow, RunRow
-from duly.store.turn import Taken
+from duly.store.turn import TurnTaken
 
 LET_GO_MAX: Final = 10_000  # runs, and chains; most of them have ended meanwhile
 TIMES_LEFT_MAX: Final = 10  # so often a chain is let go before that is counted as a crash (R7)
@@ -63,7 +63,7 @@ class Worker:
         self._let_go: dict[str, None] = {}
         self._times_left: dict[str, int] = {}  # by chain
 
-    async def take_turn(self, fence: Fence, wake_max_ms: int) -> Taken:
+    async def take_turn(self, fence: Fence, wake_max_ms: int) -> TurnTaken:
         """Choose what a workflow does now; a handler that is to start has its run then (S5)."""
         run_id, now = self._parts.env.new_id("run"), self._parts.env.now_ms()
         repairing, chosen = frozenset(self.repairs.runs), Work.NOTHING
@@ -89,7 +89,7 @@ class Worker:
                 self._leave(run_id)  # it may have been written
             raise
 
-    async def do(self, taken: Taken) -> bool:
+    async def do(self, taken: TurnTaken) -> bool:
         """Do what was chosen for a workflow; return whether the bus may have to deliver for it."""
         outlook, choice = taken.outlook, taken.choice
         if taken.started is not None:
@@ -114,7 +114,7 @@ class Worker:
             await self._reconcile(outlook, row)
         return True
 
-    async def _start(self, taken: Taken) -> bool:
+    async def _start(self, taken: TurnTaken) -> bool:
         """Take a run that was just opened as far as it goes; return whether it is heard."""
         live = open_live(taken, self._notes())
         await self._hold(live, partial(self._run, live))

@@ -19,7 +19,7 @@ Choose: TypeAlias = Callable[[Outlook], Choice]
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class TurnTaken:
     """What was found in a workflow and chosen there; `started` is the run that was opened."""
 
     outlook: Outlook
@@ -27,13 +27,13 @@ class Taken:
     started: run.Started | None = None
 
 
-def take_turn(tx: Transaction, fence: Fence, run_id: str, choose: Choose, *, now: int) -> Taken:
+def take_turn(tx: Transaction, fence: Fence, run_id: str, choose: Choose, *, now: int) -> TurnTaken:
     """Look at a workflow and choose; if a handler is to start, its run is opened under this id."""
     standing = statements.check(tx, fence)
     outlook = read_outlook(tx, fence, standing)
     choice = choose(outlook)
     if choice.work is not Work.START:
-        return Taken(outlook, choice)
+        return TurnTaken(outlook, choice)
     assert choice.handler is not None, choice
     started = run.open_run(tx, fence, standing, run_id, choice.handler.name, now=now)
-    return Taken(outlook, choice, started)
+    return TurnTaken(outlook, choice, started)
