@@ -15,7 +15,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from typing import Final, Self, TypeVar
+from functools import partial
+from typing import Any, Final, Self, TypeVar
 
 import psycopg
 from psycopg import errors
@@ -172,7 +173,7 @@ class PostgresBackend:
             raise StoreUnavailable(code="store_closed", subject=NAME)
         session = await self._free.get()
         job = asyncio.ensure_future(self._env.call_blocking(lambda: work(session)))
-        job.add_done_callback(lambda _: self._free.put_nowait(session))
+        job.add_done_callback(partial(self._end, session))
         try:
             return await asyncio.shield(job)
         except StoreOlder:
@@ -182,6 +183,12 @@ class PostgresBackend:
             raise
         except psycopg.Error as error:
             raise explain(error) from error
+
+    def _end(self, session: ServerSession, job: asyncio.Future[Any]) -> None:
+        """Let others have the connection; no caller may be left to hear of an error (law 4)."""
+        self._free.put_nowait(session)
+        if not job.cancelled():
+            job.exception()
 
 
 def explain(error: psycopg.Error) -> Exception:
