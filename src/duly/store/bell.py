@@ -49,6 +49,7 @@ class Bell:
         self._listening: asyncio.Task[None] | None = None
         self._heard = asyncio.Event()  # a notification of our own came back
         self._connection: psycopg.Connection[Row] | None = None
+        self._is_closed = False
         fork.own(self)
 
     def abandon(self) -> None:
@@ -74,6 +75,7 @@ class Bell:
         if self._ringing is not None:
             with suppress(asyncio.CancelledError):
                 await asyncio.wait([self._ringing])
+        self._is_closed = True
         if self._listening is not None:
             self._listening.cancel()
             await asyncio.wait([self._listening])
@@ -146,6 +148,8 @@ class Bell:
     def _connect(self) -> psycopg.Connection[Row]:
         connection = dial(self._url)
         connection.execute(f"listen {CHANNEL}")
+        if self._is_closed:  # while it was being made
+            connection.close()
         return connection
 
     def _leave(self) -> None:
