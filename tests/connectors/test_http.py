@@ -319,6 +319,9 @@ WRONG_OPERATIONS: list[tuple[dict[str, Any], str]] = [
     ({"body": {"a": "{key}", "b": "{item}", "c": "{count}"}}, "Say key = … for the key"),
     ({"key": None, "verify": None}, "key: say where the idempotency key travels"),
     ({"key": "header", "verify": None}, "key: say where the idempotency key travels"),
+    ({"key": "path"}, "path: the key travels in it. Write {key}"),
+    ({"key": "path", "path": "/{key}/{who}"}, "path: {who} is no argument"),
+    ({"path": "/orders/{key}"}, "path: {key} is no argument. Say key = …"),
     ({"key": {"cookie": "x"}}, "key.cookie: there is no such key"),
     ({"key": {"header": "X", "field": "y"}}, "key: name one place"),
     ({"key": {"header": "Host"}}, "key.header: The header Host"),
@@ -380,6 +383,12 @@ PLACES: dict[str, dict[str, Any]] = {
     "query": {"key": {"query": "key"}},
     "by path": {"verify": {"path": "/by-key/{key}", "match": "key"}},
     "idempotent": {"key_lifetime_s": 3600},
+    "path": {
+        "method": "PUT",
+        "path": "/orders/{key}",
+        "key": "path",
+        "verify": {"path": "/by-key/{key}", "match": "key"},
+    },
 }
 
 
