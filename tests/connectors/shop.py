@@ -137,8 +137,10 @@ class Shop:
         if ask.method == "POST" and rest == ["orders"]:
             return self._order(space, ask, orders)
         if ask.method == "PUT" and rest[:1] == ["orders"] and len(rest) == 2:
-            self._keep(space, len(orders), {"id": rest[1], "key": rest[1]})
-            return 200, {"id": rest[1], "key": rest[1]}, ""
+            known = [number for number, each in enumerate(orders) if each["key"] == rest[1]]
+            made = {**json.loads(ask.body), "id": rest[1], "key": rest[1]}
+            self._keep(space, known[0] if known else len(orders), made)
+            return 200, made, ""
         if ask.method in ("GET", "HEAD") and rest == ["orders"]:
             return self._list(ask, orders)
         if ask.method in ("GET", "HEAD") and rest[:1] == ["by-key"]:

@@ -31,7 +31,7 @@ from duly.connectors.json_answer import pick
 from duly.connectors.operation import AFTER, HttpOperation, read_auth, read_operations
 from duly.connectors.rest import NOTHING, READ_S, Rest
 from duly.connectors.status import raise_for_read
-from duly.connectors.template import MISSING, fill, fill_path, fill_query
+from duly.connectors.template import KEY, MISSING, fill, fill_path, fill_query
 from duly.connectors.transport import HttpRequest
 from duly.errors import ConfigError, Invalid, Refused, Transient
 from duly.rules.url import Url, match_host, read_host, read_url
@@ -163,7 +163,7 @@ class Http(Connector):
         answer = await self._kit.change(
             call,
             operation.method,
-            fill_path(operation.path, call.args),
+            fill_path(operation.path, {**call.args, KEY: call.key}),
             body=body,
             query=fill_query(operation.query, call.args),
             key=operation.key,

@@ -300,12 +300,14 @@ def _read_key(place: Place, arguments: tuple[Argument, ...]) -> KeyPlace | None:
     given = place.table.get("key")
     if given == "none":
         return None
+    if given == "path":
+        return KeyPlace("path")
     if given is None or isinstance(given, str):
         place.refuse(
             "key",
             "say where the idempotency key travels:"
             ' { header = "Idempotency-Key" }, { field = "external_id" }, { query = "key" },'
-            ' or "none" if the service has no place for it.',
+            ' "path" if it stands there as {key}, or "none" if the service has no place for it.',
         )
     inside = place.inner("key")
     inside.only(KEY_PLACES)
@@ -424,9 +426,13 @@ def _read_terms(place: Place, *, is_mutation: bool) -> Mapping[str, Any]:
 def _check_names(place: Place, found: HttpOperation) -> None:
     """Refuse a template that names no argument, and an argument that stands in no template."""
     names = {each.name for each in found.arguments}
+    is_in_path = found.key is not None and found.key.kind == "path"
+    if is_in_path and KEY not in fields_of(found.path):
+        place.refuse("path", 'the key travels in it. Write {key}, as in "/orders/{key}".')
     templates = {"path": found.path, "query": found.query, "body": found.body}
     for key, template in templates.items():
-        for name in sorted(fields_of(template) - names):
+        known = names | {KEY} if is_in_path and key == "path" else names
+        for name in sorted(fields_of(template) - known):
             said = "Say key = … for the key." if name == KEY else suggest(name, names)
             place.refuse(key, f"{{{name}}} is no argument. {said}")
     variables = set(VARIABLE.findall(found.graphql or ""))

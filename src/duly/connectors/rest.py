@@ -92,10 +92,13 @@ class Auth:
 
 @dataclass(frozen=True, slots=True)
 class KeyPlace:
-    """Where the key of a call travels: a header, a field of the body (`a.b`), or of the query."""
+    """Where the key of a call travels: a header, a field of the body (`a.b`) or of the query.
 
-    kind: Literal["header", "field", "query"]
-    name: str
+    With `path` it is the id of what is made, and the caller puts it into the path.
+    """
+
+    kind: Literal["header", "field", "query", "path"]
+    name: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,7 +291,7 @@ class Rest(Connector):
             headers[key.name] = call.key
         elif key is not None and key.kind == "query":
             url = add_query(url, [(key.name, call.key)])
-        elif key is not None:
+        elif key is not None and key.kind == "field":
             body = put(body, key.name, call.key)
         kind, data = encode_body(body, is_form=is_form)
         if kind:
