@@ -429,7 +429,7 @@ BREAKS = (
     _in_dispatcher("B7", "_recover", _recover_a_batch, BATCH, "a start promotes one batch"),
     Break(
         "B12",
-        "duly.desk.commands",
+        "duly.desk.publication",
         "handled_event",
         lambda store: None,
         CAUSE,
@@ -437,7 +437,7 @@ BREAKS = (
     ),
     Break(
         "B12",
-        "duly.desk.commands",
+        "duly.desk.publication",
         "RESERVED",
         (),
         CAUSE,

@@ -285,7 +285,7 @@ async def test_a_mutation_is_shown_as_claimed_and_as_observed(tmp_path: Path) ->
             tool="sheets.append",
             args={"a": 1},
             title="Add a row",
-            key="key",
+            key=KEY,
             status=MutationStatus.APPLIED,
             result={"id": 7},
             attempt=1,
