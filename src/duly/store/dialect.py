@@ -13,6 +13,7 @@ from functools import cache
 from duly.store import queries
 from duly.store.queries import PARAMETER, Statement
 
+_INTEGER_COLUMN = re.compile(r"(?m)^(  [a-z_]+\s+)integer\b")  # SQLite's has 64 bits
 _TEXT_COLUMN = re.compile(r"(?m)^(  [a-z_]+\s+)text\b")
 _LATE = " references allowance (id)"
 _SECONDS = re.compile(r"(\(?)([a-z_.]+) / 1000\.0")
@@ -33,7 +34,8 @@ def _numbered(name: str, text: str) -> Statement:
 
 def postgres_schema(text: str) -> str:
     """Return the schema with text collated by bytes, and times of the views as SQLite has them."""
-    collated = _TEXT_COLUMN.sub(r'\1text collate "C"', text)
+    wide = _INTEGER_COLUMN.sub(r"\1bigint", text)
+    collated = _TEXT_COLUMN.sub(r'\1text collate "C"', wide)
     # In an index an expression needs parentheses of its own.
     timed = _SECONDS.sub(r"\1(\2 / 1000.0::double precision)", collated)
     # Two tables refer to each other: the reference to the later one comes when both are there.

@@ -15,8 +15,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from functools import partial
-from typing import Any, Final, Self, TypeVar
+from contextlib import suppress
+from typing import Final, Self, TypeVar
 
 import psycopg
 from psycopg import errors
@@ -44,6 +44,7 @@ from duly.store.upkeep import note_restore
 R = TypeVar("R")
 
 CONNECTIONS: Final = 8
+READERS: Final = 2  # of them; so a reader waits for no writer that waits for a lock
 OPEN_TRIES_MAX: Final = 3  # another host may make the schema at the same moment
 
 log = logging.getLogger("duly.store")
@@ -68,10 +69,15 @@ class PostgresBackend:
         reading = number(statements | {name: own[name] for name in own.keys() - statements.keys()})
         reading = {name: each for name, each in reading.items() if not name.startswith("before_")}
         self._sessions = [ServerSession(url, n, reading, writing) for n in range(connections)]
-        self._free: asyncio.LifoQueue[ServerSession] = asyncio.LifoQueue()
-        for each in self._sessions:
-            self._free.put_nowait(each)
+        self._writers: asyncio.LifoQueue[ServerSession] = asyncio.LifoQueue()
+        self._readers: asyncio.LifoQueue[ServerSession] = asyncio.LifoQueue()
+        writers = max(1, connections - READERS)
+        for each in self._sessions[:writers]:
+            self._writers.put_nowait(each)
+        for each in self._sessions[writers:]:
+            self._readers.put_nowait(each)
         self._is_closed = False
+        self._closing: asyncio.Future[None] | None = None
         self._is_forked = False
         self.beside = Beside()
         self.was_brought_up = False  # there is no older schema on a server yet (L11)
@@ -131,11 +137,9 @@ class PostgresBackend:
 
     async def transact(self, body: Callable[[Transaction], R], durability: Durability) -> R:
         """Run `body` in a transaction of its own; return its result once that is durable."""
-        try:
-            return await self._use(lambda each: each.run(body, durability, self.beside))
-        finally:
-            if self.watchers and durability is not Durability.READ:
-                self._tell_watchers()
+        is_read = durability is Durability.READ
+        told = None if is_read else self._tell_watchers
+        return await self._use(lambda each: each.run(body, durability, self.beside), told, is_read)
 
     async def ask(self, body: Callable[[Transaction], R]) -> R:
         """Run `body`, which changes nothing and may take long."""
@@ -147,16 +151,24 @@ class PostgresBackend:
 
     async def close(self) -> None:
         """Wait for every transaction, make all durable, and give the connections back."""
-        if self._is_closed:
-            return
+        if self._closing is None:
+            self._closing = asyncio.ensure_future(self._close())
+        await asyncio.shield(self._closing)
+
+    async def _close(self) -> None:
         try:
             await self.sync()
         except StoreError as error:
             log.warning("the server was not asked to write everything down: %s", error)
         self._is_closed = True
-        for _ in self._sessions:
-            session = await self._free.get()
+        for each in self._sessions:
+            session = await self._queue(each).get()
             await self._env.call_blocking(session.close)
+
+    def _queue(self, session: ServerSession) -> asyncio.LifoQueue[ServerSession]:
+        """Return where a connection waits for its next transaction."""
+        is_writer = session in self._sessions[: max(1, len(self._sessions) - READERS)]
+        return self._writers if is_writer else self._readers
 
     def _tell_watchers(self) -> None:
         """Call the watchers; an error of one is logged, for the write is done."""
@@ -166,14 +178,45 @@ class PostgresBackend:
             except Exception as error:
                 log.error("a watcher of the store raised: %r", error, exc_info=error)
 
-    async def _use(self, work: Callable[[ServerSession], R]) -> R:
+    async def _use(
+        self,
+        work: Callable[[ServerSession], R],
+        told: Callable[[], None] | None = None,
+        is_read: bool = False,
+    ) -> R:
         if self._is_forked:
             raise StoreForked(code="store_forked", subject=NAME)
         if self._is_closed:
             raise StoreUnavailable(code="store_closed", subject=NAME)
-        session = await self._free.get()
-        job = asyncio.ensure_future(self._env.call_blocking(lambda: work(session)))
-        job.add_done_callback(partial(self._end, session))
+        has_readers = len(self._sessions) > READERS
+        queue = self._readers if is_read and has_readers else self._writers
+        session, loop = await queue.get(), asyncio.get_running_loop()
+        is_begun = False
+
+        def end() -> None:
+            """Let others have the connection, and watchers know: its thread is done with it."""
+            queue.put_nowait(session)
+            if told is not None:
+                told()
+
+        def begin() -> R:
+            nonlocal is_begun
+            is_begun = True
+            try:
+                return work(session)
+            finally:
+                with suppress(RuntimeError):  # a loop that is closed has no other caller
+                    loop.call_soon_threadsafe(end)
+
+        def hear(job: asyncio.Future[R]) -> None:
+            """Let others have a connection that no thread has used; hear of every error."""
+            if not is_begun:
+                end()
+            if not job.cancelled():
+                job.exception()
+
+        job = asyncio.ensure_future(self._env.call_blocking(begin))
+        job.add_done_callback(hear)
         try:
             return await asyncio.shield(job)
         except StoreOlder:
@@ -183,12 +226,6 @@ class PostgresBackend:
             raise
         except psycopg.Error as error:
             raise explain(error) from error
-
-    def _end(self, session: ServerSession, job: asyncio.Future[Any]) -> None:
-        """Let others have the connection; no caller may be left to hear of an error (law 4)."""
-        self._free.put_nowait(session)
-        if not job.cancelled():
-            job.exception()
 
 
 def explain(error: psycopg.Error) -> Exception:

@@ -56,6 +56,13 @@ class _Number(Loader):
         return float(text) if b"." in text else int(text)
 
 
+class _Bit(Loader):
+    """Yes and no are numbers, as in SQLite."""
+
+    def load(self, data: Any) -> int:
+        return int(bytes(data) == b"t")
+
+
 @dataclass(slots=True)
 class Beside:
     """What a transaction knows that is not in the database: the host that writes, and a key.
@@ -292,6 +299,7 @@ class ServerSession:
             self._is_entered = False
             connection = dial(self._url)
             connection.adapters.register_loader("numeric", _Number)
+            connection.adapters.register_loader("bool", _Bit)
             connection.prepare_threshold = 0
             connection.prepared_max = None
             self._connection = connection
