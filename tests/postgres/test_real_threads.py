@@ -58,6 +58,13 @@ def look(tx: Transaction) -> int:
     return int(value)
 
 
+def look_slowly(tx: Transaction) -> int:
+    """Read it, and keep the connection for a while."""
+    value = look(tx)
+    time.sleep(0.1)
+    return value
+
+
 # -- Moments ------------------------------------------------------------------------------------
 
 
@@ -346,15 +353,13 @@ async def test_after_a_restart_of_the_server_a_read_fails_once_at_most() -> None
     """H3: nothing was begun on a session that was lost while it was idle."""
     with own_server() as folder:
         backend = await open_postgres(address(folder, "postgres"), Loop(), schema=SCHEMA)
-        slow = (backend.transact(lambda tx: (look(tx), time.sleep(0.1)), READ) for _ in range(8))
+        slow = (backend.transact(look_slowly, READ) for _ in range(8))
         await asyncio.gather(*slow)
         stop(folder, "fast")
         start(folder)
         failed = 0
         for _ in range(3):
-            calls = (
-                backend.transact(lambda tx: (look(tx), time.sleep(0.1)), READ) for _ in range(8)
-            )
+            calls = (backend.transact(look_slowly, READ) for _ in range(8))
             done = await asyncio.gather(*calls, return_exceptions=True)
             failed += sum(isinstance(each, BaseException) for each in done)
         for each in backend._sessions:
