@@ -29,7 +29,7 @@ from verification.workflow.scenario import Death, PlannedCrash
 
 CALM_ROUNDS: Final = 90  # a clock set back by a day, twice, makes a wait that much longer
 CALM_S: Final = 3600.0
-PATIENCE: Final = 80  # a host that does not come by its place in so many points dies anyway
+PATIENCE: Final = 110  # a host that does not come by its place in so many points dies anyway
 DELAYS_S: Final = (0.0, 0.0, 0.0, 0.0, 0.001, 0.004, 0.05)
 
 

@@ -135,7 +135,7 @@ def _nothing(_: Any) -> Any:
 
 def _sync_nothing(_: Any) -> Any:
     def sync(self: Any) -> None:
-        self._log.is_unsynced = False
+        self.log.is_unsynced = False
 
     return sync
 

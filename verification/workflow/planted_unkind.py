@@ -31,7 +31,7 @@ def _failed_syncs_are_fine(original: Any) -> Any:
         try:
             original(self)
         except Exception:
-            self._log.is_unsynced = False
+            self.log.is_unsynced = False
 
     return sync
 
