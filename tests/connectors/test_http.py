@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 from http.client import HTTPConnection
 from pathlib import Path
@@ -395,6 +396,7 @@ PLACES: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("name", PLACES)
 def test_every_place_of_the_key_passes_the_exam(tmp_path: Path, name: str) -> None:
     """L4, L5, L7: killed and failing at every line of the connector."""
+    is_whole = os.environ.get("DULY_EXAM") == "all"
     with Shop(tmp_path / "exam") as shop:
 
         def make(folder: Path) -> Http:
@@ -410,12 +412,12 @@ def test_every_place_of_the_key_passes_the_exam(tmp_path: Path, name: str) -> No
             {"item": "tea"},
             effects=count_orders(shop),
             folder=tmp_path / "exam",
-            # One of them dies at every line, also of kit and transport.
+            # One of them dies at the lines of kit and transport as well; `DULY_EXAM=all` at each.
             modules=["duly.connectors.transport", "duly.connectors.rest"] * (name == "header"),
-            look=None if name == "header" else look_at_disk,
+            look=None if is_whole and name == "header" else look_at_disk,
         )
     assert report.applied >= 2
-    assert report.not_applied > (150 if name == "header" else 5)
+    assert report.not_applied > (150 if is_whole and name == "header" else 5)
 
 
 def count_orders(shop: Shop) -> Any:

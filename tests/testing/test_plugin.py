@@ -43,7 +43,7 @@ def anyio_backend():
 
 
 OVER = """
-import asyncio, pytest
+import asyncio, os, pytest
 
 @pytest.fixture
 def furnished(duly_world):
@@ -73,7 +73,7 @@ async def test_over_both_and_the_world(host, duly_world, furnished):
     await host.drain()
 
 def test_without_a_coroutine(host):
-    assert Path(host.place).exists()
+    assert os.path.exists(host.place)
 
 class TestMethods:
     @pytest.fixture

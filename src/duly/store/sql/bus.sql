@@ -28,7 +28,7 @@ returning value, exists (select 1 from subscription where topic = :topic and lea
 -- insert_journal_event
 -- Written in the transaction of the change it announces (B10).
 insert into journal (id, topic, source, payload, correlation_id, causation_id, depth, created_at, status, opened, undelivered, processed_at)
-values (:id, :topic, :source, :payload, :correlation_id, :causation_id, :depth, :now, :status, :closed, :closed, case when cast(:closed as integer) = 1 then cast(:now as bigint) end)
+values (:id, :topic, :source, :payload, :correlation_id, :causation_id, :depth, :now, :status, :closed, :closed, case when cast(:closed as bigint) = 1 then cast(:now as bigint) end)
 
 -- get_journal_event
 -- The first statement of every verb that moves an event: its status is read here and holds to the end.
