@@ -7,7 +7,7 @@ Law 3  A run ends in one transaction, or it does not end (P3, C11).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -78,19 +78,7 @@ async def produce(parts: Parts, live: Live) -> None:
         logs=live.notes.logs_text,
         reads=_produced(live, told, now),
     )
-    change = lifecycle.commit(live.run)
-    announce = Announcements(parts).committed(live, change.run)
-    live.is_heard |= await parts.store.commit_producer(
-        live.fence,
-        live.id,
-        live.stored,
-        change,
-        commit,
-        now=now,
-        announce=announce,
-        closes_unheard=not parts.has_new_handler(),
-    )
-    live.move(change.run)
+    await _commit(parts, live, parts.store.commit_producer, commit, now)
 
 
 async def prepare(parts: Parts, live: Live) -> None:
@@ -158,16 +146,22 @@ async def finish(parts: Parts, live: Live, reads_text: str | None = None) -> Non
         logs=live.notes.logs_text,
         reads=reads_text,
     )
+    await _commit(parts, live, parts.store.commit_run, commit, now)
+
+
+async def _commit(
+    parts: Parts, live: Live, verb: Callable[..., Awaitable[bool]], commit: Commit, now: int
+) -> None:
+    """End a run in one transaction, with what is announced of it (B10)."""
     change = lifecycle.commit(live.run)
-    announce = Announcements(parts).committed(live, change.run)
-    live.is_heard |= await parts.store.commit_run(
+    live.is_heard |= await verb(
         live.fence,
         live.id,
         live.stored,
         change,
         commit,
         now=now,
-        announce=announce,
+        announce=Announcements(parts).committed(live, change.run),
         closes_unheard=not parts.has_new_handler(),
     )
     live.move(change.run)

@@ -27,7 +27,7 @@ from duly.rules.lease import DEFAULT_TIMES, LeaseTimes
 from duly.rules.seal import OPEN_KEY
 from duly.store.base import Durability, Row, Transaction
 from duly.store.queries import Statement
-from duly.store.transaction import NOT_OPEN, FindKey
+from duly.store.transaction import NOT_OPEN, FindKey, NamedStatements
 
 R = TypeVar("R")
 
@@ -76,7 +76,7 @@ class Beside:
     times: LeaseTimes = DEFAULT_TIMES
 
 
-class PostgresTransaction:
+class PostgresTransaction(NamedStatements):
     """The open transaction of one verb: named statements over one connection."""
 
     def __init__(
@@ -85,26 +85,9 @@ class PostgresTransaction:
         statements: Mapping[str, Statement],
         beside: Beside,
     ) -> None:
+        super().__init__(statements, None)
         self._cursor = psycopg.RawCursor(connection)
-        self._statements = statements
         self._beside = beside
-        self.closed_by: Exception | None = None
-
-    def all(self, statement: str, /, **parameters: Any) -> list[Row]:
-        """Run a statement and return every row."""
-        return self._rows(statement, parameters)
-
-    def one(self, statement: str, /, **parameters: Any) -> Row | None:
-        """Run a statement and return its only row, if there is one."""
-        rows = self._rows(statement, parameters)
-        assert len(rows) <= 1, f"statement {statement} returned {len(rows)} rows"
-        return rows[0] if rows else None
-
-    def run(self, statement: str, /, **parameters: Any) -> int:
-        """Run a statement that returns no rows; return how many rows it changed."""
-        rows = self._rows(statement, parameters)
-        assert not rows, f"statement {statement} returned {len(rows)} rows"
-        return self._cursor.rowcount
 
     @property
     def clock_ms(self) -> int:
@@ -119,16 +102,11 @@ class PostgresTransaction:
         """The key that rows are sealed with, which is not in the database (L15)."""
         return self._beside.find_key()
 
+    def _count_changes(self) -> int:
+        return self._cursor.rowcount
+
     def _rows(self, statement: str, parameters: dict[str, Any]) -> list[Row]:
-        if self.closed_by is not None:
-            raise self.closed_by
-        known = self._statements[statement]
-        try:
-            bound = known.bind(parameters)
-        except KeyError:
-            raise known.refuse(parameters) from None
-        if len(bound) != len(parameters):
-            raise known.refuse(parameters)
+        known, bound = self._bind(statement, parameters)
         first = self._statements.get(FIRST + statement)
         if first is not None:
             # It locks, in a statement of its own: only the next one sees what the lock waited for.

@@ -1,7 +1,8 @@
-"""An open transaction of a SQLite connection, spoken to in named statements."""
+"""An open transaction, spoken to in named statements; and that of a SQLite connection."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
@@ -17,27 +18,17 @@ FindKey: TypeAlias = Callable[[], bytes | None]
 NOT_OPEN = IllegalTransition("a transaction was used outside of its body")
 
 
-class NamedTransaction:
-    """The open transaction of one job: named statements over the writer's connection.
+class NamedStatements(ABC):
+    """Statements by their names, over the connection of either database.
 
-    A failed statement closes it, as PostgreSQL would: on a full disk SQLite has already rolled
-    back, and the next statement of a body that shrugged would commit on its own.
+    A failed statement closes it: the next one of a body that shrugged is refused.
     """
 
-    __slots__ = ("_changes", "_cursor", "_statements", "clock", "closed_by", "find_key")
+    __slots__ = ("_statements", "closed_by")
 
-    def __init__(
-        self,
-        connection: apsw.Connection,
-        statements: Mapping[str, Statement],
-        find_key: FindKey = lambda: OPEN_KEY,
-    ) -> None:
-        self._cursor = connection.cursor()
-        self._changes = connection.changes
+    def __init__(self, statements: Mapping[str, Statement], closed_by: Exception | None) -> None:
         self._statements = statements
-        self.find_key = find_key
-        self.clock: Callable[[], int] = lambda: 0  # the host of a file has no lease (H6)
-        self.closed_by: Exception | None = NOT_OPEN
+        self.closed_by = closed_by
 
     def all(self, statement: str, /, **parameters: Any) -> list[Row]:
         """Run a statement and return every row."""
@@ -46,14 +37,59 @@ class NamedTransaction:
     def one(self, statement: str, /, **parameters: Any) -> Row | None:
         """Run a statement and return its only row, if there is one."""
         rows = self._rows(statement, parameters)
-        assert len(rows) <= 1, f"statement {statement} answered {len(rows)} rows"
+        assert len(rows) <= 1, f"statement {statement} returned {len(rows)} rows"
         return rows[0] if rows else None
 
     def run(self, statement: str, /, **parameters: Any) -> int:
         """Run a statement that returns no rows; return how many rows it changed."""
         rows = self._rows(statement, parameters)
-        assert not rows, f"statement {statement} answered {len(rows)} rows"
-        return self._changes()
+        assert not rows, f"statement {statement} returned {len(rows)} rows"
+        return self._count_changes()
+
+    def _bind(
+        self, statement: str, parameters: dict[str, Any]
+    ) -> tuple[Statement, tuple[Any, ...]]:
+        """Find a statement and put its parameters in order; refuse one that is not its own."""
+        if self.closed_by is not None:
+            raise self.closed_by
+        known = self._statements[statement]
+        try:
+            bound = known.bind(parameters)
+        except KeyError:
+            raise known.refuse(parameters) from None
+        if len(bound) != len(parameters):
+            raise known.refuse(parameters)
+        return known, bound
+
+    @abstractmethod
+    def _rows(self, statement: str, parameters: dict[str, Any]) -> list[Row]:
+        """Run a statement to its end."""
+
+    @abstractmethod
+    def _count_changes(self) -> int:
+        """Return how many rows the last statement changed."""
+
+
+class NamedTransaction(NamedStatements):
+    """The open transaction of one job: named statements over the writer's connection.
+
+    A failed statement closes it, as PostgreSQL would: on a full disk SQLite has already rolled
+    back, and the next statement of a body that shrugged would commit on its own.
+    """
+
+    __slots__ = ("_changes", "_cursor", "clock", "find_key")
+
+    def __init__(
+        self,
+        connection: apsw.Connection,
+        statements: Mapping[str, Statement],
+        find_key: FindKey = lambda: OPEN_KEY,
+    ) -> None:
+        super().__init__(statements, NOT_OPEN)
+        self._cursor = connection.cursor()
+        self._changes = connection.changes
+        self.find_key = find_key
+        self.clock: Callable[[], int] = lambda: 0  # the host of a file has no lease (H6)
 
     @property
     def clock_ms(self) -> int:
@@ -65,16 +101,11 @@ class NamedTransaction:
         """The key that rows are sealed with, which is not in the database (L15)."""
         return self.find_key()
 
+    def _count_changes(self) -> int:
+        return self._changes()
+
     def _rows(self, statement: str, parameters: dict[str, Any]) -> list[Row]:
-        if self.closed_by is not None:
-            raise self.closed_by
-        known = self._statements[statement]
-        try:
-            bound = known.bind(parameters)
-        except KeyError:
-            raise known.refuse(parameters) from None
-        if len(bound) != len(parameters):
-            raise known.refuse(parameters)
+        known, bound = self._bind(statement, parameters)
         try:
             # Rows are read to the end: a RETURNING left unread has not changed its last rows.
             return self._cursor.execute(known.text, bound).fetchall()
