@@ -35,7 +35,7 @@ from verification.workflow.scenario import invent
 from verification.workflow.shape import Shape, Tool
 from verification.workflow.unkind import from_seed
 
-SCHEDULES_MAX: Final = 500
+SCHEDULES_MAX: Final = 600
 RANGES: Final = (0, 1_000_000, 2_000_000)  # where each of the three ranges of seeds begins
 
 Make = Callable[[Any], Any]
