@@ -83,7 +83,7 @@ async def _beside(env: Env, work: Callable[[], R]) -> R:
 
 def _copy(backend: SqliteBackend, server: psycopg.Connection) -> Moved:
     own = queries.load("postgres")
-    ((count,),) = server.execute(own["count_workflows"].encode()).fetchall()
+    ((count,),) = server.execute(own["count_all_workflows"].encode()).fetchall()
     if count:
         raise RequestRefused(code="server_not_empty", subject=NAME)
     for (text,) in server.execute(own["defer_references"].encode()).fetchall():
