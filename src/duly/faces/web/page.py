@@ -7,7 +7,6 @@ Law 2  Facts come from verbs, sentences from `words` with the answer; a page add
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 from urllib.parse import quote, urlencode
@@ -132,10 +131,8 @@ def _form_of(verb: Verb) -> Endpoint:
             args = read_arguments(verb, form.items())
             await session.call(verb.name, **args)
         except DulyError as error:
-            sides: list[tuple[str, str]] = []
-            if error.code == "not_as_shown":
-                both = await compare(session, args)
-                sides = [(name, json.dumps(each, indent=2)) for name, each in both.items()]
+            is_changed = error.code == "not_as_shown"
+            sides = await compare(session, args) if is_changed else {}
             return refuse(request, error, sides)
         root = request.scope.get("root_path", "")
         place = f"/w/{quote(back, safe='')}" if back else "/"
