@@ -14,6 +14,7 @@ from urllib.parse import quote, urlencode
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
+from duly.api.page import PAGE_ROWS_MAX
 from duly.api.registry import VERBS, Scope, Verb
 from duly.errors import DulyError
 from duly.faces.web.body import read_arguments, read_pairs
@@ -22,7 +23,7 @@ from duly.faces.web.look import refuse, render, style_sheet
 from duly.faces.web.sign import SEE_OTHER, read_form
 from duly.faces.web.verb import compare
 
-ROWS: Final = 50
+ROWS: Final = 50  # of what came in, was done or was found, on one page
 BACK: Final = "back"  # the workflow that a form was on; a name, never an address
 
 
@@ -51,7 +52,7 @@ async def home(request: Request) -> Response:
     """Show what needs a person, and all workflows."""
     session = visit_of(request).session
     waiting: Any = await session.call("attention", limit=ROWS)
-    workflows: Any = await session.call("workflows", limit=1000)
+    workflows: Any = await session.call("workflows", limit=PAGE_ROWS_MAX)
     return render(request, "home.html", waiting=waiting, workflows=workflows)
 
 
@@ -62,7 +63,7 @@ async def workflow(request: Request) -> Response:
     found: Any = await session.call("workflow", name=name)
     query = read_query(request, VERBS["inputs"], ("status", "before"))
     inputs: Any = await session.call("inputs", workflow=name, limit=ROWS, **query)
-    waiting: Any = await session.call("attention", limit=1000)
+    waiting: Any = await session.call("attention", limit=PAGE_ROWS_MAX)
     own = [each for each in waiting if each["workflow"] == name]
     older = _older(query, inputs, "seq")
     return render(request, "workflow.html", each=found, inputs=inputs, older=older, waiting=own)
