@@ -147,7 +147,6 @@ class Transport:
         self._allow = frozenset(allow)
         self._body_bytes_max = body_bytes_max
         self._resolve = resolve or resolve_name
-        self._ca = ca
         self._context: ssl.SSLContext | None = None if ca is None else make_context(ca)
 
     async def change(self, request: HttpRequest, *, timeout_s: float) -> HttpResponse:
