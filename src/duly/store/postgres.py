@@ -240,7 +240,7 @@ def explain(error: psycopg.Error) -> Exception:
 
 
 def bring_up(url: str, schema: Schema) -> None:
-    """Make the tables in an empty database; refuse one that is newer, or another program's (H4)."""
+    """Make the tables in an empty database; refuse another schema, or another program's (H4)."""
     own = queries.load("postgres")
     with dial(url) as connection:
         for _ in range(OPEN_TRIES_MAX):
@@ -249,9 +249,11 @@ def bring_up(url: str, schema: Schema) -> None:
                 raise StoreError(code="server_another", subject=NAME)
             if found == "duly":
                 ((version,),) = connection.execute(own["get_store_version"].encode()).fetchall()
-                if version != schema.version:
-                    facts = {"found": version, "known": schema.version}
+                facts = {"found": version, "known": schema.version}
+                if version > schema.version:
                     raise StoreNewer(code="store_newer", subject=NAME, facts=facts)
+                if version < schema.version:  # nothing brings up a store on a server yet (H4)
+                    raise StoreError(code="server_schema_older", subject=NAME, facts=facts)
                 return
             try:
                 with connection.transaction():
