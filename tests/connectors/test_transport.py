@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from duly.connectors import transport as module
 from duly.connectors.response import HEADERS_MAX, PIECES_MAX, HttpResponse
 from duly.connectors.transport import (
     REDIRECTS_MAX,
@@ -171,6 +172,20 @@ async def test_what_cannot_be_reached_was_not_sent(shop: Shop, tmp_path: Path) -
         await transport(resolve=hang).change(request, timeout_s=0.1)
     with pytest.raises(NotSent, match="has no address"):
         await transport(resolve=Names(())).change(request, timeout_s=5)
+
+
+async def test_the_time_for_one_address_is_the_one_that_is_named(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """K2, X2: it is shorter than that of the whole exchange, and nothing was sent."""
+
+    async def hang(*args: object, **given: object) -> None:
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(asyncio, "open_connection", hang)
+    monkeypatch.setattr(module, "CONNECT_S", 0.05)
+    with pytest.raises(NotSent, match=r"nothing was sent: no connection within 0\.05 s"):
+        await post(shop)
 
 
 async def test_the_next_address_is_tried_before_anything_is_sent(shop: Shop) -> None:

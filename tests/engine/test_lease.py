@@ -11,7 +11,7 @@ import pytest
 
 from duly.engine.claims import Claims
 from duly.engine.lease import Lease
-from duly.errors import Fenced
+from duly.errors import Fenced, StoreUnavailable
 from duly.rules.lease import LEASE_MS, SEND_LEFT_MS
 from duly.store import Store
 from duly.store.claim import HostBackend
@@ -91,6 +91,28 @@ async def test_a_host_that_renews_keeps_what_it_holds(fleet: Fleet) -> None:
     assert one.keeping is not None
     assert not one.keeping.done()
     assert one.looks >= 119  # after each renewal, for what has become free
+
+
+async def test_a_host_looks_for_work_only_after_a_renewal_that_succeeded(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """H2: while the server cannot be reached there is nothing to look at."""
+    one = fleet.member()
+    await one.come()
+    await fleet.env.sleep(6)
+    looks = one.looks
+    assert looks > 0
+
+    async def fail(*args: object, **given: object) -> None:
+        facts = {"cause": "cut off"}
+        raise StoreUnavailable(code="server_unreachable", subject="PostgreSQL", facts=facts)
+
+    with monkeypatch.context() as cut_off:
+        cut_off.setattr(fleet.store, "renew", fail)
+        await fleet.env.sleep(5)
+        assert one.looks == looks
+    await fleet.env.sleep(5)
+    assert one.looks > looks
 
 
 async def test_the_work_of_a_host_that_stopped_moves_within_twenty_seconds(fleet: Fleet) -> None:

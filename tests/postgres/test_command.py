@@ -5,10 +5,14 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from duly.faces.cli.finding import State
+from duly.faces.cli.server import _standby
+from duly.store.server import ServerFacts
 from tests.faces.real import call, running, wait_for
 from tests.postgres.service import CONNECTOR, Counting, serve
 from tests.postgres.stand import FLOW, KEY, database
@@ -65,7 +69,8 @@ def test_the_commands_work_without_a_host_and_through_one(
         (told,) = json.loads(do(project, "status", "--json"))["hosts"]
         assert told["name"].endswith(f":{host.process.pid}")
         wait_for(lambda: counting.posts["second"] == 1, "the second note", host)
-        assert do(project, "why", "notes")  # sent, recorded or done by now
+        # The outside has counted it before the host has its answer.
+        wait_for(lambda: "Nothing is pending" in do(project, "why", "notes"), "the answer", host)
         assert f":{host.process.pid}: holds 1 workflow" in do(project, "status")
         second = call(project, "serve")
         assert second.exit_code == 1
@@ -98,3 +103,12 @@ def test_a_server_that_is_gone_is_one_sentence(project: Path) -> None:
     assert said.exit_code == 1
     assert "the server cannot be used now" in said.output
     assert "hunter22" not in said.output
+
+
+def test_doctor_demands_that_the_server_waits_for_its_standby() -> None:
+    """H10: one that is not waited for lacks what was confirmed, if it is promoted."""
+    alone = ServerFacts(17, True, True, "", 100, 10, standbys=0, clock_ms=0, is_pooled=False)
+    followed = replace(alone, standbys=1)
+    waited_for = replace(followed, synchronous_standbys="db2")
+    states = [_standby(each).state for each in (alone, followed, waited_for)]
+    assert states == [State.OK, State.BAD, State.OK]

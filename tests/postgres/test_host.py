@@ -52,13 +52,18 @@ async def test_the_first_host_makes_the_schema_and_two_at_once_make_one(place: P
     place._admin.execute(f"drop database {name} with (force)")
 
 
-async def test_a_newer_store_and_one_of_another_program_are_refused(place: Place, url: str) -> None:
+async def test_a_store_of_another_schema_or_of_another_program_is_refused(
+    place: Place, url: str
+) -> None:
     """H4: and nothing is changed."""
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute("update store set version = version + 1")
         with pytest.raises(StoreNewer, match="written by a newer Duly"):
             await Host(url).open()
-        connection.execute("update store set version = version - 1")
+        connection.execute("update store set version = version - 2")
+        with pytest.raises(StoreError, match="written by an older Duly"):
+            await Host(url).open()
+        connection.execute("update store set version = version + 1")
     name = f"other_{place._name}"
     place._admin.execute(f"create database {name}")
     other = address(place.folder, name)

@@ -7,13 +7,15 @@ from typing import Any
 
 import psycopg
 import pytest
+from psycopg.conninfo import conninfo_to_dict
 
 from duly.env import Loop
-from duly.errors import DulyError, RequestRefused, StoreError, StoreInUse
+from duly.errors import DulyError, RequestRefused, StoreError, StoreInUse, StoreUnavailable
 from duly.host import Host
 from duly.rules.standing import Standing
 from duly.store import move
 from duly.store.move import move_store
+from duly.store.server import look_at_server
 from tests.faces.real import call
 from tests.postgres.stand import KEY, Outside, database, deploy, opened, until
 from tests.postgres.world import Place
@@ -147,3 +149,15 @@ def test_the_command_says_what_to_do_next(place: Place, tmp_path: Path) -> None:
         assert "each compared with the file" in said.output
         assert "DULY_KEY" in said.output
         assert "already has workflows" in call(folder, "move", "--to", url).output
+
+
+def test_a_move_and_the_doctor_use_the_server_that_a_host_uses(place: Place) -> None:
+    """H10: one that takes no writes is refused; of several addresses the first may be a standby."""
+    with database(place) as url:
+        name = conninfo_to_dict(url)["dbname"]
+        place._admin.execute(f"alter database {name} set default_transaction_read_only = on")
+        with pytest.raises(StoreUnavailable, match="read-only"):
+            look_at_server(url)
+        with pytest.raises(psycopg.OperationalError, match="read-only"):
+            move._connect(url)
+        place._admin.execute(f"alter database {name} reset default_transaction_read_only")

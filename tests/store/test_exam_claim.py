@@ -11,7 +11,7 @@ from duly.store.base import Fence
 from duly.store.claim import HostRow, HostSeen, Renewed
 from duly.store.record import Recorded
 from tests.store.exam import Again, Case, ReadCase, Refusal, Trial, World, exam
-from tests.store.scene import HOST, IN_FLIGHT, NOON, PROPOSED, UNKNOWN, WORKFLOW, arranged, at
+from tests.store.scene import HOST, IN_FLIGHT, NOON, PROPOSED, UNKNOWN, WORKFLOW, arranged, at, on
 
 NO_WORKFLOW = "a workflow that is not here"
 LEASE_MS = 60_000
@@ -240,6 +240,13 @@ async def _one_over(world: World) -> None:
     world.connection.execute("update host set lease_until = 0 where id = 'host_3'")
 
 
+async def _one_over_and_a_workflow_removed(world: World) -> None:
+    """Let a lease be over; the one workflow there was is removed, so the hosts share none (H7)."""
+    await arranged()(world)
+    await world.store.remove(WORKFLOW, action=on(world).action("remove"), now=NOON)
+    await _one_over(world)
+
+
 async def _renew(world: World) -> Renewed:
     return await world.store.renew("host_2", lease_ms=LEASE_MS)
 
@@ -265,7 +272,7 @@ async def _see_renewal_win(world: World, answer: bool) -> None:
 
 RENEW = Case(
     "renew",
-    _one_over,
+    _one_over_and_a_workflow_removed,
     _renew,
     _see_renewed,
     Again.SAME,

@@ -65,6 +65,7 @@ def test_a_host_shows_its_page_and_starts_it_again_when_it_ends(
     """G8, U6: the answers are those of `--json`; a page that died is reached at the same place."""
     folder = make_project(tmp_path / "project")
     monkeypatch.setenv("DULY_KEY", "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=")
+    monkeypatch.setenv("PGPASSWORD", "not for the page")
     with running(folder, "serve", "--page-port", "0") as host:
         url = url_of(host)
         made = json.loads(call(folder, "token", "new", "ci", "--scope", "read", "--json").stdout)
@@ -96,6 +97,7 @@ def _check_holds_nothing(page: int, folder: Path) -> None:
     assert not [each for each in held if str(folder) in each]
     environ = Path(f"/proc/{page}/environ").read_bytes()
     assert b"DULY_" not in environ
+    assert b"PGPASSWORD" not in environ
 
 
 def test_a_page_ends_with_a_host_that_is_killed(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What a face needs to know to show a page: where it may be reached (G1, G2)."""
+"""What a face needs to know to show a page: where it may be reached (G1, G2), and limits."""
 
 from __future__ import annotations
 
@@ -6,3 +6,5 @@ from duly.config import PageSettings as PageSettings
 from duly.rules.page import check_page as check_page
 from duly.rules.page import list_names as list_names
 from duly.rules.page import read_place as read_place
+from duly.rules.token import DEVICE_DAYS as DEVICE_DAYS
+from duly.store.people import PAGE_ROWS_MAX as PAGE_ROWS_MAX

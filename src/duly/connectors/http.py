@@ -14,7 +14,7 @@
 
 Law 1: every connector has a class of its own, and its operations are methods of it. So stubs,
        `check`, approvals and the exam see them like the methods of any connector.
-Law 2: a read is GET or HEAD; settings that say otherwise are refused (K5).
+Law 2: a read is GET, HEAD or one query of GraphQL; other settings for it are refused (K5).
 Law 3: `get` and `head` ask the hosts that `hosts` names, without any credentials (K4).
 """
 

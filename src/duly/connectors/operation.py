@@ -3,7 +3,7 @@
 Law 1: a mistake is told with the key it stands under and what to write instead, before anything is
        asked of the service.
 Law 2: a mutation says where its key travels, also when it travels nowhere: `key = "none"` (K1).
-Law 3: what reads cannot change: it is GET or HEAD (K5).
+Law 3: a read cannot change anything: it is GET, HEAD, or one query of GraphQL (K5).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from types import MappingProxyType
 from typing import Any, Final, Literal, NoReturn, cast
 
 from duly.connectors.graphql import find_fault
-from duly.connectors.rest import NOTHING, Auth, KeyPlace, Paging, Verify
+from duly.connectors.rest import Auth, KeyPlace, Paging, Verify
 from duly.connectors.signature import Address
 from duly.connectors.status import Meaning
 from duly.connectors.template import KEY, fields_of, is_broken
@@ -457,6 +457,3 @@ def _check_header(place: Place, key: str, name: str) -> None:
 
 def _kind(value: object) -> str:
     return "missing" if value is None else f"a {type(value).__name__}"
-
-
-__all__ = ["NOTHING", "Argument", "HttpOperation", "read_auth", "read_operations"]

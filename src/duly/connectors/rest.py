@@ -18,8 +18,8 @@
         async def create_order_happened(self, call: duly.Call) -> duly.Verdict:
             return await self.find(call, FIND)
 
-Law 1: what a response means is decided by `status.py`, where it was sent by `transport.py`; a
-       connector adds what its service alone does.
+Law 1: `transport.py` decides where a request goes, `status.py` what its response means. A
+       connector adds only what is special about its service.
 Law 2: a call is found again by its key and by nothing else. What was found without the key is not
        the call; a search whose end was not seen says nothing (L5).
 Law 3: the URL, the credentials and the headers belong to one origin, and no path leaves it (K4).

@@ -20,8 +20,9 @@ from typing import Final
 
 from duly.connectors.response import HttpResponse
 from duly.errors import AuthNeeded, PermissionDenied, Refused, Transient, UnknownOutcome
+from duly.rules.schedule import RETRY_AFTER_MAX_MS
 
-RETRY_AFTER_S_MAX: Final = 86_400.0
+RETRY_AFTER_S_MAX: Final = RETRY_AFTER_MAX_MS / 1000
 EPOCH_S_MIN: Final = 1_000_000_000.0  # a larger number is a moment, a smaller one a duration
 WORDS_CHARS_MAX: Final = 300
 
@@ -113,16 +114,13 @@ def raise_for_read(
     response: HttpResponse,
     what: str,
     connector: str,
-    *,
-    own: Mapping[int, Meaning] = MappingProxyType({}),
 ) -> bool:
     """Tell whether there is something to read, or raise what the status means.
 
     `404` and `410` say that there is nothing: the caller knows whether that is an answer.
     """
-    meaning = meaning_of(response, own)
     said = _said(response, what)
-    match meaning:
+    match meaning_of(response):
         case Meaning.DONE:
             return True
         case Meaning.MISSING:

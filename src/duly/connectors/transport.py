@@ -147,7 +147,6 @@ class Transport:
         self._allow = frozenset(allow)
         self._body_bytes_max = body_bytes_max
         self._resolve = resolve or resolve_name
-        self._ca = ca
         self._context: ssl.SSLContext | None = None if ca is None else make_context(ca)
 
     async def change(self, request: HttpRequest, *, timeout_s: float) -> HttpResponse:
@@ -249,7 +248,7 @@ class Transport:
             if self._context is None:
                 self._context = make_context(None)
             secure = {"ssl": self._context, "server_hostname": url.host}
-        problem: OSError | None = None
+        problem: OSError | BrokenExchange | None = None
         for address in addresses:
             try:
                 async with asyncio.timeout(CONNECT_S):
@@ -259,6 +258,8 @@ class Transport:
                         limit=HEAD_BYTES_MAX,
                         **secure,  # type: ignore[arg-type]
                     )
+            except TimeoutError:
+                problem = problem or BrokenExchange(f"no connection within {CONNECT_S:g} s")
             except OSError as error:
                 problem = problem or error
         assert problem is not None

@@ -75,6 +75,7 @@ class Vault:
         self._open: dict[tuple[str, str], str] = {}
         self._closed: dict[tuple[str, str], AuthNeeded] = {}
         self._seals: dict[tuple[str, str], str] = {}  # as they were read, sealed
+        self._changes = 0  # how often a secret was kept or forgotten here
 
     async def read_keys(self) -> None:
         """Read the keys that are there; refuse one that cannot be right. None is made yet."""
@@ -105,7 +106,10 @@ class Vault:
 
     async def read_again(self, store: Store) -> None:
         """Take over what other hosts have set or dropped since (H12)."""
+        before = self._changes
         rows = {(row.connector, row.name): row for row in await store.list_secrets()}
+        if self._changes != before:
+            return  # a caller set or dropped one here meanwhile: these rows may be older than that
         for place in (self._open.keys() | self._closed.keys()) - rows.keys():
             self.forget(*place)
         for place, row in rows.items():
@@ -127,7 +131,7 @@ class Vault:
         return self._seal(self._key, row.connector, row.name, value)
 
     async def find_key(self) -> bytes:
-        """Answer the key to secrets and seals; it is made if there is none yet."""
+        """Return the key to secrets and seals; it is made if there is none yet."""
         if self._key is not None:
             return self._key
         key = await self._find_key(is_made=True)
@@ -146,11 +150,13 @@ class Vault:
     def keep(self, connector: str, name: str, value: str) -> None:
         """Hand a secret out from now on; the store has it."""
         self._outside.remember(value)
+        self._changes += 1
         self._open[connector, name] = value
         self._closed.pop((connector, name), None)
 
     def forget(self, connector: str, name: str) -> None:
         """Hand a secret out no more; it is still taken out of all that is shown."""
+        self._changes += 1
         self._open.pop((connector, name), None)
         self._closed.pop((connector, name), None)
 
@@ -170,7 +176,7 @@ class Vault:
         return self._open[connector, name]
 
     def _unseal(self, row: SecretRow, key: bytes | None) -> AuthNeeded | None:
-        """Open one secret, or answer why it stays closed and what to do."""
+        """Open one secret, or return why it stays closed and what to do."""
         if self.old_key is not None and _key_name(row) == name_key(self.old_key):
             key = self.old_key
         if key is None:

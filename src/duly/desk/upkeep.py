@@ -142,8 +142,8 @@ async def note_restore(store: Store, env: Env, *, is_lost: bool = False) -> None
     since = await store.note_restore(action=action, now=env.now_ms(), is_lost=is_lost)
     if since is None:
         return
-    is_lost = await store.backend.transact(partial(is_log_lost, since=since), Durability.READ)
-    log.warning("%s", say_restored(moment(since), is_log_lost=is_lost))
+    has_no_log = await store.backend.transact(partial(is_log_lost, since=since), Durability.READ)
+    log.warning("%s", say_restored(moment(since), is_log_lost=has_no_log))
 
 
 def _backend(desk: Desk) -> SqliteBackend:

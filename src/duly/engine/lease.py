@@ -119,7 +119,8 @@ class Lease:
                 return
             except StoreError as error:
                 log.warning("the lease could not be renewed yet: %s", error)
-            on_look()
+            else:
+                on_look()
 
     async def _renew(self) -> None:
         asked_at = self._env.monotonic_ms()

@@ -82,10 +82,9 @@ class Engine(WorkLoop[str]):
 
     async def join(self) -> None:
         """Be a host of a fleet, from now until the engine is closed (H2)."""
-        lease = self._parts.lease
-        if lease is not None and (self._keeper is None or self._keeper.done()):
+        if self._parts.lease is not None:
             await self._worker.claims.join()
-            self._keeper = self._parts.env.spawn(self._keep_lease(lease), "lease")
+            self._start_keeper(self._parts.lease)
 
     def drop(self, run_id: str) -> None:
         """Cancel the task of a run that a person's act ended; a call that is out is not cut."""
@@ -145,9 +144,7 @@ class Engine(WorkLoop[str]):
             raise self._lost_lease()
         if self._parts.lease is not None:
             self._parts.lease.serve(is_on=True)
-        is_kept = self._keeper is not None and not self._keeper.done()
-        if self._parts.lease is not None and not is_kept:
-            self._keeper = self._parts.env.spawn(self._keep_lease(self._parts.lease), "lease")
+            self._start_keeper(self._parts.lease)
         await self._report_strays()
 
     async def _report_strays(self) -> None:
@@ -282,6 +279,11 @@ class Engine(WorkLoop[str]):
         return False
 
     # -- A host of a fleet ----------------------------------------------------------------------
+
+    def _start_keeper(self, lease: Lease) -> None:
+        """Let a task keep the lease, unless one does already."""
+        if self._keeper is None or self._keeper.done():
+            self._keeper = self._parts.env.spawn(self._keep_lease(lease), "lease")
 
     async def _keep_lease(self, lease: Lease) -> None:
         """Keep the lease; when it has lapsed, come back as another host (H2).

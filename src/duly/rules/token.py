@@ -17,6 +17,7 @@ from hmac import compare_digest
 from typing import Final
 
 from duly.errors import Invalid, short
+from duly.rules.schedule import DAY_MS
 from duly.rules.verb import Scope
 
 ID_BYTES: Final = 6
@@ -25,7 +26,6 @@ LINK_MS: Final = 60_000
 LINKS_MAX: Final = 20  # that can be used at one moment
 DEVICE_DAYS: Final = 30
 DAYS_MAX: Final = 3650
-DAY_MS: Final = 86_400_000
 NAME_CHARS_MAX: Final = 80
 _TOKEN: Final = re.compile(
     rf"duly_([0-9a-f]{{{2 * ID_BYTES}}})_([0-9a-f]{{{2 * SECRET_BYTES}}})", re.ASCII

@@ -21,6 +21,8 @@ from duly.rules.value import Json
 PREFIX: Final = "whsec_"
 SECRET_BYTES: Final = 32
 AWAY_S_MAX: Final = 300  # between the sender's clock and ours
+SIGNED_AT_CHARS_MAX: Final = 12  # seconds since 1970, in digits
+KEY_CHARS: Final = 40  # of the address; 160 bits
 SIGNATURES_MAX: Final = 10  # a sender that changes its secret sends two
 TITLE_CHARS_MAX: Final = 200
 TITLES: Final = ("title", "subject", "type")  # what of a payload says what it is
@@ -42,7 +44,7 @@ def is_signed(
     secret: str, *, message_id: str, signed_at: str, signature: str, body: str, now_ms: int
 ) -> bool:
     """Tell whether one of the signatures is right, and not too old (law 1)."""
-    if not signed_at.isascii() or not signed_at.isdigit() or len(signed_at) > 12:
+    if not signed_at.isascii() or not signed_at.isdigit() or len(signed_at) > SIGNED_AT_CHARS_MAX:
         return False
     if abs(int(signed_at) - now_ms // 1000) > AWAY_S_MAX:
         return False
@@ -53,7 +55,7 @@ def is_signed(
 
 def url_key(secret: str) -> str:
     """Return the key of the address that goes with a secret (law 2)."""
-    return hmac.new(_bytes(secret), b"url", sha256).hexdigest()[:40]
+    return hmac.new(_bytes(secret), b"url", sha256).hexdigest()[:KEY_CHARS]
 
 
 def is_key(secret: str, key: str) -> bool:

@@ -21,9 +21,9 @@ import psycopg
 from duly.env import Env
 from duly.errors import RequestRefused, StoreError
 from duly.store import mark, queries
-from duly.store.base import Durability, Transaction
+from duly.store.base import Durability, Row, Transaction
 from duly.store.postgres import bring_up, explain
-from duly.store.postgres_session import NAME
+from duly.store.postgres_session import NAME, dial
 from duly.store.sqlite import SqliteBackend, default_schema, open_sqlite
 from duly.store.upkeep import COPIED
 
@@ -51,7 +51,7 @@ async def move_store(path: Path, url: str, env: Env) -> Moved:
     await _beside(env, lambda: bring_up(url, schema))
     backend = await open_sqlite(path, env)
     try:
-        connection = await _beside(env, lambda: psycopg.connect(url))
+        connection = await _beside(env, lambda: _connect(url))
         try:
             moved = await _beside(env, lambda: _copy(backend, connection))
             await backend.transact(_mark_as_copy(env.now_ms()), Durability.BARRIER)
@@ -81,9 +81,15 @@ async def _beside(env: Env, work: Callable[[], R]) -> R:
 # What follows blocks, and runs in a thread.
 
 
-def _copy(backend: SqliteBackend, server: psycopg.Connection) -> Moved:
+def _connect(url: str) -> psycopg.Connection[Row]:
+    connection = dial(url)
+    connection.autocommit = False  # all of it is one transaction (law 1)
+    return connection
+
+
+def _copy(backend: SqliteBackend, server: psycopg.Connection[Row]) -> Moved:
     own = queries.load("postgres")
-    ((count,),) = server.execute(own["count_workflows"].encode()).fetchall()
+    ((count,),) = server.execute(own["count_all_workflows"].encode()).fetchall()
     if count:
         raise RequestRefused(code="server_not_empty", subject=NAME)
     for (text,) in server.execute(own["defer_references"].encode()).fetchall():

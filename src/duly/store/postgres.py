@@ -71,18 +71,20 @@ class PostgresBackend:
         self._sessions = [ServerSession(url, n, reading, writing) for n in range(connections)]
         self._writers: asyncio.LifoQueue[ServerSession] = asyncio.LifoQueue()
         self._readers: asyncio.LifoQueue[ServerSession] = asyncio.LifoQueue()
-        writers = max(1, connections - READERS)
-        for each in self._sessions[:writers]:
-            self._writers.put_nowait(each)
-        for each in self._sessions[writers:]:
-            self._readers.put_nowait(each)
+        self._has_readers = connections > READERS
+        writers = connections - READERS if self._has_readers else connections
+        # Where each connection waits for its next transaction.
+        self._queues = [self._writers] * writers + [self._readers] * (connections - writers)
+        for queue, session in zip(self._queues, self._sessions, strict=True):
+            queue.put_nowait(session)
         self._is_closed = False
         self._closing: asyncio.Future[None] | None = None
         self._is_forked = False
         self.beside = Beside()
         self.was_brought_up = False  # there is no older schema on a server yet (L11)
         self.watchers: set[Callable[[], None]] = set()
-        self.on_older: Callable[[], Awaitable[None]] = _no_care  # called when law 4 of a session
+        # Called when the store has lost what it had confirmed (H10).
+        self.on_older: Callable[[], Awaitable[None]] = _no_care
         fork.own(self)
 
     def abandon(self) -> None:
@@ -161,14 +163,9 @@ class PostgresBackend:
         except StoreError as error:
             log.warning("the server was not asked to write everything down: %s", error)
         self._is_closed = True
-        for each in self._sessions:
-            session = await self._queue(each).get()
+        for queue in self._queues:
+            session = await queue.get()
             await self._env.call_blocking(session.close)
-
-    def _queue(self, session: ServerSession) -> asyncio.LifoQueue[ServerSession]:
-        """Return where a connection waits for its next transaction."""
-        is_writer = session in self._sessions[: max(1, len(self._sessions) - READERS)]
-        return self._writers if is_writer else self._readers
 
     def _tell_watchers(self) -> None:
         """Call the watchers; an error of one is logged, for the write is done."""
@@ -188,8 +185,7 @@ class PostgresBackend:
             raise StoreForked(code="store_forked", subject=NAME)
         if self._is_closed:
             raise StoreUnavailable(code="store_closed", subject=NAME)
-        has_readers = len(self._sessions) > READERS
-        queue = self._readers if is_read and has_readers else self._writers
+        queue = self._readers if is_read and self._has_readers else self._writers
         session, loop = await queue.get(), asyncio.get_running_loop()
         is_begun = False
 
@@ -240,7 +236,7 @@ def explain(error: psycopg.Error) -> Exception:
 
 
 def bring_up(url: str, schema: Schema) -> None:
-    """Make the tables in an empty database; refuse one that is newer, or another program's (H4)."""
+    """Make the tables in an empty database; refuse another schema, or another program's (H4)."""
     own = queries.load("postgres")
     with dial(url) as connection:
         for _ in range(OPEN_TRIES_MAX):
@@ -249,9 +245,11 @@ def bring_up(url: str, schema: Schema) -> None:
                 raise StoreError(code="server_another", subject=NAME)
             if found == "duly":
                 ((version,),) = connection.execute(own["get_store_version"].encode()).fetchall()
-                if version != schema.version:
-                    facts = {"found": version, "known": schema.version}
+                facts = {"found": version, "known": schema.version}
+                if version > schema.version:
                     raise StoreNewer(code="store_newer", subject=NAME, facts=facts)
+                if version < schema.version:  # nothing brings up a store on a server yet (H4)
+                    raise StoreError(code="server_schema_older", subject=NAME, facts=facts)
                 return
             try:
                 with connection.transaction():

@@ -222,7 +222,7 @@ class ServerSession:
                 _roll_back(connection)
                 raise
             connection.close()
-            if isinstance(error, errors.ReadOnlySqlTransaction):  # it was promoted no more
+            if isinstance(error, errors.ReadOnlySqlTransaction):  # the server is a standby now
                 error = psycopg.OperationalError(str(error))
             if is_sent and not is_read and slot is None:
                 raise  # nothing was counted, so what became of it cannot be known

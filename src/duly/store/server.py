@@ -9,7 +9,7 @@ from psycopg import errors
 
 from duly.errors import StoreUnavailable
 from duly.store import queries
-from duly.store.postgres_session import NAME
+from duly.store.postgres_session import NAME, dial
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ def look_at_server(url: str) -> ServerFacts:
     """Ask a server what it is like."""
     text = queries.load("postgres")["judge_server"].encode()
     try:
-        with psycopg.connect(url, autocommit=True, connect_timeout=10) as connection:
+        with dial(url) as connection:  # the server that a host would use
             ((number, fsync, pages, standbys, most, now, sending, clock),) = connection.execute(
                 text
             ).fetchall()

@@ -174,6 +174,7 @@ NOTHING: Final[Mapping[str, str | Done]] = {
     "approve_all": "Nothing was approved.",
     "attention": "Nothing waits for you.",
     "extensions": 'There is no extension. duly.toml names their folder: extensions = "…".',
+    "find": "There are no such events.",
     "hosts": "No host is here.",
     "inputs": "Nothing came in.",
     "logs": "The script said nothing.",

@@ -342,6 +342,13 @@ STORES: Final[Mapping[str, Pair]] = {
         "{subject}: the database has tables of another program; nothing was changed.",
         "Name an empty database.",
     ),
+    "server_schema_older": (
+        (
+            "{subject}: written by an older Duly (its schema is {found}, this Duly needs {known}); "
+            "nothing was changed."
+        ),
+        "Use the version of Duly that wrote it.",
+    ),
     "server_not_empty": (
         "{subject}: the database already has workflows; nothing was moved.",
         "Name an empty database.",

@@ -133,7 +133,7 @@ class Guard:
         self._door = door
         self._place = place
         self._exact = {each.path: each for each in self.entries if "{" not in each.path}
-        self._open = [(each, each.route) for each in self.entries if "{" in each.path]
+        self._patterns = [(each, each.route) for each in self.entries if "{" in each.path]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request; anything but HTTP is not for us."""
@@ -210,7 +210,7 @@ class Guard:
         path = path_of(request)
         if path in self._exact:
             return self._exact[path]
-        for entry, route in self._open:
+        for entry, route in self._patterns:
             match, child = route.matches({**request.scope, "method": next(iter(entry.needs))})
             if match is Match.FULL:
                 request.scope["path_params"] = child["path_params"]

@@ -10,12 +10,13 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
 from duly import __version__
+from duly.api.page import PAGE_ROWS_MAX
 from duly.api.registry import Scope
 from duly.api.word import Standing
 from duly.faces.web.guard import OPEN, Entry, visit_of
 
 MEDIA_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
-COUNT_MAX: Final = 1000  # what one question returns at most
+AT_MOST: Final = f"up to {PAGE_ROWS_MAX}"  # what one question returns
 
 
 def list_entries() -> Iterator[Entry]:
@@ -33,17 +34,17 @@ async def healthz(request: Request) -> Response:
 async def metrics(request: Request) -> Response:
     """Write the figures there are."""
     session = visit_of(request).session
-    workflows: Any = await session.call("workflows", limit=COUNT_MAX)
-    waiting: Any = await session.call("attention", limit=COUNT_MAX)
+    workflows: Any = await session.call("workflows", limit=PAGE_ROWS_MAX)
+    waiting: Any = await session.call("attention", limit=PAGE_ROWS_MAX)
     standings = Counter(each["standing"] for each in workflows)
     lines = [
         *_figure("duly_info", "The version that runs.", [(f'version="{__version__}"', 1)]),
         *_figure(
             "duly_workflows",
-            "Workflows by standing.",
+            f"Workflows by standing, {AT_MOST}.",
             [(f'standing="{each}"', standings[each]) for each in Standing],
         ),
-        *_figure("duly_attention", "What waits for a person, up to 1000.", [("", len(waiting))]),
+        *_figure("duly_attention", f"What waits for a person, {AT_MOST}.", [("", len(waiting))]),
     ]
     return Response("\n".join(lines) + "\n", media_type=MEDIA_TYPE)
 

@@ -8,10 +8,11 @@ Law 2  No sentence of its own: what a page says is a label, or comes from `words
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping
 from functools import cache
 from http import HTTPStatus
 from importlib import resources
+from types import MappingProxyType
 from typing import Any, Final
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -19,6 +20,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from duly.api.text import visible
+from duly.api.value import Json
 from duly.errors import DulyError
 from duly.faces.web.guard import VISIT, Visit, path_of
 from duly.faces.web.problem import problem, status_of
@@ -29,6 +31,7 @@ BROWSERS: Final = ("Firefox", "Edg", "Chrome", "Safari")
 SYSTEMS: Final = ("Android", "iPhone", "iPad", "Windows", "Mac OS", "Linux")
 NAMES: Final = {"Edg": "Edge", "Mac OS": "Mac"}
 STYLE: Final = "page.css"
+NO_SIDES: Final[Mapping[str, Json]] = MappingProxyType({})
 FOR_PROGRAMS: Final = ("/api/", "/hooks/", "/metrics", "/healthz")
 
 
@@ -68,9 +71,12 @@ def _never(path: str) -> bool:
 
 
 def refuse(
-    request: Request, error: DulyError, sides: Sequence[tuple[str, str]] = (), **more: Any
+    request: Request, error: DulyError, sides: Mapping[str, Json] = NO_SIDES, **more: Any
 ) -> Response:
-    """Say an error to a person who looks, or to a program that asks."""
+    """Say an error to a person who looks, or to a program that asks.
+
+    `sides` are the two calls that a person compares.
+    """
     if not _is_for_person(request):
         return problem(error, **more)
     status = status_of(error)

@@ -7,7 +7,6 @@ Law 2  Facts come from verbs, sentences from `words` with the answer; a page add
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 from urllib.parse import quote, urlencode
@@ -15,6 +14,7 @@ from urllib.parse import quote, urlencode
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
+from duly.api.page import PAGE_ROWS_MAX
 from duly.api.registry import VERBS, Scope, Verb
 from duly.errors import DulyError
 from duly.faces.web.body import read_arguments, read_pairs
@@ -23,7 +23,7 @@ from duly.faces.web.look import refuse, render, style_sheet
 from duly.faces.web.sign import SEE_OTHER, read_form
 from duly.faces.web.verb import compare
 
-ROWS: Final = 50
+ROWS: Final = 50  # of what came in, was done or was found, on one page
 BACK: Final = "back"  # the workflow that a form was on; a name, never an address
 
 
@@ -52,7 +52,7 @@ async def home(request: Request) -> Response:
     """Show what needs a person, and all workflows."""
     session = visit_of(request).session
     waiting: Any = await session.call("attention", limit=ROWS)
-    workflows: Any = await session.call("workflows", limit=1000)
+    workflows: Any = await session.call("workflows", limit=PAGE_ROWS_MAX)
     return render(request, "home.html", waiting=waiting, workflows=workflows)
 
 
@@ -63,7 +63,7 @@ async def workflow(request: Request) -> Response:
     found: Any = await session.call("workflow", name=name)
     query = read_query(request, VERBS["inputs"], ("status", "before"))
     inputs: Any = await session.call("inputs", workflow=name, limit=ROWS, **query)
-    waiting: Any = await session.call("attention", limit=1000)
+    waiting: Any = await session.call("attention", limit=PAGE_ROWS_MAX)
     own = [each for each in waiting if each["workflow"] == name]
     older = _older(query, inputs, "seq")
     return render(request, "workflow.html", each=found, inputs=inputs, older=older, waiting=own)
@@ -132,10 +132,8 @@ def _form_of(verb: Verb) -> Endpoint:
             args = read_arguments(verb, form.items())
             await session.call(verb.name, **args)
         except DulyError as error:
-            sides: list[tuple[str, str]] = []
-            if error.code == "not_as_shown":
-                both = await compare(session, args)
-                sides = [(name, json.dumps(each, indent=2)) for name, each in both.items()]
+            is_changed = error.code == "not_as_shown"
+            sides = await compare(session, args) if is_changed else {}
             return refuse(request, error, sides)
         root = request.scope.get("root_path", "")
         place = f"/w/{quote(back, safe='')}" if back else "/"

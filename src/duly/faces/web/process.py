@@ -1,7 +1,7 @@
 """The process of a page: it speaks HTTP on one side and with its host on the other (G8).
 
 Law 1  It has neither the store nor a key: all it inherits is the socket to its host and those it
-       listens at. Its environment has no setting of Duly.
+       listens at. Its environment has no setting of Duly or of PostgreSQL.
 Law 2  It ends with its host, however that ends: the socket says so, or, where a process that the
        host forked still holds its end of it, the kernel does.
 """
@@ -26,7 +26,7 @@ from duly.faces.web.app import make_app, make_hooks_app
 from duly.faces.web.guard import Place
 from duly.faces.web.server import make_server
 
-LOOK_S: Final = 1.0
+LOOK_S: Final = 1.0  # how often to look whether the host is there
 
 log = logging.getLogger("duly.page")
 

@@ -13,6 +13,7 @@ from typing import Final
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
+from duly.api.page import DEVICE_DAYS
 from duly.api.registry import Scope
 from duly.errors import Invalid
 from duly.faces.web.body import FORM, FORM_BYTES_MAX, read_body, read_pairs, read_text
@@ -22,6 +23,7 @@ from duly.faces.web.look import browser_of, render
 SIGN_IN: Final = "/sign-in"
 SIGN_OUT: Final = "/sign-out"
 SEE_OTHER: Final = 303
+DAY_S: Final = 86_400
 CODE_CHARS_MAX: Final = 200
 
 
@@ -49,7 +51,7 @@ async def sign_in(request: Request) -> Response:
     response.set_cookie(
         visit.cookie,
         str(made["token"]),
-        max_age=30 * 86_400,
+        max_age=DEVICE_DAYS * DAY_S,
         path="/",
         secure=visit.is_secure,
         httponly=True,

@@ -34,7 +34,9 @@ PAUSE_S_FIRST: Final = 1.0
 PAUSE_S_MAX: Final = 60.0
 LIVED_S: Final = 60.0  # a page that lived longer is started again as if it were the first
 END_S_MAX: Final = 10.0
-BACKLOG: Final = 100
+BACKLOG: Final = 100  # clients that wait to be let in
+# Settings and keys of the host, and what lets it into a PostgreSQL server: not for the page (G8).
+HIDDEN: Final = ("DULY_", "PG")
 
 log = logging.getLogger("duly.page")
 
@@ -138,8 +140,7 @@ async def _show_once(
             certificate=_path(folder, settings.certificate),
             certificate_key=_path(folder, settings.certificate_key),
         )
-        # Neither a key nor a setting of the host is for the page to see (G8).
-        environ = {key: each for key, each in os.environ.items() if not key.startswith("DULY_")}
+        environ = {key: each for key, each in os.environ.items() if not key.startswith(HIDDEN)}
         try:
             process = await asyncio.create_subprocess_exec(
                 sys.executable,

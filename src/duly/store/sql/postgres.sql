@@ -125,8 +125,8 @@ set constraints all immediate
 select 'alter table ' || conrelid::regclass || ' alter constraint ' || quote_ident(conname) || ' not deferrable'
 from pg_constraint where contype = 'f' and connamespace = current_schema()::regnamespace
 
--- count_workflows
--- Whether a store is empty.
+-- count_all_workflows
+-- Whether a store is empty; a workflow that was removed counts, since its history is there.
 select count(*) from workflow
 
 -- empty_counters
