@@ -32,6 +32,7 @@ from duly.errors import DulyError, Invalid, RequestRefused, see, short
 from duly.fact import Reason
 from duly.rules.fault import mask
 from duly.rules.reason import plain
+from duly.rules.standing import Code
 from duly.rules.value import Json, is_text, refuse_unknown
 from duly.words import Clock, texts
 
@@ -59,6 +60,8 @@ async def perform(
             verb = verbs.find(name)
             permit(verb, scope)
             given = read_arguments(verb, args)
+            if name == "resume" and not scope.covers(Scope.DECIDE):
+                await _refuse_restored(host, str(given["workflow"]))
             if verb.has_actor:
                 given[BY] = by
             clock = host.now  # a host that closes meanwhile ends the act, and tells no time after
@@ -72,6 +75,13 @@ async def perform(
         raise
     except Exception as error:
         raise _failed_inside(name, verb, done, error) from error
+
+
+async def _refuse_restored(host: Host, workflow: str) -> None:
+    """Leave it to a person to resume what was restored: it may have been done since (G4, H5)."""
+    if (await host.workflow(workflow)).reason.code == Code.RESTORED:
+        facts = {"scope": str(Scope.AGENT), "needed": str(Scope.DECIDE)}
+        raise RequestRefused(code="beyond_scope", subject="resume", facts=facts)
 
 
 class Extent(StrEnum):

@@ -17,6 +17,7 @@ from duly.connectors.template import MISSING, flatten
 from duly.errors import Refused, Transient, UnknownOutcome
 from duly.rules.value import INTEGER_MAX, Json
 
+NO_CONTENT: Final = 204
 DEPTH_MAX: Final = 90  # less than what the result of a tool may have (N)
 
 
@@ -55,10 +56,12 @@ def encode_body(body: Json, *, is_form: bool) -> tuple[str, bytes]:
 
 def read_answer(response: HttpResponse, what: str, *, is_change: bool) -> Json:
     """Read the JSON of a response; None if it is empty."""
-    if not response.body.strip():
+    if not response.body.strip() and (response.is_framed or response.status == NO_CONTENT):
         return None
     kind = (response.header("content-type") or "").partition(";")[0].strip().lower()
     try:
+        if not response.body.strip():
+            raise ValueError("its end was not announced, so it may be cut")
         if kind and "json" not in kind:
             raise ValueError(f"it is {kind[:50]}, not JSON")
         value: Json = msgspec.json.decode(response.body)

@@ -49,7 +49,7 @@ from duly.connectors.transport import (
     add_query,
     check_header,
 )
-from duly.errors import AuthNeeded, ConfigError, Invalid, Refused
+from duly.errors import AuthNeeded, ConfigError, Invalid, Refused, Transient
 from duly.rules.url import Url, follow_url, read_host, read_url
 from duly.rules.value import Json
 
@@ -57,6 +57,8 @@ READ_S: Final = 30.0
 FIND_S: Final = 20.0  # for one request of a search; the host asks within 30 s
 NUMBER_CHARS_MAX: Final = 9
 HEAVY_BYTES: Final = 64 * 1024  # a larger answer is read in a thread
+GONE: Final = 410
+LINK_CHARS_MAX: Final = 2_000  # of a header that names the next page
 PAGES_MAX: Final = 20  # of one search for a key
 LINK: Final = re.compile(r'<([^<>]*)>((?:[^,"<]|"[^"]*")*)')
 REL_NEXT: Final = re.compile(r'(?i);\s*rel\s*=\s*"?(?:[^";]*\s)?next\b')
@@ -234,6 +236,8 @@ class Rest(Connector):
         query: Mapping[str, Json],
         after: str | None,
         timeout_s: float,
+        *,
+        is_proof: bool = False,
     ) -> tuple[list[Any] | None, str | None]:
         """Return the items of a page, None if there is no list, and the cursor of the next."""
         url, what = self._at(path), f"GET {self._at(path).shown}"
@@ -244,7 +248,7 @@ class Rest(Connector):
             asked = parse_qsl(after, keep_blank_values=True)
         elif after is not None and (name := paging.page or paging.parameter):
             asked.append((name, after))
-        response = await self._get(path, asked, timeout_s)
+        response = await self._get(path, asked, timeout_s, is_proof=is_proof)
         if response is None:
             return None, None
         answer = await self.read_json(response, what)
@@ -260,12 +264,26 @@ class Rest(Connector):
         return items, str(following) if is_more else None
 
     async def _get(
-        self, path: str, query: Sequence[tuple[str, str]], timeout_s: float
+        self,
+        path: str,
+        query: Sequence[tuple[str, str]],
+        timeout_s: float,
+        *,
+        is_proof: bool = False,
     ) -> HttpResponse | None:
+        """Ask for something; None if there is no such thing.
+
+        What is to prove that nothing happened comes from the place itself, and is fresh (L5).
+        """
         url = add_query(self._at(path), query)
-        request = self._request("GET", url)
-        response = await self.transport.read(request, timeout_s=timeout_s, may_ask=self._may_ask)
+        request = self._request("GET", url, {"Cache-Control": "no-cache"} if is_proof else NOTHING)
+        may_ask = _never if is_proof else self._may_ask
+        response = await self.transport.read(request, timeout_s=timeout_s, may_ask=may_ask)
         is_there = raise_for_read(response, request.shown, self.name)
+        if is_proof and (response.header("age") or "0").strip() != "0":
+            raise Transient(f"{request.shown}: the answer comes out of a cache.")
+        if is_proof and response.status == GONE:
+            raise Transient(f"{request.shown}: it is gone, so it may have been there.")
         return response if is_there else None
 
     # -- For changes ------------------------------------------------------------------------------
@@ -314,28 +332,57 @@ class Rest(Connector):
         path = fill_path(verify.path, values)
         query = fill_query(verify.query, values)
         if verify.items is None:
-            return _judge_one(await self.fetch_one(path, query, timeout_s=FIND_S), call, verify)
-        paging = replace(verify.paging or Paging(), items=verify.items)
+            return await self._find_one(call, verify, path, query)
+        verdict, others, pages = await self._search(call, verify, path, query)
+        if isinstance(verdict, NotApplied) and pages > 1:
+            # What is deleted meanwhile moves the rest to pages that were read: so once more.
+            verdict, again, _ = await self._search(call, verify, path, query)
+            if isinstance(verdict, NotApplied) and again != others:
+                return Unsure("the list changed while it was read")
+        return verdict
+
+    async def _find_one(
+        self, call: Call, verify: Verify, path: str, query: Mapping[str, Json]
+    ) -> Verdict:
+        response = await self._get(path, flatten(query), FIND_S, is_proof=True)
+        if response is None:
+            if has_key(verify.path):
+                return NotApplied()
+            return Unsure("there is nothing, and the question does not name the key in its path")
+        answer = await self.read_json(response, f"GET {self._at(path).shown}")
+        if answer is None:
+            return Unsure("the answer is empty, which says nothing about the key")
+        if pick(answer, verify.match) == call.key:
+            return _applied(answer, verify)
+        return Unsure(f"what was found has another value at {verify.match!r}")
+
+    async def _search(
+        self, call: Call, verify: Verify, path: str, query: Mapping[str, Json]
+    ) -> tuple[Verdict, int, int]:
+        """Look for the key in a list; return also how many others there were, on how many pages."""
+        paging = replace(verify.paging or Paging(), items=verify.items or "")
         after: str | None = None
-        others = 0
-        for _ in range(PAGES_MAX):
-            items, after = await self._page(path, paging, query, after, FIND_S)
+        others = pages = 0
+        while pages < PAGES_MAX:
+            items, after = await self._page(path, paging, query, after, FIND_S, is_proof=True)
+            pages += 1
             if items is None:
-                return Unsure(f"the answer has no list at {verify.items!r}")
+                return Unsure(f"the answer has no list at {verify.items!r}"), others, pages
             for each in items:
                 if pick(each, verify.match) == call.key:
-                    return _applied(each, verify)
+                    return _applied(each, verify), others, pages
             others += len(items)
             if after is None:
                 break
         if after is not None:
-            return Unsure(f"the key is on none of the first {PAGES_MAX} pages")
+            return Unsure(f"the key is on none of the first {PAGES_MAX} pages"), others, pages
         if others and verify.paging is None:
             # A server that does not know a field of the query returns its first page of everything.
-            return Unsure(
+            said = (
                 f"{others} others were found and no key; the search may not be limited to the key"
             )
-        return NotApplied()
+            return Unsure(said), others, pages
+        return NotApplied(), others, pages
 
     # -- Within -----------------------------------------------------------------------------------
 
@@ -369,6 +416,8 @@ class Rest(Connector):
 
     def _at(self, path: str) -> Url:
         """Return the URL of a path below the base (law 3)."""
+        if path and not path.startswith("/"):
+            raise Refused(f"The path {path[:50]!r} does not begin with a slash.")
         try:
             return read_url(f"{self.base.origin}{self.base.path.rstrip('/')}{path}", path="path")
         except Invalid as error:
@@ -378,15 +427,9 @@ class Rest(Connector):
         return url.origin == self.base.origin
 
 
-def _judge_one(answer: Json, call: Call, verify: Verify) -> Verdict:
-    """Judge the one thing that was asked for; nothing there is an answer only to its own key."""
-    if answer is None:
-        if has_key(verify.path):
-            return NotApplied()
-        return Unsure("there is nothing, and the question does not name the key in its path")
-    if pick(answer, verify.match) == call.key:
-        return _applied(answer, verify)
-    return Unsure(f"what was found has another value at {verify.match!r}")
+def _never(url: Url) -> bool:
+    """Follow no redirect: another place says nothing about this one."""
+    return False
 
 
 def _applied(found: Json, verify: Verify) -> Verdict:
@@ -405,7 +448,7 @@ def _number(after: str | None) -> int:
 
 def _linked(response: HttpResponse, url: Url) -> str | None:
     """Return the query of the next page; where it is at another place the list cannot go on."""
-    for target, rest in LINK.findall(response.header("link") or ""):
+    for target, rest in LINK.findall((response.header("link") or "")[:LINK_CHARS_MAX]):
         if REL_NEXT.search(rest) is None:
             continue
         try:

@@ -46,7 +46,15 @@ from duly.errors import (
     Transient,
     UnknownOutcome,
 )
-from duly.rules.url import IpAddress, Url, follow_url, is_name, judge_addresses
+from duly.rules.url import (
+    AddressKind,
+    IpAddress,
+    Url,
+    follow_url,
+    is_name,
+    judge_addresses,
+    kind_of_address,
+)
 
 Resolve: TypeAlias = Callable[[str, int], Awaitable[tuple[IpAddress, ...]]]
 
@@ -201,6 +209,12 @@ class Transport:
         """Send a request over a connection of its own, and read the response."""
         head, target = _dress(request)
         addresses = await self._find(request.url)
+        is_open = request.url.scheme == "http" and request.credentials is not None
+        if is_open and any(kind_of_address(each) is AddressKind.PUBLIC for each in addresses):
+            raise PermissionDenied(
+                f"{request.url.host} has a public address, and a secret would cross the internet in"
+                " the clear. Use https."
+            )
         reader, writer = await self._connect(request.url, addresses)
         try:
             connection = h11.Connection(h11.CLIENT, max_incomplete_event_size=HEAD_BYTES_MAX)

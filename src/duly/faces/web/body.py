@@ -21,6 +21,7 @@ from duly.api.registry import Parameter, Verb
 from duly.api.value import Json
 from duly.api.wire import read_strictly, scan
 from duly.errors import Invalid, RequestRefused, short
+from duly.faces.web.guard import visit_of
 
 KIB: Final = 1024
 BODY_BYTES_MAX: Final = 1024 * KIB
@@ -76,6 +77,7 @@ async def read_body(request: Request, media_type: str, limit_bytes: int = BODY_B
         raise RequestRefused(code="body_late", subject="body", facts=facts) from None
     except ClientDisconnect:
         raise RequestRefused(code="body_late", subject="body") from None
+    await visit_of(request).confirm()  # a body takes its time, and a token may be revoked meanwhile
     return bytes(read)
 
 
@@ -125,9 +127,12 @@ def _read(parameter: Parameter, text: str) -> Json:
     if parameter.words or _is_text(parameter.kind):
         return text
     try:
-        found: Json = json.loads(text)
+        json.loads(text)
     except (ValueError, RecursionError):
         return text  # the host names what it wants in its place
+    # It is JSON, or nearly: a number that JSON has no word for, and a key that stands twice, are
+    # refused here.
+    (found,) = read_object(b'{"value":%b}' % text.encode()).values()
     return found
 
 

@@ -82,6 +82,12 @@ class Visit:
     cookie: str
     is_secure: bool
     may: Callable[[str], bool]
+    identify: Callable[[], Awaitable[Caller]] | None = None
+
+    async def confirm(self) -> None:
+        """Refuse a caller whose token was revoked since the request began (G6)."""
+        if self.identify is not None:
+            await self.identify()
 
     @property
     def token(self) -> str:
@@ -196,7 +202,8 @@ class Guard:
             actor, right = caller.actor, caller.right
         session = self._door.signed(actor, right)
         may = partial(self._may, caller)
-        request.scope[VISIT] = Visit(session, caller, cookie, scheme == "https", may)
+        again = None if caller is None else partial(self._identify, request, cookie)
+        request.scope[VISIT] = Visit(session, caller, cookie, scheme == "https", may, again)
         return entry
 
     def _may(self, caller: Caller | None, path: str) -> bool:
