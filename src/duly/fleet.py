@@ -93,7 +93,7 @@ class Fleet:
             await self._vault.read_again(Store(self._plain))
             await self._note_promotion()
         except StoreError as error:
-            log.info("the server is not looked at yet: %s", error)
+            log.info("what other hosts changed could not be read yet: %s", error)
 
     async def _note_promotion(self) -> None:
         action = Action(self._env.new_id("action"), DULY, "pause", "a standby was promoted")

@@ -28,7 +28,7 @@ from duly.bus.recorder import Recorder
 from duly.config import BusSettings, Limits
 from duly.env import Boot, Env
 from duly.errors import Invalid, NotFound, RequestRefused, Stale, StoreLost
-from duly.loop import WorkLoop, end_within
+from duly.loop import REST_MS, WorkLoop, end_within
 from duly.rules.delivery import (
     HANDLER_TIMEOUT_S,
     JournalStatus,
@@ -393,7 +393,7 @@ class Dispatcher(WorkLoop[Work]):
 
     def _note_failure(self, error: Exception) -> None:
         """Look again after a while; what was not done is still there (H3)."""
-        log.error("the bus rests: %s", error, exc_info=error)
+        log.error("the bus: backing off for %d s: %s", REST_MS // 1000, error, exc_info=error)
         self._failure = error
         self._rest()
 

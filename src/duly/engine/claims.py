@@ -183,7 +183,9 @@ class Claims:
         try:
             await self._store.leave(host_id)
         except StoreError as error:
-            log.warning("the host is not struck off: %s", error)  # its lease ends, or its lock
+            log.warning(
+                "the row of this host could not be deleted: %s", error
+            )  # its lease ends, or its lock
 
     async def join(self) -> str:
         """Come as a host, if that is not done yet; return its id."""

@@ -23,7 +23,7 @@ from duly.engine.settlement import settle
 from duly.engine.upkeep import UPKEEP, Upkeep
 from duly.engine.worker import Worker
 from duly.errors import Fenced, NotFound, Stale, StoreError, StoreLost
-from duly.loop import WorkLoop, end_within
+from duly.loop import REST_MS, WorkLoop, end_within
 from duly.rules.allowance import Allow
 from duly.rules.schedule import earliest
 from duly.rules.turn import Work
@@ -248,7 +248,8 @@ class Engine(WorkLoop[str]):
             log.info("workflow %s is gone", workflow_id)
         except Exception as error:
             self._worker.claims.drop(workflow_id, is_fault=not isinstance(error, StoreError))
-            log.error("workflow %s rests: %s", workflow_id, error, exc_info=error)
+            told = "workflow %s: backing off for %d s: %s"
+            log.error(told, workflow_id, REST_MS // 1000, error, exc_info=error)
             self._rest()
         except BaseException:
             self._worker.claims.drop(workflow_id)
@@ -313,7 +314,7 @@ class Engine(WorkLoop[str]):
         try:
             await self._worker.claims.give_back(self._at_work.keys())
         except StoreError as error:
-            log.info("nothing is given back yet: %s", error)
+            log.info("no workflow could be given back yet: %s", error)
 
     async def _lapse(self, lease: Lease) -> None:
         """Drop all memory of runs; a host with a send out ends its process instead (H2)."""

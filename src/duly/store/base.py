@@ -12,7 +12,8 @@ A verb is written once, as a plain function over a `Transaction` of named statem
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+import logging
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, overload
@@ -21,6 +22,8 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 Row = tuple[Any, ...]
+
+log = logging.getLogger("duly.store")
 
 
 class Durability(StrEnum):
@@ -139,3 +142,12 @@ def in_turns(body: Callable[Concatenate[Transaction, P], R]) -> StoreVerb[P, R]:
 def read(body: Callable[Concatenate[Transaction, P], R]) -> StoreVerb[P, R]:
     """Make a verb that changes nothing."""
     return StoreVerb(body, Durability.READ)
+
+
+def tell_watchers(watchers: Iterable[Callable[[], None]]) -> None:
+    """Call the watchers of a store; an error of one is logged, for the write is done."""
+    for told in tuple(watchers):
+        try:
+            told()
+        except Exception as error:
+            log.error("a watcher of the store raised: %r", error, exc_info=error)

@@ -94,7 +94,9 @@ class Bell:
         try:
             await self._backend.transact(ring, Durability.RIDER)
         except StoreError as error:
-            log.info("the other hosts are not told: %s", error)  # they look by themselves (law 1)
+            log.info(
+                "the other hosts could not be told: %s", error
+            )  # they look by themselves (law 1)
 
     async def _listen(self) -> None:
         """Listen, and look once a second for as long as nothing can be heard."""

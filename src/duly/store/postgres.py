@@ -33,7 +33,7 @@ from duly.errors import (
 )
 from duly.rules.lease import LeaseTimes
 from duly.store import queries
-from duly.store.base import Durability, Row, Transaction
+from duly.store.base import Durability, Row, Transaction, tell_watchers
 from duly.store.dialect import number, postgres_schema
 from duly.store.postgres_session import NAME, Beside, ServerSession, dial
 from duly.store.record import Action
@@ -140,7 +140,7 @@ class PostgresBackend:
     async def transact(self, body: Callable[[Transaction], R], durability: Durability) -> R:
         """Run `body` in a transaction of its own; return its result once that is durable."""
         is_read = durability is Durability.READ
-        told = None if is_read else self._tell_watchers
+        told = None if is_read else lambda: tell_watchers(self.watchers)
         return await self._use(lambda each: each.run(body, durability, self.beside), told, is_read)
 
     async def ask(self, body: Callable[[Transaction], R]) -> R:
@@ -166,14 +166,6 @@ class PostgresBackend:
         for queue in self._queues:
             session = await queue.get()
             await self._env.call_blocking(session.close)
-
-    def _tell_watchers(self) -> None:
-        """Call the watchers; an error of one is logged, for the write is done."""
-        for told in tuple(self.watchers):
-            try:
-                told()
-            except Exception as error:
-                log.error("a watcher of the store raised: %r", error, exc_info=error)
 
     async def _use(
         self,

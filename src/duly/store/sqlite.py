@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -23,7 +22,7 @@ from duly import fork
 from duly.env import Env
 from duly.errors import RequestRefused, StoreDamaged, StoreInUse, StoreUnavailable
 from duly.store import mark, queries
-from duly.store.base import Durability, Transaction
+from duly.store.base import Durability, Transaction, tell_watchers
 from duly.store.disk import Disk, FileDisk, shut
 from duly.store.failure import explain, is_sync_failure
 from duly.store.inquiry import ResultTable, SelectRunner
@@ -35,7 +34,6 @@ from duly.store.writer import Writer
 
 R = TypeVar("R")
 
-log = logging.getLogger("duly.store")
 
 CACHE_KIB = 64 * 1024
 BUSY_MS = 250
@@ -73,7 +71,7 @@ class SqliteBackend:
         # Called after a commit that wrote, also if the caller of that write has gone: a watcher
         # that reads then sees what was written.
         self.watchers: set[Callable[[], None]] = set()
-        writer.log.told = self._tell_watchers
+        writer.log.told = lambda: tell_watchers(self.watchers)
 
     async def transact(self, body: Callable[[Transaction], R], durability: Durability) -> R:
         """Run `body` in a transaction of its own; return its result once that is durable."""
@@ -90,14 +88,6 @@ class SqliteBackend:
         if self._inquiries is None:
             raise RequestRefused(code="one_connection")
         return await self._inquiries.ask(query, rows_max, show)
-
-    def _tell_watchers(self) -> None:
-        """Call the watchers; an error of one is logged, for the write is done."""
-        for told in tuple(self.watchers):
-            try:
-                told()
-            except Exception as error:
-                log.error("a watcher of the store raised: %r", error, exc_info=error)
 
     @property
     def seal_key(self) -> bytes | None:
