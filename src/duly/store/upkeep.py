@@ -112,7 +112,10 @@ def note_restore(
         tx.run("put_upkeep", name=LOST_LAST, at=since)
         action = replace(action, detail=LOG_LOST)
     bus.hold(tx, since, now=now)
-    tx.run("drop_tokens")  # one of them may have been revoked since (G6)
+    # One of these may have been taken back since (G6, A3, G12).
+    tx.run("drop_tokens")
+    tx.run("drop_hooks")
+    tx.run("end_allowances", by=action.by, now=now)
     turn = _next_workflow(tx, "")
     while turn.place is Section.EVENTS:
         workflow_id = turn.workflow_id

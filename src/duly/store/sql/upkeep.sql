@@ -178,6 +178,14 @@ on conflict (name) do nothing returning name
 -- Revoked: nothing of it is kept but the act.
 delete from token where name = :name
 
+-- end_allowances
+-- A store that was restored may hold allowances that were revoked since: every call is asked about again (A3, H5; scan of allowance).
+update allowance set revoked_by = :by, revoked_at = :now where revoked_at is null
+
+-- drop_hooks
+-- And keys of webhooks that were replaced since: each is opened anew (G12).
+delete from secret where connector = 'hooks'
+
 -- drop_tokens
 -- A store that was restored may hold tokens that were revoked since; all are made anew (scan of token).
 delete from token
