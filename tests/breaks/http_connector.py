@@ -159,8 +159,8 @@ BREAKS = (
     Break(
         "L5",
         "duly.connectors.rest",
-        "_judge_one",
-        lambda answer, call, verify: NotApplied(),
+        "_applied",
+        lambda found, verify: NotApplied(),
         (f"{REST}::test_a_call_is_found_by_its_key",),
         "a change that was found counts as not made",
     ),

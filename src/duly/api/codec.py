@@ -79,7 +79,7 @@ async def perform(
 
 async def _refuse_restored(host: Host, workflow: str) -> None:
     """Leave it to a person to resume what was restored: it may have been done since (G4, H5)."""
-    if (await host.workflow(workflow)).reason.code == Code.RESTORED:
+    if (await host.workflow(name=workflow)).reason.code == Code.RESTORED:
         facts = {"scope": str(Scope.AGENT), "needed": str(Scope.DECIDE)}
         raise RequestRefused(code="beyond_scope", subject="resume", facts=facts)
 
