@@ -56,6 +56,7 @@ from duly.connectors.watch import END_S
 from duly.connectors.watchdog import Watchdog
 from duly.desk.base import Desk
 from duly.desk.commands import Commands
+from duly.desk.origin import check_origins
 from duly.desk.seal import seal_anew
 from duly.desk.secret import Vault, find_vault
 from duly.desk.trial import Trials
@@ -240,6 +241,7 @@ class Host(Commands, Views, Trials):
         kept.push_async_callback(_quietly, "the store", store.close)
         if not isinstance(backend, SqliteBackend):
             await vault.agree(backend.agree_on_key)
+        await check_origins(env, store, self._outside)
         await vault.open(store)
         await seal_anew(env, store, vault, has_unsealed=backend.was_brought_up)
         await note_restore(store, env)

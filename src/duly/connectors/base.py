@@ -328,6 +328,7 @@ class Connector:
     name: str
 
     # These are attributes of the class, since a subclass need not call our constructor.
+    _origin: str | None = None  # where its service is, if that is named in the settings (K4)
     _vault: Vault | None = None
     _threads: ThreadPoolExecutor | None = None
     _askers: ThreadPoolExecutor | None = None

@@ -113,6 +113,7 @@ class Http(Connector):
             allow=allow,
             ca=None if ca is None else Path(ca),
         )
+        self._origin = self._kit.base.origin
         self._hosts = tuple(_read_pattern(each) for each in hosts)
         found = read_operations(operations)
         if not found and not hosts:

@@ -90,6 +90,11 @@ class Registry:
     def __iter__(self) -> Iterator[Connector]:
         return iter(self._connectors.values())
 
+    def origins(self) -> dict[str, str]:
+        """Return where the service of each connector is, of those whose settings say it (K4)."""
+        found = {name: each._origin for name, each in self._connectors.items()}
+        return {name: origin for name, origin in found.items() if origin is not None}
+
     def describe(self, tool: str) -> str:
         """Return what the author of a connector wrote about one of its tools."""
         place = self._places[tool]

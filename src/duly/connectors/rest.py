@@ -157,6 +157,7 @@ class Rest(Connector):
         if self.base.query:
             shown = self.base.shown
             raise ConfigError(f"url: {shown} has a query. Write it in the operations.")
+        self._origin = self.base.origin
         self.auth = auth
         self.headers = dict(headers)
         if auth is not None and self.base.scheme == "http" and self.base.host not in hosts:

@@ -349,6 +349,13 @@ STORES: Final[Mapping[str, Pair]] = {
         ),
         "Use the version of Duly that wrote it.",
     ),
+    "service_moved": (
+        (
+            "Connector {subject:quoted} is at {now} now, and {count} of its changes at {before} are"
+            " not settled; asked at another place, the answer would be wrong."
+        ),
+        "Write the old url back, let them be settled, then change it.",
+    ),
     "server_not_empty": (
         "{subject}: the database already has workflows; nothing was moved.",
         "Name an empty database.",
