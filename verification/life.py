@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from duly.store import queries
-from duly.store.sqlite import Schema
+from duly.store.sqlite import Schema, default_schema
 from duly.testing.crash import CrashPoints
 from duly.testing.dice import Dice
 from duly.testing.env import VirtualEnv
@@ -37,9 +37,13 @@ DELAYS_S: Final = (0.0, 0.0, 0.0, 0.0, 0.001, 0.004, 0.05)
 def schema() -> Schema:
     """Read the schema that ships, with the oracles' questions beside its statements."""
     questions = Path(__file__).with_name("oracle.sql").read_text(encoding="utf-8")
-    statements = queries.load("queries", "bus", "views", "survey", "upkeep")
+    shipped = default_schema()
+    statements = dict(shipped.statements)
     statements |= queries.parse(questions, "oracle.sql")
-    return Schema(queries.read("schema"), statements)
+    # The counters of connections, which only a server has.
+    own = queries.load("postgres")
+    statements |= {name: own[name] for name in ("enter_slot", "list_slots", "move_slot")}
+    return Schema(shipped.text + statements["oracle_create_slots"], statements)
 
 
 @dataclass(frozen=True, slots=True)

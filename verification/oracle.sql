@@ -73,10 +73,15 @@ select id, topic, payload, status, due_ms, event_id from deferred order by id
 -- Who subscribes to what, in the order of registration; one that is leaving does no longer.
 select subscriber_id, topic, position from subscription where leaving = 0 order by position
 
+-- oracle_create_slots
+-- The table of counters, as a server has it.
+create table slot (host text not null references host (id) on delete cascade, number integer not null, session integer not null,
+commit_seq integer not null, primary key (host, number));
+
 -- oracle_hosts
 -- The hosts that are here, and until when their leases last.
 select id, lease_until from host order by id
 
 -- oracle_claims
--- Which host has claimed each workflow last, and how often it was claimed.
-select holder, epoch from workflow order by id
+-- Which host has claimed each workflow last, how often it was claimed, and since when it is blind.
+select holder, epoch, blind_since from workflow order by id

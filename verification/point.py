@@ -127,10 +127,27 @@ class PointedTransaction:
         """Run a statement that returns no rows; return how many rows it changed."""
         return self._after(self._tx.run(statement, **parameters))
 
+    def write(self, statement: str, /, **parameters: Any) -> None:
+        """Run a statement of which nothing is asked."""
+        self._tx.write(statement, **parameters)
+        self._after(None)
+
+    def change(
+        self, statement: str, what: str, rows: int | None = None, /, **parameters: Any
+    ) -> None:
+        """Run a write that must change so many rows, or some."""
+        self._tx.change(statement, what, rows, **parameters)
+        self._after(None)
+
     @property
     def clock_ms(self) -> int:
         """What the database's own clock shows."""
         return self._tx.clock_ms
+
+    @property
+    def timeline(self) -> int | None:
+        """Which history the database tells."""
+        return self._tx.timeline
 
     @property
     def seal_key(self) -> bytes | None:

@@ -1,8 +1,8 @@
 """The kinds of scenarios there are, and what can be done with each.
 
 Law: all that can be done with one kind can be done with every other: making one up from a seed,
-running it, making it smaller, counting through every crash, and looking for planted bugs. Only the
-crashes of a fleet are not counted through: there are too many orders of several hosts.
+running it, making it smaller, counting through every crash, and looking for planted bugs. Of a
+fleet not the crashes are counted through, but the pauses of a host that loses its lease.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from verification.bus import planted as bus_planted
 from verification.bus import run as bus_run
 from verification.bus import scenario as bus_scenario
 from verification.bus import shrink as bus_shrink
+from verification.fleet import paused
 from verification.fleet import planted as fleet_planted
 from verification.fleet import run as fleet_run
 from verification.fleet import scenario as fleet_scenario
 from verification.life import Ending
 from verification.workflow import exhaustive, planted, shrink, unkind
 from verification.workflow import run as run
-from verification.workflow.exhaustive import Base, Case
 from verification.workflow.planted import Bug
 
 
@@ -35,8 +35,8 @@ class Suite:
     from_seed: Callable[[int], Any]
     run: Callable[[Any], Ending]
     simpler: Callable[[Any], Iterator[Any]]
-    cases: Callable[[], tuple[Case[Any], ...]]
-    unfold: Callable[..., Base[Any]]
+    cases: Callable[[], tuple[Any, ...]]  # situations, each with a name and a scenario
+    unfold: Callable[..., Any]  # of a situation: all `scenarios` with one crash or pause more
     never_reached: Callable[[Iterable[str]], tuple[str, ...]]
     bugs: tuple[Bug, ...]
     find: Callable[[Bug, Iterable[int]], int | None]
@@ -72,8 +72,8 @@ FLEET: Final = Suite(
     fleet_scenario.from_seed,
     fleet_run.run,
     fleet_scenario.simpler,
-    tuple,
-    exhaustive.unfold,
+    paused.situations,
+    paused.unfold,
     lambda points: (),
     fleet_planted.BUGS,
     fleet_planted.find,

@@ -92,4 +92,14 @@ REGRESSIONS = {
     "the clock was set back, and the oracle counted a send of a later day": from_seed(103_237),
     "a yes was written before the disk failed, and the oracle took it back": from_seed(21_233),
     "the disk was full, and no question could be counted": from_seed(20_209),
+    "the clock was set back between a look and the plan made of it, by a year": Scenario(
+        tool=Tool.ASKED,
+        approval=Approval.ALWAYS,
+        outcomes=(Outcome.TIMEOUT_BEFORE,),
+        actions=(
+            Action(0, Do.SET_CLOCK, 40462, at="before take_turn", times=3),
+            Action(0, Do.SET_CLOCK, 58749, at="after record"),
+            Action(0, Do.APPROVE_ALL, at="after propose"),
+        ),
+    ),
 }

@@ -9,40 +9,38 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from functools import cache
 from itertools import count
-from typing import Final, TypeVar, cast
+from typing import cast
 
 from duly.config import Policy
 from duly.connectors.registry import Registry
+from duly.desk.upkeep import note_restore
 from duly.engine.base import Parts
-from duly.engine.lease import Lease
+from duly.engine.lease import Lease, note_of_promotion
 from duly.engine.scheduler import Engine
-from duly.env import Boot
-from duly.errors import DulyError, StoreUnavailable
+from duly.env import Boot, give_turn
+from duly.errors import DulyError, StoreError
 from duly.host import CLOSE_S
 from duly.host import Host as ShippedHost
 from duly.rules.lease import LEASE_MS
 from duly.store import Store
 from duly.store.base import Durability, Transaction
-from duly.store.claim import HostBackend
-from duly.testing.crash import AFTER, BEFORE, CrashPoints
+from duly.store.claim import note_promotion
+from duly.testing.crash import CrashPoints
 from duly.testing.loop import VirtualLoop
+from verification.fleet.line import CountedBackend, Line
 from verification.fleet.outside import FleetSheet
 from verification.fleet.process import Process
-from verification.fleet.scenario import Mishap, What
+from verification.fleet.scenario import Mishap
 from verification.fleet.server import Server
-from verification.life import SimulatedEnv
-from verification.point import AnswerLost
+from verification.life import DELAYS_S, SimulatedEnv
 from verification.scripted import ScriptedSandbox
 from verification.workflow.outside import Outside
 from verification.workflow.person import Host
 from verification.workflow.run import Closing
-
-R = TypeVar("R")
-
-CONNECT_S: Final = 2.0  # how long a host tries to reach the store
-PATIENCE_S: Final = 3.0  # how long it waits for an answer
-CALLS_MAX: Final = 3_000  # so many transactions in one second, and it runs in circles
 
 
 class FleetEnv(SimulatedEnv):
@@ -59,6 +57,30 @@ class FleetEnv(SimulatedEnv):
         boot = super().boot()
         return Boot(f"machine-{self._number} {boot.id}", boot.ms)
 
+    async def sleep(self, seconds: float) -> None:
+        """Sleep; a moment for others may last a little longer."""
+        if seconds == 0 and self._dice is not None:
+            seconds = self._dice.choose(DELAYS_S)
+        if seconds > 0:
+            await self._loop.sleep(seconds)
+        else:
+            await give_turn()  # the same in one turn of the loop; a host does it all the time
+
+
+class NotingLease(Lease):
+    """A lease that notes in which step of its process it was looked at last before a send."""
+
+    looked_in_step = 0
+
+    def __init__(self, env: FleetEnv, store: Store, end: Callable[[], None], of: Process) -> None:
+        super().__init__(env, store, end)
+        self._process = of
+
+    async def until_sendable(self) -> None:
+        """Look at the lease."""
+        await super().until_sendable()
+        self.looked_in_step = self._process.steps
+
 
 class Member:
     """One place in a fleet, with one process after the other in it."""
@@ -72,6 +94,7 @@ class Member:
         policy: Policy,
         on_point: Callable[[Member, str], None],
         on_check: Callable[[Member, float], None],
+        on_leave: Callable[[Member, float], None],
         tell: Callable[[str], None],
     ) -> None:
         self.number = number
@@ -86,7 +109,8 @@ class Member:
         self.calm_since_s = 0.0  # since when nothing has befallen it
         self.next_mishap: Mishap | None = None  # of its next transaction
         self.host: Host
-        self.lease: Lease
+        self.lease: NotingLease
+        self.stops_in: tuple[int, Callable[[], None]] = (-1, lambda: None)  # of its first process
         self._registry: Registry
         self._serving: asyncio.Task[None]
         self._server = server
@@ -94,6 +118,7 @@ class Member:
         self._policy = policy
         self._on_point = on_point
         self._on_check = on_check
+        self._on_leave = on_leave
         self._tell = tell
         self._lives = count(1)
 
@@ -125,20 +150,52 @@ class Member:
     def start(self) -> None:
         """Start a process with a host in it."""
         self.process = Process(f"host {self.number} in its life {next(self._lives)}")
+        self.process.last_step, self.process.on_step = self.stops_in
+        self.stops_in = (-1, lambda: None)
         self.is_doomed = self.is_closing = False
         self.points = CrashPoints(lambda *_: self.is_doomed)
         self.points.on_point = lambda name: self._on_point(self, name)
-        plain = MemberBackend(self, self._server, self.points)
-        self.lease = Lease(self.env, Store(plain), self._end)
-        store = Store(HostBackend(plain, lambda: self.lease.host_id))
-        sheet = FleetSheet(self._outside, self.points, lambda ago: self._on_check(self, ago))
-        self._registry = Registry([sheet])
+        line = Line(self, self._server, self.points)
+        plain = Store(line)
+        self.lease = NotingLease(self.env, plain, self._end, self.process)
+
+        # As a host on a real server does (`duly.fleet`).
+        def note(tx: Transaction) -> None:
+            note_promotion(tx, action=note_of_promotion(self.env), now=self.env.now_ms())
+
+        async def note_older() -> None:
+            self._tell(f"host {self.number} finds a store that lacks what it confirmed")
+            await note_restore(plain, self.env, is_lost=True)
+            self.lease.lapse(self.lease.host_id)
+
+        def doubt() -> None:
+            self._tell(f"host {self.number} finds a store without its last riders")
+            self.host.desk.engine.doubt()
+
+        counted = CountedBackend(line, lambda: self.lease.host_id, note, note_older, doubt)
+
+        def renewed() -> None:
+            self.env.spawn(self._ping(counted, note), "ping")
+
+        self.lease.renewed = renewed
+        store = Store(counted)
+        sheet = FleetSheet(
+            self._outside,
+            self.points,
+            lambda ago_s: self._on_check(self, ago_s),
+            lambda ago_s: self._on_leave(self, ago_s),
+        )
+        self._registry = _register(sheet)
         sandbox = ScriptedSandbox(self.env, self._policy.limits)
         parts = Parts(self.env, store, sandbox, self._registry, self._policy, lease=self.lease)
         self.host = Host(parts, Engine(parts), self.points)
         self._serving = self.process.spawn(self.host.desk.engine.serve(), "serve")
         self.is_up = True
         self.calm_since_s = self.env._loop.time()
+
+    async def _ping(self, backend: CountedBackend, note: Callable[[Transaction], None]) -> None:
+        with suppress(StoreError):
+            await backend.transact(note, Durability.RIDER)
 
     def _end(self) -> None:
         self._tell(f"host {self.number} ends its process: its lease is over and a send is out")
@@ -188,72 +245,23 @@ class Member:
             self._tell(f"host {self.number} has closed")
 
 
-class MemberBackend:
-    """The way of one process to the server: every transaction can be stopped, lost or late."""
+async def _stay(seconds: float) -> None:
+    """Take no time: the sheet of the catalogue is never called."""
 
-    def __init__(self, member: Member, server: Server, points: CrashPoints) -> None:
-        self._member = member
-        self._server = server
-        self._points = points
-        self._second = 0
-        self._calls = 0
 
-    async def transact(self, body: Callable[[Transaction], R], durability: Durability) -> R:
-        """Send a transaction to the server and wait for its result."""
-        verb = body.__name__
-        is_write = durability is not Durability.READ
-        self._points.stop_if_dead()
-        self._check_pace()
-        host_id = self._member.lease.host_id
-        if is_write:
-            self._points.reach(BEFORE, verb)
-        await self._member.env.sleep(0)  # a host that is stopped here sends it when it goes on
-        self._points.stop_if_dead()
-        mishap, self._member.next_mishap = self._member.next_mishap, None
-        result = await self._send(body, durability, host_id, mishap)
-        self._points.stop_if_dead()
-        if is_write:
-            self._points.reach(AFTER, verb)
-        await self._member.env.sleep(0)
-        self._points.stop_if_dead()
-        return result
+@cache
+def _catalog() -> Registry:
+    """Read once what the sheet declares."""
+    loop_outside = Outside([], [], lambda _: None, lambda: 0.0, _stay, lambda _: None)
+    return Registry([FleetSheet(loop_outside, CrashPoints(), lambda _: None, lambda _: None)])
 
-    async def _send(
-        self,
-        body: Callable[[Transaction], R],
-        durability: Durability,
-        host_id: str,
-        mishap: Mishap | None,
-    ) -> R:
-        env = self._member.env
-        if self._member.is_cut:
-            await env.sleep(CONNECT_S)
-            raise StoreUnavailable("The store cannot be reached.")
-        if mishap is not None and mishap.what is What.LATE:
-            self._server.submit(body, durability, host_id, mishap.lasts_s)
-            await env.sleep(PATIENCE_S)
-            raise AnswerLost("The store has not answered.")
-        result = await self._server.submit(body, durability, host_id)
-        if mishap is not None:
-            await env.sleep(PATIENCE_S)
-            raise AnswerLost("The store has not answered.")
-        return result
 
-    def _check_pace(self) -> None:
-        second = int(self._member.env._loop.time())
-        if second != self._second:
-            self._second, self._calls = second, 0
-        self._calls += 1
-        if self._calls == CALLS_MAX:
-            self._member.die()
-            raise AssertionError("the host runs in circles")
-
-    async def ask(self, body: Callable[[Transaction], R]) -> R:
-        """Send a question."""
-        return await self.transact(body, Durability.READ)
-
-    async def sync(self) -> None:
-        """Return at once: what the server has committed is durable."""
-
-    async def close(self) -> None:
-        """Hang up."""
+def _register(sheet: FleetSheet) -> Registry:
+    """Return the connectors of one process."""
+    known, registry = _catalog(), Registry()
+    registry.catalog = known.catalog
+    registry._connectors = dict.fromkeys(known._connectors, sheet)
+    registry._places = {
+        tool: replace(place, connector=sheet) for tool, place in known._places.items()
+    }
+    return registry

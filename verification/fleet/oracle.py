@@ -2,34 +2,44 @@
 
 Law 1  No write of a host that was evicted is committed.
 Law 2  A workflow is never taken from a host that is here. Every claim raises its epoch by one, and
-       nothing else does; a write under an earlier one is not committed.
+       nothing else does; a write under an earlier one is not committed, nor one of another host.
 Law 3  A host is evicted only when its lease is over by the store's clock, and by its own count,
        which is never the longer one. A lease that is over is never renewed.
 Law 4  A send begins under a live lease, by the host that holds the workflow; a host that leaves
        has no send out.
 Law 5  What a dead or stopped host holds is free after a lease and two renewals, if another host is
        well all that time.
+Law 6  A host that was told of riders that are lost claims anew what it holds.
+Law 7  A host that was stopped for longer than its lease, while another host was well, is evicted
+       when it goes on. It sends only what it looked at its lease for before it was stopped, and
+       nothing when the time of the tool is over (L7).
+Law 8  When the store has lost a barrier that the holder of the workflow was told of, the workflow
+       is paused and says since when it is blind. No send begins before that, nor after it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final
 
 from duly.errors import DulyError
+from duly.host import CLOSE_S
 from duly.rules.lease import LEASE_MS, RENEW_MS, SEND_LEFT_MS
-from duly.store.base import Fence
+from duly.store.base import Durability, Fence
 from verification.fleet.member import Member
-from verification.fleet.server import Commit, FleetSeen
+from verification.fleet.outside import LONG_TIMEOUT_S
+from verification.fleet.server import Commit, FleetSeen, Kept
 from verification.point import AnswerLost
 from verification.workflow.consent import Consent
 
 # `join` comes under a new id, and what `evict` and `leave` may do is decided by what they find.
-FREE: Final = frozenset({"join", "evict", "leave"})
+# A `flush` writes nothing. A host that finds a store older than it was told pauses it, here or not.
+FREE: Final = frozenset({"join", "evict", "leave", "flush", "note_restore"})
 NO_CLAIM: Final = Fence("").epoch
 STEP_S: Final = 2 * LEASE_MS / 1000  # so long after a step of the store's clock leases differ
+DOUBT_S: Final = 2 * RENEW_MS / 1000 + 5  # a host writes once in every renewal
 FREE_AFTER_S: Final = (LEASE_MS + 2 * RENEW_MS) / 1000 + 5
 
 
@@ -52,13 +62,24 @@ class FleetConsent(Consent):
             self.withdrawing -= 1
 
 
+@dataclass(frozen=True, slots=True)
+class Paused:
+    """A host that stands still for longer than its lease."""
+
+    host_id: str
+    since_s: float
+
+
 @dataclass(slots=True)
 class FleetOracle:
     """Says what is wrong with leases and claims."""
 
     members: list[Member]
     problems: list[str]
-    stepped_s: float = -STEP_S  # when the clock of the store was set
+    stepped_s: float = -STEP_S  # when the clock of the store was set, or the store lost commits
+    forgot_s: float = -STEP_S  # when the store lost commits
+    _paused: Paused | None = None
+    _doubtful: tuple[str, int, float] | None = None  # a host, its epoch, and since when
     _unwell_since: dict[str, float] = field(default_factory=dict)
 
     def see_commit(self, commit: Commit) -> None:
@@ -68,8 +89,8 @@ class FleetOracle:
             self._say(f"{commit.verb} of host {commit.host_id}, which was evicted, was committed")
         if after.epoch != before.epoch + (commit.verb == "claim"):
             self._say(f"{commit.verb} has made epoch {after.epoch} of {before.epoch}")
-        if commit.fence is not None and commit.fence.epoch not in (NO_CLAIM, before.epoch):
-            self._say(f"{commit.verb} was committed under {commit.fence}, in {before.epoch}")
+        if commit.fence is not None and commit.fence.epoch != NO_CLAIM:
+            self._see_fence(commit, commit.fence)
         if after.holder != before.holder and before.holder in before.hosts:
             self._say(f"{after.holder} has taken the workflow from {before.holder}, which is here")
         member = next((each for each in self.members if each.host_id == commit.host_id), None)
@@ -81,6 +102,55 @@ class FleetOracle:
             for host_id in before.hosts.keys() - after.hosts.keys():
                 self._see_evicted(host_id, commit)
 
+    def _see_fence(self, commit: Commit, fence: Fence) -> None:
+        epoch, holder = commit.before.epoch, commit.before.holder
+        if fence.epoch != epoch:
+            self._say(f"{commit.verb} was committed under {fence}, in {epoch}")
+        elif holder != commit.host_id:
+            self._say(f"{commit.verb} of {commit.host_id}, and {holder} has the claim")
+
+    def see_pause(self, member: Member, now_s: float) -> None:
+        """Note that a host stands still for longer than its lease."""
+        self._paused = Paused(member.host_id, now_s)
+
+    def see_wake(self, seen: FleetSeen) -> None:
+        """See that another host has taken the place of the one that goes on now."""
+        assert self._paused is not None
+        if self._paused.host_id in seen.hosts:
+            self._say(f"host {self._paused.host_id} was stopped past its lease, and is here")
+
+    def see_first_byte(self, member: Member, ago_s: float, now_s: float) -> None:
+        """Look at a send whose first byte leaves, so long after its host looked at its lease."""
+        if ago_s > LONG_TIMEOUT_S:
+            self._say(f"host {member.number} sends when the time of its tool is over")
+        paused = self._paused
+        is_paused = paused is not None and paused.host_id == member.host_id
+        if paused is not None and is_paused and now_s - ago_s > paused.since_s:
+            self._say(f"host {member.number} was stopped past its lease, and begins a send")
+
+    def see_riders_lost(self, lost: Sequence[Kept], seen: FleetSeen, now_s: float) -> None:
+        """Note which host has a claim that it must not rely on any more."""
+        riders = (each for each in lost if each.durability is not Durability.BARRIER)
+        told = {each.commit.host_id for each in riders if each.is_told}
+        is_relied_on = any(self._relies(each, seen.epoch) for each in self.members)
+        if seen.holder in told and is_relied_on:
+            self._doubtful = (seen.holder, seen.epoch, now_s)
+
+    def _relies(self, member: Member, epoch: int) -> bool:
+        held = member.host.desk.engine._worker.claims._fences.values()
+        return any(each.epoch == epoch for each in held)
+
+    def _see_doubtful(self, now_s: float) -> None:
+        if self._doubtful is None:
+            return
+        host_id, epoch, since_s = self._doubtful
+        for member in self.members:
+            if member.host_id != host_id or not member.is_well:
+                continue
+            since_s = max(since_s, member.calm_since_s)
+            if now_s - since_s > DOUBT_S and self._relies(member, epoch):
+                self._say(f"host {host_id} was told of riders that are lost, and goes on")
+
     def _see_evicted(self, host_id: str, commit: Commit) -> None:
         lease_until = commit.before.hosts[host_id]
         if lease_until is None or lease_until > commit.clock_ms:
@@ -88,9 +158,13 @@ class FleetOracle:
         for member in self.members:
             if member.host_id != host_id:
                 continue
+            # A server that lost a renewal shows a lease that is over; what was held is paused.
+            # A host that found it out cannot leave, either.
+            if member.env._loop.time() - self.forgot_s < STEP_S:
+                continue
             if member.is_up and member.lease.left_ms > 0:
                 self._say(f"host {host_id} is alive, and was declared dead")
-            if member.is_closing and not member.is_hindered:
+            if member.is_closing and not member.points.is_dead and not member.is_hindered:
                 self._say(f"host {host_id} waits for its sends, and was declared dead")
 
     def see_check(self, member: Member, seen: FleetSeen, clock_ms: int, now_s: float) -> None:
@@ -106,6 +180,7 @@ class FleetOracle:
 
     def look(self, seen: FleetSeen, clock_ms: int, now_s: float) -> None:
         """Look, every second, whether what is held by a host that does nothing becomes free."""
+        self._see_doubtful(now_s)
         unwell = {each.host_id for each in self.members if not each.is_well}
         known = {each.host_id for each in self.members}
         for host_id in seen.hosts:
@@ -119,7 +194,9 @@ class FleetOracle:
             each.is_well and now_s - each.calm_since_s > FREE_AFTER_S for each in self.members
         )
         since_s = self._unwell_since.get(seen.holder or "", now_s)
-        is_held = seen.holder in seen.hosts and now_s - since_s > FREE_AFTER_S
+        closing = any(each.is_closing and each.host_id == seen.holder for each in self.members)
+        limit_s = FREE_AFTER_S + (CLOSE_S if closing else 0)  # it waits for its sends
+        is_held = seen.holder in seen.hosts and now_s - since_s > limit_s
         is_clear = now_s - self.stepped_s > FREE_AFTER_S
         if is_watched and is_held and is_clear:
             self._say(f"the workflow is held by {seen.holder}, which does nothing")
@@ -128,7 +205,9 @@ class FleetOracle:
         """See that no host believes in its lease for longer than the store does."""
         for member in self.members:
             lease_until = seen.hosts.get(member.host_id)
-            if lease_until is not None and member.lease.left_ms > lease_until - clock_ms:
+            if lease_until is None or member.points.is_dead:
+                continue  # a process that was killed counts on nothing
+            if member.lease.left_ms > max(0, lease_until - clock_ms):
                 self._say(f"host {member.host_id} counts on more than its lease")
 
     def _say(self, problem: str) -> None:

@@ -71,10 +71,16 @@ class FleetSheet(Sheet):
         return await self._change(call, LIFETIME_S)
 
     def __init__(
-        self, outside: Outside, points: CrashPoints, on_check: Callable[[float], None]
+        self,
+        outside: Outside,
+        points: CrashPoints,
+        on_check: Callable[[float], None],
+        on_leave: Callable[[float], None],
     ) -> None:
         super().__init__(outside, points)
-        self._on_check = on_check  # called first; with how long ago the host looked at its lease
+        # Called first, and at the first byte: with how long ago the host looked at its lease.
+        self._on_check = on_check
+        self._on_leave = on_leave
 
     async def _change(self, call: Call, once_s: float = 0.0) -> Json:
         outside, loop = self._outside, asyncio.get_running_loop()
@@ -86,6 +92,7 @@ class FleetSheet(Sheet):
         await outside.sleep(0)  # here a host is stopped right before its first byte
         self._points.stop_if_dead()
         watch.check_time()
+        self._on_leave(self._ago_s(watch))
         outcome = outside.next_outcome()
         outside.tell(f"call {call.attempt} of {call.tool}: {outcome}")
         if self._ago_s(watch) == 0:

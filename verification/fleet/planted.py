@@ -13,14 +13,18 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any, Final
 
+from duly.engine.lease import note_of_promotion
+from duly.errors import Fenced, Stale
 from duly.rules.turn import Choice, Work
 from duly.rules.word import MutationStatus
 from duly.store import statements
+from duly.store.base import Fence
+from duly.store.slot import Entered, Slot
+from verification.fleet.database import image
 from verification.fleet.run import run
 from verification.fleet.scenario import from_seed
 from verification.workflow.planted import Bug, Place, planted
 from verification.workflow.planted_unkind import statement
-from verification.workflow.run import template
 from verification.workflow.shape import Shape, Tool
 
 Make = Callable[[Any], Any]
@@ -29,7 +33,7 @@ Make = Callable[[Any], Any]
 def find(bug: Bug, seeds: Iterable[int]) -> int | None:
     """Return the first seed whose scenario has a problem with the bug."""
     for shape, tool in itertools.product(Shape, Tool):
-        template(shape, tool)  # before the bug: what is deployed there is not what is looked at
+        image(shape, tool)  # before the bug: what is deployed there is not what is looked at
     with planted(bug):
         return next((seed for seed in seeds if run(from_seed(seed)).problems), None)
 
@@ -63,11 +67,18 @@ def _keep_fences(_: Any) -> Any:
     return forget
 
 
-def _fence_from_row(_: Any) -> Any:
-    def check(tx: Any, fence: Any) -> Any:
-        return statements.look(tx, fence.workflow_id)
+def _fence_from_row(original: Any) -> Any:
+    async def claim(self: Any, workflow_id: str) -> Any:
+        try:
+            return await original(self, workflow_id)
+        except Stale:
 
-    return check
+            def read(tx: Any) -> Any:
+                return Fence(workflow_id, statements.look(tx, workflow_id).epoch)
+
+            return await self._store.backend.ask(read)
+
+    return claim
 
 
 def _count_from_answer(_: Any) -> Any:
@@ -85,9 +96,57 @@ def _by_own_clock(_: Any) -> Any:
         began = self.__dict__.setdefault("_began_ms", self._env.now_ms())
         for each in others:
             if each.lease_until <= self._env.now_ms() - began + self._env.monotonic_ms() - began:
-                await self._store.evict(each.id, each.lease_until)
+                action, now = note_of_promotion(self._env), self._env.now_ms()
+                await self._store.evict(each.id, each.lease_until, action=action, now=now)
 
     return watch
+
+
+def _uncounted(original: Any) -> Any:
+    """Count a write only if the host has a counter."""
+
+    def move(tx: Any, slot: Any) -> int:
+        try:
+            counted: int = original(tx, slot)
+        except Fenced:
+            return 0
+        return counted
+
+    return move
+
+
+def _let_in(original: Any) -> Any:
+    """Let a host in that has no row."""
+
+    def enter(tx: Any, slots: Any, host_id: str, number: int) -> Any:
+        try:
+            return original(tx, slots, host_id, number)
+        except Fenced:
+            return Entered(Slot(number, host_id, 1, 0), tx.timeline, lacks_riders=False)
+
+    return enter
+
+
+def _count_one_more(original: Any) -> Any:
+    def enter(tx: Any, slots: Any, host_id: str, number: int) -> Any:
+        entered = original(tx, slots, host_id, number)
+        known = slots.by_number.get(number)
+        if known is not None and known.host_id == host_id:
+            entered.slot.commit_seq = known.commit_seq + 1
+        return entered
+
+    return enter
+
+
+def _nothing_noted(original: Any) -> Any:
+    """Pause what no host holds, and nothing of a host that is evicted."""
+
+    def note(tx: Any, *, is_spared: Any, **named: Any) -> Any:
+        if "evict" in is_spared.__qualname__:
+            return None
+        return original(tx, is_spared=is_spared, **named)
+
+    return note
 
 
 def _join_unlocked(_: Any) -> Any:
@@ -152,8 +211,8 @@ def _said_late(original: Any) -> Any:
 
 
 _BUGS: Final = (
-    ("fence-from-the-row", "A write is compared with the epoch of the row, not of the claim.",
-     "duly.store.statements", "check", _fence_from_row),
+    ("fence-from-the-row", "A host takes the epoch of a workflow that another host holds.",
+     "duly.engine.claims", "Claims._claim", _fence_from_row),
     ("takeover-without-evict", "A workflow is claimed as soon as the lease of its host is over.",
      "verification.life", "schema",
      statement("claim_workflow", "h.id = workflow.holder",
@@ -177,18 +236,29 @@ _BUGS: Final = (
     ("leases-by-the-own-clock", "A host judges the leases of others by its wall clock.",
      "duly.engine.lease", "Lease._watch", _by_own_clock),
     ("evicted-too-soon", "A host is evicted by the store's clock alone.",
-     "duly.rules.lease", "may_evict", lambda _: lambda unrenewed_ms, *, is_over: is_over),
+     "duly.rules.lease", "may_evict", lambda _: lambda unrenewed_ms, *, is_over, times: is_over),
     ("renewed-after-the-lapse", "A lease that is over is renewed.",
      "verification.life", "schema",
      statement("renew_host", "and lease_until > :clock", "and :clock is not null")),
     ("sent-without-a-look", "A send begins without a look at the lease.",
      "duly.engine.claims", "Claims.until_sendable", _nothing_to_wait_for),
     ("sent-with-little-left", "A send begins however little is left of the lease.",
-     "duly.rules.lease", "may_send", lambda _: lambda left_ms: left_ms > 0),
+     "duly.rules.lease", "may_send", lambda _: lambda left_ms, times: left_ms > 0),
     ("the-lease-from-the-answer", "A lease is counted from when the store answered.",
      "duly.engine.lease", "Lease._count", _count_from_answer),
-    ("evicted-hosts-write", "An act of a person through an evicted host is written.",
-     "duly.store.claim", "check_here", _nothing),
+    ("late-commits-are-taken", "A write is committed though its host has asked what became of it.",
+     "verification.life", "schema",
+     statement("move_slot", " and session = :session", " and :session is not null")),
+    ("a-lost-answer-is-a-commit", "A write whose answer was lost is taken for committed.",
+     "duly.store.slot", "enter", _count_one_more),
+    ("older-than-told-is-no-matter", "A counter below a confirmed barrier is taken as it is.",
+     "duly.store.slot", "Slot.tell", _nothing),
+    ("lost-riders-are-no-matter", "A host that was told of riders that are lost goes on.",
+     "duly.store.slot", "HostSlots.take_lacking", lambda _: lambda self: False),
+    ("promotion-unnoticed", "No host looks whether a standby was promoted.",
+     "duly.store.claim", "note_promotion", _nothing),
+    ("unconfirmed-hosts-are-trusted", "What an evicted host held is free, compared or not.",
+     "duly.store.claim", "note_restore", _nothing_noted),
     ("joined-twice", "A host joins twice, and keeps only one of the two alive.",
      "duly.engine.claims", "Claims.join", _join_unlocked),
     ("no-lease-while-closing", "A lease is not kept while a host waits for its sends.",
@@ -206,7 +276,16 @@ _BUGS: Final = (
      _watched),
 )  # fmt: skip
 
-BUGS: Final = tuple(
-    Bug(name, says, (Place(module, attribute, make),))
-    for name, says, module, attribute, make in _BUGS
+_EVICTED: Final = Bug(
+    "evicted-hosts-write",
+    "An act of a person through an evicted host is written.",
+    (Place("duly.store.slot", "enter", _let_in), Place("duly.store.slot", "move", _uncounted)),
+)
+
+BUGS: Final = (
+    *(
+        Bug(name, says, (Place(module, attribute, make),))
+        for name, says, module, attribute, make in _BUGS
+    ),
+    _EVICTED,
 )

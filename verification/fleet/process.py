@@ -4,15 +4,18 @@ Law 1  What a process has started belongs to it: its tasks, its timers, its call
        in which a task or a callback runs says which process that is.
 Law 2  A process that is stopped runs nothing, as after SIGSTOP. Its timers go off meanwhile; when
        it goes on, everything that was ready runs in the order in which it became so.
+       It stops between two steps: a step is what one callback does, up to where its task awaits.
 Law 3  A task outside of every process (the server, the outside, the scenario) is never stopped.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Callable, Coroutine
 from contextvars import Context, ContextVar, copy_context
 from dataclasses import dataclass, field
+from heapq import heappush
 from typing import Any, Final, TypeVar
 
 from duly.testing.loop import VirtualLoop
@@ -22,16 +25,6 @@ R = TypeVar("R")
 BURY_S: Final = 1.0  # how long a cancelled task of a dead process may take to end
 
 
-@dataclass(slots=True)
-class _Entry:
-    """A callback of a process that is ready, or will be."""
-
-    callback: Callable[..., object]
-    args: tuple[Any, ...]
-    context: Context
-    handle: asyncio.Handle | None = None
-
-
 @dataclass(eq=False, slots=True)
 class Process:
     """One process: what belongs to it, and whether it stands still."""
@@ -39,7 +32,10 @@ class Process:
     name: str
     is_stopped: bool = False
     tasks: set[asyncio.Task[Any]] = field(default_factory=set)
-    held: list[_Entry] = field(default_factory=list)
+    held: list[asyncio.Handle] = field(default_factory=list)
+    steps: int = 0  # how many of its callbacks have run
+    last_step: int = -1  # before this one `on_step` is called
+    on_step: Callable[[], None] = lambda: None
 
     def spawn(self, work: Coroutine[Any, Any, R], name: str) -> asyncio.Task[R]:
         """Start a task in this process."""
@@ -51,14 +47,24 @@ class Process:
         """Let nothing of it run any more until it goes on."""
         self.is_stopped = True
 
+    def may_run(self, handle: asyncio.Handle) -> bool:
+        """Tell whether a callback runs now; while the process stands still it is held."""
+        if self.steps + 1 == self.last_step:
+            self.last_step = -1
+            self.on_step()
+        if self.is_stopped:
+            self.held.append(handle)
+            return False
+        self.steps += 1
+        return True
+
     def go_on(self) -> None:
         """Let everything run that has become ready meanwhile."""
         self.is_stopped = False
-        entries, self.held = self.held, []
         loop = asyncio.get_running_loop()
         assert isinstance(loop, FleetLoop), loop
-        for entry in entries:
-            loop.queue(self, entry)
+        loop.queue(self.held)
+        self.held = []
 
     async def end(self) -> None:
         """Kill it: end every task of it, in no time of its own."""
@@ -67,13 +73,6 @@ class Process:
                 task.cancel()
             self.go_on()  # a cancelled task hears of it only if it runs
             await asyncio.wait(tasks, timeout=BURY_S)
-
-    def run(self, entry: _Entry) -> None:
-        """Run a callback that is ready, or hold it while the process stands still."""
-        if self.is_stopped:
-            self.held.append(entry)
-        elif entry.handle is None or not entry.handle.cancelled():
-            entry.callback(*entry.args)
 
 
 PROCESS: Final[ContextVar[Process | None]] = ContextVar("process", default=None)
@@ -86,8 +85,33 @@ def outside() -> Context:
     return context
 
 
+class _Ready(asyncio.Handle):
+    """A callback of a process."""
+
+    __slots__ = ("process",)
+    process: Process
+
+    def _run(self) -> None:
+        if self.process.may_run(self):
+            super()._run()
+
+
+class _Timer(asyncio.TimerHandle):
+    """A callback of a process, at a time."""
+
+    __slots__ = ("process",)
+    process: Process
+
+    def _run(self) -> None:
+        if self.process.may_run(self):
+            super()._run()
+
+
 class FleetLoop(VirtualLoop):
     """A loop of virtual time that knows which process everything in it belongs to."""
+
+    _ready: deque[asyncio.Handle]
+    _scheduled: list[asyncio.TimerHandle]
 
     def __init__(self) -> None:
         super().__init__()
@@ -100,10 +124,12 @@ class FleetLoop(VirtualLoop):
         context = copy_context() if context is None else context
         process = context.get(PROCESS)
         if process is None:
-            return super().call_soon(callback, *args, context=context)
-        entry = _Entry(callback, args, context)
-        entry.handle = self.queue(process, entry)
-        return entry.handle
+            handle = asyncio.Handle(callback, args, self, context)
+        else:
+            handle = _Ready(callback, args, self, context)
+            handle.process = process
+        self._ready.append(handle)
+        return handle
 
     def call_at(  # type: ignore[override]  # as above
         self,
@@ -117,14 +143,15 @@ class FleetLoop(VirtualLoop):
         process = context.get(PROCESS)
         if process is None:
             return super().call_at(when, callback, *args, context=context)
-        entry = _Entry(callback, args, context)
-        timer = super().call_at(when, process.run, entry, context=context)
-        entry.handle = timer
+        timer = _Timer(when, callback, args, self, context)
+        timer.process = process
+        heappush(self._scheduled, timer)
+        timer._scheduled = True  # type: ignore[attr-defined]  # as `call_at` does
         return timer
 
-    def queue(self, process: Process, entry: _Entry) -> asyncio.Handle:
-        """Put a callback of a process behind everything that is ready."""
-        return super().call_soon(process.run, entry, context=entry.context)
+    def queue(self, handles: list[asyncio.Handle]) -> None:
+        """Put callbacks behind everything that is ready."""
+        self._ready.extend(handles)
 
 
 def _make_task(

@@ -9,43 +9,60 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine, Sequence
+from functools import partial
 from typing import Any, Final
 
 from duly.config import Policy
 from duly.connectors.base import Call
-from duly.store.sqlite import open_sqlite
+from duly.rules.word import MutationStatus
 from duly.testing.dice import Dice
 from duly.testing.loop import VirtualLoop
-from verification.disk import MemoryDisk
-from verification.fleet.member import PATIENCE_S, FleetEnv, Member
-from verification.fleet.oracle import FleetConsent, FleetOracle
+from verification.fleet.database import Database, image
+from verification.fleet.line import PATIENCE_S
+from verification.fleet.loss import Loss, is_known, is_missed
+from verification.fleet.member import FleetEnv, Member
+from verification.fleet.oracle import FREE_AFTER_S, FleetConsent, FleetOracle
 from verification.fleet.process import FleetLoop, outside
-from verification.fleet.scenario import LENGTH_MS, TRANSACTIONS, FleetScenario, Mishap, What
-from verification.fleet.server import Commit, Server
-from verification.life import Ending, SimulatedEnv, schema, stage
+from verification.fleet.scenario import (
+    LENGTH_MS,
+    OF_SERVER,
+    STEP,
+    TRANSACTIONS,
+    FleetScenario,
+    Mishap,
+    What,
+)
+from verification.fleet.server import Commit, Kept, Server
+from verification.life import Ending, SimulatedEnv, stage
 from verification.workflow.oracle import Oracle
 from verification.workflow.outside import Outside
 from verification.workflow.person import Person
-from verification.workflow.run import is_at_rest, template
+from verification.workflow.run import is_at_rest
 from verification.workflow.scenario import Action, Do
 from verification.workflow.seen import Seen
 
 HINDERING: Final = (*TRANSACTIONS, What.STOP, What.CUT, What.STORE_CLOCK)  # to renew
 ACT_S: Final = 12.0  # how long a person waits for a host
-CALM_S: Final = (30.0, 30.0, 60.0, 60.0, *(120.0,) * 6, *(600.0,) * 4, *(3600.0,) * 2)
+QUIET_S: Final = 20.0  # longer than a lease
+LOOK_S: Final = 5.0
+CALM_S: Final = (*(10.0,) * 6, 60.0, *(120.0,) * 6, *(600.0,) * 4, *(3600.0,) * 2)
 
 
-def run(scenario: FleetScenario) -> Ending:
-    """Run a scenario of a fleet from its beginning to its end."""
-    template(scenario.shape, scenario.tool)
+OnPoint = Callable[[Member, str], None]
+
+
+def run(scenario: FleetScenario, on_point: OnPoint = lambda member, name: None) -> Ending:
+    """Run a scenario of a fleet from its beginning to its end; each host says where it comes by."""
+    image(scenario.shape, scenario.tool)
     with stage(FleetLoop) as (runner, loop):
-        return runner.run(_FleetRun(scenario, loop).run())
+        return runner.run(_FleetRun(scenario, loop, on_point).run())
 
 
 class _FleetRun:
-    def __init__(self, scenario: FleetScenario, loop: VirtualLoop) -> None:
+    def __init__(self, scenario: FleetScenario, loop: VirtualLoop, on_point: OnPoint) -> None:
         self._scenario = scenario
+        self._on_point = on_point
         self._loop = loop
         self._dice = Dice(scenario.dice)
         self._trace: list[str] = []
@@ -56,6 +73,8 @@ class _FleetRun:
         self._is_wrong = asyncio.Event()
         self._is_calm = False
         self._beside: set[asyncio.Task[None]] = set()
+        self._lost: Loss | None = None
+        self._sent: set[str] = set()  # keys of calls that were out when the server was lost
         self._outside = Outside(
             list(scenario.outcomes),
             list(scenario.sayings),
@@ -85,25 +104,24 @@ class _FleetRun:
 
     async def run(self) -> Ending:
         scenario = self._scenario
-        files = template(scenario.shape, scenario.tool)
-        env = SimulatedEnv(self._loop, 0)
-        backend = await open_sqlite(MemoryDisk(files), env, schema=schema())
+        database = Database(image(scenario.shape, scenario.tool))
         dice = Dice(scenario.dice + 2) if scenario.dice else None
-        self._server = Server(self._loop, backend, self, dice)
-        self.see_work(await self._server.see())
+        keeps = any(each.what in OF_SERVER for each in scenario.mishaps)
+        self._server = Server(self._loop, database, self, dice, keeps)
+        self._server.open()
+        self.see_work(self._server.see())
         self._start_members()
-        tasks = [
-            self._spawn(self._server.serve(), "server"),
-            self._spawn(self._watch(), "watch"),
-            *(self._spawn(self._live(each), "member") for each in self._members),
-            *(self._spawn(self._meet(each), "mishap") for each in scenario.mishaps if not each.at),
-        ]
+        self._spawn(self._watch(), "watch")
+        for member in self._members:
+            self._spawn(self._live(member), "member")
+        for mishap in scenario.mishaps:
+            if not mishap.at:
+                self._spawn(self._meet(mishap), "mishap")
         wrong = self._spawn(self._until_wrong(), "wrong")
         story = self._spawn(self._run_scenario(), "scenario")
-        await asyncio.wait((story, wrong, tasks[0]), return_when=asyncio.FIRST_COMPLETED)
-        for task in (story, tasks[0]):
-            if task.done() and (error := task.exception()) is not None:
-                self._say(f"the simulation broke: {error!r}")
+        await asyncio.wait((story, wrong), return_when=asyncio.FIRST_COMPLETED)
+        if story.done() and (error := story.exception()) is not None:
+            self._say(f"the simulation broke: {error!r}")
         for member in self._members:
             await member.bury()
         return Ending(
@@ -130,10 +148,30 @@ class _FleetRun:
                 policy,
                 self._come_by,
                 self._see_check,
+                self._see_first_byte,
                 self._tell,
             )
+            if number == 0:
+                self._plan_step(member)
             member.start()
             self._members.append(member)
+
+    def _plan_step(self, member: Member) -> None:
+        for mishap in [each for each in self._mishaps if each.at == STEP]:
+            self._mishaps.remove(mishap)
+            assert mishap.what is What.STOP, mishap
+            member.stops_in = (mishap.times, partial(self._pause, member, mishap))
+
+    def _pause(self, member: Member, mishap: Mishap) -> None:
+        """Stop a host until its lease is over and another host has taken its place."""
+        self._befall(member, mishap)
+        self._fleet.see_pause(member, self._now_s())
+        self._later(mishap.lasts_s, lambda: self._fleet.see_wake(self._server.now))
+
+    def _see_first_byte(self, member: Member, ago_s: float) -> None:
+        self._tell(f"host {member.number} sends")
+        self._fleet.see_first_byte(member, ago_s, self._now_s())
+        self._check()
 
     def _spawn(self, work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
         """Start a task outside of every process."""
@@ -164,20 +202,52 @@ class _FleetRun:
             self._tell(f"{commit.verb} of {commit.host_id or 'a new host'}: {commit.after}")
         self._oracle.lives = commit.after.epoch + len(self._scenario.mishaps) + 1
         self._fleet.see_commit(commit)
+        if commit.after.blind_since != commit.before.blind_since:
+            self._oracle.forget()  # what was approved may have been sent: it is doubted, not sent
+        if self._lost is not None:
+            self._lost.see_commit(commit)
         self._check()
 
     def see_work(self, seen: Seen) -> None:
         """Look at everything else."""
-        self._oracle.look(seen)
-        self._check()
+        if self._lost is None:
+            self._oracle.look(seen)
+            self._check()
+
+    def see_break(self, error: Exception) -> None:
+        """Say that an oracle broke."""
+        self._say(f"the simulation broke: {error!r}")
+
+    def see_belief(self, verb: str, *, is_committed: bool) -> None:
+        """Say that a host has found out something that is not so (H10)."""
+        word = "committed" if is_committed else "not committed"
+        self._say(f"a host believes that {verb} is {word}")
+
+    def see_loss(self, lost: Sequence[Kept]) -> None:
+        """Look at what the server has lost; riders no host counts on may be gone (R7)."""
+        self._tell(f"the server lacks {[each.commit.verb for each in lost]}")
+        self._fleet.stepped_s = self._fleet.forgot_s = self._now_s()
+        self._fleet.see_riders_lost(lost, self._server.now, self._now_s())
+        before = self._oracle.before  # nothing, if a host hears of it when it is lost
+        rows = () if before is None else before.mutations.values()
+        self._sent |= {row.key for row in rows if row.status == MutationStatus.IN_FLIGHT}
+        if self._lost is None and any(is_missed(each) for each in lost):
+            self._lost = Loss(self._say, self._sent, any(is_known(each) for each in lost))
+            self._doors.clear()
+            self._mishaps.clear()
+        self._oracle.forget()
+        self.see_work(self._server.see())
 
     def _see_leave(self, call: Call) -> None:
+        if self._lost is not None:
+            self._lost.see_leave(call, self._server.now)
+            return
         self._oracle.see_leave(call)
         self._check()
 
     def _see_check(self, member: Member, ago_s: float) -> None:
         # A host that was stopped since it looked is judged by what it does after that.
-        if ago_s == 0:
+        if ago_s == 0 and self._lost is None:
             now_s = self._now_s()
             self._fleet.see_check(member, self._server.now, self._server.clock_ms, now_s)
             self._check()
@@ -189,6 +259,8 @@ class _FleetRun:
     async def _watch(self) -> None:
         while True:
             await self._loop.sleep(1)
+            if self._lost is not None:
+                continue
             self._fleet.look(self._server.now, self._server.clock_ms, self._now_s())
             self._check()
 
@@ -214,6 +286,7 @@ class _FleetRun:
 
     def _come_by(self, member: Member, name: str) -> None:
         """Let a host meet what waits for it at this place."""
+        self._on_point(member, name)
         self._points[name] += 1
         for mishap in [each for each in self._mishaps if each.at == name]:
             if mishap.times == self._points[name]:
@@ -253,6 +326,8 @@ class _FleetRun:
             member.cut_until_s = now_s + mishap.lasts_s
         elif mishap.what is What.CLOCK:
             member.env.jump(round(mishap.lasts_s * 1000))
+        elif mishap.what in OF_SERVER:
+            self._server.fall(round(mishap.lasts_s), is_promotion=mishap.what is What.PROMOTE)
         elif mishap.what is What.STORE_CLOCK:
             self._server.ahead_ms += round(mishap.lasts_s * 1000)
             self._fleet.stepped_s = now_s
@@ -276,6 +351,8 @@ class _FleetRun:
 
     async def _act(self, action: Action) -> None:
         """Do something through one of the hosts that can be reached."""
+        if self._lost is not None:
+            return  # a person who resumes a blind workflow has looked outside first
         member = await self._choose()
         acting = member.process.spawn(self._person.do(member.host, action), "act")
         await asyncio.wait([acting], timeout=ACT_S)
@@ -286,36 +363,78 @@ class _FleetRun:
         return self._dice.choose(up)
 
     async def _run_scenario(self) -> None:
-        while self._person.published < self._scenario.mails:
+        while self._person.published < self._scenario.mails and self._lost is None:
             await self._act(Action(0, Do.PUBLISH))
         for action in [each for each in self._scenario.actions if not each.at]:
-            await self._loop.sleep(max(0.0, action.at_ms / 1000 - self._now_s()))
+            while (left_s := action.at_ms / 1000 - self._now_s()) > 0 and self._lost is None:
+                await self._loop.sleep(min(LOOK_S, max(left_s, 0.001)))
             await self._act(action)
-        await self._loop.sleep(max(0.0, LENGTH_MS / 1000 - self._now_s()))
+        is_over = self._lost is not None
+        while self._now_s() < LENGTH_MS / 1000 and not is_over:
+            await self._loop.sleep(LOOK_S)
+            is_over = self._lost is not None or self._is_over()
         self._doors.clear()
         self._mishaps.clear()
         self._is_calm = True
         self._tell("nothing befalls any host from now on")
+        is_at_rest = is_over or await self._come_to_rest()
+        if self._lost is not None:
+            await self._loop.sleep(FREE_AFTER_S)
+            if not self._lost.was_blind:
+                await self._loop.sleep(FREE_AFTER_S)
+            self._lost.look_at_the_end(self._server.now)
+            return
+        if not is_at_rest:
+            open_run = self._server.see().open_run
+            self._say(f"it did not come to rest: {open_run}; {self._server.now}")
+            return
+        self._oracle.look_at_the_end(self._server.see())
+        self._check()
+        await self._close_all()
+
+    async def _come_to_rest(self) -> bool:
+        """Help until nothing is open; tell whether that was enough.
+
+        A server may be lost as late as this: its end waits for the next transaction.
+        """
         for calm_s in CALM_S:
-            await self._loop.sleep(calm_s)
-            seen = await self._server.see()
-            if is_at_rest(seen) and not self._outside.landing:
-                self._oracle.look_at_the_end(seen)
-                self._check()
-                await self._close_all()
-                return
+            for _ in range(round(calm_s / LOOK_S)):
+                await self._loop.sleep(LOOK_S)
+                if self._lost is not None:
+                    return False
+                if self._is_at_rest():
+                    while not all(each.is_well for each in self._members):
+                        await self._loop.sleep(1)
+                    await self._loop.sleep(QUIET_S)
+                    if self._is_at_rest():
+                        return True
+            seen = self._server.see()
             for member in self._members:
                 if member.is_well:
                     helping = member.process.spawn(self._person.help(member.host, seen), "help")
                     await asyncio.wait([helping], timeout=ACT_S)
-        open_run = (await self._server.see()).open_run
-        self._say(f"it did not come to rest: {open_run}; {self._server.now}")
+        return False
+
+    def _is_at_rest(self) -> bool:
+        return is_at_rest(self._server.see()) and not self._outside.landing
+
+    def _is_over(self) -> bool:
+        """Tell whether nothing more can befall a host, and nothing has for a while.
+
+        A host that has nothing to do comes by no place but its renewals.
+        """
+        now_s = self._now_s()
+        timed = (each.at_ms / 1000 > now_s for each in self._scenario.mishaps if not each.at)
+        waiting = (each.at.endswith(" renew") for each in self._mishaps)
+        if any(timed) or any(waiting):
+            return False
+        is_quiet = all(
+            each.is_well and each.calm_since_s < now_s - QUIET_S for each in self._members
+        )
+        return is_quiet and self._is_at_rest()
 
     async def _close_all(self) -> None:
         """Close every host in order: none of them stays behind in the store."""
-        while not all(each.is_well for each in self._members):
-            await self._loop.sleep(1)
-        await self._loop.sleep(30)
         for member in self._members:
             host_id = member.host_id
             await member.close()

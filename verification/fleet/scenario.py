@@ -17,8 +17,9 @@ from verification.workflow.outside import Outcome, Saying
 from verification.workflow.scenario import OUTCOMES, SAYINGS, Action, Do, Scenario, in_order
 from verification.workflow.shape import CHANGING, Shape, Tool
 
-LENGTH_MS: Final = 90_000
+LENGTH_MS: Final = 60_000
 HOSTS_MAX: Final = 3
+STEP: Final = "before a step"
 
 
 class What(StrEnum):
@@ -30,18 +31,30 @@ class What(StrEnum):
     CUT = "is cut off from the store"
     LOSE = "does not hear that its transaction was committed"
     LATE = "waits in vain, and its transaction is committed later"
+    LOSE_ASKED = "does not hear of a commit, and asks what became of it"
+    LATE_ASKED = "waits in vain, and asks before its transaction arrives"
     CLOCK = "has its clock set"
-    STORE_CLOCK = "sees the clock of the store step"  # all hosts do
+    STORE_CLOCK = "sees the clock of the store step"  # all hosts do, here and below
+    RESTART = "sees the server restart without its last riders"
+    PROMOTE = "sees a standby promoted that lacks the last commits"
+    BEHIND = "hears of a commit when a standby was promoted that lacks it"
 
 
-TRANSACTIONS: Final = (What.LOSE, What.LATE)
+ASKED: Final = (What.LOSE_ASKED, What.LATE_ASKED)
+TRANSACTIONS: Final = (What.LOSE, What.LATE, What.BEHIND, *ASKED)
+OF_SERVER: Final = (
+    What.RESTART,
+    What.PROMOTE,
+    What.BEHIND,
+)  # `lasts_s` says how many commits are lost
 
 
 @dataclass(frozen=True, slots=True)
 class Mishap:
     """Something that befalls the host that comes by a place for the so many-th time, or a host.
 
-    Without a place it comes at a time, and `times` is the number of the host.
+    Without a place it comes at a time, and `times` is the number of the host. At `STEP` it comes
+    before the so many-th step of the process of host 0.
     """
 
     what: What
@@ -91,6 +104,10 @@ SORE: Final = (
     *("before renew", "after renew", "before evict", "after evict", "after join"),
     *("after succeed_run", "after publish"),
 )
+STOPPED: Final = ("before prepare_run", "before send", "before take_up", "after take_turn")
+RECORDED: Final = ("after record", "after move_run", "after take_up", "after commit_run")
+BARRIERS: Final = ("publish", "claim", "send")
+LATE_WRITES: Final = ("claim", "publish", "take_turn")  # a second one would be committed, too
 WRITES: Final = (
     *("send", "send", "record", "claim", "commit_run", "take_turn", "prepare_run"),
     *("renew", "join", "evict", "succeed_run", "take_up", "publish", "move_run"),
@@ -103,11 +120,16 @@ ASKED_SORE: Final = (
 )
 LASTS_S: Final[dict[What, tuple[float, ...]]] = {
     What.KILL: (0.0, 1.0, 4.0, 30.0),
-    What.STOP: (1.0, 6.0, 9.0, 9.9, 11.0, 14.0, 16.0, 21.0, 26.0, 29.0, 45.0, 90.0),
+    What.STOP: (1.0, 6.0, 9.0, 9.9, 11.0, 14.0, 16.0, 21.0, 26.0, 29.0, 45.0, 60.0),
     What.CLOSE: (0.0, 3.0, 30.0),
     What.CUT: (2.0, 8.0, 13.0, 17.0, 40.0),
     What.LOSE: (0.0,),
     What.LATE: (1.0, 4.0, 12.0, 20.0, 40.0),
+    What.LOSE_ASKED: (0.0,),
+    What.LATE_ASKED: (1.0, 4.0, 12.0, 40.0),
+    What.RESTART: (0.0, 1.0, 2.0, 4.0, 40.0),
+    What.PROMOTE: (0.0, 0.0, 1.0, 2.0, 3.0, 5.0, 8.0, 13.0, 21.0),
+    What.BEHIND: (1.0, 2.0, 3.0),
     What.CLOCK: (-300.0, -40.0, -7.0, 3.0, 25.0, 120.0),
     What.STORE_CLOCK: (2.0, 16.0, 60.0),
 }
@@ -119,6 +141,8 @@ KINDS: Final = (
     *(What.LATE,) * 3,
     *(What.CLOSE,) * 2,
     *(What.CLOCK, What.STORE_CLOCK),
+    *ASKED,
+    *(What.RESTART, What.RESTART, What.PROMOTE, What.PROMOTE),
 )
 AHEAD_S: Final = (0, 0, 2, -3, 20, -45, 170, -300)
 ACTIONS: Final = (
@@ -149,9 +173,11 @@ def from_seed(seed: int) -> FleetScenario:
         dice=1 + dice.randrange(1 << 31),
     )
     scenario = _asked(dice, scenario) if dice.happens(0.3) else scenario
+    if dice.happens(0.3):
+        return _forgetful(dice, scenario)
     if dice.happens(0.2):
         return _stalled(dice, scenario)
-    return _pressed(scenario) if dice.happens(0.06) else scenario
+    return _pressed(scenario) if dice.happens(0.08) else scenario
 
 
 def _pressed(scenario: FleetScenario) -> FleetScenario:
@@ -171,8 +197,29 @@ def _pressed(scenario: FleetScenario) -> FleetScenario:
 def _stalled(dice: Dice, scenario: FleetScenario) -> FleetScenario:
     """Let a host be stopped right before its first byte, die on it, and the request land late.
 
-    Or let it be closed while a call is out that never returns.
+    Or let it be closed while a call is out that never returns, or be stopped until little of its
+    lease is left, right before it looks whether it may send. Or let all hosts die after a call that
+    only a person can answer for. Or let the clock of the store step over
+    all leases while one host is stopped.
     """
+    if dice.happens(0.15):
+        at_ms = dice.randrange(30_000)
+        deaths = (Mishap(What.KILL, 4.0, "", host, at_ms) for host in range(scenario.hosts))
+        return replace(
+            scenario,
+            tool=Tool.BLIND,
+            shape=scenario.shape if scenario.shape in CHANGING else Shape.FIFO,
+            mishaps=tuple(deaths),
+            outcomes=(Outcome.AMBIGUOUS_BEFORE,),
+        )
+    if dice.happens(0.1):
+        at_ms = 5_000 + dice.randrange(15_000)
+        step = Mishap(What.STORE_CLOCK, 60.0, "", 0, at_ms)
+        return replace(scenario, mishaps=(step, Mishap(What.STOP, 14.0, "", 1, at_ms)))
+    if dice.happens(0.2):
+        stop = Mishap(What.STOP, dice.choose((6.0, 9.0, 11.0)), "after send")
+        shape = scenario.shape if scenario.shape in CHANGING else Shape.FIFO
+        return replace(scenario, shape=shape, mishaps=(stop,), actions=())
     if dice.happens(0.3):
         closing = Mishap(What.CLOSE, 3.0, "after the first byte")
         shape = scenario.shape if scenario.shape in CHANGING else Shape.FIFO
@@ -187,6 +234,37 @@ def _stalled(dice: Dice, scenario: FleetScenario) -> FleetScenario:
         mishaps=(stop, death, *scenario.mishaps),
         outcomes=(Outcome.LATE, *scenario.outcomes),
         sayings=(),
+    )
+
+
+def _forgetful(dice: Dice, scenario: FleetScenario) -> FleetScenario:
+    """Let the server lose something right where a call is written, sent or recorded.
+
+    The host that was told lives on, dies with it, or had just taken over from one that comes back.
+    Or it asks about a write that is still on its way.
+    """
+    promoted = Mishap(What.PROMOTE, dice.choose((1.0, 2.0, 3.0, 5.0, 8.0)))
+    restarted = Mishap(What.RESTART, dice.choose((1.0, 2.0, 40.0)))
+    death = Mishap(What.KILL, 60.0)
+    sent, recorded = dice.choose(("after send", "after the first byte")), dice.choose(RECORDED)
+    stopped = Mishap(What.STOP, dice.choose((21.0, 26.0)), dice.choose(STOPPED))
+    longer = replace(promoted, lasts_s=dice.choose((8.0, 13.0, 21.0)), at="after the first byte")
+    mishaps = dice.choose(
+        (
+            (replace(promoted, at=sent),),
+            (replace(promoted, at=sent), replace(death, at=sent)),
+            (replace(restarted, at=recorded, times=1 + dice.randrange(2)),),
+            (stopped, longer, replace(death, at="after the first byte")),
+            (Mishap(What.LATE_ASKED, 4.0, f"before {dice.choose(LATE_WRITES)}"),),
+            (Mishap(What.BEHIND, 1.0, f"before {dice.choose(BARRIERS)}"),),
+            (replace(restarted, at="after note", times=1 + dice.randrange(4)),),
+        )
+    )
+    return replace(
+        scenario,
+        shape=scenario.shape if scenario.shape in CHANGING else Shape.FIFO,
+        mishaps=mishaps,
+        actions=(),
     )
 
 

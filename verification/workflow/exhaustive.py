@@ -72,12 +72,23 @@ _REPAIR: Final = "the scenarios have no repairer"
 _SECRET: Final = "no call of the sheet needs a secret"
 _RESTORED: Final = "no scenario opens a store that was restored"
 _RANDOM: Final = "random scenarios run it; no scenario with one crash has it"
+_BLOB: Final = "no tool of a scenario has blobs; tests/engine/test_blobs.py has"
+_PROOF: Final = "no scenario tries a service; tests/connectors/test_connection.py does"
+_PHONE: Final = "no scenario has a channel; tests/desk/test_slip.py has"
 UNCOVERED: Final = {
+    **dict.fromkeys(("begin_blob", "keep_blob_part", "finish_blob", "use_blob"), _BLOB),
+    **dict.fromkeys(("leave_blob", "drop_blob_parts"), _BLOB),
+    **dict.fromkeys(("begin_proof", "keep_proof_handle", "end_proof"), _PROOF),
+    **dict.fromkeys(("keep_pairing", "pair_account", "drop_pairing", "tell_day"), _PHONE),
+    **dict.fromkeys(("write_slip", "move_slip"), _PHONE),
+    "swap_secret": _SECRET,
     "keep_version": _REPAIR,
+    "decline_version": _REPAIR,
     "ask_repair": _REPAIR,
     "decline_repair": _REPAIR,
     "set_secret": _SECRET,
     "drop_secret": _SECRET,
+    "keep_handle": "the calls of a scenario have one step; tests/engine/test_handle.py has two",
     "note_act": "it says who copied the store, and moves no run",
     "note_restore": _RESTORED,
     "resume_bus": "no scenario opens a store that was restored",
@@ -92,10 +103,15 @@ UNCOVERED: Final = {
     "renew": _LEASE,
     "evict": _LEASE,
     "leave": _LEASE,
+    "bind": _LEASE,
     "release": _LEASE,
     "hold_subscribers": _LEASE,
     "keep_token": "no scenario lets a browser or a program in",
     "drop_token": "no scenario lets a browser or a program in",
+    "keep_proposal": "no scenario has an agent",
+    "drop_proposal": "no scenario has an agent",
+    "ask_model": "no scenario asks a model; tests/models does",
+    "end_question": "no scenario asks a model; tests/models does",
     "emit": BUS,
     "defer": BUS,
     "cancel": BUS,

@@ -329,7 +329,10 @@ def _ask_inline_only(_: Any) -> Any:
 
 
 def _ignore_changed_rows(_: Any) -> Any:
-    return lambda rows, what: None
+    def change(tx: Any, statement: str, what: str, rows: Any = None, /, **given: Any) -> None:
+        tx.run(statement, **given)
+
+    return change
 
 
 # -- The bugs -------------------------------------------------------------------------------------
@@ -380,7 +383,7 @@ _STORE: Final[Lines] = (
     ("causes-are-lost", "A published event does not say what it goes back to.",
      "duly.store.statements", "_trace", _nothing),
     ("guards-are-ignored", "A guarded write that changed nothing is fine.",
-     "duly.store.statements", "must_change", _ignore_changed_rows),
+     "duly.store.transaction", "AtOnce.change", _ignore_changed_rows),
     ("the-pause-is-overlooked", "A verb does not see that the workflow is paused.",
      "duly.store.statements", "check", _never_paused),
     ("the-row-stays-behind", "A successor does not get the mutation of the run before it.",

@@ -17,7 +17,7 @@ from typing import Any, Final, cast
 from duly.rules.event import EventStatus
 from duly.rules.value import Json, decode
 from duly.rules.word import MutationStatus, Status, Waits
-from verification.workflow.seen import RunSeen, Seen
+from verification.workflow.seen import MutationSeen, RunSeen, Seen
 from verification.workflow.shape import INPUT
 
 DEPLOYED: Final = "workflow.deployed"
@@ -39,6 +39,7 @@ class Promise:
     _actions: Counter[str] = field(default_factory=Counter)  # by verb: so often done and told so
     _contents: dict[str, Json] = field(default_factory=dict)  # by event: the newest that was taken
     _publishing: Counter[str] = field(default_factory=Counter)
+    _begun: Counter[str] = field(default_factory=Counter)
 
     def take(self, before: Mapping[str, int], after: Mapping[str, int]) -> None:
         """Note that an action was acknowledged, which left its record in between."""
@@ -51,10 +52,12 @@ class Promise:
         """Publish one content; of two at once neither is known to be the newer."""
         is_alone = not self._publishing[name]
         self._publishing[name] += 1
+        self._begun[name] += 1
+        begun = self._begun[name]
         self._contents.pop(name, None)
         yield
         self._publishing[name] -= 1
-        if is_alone and not self._publishing[name]:
+        if is_alone and self._begun[name] == begun:
             self._contents[name] = payload
 
     def look(self, was: Seen | None, now: Seen) -> Iterator[str]:
@@ -99,10 +102,17 @@ def _done(was: Seen, now: Seen) -> Iterator[Said]:
     for row in now.mutations.values():
         old = was.mutations.get(row.id)
         status = None if old is None else old.status
+        if old is None and row.status == MutationStatus.FAILED and _is_unsent(row):
+            yield "approval.requested", row.held_by  # and taken away, in one commit
         if status in UNSETTLED and row.status in SETTLED:
             yield "mutation.settled", row.held_by
         if row.status == MutationStatus.INDETERMINATE and status != row.status:
             yield "mutation.indeterminate", row.held_by
+
+
+def _is_unsent(row: MutationSeen) -> bool:
+    """Tell whether a call ended as a proposal: the host neither sent nor refused it."""
+    return row.sent_at is None and not row.refused
 
 
 def _done_to_run(before: RunSeen | None, run: RunSeen) -> Iterator[Said]:
