@@ -1,0 +1,239 @@
+"""What a source would read and change, for a person who has not seen its code (M9).
+
+Law 1: what stands in the text is certain and told first; what a trial observed is told apart (L11).
+Law 2: nothing is stored and nothing is sent (`desk/trial.py`); what is shown has no secrets (A5).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Final, TypeAlias
+
+from duly.desk import deploy
+from duly.desk.base import Desk
+from duly.desk.deploy import GivenSource
+from duly.desk.record import TriedChange
+from duly.desk.trial import TrialPlay, Trials, set_up
+from duly.engine.draft import Draft
+from duly.rules import schedule
+from duly.rules.catalog import Tool, ToolKind, make_form
+from duly.rules.permission import is_approval_needed
+from duly.rules.preview import (
+    CALLS_MAX,
+    PLACES_MAX,
+    READS_SHOWN_MAX,
+    TIMES_SHOWN,
+    AskedFor,
+    ExampleChange,
+    Filled,
+    NextTimes,
+    Passes,
+    SourcePreview,
+    Stop,
+    ToolUse,
+    TriedRead,
+    WrittenCall,
+    choose_examples,
+    count_repeated,
+    find_places,
+    gather_values,
+)
+from duly.rules.redaction import redact, redact_text
+from duly.rules.schedule import moment
+from duly.rules.source import EXAMPLE
+from duly.rules.value import Json
+from duly.rules.verb import Scope, check_right, question
+
+ANSWER_BYTES_KEPT: Final = 1024 * 1024  # of all reads of a trial together
+
+ReadKey: TypeAlias = tuple[str, tuple[tuple[str, str], ...]]
+
+
+class Previews(Trials):
+    """The question of a person who decides about a source without reading it."""
+
+    @question(scope=Scope.AGENT, follow=False, example={"source": EXAMPLE, "grant": True})
+    async def preview(
+        self,
+        source: GivenSource,
+        *,
+        text_only: bool = False,
+        grant: bool = False,
+        right: Scope = Scope.ADMIN,
+    ) -> SourcePreview:
+        """Say in words what a source will read and change, when, and what it asks for.
+
+        It is run once with real reads, as in a trial, and examples of its changes are
+        shown; nothing is sent. `grant` allows the reads it uses, for this trial, and needs the
+        scope decide.
+        """
+        # Rules: M9, A1, G4.
+        if grant:
+            check_right("preview", right, Scope.DECIDE)
+        desk = self._desk()
+        draft = await deploy.examine(desk, await deploy.read_source(desk, source), strict=False)
+        shown = await describe(desk, draft)
+        if text_only:
+            return shown
+        return replace(shown, tried=(await try_twice(desk, draft, grant=grant)).passes)
+
+
+# -- What stands in the text --------------------------------------------------------------------
+
+
+async def describe(desk: Desk, draft: Draft) -> SourcePreview:
+    """Say what a source will do, from its text and its declaration alone."""
+    parts = desk.parts
+    declaration, catalog = draft.declaration, parts.outside.catalog
+    current = await parts.store.find_workflow(declaration.name)
+    grants = () if current is None else await parts.store.list_grants(current.id)
+    granted = {each.capability for each in grants}
+    policies = (parts.policy.approvals, parts.policy_of(declaration.name).approvals)
+    names = sorted({name for used in draft.tools.values() for name in used})
+    tools = [catalog.find(name) for name in names]
+    uses = [
+        ToolUse(
+            tool=tool.name,
+            capability=tool.capability,
+            risk=tool.risk,
+            calls=tuple(_show(desk, each) for each in draft.calls if each.tool == tool.name),
+            may_ask=is_approval_needed(tool, *policies),
+        )
+        for tool in tools
+    ]
+    changing = {each.name for each in tools if each.kind is ToolKind.MUTATION}
+    changed = {each.capability for each in tools if each.name in changing}
+    limits = [each.mutations_per_day for each in grants if each.mutations_per_day is not None]
+    secrets, places = parts.outside.secrets(), find_places(draft.source.text)
+    return SourcePreview(
+        workflow=declaration.name,
+        hash=draft.source.hash,
+        replaces=None if current is None else current.active_version,
+        schedule=tuple(_next_times(desk, draft)),
+        entries=tuple(each.name for each in declaration.topics if each.ingress or each.bus),
+        reads=tuple(each for each in uses if each.tool not in changing),
+        changes=tuple(each for each in uses if each.tool in changing),
+        places=tuple(redact_text(each, secrets) for each in places),
+        capabilities=tuple(
+            AskedFor(each, each in granted, each in changed) for each in sorted(draft.capabilities)
+        ),
+        changes_per_day=min(limits, default=None),
+        is_cut=len(draft.calls) >= CALLS_MAX or len(places) >= PLACES_MAX,
+    )
+
+
+def _show(desk: Desk, call: WrittenCall) -> WrittenCall:
+    """Take secrets out of what a call writes down."""
+    secrets = desk.parts.outside.secrets()
+    args = tuple(
+        Filled(
+            redact_text(each.name, secrets),
+            None if each.value is None else redact_text(each.value, secrets),
+            tuple(redact_text(key, secrets) for key in each.taken_from),
+        )
+        for each in call.args
+    )
+    return replace(call, args=args)
+
+
+def _next_times(desk: Desk, draft: Draft) -> Iterator[NextTimes]:
+    zone = desk.parts.policy.timezone
+    for producer in draft.declaration.producers:
+        at: list[datetime] = []
+        next_ms = schedule.next_run_at(producer.schedule, desk.now_ms, desk.now_ms, zone)
+        while next_ms is not None and len(at) < TIMES_SHOWN:
+            at.append(moment(next_ms))
+            next_ms = schedule.next_run_at(producer.schedule, next_ms, next_ms, zone)
+        yield NextTimes(schedule.plan(producer.name, producer.schedule), tuple(at))
+
+
+# -- What a trial shows -------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class SeenReads:
+    """What the trial of a source read, and what came back first for each tool."""
+
+    desk: Desk
+    times: Counter[ReadKey] = field(default_factory=Counter)
+    items: dict[ReadKey, int | None] = field(default_factory=dict)
+    answers: dict[str, Json] = field(default_factory=dict)
+    bytes_left: int = ANSWER_BYTES_KEPT
+
+    async def look(self, tool: Tool, args: Mapping[str, Json]) -> Json:
+        """Ask the outside, and note what for."""
+        parts = self.desk.parts
+        answer = await parts.outside.read(tool, args)
+        shown = redact(dict(args), parts.outside.secrets())
+        key = (tool.name, make_form(tool, shown if isinstance(shown, dict) else {}))
+        self.times[key] += 1
+        self.items.setdefault(key, _count(answer))
+        size = len(repr(answer))
+        if tool.name not in self.answers and size <= self.bytes_left:
+            self.bytes_left -= size
+            self.answers[tool.name] = answer
+        return answer
+
+    def tell(self) -> tuple[TriedRead, ...]:
+        """List the reads that were made, those made most often first."""
+        common = self.times.most_common(READS_SHOWN_MAX)
+        return tuple(TriedRead(*key, times, self.items[key]) for key, times in common)
+
+
+@dataclass(frozen=True, slots=True)
+class TriedTwice:
+    """What two passes showed, and what they stood on."""
+
+    passes: Passes
+    play: TrialPlay
+    reads: SeenReads
+
+
+async def try_twice(desk: Desk, draft: Draft, *, grant: bool) -> TriedTwice:
+    """Run a source over today's data, and then once more over the same."""
+    reads = SeenReads(desk)
+    play = await set_up(desk, draft, {}, grant=grant, look=reads.look)
+    await play.run()
+    changes, tools, published = tuple(play.changes), tuple(play.tools), len(play.published)
+    is_cut, problems = play.is_cut, tuple(play.problems)
+    told = reads.tell()
+    again = 0 if is_cut or play.is_over else await play.run_again()
+    names = [each.name for each in tools]
+    passes = Passes(
+        changes=tuple(Counter(names).items()),
+        again=again,
+        repeated=count_repeated((each.observed.tool, each.observed.args) for each in changes),
+        published=published,
+        is_cut=is_cut,
+        reads=told,
+        values=gather_values(
+            (tool, change.observed.args if isinstance(change.observed.args, dict) else {})
+            for tool, change in zip(tools, changes, strict=True)
+        ),
+        examples=tuple(_examples(choose_examples([*zip(changes, tools, strict=True)], names))),
+        stops=tuple(
+            Stop(each.handler, each.failure, each.sentence, each.line) for each in problems
+        ),
+    )
+    return TriedTwice(passes, play, reads)
+
+
+def _examples(chosen: Iterable[tuple[TriedChange, Tool]]) -> Iterator[ExampleChange]:
+    for change, tool in chosen:
+        args = change.observed.args
+        yield ExampleChange(
+            tool=tool.name,
+            form=make_form(tool, args if isinstance(args, dict) else {}),
+            claimed=change.claimed,
+            inputs=change.inputs,
+            needs_approval=change.needs_approval,
+        )
+
+
+def _count(answer: Json) -> int | None:
+    """Count what a read brought, where it is a list or a page."""
+    found = answer.get("items") if isinstance(answer, dict) else answer
+    return len(found) if isinstance(found, list) else None

@@ -1,0 +1,122 @@
+"""A preview says in words what a source will do; nothing is stored and nothing is sent (M9)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import duly
+from duly.errors import RequestRefused
+from duly.rules.preview import CALLS_MAX, EXAMPLES_MAX, PLACES_MAX, choose_examples, find_places
+from duly.rules.source import Language
+from duly.rules.verb import Scope
+from duly.words import Clock, say_preview
+from tests.desk.trying import PYTHON, SOURCES, TEXT, House, edited
+
+CANARY = "canary-Zx81!"
+
+
+@pytest.fixture
+def house(tmp_path: Path) -> House:
+    return House(tmp_path, "m1", "m2", "m3", "m4", "m5")
+
+
+@pytest.mark.parametrize("language", list(SOURCES))
+async def test_a_preview_says_what_is_read_and_changed_and_does_neither(
+    house: House, language: str
+) -> None:
+    """M9, L11: text and trial in both languages; the store is as it was."""
+    async with house.host() as host:
+        before = house.dump()
+        told = await host.preview(SOURCES[language], grant=True)
+        assert house.dump() == before
+    assert house.sheets.changes == 0
+    assert told.hash == SOURCES[language].hash
+    assert told.tried is not None
+    assert (told.tried.count, told.tried.again, len(told.tried.examples)) == (5, 0, EXAMPLES_MAX)
+    said = say_preview(told, Clock(0))
+    for part in (
+        "A new workflow, “mail-to-row”.",
+        "poll: Checks every 5 minutes; and at once when you say yes.",
+        "gmail.read (to read): new\n  sheets.append (to change): new",
+        "It read gmail.search with after “0” once and found 5 items.",
+        "One pass would make 5 changes: sheets.append_row 5 times.",
+        "A second pass over the same data would change nothing more.",
+        '“["m5"]”',
+    ):
+        assert part in said
+
+
+async def test_the_text_alone_reads_nothing(house: House) -> None:
+    """M9: what a text shows needs no trial."""
+    async with house.host() as host:
+        told = await host.preview(TEXT, text_only=True)
+        assert say_preview(told, Clock(0)).endswith("Not tried.")
+        assert house.gmail.asked == []
+        await host.deploy(TEXT, grant=True)
+        told = await host.preview(TEXT, text_only=True)
+        assert all(each.is_granted for each in told.capabilities)
+        assert "in place of 1.0" in say_preview(told, Clock(0))
+
+
+async def test_reads_that_no_person_granted_need_the_scope_decide(house: House) -> None:
+    """A1, G4: an agent cannot read through a preview what it may not read."""
+    async with house.host() as host:
+        with pytest.raises(RequestRefused) as caught:
+            await host.preview(TEXT, grant=True, right=Scope.AGENT)
+        assert caught.value.code == "beyond_scope"
+        told = await host.preview(TEXT, right=Scope.AGENT)
+        assert house.gmail.asked == []
+        assert told.tried is not None
+        assert "gmail.read" in told.tried.stops[0].sentence
+
+
+async def test_a_handler_that_stops_is_said_and_a_repetition_too(house: House) -> None:
+    """M9: an error, and a script that does everything again each time."""
+    again = edited('message_id=mail["id"]', "message_id=f\"{mail['id']} {state}\"")
+    forgets = again.text.replace('(state or {}).get("cursor", 0)', "0")
+    async with house.host() as host:
+        told = await host.preview(edited('page["last"]', 'page["first"]'), grant=True)
+        assert "poll stopped in line 13: “KeyError" in say_preview(told, Clock(0))
+        told = await host.preview(duly.Source(Language.PYTHON, forgets), grant=True)
+        assert "would make 5 changes AGAIN" in say_preview(told, Clock(0))
+
+
+async def test_no_secret_is_shown(house: House) -> None:
+    """A5: also one that a script writes down."""
+    source = edited('values=[prepared["data"]["id"]]', f'values=["{CANARY}"]')
+    async with house.host() as host:
+        await host.set_secret("sheets", "token", CANARY)
+        told = await host.preview(source, grant=True)
+    assert CANARY not in repr(told)
+    assert "sheets.append_row" in repr(told)
+
+
+async def test_what_is_left_out_is_said(house: House) -> None:
+    """M9, N: a text cannot hide its last call behind a hundred others."""
+    line = '        await ctx.sheets.append_row(values=[prepared["data"]["id"]])\n'
+    many = "".join(
+        f'        await ctx.sheets.append_row(values=["{n}"])\n' for n in range(CALLS_MAX)
+    )
+    async with house.host() as host:
+        draft = duly.Source(Language.PYTHON, PYTHON.replace(line, line + many))
+        told = await host.preview(draft, text_only=True)
+        assert told.is_cut
+        assert "This is not all of it" in say_preview(told, Clock(0))
+        assert not (await host.preview(TEXT, text_only=True)).is_cut
+
+
+def test_addresses_and_links_are_found_and_counted() -> None:
+    """M9: a receiver is seen wherever it stands in the text."""
+    text = 'x = "mailto:a@b.example"  # see https://evil.example/in?x=1, or c@d.example.'
+    assert find_places(text) == ("a@b.example", "c@d.example", "https://evil.example/in?x=1")
+    assert len(find_places(" ".join(f"a{n}@b.example" for n in range(99)))) == PLACES_MAX
+
+
+def test_examples_show_each_tool_first_and_then_first_middle_and_last() -> None:
+    """M9: one odd call among many is not left out."""
+    assert choose_examples(range(9), ["a"] * 9) == [0, 4, 8]
+    assert choose_examples(range(9), ["a"] * 8 + ["b"]) == [0, 4, 8]
+    assert choose_examples(range(4), ["a", "b", "c", "a"]) == [0, 1, 2]
+    assert choose_examples([], []) == []
