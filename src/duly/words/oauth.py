@@ -1,0 +1,44 @@
+"""What is said while a person signs in at the provider of a service (K9)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+BACK: Final = "Agree in your browser. Waiting for it (Ctrl-C: bring the address by hand) …"
+BY_HAND: Final = (
+    "Open the address in any browser and agree. The browser then ends at a page that may not be"
+    " shown: copy its whole address, beginning with http://127.0.0.1, and bring it here."
+)
+MAY_CLOSE: Final = "Duly has it. You may close this window."
+SIGN_IN: Final = "This service wants you to sign in at its provider."
+SIGNED_IN: Final = "Signed in. Allowed:"
+SIGNED_OUT: Final = "The provider has ended this sign-in. Sign in again; what waits goes on then."
+OPEN_ADDRESS: Final = "1. Open the page of the provider, and agree there:"
+BRING_ADDRESS: Final = (
+    "2. The browser then ends at a page that cannot be shown. Copy its whole address, beginning"
+    " with http://127.0.0.1, into this field:"
+)
+
+
+def say_scopes(scopes: Sequence[str]) -> str:
+    """Say what is asked for."""
+    return f"You are asked to allow, and nothing else: {', '.join(scopes)}."
+
+
+def say_device(address: str, code: str) -> str:
+    """Say what a person does on another device."""
+    return f"Open {address} on any device and type {code}. Waiting until you have agreed."
+
+
+def say_signed_in(ended: Mapping[str, Any]) -> str:
+    """Say what came of a sign-in."""
+    if not ended["is_done"]:
+        return f"{ended['connector']}: you have not agreed yet."
+    missing = ended["missing"]
+    if missing:
+        return (
+            f"{ended['connector']} is signed in, but you did not allow {', '.join(missing)}:"
+            " what needs it waits until you sign in once more."
+        )
+    return f"{ended['connector']} is signed in."

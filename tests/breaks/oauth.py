@@ -1,0 +1,87 @@
+"""Breaks of signing in: whose redirect, which answer, who refreshes, and what is sent again."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
+
+from duly.connectors.auth import SignIn
+from duly.connectors.transport import HttpRequest
+from duly.rules import oauth
+from duly.rules.oauth import RefreshKind, TokenAnswer, TokenGrant, TokenStep
+from duly.store.base import barrier
+from tests.breaks import Break
+
+RULES = "tests/rules/test_oauth.py"
+OAUTH = "tests/connectors/test_oauth.py"
+TWO = "tests/postgres/test_oauth.py"
+
+_decide = oauth.decide
+
+
+def _read_any_redirect(given: str, *, redirect: str, state: str) -> str:
+    return dict(parse_qsl(urlsplit(given).query)).get("code", "")
+
+
+def _decide_alone(
+    grant: TokenGrant, now: int, kind: RefreshKind, *, rejected: str = ""
+) -> TokenStep:
+    return _decide(replace(grant, claimed_until=None), now, kind, rejected=rejected)
+
+
+def _settle_free(claimed: TokenGrant, answer: TokenAnswer) -> TokenGrant:
+    return answer.grant or replace(claimed, claimed_until=None, unanswered=0)
+
+
+def _swap_blindly(tx: Any, connector: str, name: str, before: str, sealed: str) -> bool:
+    tx.run("put_secret", connector=connector, name=name, sealed=sealed, now=1)
+    return True
+
+
+async def _never_anew(self: SignIn, request: HttpRequest) -> bool:
+    return False
+
+
+BREAKS = (
+    Break(
+        "K9",
+        "duly.connectors.oauth",
+        "read_redirect",
+        _read_any_redirect,
+        (f"{OAUTH}::test_a_redirect_of_another_sign_in_is_not_read",),
+        "a redirect is believed wherever it comes from",
+    ),
+    Break(
+        "H12",
+        "duly.connectors.oauth",
+        "decide",
+        _decide_alone,
+        (f"{TWO}::test_two_hosts_refresh_once",),
+        "a host refreshes a token that another host refreshes",
+    ),
+    Break(
+        "K9",
+        "duly.connectors.oauth",
+        "settle",
+        _settle_free,
+        (f"{OAUTH}::test_a_revoked_sign_in_is_asked_about_once",),
+        "a sign-in that was revoked is refreshed again by every call",
+    ),
+    Break(
+        "H12",
+        "duly.store",
+        "Store.swap_secret",
+        barrier(_swap_blindly),
+        (f"{OAUTH}::test_a_secret_is_swapped_only_if_it_is_the_one_that_was_read",),
+        "two hosts claim one refresh",
+    ),
+    Break(
+        "L4",
+        "duly.connectors.auth",
+        "SignIn.anew",
+        _never_anew,
+        (f"{OAUTH}::test_a_refused_token_is_renewed_once",),
+        "a refused token is not renewed",
+    ),
+)
