@@ -1,0 +1,114 @@
+"""Breaks of S3, calendars and documents: what is there is not written over, limits hold."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from duly.connectors import document_text as text
+from duly.connectors.base import Call
+from duly.connectors.calendar import Calendar
+from duly.connectors.s3 import S3, PutObject
+from duly.errors import Refused
+from tests.breaks import Break
+
+S3_TESTS = "tests/connectors/test_s3.py"
+CALENDAR_TESTS = "tests/connectors/test_calendar.py"
+DOCUMENTS = "tests/connectors/test_documents.py"
+SIGNED, PUT = S3._signed, Calendar._put
+
+
+def _without_condition(headers: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in headers.items() if name != "If-None-Match"}
+
+
+def _sign_unconditional(
+    self: S3, method: str, url: Any, headers: Mapping[str, str], body: bytes
+) -> Any:
+    return SIGNED(self, method, url, _without_condition(headers), body)
+
+
+async def _put_unconditional(
+    self: Calendar, call: Any, own: str, body: str, headers: Mapping[str, str]
+) -> bool:
+    return await PUT(self, call, own, body, _without_condition(headers))
+
+
+def _unpack_all(asked: bytes) -> text.ZipBytes:
+    """Unpack an entry, whatever comes of it."""
+    said, _, data = asked.partition(text.SEPARATOR)
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        return text.ZipBytes(archive.read(msgspec.json.decode(said, type=str)))
+
+
+def _list_all(data: bytes) -> Iterator[zipfile.ZipInfo]:
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        return iter(archive.infolist())
+
+
+async def _refuse_what_is_there(self: S3, call: Call, key: str, shown: str) -> PutObject:
+    raise Refused("an object is there already (412)")
+
+
+BREAKS = (
+    Break(
+        "L4",
+        "duly.connectors.s3",
+        "S3._find_own",
+        _refuse_what_is_there,
+        (f"{S3_TESTS}::test_a_request_that_a_proxy_repeats_is_done_once_and_not_refused",),
+        "a put that was made counts as refused",
+    ),
+    Break(
+        "L5",
+        "duly.connectors.s3",
+        "S3._signed",
+        _sign_unconditional,
+        (f"{S3_TESTS}::test_what_is_there_is_not_replaced",),
+        "an object of a person is written over",
+    ),
+    Break(
+        "L7",
+        "duly.connectors.s3",
+        "S3._signed",
+        _sign_unconditional,
+        (f"{S3_TESTS}::test_a_second_send_changes_nothing_and_is_found",),
+        "an object is put a second time",
+    ),
+    Break(
+        "L7",
+        "duly.connectors.calendar",
+        "Calendar._put",
+        _put_unconditional,
+        (f"{CALENDAR_TESTS}::test_a_second_send_makes_no_second_event",),
+        "an event is written over by a second send",
+    ),
+    Break(
+        "K7",
+        "duly.connectors.document_text",
+        "read_zip_entry",
+        _unpack_all,
+        (DOCUMENTS,),
+        "an entry of an archive unpacks without a limit",
+    ),
+    Break(
+        "K7",
+        "duly.connectors.document_text",
+        "_entries",
+        _list_all,
+        (DOCUMENTS,),
+        "an archive lists as many entries as it likes",
+    ),
+    Break(
+        "K7",
+        "duly.connectors.document_text",
+        "_cut",
+        lambda length: None,
+        (DOCUMENTS,),
+        "a text that was cut does not say so",
+    ),
+)

@@ -1,0 +1,192 @@
+"""Declared services: a file of operations each, which makes tools that tell the truth."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from duly.api.build import CONNECTORS
+from duly.connectors import declared
+from duly.connectors.declared import DeclaredService, Discord, Jira, Linear, OutlookAccount, Todoist
+from duly.connectors.key_place import key_values
+from duly.connectors.registry import Registry
+from duly.errors import ConfigError, UnknownOutcome
+from duly.rules.asking import AskedHow
+from duly.testing.doubles.base import HOST, Mishap, PlannedMishap
+from tests.connectors.declared_desk import DeclaredDesk
+from tests.connectors.service_exam import TOKEN, happened, send, take_exam
+
+pytestmark = pytest.mark.anyio
+
+MORE: dict[str, dict[str, Any]] = {
+    "jira": {"url": "https://acme.atlassian.net", "user": "ada@acme.com"},
+    "outlook": {"client_id": "client"},
+}
+KINDS = {
+    each._service: each for each in DeclaredService.__subclasses__() if "_service" in vars(each)
+}
+CALLS: dict[str, tuple[str, dict[str, Any]]] = {
+    "discord": ("send", {"channel": "1", "text": "@everyone"}),
+    "hubspot": ("create_contact", {"email": "ada@acme.com", "lastname": "L"}),
+    "jira": ("create_issue", {"project": "T", "type": "Bug", "summary": "S", "description": "D"}),
+    "linear": ("create_issue", {"team": "t", "title": "Tea"}),
+    "outlook": ("create_draft", {"to": "ada@acme.com", "subject": "S", "text": "T"}),
+    "todoist": ("create_task", {"content": "Tea"}),
+    "trello": ("create_card", {"board": "b", "list": "l", "name": "Tea", "description": "D"}),
+}
+READS: dict[str, tuple[str, dict[str, Any]]] = {
+    "discord": ("messages", {"channel": "1"}),
+    "hubspot": ("contacts", {}),
+    "jira": ("search", {"jql": "labels = x"}),
+    "linear": ("issues", {"team": "t"}),
+    "todoist": ("tasks", {}),
+    "trello": ("cards", {"board": "b"}),
+}
+
+
+@pytest.fixture(scope="module")
+def desk() -> Iterator[DeclaredDesk]:
+    with DeclaredDesk() as made:
+        made.give_token(TOKEN)
+        yield made
+
+
+def at(service: str) -> Any:
+    """Return what makes the service at its double; its tokens need no sign-in here."""
+    kind = KINDS[service]
+
+    def make(url: str, **more: Any) -> Any:
+        made: Any = kind(**{**MORE.get(service, {}), "url": f"{url}/{service}", **more})
+        if service == "outlook":
+            from duly.connectors.auth import Auth
+
+            made._kit.auth = Auth("bearer")
+        return made
+
+    return make
+
+
+def reach(desk: DeclaredDesk, service: str) -> Any:
+    made = at(service)(f"http://{HOST}:{desk.port}", allow=[HOST])
+    made._vault = lambda connector, name: TOKEN
+    return made
+
+
+def test_every_file_is_a_service_that_settings_can_name() -> None:
+    """K1: each change says where its key travels, and all but one can be asked."""
+    names = {each.name for each in files(declared).iterdir() if each.name.endswith(".toml")}
+    assert names == {f"{name}.toml" for name in KINDS}
+    assert KINDS.keys() <= CONNECTORS.keys()
+    mute = []
+    for service, kind in KINDS.items():
+        tools = Registry([kind(**MORE.get(service, {}))]).catalog.tools
+        changes = [each.answering for each in tools if each.answering is not None]
+        assert changes
+        assert len(changes) < len(tools)
+        mute += [each.tool for each in changes if each.asked is AskedHow.NOT_AT_ALL]
+    assert mute == ["outlook.send_draft"]
+
+
+@pytest.mark.parametrize("service", [*CALLS])
+def test_a_change_passes_the_exam_for_the_network(
+    desk: DeclaredDesk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, service: str
+) -> None:
+    """L4, L5, K2: cut, lost, silent, senseless, and every status."""
+    tool, args = CALLS[service]
+    report = take_exam(desk, at(service), tool, args, tmp_path, monkeypatch)
+    said = "Unsure" if service == "todoist" else "Applied"
+    assert f"it said unknown, it was done, reconcile said {said}" in str(report)
+
+
+def test_a_comment_of_jira_passes_it_too(
+    desk: DeclaredDesk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """K1: by a property of the comment."""
+    args = {"issue": "T-1", "text": "x"}
+    assert take_exam(desk, at("jira"), "comment", args, tmp_path, monkeypatch).points > 20
+
+
+@pytest.mark.parametrize("service", [*READS])
+async def test_a_list_is_read(desk: DeclaredDesk, service: str) -> None:
+    tool, args = READS[service]
+    assert await getattr(reach(desk, service), tool)(**args) is not None
+
+
+async def test_an_answer_that_does_not_say_it_was_done_leaves_it_unknown(
+    desk: DeclaredDesk,
+) -> None:
+    """L4: a mistake of GraphQL and of a command comes with the status 200."""
+    tool, args = CALLS["linear"]
+    said = {"errors": [{"message": "no"}], "data": None}
+    desk.plan(PlannedMishap(Mishap.STATUS, status=200, body=said))
+    with pytest.raises(UnknownOutcome, match="does not say it was done"):
+        await send(reach(desk, "linear"), tool, **args)
+    with pytest.raises(UnknownOutcome, match="expected int"):
+        await send(reach(desk, "todoist"), "create_task", content="Tea", priority="x")
+    desk.plan(PlannedMishap(Mishap.STATUS, status=400))
+    with pytest.raises(UnknownOutcome, match="400"):
+        await send(reach(desk, "linear"), tool, **args)
+
+
+async def test_no_name_in_a_message_of_discord_tells_a_person(desk: DeclaredDesk) -> None:
+    """K12: and the key is short enough for its nonce."""
+    tool, args = CALLS["discord"]
+    await send(reach(desk, "discord"), tool, **args)
+    made = desk.account(TOKEN)["made"][-1]
+    assert made["allowed_mentions"] == {"parse": []}
+    assert made["embeds"][0]["footer"]["text"] == f"duly {made['nonce']}"
+
+
+async def test_a_whole_list_without_the_key_says_no(desk: DeclaredDesk) -> None:
+    """L5: and a full one says nothing."""
+    tool, args = CALLS["discord"]
+    desk.accounts.clear()
+    await send(reach(desk, "discord"), tool, "k1", **args)
+    assert "NotApplied" in repr(await happened(reach(desk, "discord"), tool, "k2", **args))
+    desk.account(TOKEN)["made"] *= 100
+    assert "Unsure" in repr(await happened(reach(desk, "discord"), tool, "k2", **args))
+
+
+def test_what_a_service_needs_is_asked_for() -> None:
+    with pytest.raises(ConfigError, match="url: it is missing"):
+        Jira()
+    with pytest.raises(ConfigError, match="client_id: it is missing"):
+        OutlookAccount()
+    more = {"me": {"path": "/me"}}
+    tools = Registry([Linear(operations=more, name="tasks")]).catalog.tools
+    assert "tasks.me" in [each.name for each in tools]
+    assert Discord().name == "discord"
+    assert Todoist(name="x").name == "x"
+
+
+def test_a_key_has_forms_that_services_take() -> None:
+    """L7: each send spells it alike."""
+    found = key_values("k1")
+    assert found == key_values("k1") != key_values("k2")
+    assert len(str(found["key_short"])) == 24
+    assert [len(each) for each in str(found["key_uuid"]).split("-")] == [8, 4, 4, 4, 12]
+    assert str(found["key_uuid"])[14] == "4"
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"key": {"marker": "text", "form": "{key}"}}, "a mark needs words"),
+        ({"key": {"field": "x", "form": "none"}}, "write the key in it once"),
+        ({"verify": {"path": "/a", "match": "x", "items": "", "whole": True}}, "whole"),
+        ({"verify": {"path": "/a/{key}", "match": "x", "whole": 5}}, "about one list"),
+        ({"verify": {"path": "/a", "match": "x", "graphql": "{ a }"}}, "its answer is a list"),
+        ({"done": {"place": "x", "was": 1}}, "no such key"),
+        ({"arguments": {"key_uuid": "string"}}, "none of"),
+    ],
+)
+def test_a_mistake_is_told_by_its_key(changed: dict[str, Any], said: str) -> None:
+    made = {"method": "POST", "path": "/a", "arguments": {"text": "string"}, "key": "none"}
+    if "verify" in changed:
+        made["key"] = {"field": "x"}
+    with pytest.raises(ConfigError, match=said):
+        Linear(operations={"add": {**made, **changed}})
